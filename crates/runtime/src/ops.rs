@@ -1,0 +1,356 @@
+//! The closed vocabulary of operations. Every door (HTTP, MCP, command line, library) translates to these and to
+//! nothing else.
+
+use shellkeep_session::{ByteString, Changes, Notice, RunId, RunStatus, SessionId, SessionMeta, Timestamp};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Default timeout of a command.
+pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
+/// Longest timeout a caller may ask for: a day. What runs longer is a service.
+pub const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
+/// Bytes of each stream a result carries unless the caller says otherwise.
+pub const DEFAULT_MAX_OUTPUT: usize = 1 << 20;
+/// Most bytes of each stream a result may carry; the rest is read by offset.
+pub const MAX_MAX_OUTPUT: usize = 16 << 20;
+/// Longest command text. Bash itself takes more, but nobody types it.
+pub const MAX_COMMAND: usize = 16 << 20;
+/// Longest `stdin` a call may carry.
+pub const MAX_STDIN: usize = 16 << 20;
+/// Most bytes one page of output holds.
+pub const MAX_OUTPUT_PAGE: u64 = 16 << 20;
+
+/// Make a session.
+#[derive(Debug, Clone, Default)]
+pub struct CreateSession {
+    /// Its name; a UUID4 if none is given.
+    pub session_id: Option<SessionId>,
+    /// Whose it is.
+    pub agent: Option<String>,
+    /// Where its shell starts; its own workspace if none is given.
+    pub cwd: Option<ByteString>,
+    /// Variables on top of the daemon's environment.
+    pub env: BTreeMap<String, String>,
+    /// The agent's configuration, kept as it is.
+    pub config: serde_json::Value,
+}
+
+/// What creating did.
+#[derive(Debug, Clone)]
+pub enum Created {
+    /// There was none; now there is.
+    New(SessionView),
+    /// There was one with that name; it is unchanged.
+    Existing(SessionView),
+}
+
+/// A session as callers see it.
+#[derive(Debug, Clone)]
+pub struct SessionView {
+    /// What it was made with.
+    pub meta: SessionMeta,
+    /// When something last happened in it.
+    pub last_active_at: Timestamp,
+    /// Its working directory.
+    pub cwd: ByteString,
+    /// Whether it wears a shell now.
+    pub live: bool,
+    /// That shell's process id.
+    pub shell_pid: Option<u32>,
+    /// How many shells it has worn.
+    pub generation: u64,
+    /// Number of its last record.
+    pub seq: u64,
+}
+
+/// One page of sessions.
+#[derive(Debug, Clone)]
+pub struct SessionPage {
+    /// Ordered by name.
+    pub sessions: Vec<SessionView>,
+    /// Where the next page starts, if there is one: pass it as `after`.
+    pub next: Option<SessionId>,
+}
+
+/// Run a command.
+#[derive(Debug, Clone)]
+pub struct RunCommand {
+    /// The text: any bytes but NUL.
+    pub command: ByteString,
+    /// How long it may take.
+    pub timeout: Duration,
+    /// Whether the caller waits for the end.
+    pub blocking: bool,
+    /// Working directory for this call only.
+    pub cwd: Option<ByteString>,
+    /// Exported variables for this call only.
+    pub env: BTreeMap<String, String>,
+    /// What the command reads; without it, end of file at once (or, when not blocking, what `input` sends).
+    pub stdin: Option<ByteString>,
+    /// Bytes of each stream in the result.
+    pub max_output: usize,
+    /// What to do at the timeout.
+    pub on_timeout: OnTimeout,
+    /// The caller's key: a second call with the same key returns the first one's result.
+    pub request_id: Option<String>,
+    /// What to do when the session is busy.
+    pub if_busy: IfBusy,
+    /// Whether the command gets a terminal (its output is then one stream, stdout).
+    pub tty: bool,
+}
+
+impl RunCommand {
+    /// A command with every setting at its default.
+    pub fn new(command: impl Into<ByteString>) -> Self {
+        Self {
+            command: command.into(),
+            timeout: DEFAULT_TIMEOUT,
+            blocking: true,
+            cwd: None,
+            env: BTreeMap::new(),
+            stdin: None,
+            max_output: DEFAULT_MAX_OUTPUT,
+            on_timeout: OnTimeout::Interrupt,
+            request_id: None,
+            if_busy: IfBusy::Wait,
+            tty: false,
+        }
+    }
+}
+
+/// What happens at the timeout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnTimeout {
+    /// The command is ended; the session goes on with its state.
+    Interrupt,
+    /// The command runs on beside the session; the session goes on from its last state in a new shell.
+    Background,
+}
+
+/// What happens when the session is busy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IfBusy {
+    /// The command waits its turn.
+    Wait,
+    /// The call is refused.
+    Reject,
+}
+
+/// A run as callers see it.
+#[derive(Debug, Clone)]
+pub struct RunView {
+    /// Its id.
+    pub run_id: RunId,
+    /// Number of the record that started it.
+    pub seq: u64,
+    /// How it stands.
+    pub status: RunStatus,
+    /// Exit code, once it has one.
+    pub exit_code: Option<i32>,
+    /// The signal that ended it, without `SIG`.
+    pub signal: Option<String>,
+    /// Standard output, head and tail, at most `max_output` bytes.
+    pub stdout: StreamView,
+    /// Standard error, likewise.
+    pub stderr: StreamView,
+    /// Wall time.
+    pub duration: Duration,
+    /// The session's working directory.
+    pub cwd: ByteString,
+    /// What it changed.
+    pub changes: Changes,
+    /// Late output of earlier background work.
+    pub background_output: Option<ByteString>,
+    /// What the caller should know.
+    pub notices: Vec<Notice>,
+}
+
+/// A stream of a run in a result.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StreamView {
+    /// The bytes, or head and tail of them with a line in between that says how many are missing.
+    pub bytes: Vec<u8>,
+    /// Bytes the command wrote.
+    pub total: u64,
+    /// Whether `bytes` is not all of it.
+    pub truncated: bool,
+}
+
+/// Which stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stream {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+/// Read a run's output.
+#[derive(Debug, Clone)]
+pub struct OutputQuery {
+    /// Which stream.
+    pub stream: Stream,
+    /// First byte.
+    pub offset: u64,
+    /// Most bytes to return.
+    pub limit: u64,
+    /// Only the last so many bytes (of what `offset` leaves).
+    pub tail: Option<u64>,
+    /// Only lines that match this regular expression.
+    pub grep: Option<String>,
+}
+
+/// A page of a run's output.
+#[derive(Debug, Clone)]
+pub struct OutputPage {
+    /// The bytes.
+    pub bytes: Vec<u8>,
+    /// Where they start.
+    pub offset: u64,
+    /// Where to go on; equal to `total` at the end.
+    pub next_offset: u64,
+    /// Bytes written so far.
+    pub total: u64,
+    /// Whether the run has ended, so that `total` is final.
+    pub complete: bool,
+}
+
+/// What a streaming caller gets.
+#[derive(Debug, Clone)]
+pub enum RunChunk {
+    /// Bytes of standard output.
+    Stdout(Vec<u8>),
+    /// Bytes of standard error.
+    Stderr(Vec<u8>),
+    /// The end.
+    Result(Box<RunView>),
+}
+
+/// How the engine stands.
+#[derive(Debug, Clone)]
+pub struct Health {
+    /// Why it is degraded; empty when all is well.
+    pub problems: Vec<String>,
+    /// Sessions with a shell.
+    pub live_shells: usize,
+    /// Shells started ahead.
+    pub spare_shells: usize,
+}
+
+/// Why an operation was refused. Each has a stable code and says what to do next.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum OpError {
+    /// The request makes no sense.
+    #[error("{detail}")]
+    Invalid {
+        /// What is wrong and what would be right.
+        detail: String,
+    },
+    /// No such session.
+    #[error("there is no session '{session_id}'; create it with POST /v1/sessions or list the existing ones")]
+    SessionNotFound {
+        /// The name asked for.
+        session_id: String,
+    },
+    /// No such run.
+    #[error("session '{session_id}' has no run '{run_id}'; run ids are in the results of its commands")]
+    RunNotFound {
+        /// The session.
+        session_id: String,
+        /// The name asked for.
+        run_id: String,
+    },
+    /// The run has ended.
+    #[error("run '{run_id}' has already ended; read its result and output instead")]
+    RunEnded {
+        /// The run.
+        run_id: String,
+    },
+    /// The run does not read input.
+    #[error("run '{run_id}' takes no input: it was started with its input already given. Start it with blocking=false and no stdin to send input later")]
+    NoInput {
+        /// The run.
+        run_id: String,
+    },
+    /// The session runs another command.
+    #[error("session '{session_id}' is busy with run '{run_id}'; wait for it, signal it, or drop if_busy to wait in line")]
+    Busy {
+        /// The session.
+        session_id: String,
+        /// What it runs.
+        run_id: String,
+    },
+    /// Too many commands wait.
+    #[error("session '{session_id}' already has {waiting} commands waiting; wait for some to finish")]
+    QueueFull {
+        /// The session.
+        session_id: String,
+        /// How many wait.
+        waiting: usize,
+    },
+    /// The same key was used for another command.
+    #[error("request_id '{request_id}' was used before for a different command; use a new one")]
+    RequestIdReused {
+        /// The key.
+        request_id: String,
+    },
+    /// The session's stored state cannot be read.
+    #[error("session '{session_id}' is set aside because its stored state cannot be read ({reason}); other sessions are not affected. Delete it, or repair its files and restart the daemon")]
+    Damaged {
+        /// The session.
+        session_id: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The directory for this call cannot be entered.
+    #[error("cannot enter cwd '{path}': {reason}; nothing was run")]
+    BadCwd {
+        /// The directory.
+        path: String,
+        /// The system's reason.
+        reason: String,
+    },
+    /// No shell could be started.
+    #[error("no shell could be started: {reason}; nothing was run and the session's state is kept")]
+    ShellUnavailable {
+        /// Why.
+        reason: String,
+    },
+    /// The node has no process left to give.
+    #[error("this node runs its limit of {limit} shells and all of them are busy; try again when a command has finished")]
+    QuotaExceeded {
+        /// The limit.
+        limit: usize,
+    },
+    /// The store cannot answer.
+    #[error("the store cannot answer: {reason}; nothing was changed, try again")]
+    StoreUnavailable {
+        /// Why.
+        reason: String,
+    },
+    /// The engine is stopping.
+    #[error("the daemon is stopping; try again when it is back")]
+    ShuttingDown,
+}
+
+impl OpError {
+    /// The stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Invalid { .. } => "invalid_request",
+            Self::SessionNotFound { .. } => "session_not_found",
+            Self::RunNotFound { .. } => "run_not_found",
+            Self::RunEnded { .. } => "run_ended",
+            Self::NoInput { .. } => "no_input",
+            Self::Busy { .. } => "session_busy",
+            Self::QueueFull { .. } => "queue_full",
+            Self::RequestIdReused { .. } => "request_id_reused",
+            Self::Damaged { .. } => "session_damaged",
+            Self::BadCwd { .. } => "bad_cwd",
+            Self::ShellUnavailable { .. } => "shell_unavailable",
+            Self::QuotaExceeded { .. } => "quota_exceeded",
+            Self::StoreUnavailable { .. } => "store_unavailable",
+            Self::ShuttingDown => "shutting_down",
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Byte strings that stay readable in JSON: text where the bytes are UTF-8, `{"base64": …}` where they are not.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::borrow::Borrow;
+use std::borrow::Cow;
+use std::fmt;
+
+/// Bytes as bash holds them: anything but NUL, usually but not always UTF-8.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct ByteString(pub Vec<u8>);
+
+impl ByteString {
+    /// The bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// The text if the bytes are UTF-8.
+    pub fn as_str(&self) -> Option<&str> {
+        std::str::from_utf8(&self.0).ok()
+    }
+
+    /// The text, with a replacement character for what is not UTF-8.
+    pub fn to_text(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(&self.0)
+    }
+}
+
+impl From<&str> for ByteString {
+    fn from(text: &str) -> Self {
+        Self(text.as_bytes().to_vec())
+    }
+}
+
+impl From<String> for ByteString {
+    fn from(text: String) -> Self {
+        Self(text.into_bytes())
+    }
+}
+
+impl From<Vec<u8>> for ByteString {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self(bytes)
+    }
+}
+
+impl From<&[u8]> for ByteString {
+    fn from(bytes: &[u8]) -> Self {
+        Self(bytes.to_vec())
+    }
+}
+
+/// Sound because equality, order and hash of a `Vec<u8>` and its slice agree; lets maps be searched by `&[u8]`.
+impl Borrow<[u8]> for ByteString {
+    fn borrow(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for ByteString {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{}\"", self.0.escape_ascii())
+    }
+}
+
+/// Marks a key that is not UTF-8: JSON object keys must be text, so such a key is this prefix and base64. A key that is
+/// text and starts with the prefix is written that way too, so that reading back is never ambiguous.
+const KEY_PREFIX: &str = "base64:";
+
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum Wire<'a> {
+    Text(Cow<'a, str>),
+    Binary { base64: String },
+}
+
+impl Serialize for ByteString {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.as_str() {
+            Some(text) => serializer.serialize_str(text),
+            None => Wire::Binary { base64: STANDARD.encode(&self.0) }.serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for ByteString {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match Wire::deserialize(deserializer)? {
+            Wire::Text(text) => Ok(Self(text.into_owned().into_bytes())),
+            Wire::Binary { base64 } => STANDARD.decode(base64).map(Self).map_err(D::Error::custom),
+        }
+    }
+}
+
+/// Serialises maps whose keys are byte strings. Use with `#[serde(with = "crate::bytes::map")]`.
+pub mod map {
+    use super::{ByteString, KEY_PREFIX, STANDARD};
+    use base64::Engine as _;
+    use serde::de::Error as _;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use std::collections::BTreeMap;
+
+    /// Writes the map with text keys.
+    pub fn serialize<S: Serializer, V: Serialize>(
+        map: &BTreeMap<ByteString, V>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(map.iter().map(|(key, value)| (key_text(key), value)))
+    }
+
+    /// Reads a map that [`serialize`] wrote.
+    pub fn deserialize<'de, D: Deserializer<'de>, V: Deserialize<'de>>(
+        deserializer: D,
+    ) -> Result<BTreeMap<ByteString, V>, D::Error> {
+        let map = BTreeMap::<String, V>::deserialize(deserializer)?;
+        map.into_iter()
+            .map(|(key, value)| Ok((key_bytes(key).map_err(D::Error::custom)?, value)))
+            .collect()
+    }
+
+    /// The key as JSON text.
+    pub fn key_text(key: &ByteString) -> String {
+        match key.as_str() {
+            Some(text) if !text.starts_with(KEY_PREFIX) => text.to_owned(),
+            _ => format!("{KEY_PREFIX}{}", STANDARD.encode(key.as_bytes())),
+        }
+    }
+
+    /// The key that [`key_text`] wrote.
+    pub fn key_bytes(text: String) -> Result<ByteString, base64::DecodeError> {
+        match text.strip_prefix(KEY_PREFIX) {
+            Some(encoded) => STANDARD.decode(encoded).map(ByteString),
+            None => Ok(ByteString(text.into_bytes())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    #[derive(Serialize, Deserialize, PartialEq, Debug)]
+    struct Holder {
+        value: ByteString,
+        #[serde(with = "map")]
+        by_key: BTreeMap<ByteString, ByteString>,
+    }
+
+    #[test]
+    fn text_stays_text() {
+        assert_eq!(serde_json::to_string(&ByteString::from("héllo")).unwrap(), "\"héllo\"");
+        assert_eq!(serde_json::to_string(&ByteString(vec![0xff])).unwrap(), "{\"base64\":\"/w==\"}");
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_survive_json(value: Vec<u8>, keys: Vec<Vec<u8>>) {
+            let mut by_key: BTreeMap<_, _> =
+                keys.into_iter().map(|k| (ByteString(k.clone()), ByteString(k))).collect();
+            by_key.insert("base64:tricky".into(), "x".into());
+            let holder = Holder { value: ByteString(value), by_key };
+            let json = serde_json::to_string(&holder).unwrap();
+            prop_assert_eq!(serde_json::from_str::<Holder>(&json).unwrap(), holder);
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! What may happen next: pure decisions that the runtime carries out.
+
+use crate::{Changes, ShellDelta, ShellState};
+use crate::run::NameChanges;
+use crate::shell::Options;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Variables that bash itself changes with every command; nobody wants to read of them.
+const NOISE: [&str; 8] =
+    ["_", "PIPESTATUS", "OLDPWD", "PWD", "BASH_REMATCH", "OPTIND", "OPTARG", "COPROC"];
+
+/// What a delta changes in a state, in words for a result.
+pub fn changes(before: &ShellState, delta: &ShellDelta) -> Changes {
+    let mut changes = Changes::default();
+    changes.cwd = delta.cwd.as_ref().filter(|cwd| **cwd != before.cwd).map(|cwd| cwd.to_text().into_owned());
+    for (name, variable) in &delta.variables {
+        let text = name.to_text().into_owned();
+        if NOISE.contains(&text.as_str()) {
+            continue;
+        }
+        let exported_before = before.variables.get(name).is_some_and(|old| old.is_exported());
+        match variable {
+            Some(new) if new.is_exported() => {
+                let value = match &new.value {
+                    crate::shell::Value::Value(value) => Some(value.to_text().into_owned()),
+                    _ => None,
+                };
+                changes.env.insert(text, value);
+            }
+            Some(_) => {
+                if exported_before {
+                    changes.env.insert(text.clone(), None);
+                }
+                changes.variables.set.push(text);
+            }
+            None if exported_before => {
+                changes.env.insert(text, None);
+            }
+            None => changes.variables.unset.push(text),
+        }
+    }
+    for (name, function) in &delta.functions {
+        let list = if function.is_some() { &mut changes.functions.set } else { &mut changes.functions.unset };
+        list.push(name.to_text().into_owned());
+    }
+    if let Some(aliases) = &delta.aliases {
+        changes.aliases = name_changes(&before.aliases, &aliases.0, |name| name.to_text().into_owned());
+    }
+    if let Some(traps) = &delta.traps {
+        changes.traps = name_changes(&before.traps, traps, String::clone);
+    }
+    if let Some(options) = &delta.options {
+        changes.options = option_changes(before.options.as_ref(), options);
+    }
+    changes.umask = delta.umask.map(|umask| format!("{umask:04o}"));
+    changes
+}
+
+fn name_changes<K: Ord, V: PartialEq>(
+    before: &BTreeMap<K, V>,
+    after: &BTreeMap<K, V>,
+    text: impl Fn(&K) -> String,
+) -> NameChanges {
+    NameChanges {
+        set: after.iter().filter(|(k, v)| before.get(k) != Some(v)).map(|(k, _)| text(k)).collect(),
+        unset: before.keys().filter(|k| !after.contains_key(k)).map(text).collect(),
+    }
+}
+
+/// Options of a bare bash run as `bash -c`, for comparing with a state that has never changed any.
+fn bare_options() -> Options {
+    let names = |list: &[&str]| list.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
+    Options {
+        set: names(&["braceexpand", "hashall", "interactive-comments"]),
+        shopt: names(&[
+            "checkwinsize", "cmdhist", "complete_fullquote", "extquote", "force_fignore", "globasciiranges",
+            "globskipdots", "hostcomplete", "interactive_comments", "patsub_replacement", "progcomp",
+            "promptvars", "sourcepath",
+        ]),
+    }
+}
+
+fn option_changes(before: Option<&Options>, after: &Options) -> BTreeMap<String, bool> {
+    let bare = bare_options();
+    let before = before.unwrap_or(&bare);
+    let mut switched = BTreeMap::new();
+    for (old, new) in [(&before.set, &after.set), (&before.shopt, &after.shopt)] {
+        switched.extend(new.difference(old).map(|name| (name.clone(), true)));
+        switched.extend(old.difference(new).map(|name| (name.clone(), false)));
+    }
+    switched
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ByteString;
+    use crate::shell::Variable;
+
+    #[test]
+    fn an_unexported_variable_leaves_the_environment() {
+        let mut before = ShellState::default();
+        before.variables.insert("A".into(), Variable::scalar("x", "1"));
+        let mut delta = ShellDelta::default();
+        delta.variables.insert("A".into(), Some(Variable::scalar("", "1")));
+        delta.variables.insert("_".into(), Some(Variable::scalar("", "noise")));
+        let changes = changes(&before, &delta);
+        assert_eq!(changes.env.get("A"), Some(&None));
+        assert_eq!(changes.variables.set, ["A"]);
+    }
+
+    #[test]
+    fn options_are_compared_with_a_bare_bash() {
+        let mut options = bare_options();
+        options.set.insert("errexit".into());
+        options.shopt.remove("sourcepath");
+        let delta = ShellDelta { options: Some(options), ..ShellDelta::default() };
+        let changes = changes(&ShellState::default(), &delta);
+        assert_eq!(changes.options.get("errexit"), Some(&true));
+        assert_eq!(changes.options.get("sourcepath"), Some(&false));
+        assert_eq!(changes.options.len(), 2);
+    }
+
+    #[test]
+    fn the_same_cwd_is_no_change() {
+        let before = ShellState { cwd: ByteString::from("/a"), ..ShellState::default() };
+        let delta = ShellDelta { cwd: Some("/a".into()), ..ShellDelta::default() };
+        assert_eq!(changes(&before, &delta).cwd, None);
+    }
+}

@@ -1,0 +1,28 @@
+//! The facts of a session. Everything in this crate is a plain value: it can be compared, cloned, written down and
+//! read back, and it holds no resource. There is no I/O and no clock; a time is always an argument.
+//!
+//! - [`id`]: names of sessions and runs, checked once at the edge.
+//! - [`bytes`]: byte strings that stay readable in JSON.
+//! - [`shell`]: what a shell knows (variables, functions, options, …) and the difference between two such states.
+//! - [`run`]: a command, its result, its notices.
+//! - [`record`]: what happened, one numbered record at a time. The only door into [`state`].
+//! - [`state`]: a session, as the fold of its records.
+//! - [`decide`]: what may happen next.
+//! - [`plan`]: what to do with a session after a crash.
+
+pub mod bytes;
+pub mod decide;
+pub mod id;
+pub mod plan;
+pub mod record;
+pub mod run;
+pub mod shell;
+pub mod state;
+
+pub use bytes::ByteString;
+pub use id::{IdError, RunId, SessionId};
+pub use jiff::Timestamp;
+pub use record::{Event, FORMAT_VERSION, Record};
+pub use run::{Changes, Notice, NoticeCode, Output, RunResult, RunStatus, StoredRun};
+pub use shell::{ShellDelta, ShellState};
+pub use state::{ActiveRun, SessionMeta, SessionState};

@@ -1,0 +1,67 @@
+//! What to do with a session after its daemon died. Nothing is ever run again: what had not ended is `lost`.
+
+use crate::{Event, Notice, NoticeCode, Output, RunId, RunResult, RunStatus, SessionState, ShellDelta, Timestamp};
+
+/// The records that bring a session from a crash to rest, in order.
+pub fn after_crash(state: &SessionState, now: Timestamp) -> Vec<Event> {
+    let lost = state.active_runs.iter().map(|(run_id, run)| {
+        let elapsed = now.as_microsecond().saturating_sub(run.started_at.as_microsecond());
+        lost_run(state, run_id, u64::try_from(elapsed).unwrap_or(0))
+    });
+    let mut events: Vec<Event> = lost.collect();
+    if !events.is_empty() {
+        events.push(Event::ShellStopped { reason: "daemon_died".to_owned(), notices: vec![replaced_notice(state)] });
+    }
+    events
+}
+
+fn lost_run(state: &SessionState, run_id: &RunId, duration_us: u64) -> Event {
+    let notice = Notice {
+        code: NoticeCode::ChangesLost,
+        message: "The daemon died while this command ran. Its outcome is unknown and it was not run again; \
+                  check what it did before you repeat it."
+            .to_owned(),
+    };
+    let result = RunResult {
+        status: RunStatus::Lost,
+        exit_code: None,
+        signal: None,
+        stdout: Output::default(),
+        stderr: Output::default(),
+        duration_us,
+        cwd: state.shell.cwd.clone(),
+        changes: Default::default(),
+        background_output: None,
+        notices: vec![notice],
+    };
+    Event::RunFinished {
+        run_id: run_id.clone(),
+        result: Box::new(result),
+        delta: Box::new(ShellDelta::default()),
+    }
+}
+
+fn replaced_notice(state: &SessionState) -> Notice {
+    let commands: Vec<String> =
+        state.active_runs.values().map(|run| format!("`{}`", shorten(&run.command.to_text()))).collect();
+    Notice {
+        code: NoticeCode::ShellReplaced,
+        message: format!(
+            "This is a new shell: the daemon was restarted while {} ran. Working directory, variables, functions, \
+             aliases and options are as after the last finished command; that command's outcome is unknown.",
+            commands.join(", ")
+        ),
+    }
+}
+
+/// A command in a sentence should not be longer than the sentence.
+pub fn shorten(command: &str) -> String {
+    const LIMIT: usize = 60;
+    let line = command.lines().next().unwrap_or_default();
+    if line.len() == command.len() && line.chars().count() <= LIMIT {
+        return line.to_owned();
+    }
+    let mut short: String = line.chars().take(LIMIT).collect();
+    short.push('…');
+    short
+}

@@ -1,0 +1,82 @@
+//! What happened, one numbered record at a time. `seq` counts from 1 in each session and has no gaps.
+
+use crate::{ByteString, Notice, RunId, RunResult, SessionId, SessionMeta, ShellDelta, ShellState, Timestamp};
+use serde::{Deserialize, Serialize};
+
+/// Version of everything this crate writes. A reader refuses a newer one.
+pub const FORMAT_VERSION: u32 = 1;
+
+/// One fact.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// Whose.
+    pub session_id: SessionId,
+    /// Position in the session, from 1, no gaps.
+    pub seq: u64,
+    /// When.
+    pub at: Timestamp,
+    /// What.
+    pub event: Event,
+}
+
+/// The kinds of facts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Event {
+    /// The session began.
+    SessionCreated {
+        /// Who it is.
+        meta: Box<SessionMeta>,
+        /// What its first shell knows.
+        shell: Box<ShellState>,
+    },
+    /// A command is about to run. Written before its first byte reaches a shell, so that it can never run twice.
+    RunStarted {
+        /// Its id.
+        run_id: RunId,
+        /// The caller's key for exactly-once.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        request_id: Option<String>,
+        /// The text.
+        command: ByteString,
+    },
+    /// A command ended, one way or another. Written before its answer goes out.
+    RunFinished {
+        /// Its id.
+        run_id: RunId,
+        /// The result.
+        result: Box<RunResult>,
+        /// What it changed in the shell.
+        #[serde(default, skip_serializing_if = "is_empty_delta")]
+        delta: Box<ShellDelta>,
+    },
+    /// A command outgrew its timeout and runs on beside the session; the session no longer waits for it.
+    RunDetached {
+        /// Its id.
+        run_id: RunId,
+    },
+    /// The session took a new shell. `generation` counts them.
+    ShellStarted {
+        /// Number of this shell, from 1.
+        generation: u64,
+    },
+    /// The shell was given up or lost between commands. The notices are for the next result.
+    ShellStopped {
+        /// Why, in a word: `hibernated`, `evicted`, `died`, `daemon_stopped`.
+        reason: String,
+        /// What the next caller should know.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        notices: Vec<Notice>,
+    },
+    /// The host asked for a clean shell: the state is the session's first one again.
+    Restarted {
+        /// The fresh state.
+        shell: Box<ShellState>,
+    },
+    /// The session is over; nothing of it is kept.
+    SessionDestroyed,
+}
+
+fn is_empty_delta(delta: &ShellDelta) -> bool {
+    delta.is_empty()
+}

@@ -1,0 +1,176 @@
+//! A command's result: what a caller gets, and what is kept so that a retry gets the same.
+
+use crate::{ByteString, RunId, Timestamp};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// How a run stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunStatus {
+    /// It ended by itself; see the exit code.
+    Exited,
+    /// It reached its timeout and was ended.
+    TimedOut,
+    /// Somebody ended it with a signal.
+    Interrupted,
+    /// It has not ended.
+    Running,
+    /// The daemon died while it ran; nobody knows how it ended, and it is never run again.
+    Lost,
+}
+
+/// What one command changed in its session, in a form a model can read at a glance.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Changes {
+    /// The new working directory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    /// Exported variables with their new values; `null` for those gone.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, Option<String>>,
+    /// Names of other variables that were set or unset.
+    #[serde(skip_serializing_if = "NameChanges::is_empty")]
+    pub variables: NameChanges,
+    /// Functions.
+    #[serde(skip_serializing_if = "NameChanges::is_empty")]
+    pub functions: NameChanges,
+    /// Aliases.
+    #[serde(skip_serializing_if = "NameChanges::is_empty")]
+    pub aliases: NameChanges,
+    /// `set -o` and `shopt` names switched.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub options: BTreeMap<String, bool>,
+    /// Traps set or cleared.
+    #[serde(skip_serializing_if = "NameChanges::is_empty")]
+    pub traps: NameChanges,
+    /// The new umask, in octal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub umask: Option<String>,
+}
+
+/// Names that came, changed or went.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NameChanges {
+    /// New or changed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub set: Vec<String>,
+    /// Gone.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unset: Vec<String>,
+}
+
+impl NameChanges {
+    /// Whether no name changed.
+    pub fn is_empty(&self) -> bool {
+        self.set.is_empty() && self.unset.is_empty()
+    }
+}
+
+/// Something the caller, who may be a model, should know.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Notice {
+    /// Stable code.
+    pub code: NoticeCode,
+    /// A sentence: what happened and what to do next.
+    pub message: String,
+}
+
+/// The kinds of notices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NoticeCode {
+    /// The shell was replaced and something that cannot be data did not come along.
+    ShellReplaced,
+    /// The command ended the shell before its changes could be read.
+    ChangesLost,
+    /// A part of the state could not be restored.
+    RestoreIncomplete,
+    /// The working directory is gone.
+    CwdMissing,
+    /// A redirection or option lasted only for the command that made it.
+    NotKept,
+    /// The store could not write; the write is being retried.
+    StoreFailed,
+    /// Output beyond a limit was dropped.
+    OutputDropped,
+    /// A timeout ended the command, or sent it to the background.
+    TimedOut,
+    /// The command runs on in the background.
+    Backgrounded,
+    /// The session's own history could not be read and was set aside.
+    Damaged,
+}
+
+/// One stream of a run's output as it is kept.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Output {
+    /// Bytes the command wrote, kept or not.
+    pub total: u64,
+    /// Bytes that can be read back, counted from the first.
+    pub kept: u64,
+    /// The bytes themselves, if few. Otherwise they are in the run's output file and this is empty.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inline: Option<ByteString>,
+    /// The last bytes, where more was written than could be kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tail: Option<ByteString>,
+}
+
+/// A finished run, as stored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunResult {
+    /// How it ended.
+    pub status: RunStatus,
+    /// Exit code as bash says it, 128+n for a signal. `None` when lost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// The signal that ended it, by name without `SIG`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal: Option<String>,
+    /// Standard output.
+    #[serde(default)]
+    pub stdout: Output,
+    /// Standard error.
+    #[serde(default)]
+    pub stderr: Output,
+    /// Wall time in microseconds.
+    pub duration_us: u64,
+    /// The session's working directory afterwards.
+    pub cwd: ByteString,
+    /// What it changed.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub changes: Changes,
+    /// Late output of earlier background work that came in since the last result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub background_output: Option<ByteString>,
+    /// What the caller should know.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notices: Vec<Notice>,
+}
+
+/// A run as the store gives it back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredRun {
+    /// Its id.
+    pub run_id: RunId,
+    /// Sequence number of the record that started it.
+    pub seq: u64,
+    /// The caller's key for exactly-once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
+    /// The command text.
+    pub command: ByteString,
+    /// When it started.
+    pub started_at: Timestamp,
+    /// Its result, once it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<RunResult>,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}

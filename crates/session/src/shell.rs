@@ -1,0 +1,235 @@
+//! What a shell knows, as a value. Only differences from a bare bash are kept: a bare bash of another version or on
+//! another machine brings its own `BASH_VERSION`, and the session's own variables come on top.
+
+use crate::bytes::{self, ByteString};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A variable: its attributes and its value.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Variable {
+    /// The letters of `declare`, sorted: `c i l n r t u x`. Arrays are told by their value.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub attributes: String,
+    /// The value.
+    #[serde(flatten)]
+    pub value: Value,
+}
+
+/// What a variable holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Value {
+    /// A string.
+    Value(ByteString),
+    /// An indexed array: index and element, ascending.
+    Array(Vec<(i64, ByteString)>),
+    /// An associative array: key and element, in the order in which bash walks it.
+    Map(Vec<(ByteString, ByteString)>),
+    /// Declared but never assigned. The kind matters: `declare -a x` is not `declare x`.
+    Declared(DeclaredKind),
+    /// A variable that a bare bash has and this session unset.
+    Removed(bool),
+}
+
+/// Kinds of a variable without a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DeclaredKind {
+    /// `declare x`
+    Scalar,
+    /// `declare -a x`
+    Array,
+    /// `declare -A x`
+    Map,
+}
+
+/// A function.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Function {
+    /// The letters of `declare -f` attributes, sorted: `r t x`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub attributes: String,
+    /// The definition as bash prints it.
+    pub source: ByteString,
+}
+
+/// What a signal or pseudo-signal does.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Trap {
+    /// `trap '' SIG`
+    Ignore,
+    /// `trap 'command' SIG`
+    Run(ByteString),
+}
+
+/// The named options that are on.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Options {
+    /// `set -o` names that are on.
+    pub set: BTreeSet<String>,
+    /// `shopt` names that are on.
+    pub shopt: BTreeSet<String>,
+}
+
+/// Everything of a shell that can be data.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ShellState {
+    /// The working directory, as `pwd` prints it.
+    pub cwd: ByteString,
+    /// The directory stack below the working directory, top first.
+    pub directory_stack: Vec<ByteString>,
+    /// Variables that differ from a bare bash.
+    #[serde(with = "bytes::map")]
+    pub variables: BTreeMap<ByteString, Variable>,
+    /// Functions.
+    #[serde(with = "bytes::map")]
+    pub functions: BTreeMap<ByteString, Function>,
+    /// Aliases.
+    #[serde(with = "bytes::map")]
+    pub aliases: BTreeMap<ByteString, ByteString>,
+    /// Options; `None` means those of a bare bash.
+    pub options: Option<Options>,
+    /// Traps by the name that `trap -p` prints (`EXIT`, `DEBUG`, `SIGINT`, …).
+    pub traps: BTreeMap<String, Trap>,
+    /// The umask, if it is not the one the daemon gave.
+    pub umask: Option<u32>,
+    /// Soft resource limits that differ from the daemon's, by the name of `ulimit`'s letter; `None` is unlimited.
+    pub limits: BTreeMap<String, Option<u64>>,
+    /// `$1`, `$2`, …
+    pub positional: Vec<ByteString>,
+    /// `$0`, if it is not `bash`.
+    pub argv0: Option<ByteString>,
+    /// Builtins that `enable -n` switched off.
+    pub disabled_builtins: BTreeSet<String>,
+    /// `$?`
+    pub status: i32,
+}
+
+/// What one command changed. Variables and functions one by one, the small parts as a whole.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ShellDelta {
+    /// New working directory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<ByteString>,
+    /// New directory stack.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub directory_stack: Option<Vec<ByteString>>,
+    /// Variables set (`Some`) or gone (`None`).
+    #[serde(with = "bytes::map", skip_serializing_if = "BTreeMap::is_empty")]
+    pub variables: BTreeMap<ByteString, Option<Variable>>,
+    /// Functions set (`Some`) or gone (`None`).
+    #[serde(with = "bytes::map", skip_serializing_if = "BTreeMap::is_empty")]
+    pub functions: BTreeMap<ByteString, Option<Function>>,
+    /// All aliases, if any changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub aliases: Option<Aliases>,
+    /// All options, if any changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub options: Option<Options>,
+    /// All traps, if any changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub traps: Option<BTreeMap<String, Trap>>,
+    /// New umask.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub umask: Option<u32>,
+    /// All limits, if any changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limits: Option<BTreeMap<String, Option<u64>>>,
+    /// New positional parameters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub positional: Option<Vec<ByteString>>,
+    /// New `$0`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub argv0: Option<ByteString>,
+    /// All disabled builtins, if any changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disabled_builtins: Option<BTreeSet<String>>,
+    /// New `$?`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<i32>,
+}
+
+/// All aliases of a shell.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Aliases(#[serde(with = "bytes::map")] pub BTreeMap<ByteString, ByteString>);
+
+impl Variable {
+    /// A string with attributes.
+    pub fn scalar(attributes: &str, value: impl Into<ByteString>) -> Self {
+        Self { attributes: attributes.to_owned(), value: Value::Value(value.into()) }
+    }
+
+    /// Whether child processes see it.
+    pub fn is_exported(&self) -> bool {
+        self.attributes.contains('x')
+    }
+}
+
+impl ShellState {
+    /// Takes over what a command changed.
+    pub fn apply(&mut self, delta: &ShellDelta) {
+        apply_map(&mut self.variables, &delta.variables);
+        apply_map(&mut self.functions, &delta.functions);
+        replace(&mut self.cwd, &delta.cwd);
+        replace(&mut self.directory_stack, &delta.directory_stack);
+        if let Some(Aliases(aliases)) = &delta.aliases {
+            self.aliases = aliases.clone();
+        }
+        if delta.options.is_some() {
+            self.options = delta.options.clone();
+        }
+        replace(&mut self.traps, &delta.traps);
+        if delta.umask.is_some() {
+            self.umask = delta.umask;
+        }
+        replace(&mut self.limits, &delta.limits);
+        replace(&mut self.positional, &delta.positional);
+        if delta.argv0.is_some() {
+            self.argv0 = delta.argv0.clone();
+        }
+        replace(&mut self.disabled_builtins, &delta.disabled_builtins);
+        replace(&mut self.status, &delta.status);
+    }
+
+    /// The variables that child processes see, as text.
+    pub fn environment(&self) -> BTreeMap<String, String> {
+        let exported = self.variables.iter().filter(|(_, variable)| variable.is_exported());
+        exported
+            .filter_map(|(name, variable)| match &variable.value {
+                Value::Value(value) => Some((name.to_text().into_owned(), value.to_text().into_owned())),
+                _ => None,
+            })
+            .collect()
+    }
+}
+
+impl ShellDelta {
+    /// Whether nothing changed.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+fn apply_map<V: Clone>(state: &mut BTreeMap<ByteString, V>, delta: &BTreeMap<ByteString, Option<V>>) {
+    for (name, value) in delta {
+        match value {
+            Some(value) => {
+                state.insert(name.clone(), value.clone());
+            }
+            None => {
+                state.remove(name);
+            }
+        }
+    }
+}
+
+fn replace<T: Clone>(place: &mut T, new: &Option<T>) {
+    if let Some(new) = new {
+        *place = new.clone();
+    }
+}

@@ -1,0 +1,137 @@
+//! A session as the fold of its records.
+
+use crate::{ByteString, Event, Notice, Record, RunId, SessionId, ShellState, Timestamp};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// What a session was made with.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SessionMeta {
+    /// Its name.
+    pub session_id: SessionId,
+    /// Whose it is, if the caller said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// The agent's configuration as given at creation; never changed afterwards.
+    #[serde(default)]
+    pub agent_config: serde_json::Value,
+    /// When it began.
+    pub created_at: Timestamp,
+    /// Where its files are: its own workspace unless the host named another directory.
+    pub workspace: ByteString,
+}
+
+/// A run that has started and not ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ActiveRun {
+    /// The caller's key for exactly-once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
+    /// The text.
+    pub command: ByteString,
+    /// When it started.
+    pub started_at: Timestamp,
+    /// Whether it runs on beside the session.
+    #[serde(default)]
+    pub detached: bool,
+}
+
+/// Everything that is known of a session. Changed only by [`SessionState::apply`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SessionState {
+    /// What it was made with.
+    pub meta: SessionMeta,
+    /// Number of the last record.
+    pub seq: u64,
+    /// When the last record was made.
+    pub last_active_at: Timestamp,
+    /// How many shells it has worn.
+    pub generation: u64,
+    /// Runs that have started and not ended.
+    #[serde(default)]
+    pub active_runs: BTreeMap<RunId, ActiveRun>,
+    /// What the next result must say.
+    #[serde(default)]
+    pub pending_notices: Vec<Notice>,
+    /// What its shell knows.
+    pub shell: ShellState,
+}
+
+/// A record that does not follow from the state it is applied to.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ApplyError {
+    /// The numbers do not follow each other.
+    #[error("record {found} does not follow record {after}")]
+    OutOfOrder {
+        /// Last applied.
+        after: u64,
+        /// Given.
+        found: u64,
+    },
+    /// The first record must create the session.
+    #[error("a session begins with its creation, not with record {found}")]
+    NotCreated {
+        /// Given.
+        found: u64,
+    },
+}
+
+impl SessionState {
+    /// The state after a session's first record.
+    pub fn create(record: &Record) -> Result<Self, ApplyError> {
+        match &record.event {
+            Event::SessionCreated { meta, shell } if record.seq == 1 => Ok(Self {
+                meta: (**meta).clone(),
+                seq: 1,
+                last_active_at: record.at,
+                generation: 0,
+                active_runs: BTreeMap::new(),
+                pending_notices: Vec::new(),
+                shell: (**shell).clone(),
+            }),
+            _ => Err(ApplyError::NotCreated { found: record.seq }),
+        }
+    }
+
+    /// Takes over one record.
+    pub fn apply(&mut self, record: &Record) -> Result<(), ApplyError> {
+        if record.seq != self.seq + 1 {
+            return Err(ApplyError::OutOfOrder { after: self.seq, found: record.seq });
+        }
+        self.seq = record.seq;
+        self.last_active_at = record.at;
+        match &record.event {
+            Event::SessionCreated { .. } | Event::SessionDestroyed => {}
+            Event::RunStarted { run_id, request_id, command } => {
+                let run = ActiveRun {
+                    request_id: request_id.clone(),
+                    command: command.clone(),
+                    started_at: record.at,
+                    detached: false,
+                };
+                self.active_runs.insert(run_id.clone(), run);
+            }
+            Event::RunFinished { run_id, delta, .. } => {
+                let detached = self.active_runs.remove(run_id).is_some_and(|run| run.detached);
+                if !detached {
+                    // The result has carried them to the caller.
+                    self.pending_notices.clear();
+                }
+                self.shell.apply(delta);
+            }
+            Event::RunDetached { run_id } => {
+                if let Some(run) = self.active_runs.get_mut(run_id) {
+                    run.detached = true;
+                }
+                self.pending_notices.clear();
+            }
+            Event::ShellStarted { generation } => self.generation = *generation,
+            Event::ShellStopped { notices, .. } => self.pending_notices.extend(notices.iter().cloned()),
+            Event::Restarted { shell } => {
+                self.shell = (**shell).clone();
+                self.pending_notices.clear();
+            }
+        }
+        Ok(())
+    }
+}
