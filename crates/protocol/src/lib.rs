@@ -1,1 +1,29 @@
-//! (being built)
+//! Wire types: what goes over HTTP, as plain data. The server and its clients use the same types, so that a field can
+//! not be spelled in two ways. Nothing here does I/O, and nothing here is stored.
+//!
+//! - [`session`]: creating, finding and listing sessions.
+//! - [`state`]: what a session's shell knows.
+//! - [`run`]: a command and its result.
+//! - [`output`]: reading a run's output, sending it input and signals.
+//! - [`health`]: how a daemon stands.
+//! - [`problem`]: errors, after RFC 9457.
+//! - [`text`]: bytes in JSON.
+
+pub mod health;
+pub mod output;
+pub mod problem;
+mod query;
+pub mod run;
+pub mod session;
+pub mod state;
+pub mod text;
+
+pub use health::{Live, Readiness, ReadinessStatus};
+pub use output::{InputAccepted, InputRequest, OutputParams, OutputResponse, SignalRequest, SignalSent, StreamName};
+pub use problem::Problem;
+pub use run::{
+    BusyChoice, Changes, NameChanges, NoticeView, OutputEvent, RunParams, RunRequest, RunResponse, RunStatus,
+    TimeoutChoice,
+};
+pub use session::{CreateSessionRequest, ListParams, Session, SessionList};
+pub use state::StateResponse;

@@ -1,1 +1,15 @@
-//! (being built)
+//! Doors: HTTP on a Unix socket and on TCP. A door checks who comes in, translates a request to the runtime's
+//! vocabulary, and translates the answer back. It holds no facts and starts no process.
+//!
+//! - [`listen`]: sockets, connections, and how they end.
+//! - [`http`]: one file per resource, and [`router`] that joins them.
+
+pub mod http;
+pub mod listen;
+
+pub use http::auth::{Auth, Token};
+pub use http::metrics::{install_metrics, keep_metrics};
+pub use http::openapi::document as openapi;
+pub use http::router;
+pub use listen::{BindError, bind_tcp, bind_unix, serve_tcp, serve_unix};
+pub use metrics_exporter_prometheus::PrometheusHandle;

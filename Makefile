@@ -1,0 +1,46 @@
+# What a person does with this tree, one target each. `make` alone lists them.
+
+.DEFAULT_GOAL := help
+.PHONY: help run test build fmt fmt-check lint tidy bench clean
+
+CARGO ?= cargo
+DATA ?= $(CURDIR)/target/run
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+build: ## build the program for release
+	$(CARGO) build --release --bin shellkeep
+
+run: build ## build and start the daemon in the foreground, its data in target/run (DATA=… for elsewhere)
+	@mkdir -p "$(DATA)"
+	@echo "In another terminal:  target/release/shellkeep run --socket $(DATA)/shellkeep.sock -s demo -- 'cd /tmp; export X=1'"
+	@echo "and then:             target/release/shellkeep run --socket $(DATA)/shellkeep.sock -s demo -- 'pwd; echo \$$X'"
+	target/release/shellkeep serve --data "$(DATA)" --socket "$(DATA)/shellkeep.sock"
+
+# The cheap checks come first, so that a typo does not wait for the end-to-end tests.
+test: fmt-check lint tidy ## everything a change must pass
+	$(CARGO) build --workspace --all-targets
+	@if $(CARGO) nextest --version >/dev/null 2>&1; then \
+		$(CARGO) nextest run --workspace; \
+	else \
+		$(CARGO) test --workspace; \
+	fi
+
+fmt: ## format the code
+	$(CARGO) fmt --all
+
+fmt-check: ## check the format
+	$(CARGO) fmt --all --check
+
+lint: ## clippy, warnings are errors
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+
+tidy: ## the rules of the house, as tests over the code itself
+	$(CARGO) test --package shellkeep-tidy
+
+bench: build ## measure against the floor and the peers; writes the table and the plot under docs/
+	bench/run
+
+clean: ## remove what was built
+	$(CARGO) clean

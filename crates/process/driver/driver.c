@@ -1,0 +1,430 @@
+/* The driver: the loop that runs a session's commands inside bash.
+ *
+ * It is a loadable builtin whose load function never returns: `enable -f` maps it, and the loop runs from there, so
+ * the builtin itself is never entered into bash's tables and leaves no name behind. Each command goes through the same
+ * function, with the same arguments, as the text of `bash -c`; there is no eval, no loop and no function around it that
+ * a command could see, break out of, or redefine.
+ *
+ * Commands come in and results go out on one socket that no child inherits. See docs/design/driver.md. */
+
+#include "bash.h"
+#include "state.h"
+#include "wire.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Where the daemon puts our socket and our own object file before it starts bash. */
+enum { CONTROL_AT_START = 3, OBJECT_AT_START = 4 };
+/* Where the socket is kept: above what people use by hand, below what would make every fork copy a large table. */
+enum { CONTROL_HOME = 1010 };
+/* The signal with which the daemon asks for an interruption. Bash gives it no meaning. */
+enum { INTERRUPT_SIGNAL = 60 };
+/* Exit statuses of a driver that cannot work. */
+enum { EXIT_UNSUPPORTED = 96, EXIT_CHANNEL = 97 };
+
+/* What a run brings along. */
+enum { RUN_STDIN = 1, RUN_STDOUT = 2, RUN_STDERR = 4, RUN_TTY = 8, RUN_CWD = 16 };
+
+/* What the daemon must know about how a run went. */
+enum {
+    DONE_FORKED = 1,
+    DONE_EXITING = 2,
+    DONE_PROCSUB = 4,
+    DONE_STDIN_CHANGED = 8,
+    DONE_STDOUT_CHANGED = 16,
+    DONE_STDERR_CHANGED = 32,
+    DONE_NOEXEC = 64,
+    DONE_INTERRUPTED = 128,
+};
+
+typedef struct {
+    dev_t device;
+    ino_t inode;
+} FILE_ID;
+
+static int control = -1;
+static pid_t shell_pid;
+static char *rescue_path;
+static volatile sig_atomic_t busy, interrupted, forked;
+static HEADER request;
+static FILE_ID null_id, given[3];
+static int has_tty;
+static void *procsub_before;
+
+/* What a run changed for itself only, and how to put it back. */
+static BUFFER put_back;
+static uint32_t put_back_count;
+static char *cwd_before;
+
+/* ---- the channel ---- */
+
+static void rescue(const struct iovec *parts, int count) {
+    /* The command closed our socket. The daemon looks here when it finds us gone. */
+    int file = rescue_path ? open(rescue_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600) : -1;
+    for (int i = 0; file >= 0 && i < count; i++)
+        if (write(file, parts[i].iov_base, parts[i].iov_len) < 0)
+            break;
+    _exit(EXIT_CHANNEL);
+}
+
+static void send_frame(uint32_t kind, const BUFFER *payload) {
+    HEADER header = request;
+    header.kind = kind;
+    header.length = (uint32_t)payload->length;
+    struct iovec parts[2] = {{&header, sizeof header}, {payload->bytes, payload->length}};
+    struct iovec all[2] = {parts[0], parts[1]};
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
+    size_t left = sizeof header + payload->length;
+    while (left) {
+        ssize_t sent = sendmsg(control, &message, MSG_NOSIGNAL);
+        if (sent < 0 && errno == EINTR)
+            continue;
+        if (sent < 0 && errno == EPIPE)
+            _exit(EXIT_CHANNEL); /* the daemon is gone, and nobody waits for this */
+        if (sent < 0)
+            rescue(all, 2);
+        left -= (size_t)sent;
+        for (int i = 0; i < 2; i++) {
+            size_t step = (size_t)sent < parts[i].iov_len ? (size_t)sent : parts[i].iov_len;
+            parts[i].iov_base = (char *)parts[i].iov_base + step;
+            parts[i].iov_len -= step;
+            sent -= (ssize_t)step;
+        }
+    }
+}
+
+/* Reads exactly `length` bytes; descriptors that come along are put into `fds`. */
+static void receive(void *into, size_t length, int *fds, int *fd_count) {
+    union {
+        char bytes[CMSG_SPACE(3 * sizeof(int))];
+        struct cmsghdr align;
+    } space;
+    while (length) {
+        struct iovec part = {into, length};
+        struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = space.bytes,
+                                 .msg_controllen = fds ? sizeof space.bytes : 0};
+        ssize_t got = recvmsg(control, &message, MSG_CMSG_CLOEXEC);
+        if (got < 0 && errno == EINTR) {
+            if (terminating_signal)
+                termsig_handler(terminating_signal);
+            continue;
+        }
+        if (got <= 0)
+            _exit(EXIT_CHANNEL); /* the daemon is gone; everything answered is already with it */
+        struct cmsghdr *extra = fds ? CMSG_FIRSTHDR(&message) : NULL;
+        if (extra && extra->cmsg_type == SCM_RIGHTS) {
+            *fd_count = (int)((extra->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+            memcpy(fds, CMSG_DATA(extra), (size_t)*fd_count * sizeof(int));
+        }
+        into = (char *)into + got;
+        length -= (size_t)got;
+    }
+}
+
+/* ---- descriptors 0, 1 and 2 ---- */
+
+static FILE_ID identify(int fd) {
+    struct stat about;
+    if (fstat(fd, &about) != 0)
+        return (FILE_ID){0, 0};
+    return (FILE_ID){about.st_dev, about.st_ino};
+}
+
+static int same(FILE_ID a, FILE_ID b) { return a.device == b.device && a.inode == b.inode; }
+
+static void close_to_null(int fd) {
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (null < 0)
+        return;
+    dup2(null, fd);
+    if (null != fd)
+        close(null);
+    given[fd] = null_id;
+}
+
+static void take_descriptors(uint32_t flags, const int *fds, int count) {
+    static const uint32_t bits[3] = {RUN_STDIN, RUN_STDOUT, RUN_STDERR};
+    int next = 0;
+    for (int i = 0; i < 3; i++) {
+        if (!(flags & bits[i]) || next >= count)
+            continue;
+        dup2(fds[next], i);
+        close(fds[next++]);
+        given[i] = identify(i);
+    }
+    has_tty = (flags & RUN_TTY) && ioctl(0, TIOCSCTTY, 0) == 0;
+}
+
+/* Gives up what the command had, so that only what it left running still holds its output. A pipe that nobody else
+ * can hold stays for the next command. */
+static uint32_t drop_descriptors(int must_drop) {
+    static const uint32_t bits[3] = {DONE_STDIN_CHANGED, DONE_STDOUT_CHANGED, DONE_STDERR_CHANGED};
+    uint32_t changed = 0;
+    fflush(stdout);
+    fflush(stderr);
+    if (has_tty)
+        ioctl(0, TIOCNOTTY, 0);
+    has_tty = 0;
+    for (int i = 0; i < 3; i++) {
+        int is_changed = !same(identify(i), given[i]);
+        if (is_changed)
+            changed |= bits[i];
+        int is_idle_null = !is_changed && same(given[i], null_id);
+        if (is_changed || (!is_idle_null && (i == 0 || must_drop)))
+            close_to_null(i);
+    }
+    return changed;
+}
+
+/* ---- what holds for one call only ---- */
+
+static void remember(const char *name) {
+    capture_variable(&put_back, name);
+    put_back_count++;
+}
+
+static void set_for_this_call(char *name, char *value) {
+    remember(name);
+    SHELL_VAR *variable = find_variable(name);
+    /* A readonly variable stays as it is: the caller may not do what the command may not. */
+    if (variable && (variable->attributes & ATT_READONLY))
+        return;
+    variable = bind_variable(name, value, 0);
+    if (variable) {
+        variable->attributes |= ATT_EXPORTED;
+        array_needs_making = 1;
+        stupidly_hack_special_variables(name);
+    }
+}
+
+static int enter_for_this_call(char *cwd) {
+    if (chdir(cwd) != 0)
+        return errno;
+    cwd_before = strdup(the_current_working_directory ? the_current_working_directory : "");
+    remember("PWD");
+    remember("OLDPWD");
+    set_working_directory(cwd);
+    bind_variable("PWD", cwd, 0);
+    return 0;
+}
+
+static void undo_this_call(void) {
+    CURSOR in = {put_back.bytes, put_back.length, 0};
+    while (put_back_count) {
+        restore_variable(&in);
+        put_back_count--;
+    }
+    put_back.length = 0;
+    if (cwd_before) {
+        if (*cwd_before && chdir(cwd_before) == 0)
+            set_working_directory(cwd_before);
+        free(cwd_before);
+        cwd_before = NULL;
+    }
+}
+
+/* ---- running ---- */
+
+static void report(int status, uint32_t flags) {
+    static BUFFER out;
+    busy = 0;
+    undo_this_call();
+    if (read_but_dont_execute) {
+        read_but_dont_execute = 0;
+        set_shellopts();
+        flags |= DONE_NOEXEC;
+    }
+    if (forked)
+        flags |= DONE_FORKED;
+    if (interrupted)
+        flags |= DONE_INTERRUPTED;
+    if (last_procsub_child && last_procsub_child != procsub_before)
+        flags |= DONE_PROCSUB;
+    flags |= drop_descriptors(forked || (flags & DONE_EXITING));
+    out.length = 0;
+    put_u32(&out, (uint32_t)status);
+    put_u32(&out, flags);
+    capture_changes(&out);
+    send_frame(FRAME_RUN, &out);
+}
+
+/* Bash leaves by many doors (exit, errexit, a failed exec, an expansion error); all of them lead here. */
+static void at_exit(void) {
+    if (getpid() == shell_pid && busy)
+        report(last_command_exit_value, DONE_EXITING);
+}
+
+static int execute(char *command) {
+    /* One level above the text, so that bash does not replace itself with the last command; and as few plus signs in
+     * a trace as `bash -c` prints. */
+    parse_and_execute_level = 1;
+    indirection_level = 0;
+    int code = sigsetjmp(top_level, 0);
+    if (code == 0)
+        return parse_and_execute(command, "-c", SEVAL_NOHIST | SEVAL_RESETLINE | SEVAL_NOOPTIMIZE);
+    if (getpid() != shell_pid)
+        exit_shell(last_command_exit_value);
+    if (code == JUMP_DISCARD)
+        return 1;
+    if (interrupted && variable_context == 0)
+        return last_command_exit_value;
+    exit_shell(code == JUMP_FORCE_EOF ? 127 : last_command_exit_value);
+}
+
+static void run(CURSOR *in, const int *fds, int fd_count) {
+    static BUFFER refusal;
+    uint32_t flags = get_u32(in);
+    take_descriptors(flags, fds, fd_count);
+    char *cwd = (flags & RUN_CWD) ? get_string(in) : NULL;
+    for (uint32_t left = get_u32(in); left && !in->bad; left--) {
+        char *name = get_string(in), *value = get_string(in);
+        set_for_this_call(name, value);
+        free(name);
+        free(value);
+    }
+    int refused = cwd ? enter_for_this_call(cwd) : 0;
+    free(cwd);
+    if (refused) {
+        undo_this_call();
+        drop_descriptors(0);
+        refusal.length = 0;
+        put_string(&refusal, strerror(refused));
+        send_frame(FRAME_BAD_CWD, &refusal);
+        return;
+    }
+    char *command = get_string(in);
+    interrupted = forked = 0;
+    procsub_before = last_procsub_child;
+    busy = 1;
+    int status = execute(command);
+    interrupt_state = 0;
+    last_command_exit_value = status;
+    report(status, 0);
+}
+
+static void become(CURSOR *in) {
+    BUFFER problems = {0};
+    BUFFER out = {0};
+    free(rescue_path);
+    rescue_path = get_string(in);
+    uint32_t count = restore_facts(in, &problems);
+    capture_forget();
+    put_u32(&out, count);
+    put_bytes(&out, problems.bytes, problems.length);
+    send_frame(FRAME_RESTORE, &out);
+    free(problems.bytes);
+    free(out.bytes);
+}
+
+static void serve(void) {
+    for (;;) {
+        int fds[3], fd_count = 0;
+        receive(&request, sizeof request, fds, &fd_count);
+        unsigned char *payload = malloc(request.length + 1);
+        receive(payload, request.length, NULL, NULL);
+        CURSOR in = {payload, request.length, 0};
+        if (request.kind == FRAME_RUN)
+            run(&in, fds, fd_count);
+        else if (request.kind == FRAME_RESTORE)
+            become(&in);
+        free(payload);
+    }
+}
+
+/* ---- starting ---- */
+
+static void on_interrupt(int signal) {
+    (void)signal;
+    if (busy) {
+        interrupted = 1;
+        interrupt_state = 1;
+    }
+}
+
+static void before_fork(void) { forked = 1; }
+
+static void in_child(void) {
+    if (control >= 0)
+        close(control);
+    control = -1;
+    busy = 0;
+}
+
+static int first_element_is_major_version(ARRAY_ELEMENT *element, void *version) {
+    if (element->index == 0 && element->value && atoi(element->value) == atoi(version))
+        *(char *)version = '\0';
+    return -1;
+}
+
+/* Looks at things whose shape is known, before anything depends on the shape. */
+static int shape_is_known(void) {
+    SHELL_VAR *version = find_variable("BASH_VERSION"), *parts = find_variable("BASH_VERSINFO");
+    if (version == NULL || parts == NULL || strcmp(version->name, "BASH_VERSION") != 0 || version->value == NULL)
+        return 0;
+    if (!(parts->attributes & ATT_ARRAY) || !(parts->attributes & ATT_READONLY) || version->attributes & ATT_ARRAY)
+        return 0;
+    char copy[64];
+    snprintf(copy, sizeof copy, "%s", version->value);
+    array_walk((ARRAY *)parts->value, first_element_is_major_version, copy);
+    return copy[0] == '\0' && global_variables && global_variables == shell_variables &&
+           strcmp(dollar_vars[0], "bash") == 0;
+}
+
+static void take_over(void) {
+    /* From here on there is nothing above us to return to. */
+    clear_unwind_protect_list(0);
+    startup_state = 0;
+    executing_builtin = 0;
+    this_shell_builtin = NULL;
+    last_command_exit_value = 0;
+    unbind_variable_noref("BASH_EXECUTION_STRING");
+    unbind_variable_noref("_");
+}
+
+static void take_control(void) {
+    struct rlimit limit;
+    int home = CONTROL_HOME;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur <= CONTROL_HOME + 8)
+        home = (int)limit.rlim_cur - 8;
+    control = fcntl(CONTROL_AT_START, F_DUPFD_CLOEXEC, home);
+    if (control < 0)
+        _exit(EXIT_CHANNEL);
+    close(CONTROL_AT_START);
+    close(OBJECT_AT_START);
+    null_id = identify(0);
+    for (int i = 0; i < 3; i++)
+        given[i] = null_id;
+}
+
+/* Bash looks for this, but never gets to use it. */
+__attribute__((visibility("default"))) struct builtin shellkeep_struct = {"shellkeep", NULL, 0, NULL, NULL, NULL};
+
+__attribute__((visibility("default"))) int shellkeep_builtin_load(char *name) {
+    (void)name;
+    if (!shape_is_known())
+        _exit(EXIT_UNSUPPORTED);
+    shell_pid = getpid();
+    take_control();
+    take_over();
+    pthread_atfork(before_fork, NULL, in_child);
+    atexit(at_exit);
+    struct sigaction action = {.sa_handler = on_interrupt};
+    sigaction(INTERRUPT_SIGNAL, &action, NULL);
+    capture_baseline();
+    BUFFER hello = {0};
+    put_string(&hello, find_variable("BASH_VERSION")->value);
+    send_frame(FRAME_HELLO, &hello);
+    free(hello.bytes);
+    serve();
+    return 0;
+}

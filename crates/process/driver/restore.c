@@ -1,0 +1,324 @@
+/* Putting a state into a bare bash.
+ *
+ * Variables go straight into bash's tables with their attributes, so no value is ever parsed and none can be
+ * misread. Functions and the directory stack go through bash's parser, before any alias, option or trap of the session
+ * is in force. The facts come in any order and are sorted into that order here. */
+
+#include "state.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static BUFFER *problem_list;
+static uint32_t problem_count;
+
+static void problem(const char *what, const char *why) {
+    put_string(problem_list, what);
+    put_string(problem_list, why);
+    problem_count++;
+}
+
+/* Runs a text of our own making. A jump out of it ends only itself, and `$?` stays as it was. */
+static void evaluate(char *text) {
+    sigjmp_buf outer;
+    int status = last_command_exit_value;
+    memcpy(outer, top_level, sizeof outer);
+    if (sigsetjmp(top_level, 0) == 0)
+        parse_and_execute(text, "restore", SEVAL_NOHIST | SEVAL_RESETLINE | SEVAL_NOOPTIMIZE);
+    memcpy(top_level, outer, sizeof outer);
+    last_command_exit_value = status;
+}
+
+static char *join(const char *a, const char *b) {
+    char *text = xmalloc(strlen(a) + strlen(b) + 1);
+    strcpy(text, a);
+    strcat(text, b);
+    return text;
+}
+
+/* ---- variables ---- */
+
+static void make_room(const char *name, int wanted) {
+    SHELL_VAR *old = find_variable(name);
+    if (old == NULL)
+        return;
+    int kinds = ATT_ARRAY | ATT_ASSOC | ATT_NAMEREF;
+    if (old->dynamic_value || old->assign_func || (old->attributes & kinds) || (wanted & kinds)) {
+        unbind_variable_noref(name);
+    } else {
+        old->attributes &= ~(ATT_READONLY | ATT_INTEGER | ATT_UPPERCASE | ATT_LOWERCASE | ATT_CAPCASE);
+    }
+}
+
+static void set_attributes(SHELL_VAR *variable, int attributes) {
+    int all = ATT_EXPORTED | ATT_READONLY | ATT_INTEGER | ATT_TRACE | ATT_UPPERCASE | ATT_LOWERCASE | ATT_CAPCASE |
+              ATT_NAMEREF | ATT_INVISIBLE;
+    variable->attributes = (variable->attributes & ~all) | (attributes & all);
+    free(variable->exportstr);
+    variable->exportstr = NULL;
+    array_needs_making = 1;
+}
+
+static SHELL_VAR *fill_array(CURSOR *in, char *name) {
+    SHELL_VAR *variable = make_new_array_variable(name);
+    for (uint32_t left = get_u32(in); left && !in->bad; left--) {
+        intmax_t index = (intmax_t)get_u64(in);
+        char *value = get_string(in);
+        array_insert((ARRAY *)variable->value, index, value);
+        free(value);
+    }
+    return variable;
+}
+
+/* Bash puts a new pair in front of its bucket, so the pairs go in from the last to the first: then a walk finds them
+ * in the order in which they were captured. */
+static SHELL_VAR *fill_map(CURSOR *in, char *name) {
+    SHELL_VAR *variable = make_new_assoc_variable(name);
+    uint32_t count = get_u32(in);
+    if (count > in->left / 8)
+        return variable;
+    char **strings = xmalloc((count * 2 + 1) * sizeof *strings);
+    for (uint32_t i = 0; i < count * 2; i++)
+        strings[i] = get_string(in);
+    for (uint32_t i = count; i-- > 0;) {
+        assoc_insert((HASH_TABLE *)variable->value, strings[i * 2], strings[i * 2 + 1]);
+        free(strings[i * 2 + 1]);
+    }
+    free(strings);
+    return variable;
+}
+
+static SHELL_VAR *declare(char *name, int attributes) {
+    if (attributes & ATT_ARRAY)
+        return make_new_array_variable(name);
+    if (attributes & ATT_ASSOC)
+        return make_new_assoc_variable(name);
+    return bind_variable(name, NULL, 0);
+}
+
+static void restore_value(unsigned fact, CURSOR *in) {
+    char *name = get_string(in);
+    if (fact == FACT_REMOVED || fact == FACT_FORGOTTEN) {
+        unbind_variable_noref(name);
+        stupidly_hack_special_variables(name);
+        free(name);
+        return;
+    }
+    int attributes = (int)get_u32(in);
+    SHELL_VAR *variable;
+    make_room(name, attributes);
+    if (fact == FACT_ARRAY) {
+        variable = fill_array(in, name);
+    } else if (fact == FACT_MAP) {
+        variable = fill_map(in, name);
+    } else if (fact == FACT_DECLARED) {
+        variable = declare(name, attributes);
+    } else {
+        char *value = get_string(in);
+        variable = bind_variable(name, value, 0);
+        free(value);
+    }
+    if (variable)
+        set_attributes(variable, attributes);
+    /* A nameref would send bash to look at its target. */
+    if (!(attributes & (ATT_NAMEREF | ATT_INVISIBLE)))
+        stupidly_hack_special_variables(name);
+    free(name);
+}
+
+void restore_variable(CURSOR *in) {
+    unsigned fact = get_u8(in);
+    restore_value(fact, in);
+}
+
+/* ---- functions, aliases ---- */
+
+static void restore_function(CURSOR *in) {
+    char *name = get_string(in);
+    int attributes = (int)get_u32(in);
+    /* The text may use extended patterns whether or not the option is on. */
+    int extglob = extended_glob;
+    extended_glob = 1;
+    evaluate(get_string(in));
+    extended_glob = extglob;
+    SHELL_VAR *function = find_function(name);
+    if (function == NULL || function->value == NULL)
+        problem(name, "bash could not read back its own printing of this function");
+    else
+        set_attributes(function, attributes & (ATT_EXPORTED | ATT_READONLY | ATT_TRACE));
+    free(name);
+}
+
+static void restore_aliases(CURSOR *in) {
+    for (uint32_t left = get_u32(in); left && !in->bad; left--) {
+        char *name = get_string(in), *value = get_string(in);
+        add_alias(name, value);
+        free(name);
+        free(value);
+    }
+}
+
+/* ---- the small parts ---- */
+
+static int listed(const char *list, const char *name) {
+    size_t length = strlen(name);
+    for (const char *at = list; at && *at;) {
+        const char *end = strchr(at, ':');
+        size_t item = end ? (size_t)(end - at) : strlen(at);
+        if (item == length && memcmp(at, name, length) == 0)
+            return 1;
+        at = end ? end + 1 : NULL;
+    }
+    return 0;
+}
+
+/* Switches every name of `from` that is not in `to`. */
+static void switch_options(const char *from, const char *to, void (*set)(char *, int), int on) {
+    char *copy = strdup(from), *rest = NULL;
+    for (char *name = strtok_r(copy, ":", &rest); name; name = strtok_r(NULL, ":", &rest))
+        if (!listed(to, name))
+            set(name, on);
+    free(copy);
+}
+
+static void set_option(char *name, int on) {
+    /* A shell that does not execute could never be told to execute again. */
+    if (strcmp(name, "noexec") != 0)
+        set_minus_o_option(on ? '-' : '+', name);
+}
+
+static void set_shopt(char *name, int on) {
+    /* These two say how bash was started; bash does not let them be set. */
+    if (strcmp(name, "login_shell") != 0 && strcmp(name, "restricted_shell") != 0)
+        shopt_setopt(name, on);
+}
+
+static void restore_options(CURSOR *in, const char *variable, void (*set)(char *, int)) {
+    char *wanted = get_string(in);
+    SHELL_VAR *current = find_variable(variable);
+    char *have = strdup(current && current->value ? current->value : "");
+    switch_options(wanted, have, set, 1);
+    switch_options(have, wanted, set, 0);
+    free(have);
+    free(wanted);
+}
+
+static void restore_traps(CURSOR *in) {
+    for (uint32_t left = get_u32(in); left && !in->bad; left--) {
+        uint32_t number = get_u32(in);
+        unsigned is_text = get_u8(in);
+        char *text = get_string(in);
+        if (number < TRAPS) {
+            if (is_text)
+                set_signal((int)number, text);
+            else
+                ignore_signal((int)number);
+        }
+        free(text);
+    }
+}
+
+static void restore_directories(CURSOR *in) {
+    uint32_t count = get_u32(in);
+    if (count == 0 || count > in->left / 4)
+        return;
+    char *cwd = get_string(in);
+    if (chdir(cwd) == 0)
+        set_working_directory(cwd);
+    else
+        problem("cwd", strerror(errno));
+    free(cwd);
+    char **stack = xmalloc(count * sizeof *stack);
+    for (uint32_t i = 1; i < count; i++)
+        stack[i] = get_string(in);
+    for (uint32_t i = count; i-- > 1;) {
+        char *quoted = sh_single_quote(stack[i]);
+        evaluate(join("pushd -n -- ", quoted));
+        free(quoted);
+        free(stack[i]);
+    }
+    free(stack);
+}
+
+static void restore_positional(CURSOR *in) {
+    char *text = join("set --", "");
+    for (uint32_t left = get_u32(in); left && !in->bad; left--) {
+        char *word = get_string(in), *quoted = sh_single_quote(word), *spaced = join(" ", quoted);
+        char *longer = join(text, spaced);
+        free(word);
+        free(quoted);
+        free(spaced);
+        free(text);
+        text = longer;
+    }
+    evaluate(text);
+}
+
+static void restore_limits(CURSOR *in) {
+    for (uint32_t left = get_u32(in); left && !in->bad; left--) {
+        uint32_t resource = get_u32(in);
+        rlim_t soft = (rlim_t)get_u64(in);
+        struct rlimit limit;
+        if (resource >= RLIM_NLIMITS || getrlimit((__rlimit_resource_t)resource, &limit) != 0)
+            continue;
+        limit.rlim_cur = soft > limit.rlim_max ? limit.rlim_max : soft;
+        if (setrlimit((__rlimit_resource_t)resource, &limit) != 0)
+            problem("ulimit", strerror(errno));
+    }
+}
+
+static void restore_builtins(CURSOR *in) {
+    for (uint32_t left = get_u32(in); left && !in->bad; left--) {
+        char *name = get_string(in);
+        for (int i = 0; i < num_shell_builtins; i++)
+            if (strcmp(shell_builtins[i].name, name) == 0)
+                shell_builtins[i].flags &= ~BUILTIN_ENABLED;
+        free(name);
+    }
+}
+
+static void restore_argv0(CURSOR *in) {
+    free(dollar_vars[0]);
+    dollar_vars[0] = get_string(in);
+}
+
+/* The order in which facts may safely take effect: what needs the parser first, what disturbs it last. The daemon
+ * sends them in this order; a fact that is not known ends the reading. */
+static int restore_fact(CURSOR *in) {
+    unsigned fact = get_u8(in);
+    switch (fact) {
+    case FACT_DIRECTORIES: restore_directories(in); return 1;
+    case FACT_SCALAR:
+    case FACT_ARRAY:
+    case FACT_MAP:
+    case FACT_DECLARED:
+    case FACT_REMOVED: restore_value(fact, in); return 1;
+    case FACT_FUNCTION: restore_function(in); return 1;
+    case FACT_ALIASES: restore_aliases(in); return 1;
+    case FACT_POSITIONAL: restore_positional(in); return 1;
+    case FACT_ARGV0: restore_argv0(in); return 1;
+    case FACT_UMASK: umask((mode_t)get_u32(in)); return 1;
+    case FACT_LIMITS: restore_limits(in); return 1;
+    case FACT_DISABLED_BUILTINS: restore_builtins(in); return 1;
+    case FACT_SHOPT_OPTIONS: restore_options(in, "BASHOPTS", set_shopt); return 1;
+    case FACT_SET_OPTIONS: restore_options(in, "SHELLOPTS", set_option); return 1;
+    case FACT_TRAPS: restore_traps(in); return 1;
+    case FACT_STATUS: last_command_exit_value = (int)get_u32(in); return 1;
+    default: in->bad = 1; return 0;
+    }
+}
+
+uint32_t restore_facts(CURSOR *in, BUFFER *problems) {
+    problem_list = problems;
+    problem_count = 0;
+    while (in->left && !in->bad && restore_fact(in))
+        ;
+    if (in->bad)
+        problem("state", "the state could not be read to its end");
+    return problem_count;
+}

@@ -1,0 +1,27 @@
+/* The state of a shell as facts: reading it out of a running bash, and putting it into a bare one. */
+
+#ifndef SHELLKEEP_STATE_H
+#define SHELLKEEP_STATE_H
+
+#include "bash.h"
+#include "wire.h"
+
+/* Remembers the bare shell, from which only differences are ever written. Once, before anything else. */
+void capture_baseline(void);
+
+/* Writes every fact that is not as it was at the last capture. */
+void capture_changes(BUFFER *);
+
+/* Forgets what differs, because the daemon knows it already (it has just put it there). */
+void capture_forget(void);
+
+/* Writes one variable as it is now; FACT_FORGOTTEN if there is none. For putting it back later. */
+void capture_variable(BUFFER *, const char *name);
+
+/* Puts facts into the shell. What did not work is written as pairs of strings: what, and why. Returns how many. */
+uint32_t restore_facts(CURSOR *, BUFFER *problems);
+
+/* Puts one variable back as capture_variable wrote it. */
+void restore_variable(CURSOR *);
+
+#endif

@@ -1,0 +1,116 @@
+//! Reading `/proc`: who a process is, who its parent is, what it runs.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+
+/// How a process is remembered when nothing may be held: its number alone can be given to another process, its number
+/// and its start time within one boot cannot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ProcessStamp {
+    /// Process id.
+    pub pid: u32,
+    /// Start time in clock ticks since boot.
+    pub started_ticks: u64,
+}
+
+/// What `/proc/PID/stat` says, as far as we need it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stat {
+    /// Process id.
+    pub pid: u32,
+    /// Its parent.
+    pub parent: u32,
+    /// `R`, `S`, `Z`, …
+    pub state: u8,
+    /// Start time in clock ticks since boot.
+    pub started_ticks: u64,
+}
+
+impl Stat {
+    /// Reads one process. A zombie counts as gone: it keeps its number and start time, and does nothing any more.
+    pub fn read(pid: u32) -> Option<Self> {
+        let text = fs::read(format!("/proc/{pid}/stat")).ok()?;
+        parse_stat(&text).filter(|stat| stat.state != b'Z' && stat.state != b'X')
+    }
+
+    /// How to remember it.
+    pub fn stamp(&self) -> ProcessStamp {
+        ProcessStamp { pid: self.pid, started_ticks: self.started_ticks }
+    }
+}
+
+/// The command's name stands in parentheses and may itself hold any byte, so fields are counted from the last one.
+fn parse_stat(text: &[u8]) -> Option<Stat> {
+    let open = text.iter().position(|&b| b == b'(')?;
+    let close = text.iter().rposition(|&b| b == b')')?;
+    let pid = std::str::from_utf8(text.get(..open)?).ok()?.trim().parse().ok()?;
+    let rest = std::str::from_utf8(text.get(close + 2..)?).ok()?;
+    let fields: Vec<&str> = rest.split(' ').collect();
+    Some(Stat {
+        pid,
+        state: *fields.first()?.as_bytes().first()?,
+        parent: fields.get(1)?.parse().ok()?,
+        started_ticks: fields.get(19)?.parse().ok()?,
+    })
+}
+
+/// What a process runs, as one would type it; its name in brackets if it has no arguments.
+pub fn command_line(pid: u32) -> String {
+    let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let words: Vec<String> = bytes
+        .split(|&b| b == 0)
+        .filter(|word| !word.is_empty())
+        .map(|word| String::from_utf8_lossy(word).into_owned())
+        .collect();
+    if words.is_empty() { format!("[process {pid}]") } else { words.join(" ") }
+}
+
+/// Descriptors above standard error that a process holds open, apart from sockets.
+pub fn open_descriptors(pid: u32) -> Vec<(u32, String)> {
+    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else { return Vec::new() };
+    let mut open: Vec<(u32, String)> = entries
+        .flatten()
+        .filter_map(|entry| {
+            let number: u32 = entry.file_name().to_str()?.parse().ok()?;
+            let target = fs::read_link(entry.path()).ok()?;
+            (number > 2).then(|| (number, String::from_utf8_lossy(target.as_os_str().as_bytes()).into_owned()))
+        })
+        .filter(|(_, target)| !target.starts_with("socket:"))
+        .collect();
+    open.sort();
+    open
+}
+
+/// Every process of the machine.
+pub fn all() -> io::Result<HashMap<u32, Stat>> {
+    let pids = fs::read_dir("/proc")?.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    Ok(pids.filter_map(Stat::read).map(|stat| (stat.pid, stat)).collect())
+}
+
+/// Whether a process was started with this `NAME=value` in its environment.
+pub fn has_mark(pid: u32, mark: &[u8]) -> bool {
+    let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    environment.split(|&b| b == 0).any(|entry| entry == mark)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_parentheses_and_spaces_does_not_confuse() {
+        let mut text = b"42 (a) b (c) S 7 42 42 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 ".to_vec();
+        text.extend_from_slice(b"98765 1 2 3");
+        let stat = parse_stat(&text).unwrap();
+        assert_eq!(stat, Stat { pid: 42, parent: 7, state: b'S', started_ticks: 98765 });
+    }
+
+    #[test]
+    fn we_can_read_ourselves() {
+        let stat = Stat::read(std::process::id()).unwrap();
+        assert_eq!(stat.pid, std::process::id());
+        assert!(!command_line(stat.pid).is_empty());
+    }
+}

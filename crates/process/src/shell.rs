@@ -1,0 +1,562 @@
+//! A live bash under the driver. One value owns one process; dropping it ends the process and everything it started.
+//!
+//! `ShellSpec` describes a shell, [`LiveShell::start`] makes it live. A command is [`LiveShell::begin`] and then
+//! [`LiveShell::progress`] until it says that the command is done or the shell is gone.
+
+use crate::cage::Cage;
+use crate::facts::{self, Bytes, Fact};
+use crate::proc::{ProcessStamp, Stat};
+use crate::stdio::{self, Read, Reader, Writer};
+use crate::wire::{self, Nonce, kind};
+use crate::{proc, spawn};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::io::unix::AsyncFd;
+
+/// The signal that the driver takes as a request to interrupt; `INTERRUPT_SIGNAL` in `driver.c`.
+const INTERRUPT: i32 = 60;
+/// How long a bash may take to start or to take over a state before it counts as stuck.
+const START_LIMIT: Duration = Duration::from_secs(20);
+/// What a command left in the background often still has a line to say; this long it may still say it here.
+const BACKGROUND_GRACE: Duration = Duration::from_millis(3);
+/// A process substitution is part of the command, though bash does not wait for it.
+const SUBSTITUTION_GRACE: Duration = Duration::from_millis(200);
+/// Reads of output between two looks at the control socket, so that a flood cannot hide the end.
+const READS_AT_ONCE: usize = 16;
+/// Exit status of a driver that found a bash it does not know; `EXIT_UNSUPPORTED` in `driver.c`.
+const UNSUPPORTED: i32 = 96;
+
+mod flag {
+    pub const STDIN: u32 = 1;
+    pub const STDOUT: u32 = 2;
+    pub const STDERR: u32 = 4;
+    pub const TTY: u32 = 8;
+    pub const CWD: u32 = 16;
+}
+
+mod done {
+    pub const FORKED: u32 = 1;
+    pub const EXITING: u32 = 2;
+    pub const SUBSTITUTION: u32 = 4;
+    pub const STDIN_CHANGED: u32 = 8;
+    pub const STDOUT_CHANGED: u32 = 16;
+    pub const STDERR_CHANGED: u32 = 32;
+    pub const NOEXEC: u32 = 64;
+    pub const INTERRUPTED: u32 = 128;
+}
+
+/// How to start a shell.
+#[derive(Debug, Clone)]
+pub struct ShellSpec {
+    /// The bash to run.
+    pub bash: PathBuf,
+    /// Where the driver leaves a result when the command has closed its socket. Must not exist.
+    pub rescue: PathBuf,
+}
+
+/// Why a shell did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The system refused.
+    #[error("bash could not be started: {0}")]
+    System(#[from] io::Error),
+    /// This bash cannot load the driver.
+    #[error("{path} cannot load the driver (it needs bash 4.4 or newer, built with loadable builtins); {detail}")]
+    Unsupported {
+        /// The bash.
+        path: String,
+        /// How it failed.
+        detail: String,
+    },
+    /// It did not answer in time.
+    #[error("bash did not answer within {} seconds", START_LIMIT.as_secs())]
+    Stuck,
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExitStatus {
+    /// With this code.
+    Exited(i32),
+    /// By this signal.
+    Signalled(i32),
+}
+
+/// Which output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stream {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+/// What a command reads.
+#[derive(Debug, Clone, Copy)]
+pub enum Stdin<'a> {
+    /// End of file at once.
+    Empty,
+    /// These bytes.
+    Given(&'a [u8]),
+    /// What is written later.
+    Open,
+    /// A terminal, which is also its output.
+    Terminal,
+}
+
+/// A command.
+#[derive(Debug, Clone, Copy)]
+pub struct RunSpec<'a> {
+    /// The text, without NUL.
+    pub command: &'a [u8],
+    /// Directory for this call only.
+    pub cwd: Option<&'a [u8]>,
+    /// Exported variables for this call only.
+    pub env: &'a [(Bytes, Bytes)],
+    /// What it reads.
+    pub stdin: Stdin<'a>,
+}
+
+/// How a command went.
+#[derive(Debug)]
+pub struct Done {
+    /// `$?` afterwards; the exit code of the shell if it ended.
+    pub status: i32,
+    /// How the shell ended, if it did.
+    pub exit: Option<ExitStatus>,
+    /// What the command changed; `None` if the shell went without telling.
+    pub facts: Option<Vec<Fact>>,
+    /// Whether it was interrupted by [`LiveShell::interrupt`].
+    pub interrupted: bool,
+    /// Standard descriptors that `exec` redirected; the redirection ends with the command.
+    pub redirected: Vec<&'static str>,
+    /// Whether `set -n` was on; it ends with the command.
+    pub noexec: bool,
+    /// Output that something in the background still holds open.
+    pub late: Vec<Reader>,
+}
+
+/// What happened while a command ran.
+#[derive(Debug)]
+pub enum Progress {
+    /// Output was handed on; there may be more.
+    Output,
+    /// The command is done.
+    Done(Box<Done>),
+    /// It was not run: the directory for this call cannot be entered, for this reason.
+    BadCwd(String),
+}
+
+/// A live bash.
+#[derive(Debug)]
+pub struct LiveShell {
+    pid: u32,
+    process: AsyncFd<OwnedFd>,
+    control: AsyncFd<UnixStream>,
+    cage: Cage,
+    spec: ShellSpec,
+    version: String,
+    nonce: Nonce,
+    received: Vec<u8>,
+    stdout: Option<Reader>,
+    stderr: Option<Reader>,
+    ended: Option<ExitStatus>,
+    survivors: Vec<ProcessStamp>,
+}
+
+impl LiveShell {
+    /// Starts a bash, puts it into its cage, and waits until the driver is there.
+    pub async fn start(spec: ShellSpec, mut cage: Cage) -> Result<Self, StartError> {
+        let (ours, theirs) = spawn::channel()?;
+        let pid = spawn::bash(&spec.bash, theirs.as_fd(), cage.mark())?;
+        drop(theirs);
+        let raw = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or_else(|| io::Error::other("bad process id"))?;
+        let handle = pidfd_open(raw, PidfdFlags::NONBLOCK).map_err(io::Error::from)?;
+        let enclosed = cage.enclose(pid);
+        let mut shell = Self {
+            pid,
+            process: AsyncFd::new(handle)?,
+            control: AsyncFd::new(ours)?,
+            cage,
+            spec,
+            version: String::new(),
+            nonce: [0; wire::NONCE_BYTES],
+            received: Vec::new(),
+            stdout: None,
+            stderr: None,
+            ended: None,
+            survivors: Vec::new(),
+        };
+        enclosed?;
+        let hello = tokio::time::timeout(START_LIMIT, shell.reply()).await.map_err(|_| StartError::Stuck)?;
+        match hello {
+            Some((kind::HELLO, payload)) => {
+                let version = wire::Reader::new(&payload).bytes().unwrap_or_default();
+                shell.version = String::from_utf8_lossy(&version).into_owned();
+                Ok(shell)
+            }
+            _ => Err(shell.unsupported()),
+        }
+    }
+
+    fn unsupported(&self) -> StartError {
+        let detail = match self.ended {
+            Some(ExitStatus::Exited(UNSUPPORTED)) => "its inside does not look like any bash we know".to_owned(),
+            Some(ended) => format!("it ended at once: {ended:?}"),
+            None => "it answered something else".to_owned(),
+        };
+        StartError::Unsupported { path: self.spec.bash.display().to_string(), detail }
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Its version, as bash says it.
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// Processes it has started that are alive.
+    pub fn others(&self) -> Vec<Stat> {
+        self.cage.others()
+    }
+
+    /// Files and pipes that commands opened in it and left open.
+    pub fn open_descriptors(&self) -> Vec<(u32, String)> {
+        proc::open_descriptors(self.pid)
+    }
+
+    /// Becomes a session: takes over its state. Gives what could not be taken over, with the reason.
+    pub async fn restore(&mut self, facts: &[Fact]) -> io::Result<Vec<(String, String)>> {
+        self.nonce = new_nonce()?;
+        let mut frame = wire::Writer::new(&self.nonce, kind::RESTORE);
+        frame.bytes(std::os::unix::ffi::OsStrExt::as_bytes(self.spec.rescue.as_os_str()));
+        facts::write_all(facts, &mut frame);
+        self.send(&frame.finish(), &[]).await?;
+        let reply = tokio::time::timeout(START_LIMIT, self.reply()).await;
+        let Ok(Some((kind::RESTORE, payload))) = reply else {
+            return Err(io::Error::other("the shell ended while it took over the session's state"));
+        };
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        let problems = wire::Reader::new(&payload).list(|r| Some((text(r.bytes()?), text(r.bytes()?))));
+        Ok(problems.unwrap_or_default())
+    }
+
+    /// Starts a command. Gives the end to write to if its input is open.
+    pub async fn begin(&mut self, run: RunSpec<'_>) -> io::Result<Option<Writer>> {
+        let mut flags = if run.cwd.is_some() { flag::CWD } else { 0 };
+        let mut descriptors: Vec<OwnedFd> = Vec::new();
+        let mut input = None;
+        match run.stdin {
+            Stdin::Empty => {}
+            Stdin::Given(bytes) => {
+                flags |= flag::STDIN;
+                descriptors.push(stdio::given_input(bytes)?);
+            }
+            Stdin::Open => {
+                let (theirs, ours) = stdio::input_pipe()?;
+                flags |= flag::STDIN;
+                descriptors.push(theirs);
+                input = Some(ours);
+            }
+            Stdin::Terminal => {
+                let (slave, reader, writer) = stdio::terminal()?;
+                flags |= flag::STDIN | flag::STDOUT | flag::STDERR | flag::TTY;
+                descriptors = vec![slave.try_clone()?, slave.try_clone()?, slave];
+                self.stdout = Some(reader);
+                self.stderr = None;
+                input = Some(writer);
+            }
+        }
+        if flags & flag::TTY == 0 {
+            flags |= self.open_outputs(&mut descriptors)?;
+        }
+        self.nonce = new_nonce()?;
+        let mut frame = wire::Writer::new(&self.nonce, kind::RUN);
+        frame.u32(flags);
+        if let Some(cwd) = run.cwd {
+            frame.bytes(cwd);
+        }
+        frame.list(run.env, |w, (name, value)| {
+            w.bytes(name).bytes(value);
+        });
+        frame.bytes(run.command);
+        self.send(&frame.finish(), &descriptors).await?;
+        Ok(input)
+    }
+
+    /// Pipes stay from command to command as long as nobody else can hold them.
+    fn open_outputs(&mut self, descriptors: &mut Vec<OwnedFd>) -> io::Result<u32> {
+        let mut flags = 0;
+        for (slot, bit) in [(&mut self.stdout, flag::STDOUT), (&mut self.stderr, flag::STDERR)] {
+            if slot.is_none() {
+                let (ours, theirs) = stdio::output_pipe()?;
+                *slot = Some(ours);
+                descriptors.push(theirs);
+                flags |= bit;
+            }
+        }
+        Ok(flags)
+    }
+
+    /// Waits for output or for the end of the command; output goes to `sink`.
+    pub async fn progress(&mut self, sink: &mut dyn FnMut(Stream, &[u8])) -> io::Result<Progress> {
+        let reply = std::future::poll_fn(|cx| self.poll_progress(cx, sink)).await;
+        match reply {
+            Step::Output => Ok(Progress::Output),
+            Step::Frame(kind::RUN, payload) => self.finish(&payload, sink).await.map(Progress::Done),
+            Step::Frame(kind::BAD_CWD, payload) => {
+                let reason = wire::Reader::new(&payload).bytes().unwrap_or_default();
+                Ok(Progress::BadCwd(String::from_utf8_lossy(&reason).into_owned()))
+            }
+            Step::Frame(..) => Err(io::Error::other("the driver answered something else")),
+            Step::Gone => self.gone(sink).await.map(Progress::Done),
+        }
+    }
+
+    fn poll_progress(&mut self, cx: &mut Context<'_>, sink: &mut dyn FnMut(Stream, &[u8])) -> Poll<Step> {
+        let mut any = false;
+        for (slot, stream) in [(&mut self.stdout, Stream::Stdout), (&mut self.stderr, Stream::Stderr)] {
+            for _ in 0..READS_AT_ONCE {
+                let Some(reader) = slot else { break };
+                match reader.poll_read(cx, &mut |bytes| sink(stream, bytes)) {
+                    Poll::Ready(Read::Bytes) => any = true,
+                    Poll::Ready(Read::End) => *slot = None,
+                    Poll::Ready(Read::Empty) | Poll::Pending => break,
+                }
+            }
+        }
+        match self.poll_reply(cx) {
+            Poll::Ready(Some((kind, payload))) => Poll::Ready(Step::Frame(kind, payload)),
+            Poll::Ready(None) => Poll::Ready(Step::Gone),
+            Poll::Pending if any => Poll::Ready(Step::Output),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+
+    /// The command ended and the driver told how.
+    async fn finish(&mut self, payload: &[u8], sink: &mut dyn FnMut(Stream, &[u8])) -> io::Result<Box<Done>> {
+        let unreadable = || io::Error::other("the driver's result cannot be read");
+        let mut reader = wire::Reader::new(payload);
+        let status = reader.u32().ok_or_else(unreadable)? as i32;
+        let flags = reader.u32().ok_or_else(unreadable)?;
+        let facts = facts::read_all(&mut reader).map_err(|_| unreadable())?;
+        let has = |bit: u32| flags & bit != 0;
+        let exit = if has(done::EXITING) { self.wait_exit().await } else { None };
+        let held = has(done::FORKED) || has(done::EXITING);
+        let late = self.drain(held, has(done::SUBSTITUTION), has(done::STDOUT_CHANGED), has(done::STDERR_CHANGED), sink).await;
+        if held {
+            self.survivors = self.cage.others().iter().map(Stat::stamp).collect();
+        }
+        let names = [(done::STDIN_CHANGED, "stdin"), (done::STDOUT_CHANGED, "stdout"), (done::STDERR_CHANGED, "stderr")];
+        Ok(Box::new(Done {
+            status: exit.map_or(status, ExitStatus::code),
+            exit,
+            facts: Some(facts),
+            interrupted: has(done::INTERRUPTED),
+            redirected: names.into_iter().filter(|(bit, _)| has(*bit)).map(|(_, name)| name).collect(),
+            noexec: has(done::NOEXEC),
+            late,
+        }))
+    }
+
+    /// The shell went without a word from the driver: a signal, `exec`, or a closed socket.
+    async fn gone(&mut self, sink: &mut dyn FnMut(Stream, &[u8])) -> io::Result<Box<Done>> {
+        let rescued = std::fs::read(&self.spec.rescue).unwrap_or_default();
+        let _ = std::fs::remove_file(&self.spec.rescue);
+        self.received = rescued;
+        if let Some((kind::RUN, payload)) = wire::take_frame(&mut self.received, &self.nonce) {
+            let mut done = self.finish(&payload, sink).await?;
+            // The shell ended only because its channel was closed; the command itself has the status it reported.
+            done.status = wire::Reader::new(&payload).u32().unwrap_or_default() as i32;
+            done.exit = self.ended;
+            return Ok(done);
+        }
+        let exit = self.ended.unwrap_or(ExitStatus::Signalled(9));
+        let late = self.drain(true, false, false, false, sink).await;
+        Ok(Box::new(Done {
+            status: exit.code(),
+            exit: Some(exit),
+            facts: None,
+            interrupted: false,
+            redirected: Vec::new(),
+            noexec: false,
+            late,
+        }))
+    }
+
+    /// Takes what is left in the pipes. If something else may hold them they are given up: what still comes belongs to
+    /// no later command.
+    async fn drain(
+        &mut self,
+        held: bool,
+        substitution: bool,
+        stdout_changed: bool,
+        stderr_changed: bool,
+        sink: &mut dyn FnMut(Stream, &[u8]),
+    ) -> Vec<Reader> {
+        let grace = if substitution { SUBSTITUTION_GRACE } else { BACKGROUND_GRACE };
+        let deadline = tokio::time::Instant::now() + grace;
+        let mut late = Vec::new();
+        let slots =
+            [(&mut self.stdout, Stream::Stdout, stdout_changed), (&mut self.stderr, Stream::Stderr, stderr_changed)];
+        for (slot, stream, changed) in slots {
+            let Some(reader) = slot else { continue };
+            let mut sink = |bytes: &[u8]| sink(stream, bytes);
+            let mut last = Read::Bytes;
+            while last == Read::Bytes {
+                last = reader.read_now(&mut sink);
+            }
+            if (held || changed) && last == Read::Empty {
+                let until_end = async { while reader.read(&mut sink).await != Read::End {} };
+                if tokio::time::timeout_at(deadline, until_end).await.is_ok() {
+                    last = Read::End;
+                }
+            }
+            if last == Read::End {
+                *slot = None;
+            } else if held || changed {
+                late.extend(slot.take());
+            }
+        }
+        late
+    }
+
+    async fn send(&mut self, frame: &[u8], descriptors: &[OwnedFd]) -> io::Result<()> {
+        let borrowed: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+        let mut sent = 0;
+        while sent < frame.len() {
+            let mut extra = SendAncillaryBuffer::new(&mut space);
+            if sent == 0 && !borrowed.is_empty() {
+                extra.push(SendAncillaryMessage::ScmRights(&borrowed));
+            }
+            let part = [IoSlice::new(&frame[sent..])];
+            match rustix::net::sendmsg(self.control.get_ref(), &part, &mut extra, SendFlags::NOSIGNAL) {
+                Ok(count) => sent += count,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(rustix::io::Errno::AGAIN) => self.control.writable().await?.clear_ready(),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    async fn reply(&mut self) -> Option<(u32, Vec<u8>)> {
+        std::future::poll_fn(|cx| self.poll_reply(cx)).await
+    }
+
+    /// The frame with our nonce; `None` once the shell has ended and everything it said was read.
+    fn poll_reply(&mut self, cx: &mut Context<'_>) -> Poll<Option<(u32, Vec<u8>)>> {
+        while let Poll::Ready(ready) = self.control.poll_read_ready(cx) {
+            let Ok(mut guard) = ready else { return Poll::Ready(None) };
+            let mut bytes = [0; 16 << 10];
+            match rustix::io::read(guard.get_inner(), &mut bytes) {
+                Ok(0) => return self.poll_exit(cx).map(|()| None),
+                Ok(count) => {
+                    if count < bytes.len() {
+                        guard.clear_ready();
+                    }
+                    self.received.extend_from_slice(&bytes[..count]);
+                    if let Some(frame) = wire::take_frame(&mut self.received, &self.nonce) {
+                        return Poll::Ready(Some(frame));
+                    }
+                }
+                Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => guard.clear_ready(),
+                Err(_) => return self.poll_exit(cx).map(|()| None),
+            }
+        }
+        // A command may have given our socket to a child, so that it stays open when the shell ends.
+        self.poll_exit(cx).map(|()| None)
+    }
+
+    /// Ready once the process has ended; it is reaped then.
+    fn poll_exit(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.ended.is_some() {
+            return Poll::Ready(());
+        }
+        match self.process.poll_read_ready(cx) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(_) => {
+                self.ended = spawn::reap(self.pid).ok().or(Some(ExitStatus::Signalled(9)));
+                Poll::Ready(())
+            }
+        }
+    }
+
+    async fn wait_exit(&mut self) -> Option<ExitStatus> {
+        let ended = tokio::time::timeout(START_LIMIT, std::future::poll_fn(|cx| self.poll_exit(cx))).await;
+        ended.ok().and(self.ended)
+    }
+
+    /// Waits for the shell to end by itself, as it may between commands.
+    pub async fn ended(&mut self) -> ExitStatus {
+        std::future::poll_fn(|cx| self.poll_exit(cx)).await;
+        self.ended.unwrap_or(ExitStatus::Signalled(9))
+    }
+
+    /// Asks bash to stop what it is doing and come back to us. Children are not touched.
+    pub fn interrupt(&self) {
+        // SAFETY: a real-time signal that libc does not use itself.
+        let signal = unsafe { Signal::from_raw_unchecked(INTERRUPT) };
+        self.signal_shell(signal);
+    }
+
+    /// Sends a signal to the shell itself.
+    pub fn signal_shell(&self, signal: Signal) {
+        let _ = pidfd_send_signal(self.process.get_ref(), signal);
+    }
+
+    /// Sends a signal to what the running command started; what earlier commands left running is spared.
+    pub fn signal_run(&self, signal: Signal) -> Vec<OwnedFd> {
+        self.cage.signal_others(signal, &self.survivors)
+    }
+
+    /// Ends the shell and everything it started.
+    pub fn kill_all(&self) {
+        self.cage.kill_all();
+        self.signal_shell(Signal::KILL);
+    }
+}
+
+impl Drop for LiveShell {
+    fn drop(&mut self) {
+        if self.ended.is_none() {
+            self.kill_all();
+            // Killed, so this does not wait long; not reaping would leave a zombie for as long as we live.
+            let _ = spawn::reap(self.pid);
+        }
+        let _ = std::fs::remove_file(&self.spec.rescue);
+    }
+}
+
+impl ExitStatus {
+    /// As bash says it: 128+n for a signal.
+    pub fn code(self) -> i32 {
+        match self {
+            Self::Exited(code) => code,
+            Self::Signalled(signal) => 128 + signal,
+        }
+    }
+}
+
+enum Step {
+    Output,
+    Frame(u32, Vec<u8>),
+    Gone,
+}
+
+fn new_nonce() -> io::Result<Nonce> {
+    let mut nonce = [0; wire::NONCE_BYTES];
+    rustix::rand::getrandom(&mut nonce[..], rustix::rand::GetRandomFlags::empty())?;
+    Ok(nonce)
+}

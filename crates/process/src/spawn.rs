@@ -1,0 +1,154 @@
+//! Starting bash under the driver: an empty environment, its own session, and five descriptors.
+
+use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::io::fcntl_dupfd_cloexec;
+use std::ffi::{CStr, CString};
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::OnceLock;
+
+/// The driver as it was built; see `build.rs`.
+const DRIVER: &[u8] = include_bytes!(env!("SHELLKEEP_DRIVER"));
+/// What bash is told: load the driver, which then never returns. The number is `OBJECT_AT_START` in `driver.c`.
+const LOAD: &CStr = c"enable -f /proc/self/fd/4 shellkeep";
+/// Where the control socket and the driver's object must be; the same numbers as in `driver.c`.
+const PLACES: [i32; 2] = [3, 4];
+/// Descriptors are first moved above the places, so that putting one in place cannot overwrite another.
+const ABOVE_PLACES: i32 = 10;
+
+/// The driver in memory, written once: every bash maps the same pages.
+fn driver() -> io::Result<BorrowedFd<'static>> {
+    static OBJECT: OnceLock<OwnedFd> = OnceLock::new();
+    if OBJECT.get().is_none() {
+        let object = memfd_create("shellkeep-driver", MemfdFlags::CLOEXEC)?;
+        let mut rest = DRIVER;
+        while !rest.is_empty() {
+            let written = rustix::io::write(&object, rest)?;
+            rest = &rest[written..];
+        }
+        let _ = OBJECT.set(object);
+    }
+    OBJECT.get().map(rustix::fd::AsFd::as_fd).ok_or_else(|| io::Error::other("the driver's object is not there"))
+}
+
+/// Starts bash and returns its process id. `mark` is the only variable of its environment, if there is one.
+pub fn bash(path: &Path, control: BorrowedFd<'_>, mark: Option<&str>) -> io::Result<u32> {
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    let mark = mark.map(CString::new).transpose()?;
+    let null = rustix::fs::open(c"/dev/null", rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CLOEXEC, rustix::fs::Mode::empty())?;
+    let sources = [
+        fcntl_dupfd_cloexec(&null, ABOVE_PLACES)?,
+        fcntl_dupfd_cloexec(control, ABOVE_PLACES)?,
+        fcntl_dupfd_cloexec(driver()?, ABOVE_PLACES)?,
+    ];
+    let arguments = [c"bash", c"--noprofile", c"--norc", c"-c", LOAD];
+    let mut argv: Vec<*mut libc::c_char> = arguments.iter().map(|text| text.as_ptr().cast_mut()).collect();
+    argv.push(std::ptr::null_mut());
+    let environment =
+        [mark.as_ref().map_or(std::ptr::null_mut(), |mark| mark.as_ptr().cast_mut()), std::ptr::null_mut()];
+    let actions = Actions::new(&sources)?;
+    let attributes = Attributes::new()?;
+    let mut pid = 0;
+    // SAFETY: every pointer is to a value that lives until the call returns, and the arrays end in NULL.
+    let error = unsafe {
+        libc::posix_spawn(
+            &mut pid,
+            path.as_ptr(),
+            actions.0.as_ptr(),
+            attributes.0.as_ptr(),
+            argv.as_ptr(),
+            environment.as_ptr(),
+        )
+    };
+    check(error)?;
+    u32::try_from(pid).map_err(io::Error::other)
+}
+
+fn check(error: libc::c_int) -> io::Result<()> {
+    if error == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(error)) }
+}
+
+struct Actions(MaybeUninit<libc::posix_spawn_file_actions_t>);
+
+impl Actions {
+    fn new(sources: &[OwnedFd; 3]) -> io::Result<Self> {
+        let mut actions = MaybeUninit::uninit();
+        let [null, control, object] = sources;
+        let moves = [(null, 0), (null, 1), (null, 2), (control, PLACES[0]), (object, PLACES[1])];
+        // SAFETY: init makes the value valid for every later call; Drop destroys it.
+        unsafe {
+            check(libc::posix_spawn_file_actions_init(actions.as_mut_ptr()))?;
+            for (from, to) in moves {
+                check(libc::posix_spawn_file_actions_adddup2(actions.as_mut_ptr(), from.as_raw_fd(), to))?;
+            }
+            // A bare shell starts at the root, wherever the daemon was started.
+            check(libc::posix_spawn_file_actions_addchdir_np(actions.as_mut_ptr(), c"/".as_ptr()))?;
+        }
+        Ok(Self(actions))
+    }
+}
+
+impl Drop for Actions {
+    fn drop(&mut self) {
+        // SAFETY: made by `new`, which returns only initialised values.
+        unsafe { libc::posix_spawn_file_actions_destroy(self.0.as_mut_ptr()) };
+    }
+}
+
+struct Attributes(MaybeUninit<libc::posix_spawnattr_t>);
+
+impl Attributes {
+    /// Own session, every signal at its default and none blocked: Rust ignores SIGPIPE, and bash would pass that on.
+    fn new() -> io::Result<Self> {
+        let mut attributes = MaybeUninit::uninit();
+        let mut all = MaybeUninit::uninit();
+        let mut none = MaybeUninit::uninit();
+        let flags = libc::POSIX_SPAWN_SETSID as i32 | libc::POSIX_SPAWN_SETSIGDEF | libc::POSIX_SPAWN_SETSIGMASK;
+        // SAFETY: each value is initialised by its own function before it is used; Drop destroys the attributes.
+        unsafe {
+            check(libc::posix_spawnattr_init(attributes.as_mut_ptr()))?;
+            libc::sigfillset(all.as_mut_ptr());
+            libc::sigemptyset(none.as_mut_ptr());
+            check(libc::posix_spawnattr_setsigdefault(attributes.as_mut_ptr(), all.as_ptr()))?;
+            check(libc::posix_spawnattr_setsigmask(attributes.as_mut_ptr(), none.as_ptr()))?;
+            check(libc::posix_spawnattr_setflags(attributes.as_mut_ptr(), flags as libc::c_short))?;
+        }
+        Ok(Self(attributes))
+    }
+}
+
+impl Drop for Attributes {
+    fn drop(&mut self) {
+        // SAFETY: made by `new`, which returns only initialised values.
+        unsafe { libc::posix_spawnattr_destroy(self.0.as_mut_ptr()) };
+    }
+}
+
+/// A pair of connected sockets: ours, which never blocks, and bash's, which does.
+pub fn channel() -> io::Result<(std::os::unix::net::UnixStream, OwnedFd)> {
+    let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
+    ours.set_nonblocking(true)?;
+    Ok((ours, theirs.into()))
+}
+
+/// Reaps a child that has ended: its exit code, or the signal that ended it.
+pub fn reap(pid: u32) -> io::Result<crate::ExitStatus> {
+    let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
+    // SAFETY: the kernel fills in the whole structure; it was zeroed before.
+    let info = unsafe {
+        if libc::waitid(libc::P_PID, pid, info.as_mut_ptr(), libc::WEXITED) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        info.assume_init()
+    };
+    // SAFETY: after a successful waitid for an exited child, si_status is the field in use.
+    let status = unsafe { info.si_status() };
+    Ok(if info.si_code == libc::CLD_EXITED {
+        crate::ExitStatus::Exited(status)
+    } else {
+        crate::ExitStatus::Signalled(status)
+    })
+}

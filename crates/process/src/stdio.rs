@@ -1,0 +1,141 @@
+//! What a command reads from and writes to: pipes, files in memory, terminals.
+
+use rustix::fd::OwnedFd;
+use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use std::cell::RefCell;
+use std::io;
+use std::task::{Context, Poll};
+use tokio::io::unix::AsyncFd;
+
+/// Size we ask for each output pipe: large output then needs fewer switches between us and the command.
+const PIPE_BYTES: usize = 256 << 10;
+/// How much is read at once.
+const READ_BYTES: usize = 256 << 10;
+
+thread_local! {
+    /// Shared by all readers of a thread: output is handed on before the next read.
+    static BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; READ_BYTES]);
+}
+
+/// The end of a pipe or terminal that we read.
+#[derive(Debug)]
+pub struct Reader {
+    fd: AsyncFd<OwnedFd>,
+}
+
+/// What one attempt to read gave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Read {
+    /// Bytes were handed on.
+    Bytes,
+    /// Nothing yet.
+    Empty,
+    /// Nobody can write any more.
+    End,
+}
+
+impl Reader {
+    fn new(fd: OwnedFd) -> io::Result<Self> {
+        rustix::io::ioctl_fionbio(&fd, true)?;
+        Ok(Self { fd: AsyncFd::new(fd)? })
+    }
+
+    /// Reads what is there now, without waiting, and hands it on.
+    pub fn read_now(&self, sink: &mut dyn FnMut(&[u8])) -> Read {
+        BUFFER.with_borrow_mut(|buffer| match rustix::io::read(self.fd.get_ref(), &mut buffer[..]) {
+            Ok(0) => Read::End,
+            Ok(length) => {
+                sink(&buffer[..length]);
+                Read::Bytes
+            }
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Read::Empty,
+            // A terminal whose other side is closed answers EIO.
+            Err(_) => Read::End,
+        })
+    }
+
+    /// Waits for something to read, and hands it on.
+    pub fn poll_read(&self, cx: &mut Context<'_>, sink: &mut dyn FnMut(&[u8])) -> Poll<Read> {
+        loop {
+            let Poll::Ready(ready) = self.fd.poll_read_ready(cx) else { return Poll::Pending };
+            let Ok(mut guard) = ready else { return Poll::Ready(Read::End) };
+            match self.read_now(sink) {
+                Read::Empty => guard.clear_ready(),
+                other => return Poll::Ready(other),
+            }
+        }
+    }
+
+    /// Waits for something to read, and hands it on.
+    pub async fn read(&self, mut sink: impl FnMut(&[u8])) -> Read {
+        std::future::poll_fn(|cx| self.poll_read(cx, &mut sink)).await
+    }
+}
+
+/// A pipe for output: our end, and the command's.
+pub fn output_pipe() -> io::Result<(Reader, OwnedFd)> {
+    let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
+    // A small pipe is only slower; users over their pipe quota get one.
+    let _ = rustix::pipe::fcntl_setpipe_size(&writer, PIPE_BYTES);
+    Ok((Reader::new(reader)?, writer))
+}
+
+/// The end of a pipe or terminal into which we write what a command reads.
+#[derive(Debug)]
+pub struct Writer {
+    fd: AsyncFd<OwnedFd>,
+}
+
+impl Writer {
+    fn new(fd: OwnedFd) -> io::Result<Self> {
+        rustix::io::ioctl_fionbio(&fd, true)?;
+        Ok(Self { fd: AsyncFd::new(fd)? })
+    }
+
+    /// Writes all of it, waiting for the reader where it is slow.
+    pub async fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let mut guard = self.fd.writable().await?;
+            match guard.try_io(|fd| Ok(rustix::io::write(fd.get_ref(), bytes)?)) {
+                Ok(Ok(written)) => bytes = &bytes[written..],
+                Ok(Err(error)) => return Err(error),
+                Err(_would_block) => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A pipe for input: the command's end, and ours.
+pub fn input_pipe() -> io::Result<(OwnedFd, Writer)> {
+    let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
+    Ok((reader, Writer::new(writer)?))
+}
+
+/// Given input: a file in memory, so that nobody has to feed it and its size does not matter.
+pub fn given_input(bytes: &[u8]) -> io::Result<OwnedFd> {
+    let file = memfd_create("stdin", MemfdFlags::CLOEXEC)?;
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let written = rustix::io::write(&file, rest)?;
+        rest = &rest[written..];
+    }
+    rustix::fs::seek(&file, rustix::fs::SeekFrom::Start(0))?;
+    Ok(file)
+}
+
+/// A terminal: the command's side, and ours to read and to write.
+pub fn terminal() -> io::Result<(OwnedFd, Reader, Writer)> {
+    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
+    grantpt(&master)?;
+    unlockpt(&master)?;
+    let name = ptsname(&master, Vec::new())?;
+    let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::NOCTTY | rustix::fs::OFlags::CLOEXEC;
+    let slave = rustix::fs::open(&*name, flags, rustix::fs::Mode::empty())?;
+    let size = rustix::termios::Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
+    rustix::termios::tcsetwinsize(&master, size)?;
+    let writer = Writer::new(master.try_clone()?)?;
+    Ok((slave, Reader::new(master)?, writer))
+}

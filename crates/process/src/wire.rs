@@ -1,0 +1,179 @@
+//! Frames between us and the driver: a header with a nonce, a kind and a length, then the payload. Numbers are in the
+//! machine's own order, because both ends are on one machine. `driver/wire.h` is the other side of this file.
+
+/// Bytes of a nonce: enough that nobody guesses one.
+pub const NONCE_BYTES: usize = 16;
+/// Bytes of a header.
+pub const HEADER_BYTES: usize = NONCE_BYTES + 8;
+/// Longest payload we believe. A state of this size would take bash minutes to build.
+pub const MAX_PAYLOAD: usize = 1 << 30;
+
+/// What the driver must echo, so that nothing a command writes can be taken for a result.
+pub type Nonce = [u8; NONCE_BYTES];
+
+/// Kinds of frames.
+pub mod kind {
+    /// The driver is there.
+    pub const HELLO: u32 = 1;
+    /// Become a session.
+    pub const RESTORE: u32 = 2;
+    /// Run a command.
+    pub const RUN: u32 = 3;
+    /// The directory for this call cannot be entered.
+    pub const BAD_CWD: u32 = 4;
+}
+
+/// Builds a frame.
+pub struct Writer {
+    buffer: Vec<u8>,
+}
+
+impl Writer {
+    /// Starts a frame.
+    pub fn new(nonce: &Nonce, kind: u32) -> Self {
+        let mut buffer = Vec::with_capacity(256);
+        buffer.extend_from_slice(nonce);
+        buffer.extend_from_slice(&kind.to_ne_bytes());
+        buffer.extend_from_slice(&[0; 4]);
+        Self { buffer }
+    }
+
+    /// Ends the frame.
+    pub fn finish(mut self) -> Vec<u8> {
+        let length = (self.buffer.len() - HEADER_BYTES) as u32;
+        self.buffer[NONCE_BYTES + 4..HEADER_BYTES].copy_from_slice(&length.to_ne_bytes());
+        self.buffer
+    }
+
+    /// One byte.
+    pub fn tag(&mut self, tag: u8) -> &mut Self {
+        self.buffer.push(tag);
+        self
+    }
+
+    /// A number.
+    pub fn u32(&mut self, value: u32) -> &mut Self {
+        self.buffer.extend_from_slice(&value.to_ne_bytes());
+        self
+    }
+
+    /// A large number.
+    pub fn u64(&mut self, value: u64) -> &mut Self {
+        self.buffer.extend_from_slice(&value.to_ne_bytes());
+        self
+    }
+
+    /// A length and bytes.
+    pub fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
+        self.u32(bytes.len() as u32);
+        self.buffer.extend_from_slice(bytes);
+        self
+    }
+
+    /// A count and as many items.
+    pub fn list<T>(&mut self, items: &[T], each: impl Fn(&mut Self, &T)) -> &mut Self {
+        self.u32(items.len() as u32);
+        for item in items {
+            each(self, item);
+        }
+        self
+    }
+}
+
+/// Reads a payload. Every method gives `None` past the end.
+pub struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    /// Reads from the start of a payload.
+    pub fn new(payload: &'a [u8]) -> Self {
+        Self { rest: payload }
+    }
+
+    /// Whether everything was read.
+    pub fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    fn take(&mut self, length: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.rest.split_at_checked(length)?;
+        self.rest = rest;
+        Some(taken)
+    }
+
+    /// One byte.
+    pub fn u8(&mut self) -> Option<u8> {
+        self.take(1).map(|bytes| bytes[0])
+    }
+
+    /// A number.
+    pub fn u32(&mut self) -> Option<u32> {
+        self.take(4)?.try_into().ok().map(u32::from_ne_bytes)
+    }
+
+    /// A large number.
+    pub fn u64(&mut self) -> Option<u64> {
+        self.take(8)?.try_into().ok().map(u64::from_ne_bytes)
+    }
+
+    /// A length and bytes.
+    pub fn bytes(&mut self) -> Option<Vec<u8>> {
+        let length = self.u32()? as usize;
+        self.take(length).map(<[u8]>::to_vec)
+    }
+
+    /// A count and as many items.
+    pub fn list<T>(&mut self, each: impl Fn(&mut Self) -> Option<T>) -> Option<Vec<T>> {
+        let count = self.u32()?;
+        (0..count).map(|_| each(self)).collect()
+    }
+}
+
+/// Takes the frame with this nonce out of what was received, if it is there in full. Whatever stands before it was
+/// written by the command, not by the driver, and is dropped.
+pub fn take_frame(received: &mut Vec<u8>, nonce: &Nonce) -> Option<(u32, Vec<u8>)> {
+    let Some(start) = received.windows(NONCE_BYTES).position(|window| window == nonce) else {
+        // The nonce may have begun to arrive; everything before that is junk and must not pile up.
+        let junk = received.len().saturating_sub(NONCE_BYTES - 1);
+        received.drain(..junk);
+        return None;
+    };
+    let frame = &received[start..];
+    let header = frame.get(..HEADER_BYTES)?;
+    let number = |at: usize| header[at..at + 4].try_into().map(u32::from_ne_bytes).unwrap_or_default();
+    let (kind, length) = (number(NONCE_BYTES), number(NONCE_BYTES + 4) as usize);
+    if length > MAX_PAYLOAD {
+        return None;
+    }
+    let payload = frame.get(HEADER_BYTES..HEADER_BYTES + length)?.to_vec();
+    received.clear();
+    Some((kind, payload))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn junk_before_a_frame_is_dropped() {
+        let nonce = [7; NONCE_BYTES];
+        let mut writer = Writer::new(&nonce, kind::RUN);
+        writer.bytes(b"payload");
+        let frame = writer.finish();
+        let mut received = b"status 0\n".to_vec();
+        received.extend_from_slice(&[7; 5]);
+        received.push(0);
+        received.extend_from_slice(&frame);
+        let mut partial = received[..received.len() - 1].to_vec();
+        assert_eq!(take_frame(&mut partial, &nonce), None);
+        let (kind, payload) = take_frame(&mut received, &nonce).unwrap();
+        assert_eq!((kind, Reader::new(&payload).bytes().unwrap()), (kind::RUN, b"payload".to_vec()));
+    }
+
+    #[test]
+    fn a_frame_without_the_nonce_is_nothing() {
+        let frame = Writer::new(&[1; NONCE_BYTES], kind::RUN).finish();
+        assert_eq!(take_frame(&mut frame.clone(), &[2; NONCE_BYTES]), None);
+    }
+}

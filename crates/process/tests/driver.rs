@@ -1,0 +1,176 @@
+//! The driver against a real bash: one story per promise.
+
+use shellkeep_process::*;
+use std::path::PathBuf;
+
+struct Fixture {
+    factory: CageFactory,
+    scratch: tempfile::TempDir,
+    count: std::cell::Cell<u32>,
+}
+
+struct Outcome {
+    stdout: Vec<u8>,
+    stderr: Vec<u8>,
+    done: Box<Done>,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        let scratch = tempfile::tempdir().unwrap();
+        let name = scratch.path().file_name().unwrap().to_str().unwrap().to_owned();
+        let factory = CageFactory::detect(&format!("shellkeep-test{name}"), 128);
+        Self { factory, scratch, count: std::cell::Cell::new(0) }
+    }
+
+    async fn shell(&self, facts: &[Fact]) -> LiveShell {
+        self.count.set(self.count.get() + 1);
+        let name = format!("s{}", self.count.get());
+        let spec = ShellSpec { bash: PathBuf::from("/bin/bash"), rescue: self.scratch.path().join(&name) };
+        let mut shell = LiveShell::start(spec, self.factory.cage(&name)).await.unwrap();
+        assert_eq!(shell.restore(facts).await.unwrap(), []);
+        shell
+    }
+}
+
+impl Drop for Fixture {
+    fn drop(&mut self) {
+        self.factory.remove();
+    }
+}
+
+async fn run(shell: &mut LiveShell, command: &str) -> Outcome {
+    let spec = RunSpec { command: command.as_bytes(), cwd: None, env: &[], stdin: Stdin::Empty };
+    shell.begin(spec).await.unwrap();
+    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+    loop {
+        let mut sink = |stream: Stream, bytes: &[u8]| match stream {
+            Stream::Stdout => stdout.extend_from_slice(bytes),
+            Stream::Stderr => stderr.extend_from_slice(bytes),
+        };
+        match shell.progress(&mut sink).await.unwrap() {
+            Progress::Output => {}
+            Progress::Done(done) => return Outcome { stdout, stderr, done },
+            Progress::BadCwd(reason) => panic!("{reason}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn output_and_status_are_exact() {
+    let fixture = Fixture::new();
+    let mut shell = fixture.shell(&[]).await;
+    let outcome = run(&mut shell, r"printf 'a\0b\xff'; printf err >&2; (exit 7)").await;
+    assert_eq!(outcome.stdout, b"a\0b\xff");
+    assert_eq!(outcome.stderr, b"err");
+    assert_eq!(outcome.done.status, 7);
+    let outcome = run(&mut shell, "foo").await;
+    assert_eq!(outcome.stderr, b"bash: line 1: foo: command not found\n");
+}
+
+#[tokio::test]
+async fn exit_tells_its_state_first() {
+    let fixture = Fixture::new();
+    let mut shell = fixture.shell(&[]).await;
+    let outcome = run(&mut shell, "x=1; trap 'echo bye; y=2' EXIT; exit 3").await;
+    assert_eq!(outcome.stdout, b"bye\n");
+    assert_eq!(outcome.done.exit, Some(ExitStatus::Exited(3)));
+    let facts = outcome.done.facts.unwrap();
+    for (name, value) in [("x", "1"), ("y", "2")] {
+        assert!(facts.iter().any(|fact| matches!(fact, Fact::Scalar { name: n, value: v, .. } if n == name.as_bytes() && v == value.as_bytes())));
+    }
+}
+
+#[tokio::test]
+async fn a_killed_shell_is_reported_as_killed() {
+    let fixture = Fixture::new();
+    let mut shell = fixture.shell(&[]).await;
+    let outcome = run(&mut shell, "echo before; kill -9 $$").await;
+    assert_eq!(outcome.stdout, b"before\n");
+    assert_eq!(outcome.done.exit, Some(ExitStatus::Signalled(9)));
+    assert!(outcome.done.facts.is_none());
+}
+
+#[tokio::test]
+async fn closing_every_descriptor_still_gives_a_result() {
+    let fixture = Fixture::new();
+    let mut shell = fixture.shell(&[]).await;
+    let outcome = run(&mut shell, "x=1; for ((i=3;i<1100;i++)); do eval \"exec $i>&-\"; done; (exit 5)").await;
+    assert_eq!(outcome.done.status, 5);
+    assert!(outcome.done.facts.is_some(), "rescued through a file");
+}
+
+#[tokio::test]
+async fn interruption_keeps_shell_and_partial_state() {
+    let fixture = Fixture::new();
+    let mut shell = fixture.shell(&[]).await;
+    run(&mut shell, "sleep 300 & echo $! >/dev/null").await;
+    let spec = RunSpec { command: b"f() { local l=1; x=5; echo ready; while :; do :; done; }; f; y=6", cwd: None, env: &[], stdin: Stdin::Empty };
+    shell.begin(spec).await.unwrap();
+    let mut sent = false;
+    let done = loop {
+        match shell.progress(&mut |_, _| {}).await.unwrap() {
+            Progress::Output if !sent => {
+                sent = true;
+                shell.signal_run(rustix::process::Signal::TERM);
+                shell.interrupt();
+            }
+            Progress::Output => {}
+            Progress::Done(done) => break done,
+            Progress::BadCwd(reason) => panic!("{reason}"),
+        }
+    };
+    assert!(done.interrupted && done.exit.is_none());
+    let outcome = run(&mut shell, "echo $x $y; jobs -r | wc -l; declare -p l; break").await;
+    assert_eq!(outcome.stdout, b"5\n1\n", "{:?}", String::from_utf8_lossy(&outcome.stderr));
+    assert!(outcome.stderr.ends_with(b"loop\n"));
+}
+
+#[tokio::test]
+async fn late_output_is_kept_apart() {
+    let fixture = Fixture::new();
+    let mut shell = fixture.shell(&[]).await;
+    let outcome = run(&mut shell, "(read -t 0.3 <> <(:); echo late) & echo now").await;
+    assert_eq!(outcome.stdout, b"now\n");
+    let mut late = Vec::new();
+    let reader = &outcome.done.late[0];
+    let next = run(&mut shell, "echo clean").await;
+    assert_eq!(next.stdout, b"clean\n");
+    while reader.read(|bytes| late.extend_from_slice(bytes)).await != shellkeep_process::stdio::Read::End {}
+    assert_eq!(late, b"late\n");
+}
+
+#[tokio::test]
+async fn a_process_substitution_belongs_to_its_command() {
+    let fixture = Fixture::new();
+    let mut shell = fixture.shell(&[]).await;
+    let outcome = run(&mut shell, "echo hi > >(sleep 0.05; cat)").await;
+    assert_eq!(outcome.stdout, b"hi\n");
+}
+
+/// Everything a state can hold, built by bash, then put into another bash and told again: nothing may be different.
+#[tokio::test]
+async fn restore_of_capture_is_identity() {
+    let fixture = Fixture::new();
+    let mut shell = fixture.shell(&[]).await;
+    let script = r#"
+        cd /usr; pushd /tmp >/dev/null; pushd / >/dev/null
+        plain=1; export E=$'a\nb\xff'; declare -i n=3+4; declare -r ro="x y"; declare -u up=abc; declare -l lo=ABC
+        declare -a arr=(a [5]=$'q\'"' [9]=''); declare -A map=([k]=v ["a b"]=$'\x01' [']']='[')
+        declare -n ref=plain; declare -a noval; declare -A nomap; declare none; declare -x noexp; unset OPTERR
+        f() { echo "$1" | cat <<< "x"; case $1 in a|b) :;; @(c|d)) echo;; esac; }; export -f f
+        alias ll='ls -l' q="echo 'x'"; shopt -s expand_aliases extglob nullglob; set -f -u -o pipefail
+        trap 'echo int' INT; trap '' USR1; trap 'echo dbg >/dev/null' DEBUG; trap 'echo err' ERR
+        umask 027; ulimit -S -n 500; set -- 'p 1' p2 ''; enable -n test; LC_ALL=C; IFS=:; (exit 9)
+    "#;
+    let first = run(&mut shell, script).await.done.facts.unwrap();
+    let dump = "declare -p | grep -Ev '^declare -[^ ]+ (BASHPID|RANDOM|SRANDOM|SECONDS|EPOCH|PPID|_=|BASH_COMMAND|BASH_LINENO|LINENO)'; declare -f; alias; shopt; set -o; trap -p; umask; ulimit -Sn; dirs -v; echo \"$@\"; enable -n";
+    let before = run(&mut shell, dump).await;
+    let mut second = fixture.shell(&first).await;
+    let status = run(&mut second, "echo $?").await;
+    assert_eq!(status.stdout, b"9\n");
+    let after = run(&mut second, dump).await;
+    let (before, after) = (String::from_utf8_lossy(&before.stdout).into_owned(), String::from_utf8_lossy(&after.stdout).into_owned());
+    let differences: Vec<_> = before.lines().zip(after.lines()).filter(|(a, b)| a != b).collect();
+    assert!(differences.is_empty() && before.len() == after.len(), "{differences:?}\n{before}\n=====\n{after}");
+}

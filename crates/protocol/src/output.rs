@@ -1,0 +1,113 @@
+//! Reading a run's output, and sending it input and signals.
+
+use serde::{Deserialize, Serialize};
+use std::str::FromStr;
+use utoipa::{IntoParams, ToSchema};
+
+/// Query of `GET …/runs/{run_id}/output`.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct OutputParams {
+    /// `stdout` (the default) or `stderr`.
+    #[serde(default, deserialize_with = "crate::query::blank")]
+    pub stream: Option<StreamName>,
+    /// First byte to return, from 0.
+    #[serde(default, deserialize_with = "crate::query::blank")]
+    #[param(default = 0)]
+    pub offset: Option<u64>,
+    /// Most bytes to return; 1 MiB unless given, 16 MiB at most.
+    #[serde(default, deserialize_with = "crate::query::blank")]
+    pub limit: Option<u64>,
+    /// Only the last so many bytes.
+    #[serde(default, deserialize_with = "crate::query::blank")]
+    pub tail: Option<u64>,
+    /// Only lines that match this regular expression.
+    #[serde(default, deserialize_with = "crate::query::blank")]
+    pub grep: Option<String>,
+}
+
+/// A stream of a run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StreamName {
+    /// Standard output.
+    #[default]
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+impl FromStr for StreamName {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "stdout" => Ok(Self::Stdout),
+            "stderr" => Ok(Self::Stderr),
+            _ => Err("a stream is `stdout` or `stderr`"),
+        }
+    }
+}
+
+/// A page of a run's output.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct OutputResponse {
+    /// Which stream.
+    pub stream: StreamName,
+    /// The text.
+    pub text: String,
+    /// The exact bytes, where they are not UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base64: Option<String>,
+    /// Where the page starts.
+    pub offset: u64,
+    /// Where the next page starts; equal to `total` at the end.
+    pub next_offset: u64,
+    /// Bytes written so far.
+    pub total: u64,
+    /// Whether the run has ended, so that `total` is final.
+    pub complete: bool,
+}
+
+/// Body of `POST …/runs/{run_id}/input`: text or base64, and whether that was all.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct InputRequest {
+    /// What the command shall read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// The same, for bytes that are not UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base64: Option<String>,
+    /// Whether the command's input ends here.
+    #[serde(default)]
+    pub eof: bool,
+}
+
+/// Answer to sent input.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct InputAccepted {
+    /// The run.
+    pub run_id: String,
+    /// Bytes taken.
+    pub bytes: usize,
+}
+
+/// Body of `POST …/runs/{run_id}/signal`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SignalRequest {
+    /// `INT`, `TERM`, `KILL`, `USR1`, …; `SIG` may stand before it.
+    #[schema(example = "INT")]
+    pub signal: String,
+}
+
+/// Answer to a sent signal.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SignalSent {
+    /// The run.
+    pub run_id: String,
+    /// The signal.
+    pub signal: String,
+}

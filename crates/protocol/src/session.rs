@@ -1,0 +1,106 @@
+//! Creating, finding and listing sessions.
+
+use serde::{Deserialize, Serialize};
+use shellkeep_session::{SessionMeta, Timestamp};
+use std::collections::BTreeMap;
+use utoipa::{IntoParams, ToSchema};
+
+/// Body of `POST /v1/sessions`. Every field may be left out.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CreateSessionRequest {
+    /// Whose session it is; sessions can be listed by it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// Its name: 1–128 of `A-Za-z0-9._:-`, not starting with a dot. Without it: a UUID4.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    /// With `session_id`, the session's id becomes `thread_{user_id}_{session_id}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_id: Option<String>,
+    /// Absolute path where the shell starts. Without it: the session's own workspace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    /// Exported variables on top of the daemon's environment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub env: Option<BTreeMap<String, String>>,
+    /// The agent's configuration: an object, kept as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config: Option<serde_json::Map<String, serde_json::Value>>,
+}
+
+/// A session.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Session {
+    /// Its name.
+    pub session_id: String,
+    /// Whose it is.
+    pub agent: Option<String>,
+    /// The configuration it was made with.
+    #[schema(value_type = Object)]
+    pub agent_config: serde_json::Value,
+    /// When it began (RFC 3339, UTC).
+    #[schema(format = DateTime)]
+    pub created_at: String,
+    /// When something last happened in it.
+    #[schema(format = DateTime)]
+    pub last_active_at: String,
+    /// Its working directory.
+    pub cwd: String,
+    /// The directory its files are in.
+    pub workspace: String,
+    /// Whether it wears a shell now.
+    pub live: bool,
+    /// That shell's process id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shell_pid: Option<u32>,
+    /// How many shells it has worn.
+    pub generation: u64,
+    /// Number of its last record.
+    pub seq: u64,
+}
+
+impl Session {
+    /// A session without a shell; the caller fills in what it knows beyond `meta`.
+    pub fn new(meta: SessionMeta, last_active_at: Timestamp) -> Self {
+        Self {
+            session_id: meta.session_id.into(),
+            agent: meta.agent,
+            agent_config: meta.agent_config,
+            created_at: meta.created_at.to_string(),
+            last_active_at: last_active_at.to_string(),
+            cwd: String::new(),
+            workspace: meta.workspace.to_text().into_owned(),
+            live: false,
+            shell_pid: None,
+            generation: 0,
+            seq: 0,
+        }
+    }
+}
+
+/// One page of sessions, ordered by id.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct SessionList {
+    /// The sessions.
+    pub sessions: Vec<Session>,
+    /// Pass this as `after` for the next page; `null` on the last one.
+    pub next: Option<String>,
+}
+
+/// Query of `GET /v1/sessions`.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct ListParams {
+    /// Only this agent's sessions.
+    #[serde(default, deserialize_with = "crate::query::blank")]
+    pub agent: Option<String>,
+    /// Most sessions to return, 1–1000.
+    #[serde(default, deserialize_with = "crate::query::blank")]
+    #[param(minimum = 1, maximum = 1000, default = 100)]
+    pub limit: Option<usize>,
+    /// The `next` of the page before.
+    #[serde(default, deserialize_with = "crate::query::blank")]
+    pub after: Option<String>,
+}

@@ -1,0 +1,79 @@
+//! The HTTP door: one file per resource. Every handler reads, translates, calls one operation, and translates back.
+
+pub mod auth;
+mod body;
+mod health;
+mod index;
+pub mod metrics;
+pub mod openapi;
+mod output;
+mod params;
+mod problem;
+mod runs;
+mod sessions;
+mod sse;
+mod translate;
+
+use auth::{Auth, Gate};
+use axum::Router;
+use axum::http::{StatusCode, header};
+use axum::middleware::from_fn_with_state;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use metrics::RequestMetrics;
+use metrics_exporter_prometheus::PrometheusHandle;
+use problem::Refusal;
+use serde::Serialize;
+use shellkeep_runtime::Engine;
+use std::sync::Arc;
+
+/// What handlers share.
+#[derive(Clone)]
+pub(crate) struct Door {
+    engine: Engine,
+    metrics: PrometheusHandle,
+    counts: Arc<RequestMetrics>,
+}
+
+/// All routes over one engine. `auth` says who may come in through this door.
+pub fn router(engine: Engine, auth: Auth, metrics: PrometheusHandle) -> Router {
+    let counts = Arc::new(RequestMetrics::new());
+    let gate = Arc::new(Gate { auth, counts: Arc::clone(&counts) });
+    Router::new()
+        .route("/", get(index::page))
+        .route("/healthz", get(health::live))
+        .route("/readyz", get(health::ready))
+        .route("/metrics", get(metrics::scrape))
+        .route("/openapi.json", get(openapi::serve))
+        .route("/v1/sessions", get(sessions::list).post(sessions::create))
+        .route("/v1/sessions/{session_id}", get(sessions::get).delete(sessions::delete))
+        .route("/v1/sessions/{session_id}/state", get(sessions::state))
+        .route("/v1/sessions/{session_id}/hibernate", post(sessions::hibernate))
+        .route("/v1/sessions/{session_id}/restart", post(sessions::restart))
+        .route("/v1/sessions/{session_id}/run", post(runs::run))
+        .route("/v1/sessions/{session_id}/runs/{run_id}", get(runs::get))
+        .route("/v1/sessions/{session_id}/runs/{run_id}/output", get(output::read))
+        .route("/v1/sessions/{session_id}/runs/{run_id}/input", post(output::input))
+        .route("/v1/sessions/{session_id}/runs/{run_id}/signal", post(output::signal))
+        .fallback(no_route)
+        .method_not_allowed_fallback(no_method)
+        .layer(from_fn_with_state(gate, auth::gate))
+        .with_state(Door { engine, metrics, counts })
+}
+
+async fn no_route() -> Refusal {
+    Refusal::new(StatusCode::NOT_FOUND, "not_found", "there is no such route; GET /openapi.json lists all of them")
+}
+
+async fn no_method() -> Refusal {
+    let detail = "this route exists, but not for this method; the Allow header and GET /openapi.json list those it has";
+    Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail)
+}
+
+/// A JSON answer.
+fn json<T: Serialize>(status: StatusCode, value: &T) -> Response {
+    match serde_json::to_vec(value) {
+        Ok(body) => (status, [(header::CONTENT_TYPE, "application/json")], body).into_response(),
+        Err(error) => Refusal::internal(format!("the answer could not be written: {error}")).into_response(),
+    }
+}

@@ -1,0 +1,39 @@
+//! `GET /healthz` and `GET /readyz`.
+
+use super::{Door, json};
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use shellkeep_protocol::{Live, Readiness, ReadinessStatus};
+
+/// Whether the process answers. Needs no token.
+#[utoipa::path(
+    get, path = "/healthz", tag = "daemon", operation_id = "healthz", security(()),
+    responses((status = 200, description = "It answers", body = Live))
+)]
+pub async fn live() -> Response {
+    json(StatusCode::OK, &Live { status: "ok".to_owned(), version: version() })
+}
+
+/// Whether the daemon can do its work. `degraded` still serves; `problems` says what is wrong.
+#[utoipa::path(
+    get, path = "/readyz", tag = "daemon", operation_id = "readyz",
+    responses((status = 200, description = "Ready or degraded", body = Readiness))
+)]
+pub async fn ready(State(door): State<Door>) -> Response {
+    let health = door.engine.health().await;
+    let status = if health.problems.is_empty() { ReadinessStatus::Ready } else { ReadinessStatus::Degraded };
+    let readiness = Readiness {
+        status,
+        problems: health.problems,
+        live_shells: health.live_shells,
+        spare_shells: health.spare_shells,
+        version: version(),
+        pid: std::process::id(),
+    };
+    json(StatusCode::OK, &readiness)
+}
+
+fn version() -> String {
+    env!("CARGO_PKG_VERSION").to_owned()
+}

@@ -1,0 +1,78 @@
+//! `GET /metrics`, and the counters of this door. The handles are made once: a request only adds to them.
+
+use super::Door;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use metrics::{Counter, Histogram, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
+use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
+use std::time::Duration;
+
+/// Buckets of every `…_seconds` histogram: from a warm `true` (tens of microseconds) to a command at its default
+/// timeout and beyond.
+const SECONDS: [f64; 18] = [
+    0.000_025, 0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0,
+    30.0, 120.0,
+];
+/// How often recorded samples are folded into their buckets; between two folds they take memory.
+const UPKEEP: Duration = Duration::from_secs(5);
+
+/// What this door counts.
+pub(crate) struct RequestMetrics {
+    answered: [Counter; 4],
+    run_seconds: Histogram,
+}
+
+impl RequestMetrics {
+    pub(crate) fn new() -> Self {
+        describe_counter!("shellkeep_http_requests_total", "HTTP requests answered, by class of status");
+        describe_histogram!("shellkeep_http_run_seconds", "Time from a run's request to its answer");
+        describe_gauge!("shellkeep_shells", "Shells, by what they do");
+        describe_gauge!("shellkeep_degraded", "1 when /readyz says degraded");
+        let class = |class: &'static str| counter!("shellkeep_http_requests_total", "class" => class);
+        Self {
+            answered: [class("2xx"), class("3xx"), class("4xx"), class("5xx")],
+            run_seconds: histogram!("shellkeep_http_run_seconds"),
+        }
+    }
+
+    pub(crate) fn answered(&self, status: StatusCode) {
+        let class = usize::from(status.as_u16() / 100).saturating_sub(2);
+        if let Some(counter) = self.answered.get(class) {
+            counter.increment(1);
+        }
+    }
+
+    pub(crate) fn ran(&self, time: Duration) {
+        self.run_seconds.record(time);
+    }
+}
+
+/// Makes the process-wide recorder. Call once, before anything counts.
+pub fn install_metrics() -> Result<PrometheusHandle, BuildError> {
+    PrometheusBuilder::new()
+        .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &SECONDS)?
+        .install_recorder()
+}
+
+/// Keeps the recorder's memory small. Runs until it is dropped.
+pub async fn keep_metrics(handle: PrometheusHandle) {
+    let mut ticks = tokio::time::interval(UPKEEP);
+    loop {
+        ticks.tick().await;
+        handle.run_upkeep();
+    }
+}
+
+/// Figures in Prometheus' text format.
+#[utoipa::path(
+    get, path = "/metrics", tag = "daemon", operation_id = "metrics",
+    responses((status = 200, description = "Figures", content_type = "text/plain; version=0.0.4", body = String))
+)]
+pub(crate) async fn scrape(State(door): State<Door>) -> Response {
+    let health = door.engine.health().await;
+    gauge!("shellkeep_shells", "state" => "live").set(health.live_shells as f64);
+    gauge!("shellkeep_shells", "state" => "spare").set(health.spare_shells as f64);
+    gauge!("shellkeep_degraded").set(if health.problems.is_empty() { 0.0 } else { 1.0 });
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], door.metrics.render()).into_response()
+}

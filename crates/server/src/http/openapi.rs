@@ -1,0 +1,138 @@
+//! `GET /openapi.json`: every route, schema and error, from the handlers' own annotations.
+
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use shellkeep_protocol::problem::MEDIA_TYPE;
+use shellkeep_protocol::{OutputEvent, Problem};
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
+use utoipa::openapi::{ContentBuilder, Ref, RefOr, Response as Answer, ResponseBuilder, ResponsesBuilder};
+use utoipa::{IntoResponses, Modify, OpenApi};
+
+#[derive(OpenApi)]
+#[openapi(
+    info(title = "shellkeep", description = "Durable shell sessions for AI agents."),
+    paths(
+        super::index::page,
+        super::health::live,
+        super::health::ready,
+        super::metrics::scrape,
+        serve,
+        super::sessions::create,
+        super::sessions::list,
+        super::sessions::get,
+        super::sessions::delete,
+        super::sessions::state,
+        super::sessions::hibernate,
+        super::sessions::restart,
+        super::runs::run,
+        super::runs::get,
+        super::output::read,
+        super::output::input,
+        super::output::signal
+    ),
+    components(schemas(Problem, OutputEvent)),
+    modifiers(&Bearer)
+)]
+struct Api;
+
+/// TCP needs the token, the Unix socket needs none.
+struct Bearer;
+
+impl Modify for Bearer {
+    fn modify(&self, api: &mut utoipa::openapi::OpenApi) {
+        let scheme = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
+        let components = api.components.get_or_insert_with(Default::default);
+        components.add_security_scheme("bearer", scheme);
+        let bearer = SecurityRequirement::new("bearer", Vec::<String>::new());
+        api.security = Some(vec![bearer, SecurityRequirement::default()]);
+    }
+}
+
+/// The document itself.
+pub fn document() -> utoipa::openapi::OpenApi {
+    Api::openapi()
+}
+
+static DOCUMENT: LazyLock<String> = LazyLock::new(|| document().to_json().unwrap_or_default());
+
+/// This document.
+#[utoipa::path(
+    get, path = "/openapi.json", tag = "daemon", operation_id = "openapi",
+    responses((status = 200, description = "OpenAPI 3.1", content_type = "application/json", body = Object))
+)]
+pub async fn serve() -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], DOCUMENT.as_str()).into_response()
+}
+
+/// Refusals every route may give.
+pub struct Common;
+/// Refusals of a run on a busy session.
+pub struct Busy;
+/// Refusals when a limit is reached.
+pub struct Full;
+/// Refusals of what only a running command takes.
+pub struct Ended;
+
+impl IntoResponses for Common {
+    fn responses() -> BTreeMap<String, RefOr<Answer>> {
+        refusals(&[
+            ("400", "`invalid_request`, `bad_cwd`: the detail says what would be right"),
+            ("401", "`unauthorized`: the token is missing or wrong (TCP only)"),
+            ("403", "`forbidden_origin`, `forbidden_host`: a request a web page made (TCP only)"),
+            ("404", "`session_not_found`, `run_not_found`, `not_found`"),
+            ("405", "`method_not_allowed`"),
+            ("413", "`payload_too_large`"),
+            ("500", "`session_damaged`: this session is set aside; `internal_error`: a bug"),
+            ("503", "`shell_unavailable`, `store_unavailable`, `shutting_down`"),
+        ])
+    }
+}
+
+impl IntoResponses for Busy {
+    fn responses() -> BTreeMap<String, RefOr<Answer>> {
+        refusals(&[("409", "`session_busy` (with `if_busy: \"reject\"`), `request_id_reused`")])
+    }
+}
+
+impl IntoResponses for Full {
+    fn responses() -> BTreeMap<String, RefOr<Answer>> {
+        refusals(&[("429", "`quota_exceeded`, `queue_full`")])
+    }
+}
+
+impl IntoResponses for Ended {
+    fn responses() -> BTreeMap<String, RefOr<Answer>> {
+        refusals(&[("409", "`run_ended`, `no_input`")])
+    }
+}
+
+fn refusals(list: &[(&str, &str)]) -> BTreeMap<String, RefOr<Answer>> {
+    let problem = || ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();
+    let add = |builder: ResponsesBuilder, (status, description): &(&str, &str)| {
+        builder.response(*status, ResponseBuilder::new().description(*description).content(MEDIA_TYPE, problem()))
+    };
+    list.iter().fold(ResponsesBuilder::new(), add).build().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_document_names_every_route_and_every_schema_it_uses() {
+        let text = document().to_json().unwrap();
+        let document: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(document["paths"].as_object().unwrap().len(), 16);
+        let run = &document["paths"]["/v1/sessions/{session_id}/run"]["post"]["responses"];
+        for status in ["200", "400", "401", "404", "409", "413", "429", "503"] {
+            assert!(run.get(status).is_some(), "{status}");
+        }
+        let schemas = document["components"]["schemas"].as_object().unwrap();
+        for reference in text.split("#/components/schemas/").skip(1) {
+            let name = reference.split('"').next().unwrap();
+            assert!(schemas.contains_key(name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! `…/runs/{run_id}/output`, `/input` and `/signal`.
+
+use super::body::{Json, RUN_LIMIT, SMALL_LIMIT};
+use super::openapi::{Common, Ended};
+use super::params::{Params, RunPath};
+use super::problem::Refusal;
+use super::{Door, json, runs::detached, translate};
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use shellkeep_protocol::{
+    InputAccepted, InputRequest, OutputParams, OutputResponse, SignalRequest, SignalSent,
+};
+
+/// Reads a run's output, also while it runs.
+///
+/// `offset` and `limit` walk through it: start at 0 and go on at `next_offset`. `tail` gives the last so many bytes,
+/// `grep` the lines that match a regular expression. All counts are bytes.
+#[utoipa::path(
+    get, path = "/v1/sessions/{session_id}/runs/{run_id}/output", tag = "runs", operation_id = "read_output",
+    params(
+        ("session_id" = String, Path, description = "The session"),
+        ("run_id" = String, Path, description = "The run"),
+        OutputParams
+    ),
+    responses((status = 200, description = "A page of output", body = OutputResponse), Common)
+)]
+pub async fn read(
+    State(door): State<Door>,
+    RunPath(id, run_id): RunPath,
+    Params(params): Params<OutputParams>,
+) -> Result<Response, Refusal> {
+    let query = translate::output(params);
+    let stream = query.stream;
+    let page = door.engine.output(&id, &run_id, query).await?;
+    Ok(json(StatusCode::OK, &translate::output_page(stream, page)))
+}
+
+/// Sends input to a run that was started with `blocking: false` and without `stdin`.
+#[utoipa::path(
+    post, path = "/v1/sessions/{session_id}/runs/{run_id}/input", tag = "runs", operation_id = "send_input",
+    params(
+        ("session_id" = String, Path, description = "The session"),
+        ("run_id" = String, Path, description = "The run")
+    ),
+    request_body = InputRequest,
+    responses((status = 200, description = "Taken", body = InputAccepted), Ended, Common)
+)]
+pub async fn input(
+    State(door): State<Door>,
+    RunPath(id, run_id): RunPath,
+    Json(request): Json<InputRequest, RUN_LIMIT>,
+) -> Result<Response, Refusal> {
+    let (bytes, end) = translate::input(request)?;
+    let accepted = InputAccepted { run_id: run_id.to_string(), bytes: bytes.len() };
+    let engine = door.engine;
+    detached(async move { engine.input(&id, &run_id, bytes, end).await }).await??;
+    Ok(json(StatusCode::OK, &accepted))
+}
+
+/// Sends a signal to a run's processes.
+#[utoipa::path(
+    post, path = "/v1/sessions/{session_id}/runs/{run_id}/signal", tag = "runs", operation_id = "send_signal",
+    params(
+        ("session_id" = String, Path, description = "The session"),
+        ("run_id" = String, Path, description = "The run")
+    ),
+    request_body = SignalRequest,
+    responses((status = 200, description = "Sent", body = SignalSent), Ended, Common)
+)]
+pub async fn signal(
+    State(door): State<Door>,
+    RunPath(id, run_id): RunPath,
+    Json(request): Json<SignalRequest, SMALL_LIMIT>,
+) -> Result<Response, Refusal> {
+    door.engine.signal(&id, &run_id, &request.signal).await?;
+    Ok(json(StatusCode::OK, &SignalSent { run_id: run_id.into(), signal: request.signal }))
+}

@@ -1,0 +1,60 @@
+//! Ids in paths and parameters in queries. An id is checked here and nowhere else, so nothing behind this file ever
+//! sees one that could leave its directory.
+
+use super::problem::Refusal;
+use axum::extract::{FromRequestParts, Query, RawPathParams};
+use axum::http::request::Parts;
+use serde::de::DeserializeOwned;
+use shellkeep_session::{RunId, SessionId};
+
+/// `{session_id}` of a path.
+pub struct SessionPath(pub SessionId);
+
+/// `{session_id}` and `{run_id}` of a path.
+pub struct RunPath(pub SessionId, pub RunId);
+
+/// The parameters of a query.
+pub struct Params<T>(pub T);
+
+impl<S: Send + Sync> FromRequestParts<S> for SessionPath {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+        let params = path_params(parts, state).await?;
+        session_id(&params).map(Self)
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for RunPath {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+        let params = path_params(parts, state).await?;
+        let run_id = RunId::parse(text(&params, "run_id")?).map_err(|error| Refusal::bad_id("run_id", &error))?;
+        Ok(Self(session_id(&params)?, run_id))
+    }
+}
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refusal> {
+        match Query::try_from_uri(&parts.uri) {
+            Ok(Query(value)) => Ok(Self(value)),
+            Err(rejection) => Err(Refusal::invalid(rejection.body_text())),
+        }
+    }
+}
+
+async fn path_params<S: Send + Sync>(parts: &mut Parts, state: &S) -> Result<RawPathParams, Refusal> {
+    RawPathParams::from_request_parts(parts, state).await.map_err(|rejection| Refusal::invalid(rejection.body_text()))
+}
+
+fn session_id(params: &RawPathParams) -> Result<SessionId, Refusal> {
+    SessionId::parse(text(params, "session_id")?).map_err(|error| Refusal::bad_id("session_id", &error))
+}
+
+fn text<'a>(params: &'a RawPathParams, name: &str) -> Result<&'a str, Refusal> {
+    let found = params.iter().find(|(key, _)| *key == name).map(|(_, value)| value);
+    found.ok_or_else(|| Refusal::internal(format!("the route has no {{{name}}}")))
+}

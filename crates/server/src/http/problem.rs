@@ -1,0 +1,144 @@
+//! Refusals: which HTTP status each error of the runtime has, and how it looks on the wire.
+
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use shellkeep_protocol::Problem;
+use shellkeep_protocol::problem::MEDIA_TYPE;
+use shellkeep_runtime::OpError;
+use shellkeep_session::IdError;
+
+/// Why a request was refused. Boxed, because it is rare and results should stay small.
+#[derive(Debug)]
+pub struct Refusal(Box<Problem>);
+
+impl Refusal {
+    /// A refusal with a status, a stable code and a sentence.
+    pub fn new(status: StatusCode, code: &str, detail: impl Into<String>) -> Self {
+        let title = status.canonical_reason().unwrap_or("Error");
+        Self(Box::new(Problem::new(status.as_u16(), title, code, detail)))
+    }
+
+    /// The request makes no sense.
+    pub fn invalid(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "invalid_request", detail)
+    }
+
+    /// A field or parameter is not an id.
+    pub fn bad_id(name: &str, error: &IdError) -> Self {
+        Self::invalid(format!("{name}: {error}"))
+    }
+
+    /// The body is longer than a route takes.
+    pub fn too_large(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "payload_too_large", detail)
+    }
+
+    /// A bug of ours.
+    pub fn internal(detail: impl Into<String>) -> Self {
+        let detail = detail.into();
+        tracing::error!(%detail, "a request failed for a reason that is ours");
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", detail)
+    }
+
+    /// The problem itself.
+    pub fn problem(&self) -> &Problem {
+        &self.0
+    }
+
+    fn with(self, name: &str, value: impl Into<serde_json::Value>) -> Self {
+        Self(Box::new(self.0.with(name, value)))
+    }
+}
+
+impl From<OpError> for Refusal {
+    fn from(error: OpError) -> Self {
+        let refusal = Self::new(status(&error), error.code(), error.to_string());
+        match error {
+            OpError::SessionNotFound { session_id } | OpError::Damaged { session_id, .. } => {
+                refusal.with("session_id", session_id)
+            }
+            OpError::RunNotFound { session_id, run_id } | OpError::Busy { session_id, run_id } => {
+                refusal.with("session_id", session_id).with("run_id", run_id)
+            }
+            OpError::RunEnded { run_id } | OpError::NoInput { run_id } => refusal.with("run_id", run_id),
+            OpError::QueueFull { session_id, waiting } => {
+                refusal.with("session_id", session_id).with("waiting", waiting)
+            }
+            OpError::RequestIdReused { request_id } => refusal.with("request_id", request_id),
+            OpError::BadCwd { path, .. } => refusal.with("cwd", path),
+            OpError::QuotaExceeded { limit } => refusal.with("limit", limit),
+            OpError::Invalid { .. }
+            | OpError::ShellUnavailable { .. }
+            | OpError::StoreUnavailable { .. }
+            | OpError::ShuttingDown => refusal,
+        }
+    }
+}
+
+/// The HTTP status of an error.
+fn status(error: &OpError) -> StatusCode {
+    match error {
+        OpError::Invalid { .. } | OpError::BadCwd { .. } => StatusCode::BAD_REQUEST,
+        OpError::SessionNotFound { .. } | OpError::RunNotFound { .. } => StatusCode::NOT_FOUND,
+        OpError::RunEnded { .. }
+        | OpError::NoInput { .. }
+        | OpError::Busy { .. }
+        | OpError::RequestIdReused { .. } => StatusCode::CONFLICT,
+        OpError::QueueFull { .. } | OpError::QuotaExceeded { .. } => StatusCode::TOO_MANY_REQUESTS,
+        OpError::Damaged { .. } => StatusCode::INTERNAL_SERVER_ERROR,
+        OpError::ShellUnavailable { .. } | OpError::StoreUnavailable { .. } | OpError::ShuttingDown => {
+            StatusCode::SERVICE_UNAVAILABLE
+        }
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.0.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let body = serde_json::to_vec(&self.0).unwrap_or_default();
+        let mut response = (status, [(header::CONTENT_TYPE, MEDIA_TYPE)], body).into_response();
+        if status == StatusCode::UNAUTHORIZED {
+            let challenge = HeaderValue::from_static("Bearer realm=\"shellkeep\"");
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+        }
+        response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(error: OpError) -> (u16, String) {
+        let refusal = Refusal::from(error);
+        (refusal.problem().status, refusal.problem().code.clone())
+    }
+
+    #[test]
+    fn statuses_and_codes_are_those_of_the_contract() {
+        let session_id = "s".to_owned();
+        let run_id = "r1".to_owned();
+        let table = [
+            (OpError::Invalid { detail: String::new() }, 400, "invalid_request"),
+            (OpError::SessionNotFound { session_id: session_id.clone() }, 404, "session_not_found"),
+            (OpError::RunNotFound { session_id: session_id.clone(), run_id: run_id.clone() }, 404, "run_not_found"),
+            (OpError::Busy { session_id: session_id.clone(), run_id }, 409, "session_busy"),
+            (OpError::RequestIdReused { request_id: "q".into() }, 409, "request_id_reused"),
+            (OpError::QueueFull { session_id: session_id.clone(), waiting: 9 }, 429, "queue_full"),
+            (OpError::QuotaExceeded { limit: 1 }, 429, "quota_exceeded"),
+            (OpError::Damaged { session_id, reason: String::new() }, 500, "session_damaged"),
+            (OpError::ShellUnavailable { reason: String::new() }, 503, "shell_unavailable"),
+            (OpError::StoreUnavailable { reason: String::new() }, 503, "store_unavailable"),
+            (OpError::ShuttingDown, 503, "shutting_down"),
+        ];
+        for (error, status, code) in table {
+            assert_eq!(of(error), (status, code.to_owned()));
+        }
+    }
+
+    #[test]
+    fn a_busy_session_names_its_run() {
+        let refusal = Refusal::from(OpError::Busy { session_id: "s".into(), run_id: "r7".into() });
+        assert_eq!(serde_json::to_value(refusal.problem()).unwrap()["run_id"], "r7");
+    }
+}

@@ -1,0 +1,99 @@
+//! `POST …/run` and `GET …/runs/{run_id}`.
+
+use super::body::{Json, RUN_LIMIT};
+use super::openapi::{Busy, Common, Full};
+use super::params::{Params, RunPath, SessionPath};
+use super::problem::Refusal;
+use super::{Door, json, sse, translate};
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::Response;
+use shellkeep_protocol::{OutputEvent, Problem, RunParams, RunRequest, RunResponse};
+use std::future::Future;
+use std::time::Instant;
+
+/// Runs a command.
+///
+/// Answers at its end, or at once with `blocking: false`. With `Accept: text/event-stream` the answer is a stream of the
+/// events `stdout` and `stderr` (data: `{text, base64?}`), then `result` (data: the run). A caller that hangs up does not
+/// end the command: its result is under its `run_id`, and under its `request_id`.
+#[utoipa::path(
+    post, path = "/v1/sessions/{session_id}/run", tag = "runs", operation_id = "run",
+    params(("session_id" = String, Path, description = "The session")),
+    request_body = RunRequest,
+    responses(
+        (status = 200, description = "The run, or its events", content(
+            (RunResponse = "application/json"), (OutputEvent = "text/event-stream"))),
+        (status = 413, description = "`payload_too_large`", content_type = "application/problem+json", body = Problem),
+        Busy, Full, Common
+    )
+)]
+pub async fn run(
+    State(door): State<Door>,
+    SessionPath(id): SessionPath,
+    headers: HeaderMap,
+    Json(request): Json<RunRequest, RUN_LIMIT>,
+) -> Result<Response, Refusal> {
+    let started = Instant::now();
+    let command = translate::run(request)?;
+    let engine = door.engine;
+    if wants_events(&headers) {
+        let stream = detached(async move { engine.run_stream(&id, command).await }).await??;
+        return Ok(sse::response(stream));
+    }
+    let view = detached(async move { engine.run(&id, command).await }).await??;
+    door.counts.ran(started.elapsed());
+    Ok(json(StatusCode::OK, &translate::run_view(view)))
+}
+
+/// How a run stands. `wait` holds the answer back until its end, or until so many seconds have passed.
+#[utoipa::path(
+    get, path = "/v1/sessions/{session_id}/runs/{run_id}", tag = "runs", operation_id = "get_run",
+    params(
+        ("session_id" = String, Path, description = "The session"),
+        ("run_id" = String, Path, description = "The run"),
+        RunParams
+    ),
+    responses((status = 200, description = "The run", body = RunResponse), Common)
+)]
+pub async fn get(
+    State(door): State<Door>,
+    RunPath(id, run_id): RunPath,
+    Params(params): Params<RunParams>,
+) -> Result<Response, Refusal> {
+    let wait = translate::wait(params.wait)?;
+    let max_output = translate::max_output(params.max_output)?;
+    let view = door.engine.run_view(&id, &run_id, wait, max_output).await?;
+    Ok(json(StatusCode::OK, &translate::run_view(view)))
+}
+
+/// Runs an operation in a task of its own. A caller that hangs up drops the handler, and with it every future the
+/// handler holds; the operation must go on.
+pub(super) async fn detached<T, F>(operation: F) -> Result<T, Refusal>
+where
+    T: Send + 'static,
+    F: Future<Output = T> + Send + 'static,
+{
+    tokio::spawn(operation).await.map_err(|error| Refusal::internal(format!("the operation broke off: {error}")))
+}
+
+fn wants_events(headers: &HeaderMap) -> bool {
+    let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    accepted.flat_map(|value| value.split(',')).any(|kind| {
+        kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("text/event-stream"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_for_those_who_ask() {
+        let with = |accept: &str| HeaderMap::from_iter([(header::ACCEPT, accept.parse().unwrap())]);
+        assert!(wants_events(&with("text/event-stream")));
+        assert!(wants_events(&with("application/json, text/event-stream; q=0.9")));
+        assert!(!wants_events(&with("*/*")));
+        assert!(!wants_events(&HeaderMap::new()));
+    }
+}

@@ -1,0 +1,158 @@
+//! A run as server-sent events: `stdout`, `stderr` as they come, `result` at the end, `error` if it broke. A comment
+//! now and then keeps proxies from cutting a silent command off.
+
+use super::problem::Refusal;
+use super::translate;
+use axum::body::{Body, Bytes};
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use hyper::body::Frame;
+use serde::Serialize;
+use shellkeep_protocol::OutputEvent;
+use shellkeep_runtime::{OpError, RunChunk, RunStream};
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// How often a silent stream says that it is alive. Proxies cut at 30 to 60 seconds.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// Events made and not yet written. A slow reader holds up only its own stream.
+const BACKLOG: usize = 8;
+
+/// The answer that carries a run's events.
+pub fn response(stream: RunStream) -> Response {
+    let (sender, receiver) = mpsc::channel(BACKLOG);
+    tokio::spawn(pump(stream, sender));
+    let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
+    (headers, Body::new(Events(receiver))).into_response()
+}
+
+/// Moves events from the run to the reader until either ends. The run itself does not end with its reader.
+async fn pump(mut stream: RunStream, sender: mpsc::Sender<Bytes>) {
+    let mut encoder = Encoder::default();
+    let mut alive = tokio::time::interval(KEEP_ALIVE);
+    alive.reset();
+    loop {
+        let events = tokio::select! {
+            biased;
+            () = sender.closed() => return,
+            chunk = stream.next() => match chunk {
+                Some(chunk) => encoder.encode(chunk),
+                None => return,
+            },
+            _ = alive.tick() => b": alive\n\n".to_vec(),
+        };
+        alive.reset();
+        if !events.is_empty() && sender.send(events.into()).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// A body whose pieces come from a channel.
+struct Events(mpsc::Receiver<Bytes>);
+
+impl hyper::body::Body for Events {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.0.poll_recv(context).map(|piece| piece.map(|bytes| Ok(Frame::data(bytes))))
+    }
+}
+
+/// Turns chunks into events. A character that was cut between two chunks waits for its other half, so that text stays
+/// text.
+#[derive(Default)]
+struct Encoder {
+    stdout: Vec<u8>,
+    stderr: Vec<u8>,
+}
+
+impl Encoder {
+    fn encode(&mut self, chunk: Result<RunChunk, OpError>) -> Vec<u8> {
+        let mut events = Vec::new();
+        match chunk {
+            Ok(RunChunk::Stdout(bytes)) => output(&mut events, "stdout", whole(&mut self.stdout, bytes)),
+            Ok(RunChunk::Stderr(bytes)) => output(&mut events, "stderr", whole(&mut self.stderr, bytes)),
+            Ok(RunChunk::Result(view)) => {
+                self.flush(&mut events);
+                event(&mut events, "result", &translate::run_view(*view));
+            }
+            Err(error) => {
+                self.flush(&mut events);
+                event(&mut events, "error", Refusal::from(error).problem());
+            }
+        }
+        events
+    }
+
+    fn flush(&mut self, events: &mut Vec<u8>) {
+        output(events, "stdout", std::mem::take(&mut self.stdout));
+        output(events, "stderr", std::mem::take(&mut self.stderr));
+    }
+}
+
+/// What was held back and the new bytes, without an unfinished character at the end, which is held back in turn.
+fn whole(held: &mut Vec<u8>, bytes: Vec<u8>) -> Vec<u8> {
+    let mut all = std::mem::take(held);
+    if all.is_empty() {
+        all = bytes;
+    } else {
+        all.extend_from_slice(&bytes);
+    }
+    let unfinished = match std::str::from_utf8(&all) {
+        Err(error) if error.error_len().is_none() => all.len() - error.valid_up_to(),
+        _ => 0,
+    };
+    *held = all.split_off(all.len() - unfinished);
+    all
+}
+
+fn output(events: &mut Vec<u8>, name: &str, bytes: Vec<u8>) {
+    if !bytes.is_empty() {
+        event(events, name, &OutputEvent::new(bytes));
+    }
+}
+
+/// JSON has no raw line breaks, so one `data:` line holds it all.
+fn event<T: Serialize>(events: &mut Vec<u8>, name: &str, data: &T) {
+    events.extend_from_slice(b"event: ");
+    events.extend_from_slice(name.as_bytes());
+    events.extend_from_slice(b"\ndata: ");
+    if let Err(error) = serde_json::to_writer(&mut *events, data) {
+        tracing::error!(%error, "an event could not be written");
+    }
+    events.extend_from_slice(b"\n\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn encoded(encoder: &mut Encoder, bytes: &[u8]) -> String {
+        String::from_utf8(encoder.encode(Ok(RunChunk::Stdout(bytes.to_vec())))).unwrap()
+    }
+
+    #[test]
+    fn a_cut_character_waits_for_its_other_half() {
+        let mut encoder = Encoder::default();
+        assert_eq!(encoded(&mut encoder, b"a\xc3"), "event: stdout\ndata: {\"text\":\"a\"}\n\n");
+        assert_eq!(encoded(&mut encoder, b"\xa9"), "event: stdout\ndata: {\"text\":\"é\"}\n\n");
+        assert_eq!(encoded(&mut encoder, b"\xf0\x9f"), "");
+        let mut rest = Vec::new();
+        encoder.flush(&mut rest);
+        assert!(String::from_utf8(rest).unwrap().contains("\"base64\":\"8J8=\""));
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_travel_as_base64() {
+        let text = encoded(&mut Encoder::default(), b"\xff\n");
+        assert!(text.contains("\"base64\":\"/wo=\""), "{text}");
+    }
+}

@@ -1,0 +1,307 @@
+//! From wire types to the runtime's vocabulary and back. Pure functions: what is wrong with a request is found here,
+//! before anything happens.
+
+use super::problem::Refusal;
+use shellkeep_protocol::{self as wire, BusyChoice, RunRequest, RunResponse, StreamName, TimeoutChoice, text};
+use shellkeep_runtime::{
+    CreateSession, DEFAULT_MAX_OUTPUT, DEFAULT_TIMEOUT, IfBusy, MAX_COMMAND, MAX_MAX_OUTPUT, MAX_OUTPUT_PAGE, MAX_STDIN,
+    MAX_TIMEOUT, OnTimeout, OutputPage, OutputQuery, RunCommand, RunView, SessionPage, SessionView, Stream,
+};
+use shellkeep_session::{ByteString, SessionId, id};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Bytes of one page of output unless the caller asks for more.
+const DEFAULT_OUTPUT_PAGE: u64 = 1 << 20;
+/// Sessions of one page of a list unless the caller says otherwise.
+const DEFAULT_PAGE: usize = 100;
+/// Most sessions of one page of a list, so that an answer stays within a megabyte.
+const MAX_PAGE: usize = 1000;
+
+/// A request to make a session.
+pub fn create(request: wire::CreateSessionRequest) -> Result<CreateSession, Refusal> {
+    let wire::CreateSessionRequest { agent, session_id, user_id, cwd, env, config } = request;
+    if let Some(agent) = &agent {
+        id::check(agent).map_err(|error| Refusal::bad_id("agent", &error))?;
+    }
+    if let Some(user_id) = &user_id {
+        id::check(user_id).map_err(|error| Refusal::bad_id("user_id", &error))?;
+    }
+    let session_id = match (user_id, session_id) {
+        (Some(user), Some(session)) => Some(SessionId::bound(&user, &session)),
+        (None, Some(session)) => Some(SessionId::parse(&session)),
+        (_, None) => None,
+    };
+    let session_id = session_id.transpose().map_err(|error| Refusal::bad_id("session_id", &error))?;
+    if cwd.as_ref().is_some_and(|cwd| !cwd.starts_with('/')) {
+        return Err(Refusal::invalid("cwd: a new session's directory is an absolute path"));
+    }
+    Ok(CreateSession {
+        session_id,
+        agent,
+        cwd: cwd.map(|cwd| no_nul("cwd", cwd)).transpose()?.map(ByteString::from),
+        env: variables(env)?,
+        config: serde_json::Value::Object(config.unwrap_or_default()),
+    })
+}
+
+/// A request to run a command.
+pub fn run(request: RunRequest) -> Result<RunCommand, Refusal> {
+    let stdin = stdin(request.stdin, request.stdin_base64)?;
+    if request.command.len() > MAX_COMMAND {
+        return Err(Refusal::too_large(format!("command: at most {MAX_COMMAND} bytes; put more into a file or stdin")));
+    }
+    if let Some(request_id) = &request.request_id {
+        id::check(request_id).map_err(|error| Refusal::bad_id("request_id", &error))?;
+    }
+    if request.cwd.as_ref().is_some_and(String::is_empty) {
+        return Err(Refusal::invalid("cwd: a directory is not empty; leave the field out to stay where the session is"));
+    }
+    Ok(RunCommand {
+        command: no_nul("command", request.command)?.into(),
+        timeout: timeout(request.timeout)?,
+        blocking: request.blocking.unwrap_or(true),
+        cwd: request.cwd.map(|cwd| no_nul("cwd", cwd)).transpose()?.map(ByteString::from),
+        env: variables(request.env)?,
+        stdin,
+        max_output: max_output(request.max_output)?,
+        on_timeout: match request.on_timeout.unwrap_or_default() {
+            TimeoutChoice::Interrupt => OnTimeout::Interrupt,
+            TimeoutChoice::Background => OnTimeout::Background,
+        },
+        request_id: request.request_id,
+        if_busy: match request.if_busy.unwrap_or_default() {
+            BusyChoice::Wait => IfBusy::Wait,
+            BusyChoice::Reject => IfBusy::Reject,
+        },
+        tty: request.tty.unwrap_or(false),
+    })
+}
+
+/// A request to read output.
+pub fn output(params: wire::OutputParams) -> OutputQuery {
+    OutputQuery {
+        stream: match params.stream.unwrap_or_default() {
+            StreamName::Stdout => Stream::Stdout,
+            StreamName::Stderr => Stream::Stderr,
+        },
+        offset: params.offset.unwrap_or(0),
+        limit: params.limit.unwrap_or(DEFAULT_OUTPUT_PAGE).min(MAX_OUTPUT_PAGE),
+        tail: params.tail,
+        grep: params.grep,
+    }
+}
+
+/// A request to send input: the bytes, and whether they are the last.
+pub fn input(request: wire::InputRequest) -> Result<(Vec<u8>, bool), Refusal> {
+    let bytes = match (request.text, request.base64) {
+        (Some(_), Some(_)) => return Err(Refusal::invalid("give text or base64, not both")),
+        (Some(text), None) => text.into_bytes(),
+        (None, Some(base64)) => decode("base64", &base64)?,
+        (None, None) if request.eof => Vec::new(),
+        (None, None) => return Err(Refusal::invalid("text: missing; give text or base64, or eof: true to end the input")),
+    };
+    Ok((bytes, request.eof))
+}
+
+/// How many sessions a page holds.
+pub fn page_limit(limit: Option<usize>) -> Result<usize, Refusal> {
+    match limit.unwrap_or(DEFAULT_PAGE) {
+        limit @ 1..=MAX_PAGE => Ok(limit),
+        limit => Err(Refusal::invalid(format!("limit: {limit} is not between 1 and {MAX_PAGE}"))),
+    }
+}
+
+/// How long to wait for a run's end; no wait unless asked for.
+pub fn wait(seconds: Option<f64>) -> Result<Duration, Refusal> {
+    let seconds = seconds.unwrap_or(0.0);
+    Duration::try_from_secs_f64(seconds).ok().filter(|wait| *wait <= MAX_TIMEOUT).ok_or_else(|| {
+        Refusal::invalid(format!("wait: {seconds} is not a number of seconds from 0 to {}", MAX_TIMEOUT.as_secs()))
+    })
+}
+
+/// Bytes of each stream in a result.
+pub fn max_output(bytes: Option<usize>) -> Result<usize, Refusal> {
+    match bytes.unwrap_or(DEFAULT_MAX_OUTPUT) {
+        bytes if bytes <= MAX_MAX_OUTPUT => Ok(bytes),
+        bytes => Err(Refusal::invalid(format!(
+            "max_output: {bytes} is more than {MAX_MAX_OUTPUT}; read the rest from the run's output by offset"
+        ))),
+    }
+}
+
+/// A session, for the caller.
+pub fn session(view: SessionView) -> wire::Session {
+    wire::Session {
+        cwd: view.cwd.to_text().into_owned(),
+        live: view.live,
+        shell_pid: view.shell_pid,
+        generation: view.generation,
+        seq: view.seq,
+        ..wire::Session::new(view.meta, view.last_active_at)
+    }
+}
+
+/// A page of sessions, for the caller.
+pub fn session_list(page: SessionPage) -> wire::SessionList {
+    wire::SessionList {
+        sessions: page.sessions.into_iter().map(session).collect(),
+        next: page.next.map(String::from),
+    }
+}
+
+/// A run, for the caller.
+pub fn run_view(view: RunView) -> RunResponse {
+    let (stdout, stdout_base64) = text::encode(view.stdout.bytes);
+    let (stderr, stderr_base64) = text::encode(view.stderr.bytes);
+    let (background_output, background_output_base64) = match view.background_output {
+        Some(bytes) => {
+            let (text, base64) = text::encode(bytes.0);
+            (Some(text), base64)
+        }
+        None => (None, None),
+    };
+    RunResponse {
+        run_id: view.run_id.into(),
+        seq: view.seq,
+        status: view.status.into(),
+        exit_code: view.exit_code,
+        signal: view.signal,
+        stdout,
+        stdout_base64,
+        stderr,
+        stderr_base64,
+        stdout_bytes: view.stdout.total,
+        stderr_bytes: view.stderr.total,
+        truncated: view.stdout.truncated || view.stderr.truncated,
+        duration_ms: view.duration.as_nanos() as f64 / 1e6,
+        cwd: view.cwd.to_text().into_owned(),
+        changes: view.changes.into(),
+        background_output,
+        background_output_base64,
+        notices: view.notices.into_iter().map(Into::into).collect(),
+    }
+}
+
+/// A page of output, for the caller.
+pub fn output_page(stream: Stream, page: OutputPage) -> wire::OutputResponse {
+    let (text, base64) = text::encode(page.bytes);
+    wire::OutputResponse {
+        stream: match stream {
+            Stream::Stdout => StreamName::Stdout,
+            Stream::Stderr => StreamName::Stderr,
+        },
+        text,
+        base64,
+        offset: page.offset,
+        next_offset: page.next_offset,
+        total: page.total,
+        complete: page.complete,
+    }
+}
+
+fn timeout(seconds: Option<f64>) -> Result<Duration, Refusal> {
+    let Some(seconds) = seconds else { return Ok(DEFAULT_TIMEOUT) };
+    let duration = Duration::try_from_secs_f64(seconds).ok();
+    duration.filter(|timeout| !timeout.is_zero() && *timeout <= MAX_TIMEOUT).ok_or_else(|| {
+        Refusal::invalid(format!(
+            "timeout: {seconds} is not a number of seconds above 0 and up to {}; for what runs longer use blocking: false",
+            MAX_TIMEOUT.as_secs()
+        ))
+    })
+}
+
+fn stdin(text: Option<String>, base64: Option<String>) -> Result<Option<ByteString>, Refusal> {
+    let bytes = match (text, base64) {
+        (Some(_), Some(_)) => return Err(Refusal::invalid("give stdin or stdin_base64, not both")),
+        (Some(text), None) => text.into_bytes(),
+        (None, Some(base64)) => decode("stdin_base64", &base64)?,
+        (None, None) => return Ok(None),
+    };
+    if bytes.len() > MAX_STDIN {
+        return Err(Refusal::too_large(format!("stdin: at most {MAX_STDIN} bytes; put more into a file")));
+    }
+    Ok(Some(bytes.into()))
+}
+
+fn decode(name: &str, base64: &str) -> Result<Vec<u8>, Refusal> {
+    text::decode(String::new(), Some(base64)).map_err(|error| Refusal::invalid(format!("{name}: {error}")))
+}
+
+fn no_nul(name: &str, text: String) -> Result<String, Refusal> {
+    match text.bytes().position(|byte| byte == 0) {
+        Some(at) => Err(Refusal::invalid(format!("{name}: the NUL byte at position {at} cannot be passed to bash"))),
+        None => Ok(text),
+    }
+}
+
+/// Checks the names of variables: bash could neither hold nor export others.
+fn variables(env: Option<BTreeMap<String, String>>) -> Result<BTreeMap<String, String>, Refusal> {
+    let env = env.unwrap_or_default();
+    for (name, value) in &env {
+        let mut letters = name.bytes();
+        let first = letters.next().is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_');
+        if !first || !letters.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+            let shown = name.escape_debug();
+            return Err(Refusal::invalid(format!("env: '{shown}' is not a variable's name (A-Z a-z 0-9 _, no digit first)")));
+        }
+        if value.contains('\0') {
+            return Err(Refusal::invalid(format!("env.{name}: a value cannot contain the NUL byte")));
+        }
+    }
+    Ok(env)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(command: &str) -> RunRequest {
+        RunRequest { command: command.to_owned(), ..RunRequest::default() }
+    }
+
+    fn refused<T>(result: Result<T, Refusal>) -> String {
+        match result {
+            Ok(_) => panic!("it was taken"),
+            Err(refusal) => refusal.problem().detail.clone(),
+        }
+    }
+
+    #[test]
+    fn defaults_are_those_of_the_contract() {
+        let command = run(request("true")).unwrap();
+        assert_eq!(command.timeout, Duration::from_secs(30));
+        assert!(command.blocking && !command.tty);
+        assert_eq!((command.on_timeout, command.if_busy), (OnTimeout::Interrupt, IfBusy::Wait));
+    }
+
+    #[test]
+    fn what_bash_cannot_hold_is_refused() {
+        assert!(refused(run(request("a\0b"))).starts_with("command: the NUL byte at position 1"));
+        let env = Some(BTreeMap::from([("A=B".to_owned(), String::new())]));
+        assert!(refused(run(RunRequest { env, ..request("true") })).contains("'A=B'"));
+    }
+
+    #[test]
+    fn timeouts_are_numbers_of_seconds() {
+        for bad in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e300, 86_401.0] {
+            assert!(refused(run(RunRequest { timeout: Some(bad), ..request("true") })).starts_with("timeout"), "{bad}");
+        }
+        let half = run(RunRequest { timeout: Some(0.5), ..request("true") }).unwrap();
+        assert_eq!(half.timeout, Duration::from_millis(500));
+    }
+
+    #[test]
+    fn ids_are_bound_or_checked() {
+        let named = |user: Option<&str>, session: Option<&str>| wire::CreateSessionRequest {
+            user_id: user.map(str::to_owned),
+            session_id: session.map(str::to_owned),
+            ..wire::CreateSessionRequest::default()
+        };
+        let made = create(named(Some("ann"), Some("7"))).unwrap().session_id.unwrap();
+        assert_eq!(made.as_str(), "thread_ann_7");
+        assert_eq!(create(named(Some("ann"), None)).unwrap().session_id, None);
+        assert!(refused(create(named(None, Some("../etc")))).starts_with("session_id: "));
+        assert!(refused(create(named(Some("a/b"), None))).starts_with("user_id: "));
+    }
+}

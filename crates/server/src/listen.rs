@@ -1,0 +1,253 @@
+//! Sockets and connections: binding, accepting, and ending without cutting an answer off.
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::TokioIo;
+use hyper_util::service::TowerToHyperService;
+use std::fs;
+use std::future::Future;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::{Semaphore, watch};
+
+/// Most connections of one door at a time. Each costs a descriptor and some 10 KiB; further ones wait in the kernel.
+const MAX_CONNECTIONS: u32 = 8192;
+/// How long a stopping door waits for answers under way. The runs themselves have ended by then.
+const STOP_GRACE: Duration = Duration::from_secs(3);
+/// Pause after a failed accept (mostly: no descriptor left), so that the loop does not spin.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// Longest path of a Unix socket: what `sockaddr_un` holds, without its final NUL.
+const MAX_SOCKET_PATH: usize = 107;
+
+/// Why a door could not be opened. Each says what to do.
+#[derive(Debug)]
+pub enum BindError {
+    /// A live daemon has that socket.
+    SocketInUse {
+        /// The socket.
+        path: PathBuf,
+    },
+    /// The path is longer than the system allows.
+    SocketPathTooLong {
+        /// The socket.
+        path: PathBuf,
+    },
+    /// Something else than a socket is there.
+    NotASocket {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The port is taken.
+    PortInUse {
+        /// The address.
+        address: String,
+    },
+    /// The system refused.
+    System {
+        /// What was to be opened.
+        what: String,
+        /// The system's reason.
+        error: io::Error,
+    },
+}
+
+impl std::fmt::Display for BindError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::SocketInUse { path } => {
+                write!(f, "a daemon already listens on {}; use it, stop it, or choose another --socket", path.display())
+            }
+            Self::SocketPathTooLong { path } => write!(
+                f,
+                "the socket path {} is too long for the system; choose a --socket of at most {} characters",
+                path.display(),
+                MAX_SOCKET_PATH - suffix_length()
+            ),
+            Self::NotASocket { path } => {
+                write!(f, "{} exists and is not a socket; remove it or choose another --socket", path.display())
+            }
+            Self::PortInUse { address } => write!(
+                f,
+                "{address} is in use; stop what listens there, choose another --listen HOST:PORT, or use --no-listen"
+            ),
+            Self::System { what, error } => write!(f, "cannot listen on {what}: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for BindError {}
+
+/// Opens a Unix socket that only its owner can use. A dead daemon's socket is replaced, a live one's is not.
+pub fn bind_unix(path: &Path) -> Result<UnixListener, BindError> {
+    refuse_if_taken(path)?;
+    let system = |error| BindError::System { what: path.display().to_string(), error };
+    // Bound inside a private directory and moved out with its mode set: at no moment can anyone else connect,
+    // whatever the umask is.
+    let room = private_room(path);
+    if room.as_os_str().len() + "/s".len() > MAX_SOCKET_PATH {
+        return Err(BindError::SocketPathTooLong { path: path.to_owned() });
+    }
+    fs::DirBuilder::new().mode(0o700).create(&room).map_err(system)?;
+    let inside = room.join("s");
+    let bound = UnixListener::bind(&inside).and_then(|listener| {
+        fs::set_permissions(&inside, fs::Permissions::from_mode(0o600))?;
+        fs::rename(&inside, path)?;
+        Ok(listener)
+    });
+    // What is left of the room is worthless; a failure to remove it must not hide the real outcome.
+    let _ = fs::remove_file(&inside);
+    let _ = fs::remove_dir(&room);
+    bound.map_err(system)
+}
+
+/// Opens a TCP port.
+pub async fn bind_tcp(address: &str) -> Result<TcpListener, BindError> {
+    TcpListener::bind(address).await.map_err(|error| match error.kind() {
+        io::ErrorKind::AddrInUse => BindError::PortInUse { address: address.to_owned() },
+        _ => BindError::System { what: address.to_owned(), error },
+    })
+}
+
+/// Serves a Unix socket until `stop` turns true, then waits a little for answers under way.
+pub async fn serve_unix(listener: UnixListener, router: Router, stop: watch::Receiver<bool>) {
+    serve(|| async { listener.accept().await.map(|(stream, _)| stream) }, router, stop).await;
+}
+
+/// Serves a TCP port until `stop` turns true, then waits a little for answers under way.
+pub async fn serve_tcp(listener: TcpListener, router: Router, stop: watch::Receiver<bool>) {
+    let accept = || async {
+        let (stream, _) = listener.accept().await?;
+        // An answer is one small write; waiting for more to send would only delay it.
+        stream.set_nodelay(true)?;
+        Ok(stream)
+    };
+    serve(accept, router, stop).await;
+}
+
+async fn serve<S, A, F>(accept: A, router: Router, mut stop: watch::Receiver<bool>)
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    A: Fn() -> F,
+    F: Future<Output = io::Result<S>>,
+{
+    let room = Arc::new(Semaphore::new(MAX_CONNECTIONS as usize));
+    loop {
+        let accepted = tokio::select! {
+            () = stopped(&mut stop) => break,
+            accepted = admit(&room, &accept) => accepted,
+        };
+        match accepted {
+            Ok((stream, place)) => {
+                let connection = connection(stream, router.clone(), stop.clone());
+                tokio::spawn(async move {
+                    connection.await;
+                    drop(place);
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a connection could not be accepted");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+    drop(accept);
+    // All places free means all connections closed.
+    if tokio::time::timeout(STOP_GRACE, room.acquire_many(MAX_CONNECTIONS)).await.is_err() {
+        tracing::warn!("some connections were cut off at the end of the grace time");
+    }
+}
+
+async fn admit<S, A, F>(room: &Arc<Semaphore>, accept: &A) -> io::Result<(S, tokio::sync::OwnedSemaphorePermit)>
+where
+    A: Fn() -> F,
+    F: Future<Output = io::Result<S>>,
+{
+    let place = Arc::clone(room).acquire_owned().await.map_err(io::Error::other)?;
+    Ok((accept().await?, place))
+}
+
+async fn connection<S>(stream: S, router: Router, mut stop: watch::Receiver<bool>)
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let service = TowerToHyperService::new(router);
+    let mut serving = pin!(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
+    let ended = tokio::select! {
+        ended = serving.as_mut() => ended,
+        () = stopped(&mut stop) => {
+            serving.as_mut().graceful_shutdown();
+            serving.await
+        }
+    };
+    if let Err(error) = ended {
+        // A caller may hang up whenever it likes; its run goes on.
+        tracing::debug!(%error, "a connection ended early");
+    }
+}
+
+/// Returns when the daemon stops, or when nobody is left who could say so.
+async fn stopped(stop: &mut watch::Receiver<bool>) {
+    let _ = stop.wait_for(|stop| *stop).await;
+}
+
+fn refuse_if_taken(path: &Path) -> Result<(), BindError> {
+    let Ok(found) = fs::symlink_metadata(path) else { return Ok(()) };
+    if !found.file_type().is_socket() {
+        return Err(BindError::NotASocket { path: path.to_owned() });
+    }
+    match std::os::unix::net::UnixStream::connect(path) {
+        Ok(_) => Err(BindError::SocketInUse { path: path.to_owned() }),
+        Err(_) => Ok(()),
+    }
+}
+
+/// A directory beside the socket, so that moving the socket out stays on one file system. The process id keeps two
+/// starting daemons apart.
+fn private_room(path: &Path) -> PathBuf {
+    let mut room = path.as_os_str().to_owned();
+    room.push(format!(".{}", std::process::id()));
+    room.into()
+}
+
+fn suffix_length() -> usize {
+    private_room(Path::new("")).as_os_str().len() + "/s".len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_socket_is_private_and_a_stale_one_is_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("k.sock");
+        let first = bind_unix(&path).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert!(matches!(bind_unix(&path), Err(BindError::SocketInUse { .. })));
+        drop(first);
+        let _second = bind_unix(&path).unwrap();
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[tokio::test]
+    async fn what_is_no_socket_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        fs::write(&path, "precious").unwrap();
+        assert!(matches!(bind_unix(&path), Err(BindError::NotASocket { .. })));
+        assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
+    }
+
+    #[tokio::test]
+    async fn a_port_in_use_says_so() {
+        let first = bind_tcp("127.0.0.1:0").await.unwrap();
+        let address = first.local_addr().unwrap().to_string();
+        assert!(matches!(bind_tcp(&address).await, Err(BindError::PortInUse { .. })));
+    }
+}

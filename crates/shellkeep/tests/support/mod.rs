@@ -1,0 +1,12 @@
+//! The harness of the end-to-end tests: starts the built program, talks to it over its doors, ends it for certain.
+#![allow(dead_code, reason = "each test binary compiles this module and uses its own part of it")]
+
+pub mod bash;
+pub mod daemon;
+pub mod http;
+pub mod procs;
+pub mod reply;
+
+pub use daemon::{Daemon, Settings};
+pub use http::{Door, Request, Response};
+pub use reply::Reply;

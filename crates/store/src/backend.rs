@@ -1,0 +1,211 @@
+//! What a backend does, and the rules that all backends share: which record follows, which is old, which is wrong.
+
+use serde::{Deserialize, Serialize};
+use shellkeep_session::state::ApplyError;
+use shellkeep_session::{
+    ByteString, Event, Record, RunId, SessionId, SessionMeta, SessionState, ShellState, StoredRun, Timestamp,
+};
+
+/// A place in the journal: everything before it has been applied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+pub struct Mark {
+    /// Number of the segment.
+    pub segment: u64,
+    /// Byte in the segment.
+    pub offset: u64,
+}
+
+/// What the journal holds, in order.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Entry {
+    /// A fact.
+    Record(Record),
+    /// A line that could not be read, of a session whose name could.
+    Damaged {
+        /// Whose line it was.
+        session_id: SessionId,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+/// A session as a list shows it, without its shell.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SessionSummary {
+    /// What it was made with. Of a damaged session only the id may be known.
+    pub meta: SessionMeta,
+    /// When the last record was made.
+    pub last_active_at: Timestamp,
+    /// Its working directory.
+    pub cwd: ByteString,
+    /// How many shells it has worn.
+    pub generation: u64,
+    /// Number of the last record.
+    pub seq: u64,
+    /// Why it cannot be loaded, if it cannot.
+    pub damaged: Option<String>,
+}
+
+/// Why a backend did not do what it was asked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BackendError {
+    /// This one session cannot be read; others can.
+    #[error("{reason}")]
+    Damaged {
+        /// What is wrong.
+        reason: String,
+    },
+    /// The backend does not work at the moment.
+    #[error("{reason}")]
+    Failed {
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+/// A keeper of sessions. Only the writer thread calls it, so it may block and needs no locks.
+pub trait Backend: Send {
+    /// A name that this backend's data carries with it, so that a journal is never applied to another's data.
+    fn id(&self) -> &str;
+
+    /// How far the journal has been applied.
+    fn applied(&self) -> Mark;
+
+    /// Takes over entries in order and remembers the mark. All or nothing, or at least safe to repeat: entries that
+    /// are already in are skipped. After an error the same entries come again.
+    fn apply(&mut self, entries: &[Entry], mark: Mark) -> Result<(), BackendError>;
+
+    /// A session's state.
+    fn load(&mut self, session_id: &SessionId) -> Result<Option<SessionState>, BackendError>;
+
+    /// Sessions ordered by id, those of one agent or all, from the first id greater than `after`.
+    fn list(
+        &mut self,
+        agent: Option<&str>,
+        after: Option<&SessionId>,
+        limit: usize,
+    ) -> Result<Vec<SessionSummary>, BackendError>;
+
+    /// One run of a session.
+    fn run(&mut self, session_id: &SessionId, run_id: &RunId) -> Result<Option<StoredRun>, BackendError>;
+
+    /// The run that a caller's key started.
+    fn run_by_request(&mut self, session_id: &SessionId, request_id: &str) -> Result<Option<StoredRun>, BackendError>;
+
+    /// What the session's shell knew at its creation.
+    fn first_shell(&mut self, session_id: &SessionId) -> Result<Option<ShellState>, BackendError>;
+
+    /// Undamaged sessions with a run that has started and not ended, ordered by id.
+    fn unfinished(&mut self) -> Result<Vec<SessionId>, BackendError>;
+}
+
+/// What a backend knows of a session before it takes the next record.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Known {
+    /// Number of the last record.
+    pub seq: u64,
+    /// Whether it was set aside.
+    pub damaged: bool,
+}
+
+/// What to do with a record.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Step {
+    /// It is in already, or its session is set aside.
+    Skip,
+    /// It begins a session.
+    Create,
+    /// It follows.
+    Apply,
+    /// It ends the session.
+    Destroy,
+    /// Something before it is missing.
+    Damage {
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+/// Decides what a record means to a session. Replaying any stretch of the journal up to its end leads to the same
+/// state, even where a session was destroyed and made anew in between: a replayed destruction clears what is there
+/// and the records after it build it up again.
+pub(crate) fn step(known: Option<Known>, record: &Record) -> Step {
+    let destroys = matches!(record.event, Event::SessionDestroyed);
+    let creates = record.seq == 1 && matches!(record.event, Event::SessionCreated { .. });
+    match known {
+        None if destroys => Step::Skip,
+        None if creates => Step::Create,
+        None => Step::Damage { reason: ApplyError::NotCreated { found: record.seq }.to_string() },
+        Some(known) if destroys && (known.damaged || record.seq > known.seq) => Step::Destroy,
+        Some(known) if known.damaged || record.seq <= known.seq => Step::Skip,
+        Some(known) if record.seq == known.seq + 1 => Step::Apply,
+        Some(known) => {
+            Step::Damage { reason: ApplyError::OutOfOrder { after: known.seq, found: record.seq }.to_string() }
+        }
+    }
+}
+
+/// The state of a session of which nothing but the name is known.
+pub(crate) fn unknown_state(session_id: &SessionId) -> SessionState {
+    SessionState {
+        meta: SessionMeta {
+            session_id: session_id.clone(),
+            agent: None,
+            agent_config: serde_json::Value::Null,
+            created_at: Timestamp::UNIX_EPOCH,
+            workspace: ByteString::default(),
+        },
+        seq: 0,
+        last_active_at: Timestamp::UNIX_EPOCH,
+        generation: 0,
+        active_runs: Default::default(),
+        pending_notices: Vec::new(),
+        shell: ShellState::default(),
+    }
+}
+
+/// A new name for a backend's data.
+pub(crate) fn fresh_id() -> std::io::Result<String> {
+    let mut bytes = [0; 16];
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// The run that a record starts, if it starts one.
+pub(crate) fn started_run(record: &Record) -> Option<StoredRun> {
+    match &record.event {
+        Event::RunStarted { run_id, request_id, command } => Some(StoredRun {
+            run_id: run_id.clone(),
+            seq: record.seq,
+            request_id: request_id.clone(),
+            command: command.clone(),
+            started_at: record.at,
+            result: None,
+        }),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(seq: u64, event: Event) -> Record {
+        let session_id = SessionId::parse("s").unwrap();
+        Record { session_id, seq, at: Timestamp::UNIX_EPOCH, event }
+    }
+
+    #[test]
+    fn a_record_is_old_next_or_wrong() {
+        let shell_started = |seq| record(seq, Event::ShellStarted { generation: 1 });
+        let known = |seq| Some(Known { seq, damaged: false });
+        assert_eq!(step(known(3), &shell_started(3)), Step::Skip);
+        assert_eq!(step(known(3), &shell_started(4)), Step::Apply);
+        assert!(matches!(step(known(3), &shell_started(5)), Step::Damage { .. }));
+        assert!(matches!(step(None, &shell_started(1)), Step::Damage { .. }));
+        assert_eq!(step(None, &record(9, Event::SessionDestroyed)), Step::Skip);
+        assert_eq!(step(known(3), &record(9, Event::SessionDestroyed)), Step::Destroy);
+        assert_eq!(step(Some(Known { seq: 3, damaged: true }), &shell_started(4)), Step::Skip);
+        assert_eq!(step(Some(Known { seq: 3, damaged: true }), &record(2, Event::SessionDestroyed)), Step::Destroy);
+    }
+}

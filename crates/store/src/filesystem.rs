@@ -1,0 +1,278 @@
+//! Sessions as directories that a person can read: `sessions/{session_id}/` with `meta.json`, `config_snapshot.json`,
+//! `state.json`, `first_shell.json` and `runs/{run_id}.json`.
+//!
+//! Each file is replaced as a whole. `state.json` is written last and carries the number of the last record, so a
+//! crash between two files leaves an older number, and the journal's records are applied again over what is there.
+
+mod files;
+
+use crate::backend::{Backend, BackendError, Entry, Known, Mark, SessionSummary, Step, fresh_id, started_run, step};
+use crate::lock;
+use crate::open::{Durability, OpenError};
+use files::{AppliedFile, MetaFile, SessionFiles};
+use shellkeep_session::{Event, FORMAT_VERSION, Record, RunId, SessionId, SessionState, ShellState, StoredRun};
+use std::collections::{BTreeMap, HashMap};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+/// Sessions whose state is kept in memory between batches; beyond this number all are read again when needed.
+const LIVE_SESSIONS: usize = 1024;
+
+type Result<T> = std::result::Result<T, BackendError>;
+
+/// A session while it is being written.
+struct Live {
+    state: SessionState,
+    damaged: Option<String>,
+    changed: bool,
+    first_shell: Option<ShellState>,
+    runs: BTreeMap<RunId, StoredRun>,
+}
+
+/// A backend in a directory.
+pub(crate) struct FilesystemBackend {
+    directory: PathBuf,
+    durability: Durability,
+    applied: AppliedFile,
+    live: HashMap<SessionId, Live>,
+    _lock: File,
+}
+
+impl FilesystemBackend {
+    /// Opens or makes the directory.
+    pub(crate) fn open(directory: &Path, durability: Durability) -> std::result::Result<Self, OpenError> {
+        let not_writable = |error: std::io::Error| OpenError::not_writable(directory, &error);
+        fs::create_dir_all(directory.join("sessions")).map_err(not_writable)?;
+        let lock = lock::take(&directory.join("store.lock"))?;
+        let path = directory.join("applied.json");
+        let corrupt = |reason: String| OpenError::Corrupt { path: path.clone(), reason };
+        let applied = match files::read::<AppliedFile>(&path).map_err(|error| corrupt(error.to_string()))? {
+            Some(applied) if applied.format > FORMAT_VERSION => {
+                return Err(OpenError::NewerFormat { place: path, found: applied.format, ours: FORMAT_VERSION });
+            }
+            Some(applied) => applied,
+            None => {
+                let id = fresh_id().map_err(not_writable)?;
+                let applied = AppliedFile { format: FORMAT_VERSION, id, mark: Mark::default() };
+                files::write(&path, &applied)
+                    .map_err(|error| OpenError::NotWritable { path: path.clone(), reason: error.to_string() })?;
+                applied
+            }
+        };
+        Ok(Self { directory: directory.to_owned(), durability, applied, live: HashMap::new(), _lock: lock })
+    }
+
+    fn files(&self, session_id: &SessionId) -> SessionFiles {
+        SessionFiles::new(self.directory.join("sessions").join(session_id.as_str()))
+    }
+
+    fn take_record(&mut self, record: &Record) -> Result<()> {
+        let session_id = &record.session_id;
+        let files = self.files(session_id);
+        let session = self.find(session_id)?;
+        let known = session.as_ref().map(|live| Known { seq: live.state.seq, damaged: live.damaged.is_some() });
+        match (step(known, record), session) {
+            (Step::Skip, _) => Ok(()),
+            (Step::Damage { reason }, _) => self.damage(session_id, reason),
+            (Step::Destroy, _) => {
+                self.live.remove(session_id);
+                files.remove()
+            }
+            (Step::Create, _) => match SessionState::create(record) {
+                Ok(state) => {
+                    // A creation that a crash cut short, or a destruction, may have left files.
+                    files.remove()?;
+                    self.live.insert(session_id.clone(), Live::begin(state));
+                    Ok(())
+                }
+                Err(error) => self.damage(session_id, error.to_string()),
+            },
+            (Step::Apply, Some(session)) => session.apply(record, &files),
+            // Only a session that is there can be told to go on.
+            (Step::Apply, None) => Ok(()),
+        }
+    }
+
+    fn find(&mut self, session_id: &SessionId) -> Result<Option<&mut Live>> {
+        if !self.live.contains_key(session_id)
+            && let Some((state, damaged)) = self.files(session_id).open(session_id)?
+        {
+            self.live.insert(session_id.clone(), Live { damaged, ..Live::new(state) });
+        }
+        Ok(self.live.get_mut(session_id))
+    }
+
+    /// Sets a session aside. Only `meta.json` tells of it, so that what is wrong stays for a person to look at.
+    fn damage(&mut self, session_id: &SessionId, reason: String) -> Result<()> {
+        let unknown = Live::begin(crate::backend::unknown_state(session_id));
+        if self.find(session_id)?.is_none() {
+            self.live.insert(session_id.clone(), unknown);
+        }
+        if let Some(session) = self.live.get_mut(session_id) {
+            session.damaged.get_or_insert(reason);
+            session.changed = true;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, entries: &[Entry], mark: Mark) -> Result<()> {
+        for entry in entries {
+            match entry {
+                Entry::Record(record) => self.take_record(record)?,
+                Entry::Damaged { session_id, reason } => self.damage(session_id, reason.clone())?,
+            }
+        }
+        let root = self.directory.join("sessions");
+        for (session_id, session) in self.live.iter_mut().filter(|(_, session)| session.changed) {
+            session.write(&SessionFiles::new(root.join(session_id.as_str())))?;
+        }
+        if self.durability == Durability::Power {
+            // The mark must not reach the disk before what it speaks of.
+            let directory = File::open(&self.directory).map_err(|error| files::failed(&self.directory, &error))?;
+            rustix::fs::syncfs(&directory).map_err(|error| files::failed(&self.directory, &error.into()))?;
+        }
+        self.applied.mark = mark;
+        files::write(&self.directory.join("applied.json"), &self.applied)
+    }
+
+    /// Ids of all sessions, ascending.
+    fn ids(&self) -> Result<Vec<SessionId>> {
+        let root = self.directory.join("sessions");
+        let entries = fs::read_dir(&root).map_err(|error| files::failed(&root, &error))?;
+        let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        let mut ids: Vec<_> = names.filter_map(|name| SessionId::parse(&name).ok()).collect();
+        ids.sort_unstable();
+        Ok(ids)
+    }
+
+    /// Refuses a session that was set aside; tells whether there is one at all.
+    fn healthy(&self, session_id: &SessionId) -> Result<bool> {
+        match self.files(session_id).summary(session_id)? {
+            Some(SessionSummary { damaged: Some(reason), .. }) => Err(BackendError::Damaged { reason }),
+            summary => Ok(summary.is_some()),
+        }
+    }
+}
+
+impl Live {
+    fn new(state: SessionState) -> Self {
+        Self { state, damaged: None, changed: false, first_shell: None, runs: BTreeMap::new() }
+    }
+
+    fn begin(state: SessionState) -> Self {
+        let first_shell = Some(state.shell.clone());
+        Self { first_shell, changed: true, ..Self::new(state) }
+    }
+
+    fn apply(&mut self, record: &Record, files: &SessionFiles) -> Result<()> {
+        self.changed = true;
+        if let Err(error) = self.state.apply(record) {
+            self.damaged = Some(error.to_string());
+            return Ok(());
+        }
+        if let Some(run) = started_run(record) {
+            self.runs.insert(run.run_id.clone(), run);
+        }
+        if let Event::RunFinished { run_id, result, .. } = &record.event {
+            if !self.runs.contains_key(run_id)
+                && let Ok(Some(run)) = files.run(run_id)
+            {
+                self.runs.insert(run_id.clone(), run);
+            }
+            if let Some(run) = self.runs.get_mut(run_id) {
+                run.result = Some((**result).clone());
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, files: &SessionFiles) -> Result<()> {
+        files.make()?;
+        if let Some(first_shell) = &self.first_shell {
+            files.write_origin(&self.state.meta, first_shell)?;
+        }
+        for run in self.runs.values() {
+            files.write_run(run)?;
+        }
+        files.write_state(&self.state, self.damaged.as_deref())?;
+        self.first_shell = None;
+        self.runs.clear();
+        self.changed = false;
+        Ok(())
+    }
+}
+
+impl Backend for FilesystemBackend {
+    fn id(&self) -> &str {
+        &self.applied.id
+    }
+
+    fn applied(&self) -> Mark {
+        self.applied.mark
+    }
+
+    fn apply(&mut self, entries: &[Entry], mark: Mark) -> Result<()> {
+        let before = self.applied.mark;
+        let applied = self.write(entries, mark);
+        if applied.is_err() {
+            self.applied.mark = before;
+        }
+        if applied.is_err() || self.live.len() > LIVE_SESSIONS {
+            // After an error only the files tell how far it went.
+            self.live.clear();
+        }
+        applied
+    }
+
+    fn load(&mut self, session_id: &SessionId) -> Result<Option<SessionState>> {
+        // A person may have touched the files; what is read is what they say, not what memory remembers.
+        match self.files(session_id).open(session_id)? {
+            Some((_, Some(reason))) => Err(BackendError::Damaged { reason }),
+            Some((state, None)) => Ok(Some(state)),
+            None => Ok(None),
+        }
+    }
+
+    fn list(
+        &mut self,
+        agent: Option<&str>,
+        after: Option<&SessionId>,
+        limit: usize,
+    ) -> Result<Vec<SessionSummary>> {
+        let ids = self.ids()?;
+        let from = after.map_or(0, |after| ids.partition_point(|id| id <= after));
+        let mut summaries = Vec::new();
+        for session_id in &ids[from..] {
+            if summaries.len() >= limit {
+                break;
+            }
+            let summary = self.files(session_id).summary(session_id)?;
+            let wanted = |summary: &SessionSummary| agent.is_none() || summary.meta.agent.as_deref() == agent;
+            summaries.extend(summary.filter(wanted));
+        }
+        Ok(summaries)
+    }
+
+    fn run(&mut self, session_id: &SessionId, run_id: &RunId) -> Result<Option<StoredRun>> {
+        if self.healthy(session_id)? { self.files(session_id).run(run_id) } else { Ok(None) }
+    }
+
+    fn run_by_request(&mut self, session_id: &SessionId, request_id: &str) -> Result<Option<StoredRun>> {
+        if self.healthy(session_id)? { self.files(session_id).run_by_request(request_id) } else { Ok(None) }
+    }
+
+    fn first_shell(&mut self, session_id: &SessionId) -> Result<Option<ShellState>> {
+        if self.healthy(session_id)? { self.files(session_id).first_shell() } else { Ok(None) }
+    }
+
+    fn unfinished(&mut self) -> Result<Vec<SessionId>> {
+        let mut unfinished = Vec::new();
+        for session_id in self.ids()? {
+            let meta = self.files(&session_id).meta();
+            if let Ok(Some(MetaFile { damaged: None, active_runs: 1.., .. })) = meta {
+                unfinished.push(session_id);
+            }
+        }
+        Ok(unfinished)
+    }
+}

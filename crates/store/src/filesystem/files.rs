@@ -1,0 +1,302 @@
+//! The files of one session, and how a file is read and replaced.
+
+use crate::backend::{BackendError, Mark, SessionSummary, unknown_state};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use shellkeep_session::{
+    ActiveRun, ByteString, FORMAT_VERSION, Notice, RunId, SessionId, SessionMeta, SessionState, ShellState, StoredRun,
+    Timestamp,
+};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+type Result<T> = std::result::Result<T, BackendError>;
+
+/// How far the journal has been applied: `applied.json`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct AppliedFile {
+    /// Version of all files in the directory.
+    pub format: u32,
+    /// The backend's id.
+    pub id: String,
+    /// The mark.
+    pub mark: Mark,
+}
+
+/// `meta.json`: what a list shows.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct MetaFile {
+    /// Version of the session's files.
+    pub format: u32,
+    /// Its name.
+    pub session_id: SessionId,
+    /// Whose it is.
+    #[serde(default)]
+    pub agent: Option<String>,
+    /// The configuration given at creation.
+    #[serde(default)]
+    pub agent_config: serde_json::Value,
+    /// When it began.
+    pub create_time: Timestamp,
+    /// When the last record was made.
+    pub last_active_time: Timestamp,
+    /// Where its files are.
+    pub workspace: ByteString,
+    /// Its working directory.
+    pub cwd: ByteString,
+    /// How many shells it has worn.
+    pub generation: u64,
+    /// Number of the last record.
+    pub seq: u64,
+    /// How many runs have started and not ended.
+    pub active_runs: usize,
+    /// Why it was set aside, if it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub damaged: Option<String>,
+}
+
+/// `state.json`: the state without what `meta.json` has.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct StateFile {
+    /// Version of the session's files.
+    pub format: u32,
+    /// Number of the last record.
+    pub seq: u64,
+    /// When the last record was made.
+    pub last_active_at: Timestamp,
+    /// How many shells it has worn.
+    pub generation: u64,
+    /// Runs that have started and not ended.
+    pub active_runs: BTreeMap<RunId, ActiveRun>,
+    /// What the next result must say.
+    pub pending_notices: Vec<Notice>,
+    /// What its shell knows.
+    pub shell: ShellState,
+}
+
+/// The files of one session.
+pub(super) struct SessionFiles {
+    directory: PathBuf,
+}
+
+impl MetaFile {
+    /// What a state's `meta.json` says.
+    pub(super) fn new(state: &SessionState, damaged: Option<&str>) -> Self {
+        Self {
+            format: FORMAT_VERSION,
+            session_id: state.meta.session_id.clone(),
+            agent: state.meta.agent.clone(),
+            agent_config: state.meta.agent_config.clone(),
+            create_time: state.meta.created_at,
+            last_active_time: state.last_active_at,
+            workspace: state.meta.workspace.clone(),
+            cwd: state.shell.cwd.clone(),
+            generation: state.generation,
+            seq: state.seq,
+            active_runs: state.active_runs.len(),
+            damaged: damaged.map(str::to_owned),
+        }
+    }
+
+    fn into_meta(self) -> SessionMeta {
+        SessionMeta {
+            session_id: self.session_id,
+            agent: self.agent,
+            agent_config: self.agent_config,
+            created_at: self.create_time,
+            workspace: self.workspace,
+        }
+    }
+}
+
+impl StateFile {
+    /// What a state's `state.json` says.
+    pub(super) fn new(state: &SessionState) -> Self {
+        Self {
+            format: FORMAT_VERSION,
+            seq: state.seq,
+            last_active_at: state.last_active_at,
+            generation: state.generation,
+            active_runs: state.active_runs.clone(),
+            pending_notices: state.pending_notices.clone(),
+            shell: state.shell.clone(),
+        }
+    }
+
+    fn into_state(self, meta: SessionMeta) -> SessionState {
+        let Self { format: _, seq, last_active_at, generation, active_runs, pending_notices, shell } = self;
+        SessionState { meta, seq, last_active_at, generation, active_runs, pending_notices, shell }
+    }
+}
+
+impl SessionFiles {
+    /// The files in a directory, which need not be there.
+    pub(super) fn new(directory: PathBuf) -> Self {
+        Self { directory }
+    }
+
+    /// Makes the directory.
+    pub(super) fn make(&self) -> Result<()> {
+        let runs = self.directory.join("runs");
+        fs::create_dir_all(&runs).map_err(|error| failed(&runs, &error))
+    }
+
+    /// Removes everything. Without `state.json` there is no session, so it goes first.
+    pub(super) fn remove(&self) -> Result<()> {
+        for gone in [fs::remove_file(self.directory.join("state.json")), fs::remove_dir_all(&self.directory)] {
+            match gone {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(&self.directory, &error)),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what never changes.
+    pub(super) fn write_origin(&self, meta: &SessionMeta, first_shell: &ShellState) -> Result<()> {
+        write(&self.directory.join("config_snapshot.json"), &meta.agent_config)?;
+        write(&self.directory.join("first_shell.json"), first_shell)
+    }
+
+    /// Writes `meta.json`, then `state.json`. What is set aside keeps the state it has, if it has one.
+    pub(super) fn write_state(&self, state: &SessionState, damaged: Option<&str>) -> Result<()> {
+        let path = self.directory.join("state.json");
+        if damaged.is_some() && path.exists() {
+            let known = self.meta().ok().flatten();
+            let meta = known.unwrap_or_else(|| MetaFile::new(state, None));
+            return write(
+                &self.directory.join("meta.json"),
+                &MetaFile { damaged: damaged.map(str::to_owned), ..meta },
+            );
+        }
+        write(&self.directory.join("meta.json"), &MetaFile::new(state, damaged))?;
+        write(&path, &StateFile::new(state))
+    }
+
+    /// Writes one run.
+    pub(super) fn write_run(&self, run: &StoredRun) -> Result<()> {
+        write(&self.run_path(&run.run_id), run)
+    }
+
+    /// Reads `meta.json`.
+    pub(super) fn meta(&self) -> Result<Option<MetaFile>> {
+        let meta: Option<MetaFile> = read(&self.directory.join("meta.json"))?;
+        match meta {
+            Some(meta) if meta.format > FORMAT_VERSION => Err(newer(meta.format)),
+            meta => Ok(meta),
+        }
+    }
+
+    /// The state, and why it is set aside if it is. Files that cannot be read are a reason too.
+    pub(super) fn open(&self, session_id: &SessionId) -> Result<Option<(SessionState, Option<String>)>> {
+        match self.read_state() {
+            Ok(read) => Ok(read),
+            Err(BackendError::Damaged { reason }) => Ok(Some((unknown_state(session_id), Some(reason)))),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn read_state(&self) -> Result<Option<(SessionState, Option<String>)>> {
+        let Some(state) = read::<StateFile>(&self.directory.join("state.json"))? else { return Ok(None) };
+        if state.format > FORMAT_VERSION {
+            return Err(newer(state.format));
+        }
+        let Some(meta) = self.meta()? else {
+            return Err(BackendError::Damaged { reason: "its meta.json is missing".to_owned() });
+        };
+        let damaged = meta.damaged.clone();
+        Ok(Some((state.into_state(meta.into_meta()), damaged)))
+    }
+
+    /// A row of a list. What cannot be read is told in it.
+    pub(super) fn summary(&self, session_id: &SessionId) -> Result<Option<SessionSummary>> {
+        if !self.directory.join("state.json").exists() {
+            return Ok(None);
+        }
+        let unknown = |reason| MetaFile::new(&unknown_state(session_id), Some(reason));
+        let meta = match self.meta() {
+            Ok(Some(meta)) => meta,
+            Ok(None) => unknown("its meta.json is missing"),
+            Err(BackendError::Damaged { reason }) => unknown(&reason),
+            Err(error) => return Err(error),
+        };
+        Ok(Some(SessionSummary {
+            last_active_at: meta.last_active_time,
+            cwd: meta.cwd.clone(),
+            generation: meta.generation,
+            seq: meta.seq,
+            damaged: meta.damaged.clone(),
+            meta: meta.into_meta(),
+        }))
+    }
+
+    /// One run.
+    pub(super) fn run(&self, run_id: &RunId) -> Result<Option<StoredRun>> {
+        read(&self.run_path(run_id))
+    }
+
+    /// The run with a caller's key. All runs are looked at: a directory for people to read has no index.
+    pub(super) fn run_by_request(&self, request_id: &str) -> Result<Option<StoredRun>> {
+        let directory = self.directory.join("runs");
+        let entries = match fs::read_dir(&directory) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(failed(&directory, &error)),
+        };
+        let mut found: Option<StoredRun> = None;
+        for entry in entries {
+            let path = entry.map_err(|error| failed(&directory, &error))?.path();
+            if path.extension().is_none_or(|extension| extension != "json") {
+                continue;
+            }
+            let run: Option<StoredRun> = read(&path)?;
+            let run = run.filter(|run| run.request_id.as_deref() == Some(request_id));
+            found = found.into_iter().chain(run).max_by_key(|run| run.seq);
+        }
+        Ok(found)
+    }
+
+    /// Reads `first_shell.json`.
+    pub(super) fn first_shell(&self) -> Result<Option<ShellState>> {
+        read(&self.directory.join("first_shell.json"))
+    }
+
+    fn run_path(&self, run_id: &RunId) -> PathBuf {
+        self.directory.join("runs").join(format!("{run_id}.json"))
+    }
+}
+
+/// Reads a file; a missing one is nothing, an unreadable one is damage.
+pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
+    match fs::read(path) {
+        Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|error| BackendError::Damaged {
+            reason: format!("{} cannot be read: {error}", name(path)),
+        }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(failed(path, &error)),
+    }
+}
+
+/// Replaces a file as a whole: a reader sees the old one or the new one.
+pub(super) fn write<T: Serialize>(path: &Path, value: &T) -> Result<()> {
+    let temporary = path.with_extension("tmp");
+    let mut bytes = serde_json::to_vec_pretty(value).map_err(|error| failed(path, &error.into()))?;
+    bytes.push(b'\n');
+    fs::write(&temporary, bytes).and_then(|()| fs::rename(&temporary, path)).map_err(|error| failed(path, &error))
+}
+
+/// A failure of the file system.
+pub(super) fn failed(path: &Path, error: &io::Error) -> BackendError {
+    BackendError::Failed { reason: format!("{}: {error}", path.display()) }
+}
+
+fn newer(found: u32) -> BackendError {
+    BackendError::Damaged { reason: format!("its files have format {found}, newer than {FORMAT_VERSION}") }
+}
+
+fn name(path: &Path) -> String {
+    path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}
+

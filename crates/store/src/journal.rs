@@ -1,0 +1,282 @@
+//! The hot path: a record becomes one line and one `write(2)`.
+//!
+//! A mutex is held around the write. The kernel serialises appends to one file anyway, and an uncontended lock costs
+//! nanoseconds; in return the length is always known, so a short write can be cut off again, and the order is kept
+//! when lines must wait in memory because the disk refuses them.
+
+use crate::fault::{Faults, Point};
+use crate::lock::hold;
+use crate::problems::{Part, Problems};
+use crate::segment;
+use shellkeep_session::Record;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+/// A segment is closed at this size: small enough to read again in a second after a crash, large enough that the
+/// work of changing segments is not felt.
+pub(crate) const SEGMENT_BYTES: u64 = 64 * 1024 * 1024;
+
+/// Lines that wait in memory while the disk refuses: minutes of a busy node's records, and less memory than the
+/// daemon can spare.
+const QUEUE_BYTES: usize = 64 * 1024 * 1024;
+
+/// A thread's line buffer is given back above this size, so that one huge record does not pin memory for ever.
+const BUFFER_KEEP: usize = 256 * 1024;
+
+/// Why an append did not reach the journal.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AppendError {
+    /// The record is kept in memory and written as soon as the disk takes it. Only a crash before that loses it.
+    #[error("the store could not write ({reason}); the record is kept in memory and the write is being retried")]
+    Retrying {
+        /// What the disk said.
+        reason: String,
+    },
+    /// So much waits in memory already that this record was not taken.
+    #[error("the store could not write ({reason}) and its queue is full; this record is not kept")]
+    Full {
+        /// What the disk said.
+        reason: String,
+    },
+    /// The store has been closed.
+    #[error("the store is closed; this record is not kept")]
+    Closed,
+    /// The record cannot be written as JSON.
+    #[error("the record cannot be written: {reason}")]
+    Invalid {
+        /// What the encoder said.
+        reason: String,
+    },
+}
+
+thread_local! {
+    static LINE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Where the journal ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct End {
+    /// The segment that is written.
+    pub segment: u64,
+    /// Its length.
+    pub length: u64,
+    /// Whether lines wait in memory.
+    pub queued: bool,
+}
+
+struct Front {
+    file: Arc<File>,
+    segment: u64,
+    length: u64,
+    /// The segment ends in a half line that could not be cut; the next line needs a new segment.
+    spoiled: bool,
+    /// Segments that were closed and not yet forced to disk.
+    unsynced: Vec<Arc<File>>,
+    queue: VecDeque<Vec<u8>>,
+    queued_bytes: usize,
+    /// How many lines of the queue, from its front, the backend has been given directly.
+    handed: usize,
+    reason: String,
+    closed: bool,
+}
+
+/// The journal's writing end.
+pub(crate) struct Journal {
+    directory: PathBuf,
+    store: String,
+    keep_unsynced: bool,
+    segment_bytes: u64,
+    front: Mutex<Front>,
+    faults: Arc<Faults>,
+    problems: Arc<Problems>,
+}
+
+/// What a journal is made of.
+pub(crate) struct JournalOptions {
+    /// Where the segments are.
+    pub directory: PathBuf,
+    /// The backend's id.
+    pub store: String,
+    /// Number of the segment to begin.
+    pub first: u64,
+    /// Whether closed segments must be forced to disk.
+    pub keep_unsynced: bool,
+    /// Size at which a segment is closed.
+    pub segment_bytes: u64,
+}
+
+impl Journal {
+    /// Begins a new segment. Every start does: what an earlier daemon left is never appended to.
+    pub(crate) fn begin(options: JournalOptions, faults: Arc<Faults>, problems: Arc<Problems>) -> io::Result<Self> {
+        let JournalOptions { directory, store, first, keep_unsynced, segment_bytes } = options;
+        let (file, length) = segment::create(&directory, first, &store)?;
+        let front = Front {
+            file: Arc::new(file),
+            segment: first,
+            length,
+            spoiled: false,
+            unsynced: Vec::new(),
+            queue: VecDeque::new(),
+            queued_bytes: 0,
+            handed: 0,
+            reason: String::new(),
+            closed: false,
+        };
+        let journal =
+            Self { directory, store, keep_unsynced, segment_bytes, front: Mutex::new(front), faults, problems };
+        journal.sync_directory()?;
+        Ok(journal)
+    }
+
+    /// Appends one record.
+    pub(crate) fn append(&self, record: &Record) -> Result<(), AppendError> {
+        LINE.with_borrow_mut(|line| {
+            line.clear();
+            serde_json::to_writer(&mut *line, record)
+                .map_err(|error| AppendError::Invalid { reason: error.to_string() })?;
+            line.push(b'\n');
+            let appended = self.append_line(line);
+            if line.capacity() > BUFFER_KEEP {
+                *line = Vec::new();
+            }
+            appended
+        })
+    }
+
+    fn append_line(&self, line: &[u8]) -> Result<(), AppendError> {
+        let mut front = hold(&self.front);
+        if front.closed {
+            return Err(AppendError::Closed);
+        }
+        if front.queue.is_empty() {
+            match self.write(&mut front, line) {
+                Ok(()) => return Ok(()),
+                Err(error) => {
+                    front.reason = error.to_string();
+                    self.problems.failed(Part::Journal, &front.reason);
+                }
+            }
+        }
+        let reason = front.reason.clone();
+        if front.queued_bytes + line.len() > QUEUE_BYTES {
+            return Err(AppendError::Full { reason });
+        }
+        front.queued_bytes += line.len();
+        front.queue.push_back(line.to_vec());
+        Err(AppendError::Retrying { reason })
+    }
+
+    /// Writes one line whole, or leaves the segment as it was.
+    fn write(&self, front: &mut Front, line: &[u8]) -> io::Result<()> {
+        self.faults.check(Point::JournalWrite)?;
+        if front.spoiled || front.length + line.len() as u64 > self.segment_bytes {
+            self.rotate(front)?;
+        }
+        let written = loop {
+            match (&*front.file).write(line) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                written => break written?,
+            }
+        };
+        if written < line.len() {
+            front.spoiled = front.file.set_len(front.length).is_err();
+            return Err(io::Error::new(io::ErrorKind::StorageFull, "the disk took only a part of the line"));
+        }
+        front.length += line.len() as u64;
+        Ok(())
+    }
+
+    fn rotate(&self, front: &mut Front) -> io::Result<()> {
+        let (file, length) = segment::create(&self.directory, front.segment + 1, &self.store)?;
+        let closed = std::mem::replace(&mut front.file, Arc::new(file));
+        if self.keep_unsynced {
+            front.unsynced.push(closed);
+        }
+        front.segment += 1;
+        front.length = length;
+        front.spoiled = false;
+        self.sync_directory()
+    }
+
+    /// Writes what waits in memory, as far as the disk takes it. Tells whether anything still waits.
+    pub(crate) fn drain(&self) -> Result<(), String> {
+        let mut front = hold(&self.front);
+        if front.queue.is_empty() {
+            return Ok(());
+        }
+        while let Some(line) = front.queue.pop_front() {
+            if let Err(error) = self.write(&mut front, &line) {
+                front.queue.push_front(line);
+                front.reason = error.to_string();
+                self.problems.failed(Part::Journal, &front.reason);
+                return Err(front.reason.clone());
+            }
+            front.queued_bytes -= line.len();
+            front.handed = front.handed.saturating_sub(1);
+        }
+        self.problems.recovered(Part::Journal);
+        Ok(())
+    }
+
+    /// The waiting lines that the backend has not been given yet, and how many they are counted from the front.
+    pub(crate) fn waiting(&self) -> (Vec<Vec<u8>>, usize) {
+        let front = hold(&self.front);
+        (front.queue.iter().skip(front.handed).cloned().collect(), front.queue.len())
+    }
+
+    /// Notes that the backend has the first `count` waiting lines. Only the writer thread drains, so the count
+    /// still means the same lines.
+    pub(crate) fn handed(&self, count: usize) {
+        hold(&self.front).handed = count;
+    }
+
+    /// Where the journal ends now.
+    pub(crate) fn end(&self) -> End {
+        let front = hold(&self.front);
+        End { segment: front.segment, length: front.length, queued: !front.queue.is_empty() }
+    }
+
+    /// Forces everything written to disk.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        let (closed, current) = {
+            let mut front = hold(&self.front);
+            (std::mem::take(&mut front.unsynced), Arc::clone(&front.file))
+        };
+        for (index, file) in closed.iter().enumerate() {
+            if let Err(error) = file.sync_data() {
+                hold(&self.front).unsynced.extend(closed.iter().skip(index).cloned());
+                return Err(error);
+            }
+        }
+        current.sync_data()
+    }
+
+    /// Refuses further appends.
+    pub(crate) fn close(&self) {
+        hold(&self.front).closed = true;
+    }
+
+    /// Removes a segment whose lines are all in the backend.
+    pub(crate) fn remove(&self, number: u64) {
+        let path = segment::path(&self.directory, number);
+        if let Err(error) = fs::remove_file(&path)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            tracing::warn!(segment = number, %error, "an applied journal segment could not be removed");
+        }
+    }
+
+    /// Where the segments are.
+    pub(crate) fn directory(&self) -> &std::path::Path {
+        &self.directory
+    }
+
+    /// A new file is only as lasting as the directory that names it.
+    fn sync_directory(&self) -> io::Result<()> {
+        if self.keep_unsynced { File::open(&self.directory)?.sync_all() } else { Ok(()) }
+    }
+}

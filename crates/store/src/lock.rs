@@ -1,0 +1,34 @@
+//! One daemon per directory: a lock that the kernel releases when its holder dies, however it dies.
+
+use crate::open::OpenError;
+use rustix::fs::{FlockOperation, flock};
+use std::fs::{File, OpenOptions};
+use std::io::{Read as _, Write as _};
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Takes the lock, or tells who holds it. It is held until the file is dropped.
+pub(crate) fn take(path: &Path) -> Result<File, OpenError> {
+    let not_writable = |error: std::io::Error| OpenError::not_writable(path, &error);
+    let mut file =
+        OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(not_writable)?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(rustix::io::Errno::WOULDBLOCK) => {
+            let mut holder = String::new();
+            // Without a readable pid the message is poorer, the refusal is the same.
+            let _ = file.read_to_string(&mut holder);
+            return Err(OpenError::Locked { path: path.to_owned(), pid: holder.trim().parse().ok() });
+        }
+        Err(error) => return Err(not_writable(error.into())),
+    }
+    file.set_len(0).map_err(not_writable)?;
+    writeln!(file, "{}", std::process::id()).map_err(not_writable)?;
+    Ok(file)
+}
+
+/// Locks a mutex even if another thread panicked while it held it: each value behind one is left whole by every
+/// statement, so there is nothing half done to fear.
+pub(crate) fn hold<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

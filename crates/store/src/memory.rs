@@ -1,0 +1,146 @@
+//! Sessions in memory: for tests and for hosts that want nothing kept.
+
+use crate::backend::{Backend, BackendError, Entry, Known, Mark, SessionSummary, Step, started_run, step, unknown_state};
+use shellkeep_session::{Event, Record, RunId, SessionId, SessionState, ShellState, StoredRun};
+use std::collections::BTreeMap;
+
+struct Session {
+    state: SessionState,
+    first_shell: ShellState,
+    runs: BTreeMap<u64, StoredRun>,
+    damaged: Option<String>,
+}
+
+/// A backend that forgets with its process. The map is ordered, as lists are.
+#[derive(Default)]
+pub(crate) struct MemoryBackend {
+    sessions: BTreeMap<SessionId, Session>,
+    applied: Mark,
+}
+
+impl MemoryBackend {
+    /// Takes over one record.
+    pub(crate) fn take_record(&mut self, record: &Record) {
+        let known = self.sessions.get(&record.session_id);
+        let known = known.map(|session| Known { seq: session.state.seq, damaged: session.damaged.is_some() });
+        match step(known, record) {
+            Step::Skip => {}
+            Step::Destroy => {
+                self.sessions.remove(&record.session_id);
+            }
+            Step::Damage { reason } => self.damage(&record.session_id, reason),
+            Step::Create => match SessionState::create(record) {
+                Ok(state) => {
+                    let first_shell = state.shell.clone();
+                    let session = Session { state, first_shell, runs: BTreeMap::new(), damaged: None };
+                    self.sessions.insert(record.session_id.clone(), session);
+                }
+                Err(error) => self.damage(&record.session_id, error.to_string()),
+            },
+            Step::Apply => {
+                if let Some(session) = self.sessions.get_mut(&record.session_id)
+                    && let Err(error) = session.apply(record)
+                {
+                    session.damaged = Some(error.to_string());
+                }
+            }
+        }
+    }
+
+    fn damage(&mut self, session_id: &SessionId, reason: String) {
+        let unknown = || Session {
+            state: unknown_state(session_id),
+            first_shell: ShellState::default(),
+            runs: BTreeMap::new(),
+            damaged: None,
+        };
+        self.sessions.entry(session_id.clone()).or_insert_with(unknown).damaged.get_or_insert(reason);
+    }
+
+    fn healthy(&self, session_id: &SessionId) -> Result<Option<&Session>, BackendError> {
+        match self.sessions.get(session_id) {
+            Some(Session { damaged: Some(reason), .. }) => Err(BackendError::Damaged { reason: reason.clone() }),
+            session => Ok(session),
+        }
+    }
+}
+
+impl Session {
+    fn apply(&mut self, record: &Record) -> Result<(), shellkeep_session::state::ApplyError> {
+        self.state.apply(record)?;
+        if let Some(run) = started_run(record) {
+            self.runs.insert(run.seq, run);
+        }
+        if let Event::RunFinished { run_id, result, .. } = &record.event
+            && let Some(run) = self.runs.values_mut().rev().find(|run| run.run_id == *run_id)
+        {
+            run.result = Some((**result).clone());
+        }
+        Ok(())
+    }
+}
+
+impl Backend for MemoryBackend {
+    fn id(&self) -> &str {
+        "memory"
+    }
+
+    fn applied(&self) -> Mark {
+        self.applied
+    }
+
+    fn apply(&mut self, entries: &[Entry], mark: Mark) -> Result<(), BackendError> {
+        for entry in entries {
+            match entry {
+                Entry::Record(record) => self.take_record(record),
+                Entry::Damaged { session_id, reason } => self.damage(session_id, reason.clone()),
+            }
+        }
+        self.applied = mark;
+        Ok(())
+    }
+
+    fn load(&mut self, session_id: &SessionId) -> Result<Option<SessionState>, BackendError> {
+        Ok(self.healthy(session_id)?.map(|session| session.state.clone()))
+    }
+
+    fn list(
+        &mut self,
+        agent: Option<&str>,
+        after: Option<&SessionId>,
+        limit: usize,
+    ) -> Result<Vec<SessionSummary>, BackendError> {
+        use std::ops::Bound::{Excluded, Unbounded};
+        let from = after.map_or(Unbounded, Excluded);
+        let wanted = |session: &&Session| agent.is_none() || session.state.meta.agent.as_deref() == agent;
+        let sessions = self.sessions.range::<SessionId, _>((from, Unbounded)).map(|(_, session)| session);
+        let summaries = sessions.filter(wanted).take(limit).map(|session| SessionSummary {
+            meta: session.state.meta.clone(),
+            last_active_at: session.state.last_active_at,
+            cwd: session.state.shell.cwd.clone(),
+            generation: session.state.generation,
+            seq: session.state.seq,
+            damaged: session.damaged.clone(),
+        });
+        Ok(summaries.collect())
+    }
+
+    fn run(&mut self, session_id: &SessionId, run_id: &RunId) -> Result<Option<StoredRun>, BackendError> {
+        let session = self.healthy(session_id)?;
+        Ok(session.and_then(|session| session.runs.values().rev().find(|run| run.run_id == *run_id)).cloned())
+    }
+
+    fn run_by_request(&mut self, session_id: &SessionId, request_id: &str) -> Result<Option<StoredRun>, BackendError> {
+        let wanted = |run: &&StoredRun| run.request_id.as_deref() == Some(request_id);
+        Ok(self.healthy(session_id)?.and_then(|session| session.runs.values().rev().find(wanted)).cloned())
+    }
+
+    fn first_shell(&mut self, session_id: &SessionId) -> Result<Option<ShellState>, BackendError> {
+        Ok(self.healthy(session_id)?.map(|session| session.first_shell.clone()))
+    }
+
+    fn unfinished(&mut self) -> Result<Vec<SessionId>, BackendError> {
+        let unfinished = |session: &Session| session.damaged.is_none() && !session.state.active_runs.is_empty();
+        Ok(self.sessions.iter().filter(|(_, session)| unfinished(session)).map(|(id, _)| id.clone()).collect())
+    }
+}

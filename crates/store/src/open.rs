@@ -1,0 +1,169 @@
+//! From a URL and a directory to a running store, and every reason why not.
+
+use crate::backend::Backend;
+use crate::fault::Faults;
+use crate::filesystem::FilesystemBackend;
+use crate::journal::{Journal, JournalOptions, SEGMENT_BYTES};
+use crate::lock;
+use crate::memory::MemoryBackend;
+use crate::problems::Problems;
+use crate::segment;
+use crate::sqlite::SqliteBackend;
+use crate::store::Store;
+use crate::writer::{Shared, Writer};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What an answered command survives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// The death of the daemon.
+    #[default]
+    Process,
+    /// The loss of power: callers wait for a sync that many share.
+    Power,
+}
+
+/// Why a store cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Not a URL of a store.
+    #[error("'{url}' is not a store; use memory://, file://DIRECTORY or sqlite://FILE")]
+    Unsupported {
+        /// What was given.
+        url: String,
+    },
+    /// A place cannot be written.
+    #[error("{} cannot be used: {reason}; check that it exists, has space and belongs to this user", path.display())]
+    NotWritable {
+        /// The place.
+        path: PathBuf,
+        /// What the system said.
+        reason: String,
+    },
+    /// Another daemon works here.
+    #[error("another daemon{} uses {}; stop it or choose another data directory", holder(.pid), path.display())]
+    Locked {
+        /// The lock.
+        path: PathBuf,
+        /// Who holds it, if it could be read.
+        pid: Option<u32>,
+    },
+    /// What is stored cannot be read at all.
+    #[error("{} is corrupt: {reason}; restore a copy of it, or move it away to begin anew", path.display())]
+    Corrupt {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A newer program has written here.
+    #[error("{} has format {found}, this program knows formats up to {ours}; use a newer program", place.display())]
+    NewerFormat {
+        /// Where.
+        place: PathBuf,
+        /// Its format.
+        found: u32,
+        /// Ours.
+        ours: u32,
+    },
+    /// The journal was written for another store.
+    #[error(
+        "{} holds records for another store; start once with the store that was used before and stop cleanly, \
+         or move the file away",
+        path.display()
+    )]
+    OtherStore {
+        /// The segment.
+        path: PathBuf,
+    },
+}
+
+impl OpenError {
+    /// A place that cannot be written, with what the system said.
+    pub(crate) fn not_writable(path: &Path, error: &io::Error) -> Self {
+        Self::NotWritable { path: path.to_owned(), reason: error.to_string() }
+    }
+}
+
+fn holder(pid: &Option<u32>) -> String {
+    pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default()
+}
+
+enum Place {
+    Memory,
+    Filesystem(PathBuf),
+    Sqlite(PathBuf),
+}
+
+/// A relative path is meant from the data directory, so that a daemon's own directory does not matter.
+fn parse(url: &str, data_dir: &Path) -> Result<Place, OpenError> {
+    let unsupported = || OpenError::Unsupported { url: url.to_owned() };
+    let (scheme, rest) = url.split_once("://").ok_or_else(unsupported)?;
+    match (scheme, rest) {
+        ("memory", "") => Ok(Place::Memory),
+        ("file", path) if !path.is_empty() => Ok(Place::Filesystem(data_dir.join(path))),
+        ("sqlite", path) if !path.is_empty() => Ok(Place::Sqlite(data_dir.join(path))),
+        _ => Err(unsupported()),
+    }
+}
+
+impl Store {
+    /// Opens the store that a URL names: `memory://`, `file://DIRECTORY` or `sqlite://FILE`. The lock and the journal
+    /// are in the data directory. What an earlier daemon wrote to the journal and did not apply is applied before the
+    /// first read is answered.
+    pub fn open(url: &str, data_dir: &Path, durability: Durability) -> Result<Self, OpenError> {
+        Self::open_with(url, data_dir, durability, SEGMENT_BYTES)
+    }
+
+    /// [`Store::open`] with another segment size, which lets tests see many segments.
+    pub(crate) fn open_with(
+        url: &str,
+        data_dir: &Path,
+        durability: Durability,
+        segment_bytes: u64,
+    ) -> Result<Self, OpenError> {
+        let place = parse(url, data_dir)?;
+        fs::create_dir_all(data_dir).map_err(|error| OpenError::not_writable(data_dir, &error))?;
+        let lock = lock::take(&data_dir.join("lock"))?;
+        let backend: Box<dyn Backend> = match place {
+            Place::Memory => return Ok(Self::in_memory(MemoryBackend::default(), lock)),
+            Place::Filesystem(directory) => Box::new(FilesystemBackend::open(&directory, durability)?),
+            Place::Sqlite(path) => Box::new(SqliteBackend::open(&path, durability)?),
+        };
+        let directory = data_dir.join("journal");
+        let faults = Arc::new(Faults::from_environment());
+        let problems = Arc::new(Problems::default());
+        let options = JournalOptions {
+            first: prepare(&directory, backend.as_ref())?,
+            directory: directory.clone(),
+            store: backend.id().to_owned(),
+            keep_unsynced: durability == Durability::Power,
+            segment_bytes,
+        };
+        let not_writable = |error: io::Error| OpenError::not_writable(&directory, &error);
+        let journal = Journal::begin(options, Arc::clone(&faults), Arc::clone(&problems)).map_err(not_writable)?;
+        let shared = Arc::new(Shared::new(journal, faults, problems));
+        let writer = Writer::new(Arc::clone(&shared), backend);
+        let thread =
+            std::thread::Builder::new().name("store-writer".to_owned()).spawn(|| writer.run()).map_err(not_writable)?;
+        shared.attach(thread.thread().clone());
+        Ok(Self::journalled(shared, thread, durability, lock))
+    }
+}
+
+/// Checks and repairs what an earlier daemon left, and gives the number of the segment to begin.
+fn prepare(directory: &Path, backend: &dyn Backend) -> Result<u64, OpenError> {
+    let not_writable = |error: io::Error| OpenError::not_writable(directory, &error);
+    fs::create_dir_all(directory).map_err(not_writable)?;
+    let numbers = segment::numbers(directory).map_err(not_writable)?;
+    for number in &numbers {
+        segment::check_header(directory, *number, backend.id())?;
+    }
+    if let Some(last) = numbers.last() {
+        segment::repair(directory, *last).map_err(not_writable)?;
+    }
+    Ok(numbers.last().copied().unwrap_or(0).max(backend.applied().segment) + 1)
+}

@@ -1,0 +1,291 @@
+//! Applying a batch: each session's records are folded in memory, then each changed row is written once.
+
+use super::{Pending, SessionRow, failed, int};
+use crate::backend::{BackendError, Entry, Known, Mark, Step, started_run, step, unknown_state};
+use rusqlite::{Connection, OptionalExtension as _, params};
+use serde::Serialize;
+use shellkeep_session::{ByteString, Event, Record, SessionId, SessionState, ShellState, StoredRun};
+use std::collections::{BTreeMap, HashMap};
+
+/// Kind of a row of `shell_entries` that holds a variable.
+pub(super) const VARIABLE: &str = "variable";
+
+/// Kind of a row of `shell_entries` that holds a function.
+pub(super) const FUNCTION: &str = "function";
+
+/// Sessions remembered between batches. An entry is small, since it has neither variables nor functions; beyond this
+/// number all are forgotten and read again when they are needed.
+const LIVE_SESSIONS: usize = 4096;
+
+type Result<T> = std::result::Result<T, BackendError>;
+
+/// A session while it is being written.
+pub(super) struct Live {
+    /// Everything but variables and functions, which are only in their rows.
+    state: SessionState,
+    damaged: Option<String>,
+    /// Whether its row could not be understood; then nothing of it but the damage is written, and a person can look.
+    unreadable: bool,
+    /// Whether its row must be written.
+    changed: bool,
+    /// Its first shell and meta, if it began in this batch.
+    origin: Option<ShellState>,
+    /// Whether all variables and functions give way to those in `entries`.
+    replace_entries: bool,
+    /// Variables and functions to write as JSON, or to delete.
+    entries: BTreeMap<(&'static str, ByteString), Option<String>>,
+    /// Runs that began in this batch.
+    runs: BTreeMap<u64, StoredRun>,
+    /// Results of runs that began before this batch.
+    results: Vec<(String, String)>,
+}
+
+/// Applies the entries and the mark, all or nothing.
+pub(super) fn apply(
+    db: &mut Connection,
+    live: &mut HashMap<SessionId, Live>,
+    entries: &[Entry],
+    mark: Mark,
+) -> Result<()> {
+    let transaction = db.transaction().map_err(failed)?;
+    for entry in entries {
+        match entry {
+            Entry::Record(record) => take_record(&transaction, live, record)?,
+            Entry::Damaged { session_id, reason } => damage(&transaction, live, session_id, reason.clone())?,
+        }
+    }
+    for (session_id, session) in live.iter_mut().filter(|(_, session)| session.changed) {
+        session.write(&transaction, session_id)?;
+    }
+    let sql = "INSERT INTO meta (key, value) VALUES ('applied', ?1) ON CONFLICT (key) DO UPDATE SET value = ?1";
+    execute(&transaction, sql, params![json(&mark)?])?;
+    transaction.commit().map_err(failed)?;
+    if live.len() > LIVE_SESSIONS {
+        live.clear();
+    }
+    Ok(())
+}
+
+fn take_record(db: &Connection, live: &mut HashMap<SessionId, Live>, record: &Record) -> Result<()> {
+    let session_id = &record.session_id;
+    let session = find(db, live, session_id)?;
+    let known = session.as_ref().map(|live| Known { seq: live.state.seq, damaged: live.damaged.is_some() });
+    match (step(known, record), session) {
+        (Step::Skip, _) => Ok(()),
+        (Step::Damage { reason }, _) => damage(db, live, session_id, reason),
+        (Step::Destroy, _) => {
+            live.remove(session_id);
+            delete(db, session_id)
+        }
+        (Step::Create, _) => match SessionState::create(record) {
+            Ok(state) => {
+                live.insert(session_id.clone(), Live::begin(state)?);
+                Ok(())
+            }
+            Err(error) => damage(db, live, session_id, error.to_string()),
+        },
+        (Step::Apply, Some(session)) => session.apply(record),
+        // Only a session that is there can be told to go on.
+        (Step::Apply, None) => Ok(()),
+    }
+}
+
+fn find<'a>(
+    db: &Connection,
+    live: &'a mut HashMap<SessionId, Live>,
+    session_id: &SessionId,
+) -> Result<Option<&'a mut Live>> {
+    if !live.contains_key(session_id) {
+        let sql = "SELECT last_active_at, cwd, generation, seq, pending, rest, damaged, NULL FROM sessions \
+                   WHERE id = ?1";
+        let mut statement = db.prepare_cached(sql).map_err(failed)?;
+        let row = statement.query_row([session_id.as_str()], SessionRow::read).optional().map_err(failed)?;
+        if let Some(row) = row {
+            live.insert(session_id.clone(), Live::from_row(session_id, row));
+        }
+    }
+    Ok(live.get_mut(session_id))
+}
+
+fn damage(
+    db: &Connection,
+    live: &mut HashMap<SessionId, Live>,
+    session_id: &SessionId,
+    reason: String,
+) -> Result<()> {
+    if find(db, live, session_id)?.is_none() {
+        live.insert(session_id.clone(), Live::begin(unknown_state(session_id))?);
+    }
+    if let Some(session) = live.get_mut(session_id) {
+        session.damaged.get_or_insert(reason);
+        session.changed = true;
+    }
+    Ok(())
+}
+
+fn delete(db: &Connection, session_id: &SessionId) -> Result<()> {
+    for sql in [
+        "DELETE FROM sessions WHERE id = ?1",
+        "DELETE FROM origins WHERE session = ?1",
+        "DELETE FROM shell_entries WHERE session = ?1",
+        "DELETE FROM runs WHERE session = ?1",
+    ] {
+        execute(db, sql, params![session_id.as_str()])?;
+    }
+    Ok(())
+}
+
+impl Live {
+    fn new(state: SessionState) -> Self {
+        Self {
+            state,
+            damaged: None,
+            unreadable: false,
+            changed: false,
+            origin: None,
+            replace_entries: false,
+            entries: BTreeMap::new(),
+            runs: BTreeMap::new(),
+            results: Vec::new(),
+        }
+    }
+
+    fn begin(state: SessionState) -> Result<Self> {
+        let mut session = Self::new(state);
+        session.origin = Some(session.state.shell.clone());
+        session.changed = true;
+        session.replace_all()?;
+        Ok(session)
+    }
+
+    /// A row that cannot be read sets its session aside; the batch goes on.
+    fn from_row(session_id: &SessionId, row: SessionRow) -> Self {
+        let unknown = unknown_state(session_id);
+        match row.state(unknown.meta.clone()) {
+            Ok(state) => Self { damaged: row.damaged, ..Self::new(state) },
+            Err(error) => {
+                let damaged = Some(row.damaged.unwrap_or_else(|| error.to_string()));
+                Self { damaged, unreadable: true, changed: true, ..Self::new(SessionState { seq: row.seq, ..unknown }) }
+            }
+        }
+    }
+
+    fn apply(&mut self, record: &Record) -> Result<()> {
+        self.changed = true;
+        if let Err(error) = self.state.apply(record) {
+            self.damaged = Some(error.to_string());
+            return Ok(());
+        }
+        if let Some(run) = started_run(record) {
+            self.runs.insert(run.seq, run);
+        }
+        match &record.event {
+            Event::RunFinished { run_id, result, delta } => {
+                match self.runs.values_mut().rev().find(|run| run.run_id == *run_id) {
+                    Some(run) => run.result = Some((**result).clone()),
+                    None => self.results.push((run_id.as_str().to_owned(), json(result)?)),
+                }
+                for (name, variable) in &delta.variables {
+                    let value = variable.as_ref().map(json).transpose()?;
+                    self.entries.insert((VARIABLE, name.clone()), value);
+                }
+                for (name, function) in &delta.functions {
+                    let value = function.as_ref().map(json).transpose()?;
+                    self.entries.insert((FUNCTION, name.clone()), value);
+                }
+                self.state.shell.variables.clear();
+                self.state.shell.functions.clear();
+                Ok(())
+            }
+            Event::Restarted { .. } => self.replace_all(),
+            _ => Ok(()),
+        }
+    }
+
+    /// Moves all variables and functions of the state to the rows to be written.
+    fn replace_all(&mut self) -> Result<()> {
+        self.replace_entries = true;
+        self.entries.clear();
+        for (name, variable) in std::mem::take(&mut self.state.shell.variables) {
+            self.entries.insert((VARIABLE, name), Some(json(&variable)?));
+        }
+        for (name, function) in std::mem::take(&mut self.state.shell.functions) {
+            self.entries.insert((FUNCTION, name), Some(json(&function)?));
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, db: &Connection, session_id: &SessionId) -> Result<()> {
+        let id = session_id.as_str();
+        self.changed = false;
+        if self.unreadable {
+            return execute(db, "UPDATE sessions SET damaged = ?2 WHERE id = ?1", params![id, self.damaged]);
+        }
+        self.write_row(db, id)?;
+        if std::mem::take(&mut self.replace_entries) {
+            execute(db, "DELETE FROM shell_entries WHERE session = ?1", params![id])?;
+        }
+        for ((kind, name), value) in std::mem::take(&mut self.entries) {
+            match value {
+                Some(value) => execute(
+                    db,
+                    "INSERT OR REPLACE INTO shell_entries (session, kind, name, value) VALUES (?1, ?2, ?3, ?4)",
+                    params![id, kind, name.as_bytes(), value],
+                )?,
+                None => execute(
+                    db,
+                    "DELETE FROM shell_entries WHERE session = ?1 AND kind = ?2 AND name = ?3",
+                    params![id, kind, name.as_bytes()],
+                )?,
+            }
+        }
+        for run in std::mem::take(&mut self.runs).into_values() {
+            let result = run.result.as_ref().map(json).transpose()?;
+            let sql = "INSERT OR REPLACE INTO runs (session, seq, run_id, request_id, command, started_at, result) \
+                       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+            let (run_id, command) = (run.run_id.as_str(), run.command.as_bytes());
+            let started_at = run.started_at.to_string();
+            execute(db, sql, params![id, int(run.seq), run_id, run.request_id, command, started_at, result])?;
+        }
+        for (run_id, result) in std::mem::take(&mut self.results) {
+            let sql = "UPDATE runs SET result = ?3 WHERE session = ?1 AND run_id = ?2 AND result IS NULL";
+            execute(db, sql, params![id, run_id, result])?;
+        }
+        Ok(())
+    }
+
+    fn write_row(&mut self, db: &Connection, id: &str) -> Result<()> {
+        let state = &mut self.state;
+        if let Some(first_shell) = self.origin.take() {
+            let sql = "INSERT OR REPLACE INTO origins (session, created_at, meta, first_shell) VALUES (?1, ?2, ?3, ?4)";
+            let created_at = state.meta.created_at.to_string();
+            execute(db, sql, params![id, created_at, json(&state.meta)?, json(&first_shell)?])?;
+            let sql = "INSERT OR REPLACE INTO sessions (id, agent, last_active_at, cwd, generation, seq, pending, rest) \
+                       VALUES (?1, ?2, '', x'', 0, 0, '', '')";
+            execute(db, sql, params![id, state.meta.agent])?;
+        }
+        let pending = Pending {
+            active_runs: std::mem::take(&mut state.active_runs),
+            pending_notices: std::mem::take(&mut state.pending_notices),
+        };
+        let pending_json = json(&pending)?;
+        state.active_runs = pending.active_runs;
+        state.pending_notices = pending.pending_notices;
+        let sql = "UPDATE sessions SET last_active_at = ?2, cwd = ?3, generation = ?4, seq = ?5, pending = ?6, \
+                   rest = ?7, damaged = ?8 WHERE id = ?1";
+        let (at, cwd, rest) = (state.last_active_at.to_string(), state.shell.cwd.as_bytes(), json(&state.shell)?);
+        execute(
+            db,
+            sql,
+            params![id, at, cwd, int(state.generation), int(state.seq), pending_json, rest, self.damaged],
+        )
+    }
+}
+
+fn execute(db: &Connection, sql: &str, values: impl rusqlite::Params) -> Result<()> {
+    db.prepare_cached(sql).and_then(|mut statement| statement.execute(values)).map(|_| ()).map_err(failed)
+}
+
+fn json<T: Serialize>(value: &T) -> Result<String> {
+    serde_json::to_string(value).map_err(|error| BackendError::Failed { reason: error.to_string() })
+}

@@ -1,0 +1,305 @@
+//! The thread between journal and backend. It sleeps until there is something to do, lets records gather for a moment,
+//! applies them in batches, and answers readers after it has applied everything that was appended before they asked.
+
+use crate::backend::{Backend, Entry, Mark};
+use crate::fault::{Faults, Point};
+use crate::journal::Journal;
+use crate::lock::hold;
+use crate::problems::{Part, Problems};
+use crate::tail::Tail;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::thread::Thread;
+use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
+
+/// How long records gather while nobody waits for them: a busy node then commits fifty times a second at most.
+const GATHER: Duration = Duration::from_millis(20);
+
+/// First and longest pause between attempts at something that failed.
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
+
+/// What a reader does with the backend, or with the reason why it is not up to date.
+pub(crate) type Read = Box<dyn FnOnce(Result<&mut dyn Backend, String>) + Send>;
+
+/// What the writer can be asked.
+pub(crate) enum Request {
+    /// Look into the backend once it has everything.
+    Read(Read),
+    /// Force the journal to disk.
+    Sync(oneshot::Sender<Result<(), String>>),
+}
+
+/// What the writer thread shares with those who use the store.
+pub(crate) struct Shared {
+    /// The journal.
+    pub journal: Journal,
+    /// Armed faults.
+    pub faults: Arc<Faults>,
+    /// What is wrong now.
+    pub problems: Arc<Problems>,
+    /// `None` once the writer has ended, so that nobody waits for an answer that cannot come.
+    requests: Mutex<Option<Vec<Request>>>,
+    closing: AtomicBool,
+    /// Whether an append must wake the writer. The journal's mutex orders it: the writer sets it before it looks at
+    /// the journal's end under that mutex, an append reads it after it has moved the end.
+    sleeping: AtomicBool,
+    thread: OnceLock<Thread>,
+}
+
+impl Shared {
+    /// State for a writer that is about to start.
+    pub(crate) fn new(journal: Journal, faults: Arc<Faults>, problems: Arc<Problems>) -> Self {
+        Self {
+            journal,
+            faults,
+            problems,
+            requests: Mutex::new(Some(Vec::new())),
+            closing: AtomicBool::new(false),
+            sleeping: AtomicBool::new(false),
+            thread: OnceLock::new(),
+        }
+    }
+
+    /// Tells who must be woken.
+    pub(crate) fn attach(&self, thread: Thread) {
+        // There is one writer, so there is nothing to be set already.
+        let _ = self.thread.set(thread);
+    }
+
+    /// Wakes the writer after an append, if it sleeps.
+    pub(crate) fn poke(&self) {
+        if self.sleeping.load(Ordering::Relaxed) && self.sleeping.swap(false, Ordering::Relaxed) {
+            self.wake();
+        }
+    }
+
+    /// Hands a request to the writer; it is dropped if the writer has ended.
+    pub(crate) fn post(&self, request: Request) {
+        if let Some(requests) = hold(&self.requests).as_mut() {
+            requests.push(request);
+        }
+        self.wake();
+    }
+
+    /// Asks the writer to finish and end.
+    pub(crate) fn close(&self) {
+        self.closing.store(true, Ordering::Release);
+        self.wake();
+    }
+
+    fn wake(&self) {
+        if let Some(thread) = self.thread.get() {
+            thread.unpark();
+        }
+    }
+
+    fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Acquire)
+    }
+
+    fn has_requests(&self) -> bool {
+        hold(&self.requests).as_ref().is_some_and(|requests| !requests.is_empty())
+    }
+
+    fn take_requests(&self) -> Vec<Request> {
+        hold(&self.requests).as_mut().map(std::mem::take).unwrap_or_default()
+    }
+}
+
+/// Ends the wait of everybody who asked when the writer ends, even by a panic.
+struct Farewell(Arc<Shared>);
+
+impl Drop for Farewell {
+    fn drop(&mut self) {
+        self.0.journal.close();
+        *hold(&self.0.requests) = None;
+    }
+}
+
+/// The running writer.
+pub(crate) struct Writer {
+    shared: Arc<Shared>,
+    backend: Box<dyn Backend>,
+    tail: Tail,
+    backoff: Duration,
+    retry_at: Option<Instant>,
+}
+
+impl Writer {
+    /// A writer that goes on where the backend stopped.
+    pub(crate) fn new(shared: Arc<Shared>, backend: Box<dyn Backend>) -> Self {
+        let tail = Tail::new(shared.journal.directory().to_owned(), backend.applied());
+        Self { shared, backend, tail, backoff: BACKOFF.0, retry_at: None }
+    }
+
+    /// Works until the store is closed.
+    pub(crate) fn run(mut self) {
+        let _farewell = Farewell(Arc::clone(&self.shared));
+        loop {
+            self.wait();
+            let closing = self.shared.is_closing();
+            if closing {
+                self.shared.journal.close();
+            }
+            let requests = self.shared.take_requests();
+            let drained = self.shared.journal.drain();
+            let reads = self.serve_syncs(requests, &drained);
+            let mut applied = self.catch_up();
+            if drained.is_err() && applied.is_ok() {
+                applied = self.apply_waiting();
+            }
+            self.plan_retry(drained.is_ok() && applied.is_ok());
+            for read in reads {
+                read(match &applied {
+                    Ok(()) => Ok(&mut *self.backend),
+                    Err(reason) => Err(reason.clone()),
+                });
+            }
+            if closing {
+                return self.finish(drained.is_ok() && applied.is_ok());
+            }
+        }
+    }
+
+    /// Returns when there is something to do and it is time to do it.
+    fn wait(&self) {
+        let shared = &self.shared;
+        let urgent = || shared.is_closing() || shared.has_requests();
+        while !urgent() {
+            let deadline = match self.retry_at {
+                Some(retry_at) => retry_at,
+                None => {
+                    shared.sleeping.store(true, Ordering::Relaxed);
+                    let end = shared.journal.end();
+                    if self.tail.is_at(&end) && !end.queued {
+                        std::thread::park();
+                        continue;
+                    }
+                    Instant::now() + GATHER
+                }
+            };
+            // Appends need not wake a writer that will look by itself.
+            shared.sleeping.store(false, Ordering::Relaxed);
+            loop {
+                let left = deadline.saturating_duration_since(Instant::now());
+                if left.is_zero() || urgent() {
+                    return shared.sleeping.store(false, Ordering::Relaxed);
+                }
+                std::thread::park_timeout(left);
+            }
+        }
+        shared.sleeping.store(false, Ordering::Relaxed);
+    }
+
+    /// Answers those who wait for the disk, all with one sync, and gives back the others.
+    fn serve_syncs(&self, requests: Vec<Request>, drained: &Result<(), String>) -> Vec<Read> {
+        let mut reads = Vec::new();
+        let mut syncs = Vec::new();
+        for request in requests {
+            match request {
+                Request::Read(read) => reads.push(read),
+                Request::Sync(answer) => syncs.push(answer),
+            }
+        }
+        if !syncs.is_empty() {
+            let synced = drained.clone().and_then(|()| {
+                let synced = self.shared.journal.sync().map_err(|error| error.to_string());
+                match &synced {
+                    Ok(()) => self.shared.problems.recovered(Part::Sync),
+                    Err(reason) => self.shared.problems.failed(Part::Sync, reason),
+                }
+                synced
+            });
+            for answer in syncs {
+                // Who no longer waits needs no answer.
+                let _ = answer.send(synced.clone());
+            }
+        }
+        reads
+    }
+
+    /// Applies the journal up to its present end.
+    fn catch_up(&mut self) -> Result<(), String> {
+        let end = self.shared.journal.end();
+        loop {
+            let batch = match self.tail.next(&end) {
+                Ok(Some(batch)) => batch,
+                Ok(None) => return Ok(()),
+                Err(error) => return self.failed(format!("the journal cannot be read: {error}")),
+            };
+            self.apply(&batch.entries, batch.mark)?;
+            for reason in batch.unreadable {
+                self.shared.problems.unreadable(reason);
+            }
+            let before = self.tail.position().segment;
+            self.tail.advance(batch.mark);
+            for number in before..batch.mark.segment {
+                self.shared.journal.remove(number);
+            }
+            if self.shared.has_requests() {
+                self.serve_urgent_syncs();
+            }
+        }
+    }
+
+    /// A long backlog must not hold up those who wait only for the disk.
+    fn serve_urgent_syncs(&self) {
+        let drained = self.shared.journal.drain();
+        let reads = self.serve_syncs(self.shared.take_requests(), &drained);
+        if let Some(requests) = hold(&self.shared.requests).as_mut() {
+            requests.splice(0..0, reads.into_iter().map(Request::Read));
+        }
+    }
+
+    /// Gives the backend what the journal refuses, so that readers see it and it is kept somewhere. When the journal
+    /// takes it later, the backend will know it already.
+    fn apply_waiting(&mut self) -> Result<(), String> {
+        let (lines, count) = self.shared.journal.waiting();
+        let records = lines.iter().filter_map(|line| serde_json::from_slice(line).ok());
+        let entries: Vec<Entry> = records.map(Entry::Record).collect();
+        self.apply(&entries, self.tail.position())?;
+        self.shared.journal.handed(count);
+        Ok(())
+    }
+
+    fn apply(&mut self, entries: &[Entry], mark: Mark) -> Result<(), String> {
+        let fault = self.shared.faults.check(Point::BackendApply).map_err(|error| error.to_string());
+        match fault.and_then(|()| self.backend.apply(entries, mark).map_err(|error| error.to_string())) {
+            Ok(()) => {
+                metrics::counter!("shellkeep_store_applied_total").increment(entries.len() as u64);
+                self.shared.problems.recovered(Part::Backend);
+                Ok(())
+            }
+            Err(reason) => self.failed(reason),
+        }
+    }
+
+    fn failed(&self, reason: String) -> Result<(), String> {
+        self.shared.problems.failed(Part::Backend, &reason);
+        Err(reason)
+    }
+
+    fn plan_retry(&mut self, healthy: bool) {
+        if healthy {
+            self.backoff = BACKOFF.0;
+            self.retry_at = None;
+        } else {
+            self.retry_at = Some(Instant::now() + self.backoff);
+            self.backoff = (self.backoff * 2).min(BACKOFF.1);
+        }
+    }
+
+    /// The last act. A journal that has been applied to its end is of no more use to anybody.
+    fn finish(&mut self, healthy: bool) {
+        let end = self.shared.journal.end();
+        if healthy && self.tail.is_at(&end) {
+            let mark = Mark { segment: end.segment + 1, offset: 0 };
+            if self.backend.apply(&[], mark).is_ok() {
+                self.shared.journal.remove(end.segment);
+            }
+        } else if end.queued {
+            tracing::error!("the store is closed with records that no disk took; they are lost");
+        }
+    }
+}
