@@ -204,6 +204,8 @@ static void restore_options(CURSOR *in, const char *variable, void (*set)(char *
     char *have = strdup(current && current->value ? current->value : "");
     switch_options(wanted, have, set, 1);
     switch_options(have, wanted, set, 0);
+    set_shellopts();
+    set_bashopts();
     free(have);
     free(wanted);
 }

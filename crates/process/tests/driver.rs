@@ -154,7 +154,7 @@ async fn restore_of_capture_is_identity() {
     let fixture = Fixture::new();
     let mut shell = fixture.shell(&[]).await;
     let script = r#"
-        cd /usr; pushd /tmp >/dev/null; pushd / >/dev/null
+        shopt -s extglob; cd /usr; pushd /tmp >/dev/null; pushd / >/dev/null
         plain=1; export E=$'a\nb\xff'; declare -i n=3+4; declare -r ro="x y"; declare -u up=abc; declare -l lo=ABC
         declare -a arr=(a [5]=$'q\'"' [9]=''); declare -A map=([k]=v ["a b"]=$'\x01' [']']='[')
         declare -n ref=plain; declare -a noval; declare -A nomap; declare none; declare -x noexp; unset OPTERR
@@ -165,6 +165,7 @@ async fn restore_of_capture_is_identity() {
     "#;
     let first = run(&mut shell, script).await.done.facts.unwrap();
     let dump = "declare -p | grep -Ev '^declare -[^ ]+ (BASHPID|RANDOM|SRANDOM|SECONDS|EPOCH|PPID|_=|BASH_COMMAND|BASH_LINENO|LINENO)'; declare -f; alias; shopt; set -o; trap -p; umask; ulimit -Sn; dirs -v; echo \"$@\"; enable -n";
+    run(&mut shell, "echo $?").await;
     let before = run(&mut shell, dump).await;
     let mut second = fixture.shell(&first).await;
     let status = run(&mut second, "echo $?").await;

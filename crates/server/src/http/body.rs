@@ -66,13 +66,14 @@ async fn read(headers: &HeaderMap, mut body: Body, limit: usize) -> Result<Bytes
         return Ok(first);
     }
     let mut whole = Vec::with_capacity(declared.unwrap_or(first.len()));
-    whole.extend_from_slice(&first);
-    while let Some(piece) = next(&mut body).await? {
-        if whole.len() + piece.len() > limit {
+    let mut piece = Some(first);
+    while let Some(bytes) = piece {
+        if whole.len() + bytes.len() > limit {
             drain(body).await;
             return Err(too_large());
         }
-        whole.extend_from_slice(&piece);
+        whole.extend_from_slice(&bytes);
+        piece = next(&mut body).await?;
     }
     Ok(whole.into())
 }

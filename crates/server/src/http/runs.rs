@@ -8,7 +8,7 @@ use super::{Door, json, sse, translate};
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
-use shellkeep_protocol::{OutputEvent, Problem, RunParams, RunRequest, RunResponse};
+use shellkeep_protocol::{OutputEvent, RunParams, RunRequest, RunResponse};
 use std::future::Future;
 use std::time::Instant;
 
@@ -24,7 +24,6 @@ use std::time::Instant;
     responses(
         (status = 200, description = "The run, or its events", content(
             (RunResponse = "application/json"), (OutputEvent = "text/event-stream"))),
-        (status = 413, description = "`payload_too_large`", content_type = "application/problem+json", body = Problem),
         Busy, Full, Common
     )
 )]

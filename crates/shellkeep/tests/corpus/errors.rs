@@ -30,8 +30,11 @@ pub fn add(corpus: &mut Corpus) {
     }
     for surrounding in SURROUNDINGS {
         for snippet in SNIPPETS {
-            let quoted = snippet.replace('\'', "'\\''");
-            corpus.add("surroundings", surrounding.replace("@SQ", &quoted).replace('@', snippet));
+            let script = match surrounding.split_once("@SQ") {
+                Some((before, after)) => format!("{before}{}{after}", snippet.replace('\'', "'\\''")),
+                None => surrounding.replace('@', snippet),
+            };
+            corpus.add("surroundings", script);
         }
     }
 }
