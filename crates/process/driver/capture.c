@@ -43,7 +43,7 @@ static int at_baseline;
 static BUFFER *sink;
 
 static struct {
-    uint64_t aliases, set_options, shopt_options, traps, directories, positional, argv0, builtins;
+    uint64_t aliases, options, traps, directories, positional, argv0, builtins;
     mode_t umask;
     rlim_t limits[RLIM_NLIMITS];
     int status;
@@ -289,14 +289,23 @@ static void see_text(int fact, uint64_t *seen, const char *text) {
     put_string(sink, text);
 }
 
+/* Both lists are written when either changed, so that the daemon never knows only half. */
 static void see_options(void) {
     static SHELL_VAR *set_options, *shopt_options;
     if (set_options == NULL) {
         set_options = find_variable("SHELLOPTS");
         shopt_options = find_variable("BASHOPTS");
     }
-    see_text(FACT_SET_OPTIONS, &last.set_options, set_options ? set_options->value : NULL);
-    see_text(FACT_SHOPT_OPTIONS, &last.shopt_options, shopt_options ? shopt_options->value : NULL);
+    uint64_t print = print_bytes(print_bytes(1, set_options->value), shopt_options->value);
+    if (print == last.options)
+        return;
+    last.options = print;
+    if (sink == NULL)
+        return;
+    put_u8(sink, FACT_SET_OPTIONS);
+    put_string(sink, set_options->value);
+    put_u8(sink, FACT_SHOPT_OPTIONS);
+    put_string(sink, shopt_options->value);
 }
 
 static int is_trap_text(const char *trap) { return trap != (char *)SIG_DFL && trap != (char *)SIG_IGN; }

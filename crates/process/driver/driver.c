@@ -376,7 +376,7 @@ static int shape_is_known(void) {
     char copy[64];
     snprintf(copy, sizeof copy, "%s", version->value);
     array_walk((ARRAY *)parts->value, first_element_is_major_version, copy);
-    return copy[0] == '\0' && global_variables && global_variables == shell_variables &&
+    return copy[0] == '\0' && find_variable("SHELLOPTS") && find_variable("BASHOPTS") && global_variables && global_variables == shell_variables &&
            strcmp(dollar_vars[0], "bash") == 0;
 }
 

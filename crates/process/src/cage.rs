@@ -155,6 +155,11 @@ pub struct Cage {
 }
 
 impl Cage {
+    /// A cage that holds nobody.
+    pub(crate) fn empty() -> Self {
+        Self { mark: String::new(), unified: None, pids: None, shell: 0 }
+    }
+
     /// The mark to start the shell with, where the environment must carry it.
     pub fn mark(&self) -> Option<&str> {
         self.unified.is_none().then_some(self.mark.as_str())
@@ -171,6 +176,9 @@ impl Cage {
 
     /// Everyone in it that is alive, the shell included.
     pub fn members(&self) -> Vec<Stat> {
+        if self.shell == 0 {
+            return Vec::new();
+        }
         match &self.unified {
             Some(group) => group.members().unwrap_or_default().into_iter().filter_map(Stat::read).collect(),
             None => self.marked(),
@@ -217,6 +225,11 @@ impl Cage {
         reached.into_values().collect()
     }
 
+    /// Handles on everyone but the shell, those in `spared`, and what those started.
+    pub fn watch_others(&self, spared: &[ProcessStamp]) -> Vec<OwnedFd> {
+        victims(&self.members(), self.shell, spared).iter().filter_map(|stat| open(stat.pid)).collect()
+    }
+
     /// Ends everyone, the shell included, whatever they ignore.
     pub fn kill_all(&self) {
         if self.unified.as_ref().is_some_and(|group| group.kill().is_ok()) {
@@ -243,7 +256,9 @@ impl Drop for Cage {
             // Removing the directory must wait for the last member; that is no business of the caller's thread.
             let paths: Vec<PathBuf> =
                 [&self.unified, &self.pids].into_iter().flatten().map(|group| group.path().to_owned()).collect();
-            std::thread::spawn(move || paths.into_iter().for_each(|path| drop(empty_out(path))));
+            std::thread::spawn(move || paths.into_iter().for_each(|path| {
+                    empty_out(path);
+                }));
         }
     }
 }
@@ -272,9 +287,23 @@ fn ancestors(all: &HashMap<u32, Stat>, pid: u32) -> impl Iterator<Item = u32> {
 
 /// Sends a signal through a handle, so that it can never reach a process that was given the number since.
 pub fn send(pid: u32, signal: Signal) -> Option<OwnedFd> {
-    let handle = pidfd_open(Pid::from_raw(i32::try_from(pid).ok()?)?, PidfdFlags::NONBLOCK).ok()?;
+    let handle = open(pid)?;
     pidfd_send_signal(&handle, signal).ok()?;
     Some(handle)
+}
+
+/// A handle on a process.
+pub(crate) fn open(pid: u32) -> Option<OwnedFd> {
+    pidfd_open(Pid::from_raw(i32::try_from(pid).ok()?)?, PidfdFlags::NONBLOCK).ok()
+}
+
+/// Waits until the processes behind these handles have ended.
+pub async fn gone(handles: Vec<OwnedFd>) {
+    for handle in handles {
+        if let Ok(handle) = crate::stdio::watch(handle) {
+            let _ = handle.readable().await;
+        }
+    }
 }
 
 #[cfg(test)]

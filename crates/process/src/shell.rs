@@ -3,7 +3,7 @@
 //! `ShellSpec` describes a shell, [`LiveShell::start`] makes it live. A command is [`LiveShell::begin`] and then
 //! [`LiveShell::progress`] until it says that the command is done or the shell is gone.
 
-use crate::cage::Cage;
+use crate::cage::{self, Cage};
 use crate::facts::{self, Bytes, Fact};
 use crate::proc::{ProcessStamp, Stat};
 use crate::stdio::{self, Read, Reader, Writer};
@@ -139,6 +139,8 @@ pub struct Done {
     pub redirected: Vec<&'static str>,
     /// Whether `set -n` was on; it ends with the command.
     pub noexec: bool,
+    /// Whether it started processes.
+    pub forked: bool,
     /// Output that something in the background still holds open.
     pub late: Vec<Reader>,
 }
@@ -169,6 +171,8 @@ pub struct LiveShell {
     stderr: Option<Reader>,
     ended: Option<ExitStatus>,
     survivors: Vec<ProcessStamp>,
+    /// The result of the running command, once it is there and while its output is still being read.
+    finishing: Option<Vec<u8>>,
 }
 
 impl LiveShell {
@@ -182,8 +186,8 @@ impl LiveShell {
         let enclosed = cage.enclose(pid);
         let mut shell = Self {
             pid,
-            process: AsyncFd::new(handle)?,
-            control: AsyncFd::new(ours)?,
+            process: stdio::watch(handle)?,
+            control: stdio::watch(ours)?,
             cage,
             spec,
             version: String::new(),
@@ -193,6 +197,7 @@ impl LiveShell {
             stderr: None,
             ended: None,
             survivors: Vec::new(),
+            finishing: None,
         };
         enclosed?;
         let hello = tokio::time::timeout(START_LIMIT, shell.reply()).await.map_err(|_| StartError::Stuck)?;
@@ -308,12 +313,19 @@ impl LiveShell {
         Ok(flags)
     }
 
-    /// Waits for output or for the end of the command; output goes to `sink`.
-    pub async fn progress(&mut self, sink: &mut dyn FnMut(Stream, &[u8])) -> io::Result<Progress> {
+    /// Waits for output or for the end of the command; output goes to `sink`. May be dropped and called again at any
+    /// time without losing anything.
+    pub async fn progress(&mut self, sink: &mut (dyn FnMut(Stream, &[u8]) + Send)) -> io::Result<Progress> {
+        if self.finishing.is_some() {
+            return self.finish(sink).await.map(Progress::Done);
+        }
         let reply = std::future::poll_fn(|cx| self.poll_progress(cx, sink)).await;
         match reply {
             Step::Output => Ok(Progress::Output),
-            Step::Frame(kind::RUN, payload) => self.finish(&payload, sink).await.map(Progress::Done),
+            Step::Frame(kind::RUN, payload) => {
+                self.finishing = Some(payload);
+                self.finish(sink).await.map(Progress::Done)
+            }
             Step::Frame(kind::BAD_CWD, payload) => {
                 let reason = wire::Reader::new(&payload).bytes().unwrap_or_default();
                 Ok(Progress::BadCwd(String::from_utf8_lossy(&reason).into_owned()))
@@ -323,7 +335,7 @@ impl LiveShell {
         }
     }
 
-    fn poll_progress(&mut self, cx: &mut Context<'_>, sink: &mut dyn FnMut(Stream, &[u8])) -> Poll<Step> {
+    fn poll_progress(&mut self, cx: &mut Context<'_>, sink: &mut (dyn FnMut(Stream, &[u8]) + Send)) -> Poll<Step> {
         let mut any = false;
         for (slot, stream) in [(&mut self.stdout, Stream::Stdout), (&mut self.stderr, Stream::Stderr)] {
             for _ in 0..READS_AT_ONCE {
@@ -344,9 +356,10 @@ impl LiveShell {
     }
 
     /// The command ended and the driver told how.
-    async fn finish(&mut self, payload: &[u8], sink: &mut dyn FnMut(Stream, &[u8])) -> io::Result<Box<Done>> {
+    async fn finish(&mut self, sink: &mut (dyn FnMut(Stream, &[u8]) + Send)) -> io::Result<Box<Done>> {
         let unreadable = || io::Error::other("the driver's result cannot be read");
-        let mut reader = wire::Reader::new(payload);
+        let payload = self.finishing.clone().unwrap_or_default();
+        let mut reader = wire::Reader::new(&payload);
         let status = reader.u32().ok_or_else(unreadable)? as i32;
         let flags = reader.u32().ok_or_else(unreadable)?;
         let facts = facts::read_all(&mut reader).map_err(|_| unreadable())?;
@@ -354,9 +367,7 @@ impl LiveShell {
         let exit = if has(done::EXITING) { self.wait_exit().await } else { None };
         let held = has(done::FORKED) || has(done::EXITING);
         let late = self.drain(held, has(done::SUBSTITUTION), has(done::STDOUT_CHANGED), has(done::STDERR_CHANGED), sink).await;
-        if held {
-            self.survivors = self.cage.others().iter().map(Stat::stamp).collect();
-        }
+        self.finishing = None;
         let names = [(done::STDIN_CHANGED, "stdin"), (done::STDOUT_CHANGED, "stdout"), (done::STDERR_CHANGED, "stderr")];
         Ok(Box::new(Done {
             status: exit.map_or(status, ExitStatus::code),
@@ -365,21 +376,26 @@ impl LiveShell {
             interrupted: has(done::INTERRUPTED),
             redirected: names.into_iter().filter(|(bit, _)| has(*bit)).map(|(_, name)| name).collect(),
             noexec: has(done::NOEXEC),
+            forked: held,
             late,
         }))
     }
 
+    /// Remembers what is alive now as left over from finished commands: it is not ended with a later one.
+    pub fn settle(&mut self) {
+        self.survivors = self.cage.others().iter().map(Stat::stamp).collect();
+    }
+
     /// The shell went without a word from the driver: a signal, `exec`, or a closed socket.
-    async fn gone(&mut self, sink: &mut dyn FnMut(Stream, &[u8])) -> io::Result<Box<Done>> {
-        let rescued = std::fs::read(&self.spec.rescue).unwrap_or_default();
+    async fn gone(&mut self, sink: &mut (dyn FnMut(Stream, &[u8]) + Send)) -> io::Result<Box<Done>> {
+        self.received = std::fs::read(&self.spec.rescue).unwrap_or_default();
         let _ = std::fs::remove_file(&self.spec.rescue);
-        self.received = rescued;
         if let Some((kind::RUN, payload)) = wire::take_frame(&mut self.received, &self.nonce) {
-            let mut done = self.finish(&payload, sink).await?;
-            // The shell ended only because its channel was closed; the command itself has the status it reported.
-            done.status = wire::Reader::new(&payload).u32().unwrap_or_default() as i32;
-            done.exit = self.ended;
-            return Ok(done);
+            // The shell ended only because its channel was closed; the command has the status it reported.
+            let status = wire::Reader::new(&payload).u32().unwrap_or_default() as i32;
+            self.finishing = Some(payload);
+            let done = self.finish(sink).await?;
+            return Ok(Box::new(Done { status, exit: self.ended, ..*done }));
         }
         let exit = self.ended.unwrap_or(ExitStatus::Signalled(9));
         let late = self.drain(true, false, false, false, sink).await;
@@ -390,6 +406,7 @@ impl LiveShell {
             interrupted: false,
             redirected: Vec::new(),
             noexec: false,
+            forked: true,
             late,
         }))
     }
@@ -402,7 +419,7 @@ impl LiveShell {
         substitution: bool,
         stdout_changed: bool,
         stderr_changed: bool,
-        sink: &mut dyn FnMut(Stream, &[u8]),
+        sink: &mut (dyn FnMut(Stream, &[u8]) + Send),
     ) -> Vec<Reader> {
         let grace = if substitution { SUBSTITUTION_GRACE } else { BACKGROUND_GRACE };
         let deadline = tokio::time::Instant::now() + grace;
@@ -521,6 +538,11 @@ impl LiveShell {
         self.cage.signal_others(signal, &self.survivors)
     }
 
+    /// Handles on what the running command started; each becomes readable when its process ends.
+    pub fn watch_run(&self) -> Vec<OwnedFd> {
+        self.cage.watch_others(&self.survivors)
+    }
+
     /// Ends the shell and everything it started.
     pub fn kill_all(&self) {
         self.cage.kill_all();
@@ -530,12 +552,25 @@ impl LiveShell {
 
 impl Drop for LiveShell {
     fn drop(&mut self) {
-        if self.ended.is_none() {
-            self.kill_all();
-            // Killed, so this does not wait long; not reaping would leave a zombie for as long as we live.
-            let _ = spawn::reap(self.pid);
-        }
         let _ = std::fs::remove_file(&self.spec.rescue);
+        self.kill_all();
+        let (pid, is_reaped) = (self.pid, self.ended.is_some());
+        let cage = std::mem::replace(&mut self.cage, Cage::empty());
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+            // Killed, so this does not wait long; not reaping would leave a zombie for as long as we live.
+            let _ = if is_reaped { Ok(ExitStatus::Exited(0)) } else { spawn::reap(pid) };
+            return;
+        };
+        // A killed process takes a moment to go, and its cage can be removed only then; nobody should wait for that.
+        let mut handles = cage.watch_others(&[]);
+        handles.extend((!is_reaped).then(|| cage::open(pid)).flatten());
+        runtime.spawn(async move {
+            cage::gone(handles).await;
+            if !is_reaped {
+                let _ = spawn::reap(pid);
+            }
+            drop(cage);
+        });
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a command reads from and writes to: pipes, files in memory, terminals.
 
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -17,6 +17,12 @@ const READ_BYTES: usize = 256 << 10;
 thread_local! {
     /// Shared by all readers of a thread: output is handed on before the next read.
     static BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; READ_BYTES]);
+}
+
+/// Lets the runtime tell us when a descriptor is ready.
+pub(crate) fn watch<T: Into<OwnedFd> + AsRawFd>(source: T) -> io::Result<AsyncFd<T>> {
+    // SAFETY: `T` owns its descriptor, and the value stays inside the `AsyncFd` until that is dropped.
+    Ok(unsafe { AsyncFd::register(source) }?)
 }
 
 /// The end of a pipe or terminal that we read.
@@ -39,11 +45,11 @@ pub enum Read {
 impl Reader {
     fn new(fd: OwnedFd) -> io::Result<Self> {
         rustix::io::ioctl_fionbio(&fd, true)?;
-        Ok(Self { fd: AsyncFd::new(fd)? })
+        Ok(Self { fd: watch(fd)? })
     }
 
     /// Reads what is there now, without waiting, and hands it on.
-    pub fn read_now(&self, sink: &mut dyn FnMut(&[u8])) -> Read {
+    pub fn read_now(&self, sink: &mut (dyn FnMut(&[u8]) + Send)) -> Read {
         BUFFER.with_borrow_mut(|buffer| match rustix::io::read(self.fd.get_ref(), &mut buffer[..]) {
             Ok(0) => Read::End,
             Ok(length) => {
@@ -57,7 +63,7 @@ impl Reader {
     }
 
     /// Waits for something to read, and hands it on.
-    pub fn poll_read(&self, cx: &mut Context<'_>, sink: &mut dyn FnMut(&[u8])) -> Poll<Read> {
+    pub fn poll_read(&self, cx: &mut Context<'_>, sink: &mut (dyn FnMut(&[u8]) + Send)) -> Poll<Read> {
         loop {
             let Poll::Ready(ready) = self.fd.poll_read_ready(cx) else { return Poll::Pending };
             let Ok(mut guard) = ready else { return Poll::Ready(Read::End) };
@@ -69,7 +75,7 @@ impl Reader {
     }
 
     /// Waits for something to read, and hands it on.
-    pub async fn read(&self, mut sink: impl FnMut(&[u8])) -> Read {
+    pub async fn read(&self, mut sink: impl FnMut(&[u8]) + Send) -> Read {
         std::future::poll_fn(|cx| self.poll_read(cx, &mut sink)).await
     }
 }
@@ -91,7 +97,7 @@ pub struct Writer {
 impl Writer {
     fn new(fd: OwnedFd) -> io::Result<Self> {
         rustix::io::ioctl_fionbio(&fd, true)?;
-        Ok(Self { fd: AsyncFd::new(fd)? })
+        Ok(Self { fd: watch(fd)? })
     }
 
     /// Writes all of it, waiting for the reader where it is slow.

@@ -50,7 +50,10 @@ async fn run(shell: &mut LiveShell, command: &str) -> Outcome {
         };
         match shell.progress(&mut sink).await.unwrap() {
             Progress::Output => {}
-            Progress::Done(done) => return Outcome { stdout, stderr, done },
+            Progress::Done(done) => {
+                shell.settle();
+                return Outcome { stdout, stderr, done };
+            }
             Progress::BadCwd(reason) => panic!("{reason}"),
         }
     }

@@ -57,7 +57,7 @@ pub struct VariableView {
     pub value: Option<Bytes>,
     /// An indexed array: pairs of index and element.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Vec<Vec<Object>>>)]
+    #[schema(value_type = Option<Vec<Vec<serde_json::Value>>>)]
     pub array: Option<Vec<(i64, Bytes)>>,
     /// An associative array.
     #[serde(default, skip_serializing_if = "Option::is_none")]

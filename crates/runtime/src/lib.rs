@@ -1,7 +1,36 @@
-//! Where facts and resources meet. (being built)
+//! Where facts and resources meet: one task per live session, the shell pool, runs and their output.
+//!
+//! The way of a command: a door calls [`Engine::run`]; [`engine`] finds or wakes the session's [`owner`]; the owner
+//! takes a shell from the [`pool`], records that the command starts, and hands it to [`running`], which drives it to its
+//! end; [`finish`] makes the result of it; the owner records that and answers.
+//!
+//! - [`ops`]: the closed vocabulary of operations.
+//! - [`engine`]: one method per operation.
+//! - [`owner`]: the task that alone changes a session.
+//! - [`running`]: a command from its first byte to its end: output, input, signals, timeout.
+//! - [`cell`], [`stream`]: a run as its watchers see it.
+//! - [`output`], [`late`]: what a run wrote, and what came after it had been answered.
+//! - [`translate`]: between the driver's facts and the session's state.
+//! - [`notices`]: the sentences a model reads when something did not come along.
+//! - [`recover`]: what an earlier daemon left behind.
+//! - [`crash`]: named points at which a test may kill the daemon.
 
+pub mod cell;
+pub mod crash;
 pub mod engine;
+pub mod finish;
+pub mod late;
+pub mod notices;
 pub mod ops;
+pub mod output;
+pub mod owner;
+pub mod pool;
+pub mod recover;
+pub mod running;
+pub mod stream;
+pub mod translate;
+pub mod validate;
 
-pub use engine::{Engine, EngineConfig, RunStream};
+pub use engine::{Engine, EngineConfig, StartError};
 pub use ops::*;
+pub use stream::RunStream;

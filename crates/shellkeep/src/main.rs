@@ -1,3 +1,28 @@
-fn main() {
-    println!("Hello, world!");
+//! The program: reads the command line and hands over to one file per command.
+
+mod cli;
+mod client;
+mod commands;
+mod config;
+mod daemon;
+mod failure;
+mod machine;
+mod ready;
+mod terminal;
+mod token;
+
+use clap::Parser as _;
+use cli::{Cli, Command};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        Command::Serve(args) => commands::serve::execute(args),
+        Command::Run(args) => commands::run::execute(args),
+        Command::Sessions(args) => commands::sessions::execute(args),
+        Command::Config(args) => commands::config::execute(args),
+        Command::Doctor(args) => commands::doctor::execute(args),
+        Command::Completions(args) => commands::completions::execute(args),
+    };
+    done.unwrap_or_else(|failure| failure.report())
 }

@@ -1,6 +1,6 @@
 //! Measures what an append costs, and what it costs to bring the records to each backend.
 //!
-//! `cargo run --release -p shellkeep-store --example append [RECORDS] [DIRECTORY]`
+//! `cargo run --release -p shellkeep-store --example append [RECORDS] [URL]...`
 
 use shellkeep_session::shell::Variable;
 use shellkeep_session::{
@@ -8,7 +8,6 @@ use shellkeep_session::{
 };
 use shellkeep_store::{Durability, Store};
 use std::future::Future;
-use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
@@ -24,9 +23,12 @@ const PACE: Duration = Duration::from_millis(30);
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
     let records: u64 = arguments.next().map_or(Ok(100_000), |text| text.parse())?;
-    let root = arguments.next().map_or_else(std::env::temp_dir, PathBuf::from);
-    let root = root.join(format!("shellkeep-append-{}", std::process::id()));
-    for url in ["memory://", "sqlite://store.db", "file://store"] {
+    let root = std::env::temp_dir().join(format!("shellkeep-append-{}", std::process::id()));
+    let mut urls: Vec<String> = arguments.collect();
+    if urls.is_empty() {
+        urls = ["memory://", "sqlite://store.db", "file://store"].map(str::to_owned).to_vec();
+    }
+    for url in &urls {
         let directory = root.join(url.split(':').next().unwrap_or_default());
         let store = Store::open(url, &directory, Durability::Process)?;
         measure(url, &store, records)?;

@@ -26,8 +26,12 @@ pub struct Faults {
 impl Faults {
     /// What the environment arms; usually nothing.
     pub fn from_environment() -> Self {
+        Self::parse(&std::env::var(FAULT_VARIABLE).unwrap_or_default())
+    }
+
+    fn parse(text: &str) -> Self {
         let faults = Self::default();
-        for item in std::env::var(FAULT_VARIABLE).unwrap_or_default().split(',') {
+        for item in text.split(',') {
             let (name, count) = item.split_once(':').unwrap_or((item, ""));
             let count = count.parse().unwrap_or(u64::MAX);
             match name {
@@ -67,5 +71,19 @@ impl Faults {
             Point::JournalWrite => &self.journal_write,
             Point::BackendApply => &self.backend_apply,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_point_fails_as_often_as_the_variable_says() {
+        let faults = Faults::parse("other:1,store_journal_write:2,store_backend_apply");
+        let failures = |point| (0..5).filter(|_| faults.check(point).is_err()).count();
+        assert_eq!((failures(Point::JournalWrite), failures(Point::BackendApply)), (2, 5));
+        faults.arm(Point::BackendApply, 0);
+        assert!(faults.check(Point::BackendApply).is_ok());
     }
 }

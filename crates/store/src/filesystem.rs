@@ -42,7 +42,7 @@ impl FilesystemBackend {
     /// Opens or makes the directory.
     pub(crate) fn open(directory: &Path, durability: Durability) -> std::result::Result<Self, OpenError> {
         let not_writable = |error: std::io::Error| OpenError::not_writable(directory, &error);
-        fs::create_dir_all(directory.join("sessions")).map_err(not_writable)?;
+        lock::private_directory(&directory.join("sessions")).map_err(not_writable)?;
         let lock = lock::take(&directory.join("store.lock"))?;
         let path = directory.join("applied.json");
         let corrupt = |reason: String| OpenError::Corrupt { path: path.clone(), reason };
@@ -97,7 +97,9 @@ impl FilesystemBackend {
         if !self.live.contains_key(session_id)
             && let Some((state, damaged)) = self.files(session_id).open(session_id)?
         {
-            self.live.insert(session_id.clone(), Live { damaged, ..Live::new(state) });
+            // Damage that was found only now is told in `meta.json`, where lists look.
+            let changed = damaged.is_some();
+            self.live.insert(session_id.clone(), Live { damaged, changed, ..Live::new(state) });
         }
         Ok(self.live.get_mut(session_id))
     }
@@ -233,12 +235,7 @@ impl Backend for FilesystemBackend {
         }
     }
 
-    fn list(
-        &mut self,
-        agent: Option<&str>,
-        after: Option<&SessionId>,
-        limit: usize,
-    ) -> Result<Vec<SessionSummary>> {
+    fn list(&mut self, agent: Option<&str>, after: Option<&SessionId>, limit: usize) -> Result<Vec<SessionSummary>> {
         let ids = self.ids()?;
         let from = after.map_or(0, |after| ids.partition_point(|id| id <= after));
         let mut summaries = Vec::new();

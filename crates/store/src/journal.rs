@@ -22,7 +22,7 @@ pub(crate) const SEGMENT_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Lines that wait in memory while the disk refuses: minutes of a busy node's records, and less memory than the
 /// daemon can spare.
-const QUEUE_BYTES: usize = 64 * 1024 * 1024;
+pub(crate) const QUEUE_BYTES: usize = 64 * 1024 * 1024;
 
 /// A thread's line buffer is given back above this size, so that one huge record does not pin memory for ever.
 const BUFFER_KEEP: usize = 256 * 1024;
@@ -90,6 +90,7 @@ pub(crate) struct Journal {
     store: String,
     keep_unsynced: bool,
     segment_bytes: u64,
+    queue_bytes: usize,
     front: Mutex<Front>,
     faults: Arc<Faults>,
     problems: Arc<Problems>,
@@ -107,12 +108,14 @@ pub(crate) struct JournalOptions {
     pub keep_unsynced: bool,
     /// Size at which a segment is closed.
     pub segment_bytes: u64,
+    /// Bytes of lines that may wait in memory.
+    pub queue_bytes: usize,
 }
 
 impl Journal {
     /// Begins a new segment. Every start does: what an earlier daemon left is never appended to.
     pub(crate) fn begin(options: JournalOptions, faults: Arc<Faults>, problems: Arc<Problems>) -> io::Result<Self> {
-        let JournalOptions { directory, store, first, keep_unsynced, segment_bytes } = options;
+        let JournalOptions { directory, store, first, keep_unsynced, segment_bytes, queue_bytes } = options;
         let (file, length) = segment::create(&directory, first, &store)?;
         let front = Front {
             file: Arc::new(file),
@@ -126,8 +129,16 @@ impl Journal {
             reason: String::new(),
             closed: false,
         };
-        let journal =
-            Self { directory, store, keep_unsynced, segment_bytes, front: Mutex::new(front), faults, problems };
+        let journal = Self {
+            directory,
+            store,
+            keep_unsynced,
+            segment_bytes,
+            queue_bytes,
+            front: Mutex::new(front),
+            faults,
+            problems,
+        };
         journal.sync_directory()?;
         Ok(journal)
     }
@@ -162,7 +173,7 @@ impl Journal {
             }
         }
         let reason = front.reason.clone();
-        if front.queued_bytes + line.len() > QUEUE_BYTES {
+        if front.queued_bytes + line.len() > self.queue_bytes {
             return Err(AppendError::Full { reason });
         }
         front.queued_bytes += line.len();
@@ -278,5 +289,45 @@ impl Journal {
     /// A new file is only as lasting as the directory that names it.
     fn sync_directory(&self) -> io::Result<()> {
         if self.keep_unsynced { File::open(&self.directory)?.sync_all() } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use shellkeep_session::{Event, SessionId, Timestamp};
+
+    #[test]
+    fn what_waits_in_memory_is_bounded_and_written_once_the_disk_takes_it() {
+        let directory = tempfile::TempDir::new().unwrap();
+        let options = JournalOptions {
+            directory: directory.path().to_owned(),
+            store: "x".to_owned(),
+            first: 1,
+            keep_unsynced: true,
+            segment_bytes: SEGMENT_BYTES,
+            queue_bytes: 1000,
+        };
+        let faults = Arc::new(Faults::default());
+        let journal = Journal::begin(options, Arc::clone(&faults), Arc::default()).unwrap();
+        faults.arm(Point::JournalWrite, u64::MAX);
+        let session_id = SessionId::parse("a").unwrap();
+        let record = |seq| Record {
+            session_id: session_id.clone(),
+            seq,
+            at: Timestamp::UNIX_EPOCH,
+            event: Event::SessionDestroyed,
+        };
+        let refused = |seq| journal.append(&record(seq)).unwrap_err();
+        let taken = (1..100).take_while(|seq| matches!(refused(*seq), AppendError::Retrying { .. })).count();
+        assert!((5..50).contains(&taken), "{taken}");
+        assert!(matches!(refused(100), AppendError::Full { .. }));
+        faults.arm(Point::JournalWrite, 0);
+        journal.drain().unwrap();
+        journal.append(&record(101)).unwrap();
+        journal.sync().unwrap();
+        let text = fs::read_to_string(segment::path(directory.path(), 1)).unwrap();
+        assert_eq!(text.lines().count(), 1 + taken + 1);
+        assert_eq!(text.len() as u64, journal.end().length);
     }
 }

@@ -14,6 +14,7 @@
 pub mod backend;
 #[cfg(test)]
 mod contract;
+#[doc(hidden)]
 pub mod fault;
 mod filesystem;
 pub mod journal;

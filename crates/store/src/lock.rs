@@ -1,9 +1,11 @@
-//! One daemon per directory: a lock that the kernel releases when its holder dies, however it dies.
+//! What the store holds against others: the directory against a second daemon, by a lock that the kernel releases when
+//! its holder dies, and values against other threads.
 
 use crate::open::OpenError;
 use rustix::fs::{FlockOperation, flock};
-use std::fs::{File, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{Read as _, Write as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -25,6 +27,12 @@ pub(crate) fn take(path: &Path) -> Result<File, OpenError> {
     file.set_len(0).map_err(not_writable)?;
     writeln!(file, "{}", std::process::id()).map_err(not_writable)?;
     Ok(file)
+}
+
+/// Makes a directory that only its owner may enter, since variables and output hold secrets. One that is there stays as
+/// it is.
+pub(crate) fn private_directory(path: &Path) -> std::io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
 /// Locks a mutex even if another thread panicked while it held it: each value behind one is left whole by every

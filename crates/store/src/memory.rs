@@ -1,6 +1,8 @@
 //! Sessions in memory: for tests and for hosts that want nothing kept.
 
-use crate::backend::{Backend, BackendError, Entry, Known, Mark, SessionSummary, Step, started_run, step, unknown_state};
+use crate::backend::{
+    Backend, BackendError, Entry, Known, Mark, SessionSummary, Step, started_run, step, unknown_state,
+};
 use shellkeep_session::{Event, Record, RunId, SessionId, SessionState, ShellState, StoredRun};
 use std::collections::BTreeMap;
 

@@ -3,7 +3,7 @@
 use crate::backend::Backend;
 use crate::fault::Faults;
 use crate::filesystem::FilesystemBackend;
-use crate::journal::{Journal, JournalOptions, SEGMENT_BYTES};
+use crate::journal::{Journal, JournalOptions, QUEUE_BYTES, SEGMENT_BYTES};
 use crate::lock;
 use crate::memory::MemoryBackend;
 use crate::problems::Problems;
@@ -11,7 +11,6 @@ use crate::segment;
 use crate::sqlite::SqliteBackend;
 use crate::store::Store;
 use crate::writer::{Shared, Writer};
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -126,7 +125,7 @@ impl Store {
         segment_bytes: u64,
     ) -> Result<Self, OpenError> {
         let place = parse(url, data_dir)?;
-        fs::create_dir_all(data_dir).map_err(|error| OpenError::not_writable(data_dir, &error))?;
+        lock::private_directory(data_dir).map_err(|error| OpenError::not_writable(data_dir, &error))?;
         let lock = lock::take(&data_dir.join("lock"))?;
         let backend: Box<dyn Backend> = match place {
             Place::Memory => return Ok(Self::in_memory(MemoryBackend::default(), lock)),
@@ -142,6 +141,7 @@ impl Store {
             store: backend.id().to_owned(),
             keep_unsynced: durability == Durability::Power,
             segment_bytes,
+            queue_bytes: QUEUE_BYTES,
         };
         let not_writable = |error: io::Error| OpenError::not_writable(&directory, &error);
         let journal = Journal::begin(options, Arc::clone(&faults), Arc::clone(&problems)).map_err(not_writable)?;
@@ -157,7 +157,7 @@ impl Store {
 /// Checks and repairs what an earlier daemon left, and gives the number of the segment to begin.
 fn prepare(directory: &Path, backend: &dyn Backend) -> Result<u64, OpenError> {
     let not_writable = |error: io::Error| OpenError::not_writable(directory, &error);
-    fs::create_dir_all(directory).map_err(not_writable)?;
+    lock::private_directory(directory).map_err(not_writable)?;
     let numbers = segment::numbers(directory).map_err(not_writable)?;
     for number in &numbers {
         segment::check_header(directory, *number, backend.id())?;

@@ -75,10 +75,9 @@ impl Problems {
         let backend = inner.backend.iter().map(|reason| {
             format!("The store's backend does not take records ({reason}); the journal keeps them until it does.")
         });
-        let sync = inner
-            .sync
-            .iter()
-            .map(|reason| format!("The journal cannot be forced to disk ({reason}); a loss of power may lose records."));
+        let sync = inner.sync.iter().map(|reason| {
+            format!("The journal cannot be forced to disk ({reason}); a loss of power may lose records.")
+        });
         journal.chain(backend).chain(sync).chain(inner.unreadable.iter().cloned()).collect()
     }
 }

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use shellkeep_session::FORMAT_VERSION;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 /// The longest header that is read; a real one has under a hundred bytes.
@@ -40,18 +41,16 @@ pub(crate) fn numbers(directory: &Path) -> io::Result<Vec<u64>> {
     Ok(numbers)
 }
 
-/// Makes a new segment with its header. Gives the file, open for appending, and its length.
+/// Makes a new segment with its header. A file of that number can only be an attempt that failed, so it is emptied.
+/// Only its owner may read it: variables hold secrets. Gives the file, open for appending, and its length.
 pub(crate) fn create(directory: &Path, number: u64, store: &str) -> io::Result<(File, u64)> {
     let path = path(directory, number);
-    let mut file = OpenOptions::new().append(true).create_new(true).open(&path)?;
+    let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(&path)?;
+    file.set_len(0)?;
     let header = Header { format: FORMAT_VERSION, store: store.to_owned() };
     let mut line = serde_json::to_vec(&header)?;
     line.push(b'\n');
-    if let Err(error) = file.write_all(&line) {
-        // A segment without a header would be in the way of the next attempt.
-        let _ = fs::remove_file(&path);
-        return Err(error);
-    }
+    file.write_all(&line)?;
     Ok((file, line.len() as u64))
 }
 

@@ -8,6 +8,7 @@ use crate::memory::MemoryBackend;
 use crate::open::Durability;
 use crate::writer::{Request, Shared};
 use shellkeep_session::{Record, RunId, SessionId, SessionState, ShellState, StoredRun};
+use std::fmt;
 use std::fs::File;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -71,12 +72,7 @@ impl Store {
     }
 
     /// A store with a running writer.
-    pub(crate) fn journalled(
-        shared: Arc<Shared>,
-        thread: JoinHandle<()>,
-        durability: Durability,
-        lock: File,
-    ) -> Self {
+    pub(crate) fn journalled(shared: Arc<Shared>, thread: JoinHandle<()>, durability: Durability, lock: File) -> Self {
         let kind = Kind::Journalled { shared, thread: Mutex::new(Some(thread)), durability };
         Self { inner: Arc::new(Inner { kind, _lock: lock }) }
     }
@@ -204,6 +200,12 @@ impl Store {
             let _ = answer.send(result);
         })));
         waiting.await.unwrap_or_else(|_| Err(ReadError::Unavailable { reason: "the store is closed".to_owned() }))
+    }
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store").field("problems", &self.problems()).finish_non_exhaustive()
     }
 }
 

@@ -258,6 +258,9 @@ impl Writer {
         let (lines, count) = self.shared.journal.waiting();
         let records = lines.iter().filter_map(|line| serde_json::from_slice(line).ok());
         let entries: Vec<Entry> = records.map(Entry::Record).collect();
+        if entries.is_empty() {
+            return Ok(());
+        }
         self.apply(&entries, self.tail.position())?;
         self.shared.journal.handed(count);
         Ok(())

@@ -117,11 +117,16 @@ fn explain<T: DeserializeOwned>(bytes: &[u8], error: &serde_json::Error) -> Stri
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     match serde_path_to_error::deserialize::<_, T>(&mut reader) {
         Err(found) if error.is_data() && found.path().iter().len() > 0 => {
-            format!("{}: {}", found.path(), found.inner())
+            format!("{}: {}", found.path(), in_words(&found.inner().to_string()))
         }
-        _ if error.is_data() => error.to_string(),
+        _ if error.is_data() => in_words(&error.to_string()),
         _ => format!("the body is not valid JSON: {error}"),
     }
+}
+
+/// What our types are called in JSON; callers need not know Rust.
+fn in_words(message: &str) -> String {
+    message.replace("expected f64", "expected a number").replace("expected usize", "expected a whole number")
 }
 
 #[cfg(test)]
@@ -139,6 +144,10 @@ mod tests {
     #[test]
     fn errors_name_the_field() {
         assert!(refused::<RunRequest>(r#"{"command": 5}"#).starts_with("command: invalid type"));
+        assert!(
+            refused::<RunRequest>(r#"{"command": "x", "timeout": "1"}"#)
+                .contains("timeout: invalid type: string \"1\", expected a number")
+        );
         assert!(refused::<RunRequest>(r#"{"command": "x", "env": {"A": 1}}"#).starts_with("env.A: "));
         assert!(refused::<RunRequest>(r#"{"command": "x", "on_timeout": "wait"}"#).contains("`background`"));
         assert!(refused::<RunRequest>(r#"{"comand": "x"}"#).contains("unknown field `comand`"));

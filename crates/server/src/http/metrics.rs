@@ -11,8 +11,8 @@ use std::time::Duration;
 /// Buckets of every `…_seconds` histogram: from a warm `true` (tens of microseconds) to a command at its default
 /// timeout and beyond.
 const SECONDS: [f64; 18] = [
-    0.000_025, 0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0,
-    30.0, 120.0,
+    0.000_025, 0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0,
+    5.0, 30.0, 120.0,
 ];
 /// How often recorded samples are folded into their buckets; between two folds they take memory.
 const UPKEEP: Duration = Duration::from_secs(5);

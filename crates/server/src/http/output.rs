@@ -8,9 +8,7 @@ use super::{Door, json, runs::detached, translate};
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use shellkeep_protocol::{
-    InputAccepted, InputRequest, OutputParams, OutputResponse, SignalRequest, SignalSent,
-};
+use shellkeep_protocol::{InputAccepted, InputRequest, OutputParams, OutputResponse, SignalRequest, SignalSent};
 
 /// Reads a run's output, also while it runs.
 ///

@@ -41,7 +41,10 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refusal> {
         match Query::try_from_uri(&parts.uri) {
             Ok(Query(value)) => Ok(Self(value)),
-            Err(rejection) => Err(Refusal::invalid(rejection.body_text())),
+            Err(rejection) => {
+                let text = rejection.body_text();
+                Err(Refusal::invalid(text.strip_prefix("Failed to deserialize query string: ").unwrap_or(&text)))
+            }
         }
     }
 }

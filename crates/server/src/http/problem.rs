@@ -80,10 +80,9 @@ fn status(error: &OpError) -> StatusCode {
     match error {
         OpError::Invalid { .. } | OpError::BadCwd { .. } => StatusCode::BAD_REQUEST,
         OpError::SessionNotFound { .. } | OpError::RunNotFound { .. } => StatusCode::NOT_FOUND,
-        OpError::RunEnded { .. }
-        | OpError::NoInput { .. }
-        | OpError::Busy { .. }
-        | OpError::RequestIdReused { .. } => StatusCode::CONFLICT,
+        OpError::RunEnded { .. } | OpError::NoInput { .. } | OpError::Busy { .. } | OpError::RequestIdReused { .. } => {
+            StatusCode::CONFLICT
+        }
         OpError::QueueFull { .. } | OpError::QuotaExceeded { .. } => StatusCode::TOO_MANY_REQUESTS,
         OpError::Damaged { .. } => StatusCode::INTERNAL_SERVER_ERROR,
         OpError::ShellUnavailable { .. } | OpError::StoreUnavailable { .. } | OpError::ShuttingDown => {

@@ -4,8 +4,8 @@
 use super::problem::Refusal;
 use shellkeep_protocol::{self as wire, BusyChoice, RunRequest, RunResponse, StreamName, TimeoutChoice, text};
 use shellkeep_runtime::{
-    CreateSession, DEFAULT_MAX_OUTPUT, DEFAULT_TIMEOUT, IfBusy, MAX_COMMAND, MAX_MAX_OUTPUT, MAX_OUTPUT_PAGE, MAX_STDIN,
-    MAX_TIMEOUT, OnTimeout, OutputPage, OutputQuery, RunCommand, RunView, SessionPage, SessionView, Stream,
+    CreateSession, DEFAULT_MAX_OUTPUT, DEFAULT_TIMEOUT, IfBusy, MAX_COMMAND, MAX_MAX_OUTPUT, MAX_OUTPUT_PAGE,
+    MAX_STDIN, MAX_TIMEOUT, OnTimeout, OutputPage, OutputQuery, RunCommand, RunView, SessionPage, SessionView, Stream,
 };
 use shellkeep_session::{ByteString, SessionId, id};
 use std::collections::BTreeMap;
@@ -55,7 +55,9 @@ pub fn run(request: RunRequest) -> Result<RunCommand, Refusal> {
         id::check(request_id).map_err(|error| Refusal::bad_id("request_id", &error))?;
     }
     if request.cwd.as_ref().is_some_and(String::is_empty) {
-        return Err(Refusal::invalid("cwd: a directory is not empty; leave the field out to stay where the session is"));
+        return Err(Refusal::invalid(
+            "cwd: a directory is not empty; leave the field out to stay where the session is",
+        ));
     }
     Ok(RunCommand {
         command: no_nul("command", request.command)?.into(),
@@ -99,7 +101,9 @@ pub fn input(request: wire::InputRequest) -> Result<(Vec<u8>, bool), Refusal> {
         (Some(text), None) => text.into_bytes(),
         (None, Some(base64)) => decode("base64", &base64)?,
         (None, None) if request.eof => Vec::new(),
-        (None, None) => return Err(Refusal::invalid("text: missing; give text or base64, or eof: true to end the input")),
+        (None, None) => {
+            return Err(Refusal::invalid("text: missing; give text or base64, or eof: true to end the input"));
+        }
     };
     Ok((bytes, request.eof))
 }
@@ -144,10 +148,7 @@ pub fn session(view: SessionView) -> wire::Session {
 
 /// A page of sessions, for the caller.
 pub fn session_list(page: SessionPage) -> wire::SessionList {
-    wire::SessionList {
-        sessions: page.sessions.into_iter().map(session).collect(),
-        next: page.next.map(String::from),
-    }
+    wire::SessionList { sessions: page.sessions.into_iter().map(session).collect(), next: page.next.map(String::from) }
 }
 
 /// A run, for the caller.
@@ -243,7 +244,9 @@ fn variables(env: Option<BTreeMap<String, String>>) -> Result<BTreeMap<String, S
         let first = letters.next().is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_');
         if !first || !letters.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
             let shown = name.escape_debug();
-            return Err(Refusal::invalid(format!("env: '{shown}' is not a variable's name (A-Z a-z 0-9 _, no digit first)")));
+            return Err(Refusal::invalid(format!(
+                "env: '{shown}' is not a variable's name (A-Z a-z 0-9 _, no digit first)"
+            )));
         }
         if value.contains('\0') {
             return Err(Refusal::invalid(format!("env.{name}: a value cannot contain the NUL byte")));

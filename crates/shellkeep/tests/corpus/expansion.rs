@@ -104,8 +104,31 @@ const SPECIAL: &[&str] = &[
 
 /// Positional and special parameters.
 const PARAMETERS: &[&str] = &[
-    "$#", "$*", "$@", "\"$*\"", "\"$@\"", "$1", "${2}", "${10}", "$10", "${@:2}", "${@:2:2}", "${@: -1}", "${*:0:2}",
-    "${#}", "${#@}", "${!#}", "${@^}", "${@%?}", "${@/e/E}", "\"${@@Q}\"", "\"${*@U}\"", "$0", "$?", "$-x", "${@+set}",
+    "$#",
+    "$*",
+    "$@",
+    "\"$*\"",
+    "\"$@\"",
+    "$1",
+    "${2}",
+    "${10}",
+    "$10",
+    "${@:2}",
+    "${@:2:2}",
+    "${@: -1}",
+    "${*:0:2}",
+    "${#}",
+    "${#@}",
+    "${!#}",
+    "${@^}",
+    "${@%?}",
+    "${@/e/E}",
+    "\"${@@Q}\"",
+    "\"${*@U}\"",
+    "$0",
+    "$?",
+    "$-x",
+    "${@+set}",
 ];
 
 /// Lists of arguments.
@@ -125,9 +148,21 @@ pub fn add(corpus: &mut Corpus) {
         for parameter in PARAMETERS {
             corpus.add("parameters", format!("set -- {arguments}\nprintf '[%s]' {parameter}; echo"));
         }
-        corpus.add("parameters", format!("set -- {arguments}\nwhile (($#)); do echo \"$#:$1\"; shift; done; shift; echo $?"));
-        corpus.add("parameters", format!("f() {{ echo \"$# $*\"; set -- x y; echo \"$@\"; }}\nset -- {arguments}\nf \"$@\"; echo \"$#\""));
-        corpus.add("parameters", format!("set -- {arguments}\nfor a; do printf '(%s)' \"$a\"; done; echo; IFS=,; echo \"$*\" $*"));
-        corpus.add("parameters", format!("set -- {arguments}\nshift 2; echo \"$? $#\"; set --; echo $#; set -- \"$@\" z; echo $1"));
+        corpus.add(
+            "parameters",
+            format!("set -- {arguments}\nwhile (($#)); do echo \"$#:$1\"; shift; done; shift; echo $?"),
+        );
+        corpus.add(
+            "parameters",
+            format!("f() {{ echo \"$# $*\"; set -- x y; echo \"$@\"; }}\nset -- {arguments}\nf \"$@\"; echo \"$#\""),
+        );
+        corpus.add(
+            "parameters",
+            format!("set -- {arguments}\nfor a; do printf '(%s)' \"$a\"; done; echo; IFS=,; echo \"$*\" $*"),
+        );
+        corpus.add(
+            "parameters",
+            format!("set -- {arguments}\nshift 2; echo \"$? $#\"; set --; echo $#; set -- \"$@\" z; echo $1"),
+        );
     }
 }

@@ -168,7 +168,7 @@ fn judge(daemon: &Daemon, index: usize, script: &str) -> Verdict {
         ));
     }
     let (wanted, got) = (bash::same_errors(&expected.stderr), bash::same_errors(&reply.stderr()));
-    if without_pids(&wanted) == without_pids(&got) {
+    if comparable(&wanted) == comparable(&got) {
         return Verdict::Same;
     }
     Verdict::OtherErrors(format!("bash -c: {wanted:?}\nsession: {got:?}"))
@@ -181,9 +181,14 @@ fn in_fresh_directory<T>(home: &Path, work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Process ids in messages differ from run to run.
-fn without_pids(text: &str) -> String {
+/// Process ids in messages differ from run to run, and so does the order in which the parts of a pipeline complain.
+fn comparable(text: &str) -> Vec<String> {
     let is_pid = |word: &&str| word.len() >= 3 && word.bytes().all(|byte| byte.is_ascii_digit());
-    let words = text.split(' ').map(|word| if is_pid(&word) { "PID" } else { word });
-    words.collect::<Vec<_>>().join(" ")
+    let without_pids = |line: &str| {
+        let words = line.split(' ').map(|word| if is_pid(&word) { "PID" } else { word });
+        words.collect::<Vec<_>>().join(" ")
+    };
+    let mut lines: Vec<String> = text.lines().map(without_pids).collect();
+    lines.sort();
+    lines
 }

@@ -4,25 +4,106 @@ use super::Corpus;
 
 /// Words, each quoted in its own way.
 const WORDS: &[&str] = &[
-    r#"a\ b"#, r#"'a b'"#, r#""a b""#, r#"$'a\tb'"#, r#"$"a b""#, r#""a\"b""#, r#"'a'"'"'b'"#, r#"a""b''c"#, r#"\$HOME"#,
-    r#""\$HOME \`x\` \\ \z""#, r#"'\$HOME'"#, r#"$'\x41\u00e9\n\101\e[0m'"#, r#"$'it\'s'"#, r#""$(echo "in "ner"")""#,
-    r#"$(echo 'a   b')"#, r#""$(echo 'a   b')""#, r#"`echo \`echo x\``"#, r#""`echo "x y"`""#, r#"~"#, r#""~""#, r#"~/x"#,
-    r#"a~"#, r#"x=~"#, r#"\~"#, r#"{a,b}c"#, r#""{a,b}c""#, r#"{a,'b c'}"#, r#"\{a,b}"#, r#"*"#, r#"'*'"#, r#"\*"#, r#"[a]"#,
-    r#"#a"#, r#"a#b"#, r#"'#'"#, r#"!"#, r#"a!b"#, r#""a!b""#, r#"$'\cA' "#, r#"$'\?\a\b\v\f'"#, r#"\a\b\n"#, r#"a\
-b"#, r#""a\
-b""#, r#"'a\
-b'"#, r#"''"#, r#""""#, r#""" ''"#, r#"$''"#, r#""$@""#, r#""$*""#, r#"$@"#, r#"$$$"#, r#"\$\$"#, r#""$""#, r#""a$""#, r#"$"#,
-    r#""${undefined}""#, r#"${undefined}"#, r#"x${undefined}y"#, r#""'""#, r#"'"'"#, r#""${undefined:-'q'}""#,
-    r#"${undefined:-'q r'}"#, r#"${undefined:-"q r"}"#, r#"${undefined:-a\ b}"#, r#""${undefined:-a\ b}""#, r#"a$'\n'b"#,
-    r#"$((1 + 2))"#, r#""$((1 + 2))x""#, r#"$[1 + 2]"#, r#"<(:)x"#, r#"a=b"#, r#"-n"#, r#"--"#, r#"\;"#, r#"'a;b'"#, r#"a\&b"#,
+    r#"a\ b"#,
+    r#"'a b'"#,
+    r#""a b""#,
+    r#"$'a\tb'"#,
+    r#"$"a b""#,
+    r#""a\"b""#,
+    r#"'a'"'"'b'"#,
+    r#"a""b''c"#,
+    r#"\$HOME"#,
+    r#""\$HOME \`x\` \\ \z""#,
+    r#"'\$HOME'"#,
+    r#"$'\x41\u00e9\n\101\e[0m'"#,
+    r#"$'it\'s'"#,
+    r#""$(echo "in "ner"")""#,
+    r#"$(echo 'a   b')"#,
+    r#""$(echo 'a   b')""#,
+    r#"`echo \`echo x\``"#,
+    r#""`echo "x y"`""#,
+    r#"~"#,
+    r#""~""#,
+    r#"~/x"#,
+    r#"a~"#,
+    r#"x=~"#,
+    r#"\~"#,
+    r#"{a,b}c"#,
+    r#""{a,b}c""#,
+    r#"{a,'b c'}"#,
+    r#"\{a,b}"#,
+    r#"*"#,
+    r#"'*'"#,
+    r#"\*"#,
+    r#"[a]"#,
+    r#"#a"#,
+    r#"a#b"#,
+    r#"'#'"#,
+    r#"!"#,
+    r#"a!b"#,
+    r#""a!b""#,
+    r#"$'\cA' "#,
+    r#"$'\?\a\b\v\f'"#,
+    r#"\a\b\n"#,
+    r#"a\
+b"#,
+    r#""a\
+b""#,
+    r#"'a\
+b'"#,
+    r#"''"#,
+    r#""""#,
+    r#""" ''"#,
+    r#"$''"#,
+    r#""$@""#,
+    r#""$*""#,
+    r#"$@"#,
+    r#"\$\$"#,
+    r#""$""#,
+    r#""a$""#,
+    r#"$"#,
+    r#""${undefined}""#,
+    r#"${undefined}"#,
+    r#"x${undefined}y"#,
+    r#""'""#,
+    r#"'"'"#,
+    r#""${undefined:-'q'}""#,
+    r#"${undefined:-'q r'}"#,
+    r#"${undefined:-"q r"}"#,
+    r#"${undefined:-a\ b}"#,
+    r#""${undefined:-a\ b}""#,
+    r#"a$'\n'b"#,
+    r#"$((1 + 2))"#,
+    r#""$((1 + 2))x""#,
+    r#"$[1 + 2]"#,
+    r#"<(:)x"#,
+    r#"a=b"#,
+    r#"-n"#,
+    r#"--"#,
+    r#"\;"#,
+    r#"'a;b'"#,
+    r#"a\&b"#,
 ];
 
 /// What is done with a word.
 const USES: &[&str] = &["printf '<%s>' @; echo", "x=@; printf '%s' \"$x\" | od -An -c", "echo @", "cat <<E\n@\nE"];
 
 /// Values for splitting, and separators.
-const SPLIT_VALUES: &[&str] =
-    &["a:b:c", ":a::b:", " a  b ", "a, b , c", "a\tb\nc", "::", "", "x", "a:b c:d", "1-2_3", ",,a", "a,,", "\u{e9},\u{fc}"];
+const SPLIT_VALUES: &[&str] = &[
+    "a:b:c",
+    ":a::b:",
+    " a  b ",
+    "a, b , c",
+    "a\tb\nc",
+    "::",
+    "",
+    "x",
+    "a:b c:d",
+    "1-2_3",
+    ",,a",
+    "a,,",
+    "\u{e9},\u{fc}",
+];
 const SEPARATORS: &[&str] = &["':'", "','", "' '", "$' \\t\\n'", "', '", "''", "$'\\n'", "':-_'", "$'\\t,'"];
 
 /// Whole scripts.
@@ -62,7 +143,10 @@ pub fn add(corpus: &mut Corpus) {
     for value in SPLIT_VALUES {
         for separator in SEPARATORS {
             let quoted = value.replace('\'', "");
-            corpus.add("splitting", format!("IFS={separator}; v='{quoted}'\nset -- $v; echo $#; printf '<%s>' \"$@\"; echo \"$*\""));
+            corpus.add(
+                "splitting",
+                format!("IFS={separator}; v='{quoted}'\nset -- $v; echo $#; printf '<%s>' \"$@\"; echo \"$*\""),
+            );
             corpus.add("splitting", format!("IFS={separator} read -r a b <<< '{quoted}'; echo \"[$a][$b]\"; IFS={separator} read -ra l <<< '{quoted}'; echo ${{#l[@]}}"));
         }
     }

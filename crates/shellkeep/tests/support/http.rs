@@ -91,7 +91,8 @@ impl Request {
     pub fn open(&self, door: &Door) -> io::Result<LiveResponse> {
         let (mut writer, reader) = connect(door)?;
         // A daemon that refuses a body may close before it has read all of it; its answer is still there to be read.
-        let sent = writer.write_all(&self.head()).and_then(|()| writer.write_all(&self.body)).and_then(|()| writer.flush());
+        let sent =
+            writer.write_all(&self.head()).and_then(|()| writer.write_all(&self.body)).and_then(|()| writer.flush());
         let mut stream = BufReader::new(reader);
         match read_head(&mut stream) {
             Ok((status, headers)) => {
@@ -103,7 +104,7 @@ impl Request {
     }
 
     fn head(&self) -> Vec<u8> {
-        let mut head = format!("{} {} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n", self.method, self.target);
+        let mut head = format!("{} {} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n", self.method, self.target);
         if !self.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-length")) {
             head += &format!("content-length: {}\r\n", self.body.len());
         }

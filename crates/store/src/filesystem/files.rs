@@ -164,12 +164,14 @@ impl SessionFiles {
     pub(super) fn write_state(&self, state: &SessionState, damaged: Option<&str>) -> Result<()> {
         let path = self.directory.join("state.json");
         if damaged.is_some() && path.exists() {
-            let known = self.meta().ok().flatten();
-            let meta = known.unwrap_or_else(|| MetaFile::new(state, None));
-            return write(
-                &self.directory.join("meta.json"),
-                &MetaFile { damaged: damaged.map(str::to_owned), ..meta },
-            );
+            let meta = match self.meta() {
+                Ok(meta) => meta.unwrap_or_else(|| MetaFile::new(state, None)),
+                // It tells of the damage as it is.
+                Err(BackendError::Damaged { .. }) => return Ok(()),
+                Err(error) => return Err(error),
+            };
+            let meta = MetaFile { damaged: damaged.map(str::to_owned), ..meta };
+            return write(&self.directory.join("meta.json"), &meta);
         }
         write(&self.directory.join("meta.json"), &MetaFile::new(state, damaged))?;
         write(&path, &StateFile::new(state))
@@ -271,9 +273,9 @@ impl SessionFiles {
 /// Reads a file; a missing one is nothing, an unreadable one is damage.
 pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
     match fs::read(path) {
-        Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|error| BackendError::Damaged {
-            reason: format!("{} cannot be read: {error}", name(path)),
-        }),
+        Ok(bytes) => serde_json::from_slice(&bytes)
+            .map(Some)
+            .map_err(|error| BackendError::Damaged { reason: format!("{} cannot be read: {error}", name(path)) }),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(failed(path, &error)),
     }
@@ -299,4 +301,3 @@ fn newer(found: u32) -> BackendError {
 fn name(path: &Path) -> String {
     path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
-

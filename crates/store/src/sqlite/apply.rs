@@ -107,12 +107,7 @@ fn find<'a>(
     Ok(live.get_mut(session_id))
 }
 
-fn damage(
-    db: &Connection,
-    live: &mut HashMap<SessionId, Live>,
-    session_id: &SessionId,
-    reason: String,
-) -> Result<()> {
+fn damage(db: &Connection, live: &mut HashMap<SessionId, Live>, session_id: &SessionId, reason: String) -> Result<()> {
     if find(db, live, session_id)?.is_none() {
         live.insert(session_id.clone(), Live::begin(unknown_state(session_id))?);
     }
@@ -260,7 +255,8 @@ impl Live {
             let sql = "INSERT OR REPLACE INTO origins (session, created_at, meta, first_shell) VALUES (?1, ?2, ?3, ?4)";
             let created_at = state.meta.created_at.to_string();
             execute(db, sql, params![id, created_at, json(&state.meta)?, json(&first_shell)?])?;
-            let sql = "INSERT OR REPLACE INTO sessions (id, agent, last_active_at, cwd, generation, seq, pending, rest) \
+            let sql = "INSERT OR REPLACE INTO sessions \
+                       (id, agent, last_active_at, cwd, generation, seq, pending, rest) \
                        VALUES (?1, ?2, '', x'', 0, 0, '', '')";
             execute(db, sql, params![id, state.meta.agent])?;
         }
@@ -274,11 +270,7 @@ impl Live {
         let sql = "UPDATE sessions SET last_active_at = ?2, cwd = ?3, generation = ?4, seq = ?5, pending = ?6, \
                    rest = ?7, damaged = ?8 WHERE id = ?1";
         let (at, cwd, rest) = (state.last_active_at.to_string(), state.shell.cwd.as_bytes(), json(&state.shell)?);
-        execute(
-            db,
-            sql,
-            params![id, at, cwd, int(state.generation), int(state.seq), pending_json, rest, self.damaged],
-        )
+        execute(db, sql, params![id, at, cwd, int(state.generation), int(state.seq), pending_json, rest, self.damaged])
     }
 }
 

@@ -1,0 +1,354 @@
+//! A run while it runs, shared by the task that drives it and everyone who watches it.
+
+use crate::ops::{OutputPage, OutputQuery, RunView, Stream};
+use crate::output::{self, OutputLog};
+use shellkeep_session::{ByteString, Changes, Notice, RunId, RunResult, RunStatus, StoredRun};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::{Notify, mpsc};
+
+/// What others may do to a run.
+#[derive(Debug)]
+pub enum RunControl {
+    /// Send a signal to its processes.
+    Signal {
+        /// Number.
+        number: i32,
+    },
+    /// Write to its input.
+    Input {
+        /// What.
+        bytes: Vec<u8>,
+        /// Whether that is all.
+        end: bool,
+    },
+    /// End it, without asking.
+    Kill,
+}
+
+/// Controls that may wait for the driving task; more means that nobody drives it.
+pub const CONTROL_QUEUE: usize = 64;
+
+/// A run, watched.
+#[derive(Debug)]
+pub struct RunCell {
+    /// Its id.
+    pub run_id: RunId,
+    /// Number of the record that started it.
+    pub seq: u64,
+    /// The text.
+    pub command: ByteString,
+    /// Whether it reads what is sent to it.
+    pub takes_input: bool,
+    /// When it started.
+    pub started: Instant,
+    /// Where to send controls.
+    pub control: mpsc::Sender<RunControl>,
+    /// The session's working directory when it started.
+    pub cwd: ByteString,
+    stdout: Mutex<OutputLog>,
+    stderr: Mutex<OutputLog>,
+    notices: Mutex<Vec<Notice>>,
+    changed: Notify,
+    result: OnceLock<RunResult>,
+}
+
+/// What a cell is made with.
+pub struct NewCell {
+    /// Its id.
+    pub run_id: RunId,
+    /// Number of the record that started it.
+    pub seq: u64,
+    /// The text.
+    pub command: ByteString,
+    /// Whether it reads what is sent to it.
+    pub takes_input: bool,
+    /// The session's working directory.
+    pub cwd: ByteString,
+    /// Directory for its output files.
+    pub directory: PathBuf,
+    /// Most bytes kept of each stream.
+    pub limit: u64,
+}
+
+impl RunCell {
+    /// A run that starts now.
+    pub fn new(new: NewCell) -> (Self, mpsc::Receiver<RunControl>) {
+        let (control, controls) = mpsc::channel(CONTROL_QUEUE);
+        let log = |stream| Mutex::new(OutputLog::new(output_path(&new.directory, &new.run_id, stream), new.limit));
+        let cell = Self {
+            stdout: log(Stream::Stdout),
+            stderr: log(Stream::Stderr),
+            run_id: new.run_id,
+            seq: new.seq,
+            command: new.command,
+            takes_input: new.takes_input,
+            started: Instant::now(),
+            control,
+            cwd: new.cwd,
+            notices: Mutex::new(Vec::new()),
+            changed: Notify::new(),
+            result: OnceLock::new(),
+        };
+        (cell, controls)
+    }
+
+    /// Takes over output.
+    pub fn append(&self, stream: Stream, bytes: &[u8]) {
+        self.log(stream).append(bytes);
+        self.changed.notify_waiters();
+    }
+
+    /// The streams as they are to be recorded, and how much of each had to be dropped.
+    pub fn outputs(&self) -> [(shellkeep_session::Output, u64); 2] {
+        [Stream::Stdout, Stream::Stderr].map(|stream| {
+            let log = self.log(stream);
+            (log.record(), log.dropped())
+        })
+    }
+
+    /// Adds something that watchers of the unfinished run should know.
+    pub fn add_notice(&self, notice: Notice) {
+        lock(&self.notices).push(notice);
+    }
+
+    /// Sets the result. From now on it never changes.
+    pub fn finish(&self, result: RunResult) {
+        let _ = self.result.set(result);
+        self.changed.notify_waiters();
+    }
+
+    /// Whether the result is there.
+    pub fn is_finished(&self) -> bool {
+        self.result.get().is_some()
+    }
+
+    /// Waits for more output than `[stdout, stderr]` bytes, or for the end.
+    pub async fn more_than(&self, seen: [u64; 2]) {
+        loop {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            if self.is_finished() || self.totals() != seen {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    /// Waits for the end.
+    pub async fn finished(&self) {
+        loop {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            if self.is_finished() {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    fn totals(&self) -> [u64; 2] {
+        [self.log(Stream::Stdout).total(), self.log(Stream::Stderr).total()]
+    }
+
+    /// Kept bytes of a stream from `offset` on.
+    pub fn read(&self, stream: Stream, offset: u64, limit: usize) -> io::Result<Vec<u8>> {
+        self.log(stream).read(offset, limit)
+    }
+
+    /// How it stands.
+    pub fn view(&self, max_output: usize) -> RunView {
+        let streams = [Stream::Stdout, Stream::Stderr].map(|stream| {
+            let log = self.log(stream);
+            output::view(&log.record(), max_output, |offset, limit| log.read(offset, limit))
+        });
+        match self.result.get() {
+            Some(result) => result_view(&self.run_id, self.seq, result, streams),
+            None => {
+                let [stdout, stderr] = streams;
+                RunView {
+                    run_id: self.run_id.clone(),
+                    seq: self.seq,
+                    status: RunStatus::Running,
+                    exit_code: None,
+                    signal: None,
+                    stdout,
+                    stderr,
+                    duration: self.started.elapsed(),
+                    cwd: self.cwd.clone(),
+                    changes: Changes::default(),
+                    background_output: None,
+                    notices: lock(&self.notices).clone(),
+                }
+            }
+        }
+    }
+
+    /// A page of output.
+    pub fn page(&self, query: &OutputQuery) -> Result<OutputPage, PageError> {
+        let (record, complete) = (self.log(query.stream).record(), self.is_finished());
+        page(&record, complete, query, |offset, limit| self.read(query.stream, offset, limit))
+    }
+
+    fn log(&self, stream: Stream) -> MutexGuard<'_, OutputLog> {
+        lock(match stream {
+            Stream::Stdout => &self.stdout,
+            Stream::Stderr => &self.stderr,
+        })
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Where a stream too large for the record is kept.
+pub fn output_path(directory: &Path, run_id: &RunId, stream: Stream) -> PathBuf {
+    let name = match stream {
+        Stream::Stdout => "stdout",
+        Stream::Stderr => "stderr",
+    };
+    directory.join(format!("{run_id}.{name}"))
+}
+
+/// A stored run as callers see it.
+pub fn stored_view(run: &StoredRun, directory: &Path, max_output: usize, cwd: &ByteString) -> RunView {
+    let Some(result) = &run.result else {
+        return RunView {
+            run_id: run.run_id.clone(),
+            seq: run.seq,
+            status: RunStatus::Running,
+            exit_code: None,
+            signal: None,
+            stdout: Default::default(),
+            stderr: Default::default(),
+            duration: Duration::ZERO,
+            cwd: cwd.clone(),
+            changes: Changes::default(),
+            background_output: None,
+            notices: Vec::new(),
+        };
+    };
+    let streams = [(Stream::Stdout, &result.stdout), (Stream::Stderr, &result.stderr)].map(|(stream, kept)| {
+        let path = output_path(directory, &run.run_id, stream);
+        output::view(kept, max_output, |offset, limit| output::read_kept(kept, &path, offset, limit))
+    });
+    result_view(&run.run_id, run.seq, result, streams)
+}
+
+fn result_view(run_id: &RunId, seq: u64, result: &RunResult, streams: [crate::ops::StreamView; 2]) -> RunView {
+    let [stdout, stderr] = streams;
+    RunView {
+        run_id: run_id.clone(),
+        seq,
+        status: result.status,
+        exit_code: result.exit_code,
+        signal: result.signal.clone(),
+        stdout,
+        stderr,
+        duration: Duration::from_micros(result.duration_us),
+        cwd: result.cwd.clone(),
+        changes: result.changes.clone(),
+        background_output: result.background_output.clone(),
+        notices: result.notices.clone(),
+    }
+}
+
+/// Why a page of output could not be given.
+#[derive(Debug)]
+pub enum PageError {
+    /// The regular expression is wrong.
+    Pattern(String),
+    /// The file cannot be read.
+    Io(io::Error),
+}
+
+/// A page of a stream.
+pub fn page(
+    record: &shellkeep_session::Output,
+    complete: bool,
+    query: &OutputQuery,
+    read: impl Fn(u64, usize) -> io::Result<Vec<u8>>,
+) -> Result<OutputPage, PageError> {
+    let mut offset = query.offset.min(record.kept);
+    if let Some(tail) = query.tail {
+        offset = offset.max(record.kept.saturating_sub(tail));
+    }
+    let limit = usize::try_from(query.limit.min(crate::ops::MAX_OUTPUT_PAGE)).unwrap_or(usize::MAX);
+    let Some(pattern) = &query.grep else {
+        let bytes = read(offset, limit).map_err(PageError::Io)?;
+        let next_offset = offset + bytes.len() as u64;
+        return Ok(OutputPage { bytes, offset, next_offset, total: record.total, complete });
+    };
+    let pattern = regex::bytes::Regex::new(pattern).map_err(|error| PageError::Pattern(error.to_string()))?;
+    let (bytes, next_offset) = grep(&pattern, offset, record.kept, limit, read).map_err(PageError::Io)?;
+    Ok(OutputPage { bytes, offset, next_offset, total: record.total, complete })
+}
+
+/// Bytes searched at a time; a line longer than this is searched in pieces.
+const GREP_BLOCK: usize = 1 << 20;
+
+/// Lines that match, up to `limit` bytes of them, and where the search ended.
+fn grep(
+    pattern: &regex::bytes::Regex,
+    mut offset: u64,
+    end: u64,
+    limit: usize,
+    read: impl Fn(u64, usize) -> io::Result<Vec<u8>>,
+) -> io::Result<(Vec<u8>, u64)> {
+    let mut found = Vec::new();
+    while offset < end {
+        let block = read(offset, GREP_BLOCK)?;
+        if block.is_empty() {
+            break;
+        }
+        let is_last = offset + block.len() as u64 >= end;
+        let whole = if is_last {
+            block.len()
+        } else {
+            block.iter().rposition(|&b| b == b'\n').map_or(block.len(), |at| at + 1)
+        };
+        for line in block[..whole].split_inclusive(|&b| b == b'\n') {
+            if pattern.is_match(line.strip_suffix(b"\n").unwrap_or(line)) {
+                if found.len() + line.len() > limit && !found.is_empty() {
+                    return Ok((found, offset));
+                }
+                found.extend_from_slice(line);
+            }
+            offset += line.len() as u64;
+        }
+    }
+    Ok((found, offset))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use shellkeep_session::Output;
+
+    #[test]
+    fn grep_pages_through_matching_lines() {
+        let text: Vec<u8> = (0..100).flat_map(|n| format!("line {n}\n").into_bytes()).collect();
+        let record = Output { total: text.len() as u64, kept: text.len() as u64, ..Output::default() };
+        let read = |offset: u64, limit: usize| {
+            let start = offset as usize;
+            Ok(text[start..text.len().min(start + limit)].to_vec())
+        };
+        let mut query =
+            OutputQuery { stream: Stream::Stdout, offset: 0, limit: 20, tail: None, grep: Some("7$".to_owned()) };
+        let mut all = Vec::new();
+        loop {
+            let found = page(&record, true, &query, read).unwrap();
+            all.extend_from_slice(&found.bytes);
+            if found.next_offset == found.total {
+                break;
+            }
+            query.offset = found.next_offset;
+        }
+        assert_eq!(all.split(|&b| b == b'\n').count(), 11, "{}", String::from_utf8_lossy(&all));
+    }
+}

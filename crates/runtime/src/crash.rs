@@ -1,0 +1,43 @@
+//! Named points in the life of a command at which a test may kill the daemon, as a power cut or an operator would.
+
+use std::sync::OnceLock;
+
+/// The points, in the order in which a command passes them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Point {
+    /// The command was accepted; nothing is written yet.
+    Accepted,
+    /// It is written that the command starts; the shell has not seen it.
+    StartRecorded,
+    /// The shell has the command.
+    Begun,
+    /// The shell has told the result; it is not written.
+    Done,
+    /// The result is written; nobody was told.
+    ResultRecorded,
+}
+
+impl Point {
+    /// The name by which a test asks for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Accepted => "accepted",
+            Self::StartRecorded => "start_recorded",
+            Self::Begun => "begun",
+            Self::Done => "done",
+            Self::ResultRecorded => "result_recorded",
+        }
+    }
+}
+
+/// Dies here, at once and without a word, if the environment asks for it and the command carries the word `crash-here`.
+pub fn point(point: Point, command: &[u8]) {
+    static WANTED: OnceLock<Option<String>> = OnceLock::new();
+    let wanted = WANTED.get_or_init(|| std::env::var("SHELLKEEP_CRASH_AT").ok());
+    if let Some(wanted) = wanted
+        && wanted == point.name()
+        && command.windows(10).any(|window| window == b"crash-here")
+    {
+        let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+    }
+}

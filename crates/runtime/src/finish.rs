@@ -1,0 +1,92 @@
+//! From what the shell said at the end of a command to the result that is recorded and answered.
+
+use crate::notices;
+use crate::owner::Owner;
+use crate::running::{Ending, Running};
+use crate::translate;
+use shellkeep_process::{Done, ExitStatus};
+use shellkeep_session::shell::Variable;
+use shellkeep_session::{Notice, RunResult, RunStatus, ShellDelta, decide};
+
+/// The result of a run, and what it changed in the session.
+pub fn result(owner: &mut Owner, running: &Running, done: &mut Done) -> (RunResult, ShellDelta) {
+    let (status, exit_code, signal) = outcome(running, done);
+    let mut notices = owner.state.pending_notices.clone();
+    notices.append(&mut owner.fresh_notices);
+    if status == RunStatus::TimedOut {
+        notices.push(notices::timed_out(running.cell.started.elapsed()));
+    }
+    notices.extend(notices::shell_ended(done, &running.worn.shell));
+    notices.extend(notices::not_kept(done));
+    let [(stdout, stdout_dropped), (stderr, stderr_dropped)] = running.cell.outputs();
+    notices.extend(dropped("stdout", stdout_dropped));
+    notices.extend(dropped("stderr", stderr_dropped));
+    let mut delta = done.facts.take().map(translate::delta).unwrap_or_default();
+    if let Some(moved_to) = owner.moved_to.take() {
+        delta.variables.entry("PWD".into()).or_insert_with(|| Some(Variable::scalar("x", moved_to.clone())));
+        delta.cwd.get_or_insert(moved_to);
+    }
+    let changes = decide::changes(&owner.state.shell, &delta);
+    let result = RunResult {
+        status,
+        exit_code: Some(exit_code),
+        signal,
+        stdout,
+        stderr,
+        duration_us: u64::try_from(running.cell.started.elapsed().as_micros()).unwrap_or(u64::MAX),
+        cwd: delta.cwd.clone().unwrap_or_else(|| owner.state.shell.cwd.clone()),
+        changes,
+        background_output: owner.late.take(),
+        notices,
+    };
+    (result, delta)
+}
+
+fn dropped(stream: &str, bytes: u64) -> Option<Notice> {
+    (bytes > 0).then(|| notices::output_dropped(stream, bytes))
+}
+
+fn outcome(running: &Running, done: &Done) -> (RunStatus, i32, Option<String>) {
+    if let Some((ending, signal)) = running.ending() {
+        let status = match ending {
+            Ending::TimedOut => RunStatus::TimedOut,
+            Ending::Signalled(_) => RunStatus::Interrupted,
+        };
+        return (status, 128 + signal, Some(translate::signal_name(signal)));
+    }
+    let status = if done.interrupted { RunStatus::Interrupted } else { RunStatus::Exited };
+    match done.exit {
+        Some(ExitStatus::Signalled(signal)) if done.facts.is_none() => {
+            (status, 128 + signal, Some(translate::signal_name(signal)))
+        }
+        _ => (status, done.status, None),
+    }
+}
+
+/// A run that never started.
+pub fn refused() -> Box<Done> {
+    Box::new(Done {
+        status: 1,
+        exit: None,
+        facts: Some(Vec::new()),
+        interrupted: false,
+        redirected: Vec::new(),
+        noexec: false,
+        forked: false,
+        late: Vec::new(),
+    })
+}
+
+/// A run that the host ended together with its shell.
+pub fn ended_by_host() -> Box<Done> {
+    Box::new(Done {
+        status: ExitStatus::Signalled(9).code(),
+        exit: Some(ExitStatus::Signalled(9)),
+        facts: None,
+        interrupted: true,
+        redirected: Vec::new(),
+        noexec: false,
+        forked: true,
+        late: Vec::new(),
+    })
+}

@@ -1,0 +1,182 @@
+//! The sentences a model reads when something did not come along. One place, so that they sound alike.
+
+use shellkeep_process::proc;
+use shellkeep_process::{Done, ExitStatus, LiveShell};
+use shellkeep_session::plan::shorten;
+use shellkeep_session::{Notice, NoticeCode};
+use std::time::Duration;
+
+/// Most things a sentence names one by one.
+const NAMED: usize = 5;
+
+fn notice(code: NoticeCode, message: String) -> Notice {
+    Notice { code, message }
+}
+
+fn enumerate(items: Vec<String>) -> String {
+    let more = items.len().saturating_sub(NAMED);
+    let mut text = items.into_iter().take(NAMED).collect::<Vec<_>>().join(", ");
+    if more > 0 {
+        text.push_str(&format!(" and {more} more"));
+    }
+    text
+}
+
+fn processes(shell: &LiveShell) -> Vec<String> {
+    let named = |pid: u32| format!("{pid} `{}`", shorten(&proc::command_line(pid)));
+    shell.others().iter().map(|stat| named(stat.pid)).collect()
+}
+
+fn descriptors(shell: &LiveShell) -> Vec<String> {
+    shell.open_descriptors().into_iter().map(|(number, target)| format!("{number} ({target})")).collect()
+}
+
+/// What is lost when a living shell is given up, if anything is.
+pub fn given_up(shell: &LiveShell, why: &str) -> Vec<Notice> {
+    let mut lost = Vec::new();
+    let (processes, descriptors) = (processes(shell), descriptors(shell));
+    if !processes.is_empty() {
+        lost.push(format!("background processes were ended: {}", enumerate(processes)));
+    }
+    if !descriptors.is_empty() {
+        lost.push(format!("open descriptors were closed: {}", enumerate(descriptors)));
+    }
+    if lost.is_empty() {
+        return Vec::new();
+    }
+    vec![notice(
+        NoticeCode::ShellReplaced,
+        format!(
+            "This is a new shell ({why}). Working directory, variables, functions, aliases, options and traps were \
+             restored; {}. Use a service for what must keep running.",
+            lost.join("; ")
+        ),
+    )]
+}
+
+/// What is lost when a command ends its shell.
+pub fn shell_ended(done: &Done, shell: &LiveShell) -> Vec<Notice> {
+    let Some(exit) = done.exit else { return Vec::new() };
+    let mut notices = Vec::new();
+    if done.facts.is_none() {
+        let how = match exit {
+            ExitStatus::Signalled(signal) => format!("was ended by signal {signal}"),
+            ExitStatus::Exited(_) => "was replaced by `exec`".to_owned(),
+        };
+        notices.push(notice(
+            NoticeCode::ChangesLost,
+            format!(
+                "This command's shell {how}, so changes that this command made to variables, functions or the working \
+                 directory are lost. The session goes on in a new shell with its state from before this command."
+            ),
+        ));
+    }
+    let processes = processes(shell);
+    if !processes.is_empty() {
+        notices.push(notice(
+            NoticeCode::ShellReplaced,
+            format!(
+                "The shell ended with this command and the session goes on in a new one. These background processes \
+                 keep running but are no longer jobs of the shell: {}.",
+                enumerate(processes)
+            ),
+        ));
+    }
+    notices
+}
+
+/// What a command did that cannot outlast it.
+pub fn not_kept(done: &Done) -> Vec<Notice> {
+    let mut notices = Vec::new();
+    if !done.redirected.is_empty() {
+        notices.push(notice(
+            NoticeCode::NotKept,
+            format!(
+                "`exec` redirected {} for this command only; the next command's output comes back as usual.",
+                done.redirected.join(" and ")
+            ),
+        ));
+    }
+    if done.noexec {
+        notices.push(notice(
+            NoticeCode::NotKept,
+            "`set -n` was in force for this command only; the next command runs again.".to_owned(),
+        ));
+    }
+    notices
+}
+
+/// What could not be put into a new shell.
+pub fn not_restored(problems: &[(String, String)], cwd: &str, fallback: &str) -> Vec<Notice> {
+    let mut notices = Vec::new();
+    for (what, why) in problems {
+        notices.push(if what == "cwd" {
+            notice(
+                NoticeCode::CwdMissing,
+                format!("The working directory {cwd} can no longer be entered ({why}); this command ran in {fallback}."),
+            )
+        } else {
+            notice(NoticeCode::RestoreIncomplete, format!("`{what}` could not be restored in the new shell: {why}."))
+        });
+    }
+    notices
+}
+
+/// A shell that ended by itself while nothing ran in it.
+pub fn died_idle(exit: ExitStatus) -> Notice {
+    let how = match exit {
+        ExitStatus::Signalled(signal) => format!("it was ended by signal {signal}"),
+        ExitStatus::Exited(code) => format!("it ended with status {code}"),
+    };
+    notice(
+        NoticeCode::ShellReplaced,
+        format!(
+            "This is a new shell: the last one ended between two commands ({how}). Working directory, variables, \
+             functions, aliases, options and traps were restored; background jobs are no longer jobs of the shell."
+        ),
+    )
+}
+
+/// The timeout was reached and the command ended.
+pub fn timed_out(timeout: Duration) -> Notice {
+    notice(
+        NoticeCode::TimedOut,
+        format!(
+            "The command was ended after its timeout of {} s. Its output so far and the session's state are kept. Give a \
+             longer timeout, or run it with on_timeout=background.",
+            timeout.as_secs_f64()
+        ),
+    )
+}
+
+/// The timeout was reached and the command runs on.
+pub fn backgrounded(run_id: &str, timeout: Duration) -> Notice {
+    notice(
+        NoticeCode::Backgrounded,
+        format!(
+            "After {} s the command was moved to the background, where it runs on as {run_id}; read its output and result \
+             under that id. The session goes on in a new shell with its state from before this command; what the \
+             command changes in its own shell does not come back.",
+            timeout.as_secs_f64()
+        ),
+    )
+}
+
+/// The store refused.
+pub fn store_failed(reason: &str) -> Notice {
+    notice(
+        NoticeCode::StoreFailed,
+        format!(
+            "The command ran, but its result could not be stored yet ({reason}); the write is being retried. Until it \
+             succeeds, a crash of the daemon would lose it."
+        ),
+    )
+}
+
+/// More output than may be kept.
+pub fn output_dropped(stream: &str, dropped: u64) -> Notice {
+    notice(
+        NoticeCode::OutputDropped,
+        format!("{dropped} bytes in the middle of {stream} were dropped because they exceed the output quota of one run."),
+    )
+}

@@ -1,0 +1,207 @@
+//! A run's output: counted to the last byte, kept in memory while it is small, in a file beside the log when it grows,
+//! and never more than its quota.
+
+use crate::ops::StreamView;
+use shellkeep_session::{ByteString, Output};
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+
+/// Up to this size a stream stays in memory and travels with the run's record.
+pub const INLINE_BYTES: usize = 64 << 10;
+/// Last bytes kept of a stream that outgrew its quota.
+const TAIL_BYTES: usize = 64 << 10;
+
+/// One stream as it is written.
+#[derive(Debug)]
+pub struct OutputLog {
+    total: u64,
+    kept: u64,
+    limit: u64,
+    memory: Vec<u8>,
+    path: PathBuf,
+    file: Option<File>,
+    /// Once something was dropped, nothing after it is kept but the tail.
+    tail: Option<VecDeque<u8>>,
+}
+
+impl OutputLog {
+    /// An empty stream that may keep `limit` bytes, in the file `path` when they are many.
+    pub fn new(path: PathBuf, limit: u64) -> Self {
+        Self { total: 0, kept: 0, limit, memory: Vec::new(), path, file: None, tail: None }
+    }
+
+    /// Takes over what the command wrote.
+    pub fn append(&mut self, bytes: &[u8]) {
+        self.total += bytes.len() as u64;
+        let room = usize::try_from(self.limit.saturating_sub(self.kept)).unwrap_or(usize::MAX);
+        let fits = if self.tail.is_some() { 0 } else { bytes.len().min(room) };
+        let stored = self.store(&bytes[..fits]);
+        if stored < bytes.len() {
+            let tail = self.tail.get_or_insert_default();
+            tail.extend(&bytes[stored..]);
+            let excess = tail.len().saturating_sub(TAIL_BYTES);
+            tail.drain(..excess);
+        }
+    }
+
+    /// A disk that cannot take more is like a quota that is met: the command goes on, the tail is kept.
+    fn store(&mut self, bytes: &[u8]) -> usize {
+        if bytes.is_empty() {
+            return 0;
+        }
+        if self.file.is_none() && self.memory.len() + bytes.len() <= INLINE_BYTES {
+            self.memory.extend_from_slice(bytes);
+        } else if let Err(error) = self.spill(bytes) {
+            tracing::warn!(path = %self.path.display(), %error, "output cannot be kept");
+            metrics::counter!("shellkeep_output_failures_total").increment(1);
+            return 0;
+        }
+        self.kept += bytes.len() as u64;
+        bytes.len()
+    }
+
+    fn spill(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if self.file.is_none() {
+            if let Some(directory) = self.path.parent() {
+                std::fs::create_dir_all(directory)?;
+            }
+            let mut file =
+                File::options().create(true).truncate(true).read(true).write(true).open(&self.path)?;
+            file.write_all(&self.memory)?;
+            self.memory = Vec::new();
+            self.file = Some(file);
+        }
+        match &mut self.file {
+            Some(file) => file.write_all(bytes),
+            None => Ok(()),
+        }
+    }
+
+    /// Bytes written so far.
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// Bytes that had to be dropped so far.
+    pub fn dropped(&self) -> u64 {
+        self.total - self.kept - self.tail.as_ref().map_or(0, |tail| tail.len() as u64)
+    }
+
+    /// What is kept of it, for the run's record.
+    pub fn record(&self) -> Output {
+        Output {
+            total: self.total,
+            kept: self.kept,
+            inline: self.file.is_none().then(|| self.memory.clone().into()),
+            tail: self.tail.as_ref().map(|tail| ByteString(tail.iter().copied().collect())),
+        }
+    }
+
+    /// Up to `limit` bytes from `offset` on, of those kept.
+    pub fn read(&self, offset: u64, limit: usize) -> io::Result<Vec<u8>> {
+        match &self.file {
+            Some(file) => read_file(file, offset, limit, self.kept),
+            None => Ok(slice(&self.memory, offset, limit).to_vec()),
+        }
+    }
+}
+
+/// Reads a stream back after its run has ended: from the record, or from the file beside it.
+pub fn read_kept(output: &Output, path: &std::path::Path, offset: u64, limit: usize) -> io::Result<Vec<u8>> {
+    match &output.inline {
+        Some(bytes) => Ok(slice(bytes.as_bytes(), offset, limit).to_vec()),
+        None => read_file(&File::open(path)?, offset, limit, output.kept),
+    }
+}
+
+fn slice(bytes: &[u8], offset: u64, limit: usize) -> &[u8] {
+    let start = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
+    &bytes[start..bytes.len().min(start.saturating_add(limit))]
+}
+
+fn read_file(file: &File, offset: u64, limit: usize, kept: u64) -> io::Result<Vec<u8>> {
+    let length = usize::try_from(kept.saturating_sub(offset)).unwrap_or(usize::MAX).min(limit);
+    let mut bytes = vec![0; length];
+    file.read_exact_at(&mut bytes, offset)?;
+    Ok(bytes)
+}
+
+/// The stream as a result shows it: all of it if it fits, else its head and its tail.
+pub fn view(output: &Output, most: usize, read: impl Fn(u64, usize) -> io::Result<Vec<u8>>) -> StreamView {
+    let all_kept = output.kept == output.total;
+    if all_kept && output.total <= most as u64 {
+        let bytes = read(0, most).unwrap_or_default();
+        let truncated = (bytes.len() as u64) < output.total;
+        return StreamView { bytes, total: output.total, truncated };
+    }
+    let head = read(0, most / 2).unwrap_or_default();
+    let wanted = (most - most / 2) as u64;
+    let tail = match &output.tail {
+        Some(tail) => {
+            let bytes = tail.as_bytes();
+            bytes[bytes.len().saturating_sub(wanted as usize)..].to_vec()
+        }
+        None => read(output.kept.saturating_sub(wanted).max(head.len() as u64), wanted as usize).unwrap_or_default(),
+    };
+    let missing = output.total - head.len() as u64 - tail.len() as u64;
+    let mut bytes = head;
+    if missing > 0 {
+        let next = bytes.len();
+        bytes.extend_from_slice(
+            format!("\n[shellkeep: {missing} bytes left out here; read the output from offset {next} on to see them]\n")
+                .as_bytes(),
+        );
+    }
+    bytes.extend_from_slice(&tail);
+    StreamView { bytes, total: output.total, truncated: missing > 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn log(limit: u64) -> (tempfile::TempDir, OutputLog) {
+        let directory = tempfile::tempdir().unwrap();
+        let log = OutputLog::new(directory.path().join("deep/r1.stdout"), limit);
+        (directory, log)
+    }
+
+    #[test]
+    fn small_output_stays_in_memory() {
+        let (directory, mut log) = log(1 << 20);
+        log.append(b"hello ");
+        log.append(b"world");
+        assert_eq!(log.read(6, 3).unwrap(), b"wor");
+        assert_eq!(log.record().inline.unwrap().as_bytes(), b"hello world");
+        assert!(!directory.path().join("deep").exists());
+    }
+
+    #[test]
+    fn large_output_goes_to_its_file_and_comes_back() {
+        let (_directory, mut log) = log(1 << 20);
+        let block = [b'x'; 10_000];
+        for _ in 0..30 {
+            log.append(&block);
+        }
+        log.append(b"end");
+        assert_eq!(log.read(300_000, 100).unwrap(), b"end");
+        let record = log.record();
+        assert_eq!((record.total, record.kept, record.inline), (300_003, 300_003, None));
+        let view = view(&log.record(), 1000, |offset, limit| log.read(offset, limit));
+        assert!(view.truncated && view.bytes.ends_with(b"xend") && view.total == 300_003);
+    }
+
+    #[test]
+    fn beyond_the_quota_only_the_tail_is_kept() {
+        let (_directory, mut log) = log(100_000);
+        for number in 0..200_000 {
+            log.append(format!("{number}\n").as_bytes());
+        }
+        assert!(log.dropped() > 0);
+        let view = view(&log.record(), 4000, |offset, limit| log.read(offset, limit));
+        assert!(view.bytes.starts_with(b"0\n1\n") && view.bytes.ends_with(b"199999\n"));
+    }
+}

@@ -1,0 +1,116 @@
+//! Before the first command: what an earlier daemon left behind, and what every new session begins with.
+
+use shellkeep_session::shell::{ShellState, Variable};
+use shellkeep_session::{ByteString, Output, Record, RunResult, RunStatus, SessionId, Timestamp, plan};
+use shellkeep_store::{ReadError, Store};
+use std::collections::{BTreeMap, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+
+/// Sessions read from the store at a time.
+const PAGE: usize = 10_000;
+
+/// The name under which the processes of this data directory's daemons are found, now and after a crash.
+pub fn instance(data_dir: &Path) -> String {
+    let path = std::fs::canonicalize(data_dir).unwrap_or_else(|_| data_dir.to_owned());
+    // The hasher's keys are fixed, so the same directory always has the same name.
+    let mut hasher = DefaultHasher::new();
+    path.as_os_str().as_bytes().hash(&mut hasher);
+    format!("shellkeep-{:016x}", hasher.finish())
+}
+
+/// Results that a driver left in files belong to commands that are lost by now.
+pub fn clear_scratch(scratch: &Path) {
+    for entry in std::fs::read_dir(scratch).into_iter().flatten().flatten() {
+        let _ = std::fs::remove_file(entry.path());
+    }
+}
+
+/// Records every run that had not ended as lost. Nothing is run again.
+pub async fn mark_lost(store: &Store) -> Result<(), String> {
+    let reason = |error: ReadError| error.to_string();
+    for id in store.unfinished().await.map_err(reason)? {
+        let mut state = match store.load(&id).await {
+            Ok(Some(state)) => state,
+            Ok(None) => continue,
+            Err(ReadError::Damaged { reason }) => {
+                tracing::warn!(session = %id, reason, "set aside");
+                continue;
+            }
+            Err(error) => return Err(error.to_string()),
+        };
+        for event in plan::after_crash(&state, Timestamp::now()) {
+            let record = Record { session_id: id.clone(), seq: state.seq + 1, at: Timestamp::now(), event };
+            store.append(&record).map_err(|error| error.to_string())?;
+            if let Err(error) = state.apply(&record) {
+                return Err(error.to_string());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The names of all sessions.
+pub async fn known_sessions(store: &Store) -> Result<HashSet<SessionId>, String> {
+    let mut known = HashSet::new();
+    let mut after: Option<SessionId> = None;
+    loop {
+        let page = store.list(None, after.as_ref(), PAGE).await.map_err(|error| error.to_string())?;
+        let is_last = page.len() < PAGE;
+        after = page.last().map(|summary| summary.meta.session_id.clone());
+        known.extend(page.into_iter().map(|summary| summary.meta.session_id));
+        if is_last {
+            return Ok(known);
+        }
+    }
+}
+
+/// The daemon's environment as new sessions get it: without our own settings, which hold a token, and without what
+/// bash computes.
+pub fn inherited_environment() -> Vec<(Vec<u8>, Vec<u8>)> {
+    const OWN_TO_EACH_SHELL: [&[u8]; 5] = [b"_", b"SHLVL", b"PWD", b"OLDPWD", b"BASH_ENV"];
+    let is_name = |name: &[u8]| {
+        name.first().is_some_and(|&b| b.is_ascii_alphabetic() || b == b'_')
+            && name.iter().all(|&b| b.is_ascii_alphanumeric() || b == b'_')
+    };
+    std::env::vars_os()
+        .map(|(name, value)| (name.into_vec(), value.into_vec()))
+        .filter(|(name, _)| is_name(name) && !name.starts_with(b"SHELLKEEP_"))
+        .filter(|(name, _)| !OWN_TO_EACH_SHELL.contains(&name.as_slice()))
+        .filter(|(name, _)| !matches!(name.as_slice(), b"BASHOPTS" | b"SHELLOPTS" | b"UID" | b"EUID" | b"PPID"))
+        .collect()
+}
+
+/// What a new session's first shell knows.
+pub fn first_shell(
+    inherited: &[(Vec<u8>, Vec<u8>)],
+    given: &BTreeMap<String, String>,
+    cwd: &ByteString,
+) -> ShellState {
+    let mut shell = ShellState { cwd: cwd.clone(), ..ShellState::default() };
+    for (name, value) in inherited {
+        shell.variables.insert(name.clone().into(), Variable::scalar("x", value.clone()));
+    }
+    for (name, value) in given {
+        shell.variables.insert(name.as_str().into(), Variable::scalar("x", value.as_str()));
+    }
+    shell.variables.insert("PWD".into(), Variable::scalar("x", cwd.clone()));
+    shell
+}
+
+/// The result of a run of which nothing is known.
+pub fn nothing_known() -> RunResult {
+    RunResult {
+        status: RunStatus::Lost,
+        exit_code: None,
+        signal: None,
+        stdout: Output::default(),
+        stderr: Output::default(),
+        duration_us: 0,
+        cwd: ByteString::default(),
+        changes: Default::default(),
+        background_output: None,
+        notices: Vec::new(),
+    }
+}

@@ -1,0 +1,254 @@
+//! Driving one command from its first byte to its end: output, input, signals, and the timeout with its grace.
+
+use crate::cell::{RunCell, RunControl};
+use crate::ops::{OnTimeout, Stream};
+use crate::pool::Worn;
+use shellkeep_process::cage::gone;
+use shellkeep_process::stdio::Writer;
+use shellkeep_process::{Done, ExitStatus, Progress};
+use rustix::process::Signal;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, Sleep};
+
+/// After a polite signal, a command has this long to end by itself.
+const TERM_GRACE: Duration = Duration::from_millis(350);
+/// After the children were killed, the shell has this long to come back.
+const SHELL_GRACE: Duration = Duration::from_millis(200);
+/// A killed process is gone within moments; one that hangs in the kernel is not waited for any longer.
+const KILL_GRACE: Duration = Duration::from_millis(200);
+/// Input that may wait for a command that does not read.
+const INPUT_QUEUE: usize = 64;
+
+/// Why a run is being ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// Its time is over.
+    TimedOut,
+    /// Somebody sent this signal.
+    Signalled(i32),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Polite,
+    ChildrenKilled,
+    ShellKilled,
+}
+
+/// What driving a run one step further gave.
+#[derive(Debug)]
+pub enum Step {
+    /// It goes on.
+    Continue,
+    /// Its time is over and it is to run on in the background.
+    Detach,
+    /// It is over.
+    Done(Box<Done>),
+    /// It never started: the directory for this call cannot be entered.
+    BadCwd(String),
+}
+
+/// A command in its shell.
+pub struct Running {
+    /// The shell.
+    pub worn: Worn,
+    /// What watchers see.
+    pub cell: Arc<RunCell>,
+    controls: mpsc::Receiver<RunControl>,
+    input: Option<mpsc::Sender<Vec<u8>>>,
+    deadline: Pin<Box<Sleep>>,
+    on_timeout: OnTimeout,
+    ending: Option<(Ending, Stage)>,
+    done: Option<Box<Done>>,
+}
+
+impl Running {
+    /// A command that has just begun.
+    pub fn new(
+        worn: Worn,
+        cell: Arc<RunCell>,
+        controls: mpsc::Receiver<RunControl>,
+        input: Option<Writer>,
+        timeout: Duration,
+        on_timeout: OnTimeout,
+    ) -> Self {
+        let deadline = Box::pin(tokio::time::sleep(timeout));
+        let input = input.map(spawn_writer);
+        Self { worn, cell, controls, input, deadline, on_timeout, ending: None, done: None }
+    }
+
+    /// Why it was ended, if it was, and the signal that did it.
+    pub fn ending(&self) -> Option<(Ending, i32)> {
+        let (ending, stage) = self.ending?;
+        let polite = match ending {
+            Ending::TimedOut => Signal::TERM.as_raw(),
+            Ending::Signalled(number) => number,
+        };
+        Some((ending, if stage == Stage::Polite { polite } else { Signal::KILL.as_raw() }))
+    }
+
+    /// Lets it run on without a timeout.
+    pub fn detach(&mut self) {
+        self.on_timeout = OnTimeout::Interrupt;
+        self.deadline.as_mut().reset(Instant::now() + crate::ops::MAX_TIMEOUT);
+    }
+
+    /// Drives it one step further. May be dropped and called again at any time.
+    pub async fn step(&mut self) -> Step {
+        if self.done.is_some() {
+            return self.wait_for_leftovers().await;
+        }
+        let cell = Arc::clone(&self.cell);
+        let mut sink = |stream: shellkeep_process::Stream, bytes: &[u8]| {
+            let stream = match stream {
+                shellkeep_process::Stream::Stdout => Stream::Stdout,
+                shellkeep_process::Stream::Stderr => Stream::Stderr,
+            };
+            cell.append(stream, bytes);
+        };
+        tokio::select! {
+            biased;
+            progress = self.worn.shell.progress(&mut sink) => self.on_progress(progress),
+            Some(control) = self.controls.recv() => { self.on_control(control); Step::Continue }
+            () = &mut self.deadline => self.on_deadline(),
+        }
+    }
+
+    fn on_progress(&mut self, progress: io::Result<Progress>) -> Step {
+        match progress {
+            Ok(Progress::Output) => Step::Continue,
+            Ok(Progress::BadCwd(reason)) => Step::BadCwd(reason),
+            Ok(Progress::Done(done)) if self.ending.is_none() => Step::Done(done),
+            Ok(Progress::Done(done)) => {
+                self.done = Some(done);
+                Step::Continue
+            }
+            Err(error) => {
+                // The driver and we no longer understand each other; the state from before is still good.
+                tracing::error!(%error, "the driver's answer cannot be used");
+                Step::Done(Box::new(killed()))
+            }
+        }
+    }
+
+    fn on_control(&mut self, control: RunControl) {
+        match control {
+            RunControl::Input { bytes, end } => {
+                if let Some(input) = &self.input {
+                    // A command that does not read its input must not stop us; the caller is told by the full queue.
+                    let _ = input.try_send(bytes);
+                }
+                if end {
+                    self.input = None;
+                }
+            }
+            RunControl::Signal { number } => self.on_signal(number),
+            RunControl::Kill => self.end(Ending::Signalled(Signal::KILL.as_raw())),
+        }
+    }
+
+    fn on_signal(&mut self, number: i32) {
+        let ends = [Signal::INT, Signal::TERM, Signal::KILL, Signal::HUP, Signal::QUIT];
+        if ends.iter().any(|signal| signal.as_raw() == number) {
+            return self.end(Ending::Signalled(number));
+        }
+        let Some(signal) = Signal::from_named_raw(number) else { return };
+        if self.worn.shell.signal_run(signal).is_empty() {
+            self.worn.shell.signal_shell(signal);
+        }
+    }
+
+    fn on_deadline(&mut self) -> Step {
+        match self.ending {
+            None if self.on_timeout == OnTimeout::Background => return Step::Detach,
+            None => self.end(Ending::TimedOut),
+            Some((ending, Stage::Polite)) => {
+                self.worn.shell.signal_shell(Signal::CONT);
+                self.worn.shell.signal_run(Signal::KILL);
+                self.worn.shell.interrupt();
+                self.next_stage(ending, Stage::ChildrenKilled, SHELL_GRACE);
+            }
+            Some((ending, Stage::ChildrenKilled)) => {
+                self.worn.shell.signal_shell(Signal::KILL);
+                self.worn.shell.signal_run(Signal::KILL);
+                self.next_stage(ending, Stage::ShellKilled, KILL_GRACE);
+            }
+            Some((_, Stage::ShellKilled)) => return Step::Done(Box::new(killed())),
+        }
+        Step::Continue
+    }
+
+    /// Ends the command and not the session: its children by signal, the shell by asking it to come back.
+    fn end(&mut self, ending: Ending) {
+        let (number, grace) = match ending {
+            Ending::TimedOut => (Signal::TERM.as_raw(), TERM_GRACE),
+            Ending::Signalled(number) if number == Signal::KILL.as_raw() => (number, SHELL_GRACE),
+            Ending::Signalled(number) => (number, TERM_GRACE),
+        };
+        self.worn.shell.interrupt();
+        if let Some(signal) = Signal::from_named_raw(number) {
+            self.worn.shell.signal_run(signal);
+        }
+        let stage = if number == Signal::KILL.as_raw() { Stage::ChildrenKilled } else { Stage::Polite };
+        // A later signal can only make things harder, never start the grace again.
+        match self.ending {
+            Some((first, at)) if at != Stage::Polite || stage == Stage::Polite => self.ending = Some((first, at)),
+            Some((first, _)) => self.next_stage(first, stage, grace),
+            None => self.next_stage(ending, stage, grace),
+        }
+    }
+
+    fn next_stage(&mut self, ending: Ending, stage: Stage, grace: Duration) {
+        self.ending = Some((ending, stage));
+        self.deadline.as_mut().reset(Instant::now() + grace);
+    }
+
+    /// The shell is back, but an ended command must leave nothing running.
+    async fn wait_for_leftovers(&mut self) -> Step {
+        let left = self.worn.shell.watch_run();
+        let out_of_patience = matches!(self.ending, Some((_, Stage::ShellKilled)));
+        if left.is_empty() || out_of_patience {
+            return self.done.take().map_or(Step::Continue, Step::Done);
+        }
+        tokio::select! {
+            () = gone(left) => {}
+            () = &mut self.deadline => {
+                let (ending, stage) = self.ending.unwrap_or((Ending::TimedOut, Stage::Polite));
+                self.worn.shell.signal_run(Signal::KILL);
+                let next = if stage == Stage::Polite { Stage::ChildrenKilled } else { Stage::ShellKilled };
+                self.next_stage(ending, next, KILL_GRACE);
+            }
+        }
+        Step::Continue
+    }
+}
+
+fn killed() -> Done {
+    Done {
+        status: ExitStatus::Signalled(Signal::KILL.as_raw()).code(),
+        exit: Some(ExitStatus::Signalled(Signal::KILL.as_raw())),
+        facts: None,
+        interrupted: false,
+        redirected: Vec::new(),
+        noexec: false,
+        forked: true,
+        late: Vec::new(),
+    }
+}
+
+/// Writing to a command that does not read may take for ever, so it has a task of its own. It ends with the pipe.
+fn spawn_writer(writer: Writer) -> mpsc::Sender<Vec<u8>> {
+    let (sender, mut receiver) = mpsc::channel::<Vec<u8>>(INPUT_QUEUE);
+    tokio::spawn(async move {
+        while let Some(bytes) = receiver.recv().await {
+            if writer.write_all(&bytes).await.is_err() {
+                break;
+            }
+        }
+    });
+    sender
+}

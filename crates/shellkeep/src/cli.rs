@@ -1,0 +1,57 @@
+//! The command line: what there is to say. What it does is in `commands`.
+
+use crate::commands;
+use clap::{Args, Parser, Subcommand, ValueHint};
+use std::path::PathBuf;
+
+/// Durable shell sessions for AI agents.
+#[derive(Debug, Parser)]
+#[command(name = "shellkeep", version, arg_required_else_help = true, after_help = AFTER)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const AFTER: &str = "Examples:
+  shellkeep run -s demo -- 'cd /tmp; export NAME=ann'   a session remembers
+  shellkeep run -s demo -- 'echo $NAME in $PWD'         ann in /tmp, whatever died in between
+  shellkeep sessions ls
+  shellkeep doctor
+
+A daemon is started when none runs. Exit codes are in each command's --help.";
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run the daemon
+    Serve(commands::serve::ServeArgs),
+    /// Run a command in a session
+    Run(commands::run::RunArgs),
+    /// List, show and end sessions
+    Sessions(commands::sessions::SessionsArgs),
+    /// Show the settings in force and where each came from
+    Config(commands::config::ConfigArgs),
+    /// Show what this machine offers and what each missing thing costs
+    Doctor(commands::doctor::DoctorArgs),
+    /// Print completions for a shell
+    Completions(commands::completions::CompletionsArgs),
+}
+
+/// Which daemon to talk to.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Daemon")]
+pub struct DaemonArgs {
+    /// The daemon's Unix socket [env: SHELLKEEP_SOCKET] [default: DATA/shellkeep.sock]
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath, conflicts_with = "url")]
+    pub socket: Option<PathBuf>,
+    /// The daemon's address, as in http://127.0.0.1:7433 [env: SHELLKEEP_URL]
+    #[arg(long, value_name = "URL")]
+    pub url: Option<String>,
+    /// The daemon's data directory [env: SHELLKEEP_DATA]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub data: Option<PathBuf>,
+    /// Do not start a daemon when none runs
+    #[arg(long)]
+    pub no_start: bool,
+}

@@ -1,0 +1,234 @@
+//! Talking to a daemon: finding it, starting it when none runs, and one HTTP connection to it.
+
+pub mod events;
+mod start;
+
+use crate::cli::DaemonArgs;
+use crate::config::{Layer, Settings, environment};
+use crate::failure::Failure;
+use crate::token;
+use events::EventReader;
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST};
+use hyper::{Method, Request, Response, Uri};
+use hyper_util::rt::TokioIo;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use shellkeep_protocol::Problem;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
+
+/// Where a daemon listens.
+#[derive(Debug, Clone)]
+pub enum Endpoint {
+    /// A Unix socket.
+    Unix(PathBuf),
+    /// An address, and the token it wants.
+    Tcp {
+        /// `host:port`
+        authority: String,
+        /// The token, if we have one.
+        token: Option<String>,
+    },
+}
+
+/// One connection to a daemon.
+pub struct Client {
+    endpoint: Endpoint,
+    sender: SendRequest<Full<Bytes>>,
+}
+
+/// Why a request failed.
+#[derive(Debug)]
+pub enum ClientError {
+    /// The daemon refused.
+    Refused(Box<Problem>),
+    /// The daemon did not answer, or not in its language.
+    Broken(String),
+}
+
+impl fmt::Display for ClientError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(problem) => write!(f, "{problem}"),
+            Self::Broken(message) => f.write_str(message),
+        }
+    }
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Self {
+        Self::client(error)
+    }
+}
+
+/// The settings a client sees, and the daemon they lead to.
+pub fn find(args: &DaemonArgs) -> Result<(Settings, Endpoint), Failure> {
+    let flags = Layer { socket: args.socket.clone(), data: args.data.clone(), ..Layer::default() };
+    let settings = Settings::load(flags.absolute(None), None, &environment)?;
+    // A socket on the command line is nearer than a URL in the environment.
+    let url = args.url.clone().or_else(|| environment("SHELLKEEP_URL").filter(|_| args.socket.is_none()));
+    let endpoint = match url {
+        Some(url) => tcp(&url, &settings.data.value)?,
+        None => Endpoint::Unix(settings.socket.value.clone()),
+    };
+    Ok((settings, endpoint))
+}
+
+fn tcp(url: &str, data: &Path) -> Result<Endpoint, Failure> {
+    let wrong = || Failure::start(format!("'{url}' is not the address of a daemon; write http://HOST:PORT"));
+    let uri: Uri = url.parse().map_err(|_| wrong())?;
+    if uri.scheme_str() != Some("http") {
+        return Err(wrong());
+    }
+    let authority = uri.authority().ok_or_else(wrong)?;
+    let port = authority.port_u16().unwrap_or(80);
+    let kept = || token::load(data).ok().flatten();
+    Ok(Endpoint::Tcp {
+        authority: format!("{}:{port}", authority.host()),
+        token: environment("SHELLKEEP_TOKEN").or_else(kept),
+    })
+}
+
+impl Client {
+    /// Connects to the daemon, and starts one on the socket if none runs.
+    pub async fn open(args: &DaemonArgs) -> Result<Self, Failure> {
+        let (settings, endpoint) = find(args)?;
+        match Self::connect(&endpoint).await {
+            Ok(client) => Ok(client),
+            Err(error) => match &endpoint {
+                Endpoint::Unix(_) if !args.no_start && nobody_listens(&error) => {
+                    start::daemon(&settings, &endpoint).await
+                }
+                _ => Err(unreachable(&endpoint, &error)),
+            },
+        }
+    }
+
+    /// Connects to a daemon that runs.
+    pub async fn connect(endpoint: &Endpoint) -> io::Result<Self> {
+        let sender = match endpoint {
+            Endpoint::Unix(path) => shake(UnixStream::connect(path).await?).await?,
+            Endpoint::Tcp { authority, .. } => {
+                let stream = TcpStream::connect(authority).await?;
+                stream.set_nodelay(true)?;
+                shake(stream).await?
+            }
+        };
+        Ok(Self { endpoint: endpoint.clone(), sender })
+    }
+
+    /// A second connection to the same daemon.
+    pub async fn another(&self) -> io::Result<Self> {
+        Self::connect(&self.endpoint).await
+    }
+
+    /// Reads something.
+    pub async fn get<R: DeserializeOwned>(&mut self, path: &str) -> Result<R, ClientError> {
+        let response = self.send(Method::GET, path, "application/json", Bytes::new()).await?;
+        parsed(&whole(response).await?)
+    }
+
+    /// Sends something and reads the answer.
+    pub async fn post<B: Serialize, R: DeserializeOwned>(&mut self, path: &str, body: &B) -> Result<R, ClientError> {
+        let response = self.send(Method::POST, path, "application/json", written(body)?).await?;
+        parsed(&whole(response).await?)
+    }
+
+    /// Removes something.
+    pub async fn delete(&mut self, path: &str) -> Result<(), ClientError> {
+        let response = self.send(Method::DELETE, path, "application/json", Bytes::new()).await?;
+        whole(response).await.map(|_| ())
+    }
+
+    /// Sends something and reads the answer as events.
+    pub async fn post_events<B: Serialize>(&mut self, path: &str, body: &B) -> Result<EventReader, ClientError> {
+        let response = self.send(Method::POST, path, "text/event-stream", written(body)?).await?;
+        Ok(EventReader::new(response.into_body()))
+    }
+
+    async fn send(
+        &mut self,
+        method: Method,
+        path: &str,
+        accept: &str,
+        body: Bytes,
+    ) -> Result<Response<Incoming>, ClientError> {
+        let mut request = Request::builder().method(method).uri(path).header(ACCEPT, accept);
+        if !body.is_empty() {
+            request = request.header(CONTENT_TYPE, "application/json");
+        }
+        request = match &self.endpoint {
+            Endpoint::Unix(_) => request.header(HOST, "localhost"),
+            Endpoint::Tcp { authority, token } => {
+                let request = request.header(HOST, authority);
+                match token {
+                    Some(token) => request.header(AUTHORIZATION, format!("Bearer {token}")),
+                    None => request,
+                }
+            }
+        };
+        let request = request.body(Full::new(body)).map_err(broken)?;
+        self.sender.ready().await.map_err(broken)?;
+        let response = self.sender.send_request(request).await.map_err(broken)?;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        let status = response.status();
+        let body = whole(response).await?;
+        Err(match serde_json::from_slice(&body) {
+            Ok(problem) => ClientError::Refused(Box::new(problem)),
+            Err(_) => ClientError::Broken(format!("the daemon answered {status} without saying why")),
+        })
+    }
+}
+
+/// Whether an error means that no daemon is there, as opposed to one we may not talk to.
+fn nobody_listens(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
+}
+
+fn unreachable(endpoint: &Endpoint, error: &io::Error) -> Failure {
+    match endpoint {
+        Endpoint::Unix(path) => Failure::client(format!(
+            "no daemon answers on {}: {error}; start one with `shellkeep serve`",
+            path.display()
+        )),
+        Endpoint::Tcp { authority, .. } => {
+            Failure::client(format!("no daemon answers on http://{authority}: {error}; check the address"))
+        }
+    }
+}
+
+async fn shake<S>(stream: S) -> io::Result<SendRequest<Full<Bytes>>>
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let (sender, connection) = handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
+    // It ends with its sender; an error shows up in the request that met it.
+    tokio::spawn(connection);
+    Ok(sender)
+}
+
+async fn whole(response: Response<Incoming>) -> Result<Bytes, ClientError> {
+    response.into_body().collect().await.map(|body| body.to_bytes()).map_err(broken)
+}
+
+fn written<B: Serialize>(body: &B) -> Result<Bytes, ClientError> {
+    serde_json::to_vec(body).map(Bytes::from).map_err(broken)
+}
+
+fn parsed<R: DeserializeOwned>(body: &[u8]) -> Result<R, ClientError> {
+    serde_json::from_slice(body).map_err(|error| {
+        ClientError::Broken(format!("the daemon's answer could not be read ({error}); is it of this version?"))
+    })
+}
+
+fn broken(error: impl fmt::Display) -> ClientError {
+    ClientError::Broken(format!("the connection to the daemon broke: {error}"))
+}

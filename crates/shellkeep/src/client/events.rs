@@ -1,0 +1,103 @@
+//! Reading server-sent events.
+
+use super::{ClientError, broken};
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use std::collections::VecDeque;
+
+/// One event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// Its name.
+    pub name: String,
+    /// Its data.
+    pub data: String,
+}
+
+/// Reads events from an answer.
+pub struct EventReader {
+    body: Incoming,
+    parser: Parser,
+    ready: VecDeque<Event>,
+}
+
+impl EventReader {
+    pub(super) fn new(body: Incoming) -> Self {
+        Self { body, parser: Parser::default(), ready: VecDeque::new() }
+    }
+
+    /// The next event; `None` at the end. Nothing is lost if it is dropped before it returns.
+    pub async fn next(&mut self) -> Result<Option<Event>, ClientError> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return Ok(Some(event));
+            }
+            let Some(frame) = self.body.frame().await else { return Ok(None) };
+            if let Ok(bytes) = frame.map_err(broken)?.into_data() {
+                self.ready.extend(self.parser.feed(&bytes));
+            }
+        }
+    }
+}
+
+/// Turns bytes into events, however they are cut.
+#[derive(Default)]
+struct Parser {
+    unfinished: Vec<u8>,
+    name: String,
+    data: String,
+}
+
+impl Parser {
+    fn feed(&mut self, bytes: &[u8]) -> Vec<Event> {
+        let mut events = Vec::new();
+        let mut rest = bytes;
+        while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+            self.unfinished.extend_from_slice(&rest[..end]);
+            rest = &rest[end + 1..];
+            let line = std::mem::take(&mut self.unfinished);
+            events.extend(self.line(&String::from_utf8_lossy(&line)));
+        }
+        self.unfinished.extend_from_slice(rest);
+        events
+    }
+
+    fn line(&mut self, line: &str) -> Option<Event> {
+        let line = line.strip_suffix('\r').unwrap_or(line);
+        if line.is_empty() {
+            let (name, data) = (std::mem::take(&mut self.name), std::mem::take(&mut self.data));
+            return (!data.is_empty()).then_some(Event { name, data });
+        }
+        match line.split_once(':') {
+            Some(("event", value)) => self.name = value.trim_start().to_owned(),
+            Some(("data", value)) => {
+                if !self.data.is_empty() {
+                    self.data.push('\n');
+                }
+                self.data.push_str(value.strip_prefix(' ').unwrap_or(value));
+            }
+            // Comments keep the connection alive; other fields are not for us.
+            _ => {}
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_whole_however_the_bytes_are_cut() {
+        let text = b": alive\n\nevent: stdout\ndata: {\"text\":\"a\"}\n\nevent: result\r\ndata: x\r\ndata: y\r\n\r\n";
+        for size in 1..text.len() {
+            let mut parser = Parser::default();
+            let events: Vec<Event> = text.chunks(size).flat_map(|piece| parser.feed(piece)).collect();
+            let expected = [
+                Event { name: "stdout".into(), data: "{\"text\":\"a\"}".into() },
+                Event { name: "result".into(), data: "x\ny".into() },
+            ];
+            assert_eq!(events, expected, "{size}");
+        }
+    }
+}

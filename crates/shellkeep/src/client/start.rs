@@ -1,0 +1,126 @@
+//! Starting a daemon when none runs. The daemon says on a pipe that it is ready; the end of the pipe says that it is not.
+
+use super::{Client, Endpoint, unreachable};
+use crate::config::Settings;
+use crate::failure::Failure;
+use indicatif::ProgressBar;
+use rustix::fs::{FlockOperation, flock};
+use rustix::pipe::PipeFlags;
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{IsTerminal as _, Read as _, Seek as _, SeekFrom};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+use tokio::io::AsyncReadExt as _;
+use tokio::net::unix::pipe;
+
+/// A start that takes longer deserves a sign of life.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// How often a daemon that somebody else is starting is looked for, and how long to pause in between. Only a daemon
+/// started by hand in the same second needs it; clients wait for each other by a lock.
+const ATTEMPTS: u32 = 40;
+const PAUSE: Duration = Duration::from_millis(50);
+/// Bytes of the daemon's log that are searched for the reason why it did not start.
+const LOG_TAIL: u64 = 4096;
+
+/// Starts a daemon on the endpoint's socket and connects to it.
+pub async fn daemon(settings: &Settings, endpoint: &Endpoint) -> Result<Client, Failure> {
+    let data = &settings.data.value;
+    let _turn = take_turn(data).await?;
+    // The client before us in line may have started it.
+    if let Ok(client) = Client::connect(endpoint).await {
+        return Ok(client);
+    }
+    let log = data.join("daemon.log");
+    let began = std::fs::metadata(&log).map_or(0, |found| found.len());
+    if launch(settings, &log).await? {
+        return Client::connect(endpoint).await.map_err(|error| unreachable(endpoint, &error));
+    }
+    // It refused to start. If that is because another one is starting, that one will do.
+    let reason = reason(&log, began);
+    if !reason.as_ref().is_some_and(|reason| reason.contains("another daemon") || reason.contains("already listens")) {
+        let reason = reason.unwrap_or_else(|| "it did not say why".to_owned());
+        return Err(Failure::client(format!("the daemon could not be started: {reason} (log: {})", log.display())));
+    }
+    for _ in 0..ATTEMPTS {
+        if let Ok(client) = Client::connect(endpoint).await {
+            return Ok(client);
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    Err(Failure::client(reason.unwrap_or_default()))
+}
+
+/// One client at a time starts a daemon. The lock goes with the file, however we end.
+async fn take_turn(data: &Path) -> Result<File, Failure> {
+    let data = data.to_owned();
+    let lock = move || -> std::io::Result<File> {
+        DirBuilder::new().recursive(true).mode(0o700).create(&data)?;
+        let file =
+            OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(data.join("start.lock"))?;
+        flock(&file, FlockOperation::LockExclusive)?;
+        Ok(file)
+    };
+    let taken = tokio::task::spawn_blocking(lock).await.map_err(Failure::client)?;
+    taken.map_err(|error| {
+        Failure::client(format!("the data directory cannot be used: {error}; choose another with --data"))
+    })
+}
+
+/// Runs the daemon apart from this process. True if it is ready, false if it ended before.
+async fn launch(settings: &Settings, log: &Path) -> Result<bool, Failure> {
+    let cannot = |error: std::io::Error| Failure::client(format!("the daemon could not be started: {error}"));
+    let program = std::env::current_exe().map_err(cannot)?;
+    let output = OpenOptions::new().append(true).create(true).mode(0o600).open(log).map_err(cannot)?;
+    let (reader, writer) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).map_err(|error| cannot(error.into()))?;
+    // Its standard output is the pipe: no further descriptor is inherited, and so none can leak into its shells. What it
+    // has to say later goes to the log.
+    let child = Command::new(program)
+        .args(["serve", "--no-listen", "--detach", "--ready-fd", "1"])
+        .arg("--data")
+        .arg(&settings.data.value)
+        .arg("--socket")
+        .arg(&settings.socket.value)
+        .stdin(Stdio::null())
+        .stdout(writer)
+        .stderr(output)
+        .current_dir("/")
+        .spawn()
+        .map_err(cannot)?;
+    // It outlives us on purpose.
+    drop(child);
+    let mut reader = pipe::Receiver::from_owned_fd(reader).map_err(cannot)?;
+    let mut byte = [0; 1];
+    let mut reading = std::pin::pin!(reader.read(&mut byte));
+    let spinner = match tokio::time::timeout(PATIENCE, reading.as_mut()).await {
+        Ok(read) => return Ok(read.map_err(cannot)? > 0),
+        Err(_) => spinner(),
+    };
+    let read = reading.await.map_err(cannot)?;
+    if let Some(spinner) = spinner {
+        spinner.finish_and_clear();
+    }
+    Ok(read > 0)
+}
+
+fn spinner() -> Option<ProgressBar> {
+    if !std::io::stderr().is_terminal() {
+        return None;
+    }
+    let spinner = ProgressBar::new_spinner().with_message("starting the daemon");
+    spinner.enable_steady_tick(Duration::from_millis(100));
+    Some(spinner)
+}
+
+/// The last line the daemon wrote since we started it.
+fn reason(log: &Path, began: u64) -> Option<String> {
+    let mut file = File::open(log).ok()?;
+    let length = file.metadata().ok()?.len();
+    file.seek(SeekFrom::Start(began.max(length.saturating_sub(LOG_TAIL)))).ok()?;
+    let mut text = Vec::new();
+    file.read_to_end(&mut text).ok()?;
+    let text = String::from_utf8_lossy(&text).into_owned();
+    let line = text.lines().rev().find(|line| !line.trim().is_empty())?;
+    Some(line.strip_prefix("shellkeep: ").unwrap_or(line).to_owned())
+}

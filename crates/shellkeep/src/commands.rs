@@ -1,0 +1,8 @@
+//! One file per command.
+
+pub mod completions;
+pub mod config;
+pub mod doctor;
+pub mod run;
+pub mod serve;
+pub mod sessions;

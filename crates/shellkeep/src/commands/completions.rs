@@ -1,0 +1,27 @@
+//! `shellkeep completions`: prints a completion script.
+
+use crate::cli::Cli;
+use crate::failure::Failure;
+use clap::{Args, CommandFactory as _};
+use std::io::Write as _;
+use std::process::ExitCode;
+
+/// Arguments of `completions`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  shellkeep completions bash > ~/.local/share/bash-completion/completions/shellkeep
+
+Exit codes: 0 done, 2 wrong usage.")]
+pub struct CompletionsArgs {
+    /// The shell to complete for
+    shell: clap_complete::Shell,
+}
+
+/// Does it.
+pub fn execute(args: CompletionsArgs) -> Result<ExitCode, Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "shellkeep", &mut script);
+    // A reader that went away is not our failure.
+    let _ = std::io::stdout().write_all(&script);
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,80 @@
+//! `shellkeep doctor`: what this machine offers, and what each missing thing costs.
+
+use crate::cli::DaemonArgs;
+use crate::client::{self, Client};
+use crate::config::Settings;
+use crate::failure::Failure;
+use crate::machine::{self, Check, Status};
+use crate::terminal::{self, Colour};
+use clap::Args;
+use serde_json::json;
+use shellkeep_protocol::{Readiness, ReadinessStatus};
+use std::process::ExitCode;
+
+/// Arguments of `doctor`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  shellkeep doctor
+  shellkeep doctor --json | jq '.checks[] | select(.status != \"ok\")'
+
+Exit codes: 0 sessions can run here, 1 something they need is missing, 2 wrong usage.")]
+pub struct DoctorArgs {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    daemon: DaemonArgs,
+}
+
+/// Does it.
+pub fn execute(args: DoctorArgs) -> Result<ExitCode, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::client)?;
+    let (settings, endpoint) = client::find(&args.daemon)?;
+    let checks = runtime.block_on(async {
+        let mut checks = machine::checks(&settings).await;
+        checks.push(daemon(&settings, &endpoint).await);
+        checks
+    });
+    if args.json {
+        terminal::json(&json!({"checks": checks}))?;
+    } else {
+        checks.iter().for_each(print);
+    }
+    let missing = checks.iter().any(|check| check.status == Status::Missing);
+    Ok(if missing { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn print(check: &Check) {
+    let (word, colour) = match check.status {
+        Status::Ok => ("ok     ", Colour::Green),
+        Status::Warning => ("warning", Colour::Yellow),
+        Status::Missing => ("missing", Colour::Red),
+    };
+    terminal::line(format!("{} {:<16} {}", terminal::coloured(word, colour), check.name, check.found));
+    if let Some(cost) = check.cost {
+        terminal::line(format!("{:25}costs: {cost}", ""));
+    }
+    if let Some(fix) = check.fix {
+        terminal::line(format!("{:25}fix:   {fix}", ""));
+    }
+}
+
+/// Whether a daemon answers. It is not started for the asking.
+async fn daemon(settings: &Settings, endpoint: &client::Endpoint) -> Check {
+    let check = |status, found: String| Check { name: "daemon", status, found, cost: None, fix: None };
+    let mut client = match Client::connect(endpoint).await {
+        Ok(client) => client,
+        Err(_) => {
+            let found = format!("none on {}; the first `shellkeep run` starts one", settings.socket.value.display());
+            return check(Status::Ok, found);
+        }
+    };
+    match client.get::<Readiness>("/readyz").await {
+        Ok(ready) if ready.status == ReadinessStatus::Ready => check(
+            Status::Ok,
+            format!("version {}, pid {}, {} live shells", ready.version, ready.pid, ready.live_shells),
+        ),
+        Ok(ready) => check(Status::Warning, format!("degraded: {}", ready.problems.join("; "))),
+        Err(error) => check(Status::Warning, error.to_string()),
+    }
+}

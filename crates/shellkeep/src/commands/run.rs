@@ -1,0 +1,273 @@
+//! `shellkeep run`: runs a command in a session, as if it ran here.
+
+use crate::cli::DaemonArgs;
+use crate::client::{Client, ClientError, events::Event};
+use crate::failure::{Failure, RUN_FAILED};
+use crate::terminal;
+use clap::{Args, ValueHint};
+use serde::de::DeserializeOwned;
+use shellkeep_protocol::{
+    CreateSessionRequest, NoticeView, OutputEvent, Problem, RunRequest, RunResponse, RunStatus, Session, SignalRequest,
+    SignalSent, TimeoutChoice, text,
+};
+use shellkeep_session::SessionId;
+use std::collections::BTreeMap;
+use std::io::{self, Read as _, Write as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Exit code when the command went to the background or its code is not known after a timeout, as `timeout(1)` has it.
+const TIMED_OUT: u8 = 124;
+/// Exit code after a second Ctrl-C: 128 + SIGINT.
+const INTERRUPTED: u8 = 130;
+/// Exit code when nobody reads our output any more: 128 + SIGPIPE.
+const NO_READER: u8 = 141;
+/// Longest input of a call.
+const MAX_STDIN: u64 = 16 << 20;
+
+/// Arguments of `run`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  shellkeep run -s demo -- 'cd /tmp; export A=1'
+  shellkeep run -s demo -- 'echo $A in $PWD'
+  git diff | shellkeep run -s demo --stdin -- 'wc -l'
+  shellkeep run -s demo --timeout 600 --background-on-timeout -- 'make all'
+
+The session is made when there is none; it then starts in the directory you are in. Ctrl-C interrupts the command and
+waits for its end; a second one leaves it alone.
+
+Exit codes: the command's own (128+n for a signal); 124 if it timed out without one or went to the background; 130 after
+a second Ctrl-C; 141 if nobody reads the output; 255 for an error of shellkeep's own; 2 for wrong usage.")]
+pub struct RunArgs {
+    /// The session
+    #[arg(short, long, value_name = "NAME")]
+    session: String,
+    /// Seconds the command may take [default: 30]
+    #[arg(long, value_name = "S")]
+    timeout: Option<f64>,
+    /// Working directory for this command only
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    cwd: Option<PathBuf>,
+    /// Exported variable for this command only; may be repeated
+    #[arg(long = "env", value_name = "K=V", value_parser = variable)]
+    env: Vec<(String, String)>,
+    /// Give the command what comes in on stdin (up to 16 MiB)
+    #[arg(long)]
+    stdin: bool,
+    /// At the timeout let the command run on beside the session instead of ending it
+    #[arg(long)]
+    background_on_timeout: bool,
+    /// Do not wait for the end; print the run's id
+    #[arg(long)]
+    no_wait: bool,
+    /// A new session starts in a directory of its own instead of this one
+    #[arg(long)]
+    workspace: bool,
+    /// Your key for this call: the same key again gives the same result and runs nothing
+    #[arg(long, value_name = "ID")]
+    request_id: Option<String>,
+    /// Print the result as JSON at the end
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    daemon: DaemonArgs,
+    /// The command; several words are joined by spaces
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+/// Does it.
+pub fn execute(args: RunArgs) -> Result<ExitCode, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::client)?;
+    let done = runtime.block_on(run(args)).map_err(|failure| failure.with_code(RUN_FAILED));
+    // A thread may still wait for a signal or for input; nobody needs it to end.
+    runtime.shutdown_background();
+    done.map(ExitCode::from)
+}
+
+async fn run(args: RunArgs) -> Result<u8, Failure> {
+    SessionId::parse(&args.session).map_err(|error| Failure::client(format!("--session: {error}")))?;
+    let request = request(&args)?;
+    let mut client = Client::open(&args.daemon).await?;
+    let path = format!("/v1/sessions/{}/run", args.session);
+    if args.no_wait || args.json {
+        let result = in_session(&args, &mut client, async |client| client.post(&path, &request).await).await?;
+        return finished(&args, &result);
+    }
+    let mut events = in_session(&args, &mut client, async |client| client.post_events(&path, &request).await).await?;
+    let mut interrupted = false;
+    loop {
+        let event = tokio::select! {
+            event = events.next() => event?,
+            pressed = tokio::signal::ctrl_c() => {
+                pressed.map_err(Failure::client)?;
+                if interrupted {
+                    return Ok(INTERRUPTED);
+                }
+                interrupted = true;
+                interrupt(&client, &args.session, &request).await?;
+                continue;
+            }
+        };
+        let Some(event) = event else { return Err(Failure::client("the daemon ended the stream without a result")) };
+        match handle(event)? {
+            Next::More => {}
+            Next::NoReader => {
+                interrupt(&client, &args.session, &request).await?;
+                return Ok(NO_READER);
+            }
+            Next::Result(result) => return finished(&args, &result),
+        }
+    }
+}
+
+/// What an event leads to.
+enum Next {
+    More,
+    NoReader,
+    Result(Box<RunResponse>),
+}
+
+fn handle(event: Event) -> Result<Next, Failure> {
+    match event.name.as_str() {
+        "stdout" => write(&mut io::stdout().lock(), output(&event.data)?),
+        "stderr" => write(&mut io::stderr().lock(), output(&event.data)?),
+        "result" => Ok(Next::Result(Box::new(read(&event.data)?))),
+        "error" => Err(ClientError::Refused(Box::new(read::<Problem>(&event.data)?)).into()),
+        // A newer daemon may tell more than we know.
+        _ => Ok(Next::More),
+    }
+}
+
+fn write(stream: &mut impl io::Write, bytes: Vec<u8>) -> Result<Next, Failure> {
+    match stream.write_all(&bytes).and_then(|()| stream.flush()) {
+        Ok(()) => Ok(Next::More),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Next::NoReader),
+        Err(error) => Err(Failure::client(format!("the output cannot be written: {error}"))),
+    }
+}
+
+fn output(data: &str) -> Result<Vec<u8>, Failure> {
+    read::<OutputEvent>(data)?.into_bytes().map_err(Failure::client)
+}
+
+fn read<T: DeserializeOwned>(data: &str) -> Result<T, Failure> {
+    serde_json::from_str(data).map_err(|error| Failure::client(format!("the daemon's answer cannot be read: {error}")))
+}
+
+/// Does something in a session, and makes the session first if there is none.
+async fn in_session<T>(
+    args: &RunArgs,
+    client: &mut Client,
+    act: impl AsyncFn(&mut Client) -> Result<T, ClientError>,
+) -> Result<T, Failure> {
+    match act(client).await {
+        Err(ClientError::Refused(problem)) if problem.code == "session_not_found" => {}
+        done => return Ok(done?),
+    }
+    let here = if args.workspace { None } else { std::env::current_dir().ok() };
+    let create = CreateSessionRequest {
+        session_id: Some(args.session.clone()),
+        cwd: here.and_then(|path| path.into_os_string().into_string().ok()),
+        ..CreateSessionRequest::default()
+    };
+    client.post::<_, Session>("/v1/sessions", &create).await?;
+    Ok(act(client).await?)
+}
+
+/// Interrupts our command. Its id is learned by asking for our own request again, which never runs twice.
+async fn interrupt(client: &Client, session: &str, request: &RunRequest) -> Result<(), Failure> {
+    let mut second = client.another().await.map_err(Failure::client)?;
+    let again = RunRequest { blocking: Some(false), ..request.clone() };
+    let run: RunResponse = second.post(&format!("/v1/sessions/{session}/run"), &again).await?;
+    if run.status == RunStatus::Running {
+        let path = format!("/v1/sessions/{session}/runs/{}/signal", run.run_id);
+        match second.post::<_, SignalSent>(&path, &SignalRequest { signal: "INT".to_owned() }).await {
+            // It ended while we asked: all the better.
+            Err(ClientError::Refused(problem)) if problem.code == "run_ended" => {}
+            sent => drop(sent?),
+        }
+    }
+    Ok(())
+}
+
+/// Says what is left to say and gives the exit code.
+fn finished(args: &RunArgs, result: &RunResponse) -> Result<u8, Failure> {
+    if args.json {
+        terminal::json(result)?;
+    } else {
+        if args.no_wait {
+            terminal::line(&result.run_id);
+        }
+        if let Some(late) = &result.background_output {
+            let bytes =
+                text::decode(late.clone(), result.background_output_base64.as_deref()).map_err(Failure::client)?;
+            terminal::notice("earlier background work wrote:");
+            let _ = io::stderr().write_all(&bytes);
+        }
+        for NoticeView { message, .. } in &result.notices {
+            terminal::notice(message);
+        }
+    }
+    match (result.status, result.exit_code) {
+        (_, Some(code)) => Ok(u8::try_from(code & 0xff).unwrap_or(RUN_FAILED)),
+        (RunStatus::Running, None) if args.no_wait => Ok(0),
+        (RunStatus::Running, None) => {
+            terminal::notice(&format!("it runs on as {}", result.run_id));
+            Ok(TIMED_OUT)
+        }
+        (RunStatus::TimedOut, None) => Ok(TIMED_OUT),
+        (status, None) => Err(Failure::client(format!("the command's outcome is not known ({status:?})"))),
+    }
+}
+
+fn request(args: &RunArgs) -> Result<RunRequest, Failure> {
+    let (stdin, stdin_base64) = match input(args.stdin)?.map(text::encode) {
+        Some((_, Some(base64))) => (None, Some(base64)),
+        Some((text, None)) => (Some(text), None),
+        None => (None, None),
+    };
+    let cwd = match &args.cwd {
+        Some(path) => {
+            let path = std::path::absolute(path).map_err(|error| Failure::client(format!("--cwd: {error}")))?;
+            Some(path.into_os_string().into_string().map_err(|_| Failure::client("--cwd: the path is not UTF-8"))?)
+        }
+        None => None,
+    };
+    let streamed = !(args.json || args.no_wait);
+    Ok(RunRequest {
+        command: args.command.join(" "),
+        timeout: args.timeout,
+        blocking: args.no_wait.then_some(false),
+        cwd,
+        env: (!args.env.is_empty()).then(|| args.env.iter().cloned().collect::<BTreeMap<_, _>>()),
+        stdin,
+        stdin_base64,
+        // What was streamed need not come a second time.
+        max_output: streamed.then_some(0),
+        on_timeout: args.background_on_timeout.then_some(TimeoutChoice::Background),
+        request_id: Some(args.request_id.clone().unwrap_or_else(|| uuid::Uuid::new_v4().to_string())),
+        if_busy: None,
+        tty: None,
+    })
+}
+
+fn input(wanted: bool) -> Result<Option<Vec<u8>>, Failure> {
+    if !wanted {
+        return Ok(None);
+    }
+    let mut bytes = Vec::new();
+    let read = io::stdin().lock().take(MAX_STDIN + 1).read_to_end(&mut bytes);
+    read.map_err(|error| Failure::client(format!("stdin cannot be read: {error}")))?;
+    if bytes.len() as u64 > MAX_STDIN {
+        return Err(Failure::client(
+            "stdin is longer than 16 MiB; put it into a file and name the file in the command",
+        ));
+    }
+    Ok(Some(bytes))
+}
+
+fn variable(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("write NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
+}

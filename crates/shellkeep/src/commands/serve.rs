@@ -1,0 +1,61 @@
+//! `shellkeep serve`: runs the daemon until a signal ends it.
+
+use crate::config::{Layer, NO_LISTEN, Settings, environment};
+use crate::daemon::{self, Start};
+use crate::failure::Failure;
+use crate::ready::Ready;
+use clap::{Args, ValueHint};
+use std::io::IsTerminal as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Arguments of `serve`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  shellkeep serve
+  shellkeep serve --listen 127.0.0.1:8000 --data /var/lib/shellkeep
+  shellkeep serve --no-listen --store memory://
+
+Every setting may also come from the environment (SHELLKEEP_LISTEN, SHELLKEEP_MAX_SHELLS, …) or from a TOML file;
+`shellkeep config` shows what is in force. TCP needs `Authorization: Bearer TOKEN`, with the token of SHELLKEEP_TOKEN or
+of DATA/token; the socket needs none.
+
+SIGTERM and SIGINT save every session and stop; a second one stops at once.
+
+Exit codes: 0 stopped by a signal, 1 stopped at once by a second one, 2 could not start.")]
+pub struct ServeArgs {
+    #[command(flatten)]
+    flags: Layer,
+    /// Read this file [default: $XDG_CONFIG_HOME/shellkeep/config.toml, if it exists]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    config: Option<PathBuf>,
+    /// No TCP door
+    #[arg(long, conflicts_with = "listen")]
+    no_listen: bool,
+    /// Write a line break to this descriptor when ready, for supervisors
+    #[arg(long, value_name = "N")]
+    ready_fd: Option<u32>,
+    /// Print a first thing to try, as on a terminal
+    #[arg(long)]
+    hint: bool,
+    /// Leave the terminal's session; for the client that starts a daemon
+    #[arg(long, hide = true)]
+    detach: bool,
+}
+
+/// Does it.
+pub fn execute(args: ServeArgs) -> Result<ExitCode, Failure> {
+    if args.detach {
+        // Fails only for a process that already leads a group, which then has nothing to leave.
+        let _ = rustix::process::setsid();
+    }
+    let mut flags = args.flags.absolute(None);
+    if args.no_listen {
+        flags.listen = Some(NO_LISTEN.to_owned());
+    }
+    let settings = Settings::load(flags, args.config.as_deref(), &environment)?;
+    let ready = args.ready_fd.map(Ready::open).transpose();
+    let ready = ready.map_err(|error| Failure::start(format!("--ready-fd cannot be written: {error}")))?;
+    let hint = args.hint || std::io::stdout().is_terminal();
+    daemon::run(Start { settings, token: environment("SHELLKEEP_TOKEN"), ready, hint })
+}

@@ -1,0 +1,178 @@
+//! `shellkeep sessions`: lists, shows and ends sessions.
+
+use crate::cli::DaemonArgs;
+use crate::client::Client;
+use crate::failure::Failure;
+use crate::terminal;
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+use shellkeep_protocol::{Session, SessionList};
+use shellkeep_session::SessionId;
+use std::process::ExitCode;
+
+/// Sessions asked for at a time.
+const PAGE: usize = 1000;
+
+/// Arguments of `sessions`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  shellkeep sessions ls --agent builder
+  shellkeep sessions state demo --json | jq .env
+  shellkeep sessions rm demo
+
+Exit codes: 0 done, 1 not done (no such session, no daemon), 2 wrong usage.")]
+pub struct SessionsArgs {
+    #[command(subcommand)]
+    action: Action,
+    #[command(flatten)]
+    daemon: DaemonArgs,
+    /// Print JSON
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+/// What to do with sessions.
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// List sessions by name
+    #[command(after_help = "Example:\n  shellkeep sessions ls --json | jq -r '.sessions[].session_id'")]
+    Ls {
+        /// Only this agent's
+        #[arg(long)]
+        agent: Option<String>,
+    },
+    /// Show one session
+    #[command(after_help = "Example:\n  shellkeep sessions show demo")]
+    Show {
+        /// The session
+        id: String,
+    },
+    /// Show what a session's shell knows
+    #[command(after_help = "Example:\n  shellkeep sessions state demo --json | jq .functions")]
+    State {
+        /// The session
+        id: String,
+    },
+    /// End sessions: their processes and their files
+    #[command(after_help = "Example:\n  shellkeep sessions rm one two three")]
+    Rm {
+        /// The sessions
+        #[arg(required = true)]
+        ids: Vec<String>,
+    },
+    /// Drop a session's shell and keep the session
+    #[command(after_help = "Example:\n  shellkeep sessions hibernate demo")]
+    Hibernate {
+        /// The session
+        id: String,
+    },
+    /// Give a session a clean shell with the state it began with
+    #[command(after_help = "Example:\n  shellkeep sessions restart demo")]
+    Restart {
+        /// The session
+        id: String,
+    },
+}
+
+/// Does it.
+pub fn execute(args: SessionsArgs) -> Result<ExitCode, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::client)?;
+    runtime.block_on(act(args))
+}
+
+async fn act(args: SessionsArgs) -> Result<ExitCode, Failure> {
+    let mut client = Client::open(&args.daemon).await?;
+    match args.action {
+        Action::Ls { agent } => list(&mut client, agent.as_deref(), args.json).await?,
+        Action::Show { id } => show(&client.get(&path(&id, "")?).await?, args.json)?,
+        Action::State { id } => state(&client.get(&path(&id, "/state")?).await?, args.json)?,
+        Action::Rm { ids } => return remove(&mut client, &ids).await,
+        Action::Hibernate { id } => show(&client.post(&path(&id, "/hibernate")?, &json!({})).await?, args.json)?,
+        Action::Restart { id } => show(&client.post(&path(&id, "/restart")?, &json!({})).await?, args.json)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Checked here too: an id with a slash would ask for another path.
+fn path(id: &str, rest: &str) -> Result<String, Failure> {
+    let id = SessionId::parse(id).map_err(Failure::client)?;
+    Ok(format!("/v1/sessions/{id}{rest}"))
+}
+
+async fn list(client: &mut Client, agent: Option<&str>, json: bool) -> Result<(), Failure> {
+    let mut path = format!("/v1/sessions?limit={PAGE}");
+    if let Some(agent) = agent {
+        shellkeep_session::id::check(agent).map_err(|error| Failure::client(format!("--agent: {error}")))?;
+        path.push_str("&agent=");
+        path.push_str(agent);
+    }
+    let mut sessions = Vec::new();
+    let mut next: Option<String> = None;
+    loop {
+        let after = next.map_or_else(String::new, |after| format!("&after={after}"));
+        let page: SessionList = client.get(&format!("{path}{after}")).await?;
+        sessions.extend(page.sessions);
+        next = page.next;
+        if next.is_none() {
+            break;
+        }
+    }
+    if json {
+        return terminal::json(&SessionList { sessions, next: None });
+    }
+    let rows = sessions.into_iter().map(|session| {
+        let shell = session.shell_pid.map_or_else(|| "-".to_owned(), |pid| pid.to_string());
+        let agent = session.agent.unwrap_or_else(|| "-".to_owned());
+        [session.session_id, agent, shell, session.seq.to_string(), session.last_active_at, session.cwd]
+    });
+    terminal::table(["session", "agent", "shell", "seq", "last active", "cwd"], rows.collect());
+    Ok(())
+}
+
+fn show(session: &Session, json: bool) -> Result<(), Failure> {
+    if json {
+        return terminal::json(session);
+    }
+    let fields = serde_json::to_value(session).map_err(Failure::client)?;
+    print_fields(&fields);
+    Ok(())
+}
+
+fn state(state: &Value, json: bool) -> Result<(), Failure> {
+    if json {
+        return terminal::json(state);
+    }
+    print_fields(state);
+    Ok(())
+}
+
+fn print_fields(fields: &Value) {
+    let Value::Object(fields) = fields else { return };
+    let text = |value: &Value| match value {
+        Value::String(text) => text.clone(),
+        Value::Object(map) => {
+            map.iter().map(|(name, value)| format!("{name}={}", bare(value))).collect::<Vec<_>>().join("\n")
+        }
+        other => other.to_string(),
+    };
+    terminal::table(["", ""], fields.iter().map(|(name, value)| [name.clone(), text(value)]).collect());
+}
+
+fn bare(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// Ends what can be ended, and says of each that could not.
+async fn remove(client: &mut Client, ids: &[String]) -> Result<ExitCode, Failure> {
+    let mut code = ExitCode::SUCCESS;
+    for id in ids {
+        if let Err(error) = client.delete(&path(id, "")?).await {
+            terminal::notice(&error.to_string());
+            code = ExitCode::FAILURE;
+        }
+    }
+    Ok(code)
+}

@@ -1,0 +1,283 @@
+//! Settings in layers: flags over environment over file over defaults. Each value knows where it came from.
+
+mod layer;
+
+pub use layer::{Durability, Layer};
+
+use crate::failure::Failure;
+use serde::Serialize;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// Where the TCP door listens unless told otherwise.
+const DEFAULT_LISTEN: &str = "127.0.0.1:7433";
+/// What `listen` says when there shall be no TCP door.
+pub const NO_LISTEN: &str = "none";
+/// Live shells unless told otherwise: some 4 MiB each, so about a gigabyte.
+const DEFAULT_MAX_SHELLS: usize = 200;
+/// Shells started ahead unless told otherwise: a burst of two new sessions waits for nothing.
+const DEFAULT_SPARE_SHELLS: usize = 2;
+/// Processes of one session unless told otherwise: enough for a parallel build, too few for a fork bomb.
+const DEFAULT_SESSION_PROCESSES: u64 = 256;
+/// Bytes of output kept per run and stream unless told otherwise.
+const DEFAULT_OUTPUT_BYTES: u64 = 128 << 20;
+/// What is logged unless told otherwise.
+const DEFAULT_LOG: &str = "warn,shellkeep=info";
+
+/// Where a value came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// The command line.
+    Flag,
+    /// A variable.
+    Environment(String),
+    /// A file.
+    File(PathBuf),
+    /// Nobody said anything.
+    Default,
+}
+
+/// A value and its source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setting<T> {
+    /// The value in force.
+    pub value: T,
+    /// Who said so.
+    pub source: Source,
+}
+
+/// Everything in force.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The file that was read, if one was.
+    pub file: Option<PathBuf>,
+    /// Where the TCP door listens, or [`NO_LISTEN`].
+    pub listen: Setting<String>,
+    /// The Unix socket.
+    pub socket: Setting<PathBuf>,
+    /// The data directory.
+    pub data: Setting<PathBuf>,
+    /// The store's URL.
+    pub store: Setting<String>,
+    /// Most live shells.
+    pub max_shells: Setting<usize>,
+    /// Shells started ahead.
+    pub spare_shells: Setting<usize>,
+    /// Most processes of one session.
+    pub session_processes: Setting<u64>,
+    /// Bytes of each stream of a run that can be read back.
+    pub output_bytes_per_run: Setting<u64>,
+    /// The bash to use.
+    pub bash: Setting<PathBuf>,
+    /// What an answered command survives.
+    pub durability: Setting<Durability>,
+    /// What is logged.
+    pub log: Setting<String>,
+}
+
+/// A setting as it is shown.
+#[derive(Debug, Clone, Serialize)]
+pub struct Shown {
+    /// Its name, as in the file.
+    pub name: &'static str,
+    /// The value in force.
+    pub value: String,
+    /// Where it came from.
+    pub source: String,
+}
+
+/// A variable's value by its name; tests bring their own.
+pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// The process's own environment.
+pub fn environment(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+impl Settings {
+    /// Joins the layers. `file` is the one the command line names.
+    pub fn load(flags: Layer, file: Option<&Path>, env: Environment) -> Result<Self, Failure> {
+        let (path, from_file) = layer::from_file(file, env)?;
+        let layers = Layers { flags, env: layer::from_environment(env)?, file: from_file, path };
+        let data = layers.pick("SHELLKEEP_DATA", |layer| layer.data.clone(), || default_data(env))?;
+        let settings = Self {
+            listen: layers.pick("SHELLKEEP_LISTEN", |layer| layer.listen.clone(), || Ok(DEFAULT_LISTEN.to_owned()))?,
+            socket: layers.pick(
+                "SHELLKEEP_SOCKET",
+                |layer| layer.socket.clone(),
+                || Ok(data.value.join("shellkeep.sock")),
+            )?,
+            store: layers.pick("SHELLKEEP_STORE", |layer| layer.store.clone(), || Ok(default_store(&data.value)))?,
+            max_shells: layers.pick("SHELLKEEP_MAX_SHELLS", |layer| layer.max_shells, || Ok(DEFAULT_MAX_SHELLS))?,
+            spare_shells: layers.pick(
+                "SHELLKEEP_SPARE_SHELLS",
+                |layer| layer.spare_shells,
+                || Ok(DEFAULT_SPARE_SHELLS),
+            )?,
+            session_processes: layers.pick(
+                "SHELLKEEP_SESSION_PROCESSES",
+                |layer| layer.session_processes,
+                || Ok(DEFAULT_SESSION_PROCESSES),
+            )?,
+            output_bytes_per_run: layers.pick(
+                "SHELLKEEP_OUTPUT_BYTES_PER_RUN",
+                |layer| layer.output_bytes_per_run,
+                || Ok(DEFAULT_OUTPUT_BYTES),
+            )?,
+            bash: layers.pick("SHELLKEEP_BASH", |layer| layer.bash.clone(), || Ok(default_bash(env)))?,
+            durability: layers.pick("SHELLKEEP_DURABILITY", |layer| layer.durability, || Ok(Durability::Process))?,
+            log: layers.pick("SHELLKEEP_LOG", |layer| layer.log.clone(), || Ok(DEFAULT_LOG.to_owned()))?,
+            file: layers.path,
+            data,
+        };
+        settings.check()
+    }
+
+    /// Every setting, for showing.
+    pub fn shown(&self) -> Vec<Shown> {
+        vec![
+            show("listen", &self.listen, String::clone),
+            show("socket", &self.socket, |path| shown_path(path)),
+            show("data", &self.data, |path| shown_path(path)),
+            show("store", &self.store, String::clone),
+            show("max_shells", &self.max_shells, ToString::to_string),
+            show("spare_shells", &self.spare_shells, ToString::to_string),
+            show("session_processes", &self.session_processes, ToString::to_string),
+            show("output_bytes_per_run", &self.output_bytes_per_run, ToString::to_string),
+            show("bash", &self.bash, |path| shown_path(path)),
+            show("durability", &self.durability, ToString::to_string),
+            show("log", &self.log, String::clone),
+        ]
+    }
+
+    fn check(self) -> Result<Self, Failure> {
+        if self.max_shells.value == 0 {
+            return Err(Failure::start("max_shells must be at least 1; without a shell nothing can run"));
+        }
+        if self.spare_shells.value >= self.max_shells.value {
+            let (spare, most) = (self.spare_shells.value, self.max_shells.value);
+            let message = format!("spare_shells ({spare}) must be below max_shells ({most}); spares count as shells");
+            return Err(Failure::start(message));
+        }
+        if self.session_processes.value == 0 {
+            return Err(Failure::start("session_processes must be at least 1; the shell itself is a process"));
+        }
+        Ok(self)
+    }
+}
+
+struct Layers {
+    flags: Layer,
+    env: Layer,
+    file: Layer,
+    path: Option<PathBuf>,
+}
+
+impl Layers {
+    /// The uppermost layer that says something wins.
+    fn pick<T>(
+        &self,
+        variable: &str,
+        get: impl Fn(&Layer) -> Option<T>,
+        default: impl FnOnce() -> Result<T, Failure>,
+    ) -> Result<Setting<T>, Failure> {
+        let file = || Source::File(self.path.clone().unwrap_or_default());
+        let found = get(&self.flags)
+            .map(|value| Setting { value, source: Source::Flag })
+            .or_else(|| get(&self.env).map(|value| Setting { value, source: Source::Environment(variable.to_owned()) }))
+            .or_else(|| get(&self.file).map(|value| Setting { value, source: file() }));
+        match found {
+            Some(setting) => Ok(setting),
+            None => Ok(Setting { value: default()?, source: Source::Default }),
+        }
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Flag => f.write_str("flag"),
+            Self::Environment(name) => write!(f, "env {name}"),
+            Self::File(path) => write!(f, "file {}", path.display()),
+            Self::Default => f.write_str("default"),
+        }
+    }
+}
+
+fn show<T>(name: &'static str, setting: &Setting<T>, value: impl Fn(&T) -> String) -> Shown {
+    Shown { name, value: value(&setting.value), source: setting.source.to_string() }
+}
+
+fn shown_path(path: &Path) -> String {
+    path.display().to_string()
+}
+
+fn default_data(env: Environment) -> Result<PathBuf, Failure> {
+    let base = env("XDG_DATA_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    let base = base.or_else(|| env("HOME").map(|home| Path::new(&home).join(".local/share")));
+    base.map(|base| base.join("shellkeep")).ok_or_else(|| {
+        Failure::start(
+            "neither XDG_DATA_HOME nor HOME is set; say where data is kept with --data DIR or SHELLKEEP_DATA",
+        )
+    })
+}
+
+fn default_store(data: &Path) -> String {
+    format!("sqlite://{}", data.join("shellkeep.db").display())
+}
+
+/// The first bash in `PATH`; the usual place if there is none, so that the error later names it.
+fn default_bash(env: Environment) -> PathBuf {
+    let path = env("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).map(|directory| directory.join("bash")).find(|bash| bash.is_file());
+    found.unwrap_or_else(|| PathBuf::from("/bin/bash"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(flags: Layer, variables: &[(&str, &str)], file: Option<&str>) -> Result<Settings, Failure> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("config.toml");
+        if let Some(text) = file {
+            std::fs::write(&path, text).unwrap();
+        }
+        let env = |name: &str| {
+            let found = variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
+            found.or_else(|| (name == "HOME").then(|| "/home/ann".to_owned()))
+        };
+        Settings::load(flags, file.map(|_| path.as_path()), &env)
+    }
+
+    #[test]
+    fn the_upper_layer_wins_and_says_so() {
+        let flags = Layer { max_shells: Some(7), ..Layer::default() };
+        let variables = [("SHELLKEEP_MAX_SHELLS", "8"), ("SHELLKEEP_LISTEN", "127.0.0.1:1")];
+        let file = "max_shells = 9\nlisten = \"127.0.0.1:2\"\nspare_shells = 1\n";
+        let settings = load(flags, &variables, Some(file)).unwrap();
+        assert_eq!(settings.max_shells, Setting { value: 7, source: Source::Flag });
+        assert_eq!(settings.listen.value, "127.0.0.1:1");
+        assert_eq!(settings.listen.source.to_string(), "env SHELLKEEP_LISTEN");
+        assert!(matches!(settings.spare_shells, Setting { value: 1, source: Source::File(_) }));
+        assert_eq!(settings.session_processes, Setting { value: 256, source: Source::Default });
+    }
+
+    #[test]
+    fn places_follow_the_data_directory() {
+        let settings = load(Layer::default(), &[("SHELLKEEP_DATA", "/d")], None).unwrap();
+        assert_eq!(settings.socket.value, Path::new("/d/shellkeep.sock"));
+        assert_eq!(settings.store.value, "sqlite:///d/shellkeep.db");
+        let settings = load(Layer::default(), &[], None).unwrap();
+        assert_eq!(settings.data.value, Path::new("/home/ann/.local/share/shellkeep"));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let message = |result: Result<Settings, Failure>| format!("{:?}", result.unwrap_err());
+        assert!(message(load(Layer::default(), &[], Some("max_shell = 9\n"))).contains("max_shell"));
+        assert!(message(load(Layer::default(), &[("SHELLKEEP_MAX_SHELLS", "many")], None)).contains("MAX_SHELLS"));
+        assert!(message(load(Layer::default(), &[("SHELLKEEP_DURABILITY", "x")], None)).contains("power"));
+        assert!(message(load(Layer::default(), &[("SHELLKEEP_MAX_SHELLS", "2")], None)).contains("spare_shells"));
+    }
+}

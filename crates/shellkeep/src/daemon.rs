@@ -1,0 +1,192 @@
+//! The daemon: joins settings, store, engine and doors, and ends them in order.
+
+use crate::config::{Durability, NO_LISTEN, Settings};
+use crate::failure::{FAILED, Failure};
+use crate::ready::Ready;
+use crate::{terminal, token};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use shellkeep_runtime::{Engine, EngineConfig};
+use shellkeep_server::{
+    Auth, Token, bind_tcp, bind_unix, install_metrics, keep_metrics, router, serve_tcp, serve_unix,
+};
+use shellkeep_store::Store;
+use std::fs;
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::Path;
+use std::process::ExitCode;
+use tokio::net::{TcpListener, UnixListener};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tracing_subscriber::EnvFilter;
+
+/// What a daemon starts with.
+pub struct Start {
+    /// Everything in force.
+    pub settings: Settings,
+    /// The token of the environment.
+    pub token: Option<String>,
+    /// Where to say that we are ready.
+    pub ready: Option<Ready>,
+    /// Whether to print a first thing to try.
+    pub hint: bool,
+}
+
+/// Runs a daemon until a signal ends it.
+pub fn run(start: Start) -> Result<ExitCode, Failure> {
+    start_log(&start.settings.log.value)?;
+    raise_descriptor_limit();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::start)?;
+    runtime.block_on(live(start))
+}
+
+async fn live(start: Start) -> Result<ExitCode, Failure> {
+    let settings = &start.settings;
+    make_private_directory(&settings.data.value)?;
+    let metrics = install_metrics().map_err(Failure::start)?;
+    let store = open_store(settings)?;
+    let doors = Doors::open(settings).await?;
+    let token = match start.token {
+        Some(token) => token,
+        None => token::load_or_create(&settings.data.value).map_err(|error| {
+            let path = token::path(&settings.data.value);
+            Failure::start(format!("cannot keep the token in {}: {error}", path.display()))
+        })?,
+    };
+    let mut signals = Signals::listen()?;
+    let engine = start_engine(settings, store).await?;
+
+    let (stop, stopped) = watch::channel(false);
+    let mut serving = JoinSet::new();
+    serving.spawn(serve_unix(doors.unix, router(engine.clone(), Auth::SocketOwner, metrics.clone()), stopped.clone()));
+    let mut lines = vec![format!("listening on unix:{}", settings.socket.value.display())];
+    if let Some(listener) = doors.tcp {
+        let address = listener.local_addr().map_err(Failure::start)?;
+        let auth = Auth::Bearer { token: Token::new(token), loopback: address.ip().is_loopback() };
+        lines.push(format!("listening on http://{address}"));
+        serving.spawn(serve_tcp(listener, router(engine.clone(), auth, metrics.clone()), stopped));
+    }
+    let upkeep = tokio::spawn(keep_metrics(metrics));
+    announce(&lines, start.ready, start.hint);
+
+    signals.next().await;
+    tracing::info!("stopping: every session is saved");
+    let ending = async {
+        // Doors take nothing new from here on, but answers under way still go out while the engine ends their runs.
+        let _ = stop.send(true);
+        engine.shutdown().await;
+        while serving.join_next().await.is_some() {}
+    };
+    let code = tokio::select! {
+        () = ending => ExitCode::SUCCESS,
+        () = signals.next() => ExitCode::from(FAILED),
+    };
+    upkeep.abort();
+    remove_socket(&settings.socket.value);
+    Ok(code)
+}
+
+/// The doors, open but not yet served: the kernel keeps early callers waiting.
+struct Doors {
+    unix: UnixListener,
+    tcp: Option<TcpListener>,
+}
+
+impl Doors {
+    async fn open(settings: &Settings) -> Result<Self, Failure> {
+        // TCP first: if its port is taken, no socket is left behind.
+        let tcp = match settings.listen.value.as_str() {
+            NO_LISTEN => None,
+            address => Some(bind_tcp(address).await.map_err(Failure::start)?),
+        };
+        if let Some(parent) = settings.socket.value.parent() {
+            make_private_directory(parent)?;
+        }
+        let unix = bind_unix(&settings.socket.value).map_err(Failure::start)?;
+        Ok(Self { unix, tcp })
+    }
+}
+
+/// The signals that end a daemon.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn listen() -> Result<Self, Failure> {
+        let on = |kind| signal(kind).map_err(Failure::start);
+        Ok(Self { terminate: on(SignalKind::terminate())?, interrupt: on(SignalKind::interrupt())? })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
+
+fn open_store(settings: &Settings) -> Result<Store, Failure> {
+    let durability = match settings.durability.value {
+        Durability::Process => shellkeep_store::Durability::Process,
+        Durability::Power => shellkeep_store::Durability::Power,
+    };
+    Store::open(&settings.store.value, &settings.data.value, durability).map_err(Failure::start)
+}
+
+async fn start_engine(settings: &Settings, store: Store) -> Result<Engine, Failure> {
+    let config = EngineConfig {
+        data_dir: settings.data.value.clone(),
+        max_shells: settings.max_shells.value,
+        spare_shells: settings.spare_shells.value,
+        session_processes: settings.session_processes.value,
+        output_bytes_per_run: settings.output_bytes_per_run.value,
+        bash: settings.bash.value.clone(),
+    };
+    Engine::start(config, store).await.map_err(Failure::start)
+}
+
+fn announce(lines: &[String], ready: Option<Ready>, hint: bool) {
+    for line in lines {
+        terminal::line(line);
+    }
+    if hint {
+        terminal::line("try: shellkeep run -s demo -- 'echo hello from $PWD'");
+    }
+    if let Some(ready) = ready {
+        ready.tell();
+    }
+}
+
+fn start_log(filter: &str) -> Result<(), Failure> {
+    let filter =
+        EnvFilter::try_new(filter).map_err(|error| Failure::start(format!("log={filter} is wrong: {error}")))?;
+    let ansi = io::IsTerminal::is_terminal(&io::stderr());
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(ansi).init();
+    Ok(())
+}
+
+/// Each live session takes several descriptors, and the usual soft limit of 1,024 is for programs that use `select`.
+fn raise_descriptor_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    if let Err(error) = setrlimit(Resource::Nofile, raised) {
+        tracing::warn!(%error, "the limit on open files stays as it is; fewer sessions can be live at a time");
+    }
+}
+
+/// Makes a directory that only its owner can enter, unless it is there already.
+fn make_private_directory(path: &Path) -> Result<(), Failure> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(|error| {
+        let place = path.display();
+        Failure::start(format!("cannot make the directory {place}: {error}; choose another with --data or --socket"))
+    })
+}
+
+fn remove_socket(path: &Path) {
+    if let Err(error) = fs::remove_file(path) {
+        tracing::debug!(%error, "the socket was gone already");
+    }
+}

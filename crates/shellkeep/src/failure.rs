@@ -1,0 +1,47 @@
+//! How a command fails: one line on stderr that says what to do, and a documented exit code.
+
+use crate::terminal;
+use std::fmt::Display;
+use std::process::ExitCode;
+
+/// A client command could not do its work.
+pub const FAILED: u8 = 1;
+/// The daemon could not start, or the command line or configuration is wrong. `clap` uses the same code.
+pub const CANNOT_START: u8 = 2;
+/// `run`: an error of shellkeep's own, as `ssh` does it, so that it differs from nearly every command's code.
+pub const RUN_FAILED: u8 = 255;
+
+/// Why a command failed.
+#[derive(Debug)]
+pub struct Failure {
+    code: u8,
+    message: String,
+}
+
+impl Failure {
+    /// A failure with an exit code and a sentence.
+    pub fn new(code: u8, message: impl Display) -> Self {
+        Self { code, message: message.to_string() }
+    }
+
+    /// A client command's failure.
+    pub fn client(message: impl Display) -> Self {
+        Self::new(FAILED, message)
+    }
+
+    /// A wrong setting, or a daemon that cannot start.
+    pub fn start(message: impl Display) -> Self {
+        Self::new(CANNOT_START, message)
+    }
+
+    /// The same failure with another exit code.
+    pub fn with_code(self, code: u8) -> Self {
+        Self { code, ..self }
+    }
+
+    /// Says it and gives the exit code.
+    pub fn report(self) -> ExitCode {
+        terminal::notice(&self.message);
+        ExitCode::from(self.code)
+    }
+}

@@ -1,0 +1,201 @@
+//! What this machine offers: one question per function, each answered with what was found, what it costs if it is
+//! missing, and how to get it.
+
+use crate::config::Settings;
+use rustix::fs::{Access, access, statvfs};
+use rustix::process::{Resource, getrlimit};
+use serde::Serialize;
+use shellkeep_process::machine::probe;
+use std::fs::read_to_string;
+use std::path::Path;
+
+/// Descriptors below which a daemon cannot keep its 200 shells live.
+const ENOUGH_FILES: u64 = 4096;
+/// Process numbers below which they are used again so soon that tools confuse processes.
+const ENOUGH_PIDS: u64 = 32768;
+/// Free bytes below which the first large output may fill the disk.
+const ENOUGH_DISK: u64 = 1 << 30;
+
+/// How a check came out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// It is there.
+    Ok,
+    /// It works without, but less well.
+    Warning,
+    /// Nothing works without.
+    Missing,
+}
+
+/// One answer.
+#[derive(Debug, Clone, Serialize)]
+pub struct Check {
+    /// What was looked for.
+    pub name: &'static str,
+    /// How it came out.
+    pub status: Status,
+    /// What was found.
+    pub found: String,
+    /// What its absence costs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost: Option<&'static str>,
+    /// How to get it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fix: Option<&'static str>,
+}
+
+impl Check {
+    fn ok(name: &'static str, found: impl Into<String>) -> Self {
+        Self { name, status: Status::Ok, found: found.into(), cost: None, fix: None }
+    }
+
+    fn bad(
+        name: &'static str,
+        status: Status,
+        found: impl Into<String>,
+        cost: &'static str,
+        fix: &'static str,
+    ) -> Self {
+        Self { name, status, found: found.into(), cost: Some(cost), fix: Some(fix) }
+    }
+}
+
+/// Looks at the machine. Starts one bash and ends it again.
+pub async fn checks(settings: &Settings) -> Vec<Check> {
+    let machine = probe(&settings.bash.value, &std::env::temp_dir()).await;
+    let bash = settings.bash.value.display();
+    vec![
+        match machine.bash {
+            Ok(version) => Check::ok("bash", format!("{version} at {bash}")),
+            Err(reason) => Check::bad(
+                "bash",
+                Status::Missing,
+                format!("{bash}: {reason}"),
+                "no session can run",
+                "install bash 4.4 or newer, or name one with --bash PATH",
+            ),
+        },
+        cgroups(machine.groups, machine.unified),
+        if machine.process_limit {
+            Check::ok("process limit", format!("{} per session", settings.session_processes.value))
+        } else {
+            Check::bad(
+                "process limit",
+                Status::Warning,
+                "no pids controller that we may use",
+                "a fork bomb is found by counting and ended late",
+                "delegate the pids controller (systemd: Delegate=pids), or run in a container with --pids-limit",
+            )
+        },
+        landlock(),
+        user_namespaces(),
+        open_files(),
+        process_numbers(),
+        disk(&settings.data.value),
+    ]
+}
+
+fn cgroups(groups: bool, unified: Option<String>) -> Check {
+    match (groups, unified) {
+        (true, unified) => Check::ok("cgroups", unified.unwrap_or_else(|| "version 1 only".to_owned())),
+        (false, unified) => Check::bad(
+            "cgroups",
+            Status::Warning,
+            unified.map_or_else(|| "not mounted".to_owned(), |path| format!("{path} cannot be written")),
+            "processes are found by their group and by a look through /proc; slower, and nothing is frozen while it is ended",
+            "start the daemon where it owns a group: systemd-run --user --scope -p Delegate=yes shellkeep serve",
+        ),
+    }
+}
+
+fn landlock() -> Check {
+    let modules = read_to_string("/sys/kernel/security/lsm").unwrap_or_default();
+    if modules.trim().split(',').any(|module| module == "landlock") {
+        return Check::ok("landlock", format!("on, kernel {}", kernel()));
+    }
+    Check::bad(
+        "landlock",
+        Status::Warning,
+        format!("not among the security modules of kernel {}", kernel()),
+        "a session cannot be kept out of other directories without a container",
+        "boot with lsm=landlock,… on kernel 5.13 or newer",
+    )
+}
+
+fn user_namespaces() -> Check {
+    let most = number("/proc/sys/user/max_user_namespaces").unwrap_or(0);
+    let allowed = number("/proc/sys/kernel/unprivileged_userns_clone").unwrap_or(1);
+    if most > 0 && allowed > 0 {
+        return Check::ok("user namespaces", format!("up to {most}"));
+    }
+    Check::bad(
+        "user namespaces",
+        Status::Warning,
+        "switched off",
+        "a session cannot have its own view of the system without a container",
+        "sysctl user.max_user_namespaces=10000 kernel.unprivileged_userns_clone=1",
+    )
+}
+
+fn open_files() -> Check {
+    let limit = getrlimit(Resource::Nofile).maximum;
+    let found = limit.map_or_else(|| "no limit".to_owned(), |limit| format!("up to {limit}"));
+    if limit.is_none_or(|limit| limit >= ENOUGH_FILES) {
+        return Check::ok("open files", found);
+    }
+    Check::bad(
+        "open files",
+        Status::Warning,
+        found,
+        "fewer sessions can be live at a time",
+        "raise the hard limit: ulimit -Hn 65536, or LimitNOFILE=65536 in a unit",
+    )
+}
+
+fn process_numbers() -> Check {
+    let most = number("/proc/sys/kernel/pid_max").unwrap_or(0);
+    if most >= ENOUGH_PIDS {
+        return Check::ok("process numbers", format!("up to {most}"));
+    }
+    Check::bad(
+        "process numbers",
+        Status::Warning,
+        format!("up to {most}"),
+        "few processes fit, and numbers are used again soon",
+        "sysctl kernel.pid_max=4194304",
+    )
+}
+
+fn disk(data: &Path) -> Check {
+    let place = data.ancestors().find(|place| place.exists()).unwrap_or(Path::new("/"));
+    if let Err(error) = access(place, Access::WRITE_OK) {
+        return Check::bad(
+            "data directory",
+            Status::Missing,
+            format!("{} cannot be written: {error}", place.display()),
+            "no daemon can start",
+            "choose another with --data DIR or SHELLKEEP_DATA",
+        );
+    }
+    let free = statvfs(place).map_or(0, |found| found.f_bavail.saturating_mul(found.f_frsize));
+    let found = format!("{}, {} MiB free", data.display(), free >> 20);
+    if free >= ENOUGH_DISK {
+        return Check::ok("data directory", found);
+    }
+    Check::bad(
+        "data directory",
+        Status::Warning,
+        found,
+        "output beyond what fits is dropped and new sessions may be refused",
+        "free some space, or choose another disk with --data DIR",
+    )
+}
+
+fn kernel() -> String {
+    read_to_string("/proc/sys/kernel/osrelease").map_or_else(|_| "unknown".to_owned(), |text| text.trim().to_owned())
+}
+
+fn number(path: &str) -> Option<u64> {
+    read_to_string(path).ok()?.trim().parse().ok()
+}

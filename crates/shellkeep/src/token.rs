@@ -1,0 +1,69 @@
+//! The token of the TCP door: from the environment, or made once and kept in the data directory.
+
+use std::fs::{self, OpenOptions, Permissions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+/// Bytes of a made token: as many as a 256-bit key, so that guessing is out of the question.
+const TOKEN_BYTES: usize = 32;
+
+/// Where the token of a data directory is.
+pub fn path(data: &Path) -> PathBuf {
+    data.join("token")
+}
+
+/// The token of a data directory; made if there is none. A file that others can read is closed to them.
+pub fn load_or_create(data: &Path) -> io::Result<String> {
+    let path = path(data);
+    if let Some(token) = load(data)? {
+        let mode = fs::metadata(&path)?.permissions().mode();
+        if mode & 0o077 != 0 {
+            tracing::warn!(path = %path.display(), "the token file could be read by others; it is now private");
+            fs::set_permissions(&path, Permissions::from_mode(0o600))?;
+        }
+        return Ok(token);
+    }
+    let token = random()?;
+    // Written beside and moved into place: a crash in between must not leave an empty token behind.
+    let fresh = data.join("token.new");
+    let _ = fs::remove_file(&fresh);
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&fresh)?;
+    writeln!(file, "{token}")?;
+    fs::rename(&fresh, &path)?;
+    Ok(token)
+}
+
+/// The token of a data directory, if it has one.
+pub fn load(data: &Path) -> io::Result<Option<String>> {
+    match fs::read_to_string(path(data)) {
+        Ok(text) if text.trim().is_empty() => Ok(None),
+        Ok(text) => Ok(Some(text.trim().to_owned())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn random() -> io::Result<String> {
+    let mut bytes = [0_u8; TOKEN_BYTES];
+    let mut filled = 0;
+    while filled < bytes.len() {
+        filled += rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty())?;
+    }
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_made_once_and_kept_private() {
+        let data = tempfile::tempdir().unwrap();
+        let token = load_or_create(data.path()).unwrap();
+        assert_eq!(token.len(), 2 * TOKEN_BYTES);
+        fs::set_permissions(path(data.path()), Permissions::from_mode(0o644)).unwrap();
+        assert_eq!(load_or_create(data.path()).unwrap(), token);
+        assert_eq!(fs::metadata(path(data.path())).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+}

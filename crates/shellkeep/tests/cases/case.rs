@@ -1,0 +1,274 @@
+//! A case: steps in one session, and what each must answer. Every case runs twice, on a fresh session and on one that is
+//! hibernated between its steps, because a session must not show whether its shell is still the same.
+
+use crate::support::{Daemon, Reply, bash};
+use serde_json::{Value, json};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Steps in one session.
+pub struct Case {
+    pub name: String,
+    pub steps: Vec<Step>,
+    /// A word that the notice after a hibernation must hold, where something is lost by nature (a job, a descriptor).
+    pub loses: Option<&'static str>,
+}
+
+/// A command and what is expected of it.
+pub struct Step {
+    request: Value,
+    stdout: Text,
+    stderr: Text,
+    exit_code: Option<i64>,
+    status: &'static str,
+    notices: Notices,
+    /// Another expectation for a session that was hibernated before this step.
+    stdout_after_sleep: Option<String>,
+}
+
+/// What a stream must hold.
+enum Text {
+    Is(Vec<u8>),
+    Contains(String),
+    /// The same as `bash -c` in an empty directory gives.
+    LikeBash,
+    Any,
+}
+
+enum Notices {
+    None,
+    /// At least one of these codes.
+    OneOf(&'static [&'static str]),
+    Any,
+}
+
+/// A case with a name.
+pub fn case(name: impl Into<String>, steps: impl IntoIterator<Item = Step>) -> Case {
+    Case { name: name.into(), steps: steps.into_iter().collect(), loses: None }
+}
+
+/// A command that is expected to succeed silently, until told otherwise.
+pub fn step(command: impl Into<String>) -> Step {
+    request(json!({"command": command.into()}))
+}
+
+/// The same with more fields.
+pub fn request(request: Value) -> Step {
+    Step {
+        request,
+        stdout: Text::Is(Vec::new()),
+        stderr: Text::Is(Vec::new()),
+        exit_code: Some(0),
+        status: "exited",
+        notices: Notices::None,
+        stdout_after_sleep: None,
+    }
+}
+
+/// A command that must do as `bash -c` does: output, errors, status.
+pub fn like_bash(command: impl Into<String>) -> Step {
+    let mut step = step(command);
+    (step.stdout, step.stderr, step.exit_code) = (Text::LikeBash, Text::LikeBash, None);
+    step
+}
+
+impl Case {
+    /// Something small is lost with the shell (`$!`, `PIPESTATUS`); a notice is allowed and not asked for.
+    pub fn may_say_so(self) -> Self {
+        self.loses("")
+    }
+
+    pub fn loses(mut self, word: &'static str) -> Self {
+        self.loses = Some(word);
+        self
+    }
+}
+
+impl Step {
+    pub fn out(mut self, text: impl AsRef<[u8]>) -> Self {
+        self.stdout = Text::Is(text.as_ref().to_vec());
+        self
+    }
+
+    pub fn out_has(mut self, text: &str) -> Self {
+        self.stdout = Text::Contains(text.to_owned());
+        self
+    }
+
+    pub fn out_after_sleep(mut self, text: &str) -> Self {
+        self.stdout_after_sleep = Some(text.to_owned());
+        self
+    }
+
+    pub fn err(mut self, text: &str) -> Self {
+        self.stderr = Text::Is(text.as_bytes().to_vec());
+        self
+    }
+
+    pub fn err_has(mut self, text: &str) -> Self {
+        self.stderr = Text::Contains(text.to_owned());
+        self
+    }
+
+    pub fn any_out(mut self) -> Self {
+        self.stdout = Text::Any;
+        self
+    }
+
+    pub fn any_err(mut self) -> Self {
+        self.stderr = Text::Any;
+        self
+    }
+
+    pub fn code(mut self, code: i64) -> Self {
+        self.exit_code = Some(code);
+        self
+    }
+
+    pub fn any_code(mut self) -> Self {
+        self.exit_code = None;
+        self
+    }
+
+    pub fn status(mut self, status: &'static str) -> Self {
+        self.status = status;
+        self
+    }
+
+    pub fn notice(mut self, codes: &'static [&'static str]) -> Self {
+        self.notices = Notices::OneOf(codes);
+        self
+    }
+
+    pub fn any_notice(mut self) -> Self {
+        self.notices = Notices::Any;
+        self
+    }
+
+    fn command(&self) -> &str {
+        self.request["command"].as_str().expect("a step has a command")
+    }
+}
+
+/// Runs every case both ways and reports all that went wrong, not only the first.
+pub fn check(cases: Vec<Case>) {
+    let daemon = Daemon::start();
+    let count = cases.len();
+    assert!(count > 0, "a table without cases");
+    let mut failures = Vec::new();
+    for case in &cases {
+        for sleeps in [false, true] {
+            let way = if sleeps { "hibernated in between" } else { "on one shell" };
+            for failure in run(&daemon, case, sleeps) {
+                failures.push(format!("{} ({way}): {failure}", case.name));
+            }
+        }
+    }
+    let log = daemon.log();
+    assert!(
+        failures.is_empty(),
+        "{} of {count} cases:\n{}\n\nthe daemon's log:\n{log}",
+        failures.len(),
+        failures.join("\n")
+    );
+}
+
+fn run(daemon: &Daemon, case: &Case, sleeps: bool) -> Vec<String> {
+    static NUMBER: AtomicUsize = AtomicUsize::new(0);
+    let session = format!("case{}", NUMBER.fetch_add(1, Ordering::Relaxed));
+    let home = daemon.directory().join(&session);
+    std::fs::create_dir(&home).expect("a directory for the case");
+    daemon.create_with(json!({"session_id": session, "cwd": home}));
+    let (mut failures, mut said) = (Vec::new(), String::new());
+    for (index, step) in case.steps.iter().enumerate() {
+        let slept = sleeps && index > 0;
+        if slept {
+            daemon.hibernate(&session);
+        }
+        let reply = daemon.run(&session, step.request.clone());
+        said += &reply.notice_text().to_lowercase();
+        for failure in step.compare(&reply, slept, case.loses.is_some() && slept) {
+            failures.push(format!("step {index} `{}`: {failure}", shorten(step.command())));
+        }
+    }
+    if let Some(word) = case.loses.filter(|word| sleeps && !said.contains(word)) {
+        failures.push(format!("no notice names the lost {word}: {said:?}"));
+    }
+    daemon.destroy(&session);
+    failures
+}
+
+impl Step {
+    fn compare(&self, reply: &Reply, slept: bool, loss: bool) -> Vec<String> {
+        let mut failures = Vec::new();
+        let oracle = matches!(self.stdout, Text::LikeBash) || matches!(self.stderr, Text::LikeBash);
+        let expected = oracle.then(|| {
+            let home = tempfile::tempdir().expect("a directory for the oracle");
+            bash::run(self.command(), home.path())
+        });
+        let stdout = match &self.stdout_after_sleep {
+            Some(text) if slept => Text::Is(text.as_bytes().to_vec()),
+            _ => self.stdout.resolve(expected.as_ref().map(|outcome| outcome.stdout.clone())),
+        };
+        let stderr = self.stderr.resolve(expected.as_ref().map(|outcome| outcome.stderr.clone()));
+        failures.extend(stdout.mismatch("stdout", &reply.stdout()));
+        failures.extend(stderr.mismatch("stderr", &reply.stderr()));
+        let code = self.exit_code.or(expected.map(|outcome| outcome.exit_code));
+        if code.is_some() && reply.exit_code() != code {
+            failures.push(format!("exit code {:?}, expected {code:?}", reply.exit_code()));
+        }
+        if reply.status() != self.status {
+            failures.push(format!("status {:?}, expected {:?}", reply.status(), self.status));
+        }
+        // After a loss by nature the notice is looked for once in the whole case, not in each step.
+        if !loss && !self.notices.allow(&reply.notice_codes()) {
+            failures.push(format!("notices {:?} {:?}", reply.notice_codes(), reply.notice_text()));
+        }
+        failures
+    }
+}
+
+impl Notices {
+    fn allow(&self, codes: &[&str]) -> bool {
+        match self {
+            Notices::None => codes.is_empty(),
+            Notices::OneOf(wanted) => wanted.iter().any(|code| codes.contains(code)),
+            Notices::Any => true,
+        }
+    }
+}
+
+impl Text {
+    fn resolve(&self, oracle: Option<Vec<u8>>) -> Text {
+        match self {
+            Text::Is(bytes) => Text::Is(bytes.clone()),
+            Text::Contains(text) => Text::Contains(text.clone()),
+            Text::LikeBash => Text::Is(oracle.unwrap_or_default()),
+            Text::Any => Text::Any,
+        }
+    }
+
+    fn mismatch(&self, stream: &str, got: &[u8]) -> Option<String> {
+        let shown = shorten(&String::from_utf8_lossy(got));
+        match self {
+            Text::Is(bytes) => {
+                let wanted = shorten(&String::from_utf8_lossy(bytes));
+                let same = bytes == got || bash::same_errors(bytes) == bash::same_errors(got);
+                (!same).then(|| format!("{stream} {shown:?}, expected {wanted:?}"))
+            }
+            Text::Contains(text) => {
+                let found = String::from_utf8_lossy(got).contains(text.as_str());
+                (!found).then(|| format!("{stream} {shown:?} does not hold {text:?}"))
+            }
+            Text::LikeBash | Text::Any => None,
+        }
+    }
+}
+
+fn shorten(text: &str) -> String {
+    const LIMIT: usize = 400;
+    if text.chars().count() <= LIMIT {
+        text.to_owned()
+    } else {
+        format!("{}…", text.chars().take(LIMIT).collect::<String>())
+    }
+}

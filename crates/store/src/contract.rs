@@ -1,0 +1,208 @@
+//! One suite of stories for all backends, told through the front as the runtime uses it.
+
+mod crash;
+mod golden;
+mod property;
+mod stories;
+
+use crate::{AppendError, Durability, OpenError, Store};
+use shellkeep_session::shell::{Function, Variable};
+use shellkeep_session::{
+    Event, Notice, NoticeCode, Output, Record, RunId, RunResult, RunStatus, SessionId, SessionMeta, SessionState,
+    ShellDelta, ShellState, Timestamp,
+};
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+use tempfile::TempDir;
+
+/// Makes a test of each story for each backend. The stories pass through as one token, because a macro cannot repeat
+/// one list inside another.
+macro_rules! tell {
+    ($($backend:ident = $url:literal),*; $stories:tt) => {
+        $(tell!(@ $backend $url $stories);)*
+    };
+    (@ $backend:ident $url:literal ($($story:ident),* $(,)?)) => {
+        mod $backend {
+            $(#[test]
+            fn $story() {
+                super::$story(super::House::new($url));
+            })*
+        }
+    };
+}
+use tell;
+
+/// A data directory and the URL of the store in it.
+pub(super) struct House {
+    directory: TempDir,
+    url: &'static str,
+}
+
+impl House {
+    pub(super) fn new(url: &'static str) -> Self {
+        Self { directory: TempDir::new().unwrap(), url }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    pub(super) fn open(&self) -> Store {
+        self.try_open().unwrap()
+    }
+
+    pub(super) fn try_open(&self) -> Result<Store, OpenError> {
+        Store::open(self.url, self.path(), Durability::Process)
+    }
+
+    /// The house as a killed daemon leaves it: a copy, taken while the store still runs.
+    pub(super) fn after_kill(&self) -> Self {
+        let copy = Self::new(self.url);
+        copy_directory(self.path(), copy.path());
+        copy
+    }
+
+    /// The journal's segments, ascending.
+    pub(super) fn segments(&self) -> Vec<PathBuf> {
+        let journal = self.path().join("journal");
+        crate::segment::numbers(&journal).unwrap().iter().map(|n| crate::segment::path(&journal, *n)).collect()
+    }
+}
+
+fn copy_directory(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy_directory(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Waits for a future without a runtime; the store needs none.
+pub(super) fn wait<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(value) => return value,
+            Poll::Pending => std::thread::park(),
+        }
+    }
+}
+
+pub(super) fn id(text: &str) -> SessionId {
+    SessionId::parse(text).unwrap()
+}
+
+/// A session's history while it is written, with the state that the store must give back.
+pub(super) struct Teller {
+    pub(super) state: SessionState,
+    pub(super) records: Vec<Record>,
+}
+
+impl Teller {
+    pub(super) fn begin(name: &str, agent: Option<&str>) -> Self {
+        let mut shell = ShellState { cwd: "/start".into(), ..ShellState::default() };
+        shell.variables.insert("HOME".into(), Variable::scalar("x", "/home"));
+        shell.functions.insert("f".into(), Function { attributes: String::new(), source: "f () { :; }".into() });
+        let meta = SessionMeta {
+            session_id: id(name),
+            agent: agent.map(str::to_owned),
+            agent_config: serde_json::json!({ "model": "m", "depth": 1 }),
+            created_at: at(1),
+            workspace: "/start".into(),
+        };
+        let event = Event::SessionCreated { meta: Box::new(meta), shell: Box::new(shell) };
+        let record = Record { session_id: id(name), seq: 1, at: at(1), event };
+        Self { state: SessionState::create(&record).unwrap(), records: vec![record] }
+    }
+
+    pub(super) fn say(&mut self, event: Event) -> &Record {
+        let seq = self.state.seq + 1;
+        let session_id = self.state.meta.session_id.clone();
+        let record = Record { session_id, seq, at: at(seq), event };
+        self.state.apply(&record).unwrap();
+        self.records.push(record);
+        self.records.last().unwrap()
+    }
+
+    pub(super) fn start(&mut self, request_id: Option<&str>) -> RunId {
+        let run_id = RunId::from_seq(self.state.seq + 1);
+        let request_id = request_id.map(str::to_owned);
+        self.say(Event::RunStarted { run_id: run_id.clone(), request_id, command: "true".into() });
+        run_id
+    }
+
+    pub(super) fn finish(&mut self, run_id: &RunId, delta: ShellDelta) {
+        self.say(Event::RunFinished { run_id: run_id.clone(), result: Box::new(result()), delta: Box::new(delta) });
+    }
+
+    /// A session with a bit of everything behind it and nothing open.
+    pub(super) fn lived(name: &str) -> Self {
+        let mut teller = Self::begin(name, Some("ann"));
+        teller.say(Event::ShellStarted { generation: 1 });
+        let run = teller.start(Some("req-1"));
+        let mut delta = set("A", "1");
+        delta.functions.insert("f".into(), None);
+        delta.cwd = Some("/elsewhere".into());
+        teller.finish(&run, delta);
+        let notice = Notice { code: NoticeCode::ShellReplaced, message: "a new shell".to_owned() };
+        teller.say(Event::ShellStopped { reason: "died".to_owned(), notices: vec![notice] });
+        teller
+    }
+
+    pub(super) fn append_to(&self, store: &Store) {
+        for record in &self.records {
+            store.append(record).unwrap();
+        }
+    }
+
+    pub(super) fn append_last(&self, store: &Store) -> Result<(), AppendError> {
+        store.append(self.records.last().unwrap())
+    }
+
+    pub(super) fn assert_in(&self, store: &Store) {
+        assert_eq!(wait(store.load(&self.state.meta.session_id)).unwrap().as_ref(), Some(&self.state));
+    }
+}
+
+pub(super) fn set(name: &str, value: &str) -> ShellDelta {
+    let mut delta = ShellDelta::default();
+    delta.variables.insert(name.into(), Some(Variable::scalar("", value)));
+    delta
+}
+
+pub(super) fn at(seq: u64) -> Timestamp {
+    Timestamp::from_microsecond(1_700_000_000_000_000 + i64::try_from(seq).unwrap()).unwrap()
+}
+
+pub(super) fn result() -> RunResult {
+    RunResult {
+        status: RunStatus::Exited,
+        exit_code: Some(0),
+        signal: None,
+        stdout: Output { total: 3, kept: 3, inline: Some("hi\n".into()), tail: None },
+        stderr: Output::default(),
+        duration_us: 42,
+        cwd: "/elsewhere".into(),
+        changes: Default::default(),
+        background_output: None,
+        notices: Vec::new(),
+    }
+}

@@ -1,0 +1,295 @@
+//! What survives a killed daemon, a full disk, a broken backend and broken files.
+
+use super::*;
+use crate::ReadError;
+use crate::fault::Point;
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+
+tell!(filesystem = "file://store", sqlite = "sqlite://store.db"; (
+    a_killed_daemon_loses_nothing, a_clean_close_leaves_no_journal, a_torn_last_line_is_cut,
+    a_corrupt_line_sets_its_session_aside, a_replayed_journal_changes_nothing, a_newer_journal_is_refused,
+    a_journal_of_another_store_is_refused, a_refusing_disk_loses_nothing_and_keeps_order,
+    a_failing_backend_is_retried, a_closed_store_says_so, segments_rotate_and_are_removed,
+    power_durability_waits_for_the_disk, a_session_made_anew_survives_replay,
+    a_directory_that_is_a_file_is_refused
+));
+
+/// Appends while the backend takes nothing, so that everything is in the journal alone.
+fn journalled_only(house: &House, tellers: &[&Teller]) -> Store {
+    let store = house.open();
+    store.arm_fault(Point::BackendApply, u64::MAX);
+    for teller in tellers {
+        teller.append_to(&store);
+    }
+    store
+}
+
+fn a_killed_daemon_loses_nothing(house: House) {
+    let mut teller = Teller::lived("a");
+    let open = teller.start(Some("req-2"));
+    let store = journalled_only(&house, &[&teller]);
+    let killed = house.after_kill();
+    drop(store);
+    let store = killed.open();
+    teller.assert_in(&store);
+    assert_eq!(wait(store.unfinished()).unwrap(), [id("a")]);
+    teller.finish(&open, set("B", "2"));
+    teller.append_last(&store).unwrap();
+    drop(store);
+    // The journal that the first store could not apply is still there for its own next start.
+    let store = house.open();
+    teller.append_last(&store).unwrap();
+    teller.assert_in(&store);
+}
+
+fn a_clean_close_leaves_no_journal(house: House) {
+    let store = house.open();
+    let teller = Teller::lived("a");
+    teller.append_to(&store);
+    store.close().unwrap();
+    assert!(house.segments().is_empty());
+    drop(store);
+    teller.assert_in(&house.open());
+}
+
+fn a_torn_last_line_is_cut(house: House) {
+    let teller = Teller::lived("a");
+    let store = journalled_only(&house, &[&teller]);
+    let killed = house.after_kill();
+    drop(store);
+    let segment = killed.segments().pop().unwrap();
+    let whole = fs::read(&segment).unwrap();
+    OpenOptions::new().append(true).open(&segment).unwrap().write_all(b"{\"session_id\":\"a\",\"se").unwrap();
+    crate::segment::repair(&killed.path().join("journal"), 1).unwrap();
+    assert_eq!(fs::read(&segment).unwrap(), whole);
+    OpenOptions::new().append(true).open(&segment).unwrap().write_all(b"{\"session_id\":\"a\",\"se").unwrap();
+    let store = killed.open();
+    teller.assert_in(&store);
+    assert!(store.problems().is_empty());
+}
+
+fn a_corrupt_line_sets_its_session_aside(house: House) {
+    let (broken, healthy) = (Teller::lived("a"), Teller::lived("b"));
+    let store = journalled_only(&house, &[&broken, &healthy]);
+    let killed = house.after_kill();
+    drop(store);
+    let segment = killed.segments().pop().unwrap();
+    // The last record of `a`, so that no gap would tell.
+    let mut lines: Vec<Vec<u8>> = fs::read(&segment).unwrap().split(|byte| *byte == b'\n').map(Vec::from).collect();
+    let line = &mut lines[broken.records.len()];
+    let middle = line.len() / 2;
+    line[middle..].fill(0xff);
+    fs::write(&segment, lines.join(&b'\n')).unwrap();
+    let store = killed.open();
+    assert!(matches!(wait(store.load(&id("a"))), Err(ReadError::Damaged { .. })));
+    healthy.assert_in(&store);
+    assert!(store.problems()[0].contains("session a cannot be read"), "{:?}", store.problems());
+}
+
+fn a_replayed_journal_changes_nothing(house: House) {
+    let mut teller = Teller::lived("a");
+    teller.start(None);
+    let store = house.open();
+    teller.append_to(&store);
+    wait(store.flush()).unwrap();
+    // The journal is put back behind the mark, as if the mark had not reached the disk.
+    let lines = fs::read(house.segments().pop().unwrap()).unwrap();
+    drop(store);
+    let next = house.path().join("journal/0000000099.jsonl");
+    fs::write(next, lines).unwrap();
+    teller.assert_in(&house.open());
+}
+
+fn a_session_made_anew_survives_replay(house: House) {
+    let mut first = Teller::lived("a");
+    first.say(Event::SessionDestroyed);
+    let second = Teller::lived("a");
+    let store = house.open();
+    first.append_to(&store);
+    second.append_to(&store);
+    wait(store.flush()).unwrap();
+    let lines = fs::read(house.segments().pop().unwrap()).unwrap();
+    drop(store);
+    // The replay begins in the middle of the first life.
+    let lines: Vec<&[u8]> = lines.split(|byte| *byte == b'\n').collect();
+    let rest = [&lines[..1], &lines[3..]].concat();
+    fs::write(house.path().join("journal/0000000099.jsonl"), rest.join(&b'\n')).unwrap();
+    second.assert_in(&house.open());
+}
+
+fn a_newer_journal_is_refused(house: House) {
+    drop(house.open());
+    fs::write(house.path().join("journal/0000000099.jsonl"), "{\"format\":2,\"store\":\"x\"}\n").unwrap();
+    assert!(matches!(house.try_open(), Err(OpenError::NewerFormat { found: 2, ours: 1, .. })));
+}
+
+fn a_journal_of_another_store_is_refused(house: House) {
+    drop(house.open());
+    fs::write(house.path().join("journal/0000000099.jsonl"), "{\"format\":1,\"store\":\"x\"}\n").unwrap();
+    assert!(matches!(house.try_open(), Err(OpenError::OtherStore { .. })));
+}
+
+fn a_refusing_disk_loses_nothing_and_keeps_order(house: House) {
+    let store = house.open();
+    let mut teller = Teller::begin("a", None);
+    teller.append_to(&store);
+    store.arm_fault(Point::JournalWrite, u64::MAX);
+    for round in 0..20 {
+        let run = teller.start(None);
+        assert!(matches!(teller.append_last(&store), Err(AppendError::Retrying { .. })), "round {round}");
+        teller.finish(&run, set("ROUND", &round.to_string()));
+        assert!(matches!(teller.append_last(&store), Err(AppendError::Retrying { .. })), "round {round}");
+    }
+    assert!(store.problems()[0].contains("injected fault"), "{:?}", store.problems());
+    // Readers see even what the journal refuses.
+    teller.assert_in(&store);
+    store.arm_fault(Point::JournalWrite, 0);
+    wait(store.flush()).unwrap();
+    assert!(store.problems().is_empty(), "{:?}", store.problems());
+    teller.say(Event::ShellStarted { generation: 7 });
+    teller.append_last(&store).unwrap();
+    // Everything is in the journal now, in order.
+    let journal = fs::read_to_string(house.segments().pop().unwrap()).unwrap();
+    let told: Vec<Record> = journal.lines().skip(1).map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(told, teller.records);
+    teller.assert_in(&store);
+    store.close().unwrap();
+    drop(store);
+    teller.assert_in(&house.open());
+}
+
+fn a_failing_backend_is_retried(house: House) {
+    let store = house.open();
+    store.arm_fault(Point::BackendApply, 2);
+    let teller = Teller::lived("a");
+    teller.append_to(&store);
+    let mut refused = 0;
+    while let Err(error) = wait(store.load(&id("a"))) {
+        assert!(matches!(error, ReadError::Unavailable { .. }), "{error}");
+        refused += 1;
+    }
+    assert!(refused <= 2);
+    teller.assert_in(&store);
+    assert!(store.problems().is_empty());
+}
+
+fn a_closed_store_says_so(house: House) {
+    let store = house.open();
+    store.close().unwrap();
+    let teller = Teller::lived("a");
+    assert_eq!(teller.append_last(&store), Err(AppendError::Closed));
+    assert!(matches!(wait(store.load(&id("a"))), Err(ReadError::Unavailable { .. })));
+    store.close().unwrap();
+}
+
+fn segments_rotate_and_are_removed(house: House) {
+    let open = || Store::open_with(house.url, house.path(), Durability::Process, 2000).unwrap();
+    let store = open();
+    store.arm_fault(Point::BackendApply, u64::MAX);
+    let mut teller = Teller::lived("a");
+    for n in 0..100 {
+        let run = teller.start(None);
+        teller.finish(&run, set("N", &n.to_string()));
+    }
+    teller.append_to(&store);
+    assert!(house.segments().len() > 10);
+    drop(store);
+    let store = open();
+    teller.assert_in(&store);
+    assert_eq!(house.segments().len(), 1);
+}
+
+fn power_durability_waits_for_the_disk(house: House) {
+    let store = Store::open(house.url, house.path(), Durability::Power).unwrap();
+    let teller = Teller::lived("a");
+    teller.append_to(&store);
+    wait(store.sync()).unwrap();
+    store.arm_fault(Point::JournalWrite, u64::MAX);
+    let mut more = Teller::lived("b");
+    more.say(Event::ShellStarted { generation: 2 });
+    more.append_last(&store).unwrap_err();
+    assert!(wait(store.sync()).is_err());
+    store.arm_fault(Point::JournalWrite, 0);
+    wait(store.sync()).unwrap();
+    teller.assert_in(&store);
+}
+
+fn a_directory_that_is_a_file_is_refused(house: House) {
+    let path = house.path().join("file");
+    fs::write(&path, "").unwrap();
+    let Err(error) = Store::open(house.url, &path, Durability::Process) else { panic!("it is a file") };
+    assert!(matches!(error, OpenError::NotWritable { .. }), "{error}");
+}
+
+#[test]
+fn a_file_that_is_no_database_is_refused() {
+    let house = House::new("sqlite://store.db");
+    fs::write(house.path().join("store.db"), "this is no database, and long enough to see that ".repeat(100)).unwrap();
+    assert!(matches!(house.try_open(), Err(OpenError::Corrupt { .. })));
+}
+
+#[test]
+fn a_newer_database_is_refused() {
+    let house = House::new("sqlite://store.db");
+    drop(house.open());
+    let db = rusqlite::Connection::open(house.path().join("store.db")).unwrap();
+    db.execute("UPDATE meta SET value = '2' WHERE key = 'format'", []).unwrap();
+    assert!(matches!(house.try_open(), Err(OpenError::NewerFormat { found: 2, ours: 1, .. })));
+}
+
+#[test]
+fn a_newer_directory_is_refused() {
+    let house = House::new("file://store");
+    drop(house.open());
+    let path = house.path().join("store/applied.json");
+    let text = fs::read_to_string(&path).unwrap().replace("\"format\": 1", "\"format\": 2");
+    fs::write(&path, text).unwrap();
+    assert!(matches!(house.try_open(), Err(OpenError::NewerFormat { found: 2, ours: 1, .. })));
+}
+
+/// One session's row or file is broken; the session says so, others go on, and it can be destroyed.
+fn one_broken_session(house: House, break_it: impl FnOnce(&Path)) {
+    let store = house.open();
+    let (mut broken, mut healthy) = (Teller::lived("a"), Teller::lived("b"));
+    broken.append_to(&store);
+    healthy.append_to(&store);
+    store.close().unwrap();
+    drop(store);
+    break_it(house.path());
+    let store = house.open();
+    assert!(matches!(wait(store.load(&id("a"))), Err(ReadError::Damaged { .. })));
+    for teller in [&mut broken, &mut healthy] {
+        teller.say(Event::ShellStarted { generation: 2 });
+        teller.append_last(&store).unwrap();
+    }
+    healthy.assert_in(&store);
+    assert!(matches!(wait(store.load(&id("a"))), Err(ReadError::Damaged { .. })));
+    assert!(wait(store.list(None, None, 9)).unwrap()[0].damaged.is_some());
+    broken.say(Event::SessionDestroyed);
+    broken.append_last(&store).unwrap();
+    assert_eq!(wait(store.load(&id("a"))).unwrap(), None);
+}
+
+#[test]
+fn a_broken_row_is_one_sessions_damage() {
+    for sql in [
+        "UPDATE sessions SET rest = '{' WHERE id = 'a'",
+        "UPDATE sessions SET pending = x'00' WHERE id = 'a'",
+        "UPDATE sessions SET seq = 'x' WHERE id = 'a'",
+    ] {
+        one_broken_session(House::new("sqlite://store.db"), |path| {
+            let db = rusqlite::Connection::open(path.join("store.db")).unwrap();
+            assert_eq!(db.execute(sql, []).unwrap(), 1);
+        });
+    }
+}
+
+#[test]
+fn a_broken_file_is_one_sessions_damage() {
+    for name in ["state.json", "meta.json"] {
+        one_broken_session(House::new("file://store"), |path| {
+            fs::write(path.join("store/sessions/a").join(name), "{").unwrap();
+        });
+    }
+}

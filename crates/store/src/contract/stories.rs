@@ -1,0 +1,176 @@
+//! What every backend does.
+
+use super::*;
+use crate::ReadError;
+
+tell!(memory = "memory://", filesystem = "file://store", sqlite = "sqlite://store.db"; (
+    a_session_reads_back_as_it_was_told, lists_come_in_pages_by_id, runs_are_found_by_id_and_by_request,
+    a_destroyed_session_is_gone_and_can_begin_anew, a_gap_sets_one_session_aside, old_records_change_nothing,
+    unfinished_runs_name_their_sessions, a_second_daemon_is_refused, bytes_that_are_no_text_survive,
+    many_threads_append_at_once, a_restart_begins_with_the_first_shell
+));
+
+fn a_session_reads_back_as_it_was_told(house: House) {
+    let store = house.open();
+    assert_eq!(wait(store.load(&id("a"))).unwrap(), None);
+    let teller = Teller::lived("a");
+    teller.append_to(&store);
+    teller.assert_in(&store);
+    wait(store.flush()).unwrap();
+    wait(store.sync()).unwrap();
+    assert!(store.problems().is_empty());
+    store.close().unwrap();
+}
+
+fn lists_come_in_pages_by_id(house: House) {
+    let store = house.open();
+    for (name, agent) in [("c", Some("ann")), ("a", Some("bob")), ("d", None), ("b", Some("ann"))] {
+        Teller::begin(name, agent).append_to(&store);
+    }
+    Teller::lived("e").append_to(&store);
+    let names = |agent: Option<&str>, after: Option<&str>, limit| -> Vec<String> {
+        let after = after.map(id);
+        let page = wait(store.list(agent, after.as_ref(), limit)).unwrap();
+        page.into_iter().map(|summary| summary.meta.session_id.into()).collect()
+    };
+    assert_eq!(names(None, None, 3), ["a", "b", "c"]);
+    assert_eq!(names(None, Some("c"), 3), ["d", "e"]);
+    assert_eq!(names(Some("ann"), None, 2), ["b", "c"]);
+    assert_eq!(names(Some("ann"), Some("c"), 2), ["e"]);
+    assert!(names(Some("nobody"), None, 9).is_empty());
+    let last = wait(store.list(None, Some(&id("d")), 1)).unwrap().remove(0);
+    let told = Teller::lived("e").state;
+    assert_eq!((last.meta, last.seq, last.generation), (told.meta, told.seq, told.generation));
+    assert_eq!((last.cwd, last.last_active_at, last.damaged), (told.shell.cwd, told.last_active_at, None));
+}
+
+fn runs_are_found_by_id_and_by_request(house: House) {
+    let store = house.open();
+    let mut teller = Teller::lived("a");
+    teller.append_to(&store);
+    let run = wait(store.run_by_request(&id("a"), "req-1")).unwrap().unwrap();
+    assert_eq!((run.seq, run.result.as_ref()), (3, Some(&result())));
+    assert_eq!(wait(store.run(&id("a"), &run.run_id)).unwrap(), Some(run));
+    let open = teller.start(Some("req-2"));
+    teller.append_last(&store).unwrap();
+    assert_eq!(wait(store.run_by_request(&id("a"), "req-2")).unwrap().unwrap().result, None);
+    // The result comes in a later batch than the start.
+    teller.finish(&open, ShellDelta::default());
+    teller.append_last(&store).unwrap();
+    assert_eq!(wait(store.run(&id("a"), &open)).unwrap().unwrap().result, Some(result()));
+    assert_eq!(wait(store.run_by_request(&id("a"), "req-3")).unwrap(), None);
+    assert_eq!(wait(store.run(&id("a"), &RunId::from_seq(99))).unwrap(), None);
+    assert_eq!(wait(store.run_by_request(&id("b"), "req-1")).unwrap(), None);
+}
+
+fn a_destroyed_session_is_gone_and_can_begin_anew(house: House) {
+    let store = house.open();
+    let mut teller = Teller::lived("a");
+    teller.append_to(&store);
+    wait(store.flush()).unwrap();
+    teller.say(Event::SessionDestroyed);
+    teller.append_last(&store).unwrap();
+    assert_eq!(wait(store.load(&id("a"))).unwrap(), None);
+    assert!(wait(store.list(None, None, 9)).unwrap().is_empty());
+    assert_eq!(wait(store.run_by_request(&id("a"), "req-1")).unwrap(), None);
+    assert_eq!(wait(store.first_shell(&id("a"))).unwrap(), None);
+    let anew = Teller::begin("a", None);
+    anew.append_to(&store);
+    anew.assert_in(&store);
+    assert_eq!(wait(store.run_by_request(&id("a"), "req-1")).unwrap(), None);
+}
+
+fn a_gap_sets_one_session_aside(house: House) {
+    let store = house.open();
+    let mut teller = Teller::lived("a");
+    teller.append_to(&store);
+    let healthy = Teller::lived("b");
+    healthy.append_to(&store);
+    teller.say(Event::ShellStarted { generation: 2 });
+    teller.say(Event::ShellStarted { generation: 3 });
+    teller.append_last(&store).unwrap();
+    let Err(ReadError::Damaged { reason }) = wait(store.load(&id("a"))) else { panic!("it has a gap") };
+    assert!(reason.contains("does not follow"), "{reason}");
+    assert!(matches!(wait(store.first_shell(&id("a"))), Err(ReadError::Damaged { .. })));
+    healthy.assert_in(&store);
+    let listed = wait(store.list(None, None, 9)).unwrap();
+    assert_eq!(listed.iter().map(|summary| summary.damaged.is_some()).collect::<Vec<_>>(), [true, false]);
+    // A damaged session can be destroyed, and its name is free again.
+    teller.say(Event::SessionDestroyed);
+    teller.append_last(&store).unwrap();
+    assert_eq!(wait(store.load(&id("a"))).unwrap(), None);
+    let anew = Teller::begin("a", None);
+    anew.append_to(&store);
+    anew.assert_in(&store);
+}
+
+fn old_records_change_nothing(house: House) {
+    let store = house.open();
+    let teller = Teller::lived("a");
+    teller.append_to(&store);
+    wait(store.flush()).unwrap();
+    teller.append_to(&store);
+    teller.assert_in(&store);
+}
+
+fn unfinished_runs_name_their_sessions(house: House) {
+    let store = house.open();
+    for name in ["c", "a"] {
+        let mut teller = Teller::lived(name);
+        teller.start(None);
+        teller.append_to(&store);
+    }
+    Teller::lived("b").append_to(&store);
+    assert_eq!(wait(store.unfinished()).unwrap(), [id("a"), id("c")]);
+}
+
+fn a_second_daemon_is_refused(house: House) {
+    let store = house.open();
+    let Err(error) = house.try_open() else { panic!("the directory is taken") };
+    assert!(error.to_string().contains(&format!("pid {}", std::process::id())), "{error}");
+    drop(store);
+    house.open();
+}
+
+fn bytes_that_are_no_text_survive(house: House) {
+    let store = house.open();
+    let mut teller = Teller::lived("a.B:c-_");
+    let run = teller.start(None);
+    let mut delta = ShellDelta { cwd: Some(vec![b'/', 0xff].into()), ..ShellDelta::default() };
+    delta.variables.insert(vec![0xfe, b'x'].into(), Some(Variable::scalar("", vec![0xff, b'\n'])));
+    teller.finish(&run, delta);
+    teller.append_to(&store);
+    teller.assert_in(&store);
+}
+
+fn many_threads_append_at_once(house: House) {
+    let store = house.open();
+    let tellers: Vec<Teller> = (0..8).map(|n| Teller::lived(&format!("s{n}"))).collect();
+    std::thread::scope(|scope| {
+        for teller in &tellers {
+            scope.spawn(|| teller.append_to(&store));
+        }
+    });
+    for teller in &tellers {
+        teller.assert_in(&store);
+    }
+}
+
+fn a_restart_begins_with_the_first_shell(house: House) {
+    let store = house.open();
+    let mut teller = Teller::lived("a");
+    teller.append_to(&store);
+    let first = wait(store.first_shell(&id("a"))).unwrap().unwrap();
+    assert_eq!(first, Teller::begin("a", None).state.shell);
+    teller.say(Event::Restarted { shell: Box::new(first) });
+    teller.append_last(&store).unwrap();
+    teller.assert_in(&store);
+}
+
+#[test]
+fn a_url_must_name_a_store() {
+    for url in ["redis://host", "sqlite", "sqlite://", "memory://x", ""] {
+        let Err(error) = House::new(url).try_open() else { panic!("{url} is no store") };
+        assert!(error.to_string().contains("memory://, file://DIRECTORY or sqlite://FILE"), "{error}");
+    }
+}
