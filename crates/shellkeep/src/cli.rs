@@ -43,15 +43,15 @@ pub enum Command {
 #[command(next_help_heading = "Daemon")]
 pub struct DaemonArgs {
     /// The daemon's Unix socket [env: SHELLKEEP_SOCKET] [default: DATA/shellkeep.sock]
-    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath, conflicts_with = "url")]
+    #[arg(long, global = true, value_name = "PATH", value_hint = ValueHint::FilePath, conflicts_with = "url")]
     pub socket: Option<PathBuf>,
     /// The daemon's address, as in http://127.0.0.1:7433 [env: SHELLKEEP_URL]
-    #[arg(long, value_name = "URL")]
+    #[arg(long, global = true, value_name = "URL")]
     pub url: Option<String>,
     /// The daemon's data directory [env: SHELLKEEP_DATA]
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    #[arg(long, global = true, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub data: Option<PathBuf>,
     /// Do not start a daemon when none runs
-    #[arg(long)]
+    #[arg(long, global = true)]
     pub no_start: bool,
 }

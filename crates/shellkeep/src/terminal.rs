@@ -6,6 +6,9 @@ use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
 use std::io::{IsTerminal as _, Write as _};
 
+/// Columns below which a table is better broken by the terminal than by us.
+const NARROWEST: u16 = 40;
+
 /// Prints a line on stdout. A reader that went away is not our failure.
 pub fn line(text: impl AsRef<str>) {
     let _ = writeln!(std::io::stdout(), "{}", text.as_ref());
@@ -42,7 +45,11 @@ pub fn table<const N: usize>(header: [&str; N], rows: Vec<[String; N]>) {
         return;
     }
     let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
+    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
+    // A terminal that does not say how wide it is must not squeeze every word into a column.
+    if table.width().is_some_and(|width| width >= NARROWEST) {
+        table.set_content_arrangement(ContentArrangement::Dynamic);
+    }
     table.set_header(header);
     for row in rows {
         table.add_row(row);

@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Read as _, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use tokio::signal::unix::{SignalKind, signal};
 
 /// Exit code when the command went to the background or its code is not known after a timeout, as `timeout(1)` has it.
 const TIMED_OUT: u8 = 124;
@@ -95,12 +96,13 @@ async fn run(args: RunArgs) -> Result<u8, Failure> {
         return finished(&args, &result);
     }
     let mut events = in_session(&args, &mut client, async |client| client.post_events(&path, &request).await).await?;
+    // Listened to from the first byte on: before that there is nothing to interrupt, and Ctrl-C just ends us.
+    let mut presses = signal(SignalKind::interrupt()).map_err(Failure::client)?;
     let mut interrupted = false;
     loop {
         let event = tokio::select! {
             event = events.next() => event?,
-            pressed = tokio::signal::ctrl_c() => {
-                pressed.map_err(Failure::client)?;
+            _ = presses.recv() => {
                 if interrupted {
                     return Ok(INTERRUPTED);
                 }
