@@ -119,6 +119,7 @@ extern void exit_shell(int) __attribute__((noreturn));
 extern void termsig_handler(int);
 extern void run_unwind_protects(void);
 extern void *xmalloc(size_t);
+extern void *xrealloc(void *, size_t);
 
 extern SHELL_VAR *find_variable(const char *);
 extern SHELL_VAR *find_function(const char *);

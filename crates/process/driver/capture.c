@@ -50,6 +50,36 @@ static struct {
 } last;
 static rlim_t base_limits[RLIM_NLIMITS];
 
+/* ---- builtins that change what only the kernel knows ---- */
+
+struct touched touched;
+
+static int (*real_exec)(WORD_LIST *), (*real_umask)(WORD_LIST *), (*real_ulimit)(WORD_LIST *);
+
+static int watched_exec(WORD_LIST *words) {
+    touched.exec = 1;
+    return real_exec(words);
+}
+
+static int watched_umask(WORD_LIST *words) {
+    touched.limits = 1;
+    return real_umask(words);
+}
+
+static int watched_ulimit(WORD_LIST *words) {
+    touched.limits = 1;
+    return real_ulimit(words);
+}
+
+static void watch(const char *name, int (*watcher)(WORD_LIST *), int (**real)(WORD_LIST *)) {
+    for (int i = 0; i < num_shell_builtins; i++) {
+        if (strcmp(shell_builtins[i].name, name) == 0) {
+            *real = shell_builtins[i].function;
+            shell_builtins[i].function = watcher;
+        }
+    }
+}
+
 /* ---- fingerprints ---- */
 
 static uint64_t mix(uint64_t hash, uint64_t word) {
@@ -369,6 +399,9 @@ static void see_positional(void) {
 }
 
 static void see_limits(void) {
+    if (!touched.limits && !at_baseline)
+        return;
+    touched.limits = 0;
     mode_t mask = umask(0);
     umask(mask);
     if (mask != last.umask) {
@@ -451,6 +484,9 @@ static void see_everything(void) {
 }
 
 void capture_baseline(void) {
+    watch("exec", watched_exec, &real_exec);
+    watch("umask", watched_umask, &real_umask);
+    watch("ulimit", watched_ulimit, &real_ulimit);
     at_baseline = 1;
     sink = NULL;
     see_everything();
@@ -459,6 +495,7 @@ void capture_baseline(void) {
 }
 
 void capture_forget(void) {
+    touched.limits = 1;
     sink = NULL;
     see_everything();
 }

@@ -21,6 +21,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 /* Where the daemon puts our socket and our own object file before it starts bash. */
@@ -103,16 +104,17 @@ static void send_frame(uint32_t kind, const BUFFER *payload) {
     }
 }
 
-/* Reads exactly `length` bytes; descriptors that come along are put into `fds`. */
-static void receive(void *into, size_t length, int *fds, int *fd_count) {
+/* Reads at least `least` and at most `most` bytes; descriptors that come along are put into `fds`. */
+static size_t receive(unsigned char *into, size_t least, size_t most, int *fds, int *fd_count) {
     union {
         char bytes[CMSG_SPACE(3 * sizeof(int))];
         struct cmsghdr align;
     } space;
-    while (length) {
-        struct iovec part = {into, length};
+    size_t total = 0;
+    while (total < least) {
+        struct iovec part = {into + total, most - total};
         struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = space.bytes,
-                                 .msg_controllen = fds ? sizeof space.bytes : 0};
+                                 .msg_controllen = sizeof space.bytes};
         ssize_t got = recvmsg(control, &message, MSG_CMSG_CLOEXEC);
         if (got < 0 && errno == EINTR) {
             if (terminating_signal)
@@ -121,14 +123,14 @@ static void receive(void *into, size_t length, int *fds, int *fd_count) {
         }
         if (got <= 0)
             _exit(EXIT_CHANNEL); /* the daemon is gone; everything answered is already with it */
-        struct cmsghdr *extra = fds ? CMSG_FIRSTHDR(&message) : NULL;
+        struct cmsghdr *extra = CMSG_FIRSTHDR(&message);
         if (extra && extra->cmsg_type == SCM_RIGHTS) {
             *fd_count = (int)((extra->cmsg_len - CMSG_LEN(0)) / sizeof(int));
             memcpy(fds, CMSG_DATA(extra), (size_t)*fd_count * sizeof(int));
         }
-        into = (char *)into + got;
-        length -= (size_t)got;
+        total += (size_t)got;
     }
+    return total;
 }
 
 /* ---- descriptors 0, 1 and 2 ---- */
@@ -172,6 +174,10 @@ static uint32_t drop_descriptors(int must_drop) {
     uint32_t changed = 0;
     fflush(stdout);
     fflush(stderr);
+    int may_be_changed = touched.exec || must_drop || !same(given[0], null_id);
+    touched.exec = 0;
+    if (!may_be_changed)
+        return 0;
     if (has_tty)
         ioctl(0, TIOCNOTTY, 0);
     has_tty = 0;
@@ -244,8 +250,10 @@ static void report(int status, uint32_t flags) {
         set_shellopts();
         flags |= DONE_NOEXEC;
     }
-    if (forked)
+    if (forked) {
         flags |= DONE_FORKED;
+        touched.limits = 1; /* a child may have called prlimit on us */
+    }
     if (interrupted)
         flags |= DONE_INTERRUPTED;
     if (last_procsub_child && last_procsub_child != procsub_before)
@@ -326,18 +334,27 @@ static void become(CURSOR *in) {
     free(out.bytes);
 }
 
+/* The daemon never sends a second frame before the first is answered, so a read never takes more than one. */
 static void serve(void) {
+    static unsigned char *frame;
+    static size_t capacity = 4096;
+    frame = malloc(capacity);
     for (;;) {
         int fds[3], fd_count = 0;
-        receive(&request, sizeof request, fds, &fd_count);
-        unsigned char *payload = malloc(request.length + 1);
-        receive(payload, request.length, NULL, NULL);
-        CURSOR in = {payload, request.length, 0};
+        size_t got = receive(frame, sizeof request, capacity, fds, &fd_count);
+        memcpy(&request, frame, sizeof request);
+        size_t length = sizeof request + request.length;
+        if (length > capacity) {
+            frame = xrealloc(frame, length);
+            capacity = length;
+        }
+        if (got < length)
+            receive(frame + got, length - got, length - got, fds, &fd_count);
+        CURSOR in = {frame + sizeof request, request.length, 0};
         if (request.kind == FRAME_RUN)
             run(&in, fds, fd_count);
         else if (request.kind == FRAME_RESTORE)
             become(&in);
-        free(payload);
     }
 }
 
@@ -396,11 +413,13 @@ static void take_control(void) {
     int home = CONTROL_HOME;
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur <= CONTROL_HOME + 8)
         home = (int)limit.rlim_cur - 8;
+    close(OBJECT_AT_START);
+    /* Whatever the daemon was started with is not the session's. */
+    syscall(SYS_close_range, OBJECT_AT_START, ~0U, 0);
     control = fcntl(CONTROL_AT_START, F_DUPFD_CLOEXEC, home);
     if (control < 0)
         _exit(EXIT_CHANNEL);
     close(CONTROL_AT_START);
-    close(OBJECT_AT_START);
     null_id = identify(0);
     for (int i = 0; i < 3; i++)
         given[i] = null_id;

@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-extern void *xrealloc(void *, size_t);
-
 void put_bytes(BUFFER *out, const void *bytes, size_t length) {
     if (out->length + length > out->capacity) {
         size_t capacity = out->capacity ? out->capacity : 4096;

@@ -30,6 +30,8 @@ const BACKGROUND_GRACE: Duration = Duration::from_millis(3);
 const SUBSTITUTION_GRACE: Duration = Duration::from_millis(200);
 /// Reads of output between two looks at the control socket, so that a flood cannot hide the end.
 const READS_AT_ONCE: usize = 16;
+/// Room for the driver's answers; most fit.
+const RECEIVE_BYTES: usize = 4 << 10;
 /// Exit status of a driver that found a bash it does not know; `EXIT_UNSUPPORTED` in `driver.c`.
 const UNSUPPORTED: i32 = 96;
 
@@ -165,6 +167,7 @@ pub struct LiveShell {
     cage: Cage,
     spec: ShellSpec,
     version: String,
+    nonces: Nonces,
     nonce: Nonce,
     received: Vec<u8>,
     stdout: Option<Reader>,
@@ -191,6 +194,7 @@ impl LiveShell {
             cage,
             spec,
             version: String::new(),
+            nonces: Nonces::new(),
             nonce: [0; wire::NONCE_BYTES],
             received: Vec::new(),
             stdout: None,
@@ -242,7 +246,7 @@ impl LiveShell {
 
     /// Becomes a session: takes over its state. Gives what could not be taken over, with the reason.
     pub async fn restore(&mut self, facts: &[Fact]) -> io::Result<Vec<(String, String)>> {
-        self.nonce = new_nonce()?;
+        self.nonce = self.nonces.next();
         let mut frame = wire::Writer::new(&self.nonce, kind::RESTORE);
         frame.bytes(std::os::unix::ffi::OsStrExt::as_bytes(self.spec.rescue.as_os_str()));
         facts::write_all(facts, &mut frame);
@@ -285,7 +289,7 @@ impl LiveShell {
         if flags & flag::TTY == 0 {
             flags |= self.open_outputs(&mut descriptors)?;
         }
-        self.nonce = new_nonce()?;
+        self.nonce = self.nonces.next();
         let mut frame = wire::Writer::new(&self.nonce, kind::RUN);
         frame.u32(flags);
         if let Some(cwd) = run.cwd {
@@ -476,14 +480,14 @@ impl LiveShell {
     fn poll_reply(&mut self, cx: &mut Context<'_>) -> Poll<Option<(u32, Vec<u8>)>> {
         while let Poll::Ready(ready) = self.control.poll_read_ready(cx) {
             let Ok(mut guard) = ready else { return Poll::Ready(None) };
-            let mut bytes = [0; 16 << 10];
-            match rustix::io::read(guard.get_inner(), &mut bytes) {
+            self.received.reserve(RECEIVE_BYTES);
+            let room = self.received.capacity() - self.received.len();
+            match rustix::io::read(guard.get_inner(), rustix::buffer::spare_capacity(&mut self.received)) {
                 Ok(0) => return self.poll_exit(cx).map(|()| None),
                 Ok(count) => {
-                    if count < bytes.len() {
+                    if count < room {
                         guard.clear_ready();
                     }
-                    self.received.extend_from_slice(&bytes[..count]);
                     if let Some(frame) = wire::take_frame(&mut self.received, &self.nonce) {
                         return Poll::Ready(Some(frame));
                     }
@@ -590,8 +594,22 @@ enum Step {
     Gone,
 }
 
-fn new_nonce() -> io::Result<Nonce> {
-    let mut nonce = [0; wire::NONCE_BYTES];
-    rustix::rand::getrandom(&mut nonce[..], rustix::rand::GetRandomFlags::empty())?;
-    Ok(nonce)
+/// Nonces that nobody can guess, even who knows all earlier ones: a keyed hash of a counter, with a key of our own.
+#[derive(Debug)]
+struct Nonces {
+    keys: [std::hash::RandomState; 2],
+    count: u64,
+}
+
+impl Nonces {
+    fn new() -> Self {
+        Self { keys: [std::hash::RandomState::new(), std::hash::RandomState::new()], count: 0 }
+    }
+
+    fn next(&mut self) -> Nonce {
+        use std::hash::BuildHasher;
+        self.count += 1;
+        let [low, high] = self.keys.each_ref().map(|key| u128::from(key.hash_one(self.count)));
+        (high << 64 | low).to_ne_bytes()
+    }
 }

@@ -3,7 +3,7 @@
 use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::fcntl_dupfd_cloexec;
-use std::ffi::{CStr, CString};
+use std::ffi::CString;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
@@ -13,11 +13,24 @@ use std::sync::OnceLock;
 /// The driver as it was built; see `build.rs`.
 const DRIVER: &[u8] = include_bytes!(env!("SHELLKEEP_DRIVER"));
 /// What bash is told: load the driver, which then never returns. The number is `OBJECT_AT_START` in `driver.c`.
-const LOAD: &CStr = c"enable -f /proc/self/fd/4 shellkeep";
+const LOAD: &str = "enable -f /proc/self/fd/4 shellkeep";
 /// Where the control socket and the driver's object must be; the same numbers as in `driver.c`.
 const PLACES: [i32; 2] = [3, 4];
 /// Descriptors are first moved above the places, so that putting one in place cannot overwrite another.
 const ABOVE_PLACES: i32 = 10;
+
+/// The soft limit of open files before we raised our own; shells get this one.
+static DESCRIPTORS_BEFORE: OnceLock<u64> = OnceLock::new();
+
+/// Raises our own soft limit of open files to the hard one. Every live shell takes a few.
+pub fn raise_descriptor_limit() {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let Some(soft) = limit.current else { return };
+    let raised = rustix::process::Rlimit { current: limit.maximum, maximum: limit.maximum };
+    if limit.current != limit.maximum && rustix::process::setrlimit(rustix::process::Resource::Nofile, raised).is_ok() {
+        let _ = DESCRIPTORS_BEFORE.set(soft);
+    }
+}
 
 /// The driver in memory, written once: every bash maps the same pages.
 fn driver() -> io::Result<BorrowedFd<'static>> {
@@ -44,7 +57,11 @@ pub fn bash(path: &Path, control: BorrowedFd<'_>, mark: Option<&str>) -> io::Res
         fcntl_dupfd_cloexec(control, ABOVE_PLACES)?,
         fcntl_dupfd_cloexec(driver()?, ABOVE_PLACES)?,
     ];
-    let arguments = [c"bash", c"--noprofile", c"--norc", c"-c", LOAD];
+    let load = CString::new(match DESCRIPTORS_BEFORE.get() {
+        Some(soft) => format!("ulimit -S -n {soft}; {LOAD}"),
+        None => LOAD.to_owned(),
+    })?;
+    let arguments = [c"bash", c"--noprofile", c"--norc", c"-c", &*load];
     let mut argv: Vec<*mut libc::c_char> = arguments.iter().map(|text| text.as_ptr().cast_mut()).collect();
     argv.push(std::ptr::null_mut());
     let environment =

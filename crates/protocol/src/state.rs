@@ -75,7 +75,7 @@ impl From<ShellState> for StateResponse {
             env,
             functions: by_name(state.functions, |function| text(function.source)),
             aliases: by_name(state.aliases, text),
-            options: state.options.unwrap_or_else(bare_options).into(),
+            options: state.options.unwrap_or_else(shellkeep_session::decide::bare_options).into(),
             variables: state.variables.into_iter().filter_map(view).collect(),
             traps: state.traps.into_iter().map(|(name, trap)| (name, trap_text(trap))).collect(),
             umask: state.umask.map(|umask| format!("{umask:04o}")),
@@ -92,12 +92,6 @@ impl From<Options> for OptionsView {
     fn from(options: Options) -> Self {
         Self { set: options.set.into_iter().collect(), shopt: options.shopt.into_iter().collect() }
     }
-}
-
-/// What is on in a shell that never switched an option.
-fn bare_options() -> Options {
-    let names = |list: &[&str]| list.iter().map(|name| (*name).to_owned()).collect();
-    Options { set: names(&["braceexpand", "hashall", "interactive-comments"]), shopt: names(&[]) }
 }
 
 fn text(bytes: ByteString) -> String {

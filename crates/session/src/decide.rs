@@ -68,7 +68,7 @@ fn name_changes<K: Ord, V: PartialEq>(
 }
 
 /// Options of a bare bash run as `bash -c`, for comparing with a state that has never changed any.
-fn bare_options() -> Options {
+pub fn bare_options() -> Options {
     let names = |list: &[&str]| list.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
     Options {
         set: names(&["braceexpand", "hashall", "interactive-comments"]),

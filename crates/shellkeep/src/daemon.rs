@@ -4,7 +4,6 @@ use crate::config::{Durability, NO_LISTEN, Settings};
 use crate::failure::{FAILED, Failure};
 use crate::ready::Ready;
 use crate::{terminal, token};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use shellkeep_runtime::{Engine, EngineConfig};
 use shellkeep_server::{
     Auth, Token, bind_tcp, bind_unix, install_metrics, keep_metrics, router, serve_tcp, serve_unix,
@@ -36,7 +35,7 @@ pub struct Start {
 /// Runs a daemon until a signal ends it.
 pub fn run(start: Start) -> Result<ExitCode, Failure> {
     start_log(&start.settings.log.value)?;
-    raise_descriptor_limit();
+    shellkeep_process::spawn::raise_descriptor_limit();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::start)?;
     runtime.block_on(live(start))
 }
@@ -166,15 +165,6 @@ fn start_log(filter: &str) -> Result<(), Failure> {
     let ansi = io::IsTerminal::is_terminal(&io::stderr());
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(ansi).init();
     Ok(())
-}
-
-/// Each live session takes several descriptors, and the usual soft limit of 1,024 is for programs that use `select`.
-fn raise_descriptor_limit() {
-    let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
-    if let Err(error) = setrlimit(Resource::Nofile, raised) {
-        tracing::warn!(%error, "the limit on open files stays as it is; fewer sessions can be live at a time");
-    }
 }
 
 /// Makes a directory that only its owner can enter, unless it is there already.
