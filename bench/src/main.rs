@@ -1,68 +1,66 @@
-//! Quick figures.
-use shellkeep_runtime::*;
-use std::io::{BufRead, BufReader, Write};
-use std::time::{Duration, Instant};
+//! The benchmark: every figure beside the floor that the machine itself sets, taken in the same run, in turns.
+//!
+//! A figure alone says more about the machine than about the program, so each one here is a ratio. Floor and ours take
+//! turns within one run and the median of the rounds is shown, so that a noisy minute touches both alike. Nothing is
+//! asserted: a target that is missed is marked in the table, and the program still ends well.
+//!
+//! - [`figures`]: what is measured, one file per figure.
+//! - [`floor`]: bash driven with plain blocking pipes, and nothing else.
+//! - [`library`], [`daemon`], [`http`]: the three ways to ours.
+//! - [`lanes`]: many conversations at once, for the figures with a thousand shells.
+//! - [`peers`]: other tools, driven from Python by `bench/peers.py`.
+//! - [`report`], [`plot`]: the table and the picture.
 
-fn percentile(mut v: Vec<Duration>, p: f64) -> f64 {
-    v.sort();
-    v[((v.len() - 1) as f64 * p) as usize].as_secs_f64() * 1e6
+mod daemon;
+mod figures;
+mod floor;
+mod http;
+mod lanes;
+mod library;
+mod machine;
+mod options;
+mod peers;
+mod plot;
+mod report;
+mod stats;
+
+use options::Options;
+use report::Report;
+use std::process::ExitCode;
+
+/// The benchmark has no caller who could act on a kind of error; a sentence is enough.
+type Fallible<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+fn main() -> ExitCode {
+    match Options::parse(std::env::args().skip(1)).and_then(|options| bench(&options)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("shellkeep-bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
-fn raw_loop(n: usize) -> (f64, f64) {
-    let mut child = std::process::Command::new("bash")
-        .args(["--norc", "--noprofile", "-c", "while IFS= read -r c; do eval \"$c\"; echo $? >&4; done 4>&1 >/dev/null"])
-        .stdin(std::process::Stdio::piped())
-        .stdout(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut stdin = child.stdin.take().unwrap();
-    let mut out = BufReader::new(child.stdout.take().unwrap());
-    let mut line = String::new();
-    let mut times = Vec::new();
-    for _ in 0..n {
-        let t = Instant::now();
-        stdin.write_all(b"true\n").unwrap();
-        line.clear();
-        out.read_line(&mut line).unwrap();
-        times.push(t.elapsed());
+fn bench(options: &Options) -> Fallible<()> {
+    // What the daemon does for itself; a thousand shells need it of the library's host as well.
+    shellkeep_process::spawn::raise_descriptor_limit();
+    let setup = figures::Setup::find(options)?;
+    let mut report = Report::new(machine::Facts::read(&setup.bash), options.quick);
+    for (name, measure) in figures::ALL {
+        if !options.wants(name) {
+            continue;
+        }
+        eprintln!("measuring: {name}");
+        if let Err(error) = measure(&setup, &mut report) {
+            // The other figures are still worth having.
+            eprintln!("  not measured: {error}");
+            report.not_measured(name, &error.to_string());
+        }
     }
-    drop(stdin);
-    child.wait().unwrap();
-    (percentile(times.clone(), 0.5), percentile(times, 0.99))
-}
-
-#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
-async fn main() {
-    let n = 5000;
-    println!("raw {:?}", raw_loop(n));
-    for url in ["memory://", "sqlite://db"] {
-        let dir = tempfile::tempdir().unwrap();
-        let store = shellkeep_store::Store::open(url, dir.path(), shellkeep_store::Durability::Process).unwrap();
-        let config = EngineConfig {
-            data_dir: dir.path().to_owned(),
-            max_shells: 2000,
-            spare_shells: 2,
-            session_processes: 256,
-            output_bytes_per_run: 128 << 20,
-            bash: "/bin/bash".into(),
-        };
-        let engine = Engine::start(config, store).await.unwrap();
-        let e = engine.clone();
-        let r = tokio::spawn(async move {
-            let Created::New(s) = e.create(CreateSession::default()).await.unwrap() else { panic!() };
-            let id = s.meta.session_id;
-            let r = e.run(&id, RunCommand::new("echo hi; pwd; id -un; ls -la")).await.unwrap();
-            println!("{r:?}");
-            let mut times = Vec::new();
-            for _ in 0..n {
-                let t = Instant::now();
-                e.run(&id, RunCommand::new("true")).await.unwrap();
-                times.push(t.elapsed());
-            }
-            (percentile(times.clone(), 0.5), percentile(times, 0.99))
-        });
-        println!("{url} {:?}", r.await.unwrap());
-        println!("raw {:?}", raw_loop(n));
-        engine.shutdown().await;
-    }
+    println!("{}", report.terminal());
+    std::fs::create_dir_all(&options.out)?;
+    std::fs::write(options.out.join("bench.md"), report.markdown())?;
+    std::fs::write(options.out.join("bench.svg"), plot::bars(&report.bars))?;
+    println!("written: {0}/bench.md and {0}/bench.svg", options.out.display());
+    Ok(())
 }

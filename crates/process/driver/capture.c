@@ -52,22 +52,17 @@ static rlim_t base_limits[RLIM_NLIMITS];
 
 /* ---- builtins that change what only the kernel knows ---- */
 
-struct touched touched;
+int limits_touched;
 
-static int (*real_exec)(WORD_LIST *), (*real_umask)(WORD_LIST *), (*real_ulimit)(WORD_LIST *);
-
-static int watched_exec(WORD_LIST *words) {
-    touched.exec = 1;
-    return real_exec(words);
-}
+static int (*real_umask)(WORD_LIST *), (*real_ulimit)(WORD_LIST *);
 
 static int watched_umask(WORD_LIST *words) {
-    touched.limits = 1;
+    limits_touched = 1;
     return real_umask(words);
 }
 
 static int watched_ulimit(WORD_LIST *words) {
-    touched.limits = 1;
+    limits_touched = 1;
     return real_ulimit(words);
 }
 
@@ -399,9 +394,9 @@ static void see_positional(void) {
 }
 
 static void see_limits(void) {
-    if (!touched.limits && !at_baseline)
+    if (!limits_touched && !at_baseline)
         return;
-    touched.limits = 0;
+    limits_touched = 0;
     mode_t mask = umask(0);
     umask(mask);
     if (mask != last.umask) {
@@ -484,7 +479,6 @@ static void see_everything(void) {
 }
 
 void capture_baseline(void) {
-    watch("exec", watched_exec, &real_exec);
     watch("umask", watched_umask, &real_umask);
     watch("ulimit", watched_ulimit, &real_ulimit);
     at_baseline = 1;
@@ -495,7 +489,7 @@ void capture_baseline(void) {
 }
 
 void capture_forget(void) {
-    touched.limits = 1;
+    limits_touched = 1;
     sink = NULL;
     see_everything();
 }

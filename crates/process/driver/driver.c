@@ -174,10 +174,6 @@ static uint32_t drop_descriptors(int must_drop) {
     uint32_t changed = 0;
     fflush(stdout);
     fflush(stderr);
-    int may_be_changed = touched.exec || must_drop || !same(given[0], null_id);
-    touched.exec = 0;
-    if (!may_be_changed)
-        return 0;
     if (has_tty)
         ioctl(0, TIOCNOTTY, 0);
     has_tty = 0;
@@ -252,7 +248,7 @@ static void report(int status, uint32_t flags) {
     }
     if (forked) {
         flags |= DONE_FORKED;
-        touched.limits = 1; /* a child may have called prlimit on us */
+        limits_touched = 1; /* a child may have called prlimit on us */
     }
     if (interrupted)
         flags |= DONE_INTERRUPTED;
@@ -278,15 +274,18 @@ static int execute(char *command) {
     parse_and_execute_level = 1;
     indirection_level = 0;
     int code = sigsetjmp(top_level, 0);
-    if (code == 0)
-        return parse_and_execute(command, "-c", SEVAL_NOHIST | SEVAL_RESETLINE | SEVAL_NOOPTIMIZE);
-    if (getpid() != shell_pid)
-        exit_shell(last_command_exit_value);
+    if (code == 0) {
+        int result = parse_and_execute(command, "-c", SEVAL_NOHIST | SEVAL_RESETLINE | SEVAL_NOOPTIMIZE);
+        /* Like `bash -c`, which looks here; numbers beyond a byte are bash's own and mean that it was not run. */
+        return last_command_exit_value > 255 ? result : last_command_exit_value;
+    }
+    if (code == JUMP_FORCE_EOF)
+        last_command_exit_value = 127;
     if (code == JUMP_DISCARD)
-        return 1;
-    if (interrupted && variable_context == 0)
+        last_command_exit_value = 1;
+    if (getpid() == shell_pid && (code == JUMP_DISCARD || (interrupted && variable_context == 0)))
         return last_command_exit_value;
-    exit_shell(code == JUMP_FORCE_EOF ? 127 : last_command_exit_value);
+    exit_shell(last_command_exit_value);
 }
 
 static void run(CURSOR *in, const int *fds, int fd_count) {
@@ -362,10 +361,13 @@ static void serve(void) {
 
 static void on_interrupt(int signal) {
     (void)signal;
-    if (busy) {
-        interrupted = 1;
-        interrupt_state = 1;
-    }
+    if (!busy)
+        return;
+    /* Bash would report the death of the children that the daemon is ending; nobody asked it. */
+    if (!interrupted)
+        close_to_null(2);
+    interrupted = 1;
+    interrupt_state = 1;
 }
 
 static void before_fork(void) { forked = 1; }
@@ -397,7 +399,24 @@ static int shape_is_known(void) {
            strcmp(dollar_vars[0], "bash") == 0;
 }
 
+/* A process list should show a shell, not how it was started. The kernel shows the memory where the arguments were. */
+static void hide_arguments(void) {
+    unsigned long start = 0, end = 0;
+    FILE *stat = fopen("/proc/self/stat", "r");
+    if (stat == NULL)
+        return;
+    char line[2048];
+    char *rest = fgets(line, sizeof line, stat) ? strrchr(line, ')') : NULL;
+    fclose(stat);
+    /* Fields 48 and 49, counted from the process id; the name in parentheses is the second. */
+    for (int field = 2; rest && field < 48; field++)
+        rest = strchr(rest + 1, ' ');
+    if (rest && sscanf(rest, "%lu %lu", &start, &end) == 2 && start && end > start + sizeof "bash")
+        memset((char *)start + sizeof "bash", 0, end - start - sizeof "bash");
+}
+
 static void take_over(void) {
+    hide_arguments();
     /* From here on there is nothing above us to return to. */
     clear_unwind_protect_list(0);
     startup_state = 0;

@@ -6,12 +6,9 @@
 #include "bash.h"
 #include "wire.h"
 
-/* Builtins that were used since the last capture and that change what only the kernel knows. Asking the kernel after
- * every command would cost more than running a small one. */
-extern struct touched {
-    int exec;   /* descriptors 0, 1 and 2 may be others */
-    int limits; /* umask and resource limits may be others */
-} touched;
+/* Whether umask or resource limits may have changed since the last capture. Only the kernel knows them, and asking it
+ * after every command would cost more than running a small one. */
+extern int limits_touched;
 
 /* Remembers the bare shell, from which only differences are ever written. Once, before anything else. */
 void capture_baseline(void);

@@ -175,7 +175,9 @@ fn read(r: &mut Reader<'_>) -> Option<Fact> {
 /// The order in which the driver must put facts in: what needs bash's parser first, what disturbs it last.
 fn order(fact: &Fact) -> u8 {
     match fact {
-        Fact::Directories(_) => 0,
+        Fact::Directories(_) | Fact::Positional(_) => 0,
+        // Running anything changes these two, so they come after everything that needs the parser.
+        Fact::Scalar { name, .. } | Fact::Array { name, .. } if name == b"_" || name == b"PIPESTATUS" => 3,
         Fact::Scalar { .. }
         | Fact::Array { .. }
         | Fact::Map { .. }
@@ -183,7 +185,6 @@ fn order(fact: &Fact) -> u8 {
         | Fact::Removed { .. }
         | Fact::Forgotten { .. } => 1,
         Fact::Function { .. } | Fact::FunctionGone { .. } => 2,
-        Fact::Positional(_) => 3,
         Fact::Aliases(_) => 4,
         Fact::Argv0(_) | Fact::Umask(_) | Fact::Limits(_) => 5,
         Fact::DisabledBuiltins(_) => 6,

@@ -36,10 +36,10 @@ pub fn given_up(shell: &LiveShell, why: &str) -> Vec<Notice> {
     let mut lost = Vec::new();
     let (processes, descriptors) = (processes(shell), descriptors(shell));
     if !processes.is_empty() {
-        lost.push(format!("background processes were ended: {}", enumerate(processes)));
+        lost.push(format!("background jobs were ended and are lost: {}", enumerate(processes)));
     }
     if !descriptors.is_empty() {
-        lost.push(format!("open descriptors were closed: {}", enumerate(descriptors)));
+        lost.push(format!("open descriptors were closed and are lost: {}", enumerate(descriptors)));
     }
     if lost.is_empty() {
         return Vec::new();

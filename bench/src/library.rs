@@ -1,0 +1,156 @@
+//! The engine in this process, as a host embeds it: two workers, the default store in a directory of its own.
+
+use crate::Fallible;
+use shellkeep_runtime::{CreateSession, Created, Engine, EngineConfig, RunCommand, RunView};
+use shellkeep_session::SessionId;
+use shellkeep_store::{Durability, Store};
+use std::future::Future;
+use std::path::Path;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+use tokio::task::JoinSet;
+
+/// Workers of the runtime.
+const WORKERS: usize = 2;
+/// Sessions woken at once when many are made; more would only queue for the processors.
+const WOKEN_AT_ONCE: usize = 16;
+
+/// An engine. Dropping it ends its shells and removes its directory.
+pub struct Library {
+    runtime: Runtime,
+    engine: Engine,
+    _directory: TempDir,
+}
+
+impl Library {
+    /// Starts one that may have `max_shells` live shells and starts `spare_shells` ahead.
+    pub fn start(bash: &Path, max_shells: usize, spare_shells: usize) -> Fallible<Self> {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build()?;
+        let directory = tempfile::tempdir()?;
+        let store = Store::open("sqlite://shellkeep.db", directory.path(), Durability::Process)?;
+        let config = EngineConfig {
+            data_dir: directory.path().to_owned(),
+            max_shells,
+            spare_shells,
+            session_processes: 256,
+            output_bytes_per_run: 128 << 20,
+            bash: bash.to_owned(),
+        };
+        let engine = runtime.block_on(Engine::start(config, store))?;
+        Ok(Self { runtime, engine, _directory: directory })
+    }
+
+    /// Does something with the engine, in a task: as a host's handlers do, and not on the thread that waits.
+    pub fn with<T, F>(&self, work: impl FnOnce(Engine) -> F) -> Fallible<T>
+    where
+        T: Send + 'static,
+        F: Future<Output = Fallible<T>> + Send + 'static,
+    {
+        let task = self.runtime.spawn(work(self.engine.clone()));
+        self.runtime.block_on(task)?
+    }
+
+    /// Makes a session.
+    pub fn create(&self) -> Fallible<SessionId> {
+        self.with(|engine| async move { create(&engine).await })
+    }
+
+    /// Ends a session.
+    pub fn destroy(&self, id: &SessionId) -> Fallible<()> {
+        let id = id.clone();
+        self.with(|engine| async move { Ok(engine.destroy(&id).await?) })
+    }
+
+    /// Runs a command that must go well.
+    pub fn run(&self, id: &SessionId, command: &str) -> Fallible<RunView> {
+        let (id, command) = (id.clone(), command.to_owned());
+        self.with(|engine| async move { run(&engine, &id, &command).await })
+    }
+
+    /// Runs a command `count` times; `output` is what it writes each time.
+    pub fn times(&self, id: &SessionId, command: &str, output: &str, count: usize) -> Fallible<Vec<Duration>> {
+        let (id, command, output) = (id.clone(), command.to_owned(), output.to_owned());
+        self.with(move |engine| async move {
+            let mut times = Vec::with_capacity(count);
+            for _ in 0..count {
+                let start = Instant::now();
+                let view = run(&engine, &id, &command).await?;
+                times.push(start.elapsed());
+                if view.stdout.bytes != output.as_bytes() {
+                    return Err("the session wrote something else".into());
+                }
+            }
+            Ok(times)
+        })
+    }
+
+    /// Makes `count` sessions, each with a live shell.
+    pub fn crowd(&self, count: usize) -> Fallible<Vec<SessionId>> {
+        self.with(move |engine| async move {
+            let mut ids = Vec::with_capacity(count);
+            while ids.len() < count {
+                let mut waking = JoinSet::new();
+                for _ in 0..WOKEN_AT_ONCE.min(count - ids.len()) {
+                    let engine = engine.clone();
+                    waking.spawn(async move {
+                        let id = create(&engine).await?;
+                        run(&engine, &id, "true").await.map(|_| id)
+                    });
+                }
+                while let Some(woken) = waking.join_next().await {
+                    ids.push(woken??);
+                }
+            }
+            Ok(ids)
+        })
+    }
+
+    /// Keeps every session busy with `true` for a while, a task each; gives commands per second.
+    pub fn drive(&self, ids: &[SessionId], window: Duration) -> Fallible<f64> {
+        let ids = ids.to_vec();
+        self.with(move |engine| async move {
+            let start = Instant::now();
+            let mut tasks: JoinSet<Fallible<u64>> = JoinSet::new();
+            for id in ids {
+                let engine = engine.clone();
+                tasks.spawn(async move {
+                    let mut answers = 0;
+                    while answers == 0 || start.elapsed() < window {
+                        run(&engine, &id, "true").await?;
+                        answers += 1;
+                    }
+                    Ok(answers)
+                });
+            }
+            let mut answers = 0;
+            while let Some(answered) = tasks.join_next().await {
+                answers += answered??;
+            }
+            Ok(answers as f64 / start.elapsed().as_secs_f64())
+        })
+    }
+}
+
+impl Drop for Library {
+    fn drop(&mut self) {
+        let engine = self.engine.clone();
+        self.runtime.block_on(async move { engine.shutdown().await });
+    }
+}
+
+/// Makes a session.
+pub async fn create(engine: &Engine) -> Fallible<SessionId> {
+    match engine.create(CreateSession::default()).await? {
+        Created::New(view) | Created::Existing(view) => Ok(view.meta.session_id),
+    }
+}
+
+/// Runs a command that must go well.
+pub async fn run(engine: &Engine, id: &SessionId, command: &str) -> Fallible<RunView> {
+    let view = engine.run(id, RunCommand::new(command)).await?;
+    match view.exit_code {
+        Some(0) => Ok(view),
+        other => Err(format!("a command did not go well: {other:?} {:?}", view.notices).into()),
+    }
+}
