@@ -39,8 +39,10 @@ lint: ## clippy, warnings are errors
 tidy: ## the rules of the house, as tests over the code itself
 	$(CARGO) test --package shellkeep-tidy
 
-bench: build ## measure against the floor and the peers; writes the table and the plot under docs/
-	bench/run
+# BENCH="--quick --no-peers" for a glance; see `target/release/shellkeep-bench --help`.
+bench: ## measure against the floor and the peers; writes the table and the plot under docs/
+	$(CARGO) build --release --package shellkeep --package shellkeep-bench
+	target/release/shellkeep-bench $(BENCH)
 
 clean: ## remove what was built
 	$(CARGO) clean

@@ -300,7 +300,7 @@ pub(crate) fn open(pid: u32) -> Option<OwnedFd> {
 /// Waits until the processes behind these handles have ended.
 pub async fn gone(handles: Vec<OwnedFd>) {
     for handle in handles {
-        if let Ok(handle) = crate::stdio::watch(handle) {
+        if let Ok(handle) = crate::stdio::watch(handle, tokio::io::Interest::READABLE) {
             let _ = handle.readable().await;
         }
     }

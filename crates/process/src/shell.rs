@@ -18,6 +18,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::task::{Context, Poll};
 use std::time::Duration;
+use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 /// The signal that the driver takes as a request to interrupt; `INTERRUPT_SIGNAL` in `driver.c`.
@@ -189,8 +190,8 @@ impl LiveShell {
         let enclosed = cage.enclose(pid);
         let mut shell = Self {
             pid,
-            process: stdio::watch(handle)?,
-            control: stdio::watch(ours)?,
+            process: stdio::watch(handle, Interest::READABLE)?,
+            control: stdio::watch(ours, Interest::READABLE)?,
             cage,
             spec,
             version: String::new(),
@@ -465,10 +466,17 @@ impl LiveShell {
             match rustix::net::sendmsg(self.control.get_ref(), &part, &mut extra, SendFlags::NOSIGNAL) {
                 Ok(count) => sent += count,
                 Err(rustix::io::Errno::INTR) => {}
-                Err(rustix::io::Errno::AGAIN) => self.control.writable().await?.clear_ready(),
+                Err(rustix::io::Errno::AGAIN) => self.writable().await?,
                 Err(error) => return Err(error.into()),
             }
         }
+        Ok(())
+    }
+
+    /// Waits until the socket takes more. Seldom, so the runtime watches for it only then.
+    async fn writable(&self) -> io::Result<()> {
+        let copy = stdio::watch(self.control.get_ref().try_clone()?, Interest::WRITABLE)?;
+        copy.writable().await?.retain_ready();
         Ok(())
     }
 

@@ -7,6 +7,7 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use std::cell::RefCell;
 use std::io;
 use std::task::{Context, Poll};
+use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 /// Size we ask for each output pipe: large output then needs fewer switches between us and the command.
@@ -19,10 +20,11 @@ thread_local! {
     static BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; READ_BYTES]);
 }
 
-/// Lets the runtime tell us when a descriptor is ready.
-pub(crate) fn watch<T: Into<OwnedFd> + AsRawFd>(source: T) -> io::Result<AsyncFd<T>> {
+/// Lets the runtime tell us when a descriptor is ready. Only for what is asked: news that nobody needs costs a wake-up
+/// each.
+pub(crate) fn watch<T: Into<OwnedFd> + AsRawFd>(source: T, interest: Interest) -> io::Result<AsyncFd<T>> {
     // SAFETY: `T` owns its descriptor, and the value stays inside the `AsyncFd` until that is dropped.
-    Ok(unsafe { AsyncFd::register(source) }?)
+    Ok(unsafe { AsyncFd::register_with_interest(source, interest) }?)
 }
 
 /// The end of a pipe or terminal that we read.
@@ -45,7 +47,7 @@ pub enum Read {
 impl Reader {
     fn new(fd: OwnedFd) -> io::Result<Self> {
         rustix::io::ioctl_fionbio(&fd, true)?;
-        Ok(Self { fd: watch(fd)? })
+        Ok(Self { fd: watch(fd, Interest::READABLE)? })
     }
 
     /// Reads what is there now, without waiting, and hands it on.
@@ -97,7 +99,7 @@ pub struct Writer {
 impl Writer {
     fn new(fd: OwnedFd) -> io::Result<Self> {
         rustix::io::ioctl_fionbio(&fd, true)?;
-        Ok(Self { fd: watch(fd)? })
+        Ok(Self { fd: watch(fd, Interest::WRITABLE)? })
     }
 
     /// Writes all of it, waiting for the reader where it is slow.

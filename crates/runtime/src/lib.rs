@@ -8,6 +8,7 @@
 //! - [`engine`]: one method per operation.
 //! - [`owner`]: the task that alone changes a session.
 //! - [`running`]: a command from its first byte to its end: output, input, signals, timeout.
+//! - [`alarm`]: a deadline that is moved with every command.
 //! - [`cell`], [`stream`]: a run as its watchers see it.
 //! - [`output`], [`late`]: what a run wrote, and what came after it had been answered.
 //! - [`translate`]: between the driver's facts and the session's state.
@@ -15,6 +16,7 @@
 //! - [`recover`]: what an earlier daemon left behind.
 //! - [`crash`]: named points at which a test may kill the daemon.
 
+pub mod alarm;
 pub mod cell;
 pub mod crash;
 pub mod engine;

@@ -1,6 +1,7 @@
 //! The owner of one session: the task that alone changes its state and alone touches its shell. Everyone else sends it
 //! messages. It lives as long as the session holds a process or has something to do, and then leaves; the session stays.
 
+use crate::alarm::Alarm;
 use crate::cell::{NewCell, RunCell};
 use crate::crash::{self, Point};
 use crate::engine::Inner;
@@ -100,6 +101,8 @@ pub struct Owner {
     running: Option<(Running, Option<RunReply>, usize)>,
     waiting: VecDeque<Waiting>,
     remnants: Vec<Worn>,
+    /// Kept from command to command.
+    alarm: Option<Alarm>,
     /// The directory that a new shell took because the session's own is gone.
     pub(crate) moved_to: Option<ByteString>,
     /// Notices of the new shell, for the run that needed it.
@@ -126,6 +129,7 @@ impl Owner {
             running: None,
             waiting: VecDeque::new(),
             remnants: Vec::new(),
+            alarm: None,
             moved_to: None,
             fresh_notices: Vec::new(),
             over: false,
@@ -357,7 +361,14 @@ impl Owner {
             }
         };
         self.engine.runs().insert((self.id.clone(), run_id), Arc::clone(&cell));
-        Ok(Running::new(worn, cell, controls, input, command.timeout, command.on_timeout))
+        let alarm = match self.alarm.take() {
+            Some(mut alarm) => {
+                alarm.set(command.timeout);
+                alarm
+            }
+            None => Alarm::after(command.timeout),
+        };
+        Ok(Running::new(worn, cell, controls, input, alarm, command.on_timeout))
     }
 
     /// A relative directory is meant from where the session is.
@@ -396,7 +407,7 @@ impl Owner {
 
     async fn finish_run(
         &mut self,
-        mut running: Running,
+        running: Running,
         mut done: Box<shellkeep_process::Done>,
         reply: Option<RunReply>,
         max_output: usize,
@@ -420,13 +431,15 @@ impl Owner {
         if let Some(RunReply::AtEnd(answer)) = reply {
             let _ = answer.send(Ok(cell.view(max_output)));
         }
+        let (mut worn, alarm) = running.into_parts();
+        self.alarm = Some(alarm);
         if done.forked {
-            running.worn.shell.settle();
+            worn.shell.settle();
         }
         if done.exit.is_none() {
-            self.idle = Some(running.worn);
-        } else if !running.worn.shell.others().is_empty() {
-            self.remnants.push(running.worn);
+            self.idle = Some(worn);
+        } else if !worn.shell.others().is_empty() {
+            self.remnants.push(worn);
         }
     }
 

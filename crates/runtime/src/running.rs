@@ -1,5 +1,6 @@
 //! Driving one command from its first byte to its end: output, input, signals, and the timeout with its grace.
 
+use crate::alarm::Alarm;
 use crate::cell::{RunCell, RunControl};
 use crate::ops::{OnTimeout, Stream};
 use crate::pool::Worn;
@@ -8,11 +9,9 @@ use shellkeep_process::stdio::Writer;
 use shellkeep_process::{Done, ExitStatus, Progress};
 use rustix::process::Signal;
 use std::io;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, Sleep};
 
 /// After a polite signal, a command has this long to end by itself.
 const TERM_GRACE: Duration = Duration::from_millis(350);
@@ -60,7 +59,7 @@ pub struct Running {
     pub cell: Arc<RunCell>,
     controls: mpsc::Receiver<RunControl>,
     input: Option<mpsc::Sender<Vec<u8>>>,
-    deadline: Pin<Box<Sleep>>,
+    alarm: Alarm,
     on_timeout: OnTimeout,
     ending: Option<(Ending, Stage)>,
     done: Option<Box<Done>>,
@@ -73,12 +72,16 @@ impl Running {
         cell: Arc<RunCell>,
         controls: mpsc::Receiver<RunControl>,
         input: Option<Writer>,
-        timeout: Duration,
+        alarm: Alarm,
         on_timeout: OnTimeout,
     ) -> Self {
-        let deadline = Box::pin(tokio::time::sleep(timeout));
         let input = input.map(spawn_writer);
-        Self { worn, cell, controls, input, deadline, on_timeout, ending: None, done: None }
+        Self { worn, cell, controls, input, alarm, on_timeout, ending: None, done: None }
+    }
+
+    /// Gives back the shell and the alarm.
+    pub fn into_parts(self) -> (Worn, Alarm) {
+        (self.worn, self.alarm)
     }
 
     /// Why it was ended, if it was, and the signal that did it.
@@ -94,7 +97,7 @@ impl Running {
     /// Lets it run on without a timeout.
     pub fn detach(&mut self) {
         self.on_timeout = OnTimeout::Interrupt;
-        self.deadline.as_mut().reset(Instant::now() + crate::ops::MAX_TIMEOUT);
+        self.alarm.set(crate::ops::MAX_TIMEOUT);
     }
 
     /// Drives it one step further. May be dropped and called again at any time.
@@ -114,7 +117,7 @@ impl Running {
             biased;
             progress = self.worn.shell.progress(&mut sink) => self.on_progress(progress),
             Some(control) = self.controls.recv() => { self.on_control(control); Step::Continue }
-            () = &mut self.deadline => self.on_deadline(),
+            () = self.alarm.rings() => self.on_deadline(),
         }
     }
 
@@ -204,7 +207,7 @@ impl Running {
 
     fn next_stage(&mut self, ending: Ending, stage: Stage, grace: Duration) {
         self.ending = Some((ending, stage));
-        self.deadline.as_mut().reset(Instant::now() + grace);
+        self.alarm.set(grace);
     }
 
     /// The shell is back, but an ended command must leave nothing running.
@@ -216,7 +219,7 @@ impl Running {
         }
         tokio::select! {
             () = gone(left) => {}
-            () = &mut self.deadline => {
+            () = self.alarm.rings() => {
                 let (ending, stage) = self.ending.unwrap_or((Ending::TimedOut, Stage::Polite));
                 self.worn.shell.signal_run(Signal::KILL);
                 let next = if stage == Stage::Polite { Stage::ChildrenKilled } else { Stage::ShellKilled };

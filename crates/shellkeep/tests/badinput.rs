@@ -268,8 +268,8 @@ fn bodies_that_are_too_large() {
     let long = format!("{{\"command\": \": {}\"}}", "x".repeat(17 << 20));
     refused(
         &daemon.send(&Request::new("POST", "/v1/sessions/good/run").json(long)),
-        400,
-        "invalid_request",
+        413,
+        "payload_too_large",
         "a command of 17 MiB",
     );
     serves(&daemon);

@@ -66,9 +66,7 @@ pub fn request(request: Value) -> Step {
 
 /// A command that must do as `bash -c` does: output, errors, status.
 pub fn like_bash(command: impl Into<String>) -> Step {
-    let mut step = step(command);
-    (step.stdout, step.stderr, step.exit_code) = (Text::LikeBash, Text::LikeBash, None);
-    step
+    step(command).as_bash_does()
 }
 
 impl Case {
@@ -84,6 +82,11 @@ impl Case {
 }
 
 impl Step {
+    pub fn as_bash_does(mut self) -> Self {
+        (self.stdout, self.stderr, self.exit_code) = (Text::LikeBash, Text::LikeBash, None);
+        self
+    }
+
     pub fn out(mut self, text: impl AsRef<[u8]>) -> Self {
         self.stdout = Text::Is(text.as_ref().to_vec());
         self

@@ -18,7 +18,7 @@ fn closing_descriptors() {
         case(
             "all from 3 up",
             [
-                step(format!("{}; echo ok", every_descriptor(3, "eval \"exec $fd>&-\""))).out("ok\n"),
+                step(format!("{}; echo ok", every_descriptor(3, "eval \"exec $fd>&-\""))).out("ok\n").any_notice(),
                 step("x=1; echo a").out("a\n").any_notice(),
                 step("echo $x").out("1\n").any_notice(),
             ],
@@ -100,8 +100,7 @@ fn nothing_written_to_a_descriptor_forges_a_result() {
             [
                 step("kept=1; cd /usr"),
                 request(json!({"command": format!("{forge}; echo real; (exit 7)"), "timeout": 20}))
-                    .out("real\n")
-                    .code(7)
+                    .as_bash_does()
                     .any_notice(),
                 step("echo $kept $PWD").out("1 /usr\n").any_notice(),
             ],

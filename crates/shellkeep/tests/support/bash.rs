@@ -19,7 +19,8 @@ pub fn environment() -> Vec<(&'static str, &'static str)> {
 /// Runs `bash -c script` with nothing to read.
 pub fn run(script: &str, directory: &Path) -> Outcome {
     let mut command = Command::new("bash");
-    command.arg("-c").arg(script).current_dir(directory).stdin(Stdio::null()).env_clear().envs(environment());
+    // A text may begin with a dash; it is still the text and not an option.
+    command.args(["-c", "--"]).arg(script).current_dir(directory).stdin(Stdio::null()).env_clear().envs(environment());
     let output = command.output().expect("bash starts");
     use std::os::unix::process::ExitStatusExt;
     let status = output.status;

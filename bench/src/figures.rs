@@ -1,0 +1,97 @@
+//! What is measured, one file per figure.
+
+mod create;
+mod crowd;
+mod output;
+mod spawn;
+mod wake;
+mod warm;
+
+use crate::options::Options;
+use crate::report::Report;
+use crate::{Fallible, machine, peers};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Measures something and adds it to the report.
+type Figure = fn(&Setup, &mut Report) -> Fallible<()>;
+
+/// Every figure by name, in the order of the table. The peers come last: they are compared with what came before.
+pub const ALL: [(&str, Figure); 7] = [
+    ("warm", warm::measure),
+    ("spawn", spawn::measure),
+    ("wake", wake::measure),
+    ("output", output::measure),
+    ("crowd", crowd::measure),
+    ("create", create::measure),
+    ("peers", peers::measure),
+];
+
+/// What every figure needs.
+pub struct Setup {
+    /// The bash under floor and ours alike.
+    pub bash: PathBuf,
+    /// The built daemon.
+    pub program: PathBuf,
+    /// How much work to put in.
+    pub effort: Effort,
+}
+
+/// How often everything is done.
+pub struct Effort {
+    /// Turns of floor and ours.
+    pub rounds: usize,
+    /// Short commands in a turn.
+    pub commands: usize,
+    /// Starts of a bash, and wakings, in a turn.
+    pub starts: usize,
+    /// Turns with 64 MiB.
+    pub output_rounds: usize,
+    /// Live sessions at once.
+    pub crowd: usize,
+    /// Turns with all of them.
+    pub crowd_rounds: usize,
+    /// How long such a turn takes.
+    pub window: Duration,
+    /// Sessions made in a turn.
+    pub created: usize,
+    /// Short commands through a peer.
+    pub peer_commands: usize,
+    /// Large outputs through a peer.
+    pub peer_outputs: usize,
+}
+
+const FULL: Effort = Effort {
+    rounds: 15,
+    commands: 2000,
+    starts: 40,
+    output_rounds: 7,
+    crowd: 1000,
+    crowd_rounds: 5,
+    window: Duration::from_secs(3),
+    created: 1000,
+    peer_commands: 100,
+    peer_outputs: 20,
+};
+
+const QUICK: Effort = Effort {
+    rounds: 5,
+    commands: 400,
+    starts: 10,
+    output_rounds: 3,
+    crowd: 100,
+    crowd_rounds: 3,
+    window: Duration::from_millis(500),
+    created: 300,
+    peer_commands: 10,
+    peer_outputs: 2,
+};
+
+impl Setup {
+    /// The daemon is beside this program, where cargo puts both.
+    pub fn find(options: &Options) -> Fallible<Self> {
+        let program = std::env::current_exe()?.with_file_name("shellkeep");
+        let effort = if options.quick { QUICK } else { FULL };
+        Ok(Self { bash: machine::bash()?, program, effort })
+    }
+}

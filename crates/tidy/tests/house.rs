@@ -1,0 +1,151 @@
+//! The rules of the house over this workspace. A failure names the file and what to do about it.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test says what it expected by panicking")]
+
+use shellkeep_tidy::edges::{self, Manifest};
+use shellkeep_tidy::source;
+use shellkeep_tidy::tree::{self, TextFile};
+
+/// Tests that may sleep, and why. Empty is best.
+const MAY_SLEEP: &[(&str, &str)] = &[];
+
+/// Directories in which people and machines keep their work; no file of ours may point into one. Written in two parts,
+/// so that this line does not accuse itself.
+const MACHINE_DIRECTORIES: &[&str] =
+    &[concat!("/wo", "rk/"), concat!("/ro", "ot/"), concat!("/Us", "ers/"), concat!("C:", "\\")];
+
+fn files() -> Vec<TextFile> {
+    tree::text_files(&tree::root()).expect("the workspace can be read")
+}
+
+fn rust_files() -> Vec<TextFile> {
+    files().into_iter().filter(|file| file.path.ends_with(".rs")).collect()
+}
+
+fn manifests() -> Vec<Manifest> {
+    let found = files().into_iter().filter_map(|file| {
+        let folder = file.path.strip_prefix("crates/")?.strip_suffix("/Cargo.toml")?.to_owned();
+        (!folder.contains('/')).then(|| edges::parse(&folder, &file.text).expect("a manifest is TOML"))
+    });
+    found.collect()
+}
+
+fn nothing(wrong: &[String]) {
+    assert!(wrong.is_empty(), "{} to tidy:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// `path:line` for each line that `rule` finds in the files that `which` lets through.
+fn complaints(which: impl Fn(&str) -> bool, rule: impl Fn(&str) -> Vec<usize>, what: &str) -> Vec<String> {
+    let one = |file: TextFile| {
+        let lines = rule(&file.text);
+        lines.into_iter().map(move |line| format!("{}:{line}: {what}", file.path)).collect::<Vec<_>>()
+    };
+    rust_files().into_iter().filter(|file| which(&file.path)).flat_map(one).collect()
+}
+
+#[test]
+fn the_workspace_is_where_we_think() {
+    assert!(manifests().len() >= 9, "found only {} crates", manifests().len());
+    assert!(rust_files().len() > 20);
+}
+
+#[test]
+fn crates_name_only_whom_they_may() {
+    let wrong: Vec<String> = manifests().iter().flat_map(edges::check).collect();
+    nothing(&wrong);
+}
+
+#[test]
+fn crates_obey_the_lints_of_the_workspace() {
+    let lax = |manifest: &&Manifest| !manifest.workspace_lints && !(manifest.folder == "process" && manifest.own_lints);
+    let wrong: Vec<String> = manifests()
+        .iter()
+        .filter(lax)
+        .map(|manifest| {
+            format!("{}: `[lints] workspace = true` is missing; only process has lints of its own", manifest.folder)
+        })
+        .collect();
+    nothing(&wrong);
+}
+
+#[test]
+fn every_file_says_what_is_in_it() {
+    let undocumented = |file: &TextFile| source::missing_docs(&file.text);
+    let wrong: Vec<String> = rust_files()
+        .iter()
+        .filter(|file| undocumented(file))
+        .map(|file| format!("{}: begin with `//!` and a sentence", file.path))
+        .collect();
+    nothing(&wrong);
+}
+
+#[test]
+fn no_file_is_too_long() {
+    let ours = |file: &TextFile| file.path.ends_with(".rs") || file.path.ends_with(".c") || file.path.ends_with(".h");
+    let wrong: Vec<String> =
+        files().iter().filter(|file| ours(file)).filter_map(|file| source::too_long(&file.path, &file.text)).collect();
+    nothing(&wrong);
+}
+
+#[test]
+fn errors_are_handed_on() {
+    let files = rust_files();
+    let modules: Vec<String> = files.iter().flat_map(|file| source::test_modules(&file.path, &file.text)).collect();
+    let in_module = |path: &str, module: &String| {
+        path.strip_prefix(module.as_str()).is_some_and(|rest| rest == ".rs" || rest.starts_with('/'))
+    };
+    let is_test = |path: &str| source::is_test_file(path) || modules.iter().any(|module| in_module(path, module));
+    let judged = |path: &str| !is_test(path) && !path.starts_with("crates/tidy/");
+    nothing(&complaints(judged, source::panicking_lines, "hand the error on instead"));
+}
+
+#[test]
+fn only_process_is_unsafe() {
+    // The rules' own tables show what they find.
+    let elsewhere = |path: &str| !path.starts_with("crates/process/") && !path.starts_with("crates/tidy/");
+    nothing(&complaints(elsewhere, source::unsafe_lines, "unsafe code belongs in crates/process"));
+}
+
+#[test]
+fn what_holds_resources_cannot_be_serialised() {
+    let live = |path: &str| path.starts_with("crates/process/") || path.starts_with("crates/runtime/");
+    nothing(&complaints(
+        live,
+        source::serialising_lines,
+        "a live thing is not data; put the facts into crates/session",
+    ));
+}
+
+#[test]
+fn tests_wait_for_events() {
+    let tests = |path: &str| source::is_in_tests(path) && !MAY_SLEEP.iter().any(|(allowed, _)| path == *allowed);
+    nothing(&complaints(tests, source::sleeping_lines, "wait for an event, or name the reason in MAY_SLEEP"));
+}
+
+#[test]
+fn no_path_of_a_machine_is_in_the_tree() {
+    let one = |file: &TextFile| {
+        let lines = source::machine_paths(&file.text, MACHINE_DIRECTORIES);
+        lines.into_iter().map(|line| format!("{}:{line}: a path of somebody's machine", file.path)).collect::<Vec<_>>()
+    };
+    let wrong: Vec<String> = files().iter().flat_map(one).collect();
+    nothing(&wrong);
+}
+
+#[test]
+fn every_dependency_has_its_reason() {
+    let all = files();
+    let text =
+        |path: &str| all.iter().find(|file| file.path == path).map(|file| file.text.as_str()).unwrap_or_default();
+    let mut names = edges::workspace_dependencies(text("Cargo.toml")).expect("the workspace's manifest is TOML");
+    for manifest in manifests() {
+        names.extend(manifest.dependencies.iter().chain(&manifest.other_dependencies).cloned());
+    }
+    let reasons = text("docs/DEPENDENCIES.md");
+    let unexplained = |name: &&String| !name.starts_with("shellkeep-") && !reasons.contains(&format!("`{name}`"));
+    let wrong: Vec<String> = names
+        .iter()
+        .filter(unexplained)
+        .map(|name| format!("{name}: say in docs/DEPENDENCIES.md why we need it"))
+        .collect();
+    nothing(&wrong);
+}
