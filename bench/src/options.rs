@@ -31,6 +31,10 @@ impl Options {
                 "--quick" => options.quick = true,
                 "--no-peers" => options.peers = false,
                 "--only" => options.only.push(value()?),
+                "--help" => {
+                    println!("{USAGE}");
+                    std::process::exit(0);
+                }
                 "--out" => out = Some(PathBuf::from(value()?)),
                 _ => return Err(format!("unknown argument {argument}\n{USAGE}").into()),
             }

@@ -32,6 +32,9 @@ pub fn measure(setup: &Setup, report: &mut Report) -> Fallible<()> {
     let mut floor = (0..count).map(|_| RawShell::start(&setup.bash)).collect::<Fallible<Vec<_>>>()?;
     // The first answers come when every bash has started, so that no turn measures that.
     lanes::drive(&mut floor, DRIVERS, Duration::ZERO)?;
+    for r in 0..3 { for threads in [1, 2, 3] { for n in [1, 2, 10, 100, count] {
+        eprintln!("round {r} threads {threads} shells {n}: {:.0}/s", lanes::drive(&mut floor[..n], threads, setup.effort.window)?);
+    } } }
     by_library(setup, report, &mut floor)?;
     by_daemon(setup, report, &mut floor)
 }

@@ -261,7 +261,7 @@ fn a_run_that_is_not_waited_for_takes_input_and_ends() {
     assert_eq!(started.status(), "running");
     let target = format!("/v1/sessions/input/runs/{}/input", started.run_id());
     assert_eq!(daemon.post(&target, &json!({"text": "one\ntwo\n"})).status, 200);
-    assert_eq!(daemon.post(&target, &json!({"text": "three", "end": true})).status, 200);
+    assert_eq!(daemon.post(&target, &json!({"text": "three", "eof": true})).status, 200);
     let done = daemon.wait_run("input", started.run_id(), 20);
     assert_eq!((done.status(), done.out().as_str()), ("exited", "<one>\ntwo\nthree"));
 }

@@ -93,14 +93,17 @@ fn nothing_written_to_a_descriptor_forges_a_result() {
         ":0:0:0:\\n",
     ];
     let one = |payload: &&str| -> Case {
-        // Descriptors 0 to 2 are the command's own; the rest must be nobody's.
+        // Descriptors 0 to 2 are the command's own, 10 is where bash keeps its stderr during the loop; the rest must be
+        // nobody's.
         let forge = every_descriptor(3, &format!("printf '{payload}' >&$fd"));
         case(
             format!("writes {payload:?} everywhere"),
             [
                 step("kept=1; cd /usr"),
                 request(json!({"command": format!("{forge}; echo real; (exit 7)"), "timeout": 20}))
-                    .as_bash_does()
+                    .out("real\n")
+                    .code(7)
+                    .any_err()
                     .any_notice(),
                 step("echo $kept $PWD").out("1 /usr\n").any_notice(),
             ],
@@ -110,7 +113,7 @@ fn nothing_written_to_a_descriptor_forges_a_result() {
     let child = format!("for ((fd = 3; fd < {HIGHEST}; fd++)); do /bin/echo 0 >&$fd; done 2>/dev/null; (exit 7)");
     cases.push(case(
         "a child writes everywhere",
-        [request(json!({"command": child, "timeout": 25})).code(7), step("echo next").out("next\n")],
+        [request(json!({"command": child, "timeout": 25})).code(7).any_err(), step("echo next").out("next\n")],
     ));
     let parent = "for fd in /proc/$PPID/fd/*; do echo 0 > $fd; done 2>/dev/null; (exit 7)";
     cases.push(case(

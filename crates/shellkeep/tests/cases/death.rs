@@ -176,7 +176,7 @@ fn jobs_and_substitutions() {
         case(
             "jobs, kill, wait",
             [
-                step(format!("sleep {one} & sleep {two} & jobs -p | wc -l; kill %1 %2; wait; jobs | wc -l"))
+                step(format!("sleep {one} & sleep {two} & jobs -p | wc -l; kill %1 %2; wait; jobs -r | wc -l"))
                     .out("2\n0\n")
                     .any_err(),
                 step("jobs"),

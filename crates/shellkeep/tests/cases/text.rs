@@ -78,7 +78,6 @@ const TEXTS: &[&str] = &[
     "f()",
     "f() {",
     "select",
-    "time",
     "coproc",
     "in",
     "{",
