@@ -17,8 +17,8 @@ const STOP: Duration = Duration::from_secs(30);
 pub struct Daemon {
     child: Child,
     directory: TempDir,
-    /// Its end is what a daemon that outlives us would notice first.
-    _stdout: BufReader<ChildStdout>,
+    /// Held open: what the daemon still has to say must not fail.
+    stdout: BufReader<ChildStdout>,
 }
 
 impl Daemon {
@@ -46,9 +46,9 @@ impl Daemon {
             .stderr(File::create(&log)?);
         let mut child = command.spawn().map_err(|error| format!("{}: {error}", program.display()))?;
         let Some(stdout) = child.stdout.take() else { return Err("the daemon has no output".into()) };
-        let mut daemon = Self { child, directory, _stdout: BufReader::new(stdout) };
+        let mut daemon = Self { child, directory, stdout: BufReader::new(stdout) };
         let mut line = String::new();
-        daemon._stdout.read_line(&mut line)?;
+        daemon.stdout.read_line(&mut line)?;
         if line.starts_with("listening") {
             return Ok(daemon);
         }

@@ -28,8 +28,7 @@ impl RawShell {
     pub fn start(bash: &Path) -> Fallible<Self> {
         let mut command = Command::new(bash);
         command.args(["--norc", "--noprofile", "-c", LOOP]);
-        let mut child =
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
         match (child.stdin.take(), child.stdout.take(), child.stderr.take()) {
             (Some(commands), Some(output), Some(status)) => Ok(Self { child, commands, output, status }),
             _ => Err("a pipe to bash is missing".into()),

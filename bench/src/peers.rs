@@ -106,7 +106,8 @@ fn measure_one(setup: &Setup, report: &mut Report, peer: &Peer) -> Fallible<()> 
     };
     let version = lines.iter().find_map(|line| line.version.clone()).unwrap_or_default();
     let short = spread_of("true")?;
-    let times = |base: Option<f64>| base.map_or("–".to_owned(), |base| format!("{}×", stats::digits(short.p50 / base)));
+    let times =
+        |base: Option<f64>| base.map_or("–".to_owned(), |base| format!("{}×", stats::digits(short.p50 / base)));
     let kept = find("output").and_then(|line| line.kept).filter(|&kept| kept < LARGE_BYTES);
     let kept = kept.map(|kept| format!(" ({} characters of it kept)", stats::digits(kept as f64))).unwrap_or_default();
     report.peers.push([

@@ -109,7 +109,8 @@ pub struct Report {
 }
 
 const HEAD: [&str; 6] = ["what", "floor", "ours", "ours / floor", "target", "met"];
-const PEER_HEAD: [&str; 6] = ["tool", "`true`", "times ours by HTTP", "times ours by library", "1 MiB of output", "a new session"];
+const PEER_HEAD: [&str; 6] =
+    ["tool", "`true`", "times ours by HTTP", "times ours by library", "1 MiB of output", "a new session"];
 
 impl Report {
     /// An empty one.

@@ -1,5 +1,7 @@
 //! Builds the driver, a shared object that bash loads. It is embedded into the program, so that there is one binary.
 
+#![allow(clippy::expect_used, reason = "a build that cannot go on should say why and stop")]
+
 use std::env;
 use std::path::PathBuf;
 

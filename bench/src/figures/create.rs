@@ -26,7 +26,11 @@ pub fn measure(setup: &Setup, report: &mut Report) -> Fallible<()> {
             Ok(count as f64 / start.elapsed().as_secs_f64())
         })?);
     }
-    report.row(Row::alone("sessions created, library, one after the other".to_owned(), "a second", stats::median(rates)));
+    report.row(Row::alone(
+        "sessions created, library, one after the other".to_owned(),
+        "a second",
+        stats::median(rates),
+    ));
     dormant(setup, report)
 }
 

@@ -32,9 +32,6 @@ pub fn measure(setup: &Setup, report: &mut Report) -> Fallible<()> {
     let mut floor = (0..count).map(|_| RawShell::start(&setup.bash)).collect::<Fallible<Vec<_>>>()?;
     // The first answers come when every bash has started, so that no turn measures that.
     lanes::drive(&mut floor, DRIVERS, Duration::ZERO)?;
-    for r in 0..3 { for threads in [1, 2, 3] { for n in [1, 2, 10, 100, count] {
-        eprintln!("round {r} threads {threads} shells {n}: {:.0}/s", lanes::drive(&mut floor[..n], threads, setup.effort.window)?);
-    } } }
     by_library(setup, report, &mut floor)?;
     by_daemon(setup, report, &mut floor)
 }
@@ -80,6 +77,7 @@ fn by_daemon(setup: &Setup, report: &mut Report, floor: &mut [RawShell]) -> Fall
     let (raw, ours) = take_turns(setup, floor, |window| lanes::drive(&mut connections, DRIVERS, window))?;
     let what = format!("{count} live sessions running `true`, HTTP with a connection each");
     report.row(Row::rate(what, "commands/s", raw, ours, None));
+    report.note("The client of the live sessions over HTTP takes its processor time from the same cores.".to_owned());
     Ok(())
 }
 

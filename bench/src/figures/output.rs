@@ -6,6 +6,8 @@ use crate::http::{self, Client};
 use crate::library::Library;
 use crate::report::{Report, Row, Target};
 use crate::{Fallible, floor, machine, stats};
+use shellkeep_runtime::{OutputQuery, RunView, Stream};
+use shellkeep_session::SessionId;
 use std::time::{Duration, Instant};
 
 const BYTES: u64 = 64 << 20;
@@ -14,6 +16,8 @@ const MEMORY_MIB: f64 = 16.0;
 const LIVE_SHELLS: usize = 8;
 /// Short commands before memory is looked at, so that what every daemon needs once is not counted.
 const SETTLE: usize = 200;
+/// Bytes that are read back from the middle of the output.
+const LOOKED_AT: u64 = 4096;
 
 fn commands() -> [(&'static str, String); 2] {
     [
@@ -55,8 +59,21 @@ fn through(library: &Library, command: &str) -> Fallible<Duration> {
     let start = Instant::now();
     let view = library.run(&session, command)?;
     let elapsed = start.elapsed();
+    check(library, &session, &view)?;
     library.destroy(&session)?;
-    if view.stdout.total == BYTES { Ok(elapsed) } else { Err(format!("{} bytes came", view.stdout.total).into()) }
+    Ok(elapsed)
+}
+
+/// Whether all of it came and can be read back: an engine that threw output away would be faster.
+fn check(library: &Library, session: &SessionId, view: &RunView) -> Fallible<()> {
+    if view.stdout.total != BYTES {
+        return Err(format!("{} bytes came", view.stdout.total).into());
+    }
+    let (session, run_id) = (session.clone(), view.run_id.clone());
+    let (stream, offset) = (Stream::Stdout, BYTES / 2);
+    let query = OutputQuery { stream, offset, limit: LOOKED_AT, tail: None, grep: None };
+    let page = library.with(move |engine| async move { Ok(engine.output(&session, &run_id, query).await?) })?;
+    if page.bytes.len() as u64 == LOOKED_AT { Ok(()) } else { Err("the output cannot be read back".into()) }
 }
 
 /// MiB above what the daemon had, at its peak, and the seconds it took.

@@ -24,7 +24,8 @@ pub fn measure(setup: &Setup, report: &mut Report) -> Fallible<()> {
         ours.push(library.times(&session, "true", "", setup.effort.starts)?);
     }
     let (spawned, ours) = (spawned.middle(), ours.middle());
-    let row = Row::latency("`true`, library, beside fork and exec of `bash --norc -c true`".to_owned(), spawned, ours, None);
+    let row =
+        Row::latency("`true`, library, beside fork and exec of `bash --norc -c true`".to_owned(), spawned, ours, None);
     report.row(row);
     let rate = stats::digits(stats::median(rates));
     report.note(format!("Fork and exec of `bash --norc -c true`, one after the other: {rate} a second."));

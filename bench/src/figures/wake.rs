@@ -102,6 +102,7 @@ fn wakes(library: &Library, session: &SessionId, spares: usize, count: usize) ->
 /// A session that had lost its state would wake faster.
 fn check(library: &Library, session: &SessionId) -> Fallible<()> {
     let last = VARIABLES - 1;
-    let command = format!("[[ $plain_{last} == *'number {last}'* && ${{#list_90[@]}} == 3 ]] && declare -F function_49");
+    let command =
+        format!("[[ $plain_{last} == *'number {last}'* && ${{#list_90[@]}} == 3 ]] && declare -F function_49");
     library.run(session, &command).map(|_| ()).map_err(|error| format!("the state did not come along: {error}").into())
 }

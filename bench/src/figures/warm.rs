@@ -1,13 +1,14 @@
 //! Short commands in a session whose shell is live: the cost that every call has.
 
 use super::Setup;
+use crate::Fallible;
 use crate::daemon::Daemon;
 use crate::floor::RawShell;
 use crate::http::Client;
 use crate::library::Library;
 use crate::report::{Bar, Kind, Report, Row, Target};
 use crate::stats::{Rounds, Spread};
-use crate::{Fallible, stats};
+use shellkeep_session::SessionId;
 
 /// Each with what it writes.
 const COMMANDS: [(&str, &str); 3] = [("true", ""), ("echo hi", "hi\n"), ("cd /tmp; export X=1", "")];
@@ -18,7 +19,13 @@ const SETTLE: usize = 50;
 const LIVE_SHELLS: usize = 8;
 const SPARE_SHELLS: usize = 2;
 
-struct Sides {
+/// One command and the three ways it is run.
+struct Lineup {
+    command: &'static str,
+    output: &'static str,
+    raw: RawShell,
+    session: SessionId,
+    remote: String,
     floor: Rounds,
     library: Rounds,
     http: Rounds,
@@ -28,9 +35,22 @@ struct Sides {
 pub fn measure(setup: &Setup, report: &mut Report) -> Fallible<()> {
     let library = Library::start(&setup.bash, LIVE_SHELLS, SPARE_SHELLS)?;
     let daemon = Daemon::start(&setup.program, &setup.bash, LIVE_SHELLS)?;
+    let mut client = Client::connect(&daemon.socket())?;
+    let mut lineups = Vec::new();
     for (command, output) in COMMANDS {
-        let sides = take_turns(setup, &library, &daemon, command, output)?;
-        let (floor, ours, http) = (sides.floor.middle(), sides.library.middle(), sides.http.middle());
+        let raw = RawShell::start(&setup.bash)?;
+        let (session, remote) = (library.create()?, client.create()?);
+        let (floor, library, http) = Default::default();
+        lineups.push(Lineup { command, output, raw, session, remote, floor, library, http });
+    }
+    for _ in 0..setup.effort.rounds {
+        for lineup in &mut lineups {
+            lineup.take_turns(&library, &mut client, setup.effort.commands)?;
+        }
+    }
+    for lineup in lineups {
+        let (floor, ours, http) = (lineup.floor.middle(), lineup.library.middle(), lineup.http.middle());
+        let command = lineup.command;
         report.row(Row::latency(format!("`{command}`, library"), floor, ours, LIBRARY));
         report.row(Row::latency(format!("`{command}`, HTTP on the Unix socket"), floor, http, HTTP));
         if command == "true" {
@@ -40,21 +60,17 @@ pub fn measure(setup: &Setup, report: &mut Report) -> Fallible<()> {
     Ok(())
 }
 
-fn take_turns(setup: &Setup, library: &Library, daemon: &Daemon, command: &str, output: &str) -> Fallible<Sides> {
-    let mut raw = RawShell::start(&setup.bash)?;
-    let session = library.create()?;
-    let mut client = Client::connect(&daemon.socket())?;
-    let remote = client.create()?;
-    let mut sides = Sides { floor: Rounds::default(), library: Rounds::default(), http: Rounds::default() };
-    for _ in 0..setup.effort.rounds {
-        raw.times(command, output, SETTLE)?;
-        sides.floor.push(raw.times(command, output, setup.effort.commands)?);
-        library.times(&session, command, output, SETTLE)?;
-        sides.library.push(library.times(&session, command, output, setup.effort.commands)?);
-        client.times(&remote, command, SETTLE)?;
-        sides.http.push(client.times(&remote, command, setup.effort.commands)?);
+impl Lineup {
+    fn take_turns(&mut self, library: &Library, client: &mut Client, count: usize) -> Fallible<()> {
+        let (command, output) = (self.command, self.output);
+        self.raw.times(command, output, SETTLE)?;
+        self.floor.push(self.raw.times(command, output, count)?);
+        library.times(&self.session, command, output, SETTLE)?;
+        self.library.push(library.times(&self.session, command, output, count)?);
+        client.times(&self.remote, command, SETTLE)?;
+        self.http.push(client.times(&self.remote, command, count)?);
+        Ok(())
     }
-    Ok(sides)
 }
 
 fn plot(report: &mut Report, floor: Spread, library: Spread, http: Spread) {
@@ -67,5 +83,4 @@ fn plot(report: &mut Report, floor: Spread, library: Spread, http: Spread) {
     }
     report.ours_by_library = Some(library.p50);
     report.ours_by_http = Some(http.p50);
-    eprintln!("  true: {} / {} / {}", stats::time(floor.p50), stats::time(library.p50), stats::time(http.p50));
 }

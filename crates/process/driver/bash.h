@@ -102,7 +102,7 @@ enum { SIGNALS = 65, DEBUG_TRAP = SIGNALS, ERR_TRAP, RETURN_TRAP, TRAPS };
 
 extern sigjmp_buf top_level;
 extern int startup_state, parse_and_execute_level, indirection_level, executing_builtin, last_command_exit_value;
-extern int read_but_dont_execute, variable_context, extended_glob, array_needs_making, num_shell_builtins;
+extern int read_but_dont_execute, posixly_correct, variable_context, extended_glob, array_needs_making, num_shell_builtins;
 extern volatile sig_atomic_t interrupt_state, terminating_signal;
 extern int (*this_shell_builtin)(WORD_LIST *);
 extern VAR_CONTEXT *global_variables, *shell_variables;

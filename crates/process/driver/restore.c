@@ -2,7 +2,7 @@
  *
  * Variables go straight into bash's tables with their attributes, so no value is ever parsed and none can be
  * misread. Functions and the directory stack go through bash's parser, before any alias, option or trap of the session
- * is in force. The facts come in any order and are sorted into that order here. */
+ * is in force: the daemon sends the facts in that order. */
 
 #include "state.h"
 
@@ -141,11 +141,13 @@ void restore_variable(CURSOR *in) {
 static void restore_function(CURSOR *in) {
     char *name = get_string(in);
     int attributes = (int)get_u32(in);
-    /* The text may use extended patterns whether or not the option is on. */
-    int extglob = extended_glob;
+    /* The text may use extended patterns whether or not the option is on, and a name that posix mode would refuse. */
+    int extglob = extended_glob, posix = posixly_correct;
     extended_glob = 1;
+    posixly_correct = 0;
     evaluate(get_string(in));
     extended_glob = extglob;
+    posixly_correct = posix;
     SHELL_VAR *function = find_function(name);
     if (function == NULL || function->value == NULL)
         problem(name, "bash could not read back its own printing of this function");
@@ -289,8 +291,7 @@ static void restore_argv0(CURSOR *in) {
     dollar_vars[0] = get_string(in);
 }
 
-/* The order in which facts may safely take effect: what needs the parser first, what disturbs it last. The daemon
- * sends them in this order; a fact that is not known ends the reading. */
+/* A fact that is not known ends the reading. */
 static int restore_fact(CURSOR *in) {
     unsigned fact = get_u8(in);
     switch (fact) {

@@ -45,18 +45,18 @@ impl CageFactory {
         self.pids.is_some()
     }
 
-    /// Ends whatever an earlier daemon of this instance left running. Returns how many processes there were.
-    pub fn sweep(&self) -> usize {
-        let mut ended = 0;
+    /// Ends whatever an earlier daemon of this instance left running. Returns whom.
+    pub fn sweep(&self) -> HashSet<u32> {
+        let mut ended = HashSet::new();
         for base in [&self.unified, &self.pids].into_iter().flatten() {
             for entry in fs::read_dir(base).into_iter().flatten().flatten() {
                 if entry.path().is_dir() {
-                    ended += empty_out(entry.path());
+                    ended.extend(empty_out(entry.path()));
                 }
             }
         }
         if self.unified.is_none() {
-            ended += self.sweep_marks();
+            ended.extend(self.sweep_marks());
         }
         ended
     }
@@ -69,13 +69,14 @@ impl CageFactory {
         }
     }
 
-    fn sweep_marks(&self) -> usize {
+    fn sweep_marks(&self) -> HashSet<u32> {
         let prefix = format!("{MARK}={}/", self.instance);
-        let mut ended = 0;
+        let mut ended = HashSet::new();
         for pid in proc::all().unwrap_or_default().into_keys() {
             let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-            if environment.split(|&b| b == 0).any(|entry| entry.starts_with(prefix.as_bytes())) {
-                ended += usize::from(send(pid, Signal::KILL).is_some());
+            let is_ours = environment.split(|&b| b == 0).any(|entry| entry.starts_with(prefix.as_bytes()));
+            if is_ours && send(pid, Signal::KILL).is_some() {
+                ended.insert(pid);
             }
         }
         ended
@@ -104,9 +105,8 @@ fn usable(path: &Path) -> Option<PathBuf> {
 
 /// Whether groups made below `path` get a pids controller; switches it on where we may.
 fn offers_pids(path: &Path) -> bool {
-    let listed = |file: &Path| {
-        fs::read_to_string(file).unwrap_or_default().split_whitespace().any(|name| name == "pids")
-    };
+    let listed =
+        |file: &Path| fs::read_to_string(file).unwrap_or_default().split_whitespace().any(|name| name == "pids");
     if !listed(&path.join("cgroup.controllers")) {
         let Some(parent) = path.parent() else { return false };
         if fs::write(parent.join("cgroup.subtree_control"), "+pids").is_err() {
@@ -116,15 +116,15 @@ fn offers_pids(path: &Path) -> bool {
     fs::write(path.join("cgroup.subtree_control"), "+pids").is_ok()
 }
 
-fn empty_out(path: PathBuf) -> usize {
-    let Ok(group) = Group::create(path) else { return 0 };
-    let mut ended = 0;
+fn empty_out(path: PathBuf) -> HashSet<u32> {
+    let mut ended = HashSet::new();
+    let Ok(group) = Group::create(path) else { return ended };
     for _ in 0..PASSES {
         let members = group.members().unwrap_or_default();
         if members.is_empty() {
             break;
         }
-        ended += members.len();
+        ended.extend(&members);
         if group.kill().is_err() {
             for pid in members {
                 send(pid, Signal::KILL);
@@ -256,9 +256,11 @@ impl Drop for Cage {
             // Removing the directory must wait for the last member; that is no business of the caller's thread.
             let paths: Vec<PathBuf> =
                 [&self.unified, &self.pids].into_iter().flatten().map(|group| group.path().to_owned()).collect();
-            std::thread::spawn(move || paths.into_iter().for_each(|path| {
+            std::thread::spawn(move || {
+                paths.into_iter().for_each(|path| {
                     empty_out(path);
-                }));
+                })
+            });
         }
     }
 }
@@ -266,8 +268,11 @@ impl Drop for Cage {
 /// Those a signal should reach.
 fn victims(members: &[Stat], shell: u32, spared: &[ProcessStamp]) -> Vec<Stat> {
     let by_pid: HashMap<u32, Stat> = members.iter().map(|stat| (stat.pid, *stat)).collect();
-    let spared: HashSet<u32> =
-        spared.iter().filter(|stamp| by_pid.get(&stamp.pid).is_some_and(|stat| stat.stamp() == **stamp)).map(|s| s.pid).collect();
+    let spared: HashSet<u32> = spared
+        .iter()
+        .filter(|stamp| by_pid.get(&stamp.pid).is_some_and(|stat| stat.stamp() == **stamp))
+        .map(|s| s.pid)
+        .collect();
     let is_victim = |stat: &&Stat| {
         stat.pid != shell
             && !spared.contains(&stat.pid)

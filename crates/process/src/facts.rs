@@ -145,10 +145,14 @@ pub(crate) fn read_all(reader: &mut Reader<'_>) -> Result<Vec<Fact>, Unreadable>
 fn read(r: &mut Reader<'_>) -> Option<Fact> {
     Some(match r.u8()? {
         b'V' => Fact::Scalar { name: r.bytes()?, attributes: r.u32()?, value: r.bytes()? },
-        b'A' => {
-            Fact::Array { name: r.bytes()?, attributes: r.u32()?, elements: r.list(|r| Some((r.u64()? as i64, r.bytes()?)))? }
+        b'A' => Fact::Array {
+            name: r.bytes()?,
+            attributes: r.u32()?,
+            elements: r.list(|r| Some((r.u64()? as i64, r.bytes()?)))?,
+        },
+        b'H' => {
+            Fact::Map { name: r.bytes()?, attributes: r.u32()?, pairs: r.list(|r| Some((r.bytes()?, r.bytes()?)))? }
         }
-        b'H' => Fact::Map { name: r.bytes()?, attributes: r.u32()?, pairs: r.list(|r| Some((r.bytes()?, r.bytes()?)))? },
         b'd' => Fact::Declared { name: r.bytes()?, attributes: r.u32()? },
         b'U' => Fact::Removed { name: r.bytes()? },
         b'u' => Fact::Forgotten { name: r.bytes()? },

@@ -83,6 +83,11 @@ pub fn open_descriptors(pid: u32) -> Vec<(u32, String)> {
     open
 }
 
+/// Which boot this is; the same numbers mean other processes after the next one.
+pub fn boot_id() -> String {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
+}
+
 /// Every process of the machine.
 pub fn all() -> io::Result<HashMap<u32, Stat>> {
     let pids = fs::read_dir("/proc")?.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());

@@ -3,17 +3,19 @@
 //! `ShellSpec` describes a shell, [`LiveShell::start`] makes it live. A command is [`LiveShell::begin`] and then
 //! [`LiveShell::progress`] until it says that the command is done or the shell is gone.
 
+mod channel;
+mod finish;
+
 use crate::cage::{self, Cage};
 use crate::facts::{self, Bytes, Fact};
 use crate::proc::{ProcessStamp, Stat};
 use crate::stdio::{self, Read, Reader, Writer};
 use crate::wire::{self, Nonce, kind};
 use crate::{proc, spawn};
+use channel::Nonces;
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-use std::io::{self, IoSlice};
-use std::mem::MaybeUninit;
+use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::task::{Context, Poll};
@@ -25,14 +27,8 @@ use tokio::io::unix::AsyncFd;
 const INTERRUPT: i32 = 60;
 /// How long a bash may take to start or to take over a state before it counts as stuck.
 const START_LIMIT: Duration = Duration::from_secs(20);
-/// What a command left in the background often still has a line to say; this long it may still say it here.
-const BACKGROUND_GRACE: Duration = Duration::from_millis(3);
-/// A process substitution is part of the command, though bash does not wait for it.
-const SUBSTITUTION_GRACE: Duration = Duration::from_millis(200);
 /// Reads of output between two looks at the control socket, so that a flood cannot hide the end.
 const READS_AT_ONCE: usize = 16;
-/// Room for the driver's answers; most fit.
-const RECEIVE_BYTES: usize = 4 << 10;
 /// Exit status of a driver that found a bash it does not know; `EXIT_UNSUPPORTED` in `driver.c`.
 const UNSUPPORTED: i32 = 96;
 
@@ -42,17 +38,6 @@ mod flag {
     pub const STDERR: u32 = 4;
     pub const TTY: u32 = 8;
     pub const CWD: u32 = 16;
-}
-
-mod done {
-    pub const FORKED: u32 = 1;
-    pub const EXITING: u32 = 2;
-    pub const SUBSTITUTION: u32 = 4;
-    pub const STDIN_CHANGED: u32 = 8;
-    pub const STDOUT_CHANGED: u32 = 16;
-    pub const STDERR_CHANGED: u32 = 32;
-    pub const NOEXEC: u32 = 64;
-    pub const INTERRUPTED: u32 = 128;
 }
 
 /// How to start a shell.
@@ -360,152 +345,12 @@ impl LiveShell {
         }
     }
 
-    /// The command ended and the driver told how.
-    async fn finish(&mut self, sink: &mut (dyn FnMut(Stream, &[u8]) + Send)) -> io::Result<Box<Done>> {
-        let unreadable = || io::Error::other("the driver's result cannot be read");
-        let payload = self.finishing.clone().unwrap_or_default();
-        let mut reader = wire::Reader::new(&payload);
-        let status = reader.u32().ok_or_else(unreadable)? as i32;
-        let flags = reader.u32().ok_or_else(unreadable)?;
-        let facts = facts::read_all(&mut reader).map_err(|_| unreadable())?;
-        let has = |bit: u32| flags & bit != 0;
-        let exit = if has(done::EXITING) { self.wait_exit().await } else { None };
-        let held = has(done::FORKED) || has(done::EXITING);
-        let late = self.drain(held, has(done::SUBSTITUTION), has(done::STDOUT_CHANGED), has(done::STDERR_CHANGED), sink).await;
-        self.finishing = None;
-        let names = [(done::STDIN_CHANGED, "stdin"), (done::STDOUT_CHANGED, "stdout"), (done::STDERR_CHANGED, "stderr")];
-        Ok(Box::new(Done {
-            status: exit.map_or(status, ExitStatus::code),
-            exit,
-            facts: Some(facts),
-            interrupted: has(done::INTERRUPTED),
-            redirected: names.into_iter().filter(|(bit, _)| has(*bit)).map(|(_, name)| name).collect(),
-            noexec: has(done::NOEXEC),
-            forked: held,
-            late,
-        }))
-    }
-
     /// Remembers what is alive now as left over from finished commands: it is not ended with a later one.
-    pub fn settle(&mut self) {
-        self.survivors = self.cage.others().iter().map(Stat::stamp).collect();
-    }
-
-    /// The shell went without a word from the driver: a signal, `exec`, or a closed socket.
-    async fn gone(&mut self, sink: &mut (dyn FnMut(Stream, &[u8]) + Send)) -> io::Result<Box<Done>> {
-        self.received = std::fs::read(&self.spec.rescue).unwrap_or_default();
-        let _ = std::fs::remove_file(&self.spec.rescue);
-        if let Some((kind::RUN, payload)) = wire::take_frame(&mut self.received, &self.nonce) {
-            // The shell ended only because its channel was closed; the command has the status it reported.
-            let status = wire::Reader::new(&payload).u32().unwrap_or_default() as i32;
-            self.finishing = Some(payload);
-            let done = self.finish(sink).await?;
-            return Ok(Box::new(Done { status, exit: self.ended, ..*done }));
-        }
-        let exit = self.ended.unwrap_or(ExitStatus::Signalled(9));
-        let late = self.drain(true, false, false, false, sink).await;
-        Ok(Box::new(Done {
-            status: exit.code(),
-            exit: Some(exit),
-            facts: None,
-            interrupted: false,
-            redirected: Vec::new(),
-            noexec: false,
-            forked: true,
-            late,
-        }))
-    }
-
-    /// Takes what is left in the pipes. If something else may hold them they are given up: what still comes belongs to
-    /// no later command.
-    async fn drain(
-        &mut self,
-        held: bool,
-        substitution: bool,
-        stdout_changed: bool,
-        stderr_changed: bool,
-        sink: &mut (dyn FnMut(Stream, &[u8]) + Send),
-    ) -> Vec<Reader> {
-        let grace = if substitution { SUBSTITUTION_GRACE } else { BACKGROUND_GRACE };
-        let deadline = tokio::time::Instant::now() + grace;
-        let mut late = Vec::new();
-        let slots =
-            [(&mut self.stdout, Stream::Stdout, stdout_changed), (&mut self.stderr, Stream::Stderr, stderr_changed)];
-        for (slot, stream, changed) in slots {
-            let Some(reader) = slot else { continue };
-            let mut sink = |bytes: &[u8]| sink(stream, bytes);
-            let mut last = Read::Bytes;
-            while last == Read::Bytes {
-                last = reader.read_now(&mut sink);
-            }
-            if (held || changed) && last == Read::Empty {
-                let until_end = async { while reader.read(&mut sink).await != Read::End {} };
-                if tokio::time::timeout_at(deadline, until_end).await.is_ok() {
-                    last = Read::End;
-                }
-            }
-            if last == Read::End {
-                *slot = None;
-            } else if held || changed {
-                late.extend(slot.take());
-            }
-        }
-        late
-    }
-
-    async fn send(&mut self, frame: &[u8], descriptors: &[OwnedFd]) -> io::Result<()> {
-        let borrowed: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
-        let mut sent = 0;
-        while sent < frame.len() {
-            let mut extra = SendAncillaryBuffer::new(&mut space);
-            if sent == 0 && !borrowed.is_empty() {
-                extra.push(SendAncillaryMessage::ScmRights(&borrowed));
-            }
-            let part = [IoSlice::new(&frame[sent..])];
-            match rustix::net::sendmsg(self.control.get_ref(), &part, &mut extra, SendFlags::NOSIGNAL) {
-                Ok(count) => sent += count,
-                Err(rustix::io::Errno::INTR) => {}
-                Err(rustix::io::Errno::AGAIN) => self.writable().await?,
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(())
-    }
-
-    /// Waits until the socket takes more. Seldom, so the runtime watches for it only then.
-    async fn writable(&self) -> io::Result<()> {
-        let copy = stdio::watch(self.control.get_ref().try_clone()?, Interest::WRITABLE)?;
-        copy.writable().await?.retain_ready();
-        Ok(())
-    }
-
-    async fn reply(&mut self) -> Option<(u32, Vec<u8>)> {
-        std::future::poll_fn(|cx| self.poll_reply(cx)).await
-    }
-
-    /// The frame with our nonce; `None` once the shell has ended and everything it said was read.
-    fn poll_reply(&mut self, cx: &mut Context<'_>) -> Poll<Option<(u32, Vec<u8>)>> {
-        while let Poll::Ready(ready) = self.control.poll_read_ready(cx) {
-            let Ok(mut guard) = ready else { return Poll::Ready(None) };
-            self.received.reserve(RECEIVE_BYTES);
-            let room = self.received.capacity() - self.received.len();
-            match rustix::io::read(guard.get_inner(), rustix::buffer::spare_capacity(&mut self.received)) {
-                Ok(0) => return self.poll_exit(cx).map(|()| None),
-                Ok(count) => {
-                    if count < room {
-                        guard.clear_ready();
-                    }
-                    if let Some(frame) = wire::take_frame(&mut self.received, &self.nonce) {
-                        return Poll::Ready(Some(frame));
-                    }
-                }
-                Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => guard.clear_ready(),
-                Err(_) => return self.poll_exit(cx).map(|()| None),
-            }
-        }
-        // A command may have given our socket to a child, so that it stays open when the shell ends.
-        self.poll_exit(cx).map(|()| None)
+    /// Gives them.
+    pub fn settle(&mut self) -> Vec<Stat> {
+        let others = self.cage.others();
+        self.survivors = others.iter().map(Stat::stamp).collect();
+        others
     }
 
     /// Ready once the process has ended; it is reaped then.
@@ -600,24 +445,4 @@ enum Step {
     Output,
     Frame(u32, Vec<u8>),
     Gone,
-}
-
-/// Nonces that nobody can guess, even who knows all earlier ones: a keyed hash of a counter, with a key of our own.
-#[derive(Debug)]
-struct Nonces {
-    keys: [std::hash::RandomState; 2],
-    count: u64,
-}
-
-impl Nonces {
-    fn new() -> Self {
-        Self { keys: [std::hash::RandomState::new(), std::hash::RandomState::new()], count: 0 }
-    }
-
-    fn next(&mut self) -> Nonce {
-        use std::hash::BuildHasher;
-        self.count += 1;
-        let [low, high] = self.keys.each_ref().map(|key| u128::from(key.hash_one(self.count)));
-        (high << 64 | low).to_ne_bytes()
-    }
 }

@@ -51,7 +51,11 @@ fn driver() -> io::Result<BorrowedFd<'static>> {
 pub fn bash(path: &Path, control: BorrowedFd<'_>, mark: Option<&str>) -> io::Result<u32> {
     let path = CString::new(path.as_os_str().as_bytes())?;
     let mark = mark.map(CString::new).transpose()?;
-    let null = rustix::fs::open(c"/dev/null", rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CLOEXEC, rustix::fs::Mode::empty())?;
+    let null = rustix::fs::open(
+        c"/dev/null",
+        rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CLOEXEC,
+        rustix::fs::Mode::empty(),
+    )?;
     let sources = [
         fcntl_dupfd_cloexec(&null, ABOVE_PLACES)?,
         fcntl_dupfd_cloexec(control, ABOVE_PLACES)?,

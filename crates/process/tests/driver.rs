@@ -108,7 +108,12 @@ async fn interruption_keeps_shell_and_partial_state() {
     let fixture = Fixture::new();
     let mut shell = fixture.shell(&[]).await;
     run(&mut shell, "sleep 300 & echo $! >/dev/null").await;
-    let spec = RunSpec { command: b"f() { local l=1; x=5; echo ready; while :; do :; done; }; f; y=6", cwd: None, env: &[], stdin: Stdin::Empty };
+    let spec = RunSpec {
+        command: b"f() { local l=1; x=5; echo ready; while :; do :; done; }; f; y=6",
+        cwd: None,
+        env: &[],
+        stdin: Stdin::Empty,
+    };
     shell.begin(spec).await.unwrap();
     let mut sent = false;
     let done = loop {
@@ -174,7 +179,8 @@ async fn restore_of_capture_is_identity() {
     let status = run(&mut second, "echo $?").await;
     assert_eq!(status.stdout, b"9\n");
     let after = run(&mut second, dump).await;
-    let (before, after) = (String::from_utf8_lossy(&before.stdout).into_owned(), String::from_utf8_lossy(&after.stdout).into_owned());
+    let (before, after) =
+        (String::from_utf8_lossy(&before.stdout).into_owned(), String::from_utf8_lossy(&after.stdout).into_owned());
     let differences: Vec<_> = before.lines().zip(after.lines()).filter(|(a, b)| a != b).collect();
     assert!(differences.is_empty() && before.len() == after.len(), "{differences:?}\n{before}\n=====\n{after}");
 }

@@ -42,6 +42,8 @@ pub struct RunCell {
     pub command: ByteString,
     /// Whether it reads what is sent to it.
     pub takes_input: bool,
+    /// How long it may take.
+    pub timeout: Duration,
     /// When it started.
     pub started: Instant,
     /// Where to send controls.
@@ -65,6 +67,8 @@ pub struct NewCell {
     pub command: ByteString,
     /// Whether it reads what is sent to it.
     pub takes_input: bool,
+    /// How long it may take.
+    pub timeout: Duration,
     /// The session's working directory.
     pub cwd: ByteString,
     /// Directory for its output files.
@@ -85,6 +89,7 @@ impl RunCell {
             seq: new.seq,
             command: new.command,
             takes_input: new.takes_input,
+            timeout: new.timeout,
             started: Instant::now(),
             control,
             cwd: new.cwd,

@@ -1,24 +1,24 @@
 //! The engine: the one object a door holds. Its methods are the vocabulary of [`crate::ops`]; each finds the owner of
 //! the session it is about, or reads the store where no owner is needed.
 
+mod inner;
+
 use crate::cell::{self, PageError, RunCell, RunControl};
 use crate::ops::*;
-use crate::owner::{MAILBOX, Message, Owner, RunReply, Slot, Started};
-use crate::pool::{Pool, Worn};
+use crate::owner::{Message, RunReply, Slot, Started};
+use crate::pool::Pool;
 use crate::stream::RunStream;
 use crate::{recover, translate, validate};
 use shellkeep_process::CageFactory;
-use shellkeep_session::{ByteString, Event, Record, RunId, SessionId, SessionMeta, SessionState, ShellState, Timestamp};
+use shellkeep_session::{ByteString, Event, Record, RunId, SessionId, SessionState, ShellState, Timestamp};
 use shellkeep_store::{ReadError, Store};
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
-/// How long a command waits for a shell when every place is taken and busy.
-const SHELL_WAIT: Duration = Duration::from_secs(10);
 /// Longest wait in one call of `run_view`.
 pub const MAX_WAIT: Duration = Duration::from_secs(300);
 /// Most sessions on one page.
@@ -75,6 +75,7 @@ pub struct Inner {
     sessions: Mutex<Sessions>,
     runs: Mutex<Runs>,
     known: Mutex<HashSet<SessionId>>,
+    pub(crate) boot_id: String,
     started: Instant,
     stopping: AtomicBool,
 }
@@ -115,10 +116,10 @@ impl Engine {
         recover::clear_scratch(&scratch);
         let factory = CageFactory::detect(&recover::instance(&config.data_dir), config.session_processes);
         let ended = factory.sweep();
-        if ended > 0 {
-            tracing::warn!(processes = ended, "ended what an earlier daemon left running");
+        if !ended.is_empty() {
+            tracing::warn!(processes = ended.len(), "ended what an earlier daemon left running");
         }
-        recover::mark_lost(&store).await.map_err(StartError::Store)?;
+        recover::mark_lost(&store, &ended).await.map_err(StartError::Store)?;
         let known = recover::known_sessions(&store).await.map_err(StartError::Store)?;
         let pool = Pool::new(config.bash.clone(), scratch, factory, config.max_shells, config.spare_shells);
         let inner = Arc::new(Inner {
@@ -128,6 +129,7 @@ impl Engine {
             sessions: Mutex::default(),
             runs: Mutex::default(),
             known: Mutex::new(known),
+            boot_id: shellkeep_process::proc::boot_id(),
             started: Instant::now(),
             stopping: AtomicBool::new(false),
             config,
@@ -354,7 +356,8 @@ impl Engine {
     pub async fn shutdown(&self) {
         self.inner.stopping.store(true, Ordering::SeqCst);
         let ids: Vec<SessionId> = self.inner.sessions().owners.keys().cloned().collect();
-        for cell in self.inner.runs().values().cloned().collect::<Vec<_>>() {
+        let cells: Vec<Arc<RunCell>> = self.inner.runs().values().cloned().collect();
+        for cell in cells {
             let _ = cell.control.send(RunControl::Kill).await;
         }
         for id in ids {
@@ -362,228 +365,6 @@ impl Engine {
         }
         self.inner.pool.drop_spares();
         let _ = self.inner.store.flush().await;
-    }
-}
-
-impl Inner {
-    pub(crate) fn sessions(&self) -> MutexGuard<'_, Sessions> {
-        lock(&self.sessions)
-    }
-
-    pub(crate) fn runs(&self) -> MutexGuard<'_, Runs> {
-        lock(&self.runs)
-    }
-
-    pub(crate) fn now_ms(&self) -> u64 {
-        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
-    }
-
-    pub(crate) fn output_directory(&self, id: &SessionId) -> PathBuf {
-        self.config.data_dir.join("outputs").join(id.as_str())
-    }
-
-    /// Whether a directory is one that we made.
-    pub(crate) fn owns(&self, directory: &Path) -> bool {
-        directory.starts_with(self.config.data_dir.join("workspaces"))
-    }
-
-    /// Waits for the disk, where the host asked for that.
-    pub(crate) async fn sync(&self) {
-        if let Err(error) = self.store.sync().await {
-            tracing::warn!(%error, "the journal is not on disk yet");
-        }
-    }
-
-    pub(crate) fn read_error(&self, id: &SessionId, error: ReadError) -> OpError {
-        match error {
-            ReadError::Damaged { reason } => OpError::Damaged { session_id: id.to_string(), reason },
-            ReadError::Unavailable { reason } => OpError::StoreUnavailable { reason },
-        }
-    }
-
-    fn check_running(&self) -> Result<(), OpError> {
-        if self.stopping.load(Ordering::Relaxed) { Err(OpError::ShuttingDown) } else { Ok(()) }
-    }
-
-    fn not_found(&self, id: &SessionId) -> OpError {
-        OpError::SessionNotFound { session_id: id.to_string() }
-    }
-
-    async fn load(&self, id: &SessionId) -> Result<SessionState, OpError> {
-        if !lock(&self.known).contains(id) {
-            return Err(self.not_found(id));
-        }
-        let loaded = self.store.load(id).await.map_err(|error| self.read_error(id, error))?;
-        loaded.ok_or_else(|| self.not_found(id))
-    }
-
-    fn cell(&self, id: &SessionId, run_id: &RunId) -> Option<Arc<RunCell>> {
-        self.runs().get(&(id.clone(), run_id.clone())).cloned()
-    }
-
-    async fn stored_run(&self, id: &SessionId, run_id: &RunId) -> Result<shellkeep_session::StoredRun, OpError> {
-        if !lock(&self.known).contains(id) {
-            return Err(self.not_found(id));
-        }
-        let found = self.store.run(id, run_id).await.map_err(|error| self.read_error(id, error))?;
-        let missing = || OpError::RunNotFound { session_id: id.to_string(), run_id: run_id.to_string() };
-        found.ok_or_else(missing)
-    }
-
-    /// Asks the owner if there is one.
-    async fn ask_owner<T>(
-        &self,
-        id: &SessionId,
-        message: impl FnOnce(oneshot::Sender<Result<T, OpError>>) -> Message,
-    ) -> Option<Result<T, OpError>> {
-        let mailbox = self.sessions().owners.get(id).map(|(mailbox, _)| mailbox.clone())?;
-        let (answer, waiting) = oneshot::channel();
-        mailbox.send(message(answer)).await.ok()?;
-        waiting.await.ok()
-    }
-
-    /// Asks the owner; wakes the session if it has none.
-    async fn ask<T>(
-        self: &Arc<Self>,
-        id: &SessionId,
-        message: impl FnOnce(oneshot::Sender<Result<T, OpError>>) -> Message,
-    ) -> Result<T, OpError> {
-        self.check_running()?;
-        let (answer, waiting) = oneshot::channel();
-        self.post(id, message(answer)).await?;
-        waiting.await.unwrap_or_else(|_| Err(self.not_found(id)))
-    }
-
-    /// Brings a message to the owner, who is woken for it if need be.
-    async fn post(self: &Arc<Self>, id: &SessionId, mut message: Message) -> Result<(), OpError> {
-        loop {
-            let mailbox = self.sessions().owners.get(id).map(|(mailbox, _)| mailbox.clone());
-            let mailbox = match mailbox {
-                Some(mailbox) => mailbox,
-                None => self.wake(id).await?,
-            };
-            match mailbox.send(message).await {
-                Ok(()) => return Ok(()),
-                // The owner left in this very moment; there is or will be another.
-                Err(mpsc::error::SendError(unsent)) => message = unsent,
-            }
-        }
-    }
-
-    /// Like [`Inner::post`], for news that may find the session gone.
-    pub(crate) async fn deliver(self: &Arc<Self>, id: &SessionId, message: Message) {
-        if let Err(error) = self.post(id, message).await {
-            tracing::debug!(session = %id, %error, "news for a session that is gone");
-        }
-    }
-
-    async fn wake(self: &Arc<Self>, id: &SessionId) -> Result<mpsc::Sender<Message>, OpError> {
-        let state = self.load(id).await?;
-        let mut sessions = self.sessions();
-        // Somebody else may have been faster; and what we loaded may be older than what they left.
-        if let Some((mailbox, _)) = sessions.owners.get(id) {
-            return Ok(mailbox.clone());
-        }
-        let (mailbox, messages) = mpsc::channel(MAILBOX);
-        let slot = Arc::new(Slot::default());
-        sessions.owners.insert(id.clone(), (mailbox.clone(), Arc::clone(&slot)));
-        tokio::spawn(Owner::new(Arc::clone(self), state, messages, slot).serve());
-        Ok(mailbox)
-    }
-
-    /// A shell for a session: a spare, a new one, or the place of the session that was idle the longest.
-    pub(crate) async fn take_shell(&self, for_session: &SessionId) -> Result<Worn, OpError> {
-        let unavailable = |error: shellkeep_process::StartError| OpError::ShellUnavailable { reason: error.to_string() };
-        loop {
-            if let Some(worn) = self.pool.try_take().await.map_err(unavailable)? {
-                return Ok(worn);
-            }
-            if !self.evict_one(for_session).await {
-                break;
-            }
-        }
-        match tokio::time::timeout(SHELL_WAIT, self.pool.take_when_free()).await {
-            Ok(taken) => taken.map_err(unavailable),
-            Err(_) => Err(OpError::QuotaExceeded { limit: self.pool.limit() }),
-        }
-    }
-
-    async fn evict_one(&self, except: &SessionId) -> bool {
-        let mut idle: Vec<(u64, mpsc::Sender<Message>)> = self
-            .sessions()
-            .owners
-            .iter()
-            .filter(|(id, (_, slot))| {
-                *id != except && !slot.busy.load(Ordering::Relaxed) && slot.pid.load(Ordering::Relaxed) != 0
-            })
-            .map(|(_, (mailbox, slot))| (slot.last_used.load(Ordering::Relaxed), mailbox.clone()))
-            .collect();
-        idle.sort_by_key(|(last_used, _)| *last_used);
-        for (_, mailbox) in idle {
-            let (answer, waiting) = oneshot::channel();
-            if mailbox.send(Message::Evict(answer)).await.is_ok() && waiting.await.unwrap_or(false) {
-                metrics::counter!("shellkeep_evictions_total").increment(1);
-                return true;
-            }
-        }
-        false
-    }
-
-    /// What a new session begins with.
-    fn first_state(&self, id: &SessionId, request: CreateSession) -> Result<(SessionMeta, ShellState), OpError> {
-        validate::create(&request)?;
-        let workspace = self.config.data_dir.join("workspaces").join(id.as_str());
-        let workspace = ByteString::from(workspace.to_string_lossy().into_owned());
-        let cwd = request.cwd.unwrap_or_else(|| workspace.clone());
-        let shell = recover::first_shell(&self.environment, &request.env, &cwd);
-        let meta = SessionMeta {
-            session_id: id.clone(),
-            agent: request.agent,
-            agent_config: request.config,
-            created_at: Timestamp::now(),
-            workspace,
-        };
-        Ok((meta, shell))
-    }
-
-    /// Ends what still runs in the background for a session.
-    pub(crate) async fn kill_detached(&self, id: &SessionId) {
-        let cells: Vec<_> =
-            self.runs().iter().filter(|((owner, _), _)| owner == id).map(|(_, cell)| Arc::clone(cell)).collect();
-        for cell in cells {
-            let _ = cell.control.send(RunControl::Kill).await;
-        }
-    }
-
-    /// Removes a session's name and files.
-    pub(crate) async fn forget(&self, id: &SessionId, workspace: &ByteString) {
-        lock(&self.known).remove(id);
-        let workspace = PathBuf::from(workspace.to_text().into_owned());
-        let mut directories = vec![self.output_directory(id)];
-        if self.owns(&workspace) {
-            directories.push(workspace);
-        }
-        let removal = tokio::task::spawn_blocking(move || {
-            for directory in directories {
-                match std::fs::remove_dir_all(&directory) {
-                    Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                        tracing::warn!(directory = %directory.display(), %error, "cannot be removed");
-                    }
-                    _ => {}
-                }
-            }
-        });
-        let _ = removal.await;
-    }
-
-    /// A session that cannot be read can still be ended.
-    async fn destroy_damaged(&self, id: &SessionId) -> Result<(), OpError> {
-        let record =
-            Record { session_id: id.clone(), seq: u64::MAX, at: Timestamp::now(), event: Event::SessionDestroyed };
-        self.store.append(&record).map_err(|error| OpError::StoreUnavailable { reason: error.to_string() })?;
-        let workspace = self.config.data_dir.join("workspaces").join(id.as_str());
-        self.forget(id, &ByteString::from(workspace.to_string_lossy().into_owned())).await;
-        Ok(())
     }
 }
 
@@ -600,8 +381,6 @@ fn dormant_view(state: SessionState) -> SessionView {
 }
 
 fn make_directory(path: &Path) -> Result<(), StartError> {
-    std::fs::create_dir_all(path).map_err(|error| StartError::Directory {
-        path: path.display().to_string(),
-        reason: error.to_string(),
-    })
+    std::fs::create_dir_all(path)
+        .map_err(|error| StartError::Directory { path: path.display().to_string(), reason: error.to_string() })
 }

@@ -6,15 +6,23 @@ use crate::running::{Ending, Running};
 use crate::translate;
 use shellkeep_process::{Done, ExitStatus};
 use shellkeep_session::shell::Variable;
-use shellkeep_session::{Notice, RunResult, RunStatus, ShellDelta, decide};
+use shellkeep_session::{ByteString, Notice, RunResult, RunStatus, ShellDelta, decide};
+
+/// What is told with the next result of the session, whichever command it belongs to.
+#[derive(Debug, Default)]
+pub struct Untold {
+    /// What the caller should know.
+    pub notices: Vec<Notice>,
+    /// Late output of earlier background work.
+    pub late: Option<ByteString>,
+}
 
 /// The result of a run, and what it changed in the session.
-pub fn result(owner: &mut Owner, running: &Running, done: &mut Done) -> (RunResult, ShellDelta) {
+pub fn result(owner: &mut Owner, running: &Running, done: &mut Done, untold: Untold) -> (RunResult, ShellDelta) {
     let (status, exit_code, signal) = outcome(running, done);
-    let mut notices = owner.state.pending_notices.clone();
-    notices.append(&mut owner.fresh_notices);
+    let mut notices = untold.notices;
     if status == RunStatus::TimedOut {
-        notices.push(notices::timed_out(running.cell.started.elapsed()));
+        notices.push(notices::timed_out(running.cell.timeout));
     }
     notices.extend(notices::shell_ended(done, &running.worn.shell));
     notices.extend(notices::not_kept(done));
@@ -36,7 +44,7 @@ pub fn result(owner: &mut Owner, running: &Running, done: &mut Done) -> (RunResu
         duration_us: u64::try_from(running.cell.started.elapsed().as_micros()).unwrap_or(u64::MAX),
         cwd: delta.cwd.clone().unwrap_or_else(|| owner.state.shell.cwd.clone()),
         changes,
-        background_output: owner.late.take(),
+        background_output: untold.late,
         notices,
     };
     (result, delta)

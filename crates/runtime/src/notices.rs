@@ -3,7 +3,7 @@
 use shellkeep_process::proc;
 use shellkeep_process::{Done, ExitStatus, LiveShell};
 use shellkeep_session::plan::shorten;
-use shellkeep_session::{Notice, NoticeCode};
+use shellkeep_session::{LeftProcess, Notice, NoticeCode};
 use std::time::Duration;
 
 /// Most things a sentence names one by one.
@@ -29,6 +29,16 @@ fn processes(shell: &LiveShell) -> Vec<String> {
 
 fn descriptors(shell: &LiveShell) -> Vec<String> {
     shell.open_descriptors().into_iter().map(|(number, target)| format!("{number} ({target})")).collect()
+}
+
+/// A process that is left running, as it is written down.
+pub fn left_process(stat: &proc::Stat, boot_id: &str) -> LeftProcess {
+    LeftProcess {
+        pid: stat.pid,
+        started_ticks: stat.started_ticks,
+        boot_id: boot_id.to_owned(),
+        command: shorten(&proc::command_line(stat.pid)),
+    }
 }
 
 /// What is lost when a living shell is given up, if anything is.
@@ -113,7 +123,9 @@ pub fn not_restored(problems: &[(String, String)], cwd: &str, fallback: &str) ->
         notices.push(if what == "cwd" {
             notice(
                 NoticeCode::CwdMissing,
-                format!("The working directory {cwd} can no longer be entered ({why}); this command ran in {fallback}."),
+                format!(
+                    "The working directory {cwd} can no longer be entered ({why}); this command ran in {fallback}."
+                ),
             )
         } else {
             notice(NoticeCode::RestoreIncomplete, format!("`{what}` could not be restored in the new shell: {why}."))
@@ -167,8 +179,7 @@ pub fn store_failed(reason: &str) -> Notice {
     notice(
         NoticeCode::StoreFailed,
         format!(
-            "The command ran, but its result could not be stored yet ({reason}); the write is being retried. Until it \
-             succeeds, a crash of the daemon would lose it."
+            "The command ran, but its result is not stored yet: {reason}. Until it is, a crash of the daemon would lose it."
         ),
     )
 }
@@ -177,6 +188,8 @@ pub fn store_failed(reason: &str) -> Notice {
 pub fn output_dropped(stream: &str, dropped: u64) -> Notice {
     notice(
         NoticeCode::OutputDropped,
-        format!("{dropped} bytes in the middle of {stream} were dropped because they exceed the output quota of one run."),
+        format!(
+            "{dropped} bytes in the middle of {stream} were dropped because they exceed the output quota of one run."
+        ),
     )
 }

@@ -267,13 +267,17 @@ pub enum OpError {
         run_id: String,
     },
     /// The run does not read input.
-    #[error("run '{run_id}' takes no input: it was started with its input already given. Start it with blocking=false and no stdin to send input later")]
+    #[error(
+        "run '{run_id}' takes no input: it was started with its input already given. Start it with blocking=false and no stdin to send input later"
+    )]
     NoInput {
         /// The run.
         run_id: String,
     },
     /// The session runs another command.
-    #[error("session '{session_id}' is busy with run '{run_id}'; wait for it, signal it, or drop if_busy to wait in line")]
+    #[error(
+        "session '{session_id}' is busy with run '{run_id}'; wait for it, signal it, or drop if_busy to wait in line"
+    )]
     Busy {
         /// The session.
         session_id: String,
@@ -295,7 +299,9 @@ pub enum OpError {
         request_id: String,
     },
     /// The session's stored state cannot be read.
-    #[error("session '{session_id}' is set aside because its stored state cannot be read ({reason}); other sessions are not affected. Delete it, or repair its files and restart the daemon")]
+    #[error(
+        "session '{session_id}' is set aside because its stored state cannot be read ({reason}); other sessions are not affected. Delete it, or repair its files and restart the daemon"
+    )]
     Damaged {
         /// The session.
         session_id: String,
@@ -317,7 +323,9 @@ pub enum OpError {
         reason: String,
     },
     /// The node has no process left to give.
-    #[error("this node runs its limit of {limit} shells and all of them are busy; try again when a command has finished")]
+    #[error(
+        "this node runs its limit of {limit} shells and all of them are busy; try again when a command has finished"
+    )]
     QuotaExceeded {
         /// The limit.
         limit: usize,

@@ -68,8 +68,7 @@ impl OutputLog {
             if let Some(directory) = self.path.parent() {
                 std::fs::create_dir_all(directory)?;
             }
-            let mut file =
-                File::options().create(true).truncate(true).read(true).write(true).open(&self.path)?;
+            let mut file = File::options().create(true).truncate(true).read(true).write(true).open(&self.path)?;
             file.write_all(&self.memory)?;
             self.memory = Vec::new();
             self.file = Some(file);
@@ -151,8 +150,10 @@ pub fn view(output: &Output, most: usize, read: impl Fn(u64, usize) -> io::Resul
     if missing > 0 {
         let next = bytes.len();
         bytes.extend_from_slice(
-            format!("\n[shellkeep: {missing} bytes left out here; read the output from offset {next} on to see them]\n")
-                .as_bytes(),
+            format!(
+                "\n[shellkeep: {missing} bytes left out here; read the output from offset {next} on to see them]\n"
+            )
+            .as_bytes(),
         );
     }
     bytes.extend_from_slice(&tail);

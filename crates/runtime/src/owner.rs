@@ -1,17 +1,19 @@
 //! The owner of one session: the task that alone changes its state and alone touches its shell. Everyone else sends it
 //! messages. It lives as long as the session holds a process or has something to do, and then leaves; the session stays.
 
+mod runs;
+mod shell;
+
 use crate::alarm::Alarm;
-use crate::cell::{NewCell, RunCell};
-use crate::crash::{self, Point};
+use crate::cell::RunCell;
 use crate::engine::Inner;
 use crate::late::LateOutput;
-use crate::ops::{IfBusy, OpError, RunCommand, RunView, SessionView};
+use crate::ops::{OpError, RunCommand, RunView, SessionView};
 use crate::pool::Worn;
 use crate::running::{Running, Step};
-use crate::{cell, finish, notices, translate};
-use shellkeep_process::{ExitStatus, RunSpec, Stdin};
-use shellkeep_session::{ByteString, Event, Notice, Record, RunId, SessionId, SessionState, ShellState, Timestamp};
+use crate::{finish, notices};
+use shellkeep_process::{Done, ExitStatus};
+use shellkeep_session::{ByteString, Event, Notice, Record, SessionId, SessionState, ShellState, Timestamp};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -47,7 +49,7 @@ pub enum Message {
     /// Drop the shell if nothing runs; says whether it did.
     Evict(oneshot::Sender<bool>),
     /// A command that ran on beside the session has ended.
-    Detached(Box<(Running, Box<shellkeep_process::Done>)>),
+    Detached(Box<(Running, Box<Done>)>),
 }
 
 /// Who waits for a run.
@@ -112,12 +114,7 @@ pub struct Owner {
 
 impl Owner {
     /// An owner for a session at rest.
-    pub fn new(
-        engine: Arc<Inner>,
-        state: SessionState,
-        mailbox: mpsc::Receiver<Message>,
-        slot: Arc<Slot>,
-    ) -> Self {
+    pub fn new(engine: Arc<Inner>, state: SessionState, mailbox: mpsc::Receiver<Message>, slot: Arc<Slot>) -> Self {
         Self {
             engine,
             id: state.meta.session_id.clone(),
@@ -186,10 +183,7 @@ impl Owner {
 
     fn holds_nothing(&self) -> bool {
         self.over
-            || (self.idle.is_none()
-                && self.running.is_none()
-                && self.waiting.is_empty()
-                && self.remnants.is_empty())
+            || (self.idle.is_none() && self.running.is_none() && self.waiting.is_empty() && self.remnants.is_empty())
     }
 
     /// Leaves, unless a message came in at the last moment.
@@ -237,338 +231,6 @@ impl Owner {
         self.running.is_some() || !self.waiting.is_empty()
     }
 
-    // ---- runs ----
-
-    async fn on_run(&mut self, command: Box<RunCommand>, reply: RunReply) {
-        crash::point(Point::Accepted, command.command.as_bytes());
-        if let Some(request_id) = &command.request_id {
-            match self.answered_before(request_id, &command).await {
-                Ok(None) => {}
-                Ok(Some(before)) => return self.reply_before(before, reply, command.max_output),
-                Err(error) => return reply.refuse(error),
-            }
-        }
-        if let Some((running, ..)) = &self.running {
-            if command.if_busy == IfBusy::Reject {
-                return reply.refuse(self.busy(&running.cell.run_id));
-            }
-            if self.waiting.len() >= MAX_WAITING {
-                let waiting = self.waiting.len();
-                return reply.refuse(OpError::QueueFull { session_id: self.id.to_string(), waiting });
-            }
-            let expires = Instant::now() + command.timeout;
-            self.waiting.push_back(Waiting::Run { command, reply, expires });
-            return;
-        }
-        self.start(command, reply).await;
-    }
-
-    fn busy(&self, run_id: &RunId) -> OpError {
-        OpError::Busy { session_id: self.id.to_string(), run_id: run_id.to_string() }
-    }
-
-    /// The run that an earlier call with the same key started.
-    async fn answered_before(&self, request_id: &str, command: &RunCommand) -> Result<Option<Started>, OpError> {
-        let same = |text: &ByteString| {
-            if *text == command.command {
-                return Ok(());
-            }
-            Err(OpError::RequestIdReused { request_id: request_id.to_owned() })
-        };
-        for (run_id, run) in &self.state.active_runs {
-            if run.request_id.as_deref() == Some(request_id) {
-                same(&run.command)?;
-                return Ok(self.engine.runs().get(&(self.id.clone(), run_id.clone())).cloned().map(Started::Live));
-            }
-        }
-        let stored = self.engine.store.run_by_request(&self.id, request_id).await;
-        let Some(run) = stored.map_err(|error| self.engine.read_error(&self.id, error))? else { return Ok(None) };
-        same(&run.command)?;
-        let directory = self.engine.output_directory(&self.id);
-        let view = cell::stored_view(&run, &directory, command.max_output, &self.state.shell.cwd);
-        Ok(Some(Started::Before(Box::new(view))))
-    }
-
-    fn reply_before(&self, before: Started, reply: RunReply, max_output: usize) {
-        match (before, reply) {
-            (before, RunReply::AtStart(answer)) => drop(answer.send(Ok(before))),
-            (Started::Before(view), RunReply::AtEnd(answer)) => drop(answer.send(Ok(*view))),
-            (Started::Live(cell), RunReply::AtEnd(answer)) => {
-                tokio::spawn(async move {
-                    cell.finished().await;
-                    let _ = answer.send(Ok(cell.view(max_output)));
-                });
-            }
-        }
-    }
-
-    async fn start(&mut self, command: Box<RunCommand>, reply: RunReply) {
-        match self.begin(&command).await {
-            Err(error) => reply.refuse(error),
-            Ok(running) => {
-                crash::point(Point::Begun, command.command.as_bytes());
-                let reply = match reply {
-                    RunReply::AtStart(answer) => {
-                        let _ = answer.send(Ok(Started::Live(Arc::clone(&running.cell))));
-                        None
-                    }
-                    at_end => Some(at_end),
-                };
-                self.running = Some((running, reply, command.max_output));
-            }
-        }
-    }
-
-    async fn begin(&mut self, command: &RunCommand) -> Result<Running, OpError> {
-        let cwd = command.cwd.as_ref().map(|cwd| self.resolve_cwd(cwd)).transpose()?;
-        let mut worn = match self.idle.take() {
-            Some(worn) => worn,
-            None => self.wear().await?,
-        };
-        let seq = self.state.seq + 1;
-        let run_id = RunId::from_seq(seq);
-        self.record(Event::RunStarted {
-            run_id: run_id.clone(),
-            request_id: command.request_id.clone(),
-            command: command.command.clone(),
-        });
-        crash::point(Point::StartRecorded, command.command.as_bytes());
-        let stdin = match (&command.stdin, command.tty, command.blocking) {
-            (_, true, _) => Stdin::Terminal,
-            (Some(bytes), ..) => Stdin::Given(bytes.as_bytes()),
-            (None, _, false) => Stdin::Open,
-            (None, _, true) => Stdin::Empty,
-        };
-        let (cell, controls) = RunCell::new(NewCell {
-            run_id: run_id.clone(),
-            seq,
-            command: command.command.clone(),
-            takes_input: matches!(stdin, Stdin::Open | Stdin::Terminal),
-            cwd: self.state.shell.cwd.clone(),
-            directory: self.engine.output_directory(&self.id),
-            limit: self.engine.config.output_bytes_per_run,
-        });
-        let cell = Arc::new(cell);
-        let env: Vec<_> =
-            command.env.iter().map(|(name, value)| (name.clone().into_bytes(), value.clone().into_bytes())).collect();
-        let spec = RunSpec { command: command.command.as_bytes(), cwd: cwd.as_deref(), env: &env, stdin };
-        let input = match worn.shell.begin(spec).await {
-            Ok(input) => input,
-            Err(error) => {
-                // The shell died between two commands. What it did with this one is not known, so it is not repeated.
-                tracing::warn!(session = %self.id, %error, "the shell could not be given the command");
-                None
-            }
-        };
-        self.engine.runs().insert((self.id.clone(), run_id), Arc::clone(&cell));
-        let alarm = match self.alarm.take() {
-            Some(mut alarm) => {
-                alarm.set(command.timeout);
-                alarm
-            }
-            None => Alarm::after(command.timeout),
-        };
-        Ok(Running::new(worn, cell, controls, input, alarm, command.on_timeout))
-    }
-
-    /// A relative directory is meant from where the session is.
-    fn resolve_cwd(&self, cwd: &ByteString) -> Result<Vec<u8>, OpError> {
-        use std::os::unix::ffi::OsStrExt;
-        let base = std::path::Path::new(std::ffi::OsStr::from_bytes(self.state.shell.cwd.as_bytes()));
-        let path = base.join(std::ffi::OsStr::from_bytes(cwd.as_bytes()));
-        let refused = |reason: String| OpError::BadCwd { path: path.display().to_string(), reason };
-        match std::fs::metadata(&path) {
-            Ok(metadata) if metadata.is_dir() => Ok(path.as_os_str().as_bytes().to_vec()),
-            Ok(_) => Err(refused("it is not a directory".to_owned())),
-            Err(error) => Err(refused(error.to_string())),
-        }
-    }
-
-    async fn on_step(&mut self, step: Step) {
-        match step {
-            Step::Continue => {}
-            Step::Detach => self.detach(),
-            Step::Done(done) => {
-                if let Some((running, reply, max_output)) = self.running.take() {
-                    crash::point(Point::Done, running.cell.command.as_bytes());
-                    self.finish_run(running, done, reply, max_output).await;
-                }
-            }
-            Step::BadCwd(reason) => {
-                if let Some((running, reply, max_output)) = self.running.take() {
-                    let line = format!("shellkeep: the directory for this call cannot be entered: {reason}\n");
-                    running.cell.append(crate::ops::Stream::Stderr, line.as_bytes());
-                    let done = finish::refused();
-                    self.finish_run(running, done, reply, max_output).await;
-                }
-            }
-        }
-    }
-
-    async fn finish_run(
-        &mut self,
-        running: Running,
-        mut done: Box<shellkeep_process::Done>,
-        reply: Option<RunReply>,
-        max_output: usize,
-    ) {
-        for reader in done.late.drain(..) {
-            self.late.collect(reader);
-        }
-        let (result, delta) = finish::result(self, &running, &mut done);
-        let run_id = running.cell.run_id.clone();
-        let cell = Arc::clone(&running.cell);
-        let mut result = Box::new(result);
-        if let Some(notice) =
-            self.record(Event::RunFinished { run_id: run_id.clone(), result: result.clone(), delta: Box::new(delta) })
-        {
-            result.notices.push(notice);
-        }
-        crash::point(Point::ResultRecorded, cell.command.as_bytes());
-        self.engine.sync().await;
-        cell.finish(*result);
-        self.engine.runs().remove(&(self.id.clone(), run_id));
-        if let Some(RunReply::AtEnd(answer)) = reply {
-            let _ = answer.send(Ok(cell.view(max_output)));
-        }
-        let (mut worn, alarm) = running.into_parts();
-        self.alarm = Some(alarm);
-        if done.forked {
-            worn.shell.settle();
-        }
-        if done.exit.is_none() {
-            self.idle = Some(worn);
-        } else if !worn.shell.others().is_empty() {
-            self.remnants.push(worn);
-        }
-    }
-
-    /// The command outgrew its time: it keeps its shell, the session takes another.
-    fn detach(&mut self) {
-        let Some((mut running, reply, max_output)) = self.running.take() else { return };
-        let run_id = running.cell.run_id.clone();
-        running.cell.add_notice(notices::backgrounded(run_id.as_str(), running.cell.started.elapsed()));
-        self.record(Event::RunDetached { run_id });
-        if let Some(RunReply::AtEnd(answer)) = reply {
-            let _ = answer.send(Ok(running.cell.view(max_output)));
-        }
-        running.detach();
-        let (engine, id) = (Arc::clone(&self.engine), self.id.clone());
-        tokio::spawn(async move {
-            loop {
-                if let Step::Done(done) = running.step().await {
-                    return engine.deliver(&id, Message::Detached(Box::new((running, done)))).await;
-                }
-            }
-        });
-    }
-
-    /// What a command in the background changed in its own shell stays there; only its result is the session's.
-    fn on_detached(&mut self, (running, mut done): (Running, Box<shellkeep_process::Done>)) {
-        let (result, _) = finish::result(self, &running, &mut done);
-        let run_id = running.cell.run_id.clone();
-        self.record(Event::RunFinished {
-            run_id: run_id.clone(),
-            result: Box::new(result.clone()),
-            delta: Box::default(),
-        });
-        running.cell.finish(result);
-        self.engine.runs().remove(&(self.id.clone(), run_id));
-        if !running.worn.shell.others().is_empty() {
-            self.remnants.push(running.worn);
-        }
-    }
-
-    async fn start_waiting(&mut self) {
-        while self.running.is_none() && !self.over {
-            match self.waiting.pop_front() {
-                Some(Waiting::Run { command, reply, .. }) => self.start(command, reply).await,
-                Some(Waiting::Hibernate(answer)) => self.hibernate(answer),
-                None => return,
-            }
-        }
-    }
-
-    fn refuse_expired(&mut self) {
-        let Some((running, ..)) = &self.running else { return };
-        let busy = self.busy(&running.cell.run_id);
-        let now = Instant::now();
-        let (expired, rest): (Vec<_>, Vec<_>) =
-            self.waiting.drain(..).partition(|waiting| waiting.expires().is_some_and(|at| at <= now));
-        self.waiting = rest.into();
-        for waiting in expired {
-            if let Waiting::Run { reply, .. } = waiting {
-                reply.refuse(busy.clone());
-            }
-        }
-    }
-
-    // ---- the shell ----
-
-    /// Takes a shell and becomes live: the only way, for new, restored and woken sessions alike.
-    async fn wear(&mut self) -> Result<Worn, OpError> {
-        let mut worn = self.engine.take_shell(&self.id).await?;
-        let unavailable = |reason: String| OpError::ShellUnavailable { reason };
-        let (mut facts, cwd_problem) = self.facts_to_restore().map_err(unavailable)?;
-        let mut problems = match worn.shell.restore(&facts).await {
-            Ok(problems) => problems,
-            Err(error) => return Err(unavailable(error.to_string())),
-        };
-        facts.clear();
-        problems.extend(cwd_problem);
-        let cwd = self.state.shell.cwd.to_text().into_owned();
-        let fallback = self.moved_to.as_ref().map(|path| path.to_text().into_owned()).unwrap_or_default();
-        self.fresh_notices = notices::not_restored(&problems, &cwd, &fallback);
-        self.record(Event::ShellStarted { generation: self.state.generation + 1 });
-        Ok(worn)
-    }
-
-    /// The session's facts; if its directory is gone, with its workspace in the place of it.
-    #[allow(clippy::type_complexity)]
-    fn facts_to_restore(&mut self) -> Result<(Vec<shellkeep_process::Fact>, Option<(String, String)>), String> {
-        use std::os::unix::ffi::OsStrExt;
-        let workspace = self.state.meta.workspace.clone();
-        let path = |bytes: &ByteString| std::path::PathBuf::from(std::ffi::OsStr::from_bytes(bytes.as_bytes()));
-        if self.state.shell.cwd.as_bytes().starts_with(workspace.as_bytes()) && self.engine.owns(&path(&workspace)) {
-            std::fs::create_dir_all(path(&workspace)).map_err(|error| format!("{}: {error}", workspace.to_text()))?;
-        }
-        let reason = match std::fs::metadata(path(&self.state.shell.cwd)) {
-            Ok(metadata) if metadata.is_dir() => return Ok((translate::facts(&self.state.shell), None)),
-            Ok(_) => "it is not a directory".to_owned(),
-            Err(error) => error.to_string(),
-        };
-        let fallback = if std::fs::create_dir_all(path(&workspace)).is_ok() { workspace } else { "/".into() };
-        let mut shell = self.state.shell.clone();
-        shell.cwd = fallback.clone();
-        shell.variables.insert("PWD".into(), shellkeep_session::shell::Variable::scalar("x", fallback.clone()));
-        self.moved_to = Some(fallback);
-        Ok((translate::facts(&shell), Some(("cwd".to_owned(), reason))))
-    }
-
-    fn on_shell_ended(&mut self, exit: ExitStatus) {
-        if let Some(worn) = self.idle.take() {
-            self.record(Event::ShellStopped { reason: "died".to_owned(), notices: vec![notices::died_idle(exit)] });
-            if !worn.shell.others().is_empty() {
-                self.remnants.push(worn);
-            }
-        }
-    }
-
-    /// Gives up every process of a session in which nothing runs.
-    fn rest(&mut self, reason: &str, why: &str) {
-        let Some(worn) = self.idle.take() else {
-            self.remnants.clear();
-            return;
-        };
-        let mut notices = notices::given_up(&worn.shell, why);
-        for remnant in self.remnants.drain(..) {
-            notices.extend(notices::given_up(&remnant.shell, why));
-        }
-        self.record(Event::ShellStopped { reason: reason.to_owned(), notices });
-    }
-
-    // ---- the session ----
-
     fn hibernate(&mut self, answer: Answer<SessionView>) {
         self.rest("hibernated", "the last one was put to sleep");
         let _ = answer.send(Ok(self.view()));
@@ -603,12 +265,14 @@ impl Owner {
         };
         self.stop_everything(refusal).await;
         self.record(Event::Restarted { shell: Box::new(shell) });
+        self.engine.sync().await;
         let _ = answer.send(Ok(self.view()));
     }
 
     async fn destroy(&mut self, answer: Answer<()>) {
         self.stop_everything(OpError::SessionNotFound { session_id: self.id.to_string() }).await;
         self.record(Event::SessionDestroyed);
+        self.engine.sync().await;
         self.engine.forget(&self.id, &self.state.meta.workspace).await;
         self.over = true;
         let _ = answer.send(Ok(()));
@@ -629,8 +293,7 @@ impl Owner {
 
     /// Appends to the store, then changes the state: the only door into it. A store that fails is a notice.
     pub(crate) fn record(&mut self, event: Event) -> Option<Notice> {
-        let record =
-            Record { session_id: self.id.clone(), seq: self.state.seq + 1, at: Timestamp::now(), event };
+        let record = Record { session_id: self.id.clone(), seq: self.state.seq + 1, at: Timestamp::now(), event };
         let notice = self.engine.store.append(&record).err().map(|error| notices::store_failed(&error.to_string()));
         if let Err(error) = self.state.apply(&record) {
             // Only this task makes records, one after the other, so this is a bug and not a fault of the data.

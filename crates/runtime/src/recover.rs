@@ -1,7 +1,8 @@
 //! Before the first command: what an earlier daemon left behind, and what every new session begins with.
 
+use shellkeep_process::proc;
 use shellkeep_session::shell::{ShellState, Variable};
-use shellkeep_session::{ByteString, Output, Record, RunResult, RunStatus, SessionId, Timestamp, plan};
+use shellkeep_session::{ByteString, LeftProcess, Output, Record, RunResult, RunStatus, SessionId, Timestamp, plan};
 use shellkeep_store::{ReadError, Store};
 use std::collections::{BTreeMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -28,7 +29,10 @@ pub fn clear_scratch(scratch: &Path) {
 }
 
 /// Records every run that had not ended as lost. Nothing is run again.
-pub async fn mark_lost(store: &Store) -> Result<(), String> {
+/// `ended` are the processes that the sweep has just ended.
+pub async fn mark_lost(store: &Store, ended: &HashSet<u32>) -> Result<(), String> {
+    let boot_id = proc::boot_id();
+    let was_ended = |process: &LeftProcess| process.boot_id != boot_id || ended.contains(&process.pid);
     let reason = |error: ReadError| error.to_string();
     for id in store.unfinished().await.map_err(reason)? {
         let mut state = match store.load(&id).await {
@@ -40,7 +44,7 @@ pub async fn mark_lost(store: &Store) -> Result<(), String> {
             }
             Err(error) => return Err(error.to_string()),
         };
-        for event in plan::after_crash(&state, Timestamp::now()) {
+        for event in plan::after_crash(&state, Timestamp::now(), was_ended) {
             let record = Record { session_id: id.clone(), seq: state.seq + 1, at: Timestamp::now(), event };
             store.append(&record).map_err(|error| error.to_string())?;
             if let Err(error) = state.apply(&record) {
@@ -83,11 +87,7 @@ pub fn inherited_environment() -> Vec<(Vec<u8>, Vec<u8>)> {
 }
 
 /// What a new session's first shell knows.
-pub fn first_shell(
-    inherited: &[(Vec<u8>, Vec<u8>)],
-    given: &BTreeMap<String, String>,
-    cwd: &ByteString,
-) -> ShellState {
+pub fn first_shell(inherited: &[(Vec<u8>, Vec<u8>)], given: &BTreeMap<String, String>, cwd: &ByteString) -> ShellState {
     let mut shell = ShellState { cwd: cwd.clone(), ..ShellState::default() };
     for (name, value) in inherited {
         shell.variables.insert(name.clone().into(), Variable::scalar("x", value.clone()));

@@ -16,7 +16,7 @@ pub struct RunStream {
 
 enum Source {
     Live { cell: Arc<RunCell>, max_output: usize },
-    Ended(Option<Box<RunView>>),
+    Ended(std::vec::IntoIter<RunChunk>),
 }
 
 impl RunStream {
@@ -25,22 +25,22 @@ impl RunStream {
     }
 
     pub(crate) fn ended(view: RunView) -> Self {
-        Self { source: Source::Ended(Some(Box::new(view))), seen: [0; 2] }
-    }
-
-    /// The run that is watched.
-    pub fn run_id(&self) -> Option<&shellkeep_session::RunId> {
-        match &self.source {
-            Source::Live { cell, .. } => Some(&cell.run_id),
-            Source::Ended(view) => view.as_ref().map(|view| &view.run_id),
+        let mut chunks = Vec::new();
+        if !view.stdout.bytes.is_empty() {
+            chunks.push(RunChunk::Stdout(view.stdout.bytes.clone()));
         }
+        if !view.stderr.bytes.is_empty() {
+            chunks.push(RunChunk::Stderr(view.stderr.bytes.clone()));
+        }
+        chunks.push(RunChunk::Result(Box::new(view)));
+        Self { source: Source::Ended(chunks.into_iter()), seen: [0; 2] }
     }
 
     /// The next piece.
     pub async fn next(&mut self) -> Option<Result<RunChunk, OpError>> {
         let (cell, max_output) = match &mut self.source {
             Source::Live { cell, max_output } => (Arc::clone(cell), *max_output),
-            Source::Ended(view) => return view.take().map(|view| Ok(RunChunk::Result(view))),
+            Source::Ended(chunks) => return chunks.next().map(Ok),
         };
         loop {
             let ended = cell.is_finished();
@@ -55,13 +55,13 @@ impl RunStream {
                         }));
                     }
                     Err(error) => {
-                        self.source = Source::Ended(None);
+                        self.source = Source::Ended(Vec::new().into_iter());
                         return Some(Err(OpError::StoreUnavailable { reason: error.to_string() }));
                     }
                 }
             }
             if ended {
-                self.source = Source::Ended(None);
+                self.source = Source::Ended(Vec::new().into_iter());
                 return Some(Ok(RunChunk::Result(Box::new(cell.view(max_output)))));
             }
             cell.more_than(self.seen).await;

@@ -4,7 +4,9 @@
 use shellkeep_process::Fact;
 use shellkeep_process::facts::attribute;
 use shellkeep_session::ByteString;
-use shellkeep_session::shell::{Aliases, DeclaredKind, Function, Options, ShellDelta, ShellState, Trap, Value, Variable};
+use shellkeep_session::shell::{
+    Aliases, DeclaredKind, Function, Options, ShellDelta, ShellState, Trap, Value, Variable,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Names of the pseudo-signals, above the real ones, as bash numbers them.

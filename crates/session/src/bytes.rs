@@ -116,9 +116,7 @@ pub mod map {
         deserializer: D,
     ) -> Result<BTreeMap<ByteString, V>, D::Error> {
         let map = BTreeMap::<String, V>::deserialize(deserializer)?;
-        map.into_iter()
-            .map(|(key, value)| Ok((key_bytes(key).map_err(D::Error::custom)?, value)))
-            .collect()
+        map.into_iter().map(|(key, value)| Ok((key_bytes(key).map_err(D::Error::custom)?, value))).collect()
     }
 
     /// The key as JSON text.

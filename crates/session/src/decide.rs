@@ -1,28 +1,28 @@
 //! What may happen next: pure decisions that the runtime carries out.
 
-use crate::{Changes, ShellDelta, ShellState};
 use crate::run::NameChanges;
-use crate::shell::Options;
+use crate::shell::{Options, Value};
+use crate::{Changes, ShellDelta, ShellState};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Variables that bash itself changes with every command; nobody wants to read of them.
-const NOISE: [&str; 8] =
-    ["_", "PIPESTATUS", "OLDPWD", "PWD", "BASH_REMATCH", "OPTIND", "OPTARG", "COPROC"];
+const NOISE: [&str; 8] = ["_", "PIPESTATUS", "OLDPWD", "PWD", "BASH_REMATCH", "OPTIND", "OPTARG", "COPROC"];
 
 /// What a delta changes in a state, in words for a result.
 pub fn changes(before: &ShellState, delta: &ShellDelta) -> Changes {
-    let mut changes = Changes::default();
-    changes.cwd = delta.cwd.as_ref().filter(|cwd| **cwd != before.cwd).map(|cwd| cwd.to_text().into_owned());
+    let cwd = delta.cwd.as_ref().filter(|cwd| **cwd != before.cwd).map(|cwd| cwd.to_text().into_owned());
+    let mut changes = Changes { cwd, ..Changes::default() };
     for (name, variable) in &delta.variables {
         let text = name.to_text().into_owned();
         if NOISE.contains(&text.as_str()) {
             continue;
         }
         let exported_before = before.variables.get(name).is_some_and(|old| old.is_exported());
-        match variable {
+        let gone = variable.as_ref().is_none_or(|new| matches!(new.value, Value::Removed(_)));
+        match variable.as_ref().filter(|_| !gone) {
             Some(new) if new.is_exported() => {
                 let value = match &new.value {
-                    crate::shell::Value::Value(value) => Some(value.to_text().into_owned()),
+                    Value::Value(value) => Some(value.to_text().into_owned()),
                     _ => None,
                 };
                 changes.env.insert(text, value);
@@ -73,9 +73,19 @@ pub fn bare_options() -> Options {
     Options {
         set: names(&["braceexpand", "hashall", "interactive-comments"]),
         shopt: names(&[
-            "checkwinsize", "cmdhist", "complete_fullquote", "extquote", "force_fignore", "globasciiranges",
-            "globskipdots", "hostcomplete", "interactive_comments", "patsub_replacement", "progcomp",
-            "promptvars", "sourcepath",
+            "checkwinsize",
+            "cmdhist",
+            "complete_fullquote",
+            "extquote",
+            "force_fignore",
+            "globasciiranges",
+            "globskipdots",
+            "hostcomplete",
+            "interactive_comments",
+            "patsub_replacement",
+            "progcomp",
+            "promptvars",
+            "sourcepath",
         ]),
     }
 }

@@ -17,7 +17,9 @@ pub enum IdError {
         length: usize,
     },
     /// A character outside the alphabet, or a leading dot.
-    #[error("an id is made of A-Z a-z 0-9 . _ : - and does not start with a dot; '{found}' at position {position} is not allowed")]
+    #[error(
+        "an id is made of A-Z a-z 0-9 . _ : - and does not start with a dot; '{found}' at position {position} is not allowed"
+    )]
     Character {
         /// The offending character, escaped.
         found: String,

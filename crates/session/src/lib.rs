@@ -25,4 +25,4 @@ pub use jiff::Timestamp;
 pub use record::{Event, FORMAT_VERSION, Record};
 pub use run::{Changes, Notice, NoticeCode, Output, RunResult, RunStatus, StoredRun};
 pub use shell::{ShellDelta, ShellState};
-pub use state::{ActiveRun, SessionMeta, SessionState};
+pub use state::{ActiveRun, LeftProcess, SessionMeta, SessionState};

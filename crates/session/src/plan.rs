@@ -1,18 +1,41 @@
 //! What to do with a session after its daemon died. Nothing is ever run again: what had not ended is `lost`.
 
-use crate::{Event, Notice, NoticeCode, Output, RunId, RunResult, RunStatus, SessionState, ShellDelta, Timestamp};
+use crate::{
+    Event, LeftProcess, Notice, NoticeCode, Output, RunId, RunResult, RunStatus, SessionState, ShellDelta, Timestamp,
+};
 
-/// The records that bring a session from a crash to rest, in order.
-pub fn after_crash(state: &SessionState, now: Timestamp) -> Vec<Event> {
+/// The records that bring a session from a crash to rest, in order. `was_ended` tells of a process that finished commands
+/// had left running whether it was still there to be ended.
+pub fn after_crash(state: &SessionState, now: Timestamp, was_ended: impl Fn(&LeftProcess) -> bool) -> Vec<Event> {
     let lost = state.active_runs.iter().map(|(run_id, run)| {
         let elapsed = now.as_microsecond().saturating_sub(run.started_at.as_microsecond());
         lost_run(state, run_id, u64::try_from(elapsed).unwrap_or(0))
     });
     let mut events: Vec<Event> = lost.collect();
-    if !events.is_empty() {
-        events.push(Event::ShellStopped { reason: "daemon_died".to_owned(), notices: vec![replaced_notice(state)] });
+    let mut notices = Vec::new();
+    if !state.active_runs.is_empty() {
+        notices.push(replaced_notice(state));
+    }
+    let ended: Vec<&LeftProcess> = state.processes.iter().filter(|process| was_ended(process)).collect();
+    if !ended.is_empty() {
+        notices.push(jobs_notice(&ended));
+    }
+    if !state.is_at_rest() {
+        events.push(Event::ShellStopped { reason: "daemon_died".to_owned(), notices });
     }
     events
+}
+
+fn jobs_notice(ended: &[&LeftProcess]) -> Notice {
+    let named: Vec<String> = ended.iter().map(|process| format!("{} `{}`", process.pid, process.command)).collect();
+    Notice {
+        code: NoticeCode::ShellReplaced,
+        message: format!(
+            "This is a new shell: the daemon was restarted. Working directory, variables, functions, aliases, options and \
+             traps were restored; background jobs were ended and are lost: {}. Use a service for what must keep running.",
+            named.join(", ")
+        ),
+    }
 }
 
 fn lost_run(state: &SessionState, run_id: &RunId, duration_us: u64) -> Event {
@@ -34,11 +57,7 @@ fn lost_run(state: &SessionState, run_id: &RunId, duration_us: u64) -> Event {
         background_output: None,
         notices: vec![notice],
     };
-    Event::RunFinished {
-        run_id: run_id.clone(),
-        result: Box::new(result),
-        delta: Box::new(ShellDelta::default()),
-    }
+    Event::RunFinished { run_id: run_id.clone(), result: Box::new(result), delta: Box::new(ShellDelta::default()) }
 }
 
 fn replaced_notice(state: &SessionState) -> Notice {

@@ -1,5 +1,6 @@
 //! What happened, one numbered record at a time. `seq` counts from 1 in each session and has no gaps.
 
+use crate::state::LeftProcess;
 use crate::{ByteString, Notice, RunId, RunResult, SessionId, SessionMeta, ShellDelta, ShellState, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -59,6 +60,11 @@ pub enum Event {
     ShellStarted {
         /// Number of this shell, from 1.
         generation: u64,
+    },
+    /// What is running after a command, if it is not what was running before it.
+    ProcessesLeft {
+        /// All of it; empty when nothing runs any more.
+        processes: Vec<LeftProcess>,
     },
     /// The shell was given up or lost between commands. The notices are for the next result.
     ShellStopped {

@@ -36,6 +36,19 @@ pub struct ActiveRun {
     pub detached: bool,
 }
 
+/// A process that a finished command left running, as it can be remembered: its number alone may be given to another.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftProcess {
+    /// Process id.
+    pub pid: u32,
+    /// Start time in clock ticks since boot.
+    pub started_ticks: u64,
+    /// Which boot.
+    pub boot_id: String,
+    /// What it runs, in short.
+    pub command: String,
+}
+
 /// Everything that is known of a session. Changed only by [`SessionState::apply`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SessionState {
@@ -50,6 +63,9 @@ pub struct SessionState {
     /// Runs that have started and not ended.
     #[serde(default)]
     pub active_runs: BTreeMap<RunId, ActiveRun>,
+    /// What finished commands left running.
+    #[serde(default)]
+    pub processes: Vec<LeftProcess>,
     /// What the next result must say.
     #[serde(default)]
     pub pending_notices: Vec<Notice>,
@@ -77,6 +93,11 @@ pub enum ApplyError {
 }
 
 impl SessionState {
+    /// Whether nothing of it runs, so that a crash of the daemon takes nothing from it.
+    pub fn is_at_rest(&self) -> bool {
+        self.active_runs.is_empty() && self.processes.is_empty()
+    }
+
     /// The state after a session's first record.
     pub fn create(record: &Record) -> Result<Self, ApplyError> {
         match &record.event {
@@ -86,6 +107,7 @@ impl SessionState {
                 last_active_at: record.at,
                 generation: 0,
                 active_runs: BTreeMap::new(),
+                processes: Vec::new(),
                 pending_notices: Vec::new(),
                 shell: (**shell).clone(),
             }),
@@ -126,8 +148,13 @@ impl SessionState {
                 self.pending_notices.clear();
             }
             Event::ShellStarted { generation } => self.generation = *generation,
-            Event::ShellStopped { notices, .. } => self.pending_notices.extend(notices.iter().cloned()),
+            Event::ProcessesLeft { processes } => self.processes = processes.clone(),
+            Event::ShellStopped { notices, .. } => {
+                self.processes.clear();
+                self.pending_notices.extend(notices.iter().cloned());
+            }
             Event::Restarted { shell } => {
+                self.processes.clear();
                 self.shell = (**shell).clone();
                 self.pending_notices.clear();
             }

@@ -134,6 +134,16 @@ fn ids_that_could_leave_their_directory() {
     }
     let nul = daemon.send(&Request::new("POST", "/v1/sessions").json("{\"session_id\": \"a\\u0000b\"}"));
     refused(&nul, 400, "invalid_request", "NUL in an id");
+    assert_eq!(fs::read_to_string(outside).unwrap(), "precious");
+    serves(&daemon);
+}
+
+#[test]
+fn ids_in_paths_that_could_leave_their_directory() {
+    let daemon = with_good_session();
+    let outside = daemon.directory().join("outside");
+    fs::write(&outside, "precious").unwrap();
+    let too_long = "x".repeat(129);
     let encoded = [
         "..%2f..%2foutside",
         "%2e%2e",
@@ -458,9 +468,7 @@ fn replace_all(bytes: &[u8], find: &[u8], replace: &[u8]) -> Vec<u8> {
 
 /// One session's stored state is damaged: it is set aside with its error, the others serve, and it can be deleted.
 fn one_damaged_session(store: Option<&str>, corrupt: impl FnOnce(&mut Daemon)) {
-    let mut settings = Settings::default();
-    settings.store = store.map(str::to_owned);
-    let mut daemon = Daemon::with(settings);
+    let mut daemon = Daemon::with(Settings { store: store.map(str::to_owned), ..Settings::default() });
     daemon.create("good");
     daemon.create("bad");
     daemon.sh("good", "kept=1");

@@ -11,9 +11,21 @@ use support::Daemon;
 const DUMP: &str = r#"declare -p; declare -f; alias; shopt; set -o; trap -p; umask; ulimit -S -a; dirs -l -p; printf '%q ' "$@"; enable -n; pwd"#;
 
 /// Variables that bash itself changes all the time.
-const VOLATILE: [&str; 13] = [
-    "BASHPID", "BASH_ARGC", "BASH_ARGV", "BASH_COMMAND", "BASH_LINENO", "EPOCHREALTIME", "EPOCHSECONDS", "LINENO",
-    "PPID", "RANDOM", "SECONDS", "SRANDOM", "_",
+const VOLATILE: [&str; 14] = [
+    "BASHPID",
+    "BASH_ARGC",
+    "BASH_ARGV",
+    "BASH_COMMAND",
+    "BASH_LINENO",
+    "EPOCHREALTIME",
+    "EPOCHSECONDS",
+    "LINENO",
+    "PIPESTATUS",
+    "PPID",
+    "RANDOM",
+    "SECONDS",
+    "SRANDOM",
+    "_",
 ];
 
 fn dump(daemon: &Daemon, session: &str) -> Vec<String> {
@@ -74,7 +86,8 @@ fn variable() -> impl Strategy<Value = String> {
         format!("declare -{attributes} {name}={value}")
     });
     let integer = (name("n"), any::<i64>()).prop_map(|(name, number)| format!("declare -i {name}={number}"));
-    let cased = ("[ulc]", name("c"), "[a-zA-Z ]{0,8}").prop_map(|(flag, name, text)| format!("declare -{flag} {name}='{text}'"));
+    let cased = ("[ulc]", name("c"), "[a-zA-Z ]{0,8}")
+        .prop_map(|(flag, name, text)| format!("declare -{flag} {name}='{text}'"));
     let array = (name("a"), prop::collection::vec((0u32..1000, value()), 0..5)).prop_map(|(name, elements)| {
         let list: Vec<String> = elements.iter().map(|(index, value)| format!("[{index}]={value}")).collect();
         format!("declare -a {name}=({})", list.join(" "))
@@ -111,11 +124,23 @@ fn other() -> impl Strategy<Value = String> {
         format!("{name}() {{ {body}\n}}{}", if exported { format!("; export -f {name}") } else { String::new() })
     });
     let alias = (name("al"), value()).prop_map(|(name, value)| format!("alias {name}={value}"));
-    let option = prop::sample::select(vec!["allexport", "noglob", "nounset", "pipefail", "noclobber", "physical", "errtrace"])
-        .prop_map(|name| format!("set -o {name}"));
-    let shopt = prop::sample::select(vec!["extglob", "nullglob", "dotglob", "globstar", "expand_aliases", "nocasematch", "lastpipe"])
-        .prop_map(|name| format!("shopt -s {name}"));
-    let trap = (prop::sample::select(vec!["INT", "USR1", "TERM", "ERR", "DEBUG", "RETURN", "EXIT"]), prop_oneof![Just(":"), Just("")])
+    let option =
+        prop::sample::select(vec!["allexport", "noglob", "nounset", "pipefail", "noclobber", "physical", "errtrace"])
+            .prop_map(|name| format!("set -o {name}"));
+    let shopt = prop::sample::select(vec![
+        "extglob",
+        "nullglob",
+        "dotglob",
+        "globstar",
+        "expand_aliases",
+        "nocasematch",
+        "lastpipe",
+    ])
+    .prop_map(|name| format!("shopt -s {name}"));
+    let trap = (
+        prop::sample::select(vec!["INT", "USR1", "TERM", "ERR", "DEBUG", "RETURN", "EXIT"]),
+        prop_oneof![Just(":"), Just("")],
+    )
         .prop_map(|(signal, command)| format!("trap '{command}' {signal}"));
     let rest = prop_oneof![
         (0u32..0o777).prop_map(|mask| format!("umask {:03o}", mask & 0o077)),

@@ -159,6 +159,7 @@ pub(crate) fn unknown_state(session_id: &SessionId) -> SessionState {
         last_active_at: Timestamp::UNIX_EPOCH,
         generation: 0,
         active_runs: Default::default(),
+        processes: Vec::new(),
         pending_notices: Vec::new(),
         shell: ShellState::default(),
     }

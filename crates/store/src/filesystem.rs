@@ -266,7 +266,7 @@ impl Backend for FilesystemBackend {
         let mut unfinished = Vec::new();
         for session_id in self.ids()? {
             let meta = self.files(&session_id).meta();
-            if let Ok(Some(MetaFile { damaged: None, active_runs: 1.., .. })) = meta {
+            if let Ok(Some(MetaFile { damaged: None, unrest: true, .. })) = meta {
                 unfinished.push(session_id);
             }
         }

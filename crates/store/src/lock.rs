@@ -4,26 +4,47 @@
 use crate::open::OpenError;
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{Read as _, Write as _};
+use std::io::{Read as _, Seek as _, Write as _};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// A killed daemon may leave a child that was just being started and holds the lock for a moment more. So long and so
+/// often we look again, if the daemon itself is gone.
+const DYING_STEP: Duration = Duration::from_millis(10);
+const DYING_LOOKS: u32 = 200;
+
+fn is_gone(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat.rsplit_once(") ").map(|(_, rest)| rest.as_bytes().first().copied());
+    matches!(state, None | Some(None | Some(b'Z' | b'X')))
+}
 
 /// Takes the lock, or tells who holds it. It is held until the file is dropped.
 pub(crate) fn take(path: &Path) -> Result<File, OpenError> {
     let not_writable = |error: std::io::Error| OpenError::not_writable(path, &error);
     let mut file =
         OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(not_writable)?;
-    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => {}
-        Err(rustix::io::Errno::WOULDBLOCK) => {
-            let mut holder = String::new();
-            // Without a readable pid the message is poorer, the refusal is the same.
-            let _ = file.read_to_string(&mut holder);
-            return Err(OpenError::Locked { path: path.to_owned(), pid: holder.trim().parse().ok() });
+    let mut holder = String::new();
+    // Without a readable pid the message is poorer, the refusal is the same.
+    let _ = file.read_to_string(&mut holder);
+    let holder: Option<u32> = holder.trim().parse().ok();
+    let mut patience = DYING_LOOKS;
+    loop {
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => break,
+            Err(rustix::io::Errno::WOULDBLOCK) if patience > 0 && holder.is_some_and(is_gone) => {
+                patience -= 1;
+                std::thread::sleep(DYING_STEP);
+            }
+            Err(rustix::io::Errno::WOULDBLOCK) => {
+                return Err(OpenError::Locked { path: path.to_owned(), pid: holder });
+            }
+            Err(error) => return Err(not_writable(error.into())),
         }
-        Err(error) => return Err(not_writable(error.into())),
     }
+    file.rewind().map_err(not_writable)?;
     file.set_len(0).map_err(not_writable)?;
     writeln!(file, "{}", std::process::id()).map_err(not_writable)?;
     Ok(file)

@@ -142,7 +142,7 @@ impl Backend for MemoryBackend {
     }
 
     fn unfinished(&mut self) -> Result<Vec<SessionId>, BackendError> {
-        let unfinished = |session: &Session| session.damaged.is_none() && !session.state.active_runs.is_empty();
+        let unfinished = |session: &Session| session.damaged.is_none() && !session.state.is_at_rest();
         Ok(self.sessions.iter().filter(|(_, session)| unfinished(session)).map(|(id, _)| id.clone()).collect())
     }
 }

@@ -11,7 +11,8 @@ use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use shellkeep_session::{
-    ActiveRun, ByteString, FORMAT_VERSION, Notice, RunId, SessionId, SessionMeta, SessionState, ShellState, StoredRun,
+    ActiveRun, ByteString, FORMAT_VERSION, LeftProcess, Notice, RunId, SessionId, SessionMeta, SessionState,
+    ShellState, StoredRun,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -36,8 +37,9 @@ const SCHEMA: &str = "
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS sessions (
     id TEXT PRIMARY KEY, agent TEXT, last_active_at TEXT NOT NULL, cwd BLOB NOT NULL, generation INTEGER NOT NULL,
-    seq INTEGER NOT NULL, pending TEXT NOT NULL, rest TEXT NOT NULL, damaged TEXT
+    seq INTEGER NOT NULL, pending TEXT NOT NULL, rest TEXT NOT NULL, damaged TEXT, unrest INTEGER NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS sessions_unrest ON sessions (id) WHERE unrest = 1;
 CREATE INDEX IF NOT EXISTS sessions_of_agent ON sessions (agent, id);
 CREATE TABLE IF NOT EXISTS origins (
     session TEXT PRIMARY KEY, created_at TEXT NOT NULL, meta TEXT NOT NULL, first_shell TEXT NOT NULL
@@ -51,7 +53,6 @@ CREATE TABLE IF NOT EXISTS runs (
     started_at TEXT NOT NULL, result TEXT, PRIMARY KEY (session, seq)
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS runs_by_request ON runs (session, request_id) WHERE request_id IS NOT NULL;
-CREATE INDEX IF NOT EXISTS runs_unfinished ON runs (session, run_id) WHERE result IS NULL;
 ";
 
 const RUN_COLUMNS: &str = "SELECT run_id, seq, request_id, command, started_at, result FROM runs ";
@@ -60,6 +61,8 @@ const RUN_COLUMNS: &str = "SELECT run_id, seq, request_id, command, started_at, 
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Pending {
     active_runs: BTreeMap<RunId, ActiveRun>,
+    #[serde(default)]
+    processes: Vec<LeftProcess>,
     pending_notices: Vec<Notice>,
 }
 
@@ -250,11 +253,11 @@ impl SessionRow {
 
     /// The state without variables and functions.
     fn state(&self, meta: SessionMeta) -> Result<SessionState, BackendError> {
-        let Pending { active_runs, pending_notices } = parsed("pending", &self.pending)?;
+        let Pending { active_runs, processes, pending_notices } = parsed("pending", &self.pending)?;
         let last_active_at = time(&self.last_active_at)?;
         let shell = parsed("rest", &self.rest)?;
         let (seq, generation) = (self.seq, self.generation);
-        Ok(SessionState { meta, seq, last_active_at, generation, active_runs, pending_notices, shell })
+        Ok(SessionState { meta, seq, last_active_at, generation, active_runs, processes, pending_notices, shell })
     }
 
     /// The row of a list. What cannot be read is told in it and spoils no other row.
@@ -372,8 +375,7 @@ impl Backend for SqliteBackend {
     }
 
     fn unfinished(&mut self) -> Result<Vec<SessionId>, BackendError> {
-        let sql = "SELECT DISTINCT r.session FROM runs r JOIN sessions s ON s.id = r.session \
-                   WHERE r.result IS NULL AND s.damaged IS NULL ORDER BY r.session";
+        let sql = "SELECT id FROM sessions WHERE unrest = 1 AND damaged IS NULL ORDER BY id";
         let mut statement = self.db.prepare_cached(sql).map_err(failed)?;
         let ids = statement.query_map([], |row| row.get::<_, String>(0)).map_err(failed)?;
         let ids: Vec<String> = ids.collect::<rusqlite::Result<_>>().map_err(failed)?;

@@ -56,7 +56,7 @@ fn crates_name_only_whom_they_may() {
 
 #[test]
 fn crates_obey_the_lints_of_the_workspace() {
-    let lax = |manifest: &&Manifest| !manifest.workspace_lints && !(manifest.folder == "process" && manifest.own_lints);
+    let lax = |manifest: &&Manifest| !manifest.workspace_lints && (manifest.folder != "process" || !manifest.own_lints);
     let wrong: Vec<String> = manifests()
         .iter()
         .filter(lax)

@@ -66,7 +66,7 @@ pub fn request(request: Value) -> Step {
 
 /// A command that must do as `bash -c` does: output, errors, status.
 pub fn like_bash(command: impl Into<String>) -> Step {
-    step(command).as_bash_does()
+    step(command).like_bash_does()
 }
 
 impl Case {
@@ -82,7 +82,7 @@ impl Case {
 }
 
 impl Step {
-    pub fn as_bash_does(mut self) -> Self {
+    pub fn like_bash_does(mut self) -> Self {
         (self.stdout, self.stderr, self.exit_code) = (Text::LikeBash, Text::LikeBash, None);
         self
     }

@@ -193,8 +193,8 @@ fn options() {
 }
 
 #[test]
-fn variables() {
-    let mut cases = vec![
+fn variables_that_split_and_find() {
+    check(vec![
         case(
             "IFS",
             [
@@ -228,6 +228,12 @@ fn variables() {
         ),
         case("LANG", [step("unset LC_ALL; LANG=C; x=é; echo ${#x}").out("2\n"), step("echo ${#x} $LANG").out("2 C\n")]),
         case("HOME and PWD changed by hand", [step("HOME=/h; PWD=/wrong"), step("echo ~").out("/h\n")]),
+    ]);
+}
+
+#[test]
+fn variables_that_bash_obeys() {
+    check(vec![
         case(
             "PS4 that prints",
             [step("PS4='$(echo ps4 >&2)+ '; set -x").any_err(), step("set +x").any_err(), step("echo a").out("a\n")],
@@ -275,7 +281,12 @@ fn variables() {
             [step("declare -i x y status line cmd REPLY ret rc code i n"), step("x=1+1; echo $x").out("2\n")],
         ),
         case("a nameref to nowhere", [step("declare -n ref=target"), step("ref=1; echo $target").out("1\n")]),
-    ];
+    ]);
+}
+
+#[test]
+fn variables_frozen() {
+    let mut cases = Vec::new();
     for names in [
         "IFS PATH",
         "_x __ ___ _a _b",
@@ -317,7 +328,7 @@ fn variables() {
 }
 
 #[test]
-fn traps() {
+fn traps_on_events_of_the_shell() {
     check(vec![
         case(
             "DEBUG",
@@ -368,6 +379,12 @@ fn traps() {
             "EXIT that fails or exits itself",
             [step("trap 'exit 9' EXIT"), step("exit 1").code(9), step("echo on").out("on\n").any_notice()],
         ),
+    ]);
+}
+
+#[test]
+fn traps_on_signals() {
+    check(vec![
         case(
             "signals ignored",
             [

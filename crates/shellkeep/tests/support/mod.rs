@@ -1,5 +1,6 @@
 //! The harness of the end-to-end tests: starts the built program, talks to it over its doors, ends it for certain.
 #![allow(dead_code, unused_imports, reason = "each test binary compiles this module and uses its own part of it")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test says what it expected by panicking")]
 
 pub mod bash;
 pub mod daemon;

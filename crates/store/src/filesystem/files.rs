@@ -4,8 +4,8 @@ use crate::backend::{BackendError, Mark, SessionSummary, unknown_state};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use shellkeep_session::{
-    ActiveRun, ByteString, FORMAT_VERSION, Notice, RunId, SessionId, SessionMeta, SessionState, ShellState, StoredRun,
-    Timestamp,
+    ActiveRun, ByteString, FORMAT_VERSION, LeftProcess, Notice, RunId, SessionId, SessionMeta, SessionState,
+    ShellState, StoredRun, Timestamp,
 };
 use std::collections::BTreeMap;
 use std::fs;
@@ -50,8 +50,8 @@ pub(super) struct MetaFile {
     pub generation: u64,
     /// Number of the last record.
     pub seq: u64,
-    /// How many runs have started and not ended.
-    pub active_runs: usize,
+    /// Whether something of it runs.
+    pub unrest: bool,
     /// Why it was set aside, if it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub damaged: Option<String>,
@@ -70,6 +70,9 @@ pub(super) struct StateFile {
     pub generation: u64,
     /// Runs that have started and not ended.
     pub active_runs: BTreeMap<RunId, ActiveRun>,
+    /// What finished commands left running.
+    #[serde(default)]
+    pub processes: Vec<LeftProcess>,
     /// What the next result must say.
     pub pending_notices: Vec<Notice>,
     /// What its shell knows.
@@ -95,7 +98,7 @@ impl MetaFile {
             cwd: state.shell.cwd.clone(),
             generation: state.generation,
             seq: state.seq,
-            active_runs: state.active_runs.len(),
+            unrest: !state.is_at_rest(),
             damaged: damaged.map(str::to_owned),
         }
     }
@@ -120,14 +123,15 @@ impl StateFile {
             last_active_at: state.last_active_at,
             generation: state.generation,
             active_runs: state.active_runs.clone(),
+            processes: state.processes.clone(),
             pending_notices: state.pending_notices.clone(),
             shell: state.shell.clone(),
         }
     }
 
     fn into_state(self, meta: SessionMeta) -> SessionState {
-        let Self { format: _, seq, last_active_at, generation, active_runs, pending_notices, shell } = self;
-        SessionState { meta, seq, last_active_at, generation, active_runs, pending_notices, shell }
+        let Self { format: _, seq, last_active_at, generation, active_runs, processes, pending_notices, shell } = self;
+        SessionState { meta, seq, last_active_at, generation, active_runs, processes, pending_notices, shell }
     }
 }
 

@@ -262,15 +262,18 @@ impl Live {
         }
         let pending = Pending {
             active_runs: std::mem::take(&mut state.active_runs),
+            processes: std::mem::take(&mut state.processes),
             pending_notices: std::mem::take(&mut state.pending_notices),
         };
         let pending_json = json(&pending)?;
         state.active_runs = pending.active_runs;
+        state.processes = pending.processes;
         state.pending_notices = pending.pending_notices;
         let sql = "UPDATE sessions SET last_active_at = ?2, cwd = ?3, generation = ?4, seq = ?5, pending = ?6, \
-                   rest = ?7, damaged = ?8 WHERE id = ?1";
+                   rest = ?7, damaged = ?8, unrest = ?9 WHERE id = ?1";
         let (at, cwd, rest) = (state.last_active_at.to_string(), state.shell.cwd.as_bytes(), json(&state.shell)?);
-        execute(db, sql, params![id, at, cwd, int(state.generation), int(state.seq), pending_json, rest, self.damaged])
+        let (generation, seq, unrest) = (int(state.generation), int(state.seq), !state.is_at_rest());
+        execute(db, sql, params![id, at, cwd, generation, seq, pending_json, rest, self.damaged, unrest])
     }
 }
 

@@ -1,0 +1,311 @@
+//! An owner's commands: accepted, begun, finished, sent to the background, waiting.
+
+use super::{MAX_WAITING, Message, Owner, RunReply, Started, Waiting};
+use crate::alarm::Alarm;
+use crate::cell::{self, NewCell, RunCell};
+use crate::crash::{self, Point};
+use crate::finish::{self, Untold};
+use crate::notices;
+use crate::ops::{DEFAULT_MAX_OUTPUT, IfBusy, OpError, RunCommand};
+use crate::pool::Worn;
+use crate::running::{Running, Step};
+use shellkeep_process::{Done, RunSpec, Stdin};
+use shellkeep_session::{ActiveRun, ByteString, Event, LeftProcess, RunId};
+use std::sync::Arc;
+use tokio::time::Instant;
+
+impl Owner {
+    pub(super) async fn on_run(&mut self, command: Box<RunCommand>, reply: RunReply) {
+        crash::point(Point::Accepted, command.command.as_bytes());
+        if let Some((running, ..)) = &self.running {
+            let is_running = |run: &ActiveRun| run.request_id.is_some() && run.request_id == command.request_id;
+            if self.state.active_runs.values().any(is_running) {
+                return self.start(command, reply).await;
+            }
+            if command.if_busy == IfBusy::Reject {
+                return reply.refuse(self.busy(&running.cell.run_id));
+            }
+            if self.waiting.len() >= MAX_WAITING {
+                let waiting = self.waiting.len();
+                return reply.refuse(OpError::QueueFull { session_id: self.id.to_string(), waiting });
+            }
+            let expires = Instant::now() + command.timeout;
+            self.waiting.push_back(Waiting::Run { command, reply, expires });
+            return;
+        }
+        self.start(command, reply).await;
+    }
+
+    pub(super) fn busy(&self, run_id: &RunId) -> OpError {
+        OpError::Busy { session_id: self.id.to_string(), run_id: run_id.to_string() }
+    }
+
+    /// The run that an earlier call with the same key started.
+    pub(super) async fn answered_before(
+        &self,
+        request_id: &str,
+        command: &RunCommand,
+    ) -> Result<Option<Started>, OpError> {
+        let same = |text: &ByteString| {
+            if *text == command.command {
+                return Ok(());
+            }
+            Err(OpError::RequestIdReused { request_id: request_id.to_owned() })
+        };
+        for (run_id, run) in &self.state.active_runs {
+            if run.request_id.as_deref() == Some(request_id) {
+                same(&run.command)?;
+                return Ok(self.engine.runs().get(&(self.id.clone(), run_id.clone())).cloned().map(Started::Live));
+            }
+        }
+        let stored = self.engine.store.run_by_request(&self.id, request_id).await;
+        let Some(run) = stored.map_err(|error| self.engine.read_error(&self.id, error))? else { return Ok(None) };
+        same(&run.command)?;
+        let directory = self.engine.output_directory(&self.id);
+        // A watcher of a run that ended before gets its output from the result, so there must be some in it.
+        let max_output = if command.max_output == 0 { DEFAULT_MAX_OUTPUT } else { command.max_output };
+        let view = cell::stored_view(&run, &directory, max_output, &self.state.shell.cwd);
+        Ok(Some(Started::Before(Box::new(view))))
+    }
+
+    pub(super) fn reply_before(&self, before: Started, reply: RunReply, max_output: usize) {
+        match (before, reply) {
+            (before, RunReply::AtStart(answer)) => drop(answer.send(Ok(before))),
+            (Started::Before(view), RunReply::AtEnd(answer)) => drop(answer.send(Ok(*view))),
+            (Started::Live(cell), RunReply::AtEnd(answer)) => {
+                tokio::spawn(async move {
+                    cell.finished().await;
+                    let _ = answer.send(Ok(cell.view(max_output)));
+                });
+            }
+        }
+    }
+
+    pub(super) async fn start(&mut self, command: Box<RunCommand>, reply: RunReply) {
+        if let Some(request_id) = &command.request_id {
+            match self.answered_before(request_id, &command).await {
+                Ok(None) => {}
+                Ok(Some(before)) => return self.reply_before(before, reply, command.max_output),
+                Err(error) => return reply.refuse(error),
+            }
+        }
+        match self.begin(&command).await {
+            Err(error) => reply.refuse(error),
+            Ok(running) => {
+                crash::point(Point::Begun, command.command.as_bytes());
+                let reply = match reply {
+                    RunReply::AtStart(answer) => {
+                        let _ = answer.send(Ok(Started::Live(Arc::clone(&running.cell))));
+                        None
+                    }
+                    at_end => Some(at_end),
+                };
+                self.running = Some((running, reply, command.max_output));
+            }
+        }
+    }
+
+    pub(super) async fn begin(&mut self, command: &RunCommand) -> Result<Running, OpError> {
+        let cwd = command.cwd.as_ref().map(|cwd| self.resolve_cwd(cwd)).transpose()?;
+        let mut worn = match self.idle.take() {
+            Some(worn) => worn,
+            None => self.wear().await?,
+        };
+        let seq = self.state.seq + 1;
+        let run_id = RunId::from_seq(seq);
+        self.record(Event::RunStarted {
+            run_id: run_id.clone(),
+            request_id: command.request_id.clone(),
+            command: command.command.clone(),
+        });
+        self.engine.sync().await;
+        crash::point(Point::StartRecorded, command.command.as_bytes());
+        let stdin = match (&command.stdin, command.tty, command.blocking) {
+            (_, true, _) => Stdin::Terminal,
+            (Some(bytes), ..) => Stdin::Given(bytes.as_bytes()),
+            (None, _, false) => Stdin::Open,
+            (None, _, true) => Stdin::Empty,
+        };
+        let (cell, controls) = RunCell::new(NewCell {
+            run_id: run_id.clone(),
+            seq,
+            command: command.command.clone(),
+            takes_input: matches!(stdin, Stdin::Open | Stdin::Terminal),
+            timeout: command.timeout,
+            cwd: self.state.shell.cwd.clone(),
+            directory: self.engine.output_directory(&self.id),
+            limit: self.engine.config.output_bytes_per_run,
+        });
+        let cell = Arc::new(cell);
+        let env: Vec<_> =
+            command.env.iter().map(|(name, value)| (name.clone().into_bytes(), value.clone().into_bytes())).collect();
+        let spec = RunSpec { command: command.command.as_bytes(), cwd: cwd.as_deref(), env: &env, stdin };
+        let input = match worn.shell.begin(spec).await {
+            Ok(input) => input,
+            Err(error) => {
+                // The shell died between two commands. What it did with this one is not known, so it is not repeated.
+                tracing::warn!(session = %self.id, %error, "the shell could not be given the command");
+                None
+            }
+        };
+        self.engine.runs().insert((self.id.clone(), run_id), Arc::clone(&cell));
+        let alarm = match self.alarm.take() {
+            Some(mut alarm) => {
+                alarm.set(command.timeout);
+                alarm
+            }
+            None => Alarm::after(command.timeout),
+        };
+        Ok(Running::new(worn, cell, controls, input, alarm, command.on_timeout))
+    }
+
+    /// A relative directory is meant from where the session is.
+    pub(super) fn resolve_cwd(&self, cwd: &ByteString) -> Result<Vec<u8>, OpError> {
+        use std::os::unix::ffi::OsStrExt;
+        let base = std::path::Path::new(std::ffi::OsStr::from_bytes(self.state.shell.cwd.as_bytes()));
+        let path = base.join(std::ffi::OsStr::from_bytes(cwd.as_bytes()));
+        let refused = |reason: String| OpError::BadCwd { path: path.display().to_string(), reason };
+        match std::fs::metadata(&path) {
+            Ok(metadata) if metadata.is_dir() => Ok(path.as_os_str().as_bytes().to_vec()),
+            Ok(_) => Err(refused("it is not a directory".to_owned())),
+            Err(error) => Err(refused(error.to_string())),
+        }
+    }
+
+    pub(super) async fn on_step(&mut self, step: Step) {
+        match step {
+            Step::Continue => {}
+            Step::Detach => self.detach().await,
+            Step::Done(done) => {
+                if let Some((running, reply, max_output)) = self.running.take() {
+                    crash::point(Point::Done, running.cell.command.as_bytes());
+                    self.finish_run(running, done, reply, max_output).await;
+                }
+            }
+            Step::BadCwd(reason) => {
+                if let Some((running, reply, max_output)) = self.running.take() {
+                    let line = format!("shellkeep: the directory for this call cannot be entered: {reason}\n");
+                    running.cell.append(crate::ops::Stream::Stderr, line.as_bytes());
+                    let done = finish::refused();
+                    self.finish_run(running, done, reply, max_output).await;
+                }
+            }
+        }
+    }
+
+    pub(super) async fn finish_run(
+        &mut self,
+        running: Running,
+        mut done: Box<Done>,
+        reply: Option<RunReply>,
+        max_output: usize,
+    ) {
+        for reader in done.late.drain(..) {
+            self.late.collect(reader);
+        }
+        let mut notices = self.state.pending_notices.clone();
+        notices.append(&mut self.fresh_notices);
+        let untold = Untold { notices, late: self.late.take() };
+        let (result, delta) = finish::result(self, &running, &mut done, untold);
+        let run_id = running.cell.run_id.clone();
+        let cell = Arc::clone(&running.cell);
+        let mut result = Box::new(result);
+        if let Some(notice) =
+            self.record(Event::RunFinished { run_id: run_id.clone(), result: result.clone(), delta: Box::new(delta) })
+        {
+            result.notices.push(notice);
+        }
+        crash::point(Point::ResultRecorded, cell.command.as_bytes());
+        self.engine.sync().await;
+        cell.finish(*result);
+        self.engine.runs().remove(&(self.id.clone(), run_id));
+        if let Some(RunReply::AtEnd(answer)) = reply {
+            let _ = answer.send(Ok(cell.view(max_output)));
+        }
+        let (mut worn, alarm) = running.into_parts();
+        self.alarm = Some(alarm);
+        if done.forked {
+            self.note_processes(&mut worn);
+        }
+        if done.exit.is_none() {
+            self.idle = Some(worn);
+        } else if !worn.shell.others().is_empty() {
+            self.remnants.push(worn);
+        }
+    }
+
+    /// Writes down what the command left running, so that even a crash can be followed by a true notice.
+    pub(super) fn note_processes(&mut self, worn: &mut Worn) {
+        let left: Vec<LeftProcess> =
+            worn.shell.settle().iter().map(|stat| notices::left_process(stat, &self.engine.boot_id)).collect();
+        if left != self.state.processes {
+            self.record(Event::ProcessesLeft { processes: left });
+        }
+    }
+
+    /// The command outgrew its time: it keeps its shell, the session takes another.
+    pub(super) async fn detach(&mut self) {
+        let Some((mut running, reply, max_output)) = self.running.take() else { return };
+        let run_id = running.cell.run_id.clone();
+        running.cell.add_notice(notices::backgrounded(run_id.as_str(), running.cell.timeout));
+        self.record(Event::RunDetached { run_id });
+        self.engine.sync().await;
+        if let Some(RunReply::AtEnd(answer)) = reply {
+            let _ = answer.send(Ok(running.cell.view(max_output)));
+        }
+        running.detach();
+        self.drive_apart(running);
+    }
+
+    /// Drives a run beside the session; its end comes back as a message.
+    pub(super) fn drive_apart(&self, mut running: Running) {
+        let (engine, id) = (Arc::clone(&self.engine), self.id.clone());
+        tokio::spawn(async move {
+            loop {
+                if let Step::Done(done) = running.step().await {
+                    return engine.deliver(&id, Message::Detached(Box::new((running, done)))).await;
+                }
+            }
+        });
+    }
+
+    /// What a command in the background changed in its own shell stays there; only its result is the session's.
+    pub(super) fn on_detached(&mut self, (running, mut done): (Running, Box<Done>)) {
+        let (result, _) = finish::result(self, &running, &mut done, Untold::default());
+        let run_id = running.cell.run_id.clone();
+        self.record(Event::RunFinished {
+            run_id: run_id.clone(),
+            result: Box::new(result.clone()),
+            delta: Box::default(),
+        });
+        running.cell.finish(result);
+        self.engine.runs().remove(&(self.id.clone(), run_id));
+        if !running.worn.shell.others().is_empty() {
+            self.remnants.push(running.worn);
+        }
+    }
+
+    pub(super) async fn start_waiting(&mut self) {
+        while self.running.is_none() && !self.over {
+            match self.waiting.pop_front() {
+                Some(Waiting::Run { command, reply, .. }) => self.start(command, reply).await,
+                Some(Waiting::Hibernate(answer)) => self.hibernate(answer),
+                None => return,
+            }
+        }
+    }
+
+    pub(super) fn refuse_expired(&mut self) {
+        let Some((running, ..)) = &self.running else { return };
+        let busy = self.busy(&running.cell.run_id);
+        let now = Instant::now();
+        let (expired, rest): (Vec<_>, Vec<_>) =
+            self.waiting.drain(..).partition(|waiting| waiting.expires().is_some_and(|at| at <= now));
+        self.waiting = rest.into();
+        for waiting in expired {
+            if let Waiting::Run { reply, .. } = waiting {
+                reply.refuse(busy.clone());
+            }
+        }
+    }
+}
