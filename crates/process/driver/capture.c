@@ -4,6 +4,7 @@
  * the last capture, so that a command that changed nothing costs one walk and writes nothing; a function is marked in
  * its own parse tree, because a redefinition always brings a new tree. */
 
+#include "seen.h"
 #include "state.h"
 
 #include <stdlib.h>
@@ -23,19 +24,6 @@ enum {
 
 /* Bash computes these; restoring them would be wrong or impossible. */
 static const char *const computed[] = {"BASHOPTS", "BASH_VERSINFO", "EUID", "PPID", "SHELLOPTS", "SHLVL", "UID"};
-
-typedef struct {
-    char *name;
-    uint64_t print;   /* fingerprint of the value, 0 if gone */
-    uint32_t round;   /* the capture that last saw it */
-    uint32_t is_base; /* a bare bash has it */
-} ENTRY;
-
-typedef struct {
-    ENTRY *entries;
-    size_t capacity; /* a power of two */
-    size_t used;
-} TABLE;
 
 static TABLE variables, functions;
 static uint32_t round_number;
@@ -75,29 +63,7 @@ static void watch(const char *name, int (*watcher)(WORD_LIST *), int (**real)(WO
     }
 }
 
-/* ---- fingerprints ---- */
-
-static uint64_t mix(uint64_t hash, uint64_t word) {
-    hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
-    return hash ^ (hash >> 29);
-}
-
-static uint64_t print_bytes(uint64_t hash, const char *text) {
-    if (text == NULL)
-        return mix(hash, 0x5eed);
-    size_t length = strlen(text);
-    hash = mix(hash, length);
-    while (length >= 8) {
-        uint64_t word;
-        memcpy(&word, text, 8);
-        hash = mix(hash, word);
-        text += 8;
-        length -= 8;
-    }
-    uint64_t rest = 0;
-    memcpy(&rest, text, length);
-    return mix(hash, rest);
-}
+/* ---- fingerprints of values ---- */
 
 static uint64_t walk_print;
 
@@ -124,37 +90,6 @@ static uint64_t print_variable(const SHELL_VAR *variable) {
     else
         walk_print = print_bytes(hash, variable->value);
     return walk_print | 1;
-}
-
-/* ---- the table of what was seen ---- */
-
-static void grow(TABLE *table) {
-    TABLE bigger = {calloc(table->capacity ? table->capacity * 2 : 512, sizeof(ENTRY)),
-                    table->capacity ? table->capacity * 2 : 512, table->used};
-    for (size_t i = 0; i < table->capacity; i++) {
-        if (table->entries[i].name == NULL)
-            continue;
-        size_t slot = print_bytes(0, table->entries[i].name) & (bigger.capacity - 1);
-        while (bigger.entries[slot].name)
-            slot = (slot + 1) & (bigger.capacity - 1);
-        bigger.entries[slot] = table->entries[i];
-    }
-    free(table->entries);
-    *table = bigger;
-}
-
-static ENTRY *entry_for(TABLE *table, const char *name) {
-    if (table->used * 2 >= table->capacity)
-        grow(table);
-    size_t slot = print_bytes(0, name) & (table->capacity - 1);
-    while (table->entries[slot].name) {
-        if (strcmp(table->entries[slot].name, name) == 0)
-            return &table->entries[slot];
-        slot = (slot + 1) & (table->capacity - 1);
-    }
-    table->entries[slot].name = strdup(name);
-    table->used++;
-    return &table->entries[slot];
 }
 
 /* ---- variables ---- */

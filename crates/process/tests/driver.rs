@@ -1,5 +1,7 @@
 //! The driver against a real bash: one story per promise.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
 use shellkeep_process::*;
 use std::path::PathBuf;
 

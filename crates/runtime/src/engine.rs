@@ -12,6 +12,7 @@ use crate::{recover, translate, validate};
 use shellkeep_process::CageFactory;
 use shellkeep_session::{ByteString, Event, Record, RunId, SessionId, SessionState, ShellState, Timestamp};
 use shellkeep_store::{ReadError, Store};
+use shellkeep_workspace::Workspaces;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -70,6 +71,7 @@ pub struct Engine {
 pub struct Inner {
     pub(crate) config: EngineConfig,
     pub(crate) store: Store,
+    pub(crate) workspaces: Workspaces,
     pool: Pool,
     environment: Vec<(Vec<u8>, Vec<u8>)>,
     sessions: Mutex<Sessions>,
@@ -109,9 +111,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Engine {
     /// Starts: ends what an earlier daemon left running, marks what it had not finished as lost, and gets ready.
     pub async fn start(config: EngineConfig, store: Store) -> Result<Self, StartError> {
-        for directory in ["workspaces", "outputs", "scratch"] {
+        for directory in ["outputs", "scratch"] {
             make_directory(&config.data_dir.join(directory))?;
         }
+        let home = config.data_dir.join("workspaces");
+        let workspaces = Workspaces::open(home.clone()).map_err(|error| not_made(&home, &error))?;
         let scratch = config.data_dir.join("scratch");
         recover::clear_scratch(&scratch);
         let factory = CageFactory::detect(&recover::instance(&config.data_dir), config.session_processes);
@@ -126,6 +130,7 @@ impl Engine {
             environment: recover::inherited_environment(),
             pool,
             store,
+            workspaces,
             sessions: Mutex::default(),
             runs: Mutex::default(),
             known: Mutex::new(known),
@@ -381,6 +386,9 @@ fn dormant_view(state: SessionState) -> SessionView {
 }
 
 fn make_directory(path: &Path) -> Result<(), StartError> {
-    std::fs::create_dir_all(path)
-        .map_err(|error| StartError::Directory { path: path.display().to_string(), reason: error.to_string() })
+    std::fs::create_dir_all(path).map_err(|error| not_made(path, &error))
+}
+
+fn not_made(path: &Path, error: &std::io::Error) -> StartError {
+    StartError::Directory { path: path.display().to_string(), reason: error.to_string() }
 }

@@ -88,7 +88,7 @@ pub async fn checks(settings: &Settings) -> Vec<Check> {
                 "delegate the pids controller (systemd: Delegate=pids), or run in a container with --pids-limit",
             )
         },
-        landlock(),
+        landlock(machine.landlock),
         user_namespaces(),
         open_files(),
         process_numbers(),
@@ -109,15 +109,14 @@ fn cgroups(groups: bool, unified: Option<String>) -> Check {
     }
 }
 
-fn landlock() -> Check {
-    let modules = read_to_string("/sys/kernel/security/lsm").unwrap_or_default();
-    if modules.trim().split(',').any(|module| module == "landlock") {
-        return Check::ok("landlock", format!("on, kernel {}", kernel()));
+fn landlock(version: Option<u32>) -> Check {
+    if let Some(version) = version {
+        return Check::ok("landlock", format!("interface version {version}, kernel {}", kernel()));
     }
     Check::bad(
         "landlock",
         Status::Warning,
-        format!("not among the security modules of kernel {}", kernel()),
+        format!("kernel {} does not offer it", kernel()),
         "a session cannot be kept out of other directories without a container",
         "boot with lsm=landlock,… on kernel 5.13 or newer",
     )

@@ -1,1 +1,76 @@
-//! (being built)
+//! A session's files. Each session has a directory of its own, made when a shell first needs it and removed with the
+//! session; a directory that the host named is used and never removed.
+
+use shellkeep_session::{ByteString, SessionId};
+use std::io;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
+
+/// Where the sessions' own directories are.
+#[derive(Debug, Clone)]
+pub struct Workspaces {
+    root: PathBuf,
+}
+
+impl Workspaces {
+    /// All of them below `root`, which is made if need be.
+    pub fn open(root: PathBuf) -> io::Result<Self> {
+        std::fs::create_dir_all(&root)?;
+        Ok(Self { root })
+    }
+
+    /// The directory of a session, made or not. An id is safe as a file name, so it cannot lead elsewhere.
+    pub fn of(&self, id: &SessionId) -> ByteString {
+        ByteString(self.root.join(id.as_str()).into_os_string().into_vec())
+    }
+
+    /// Makes the directory if it is one of ours; another is the host's business.
+    pub fn ensure(&self, workspace: &ByteString) -> io::Result<()> {
+        if self.owns(workspace) { std::fs::create_dir_all(path(workspace)) } else { Ok(()) }
+    }
+
+    /// Removes the directory and everything in it, if it is one of ours.
+    pub fn remove(&self, workspace: &ByteString) -> io::Result<()> {
+        if !self.owns(workspace) {
+            return Ok(());
+        }
+        match std::fs::remove_dir_all(path(workspace)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    fn owns(&self, workspace: &ByteString) -> bool {
+        path(workspace).parent() == Some(&self.root)
+    }
+}
+
+fn path(bytes: &ByteString) -> &Path {
+    Path::new(std::ffi::OsStr::from_bytes(bytes.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_our_own_directories_are_made_and_removed() {
+        let home = tempfile::tempdir().unwrap();
+        let workspaces = Workspaces::open(home.path().join("workspaces")).unwrap();
+        let own = workspaces.of(&SessionId::parse("a").unwrap());
+        workspaces.ensure(&own).unwrap();
+        std::fs::write(path(&own).join("file"), "x").unwrap();
+        workspaces.remove(&own).unwrap();
+        workspaces.remove(&own).unwrap();
+        assert!(!path(&own).exists());
+
+        let named = ByteString(home.path().join("project").into_os_string().into_vec());
+        workspaces.ensure(&named).unwrap();
+        assert!(!path(&named).exists());
+        std::fs::create_dir(path(&named)).unwrap();
+        workspaces.remove(&named).unwrap();
+        assert!(path(&named).exists());
+        workspaces.remove(&ByteString(home.path().join("workspaces").into_os_string().into_vec())).unwrap();
+        assert!(home.path().join("workspaces").exists());
+    }
+}

@@ -10,7 +10,7 @@ use shellkeep_session::{
     ByteString, Event, Record, RunId, SessionId, SessionMeta, SessionState, ShellState, Timestamp,
 };
 use shellkeep_store::ReadError;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
@@ -34,11 +34,6 @@ impl Inner {
 
     pub(crate) fn output_directory(&self, id: &SessionId) -> PathBuf {
         self.config.data_dir.join("outputs").join(id.as_str())
-    }
-
-    /// Whether a directory is one that we made.
-    pub(crate) fn owns(&self, directory: &Path) -> bool {
-        directory.starts_with(self.config.data_dir.join("workspaces"))
     }
 
     /// Waits for the disk, where the host asked for that.
@@ -195,8 +190,7 @@ impl Inner {
         request: CreateSession,
     ) -> Result<(SessionMeta, ShellState), OpError> {
         validate::create(&request)?;
-        let workspace = self.config.data_dir.join("workspaces").join(id.as_str());
-        let workspace = ByteString::from(workspace.to_string_lossy().into_owned());
+        let workspace = self.workspaces.of(id);
         let cwd = request.cwd.unwrap_or_else(|| workspace.clone());
         let shell = recover::first_shell(&self.environment, &request.env, &cwd);
         let meta = SessionMeta {
@@ -221,20 +215,14 @@ impl Inner {
     /// Removes a session's name and files.
     pub(crate) async fn forget(&self, id: &SessionId, workspace: &ByteString) {
         lock(&self.known).remove(id);
-        let workspace = PathBuf::from(workspace.to_text().into_owned());
-        let mut directories = vec![self.output_directory(id)];
-        if self.owns(&workspace) {
-            directories.push(workspace);
-        }
+        let (workspaces, workspace) = (self.workspaces.clone(), workspace.clone());
+        let outputs = self.output_directory(id);
         let removal = tokio::task::spawn_blocking(move || {
-            for directory in directories {
-                match std::fs::remove_dir_all(&directory) {
-                    Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                        tracing::warn!(directory = %directory.display(), %error, "cannot be removed");
-                    }
-                    _ => {}
-                }
+            if let Err(error) = workspaces.remove(&workspace) {
+                tracing::warn!(workspace = %workspace.to_text(), %error, "cannot be removed");
             }
+            // Most sessions have no output that needed a file.
+            let _ = std::fs::remove_dir_all(outputs);
         });
         let _ = removal.await;
     }
@@ -244,8 +232,7 @@ impl Inner {
         let record =
             Record { session_id: id.clone(), seq: u64::MAX, at: Timestamp::now(), event: Event::SessionDestroyed };
         self.store.append(&record).map_err(|error| OpError::StoreUnavailable { reason: error.to_string() })?;
-        let workspace = self.config.data_dir.join("workspaces").join(id.as_str());
-        self.forget(id, &ByteString::from(workspace.to_string_lossy().into_owned())).await;
+        self.forget(id, &self.workspaces.of(id)).await;
         Ok(())
     }
 }

@@ -34,15 +34,17 @@ impl Owner {
         use std::os::unix::ffi::OsStrExt;
         let workspace = self.state.meta.workspace.clone();
         let path = |bytes: &ByteString| std::path::PathBuf::from(std::ffi::OsStr::from_bytes(bytes.as_bytes()));
-        if self.state.shell.cwd.as_bytes().starts_with(workspace.as_bytes()) && self.engine.owns(&path(&workspace)) {
-            std::fs::create_dir_all(path(&workspace)).map_err(|error| format!("{}: {error}", workspace.to_text()))?;
+        if self.state.shell.cwd.as_bytes().starts_with(workspace.as_bytes()) {
+            let made = self.engine.workspaces.ensure(&workspace);
+            made.map_err(|error| format!("{}: {error}", workspace.to_text()))?;
         }
         let reason = match std::fs::metadata(path(&self.state.shell.cwd)) {
             Ok(metadata) if metadata.is_dir() => return Ok((translate::facts(&self.state.shell), None)),
             Ok(_) => "it is not a directory".to_owned(),
             Err(error) => error.to_string(),
         };
-        let fallback = if std::fs::create_dir_all(path(&workspace)).is_ok() { workspace } else { "/".into() };
+        let usable = self.engine.workspaces.ensure(&workspace).is_ok() && path(&workspace).is_dir();
+        let fallback = if usable { workspace } else { "/".into() };
         let mut shell = self.state.shell.clone();
         shell.cwd = fallback.clone();
         shell.variables.insert("PWD".into(), Variable::scalar("x", fallback.clone()));

@@ -1,0 +1,31 @@
+/* What was seen at the last capture: a fingerprint for every name. */
+
+#ifndef SHELLKEEP_SEEN_H
+#define SHELLKEEP_SEEN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct {
+    char *name;
+    uint64_t print;   /* fingerprint of the value, 0 if gone */
+    uint32_t round;   /* the capture that last saw it */
+    uint32_t is_base; /* a bare bash has it */
+} ENTRY;
+
+typedef struct {
+    ENTRY *entries;
+    size_t capacity; /* a power of two */
+    size_t used;
+} TABLE;
+
+/* Mixes a number into a fingerprint. */
+uint64_t mix(uint64_t hash, uint64_t word);
+
+/* Mixes a string into a fingerprint; no string is not the empty one. */
+uint64_t print_bytes(uint64_t hash, const char *text);
+
+/* The entry of a name, new if there is none. */
+ENTRY *entry_for(TABLE *, const char *name);
+
+#endif
