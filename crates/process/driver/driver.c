@@ -167,6 +167,19 @@ static void take_descriptors(uint32_t flags, const int *fds, int count) {
     has_tty = (flags & RUN_TTY) && ioctl(0, TIOCSCTTY, 0) == 0;
 }
 
+/* Whoever leads a terminal's session and leaves it is told to hang up; that is not meant for us. */
+static void leave_terminal(void) {
+    struct sigaction ignore = {.sa_handler = SIG_IGN}, before;
+    if (!has_tty)
+        return;
+    has_tty = 0;
+    sigaction(SIGHUP, &ignore, &before);
+    int terminal = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY);
+    ioctl(terminal, TIOCNOTTY, 0);
+    close(terminal);
+    sigaction(SIGHUP, &before, NULL);
+}
+
 /* Gives up what the command had, so that only what it left running still holds its output. A pipe that nobody else
  * can hold stays for the next command. */
 static uint32_t drop_descriptors(int must_drop) {
@@ -174,9 +187,7 @@ static uint32_t drop_descriptors(int must_drop) {
     uint32_t changed = 0;
     fflush(stdout);
     fflush(stderr);
-    if (has_tty)
-        ioctl(0, TIOCNOTTY, 0);
-    has_tty = 0;
+    leave_terminal();
     for (int i = 0; i < 3; i++) {
         int is_changed = !same(identify(i), given[i]);
         if (is_changed)
@@ -310,7 +321,9 @@ static void run(CURSOR *in, const int *fds, int fd_count) {
         return;
     }
     char *command = get_string(in);
-    interrupted = forked = 0;
+    interrupted = 0;
+    /* A terminal is never kept for the next command, as if something else held it. */
+    forked = (flags & RUN_TTY) != 0;
     procsub_before = last_procsub_child;
     busy = 1;
     int status = execute(command);

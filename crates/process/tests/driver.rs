@@ -186,3 +186,30 @@ async fn restore_of_capture_is_identity() {
     let differences: Vec<_> = before.lines().zip(after.lines()).filter(|(a, b)| a != b).collect();
     assert!(differences.is_empty() && before.len() == after.len(), "{differences:?}\n{before}\n=====\n{after}");
 }
+
+#[tokio::test]
+async fn a_terminal_is_for_one_command() {
+    let fixture = Fixture::new();
+    let mut shell = fixture.shell(&[]).await;
+    let command =
+        "tty; [ -t 0 ] && [ -t 1 ] && [ -t 2 ] && echo terminal; stty size; read -r line; echo \"<$line>\"; x=1";
+    let spec = RunSpec { command: command.as_bytes(), cwd: None, env: &[], stdin: Stdin::Terminal };
+    let input = shell.begin(spec).await.unwrap().unwrap();
+    input.write_all(b"typed\n").await.unwrap();
+    let mut output = Vec::new();
+    let done = loop {
+        let mut sink = |_: Stream, bytes: &[u8]| output.extend_from_slice(bytes);
+        match shell.progress(&mut sink).await.unwrap() {
+            Progress::Output => {}
+            Progress::Done(done) => break done,
+            Progress::BadCwd(reason) => panic!("{reason}"),
+        }
+    };
+    let text = String::from_utf8_lossy(&output);
+    assert!(text.starts_with("/dev/pts/"), "{text}");
+    assert!(text.contains("terminal\r\n24 80\r\n") && text.contains("<typed>"), "{text}");
+    assert_eq!((done.status, done.exit), (0, None));
+    let after = run(&mut shell, "[ -t 1 ] || echo \"no terminal $x\"; : < /dev/tty").await;
+    assert_eq!(after.stdout, b"no terminal 1\n");
+    assert!(!after.stderr.is_empty(), "there is no terminal left to open");
+}

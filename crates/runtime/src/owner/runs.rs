@@ -89,6 +89,9 @@ impl Owner {
                 Err(error) => return reply.refuse(error),
             }
         }
+        if let Some((running, ..)) = &self.running {
+            return reply.refuse(self.busy(&running.cell.run_id));
+        }
         match self.begin(&command).await {
             Err(error) => reply.refuse(error),
             Ok(running) => {
