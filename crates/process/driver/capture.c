@@ -140,12 +140,44 @@ static int is_computed(const char *name) {
     return 0;
 }
 
+static void mark_seen(TABLE *table, ENTRY *entry) {
+    entry->round = round_number;
+    table->seen++;
+    /* A fingerprint of nothing belongs to what was not there. */
+    table->present += entry->print == 0;
+}
+
+/* Most walks find the same variables in the same order as the last one, so the entry is looked for there first. */
+static struct {
+    struct {
+        const SHELL_VAR *variable;
+        ENTRY *entry;
+    } *steps;
+    size_t capacity, next;
+} path;
+
+static ENTRY *entry_on_path(const SHELL_VAR *variable) {
+    if (path.next >= path.capacity) {
+        path.capacity = path.capacity ? path.capacity * 2 : 256;
+        path.steps = xrealloc(path.steps, path.capacity * sizeof *path.steps);
+        memset(path.steps + path.next, 0, (path.capacity - path.next) * sizeof *path.steps);
+    }
+    size_t step = path.next++;
+    ENTRY *entry = path.steps[step].entry;
+    if (path.steps[step].variable == variable && entry && strcmp(entry->name, variable->name) == 0)
+        return entry;
+    entry = entry_for(&variables, variable->name);
+    path.steps[step].variable = variable;
+    path.steps[step].entry = entry;
+    return entry;
+}
+
 static int see_variable(BUCKET *bucket) {
     const SHELL_VAR *variable = bucket->data;
     if (variable == NULL || (variable->attributes & ATT_NOASSIGN))
         return 0;
-    ENTRY *entry = entry_for(&variables, variable->name);
-    entry->round = round_number;
+    ENTRY *entry = entry_on_path(variable);
+    mark_seen(&variables, entry);
     /* A dynamic variable is only there or not there: its value is bash's own doing. */
     uint64_t print = variable->dynamic_value ? 2 : print_variable(variable);
     if (entry->print == print)
@@ -159,11 +191,16 @@ static int see_variable(BUCKET *bucket) {
 }
 
 static void see_missing(TABLE *table, int gone, int base_gone) {
+    size_t seen = table->seen;
+    table->seen = 0;
+    if (seen == table->present)
+        return;
     for (size_t i = 0; i < table->capacity; i++) {
-        ENTRY *entry = &table->entries[i];
-        if (entry->name == NULL || entry->print == 0 || entry->round == round_number)
+        ENTRY *entry = table->entries[i];
+        if (entry == NULL || entry->print == 0 || entry->round == round_number)
             continue;
         entry->print = 0;
+        table->present--;
         if (sink == NULL)
             continue;
         put_u8(sink, (unsigned)(entry->is_base ? base_gone : gone));
@@ -192,7 +229,7 @@ static int see_function(BUCKET *bucket) {
     if (body == NULL)
         return 0;
     ENTRY *entry = entry_for(&functions, function->name);
-    entry->round = round_number;
+    mark_seen(&functions, entry);
     uint64_t print = mix(1, (uint64_t)(function->attributes & KEPT_ATTRIBUTES)) | 1;
     if ((body->flags & BODY_CAPTURED) && entry->print == print)
         return 0;
@@ -398,6 +435,7 @@ static void see_status(void) {
 
 static void see_everything(void) {
     round_number++;
+    path.next = 0;
     hash_walk(global_variables->table, see_variable);
     see_missing(&variables, FACT_FORGOTTEN, FACT_REMOVED);
     hash_walk(shell_functions, see_function);

@@ -25,17 +25,22 @@ uint64_t print_bytes(uint64_t hash, const char *text) {
     return mix(hash, rest);
 }
 
+/* Where a name is, or where it would be put. */
+static ENTRY **slot_for(TABLE *table, const char *name) {
+    size_t slot = print_bytes(0, name) & (table->capacity - 1);
+    while (table->entries[slot] && strcmp(table->entries[slot]->name, name) != 0)
+        slot = (slot + 1) & (table->capacity - 1);
+    return &table->entries[slot];
+}
+
 static void grow(TABLE *table) {
-    TABLE bigger = {calloc(table->capacity ? table->capacity * 2 : 512, sizeof(ENTRY)),
-                    table->capacity ? table->capacity * 2 : 512, table->used};
-    for (size_t i = 0; i < table->capacity; i++) {
-        if (table->entries[i].name == NULL)
-            continue;
-        size_t slot = print_bytes(0, table->entries[i].name) & (bigger.capacity - 1);
-        while (bigger.entries[slot].name)
-            slot = (slot + 1) & (bigger.capacity - 1);
-        bigger.entries[slot] = table->entries[i];
-    }
+    size_t capacity = table->capacity ? table->capacity * 2 : 512;
+    TABLE bigger = *table;
+    bigger.entries = calloc(capacity, sizeof(ENTRY *));
+    bigger.capacity = capacity;
+    for (size_t i = 0; i < table->capacity; i++)
+        if (table->entries[i])
+            *slot_for(&bigger, table->entries[i]->name) = table->entries[i];
     free(table->entries);
     *table = bigger;
 }
@@ -43,13 +48,11 @@ static void grow(TABLE *table) {
 ENTRY *entry_for(TABLE *table, const char *name) {
     if (table->used * 2 >= table->capacity)
         grow(table);
-    size_t slot = print_bytes(0, name) & (table->capacity - 1);
-    while (table->entries[slot].name) {
-        if (strcmp(table->entries[slot].name, name) == 0)
-            return &table->entries[slot];
-        slot = (slot + 1) & (table->capacity - 1);
+    ENTRY **slot = slot_for(table, name);
+    if (*slot == NULL) {
+        *slot = calloc(1, sizeof(ENTRY));
+        (*slot)->name = strdup(name);
+        table->used++;
     }
-    table->entries[slot].name = strdup(name);
-    table->used++;
-    return &table->entries[slot];
+    return *slot;
 }

@@ -14,9 +14,11 @@ typedef struct {
 } ENTRY;
 
 typedef struct {
-    ENTRY *entries;
+    ENTRY **entries; /* each on its own, so that it stays where it is when the table grows */
     size_t capacity; /* a power of two */
     size_t used;
+    size_t present; /* entries that are not gone */
+    size_t seen;    /* entries seen in this round; as many as are present means that none is missing */
 } TABLE;
 
 /* Mixes a number into a fingerprint. */

@@ -2,7 +2,8 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde::de::Error as _;
+use serde::de::{Error as _, MapAccess, Visitor};
+use serde::ser::SerializeMap as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Borrow;
 use std::borrow::Cow;
@@ -66,32 +67,58 @@ impl fmt::Debug for ByteString {
     }
 }
 
+/// The only key of the object that stands for bytes that are not UTF-8.
+const BINARY_KEY: &str = "base64";
+
 /// Marks a key that is not UTF-8: JSON object keys must be text, so such a key is this prefix and base64. A key that is
 /// text and starts with the prefix is written that way too, so that reading back is never ambiguous.
 const KEY_PREFIX: &str = "base64:";
-
-#[derive(Serialize, Deserialize)]
-#[serde(untagged)]
-enum Wire<'a> {
-    Text(Cow<'a, str>),
-    Binary { base64: String },
-}
 
 impl Serialize for ByteString {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.as_str() {
             Some(text) => serializer.serialize_str(text),
-            None => Wire::Binary { base64: STANDARD.encode(&self.0) }.serialize(serializer),
+            None => {
+                let mut map = serializer.serialize_map(Some(1))?;
+                map.serialize_entry(BINARY_KEY, &STANDARD.encode(&self.0))?;
+                map.end()
+            }
         }
     }
 }
 
+/// Written out by hand: a derived enum would copy every string once more, and this is in every record.
 impl<'de> Deserialize<'de> for ByteString {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match Wire::deserialize(deserializer)? {
-            Wire::Text(text) => Ok(Self(text.into_owned().into_bytes())),
-            Wire::Binary { base64 } => STANDARD.decode(base64).map(Self).map_err(D::Error::custom),
+        deserializer.deserialize_any(BytesVisitor)
+    }
+}
+
+struct BytesVisitor;
+
+impl<'de> Visitor<'de> for BytesVisitor {
+    type Value = ByteString;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a string or {{\"{BINARY_KEY}\": …}}")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<ByteString, E> {
+        Ok(text.into())
+    }
+
+    fn visit_string<E: serde::de::Error>(self, text: String) -> Result<ByteString, E> {
+        Ok(text.into())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ByteString, A::Error> {
+        let Some((key, encoded)) = map.next_entry::<String, String>()? else {
+            return Err(A::Error::missing_field(BINARY_KEY));
+        };
+        if key != BINARY_KEY {
+            return Err(A::Error::unknown_field(&key, &[BINARY_KEY]));
         }
+        STANDARD.decode(encoded).map(ByteString).map_err(A::Error::custom)
     }
 }
 

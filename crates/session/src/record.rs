@@ -22,7 +22,7 @@ pub struct Record {
 
 /// The kinds of facts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub enum Event {
     /// The session began.
     SessionCreated {
@@ -40,6 +40,9 @@ pub enum Event {
         request_id: Option<String>,
         /// The text.
         command: ByteString,
+        /// The id of the agent's token that asked for it; none if the host did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
     },
     /// A command ended, one way or another. Written before its answer goes out.
     RunFinished {

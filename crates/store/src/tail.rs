@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 /// Records in a batch: enough to share the price of a transaction, few enough that a waiting reader or sync gets its
 /// turn within milliseconds.
-const BATCH_RECORDS: usize = 1024;
+const BATCH_RECORDS: usize = 4096;
 
 /// How much is read at once. A longer line makes the buffer grow to hold it.
 const CHUNK_BYTES: usize = 512 * 1024;

@@ -13,8 +13,9 @@ use std::thread::Thread;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
-/// How long records gather while nobody waits for them: a busy node then commits fifty times a second at most.
-const GATHER: Duration = Duration::from_millis(20);
+/// How long records gather while nobody waits for them: a busy node then commits ten times a second at
+/// most, and the row of a busy session is written once for many commands.
+const GATHER: Duration = Duration::from_millis(100);
 
 /// First and longest pause between attempts at something that failed.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
