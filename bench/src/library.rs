@@ -36,6 +36,7 @@ impl Library {
             session_processes: 256,
             output_bytes_per_run: 128 << 20,
             bash: bash.to_owned(),
+            agent_may_restart: false,
         };
         let engine = runtime.block_on(Engine::start(config, store))?;
         Ok(Self { runtime, engine, _directory: directory })
