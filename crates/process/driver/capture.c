@@ -111,7 +111,10 @@ static int write_pair(BUCKET *pair) {
     return 0;
 }
 
-static void write_variable(const SHELL_VAR *variable) {
+/* A variable larger than this is not kept: the daemon would have to hold it, and so would every store. */
+enum { MOST_BYTES = 16 << 20 };
+
+static void write_variable_whole(const SHELL_VAR *variable) {
     int attributes = variable->attributes & KEPT_ATTRIBUTES;
     int is_array = attributes & ATT_ARRAY, is_map = attributes & ATT_ASSOC;
     int is_unset = variable->value == NULL || (attributes & ATT_INVISIBLE);
@@ -131,6 +134,16 @@ static void write_variable(const SHELL_VAR *variable) {
     else
         hash_walk((HASH_TABLE *)variable->value, write_pair);
     fill_hole(sink, hole, walk_count);
+}
+
+static void write_variable(const SHELL_VAR *variable) {
+    size_t before = sink->length;
+    write_variable_whole(variable);
+    if (sink->length - before <= MOST_BYTES)
+        return;
+    sink->length = before;
+    put_u8(sink, FACT_TOO_LARGE);
+    put_string(sink, variable->name);
 }
 
 static int is_computed(const char *name) {

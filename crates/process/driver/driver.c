@@ -148,9 +148,13 @@ static void close_to_null(int fd) {
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     if (null < 0)
         return;
-    dup2(null, fd);
-    if (null != fd)
+    /* The command may have closed the very number, which open then gives us. */
+    if (null == fd) {
+        fcntl(fd, F_SETFD, 0);
+    } else {
+        dup2(null, fd);
         close(null);
+    }
     given[fd] = null_id;
 }
 

@@ -29,6 +29,7 @@ enum {
     FACT_ARRAY = 'A',
     FACT_MAP = 'H',
     FACT_DECLARED = 'd',
+    FACT_TOO_LARGE = 'X',
     FACT_REMOVED = 'U', /* a variable that a bare bash has is gone */
     FACT_FORGOTTEN = 'u', /* a variable of the session is gone */
     FACT_FUNCTION = 'F',

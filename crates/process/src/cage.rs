@@ -196,6 +196,11 @@ impl Cage {
         all.values().filter(is_ours).copied().collect()
     }
 
+    /// How often something was not started because there were too many already.
+    pub fn limit_hits(&self) -> u64 {
+        self.pids.as_ref().or(self.unified.as_ref()).map_or(0, Group::limit_hits)
+    }
+
     /// Everyone but the shell.
     pub fn others(&self) -> Vec<Stat> {
         self.members().into_iter().filter(|stat| stat.pid != self.shell).collect()

@@ -93,6 +93,12 @@ impl Group {
         self.write("pids.max", &most.to_string())
     }
 
+    /// How often something was not started because of the limit.
+    pub fn limit_hits(&self) -> u64 {
+        let text = fs::read_to_string(self.path.join("pids.events")).unwrap_or_default();
+        text.lines().find_map(|line| line.strip_prefix("max ")?.trim().parse().ok()).unwrap_or(0)
+    }
+
     /// Its directory.
     pub fn path(&self) -> &Path {
         &self.path

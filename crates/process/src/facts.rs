@@ -80,6 +80,11 @@ pub enum Fact {
         /// Its attribute bits.
         attributes: u32,
     },
+    /// A variable that is too large to be told.
+    TooLarge {
+        /// Its name.
+        name: Bytes,
+    },
     /// A variable that a bare bash has is gone.
     Removed {
         /// Its name.
@@ -154,6 +159,7 @@ fn read(r: &mut Reader<'_>) -> Option<Fact> {
             Fact::Map { name: r.bytes()?, attributes: r.u32()?, pairs: r.list(|r| Some((r.bytes()?, r.bytes()?)))? }
         }
         b'd' => Fact::Declared { name: r.bytes()?, attributes: r.u32()? },
+        b'X' => Fact::TooLarge { name: r.bytes()? },
         b'U' => Fact::Removed { name: r.bytes()? },
         b'u' => Fact::Forgotten { name: r.bytes()? },
         b'F' => Fact::Function { name: r.bytes()?, attributes: r.u32()?, source: r.bytes()? },
@@ -186,6 +192,7 @@ fn order(fact: &Fact) -> u8 {
         | Fact::Array { .. }
         | Fact::Map { .. }
         | Fact::Declared { .. }
+        | Fact::TooLarge { .. }
         | Fact::Removed { .. }
         | Fact::Forgotten { .. } => 1,
         Fact::Function { .. } | Fact::FunctionGone { .. } => 2,
@@ -236,7 +243,7 @@ fn write(fact: &Fact, w: &mut Writer) {
         Fact::DisabledBuiltins(names) => w.tag(b'B').list(names, write_bytes),
         Fact::Status(status) => w.tag(b'?').u32(*status as u32),
         // A bare bash has nothing to forget.
-        Fact::Forgotten { .. } | Fact::FunctionGone { .. } => w,
+        Fact::Forgotten { .. } | Fact::FunctionGone { .. } | Fact::TooLarge { .. } => w,
     };
 }
 

@@ -160,6 +160,7 @@ pub struct LiveShell {
     stderr: Option<Reader>,
     ended: Option<ExitStatus>,
     survivors: Vec<ProcessStamp>,
+    limit_hits: u64,
     /// The result of the running command, once it is there and while its output is still being read.
     finishing: Option<Vec<u8>>,
 }
@@ -187,6 +188,7 @@ impl LiveShell {
             stderr: None,
             ended: None,
             survivors: Vec::new(),
+            limit_hits: 0,
             finishing: None,
         };
         enclosed?;
@@ -393,6 +395,17 @@ impl LiveShell {
     /// Sends a signal to what the running command started; what earlier commands left running is spared.
     pub fn signal_run(&self, signal: Signal) -> Vec<OwnedFd> {
         self.cage.signal_others(signal, &self.survivors)
+    }
+
+    /// Whether processes could not be started since the last time this was asked, because there were too many.
+    pub fn hit_process_limit(&mut self) -> bool {
+        let hits = self.cage.limit_hits();
+        hits > std::mem::replace(&mut self.limit_hits, hits)
+    }
+
+    /// Whether a handler of the shell's own waits for this signal.
+    pub fn catches(&self, signal: Signal) -> bool {
+        proc::catches(self.pid, signal.as_raw())
     }
 
     /// Handles on what the running command started; each becomes readable when its process ends.

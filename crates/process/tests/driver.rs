@@ -17,6 +17,11 @@ struct Outcome {
     done: Box<Done>,
 }
 
+/// Another bash can be tried by naming it.
+fn bash() -> PathBuf {
+    PathBuf::from(std::env::var_os("SHELLKEEP_BASH").unwrap_or_else(|| "/bin/bash".into()))
+}
+
 impl Fixture {
     fn new() -> Self {
         let scratch = tempfile::tempdir().unwrap();
@@ -28,7 +33,7 @@ impl Fixture {
     async fn shell(&self, facts: &[Fact]) -> LiveShell {
         self.count.set(self.count.get() + 1);
         let name = format!("s{}", self.count.get());
-        let spec = ShellSpec { bash: PathBuf::from("/bin/bash"), rescue: self.scratch.path().join(&name) };
+        let spec = ShellSpec { bash: bash(), rescue: self.scratch.path().join(&name) };
         let mut shell = LiveShell::start(spec, self.factory.cage(&name)).await.unwrap();
         assert_eq!(shell.restore(facts).await.unwrap(), []);
         shell

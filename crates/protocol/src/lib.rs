@@ -5,6 +5,7 @@
 //! - [`state`]: what a session's shell knows.
 //! - [`run`]: a command and its result.
 //! - [`output`]: reading a run's output, sending it input and signals.
+//! - [`token`]: keys for agents.
 //! - [`health`]: how a daemon stands.
 //! - [`problem`]: errors, after RFC 9457.
 //! - [`text`]: bytes in JSON.
@@ -17,6 +18,7 @@ pub mod run;
 pub mod session;
 pub mod state;
 pub mod text;
+pub mod token;
 
 pub use health::{Live, Readiness, ReadinessStatus};
 pub use output::{InputAccepted, InputRequest, OutputParams, OutputResponse, SignalRequest, SignalSent, StreamName};
@@ -27,3 +29,7 @@ pub use run::{
 };
 pub use session::{CreateSessionRequest, ListParams, Session, SessionList};
 pub use state::StateResponse;
+pub use token::{CreateTokenRequest, IssuedToken, TokenInfo, TokenList};
+
+/// What `shellkeep mcp` asks a connection to be upgraded to: MCP, one JSON message to a line.
+pub const STDIO_PROTOCOL: &str = "shellkeep-mcp";

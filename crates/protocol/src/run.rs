@@ -134,6 +134,9 @@ pub struct RunResponse {
     pub background_output_base64: Option<String>,
     /// What you should know.
     pub notices: Vec<NoticeView>,
+    /// The id of the agent's token that asked for it; absent if the host did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
 }
 
 /// How a run stands.

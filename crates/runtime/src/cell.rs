@@ -5,6 +5,7 @@ use crate::output::{self, OutputLog};
 use shellkeep_session::{ByteString, Changes, Notice, RunId, RunResult, RunStatus, StoredRun};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, mpsc};
@@ -40,8 +41,8 @@ pub struct RunCell {
     pub seq: u64,
     /// The text.
     pub command: ByteString,
-    /// Whether it reads what is sent to it.
-    pub takes_input: bool,
+    /// Whether it has a terminal.
+    pub is_terminal: bool,
     /// How long it may take.
     pub timeout: Duration,
     /// When it started.
@@ -50,6 +51,10 @@ pub struct RunCell {
     pub control: mpsc::Sender<RunControl>,
     /// The session's working directory when it started.
     pub cwd: ByteString,
+    /// The token that asked for it.
+    pub by: Option<String>,
+    takes_input: AtomicBool,
+    detached: AtomicBool,
     stdout: Mutex<OutputLog>,
     stderr: Mutex<OutputLog>,
     notices: Mutex<Vec<Notice>>,
@@ -67,10 +72,14 @@ pub struct NewCell {
     pub command: ByteString,
     /// Whether it reads what is sent to it.
     pub takes_input: bool,
+    /// Whether it has a terminal.
+    pub is_terminal: bool,
     /// How long it may take.
     pub timeout: Duration,
     /// The session's working directory.
     pub cwd: ByteString,
+    /// The token that asked for it.
+    pub by: Option<String>,
     /// Directory for its output files.
     pub directory: PathBuf,
     /// Most bytes kept of each stream.
@@ -88,11 +97,14 @@ impl RunCell {
             run_id: new.run_id,
             seq: new.seq,
             command: new.command,
-            takes_input: new.takes_input,
+            takes_input: AtomicBool::new(new.takes_input),
+            detached: AtomicBool::new(false),
+            is_terminal: new.is_terminal,
             timeout: new.timeout,
             started: Instant::now(),
             control,
             cwd: new.cwd,
+            by: new.by,
             notices: Mutex::new(Vec::new()),
             changed: Notify::new(),
             result: OnceLock::new(),
@@ -114,9 +126,24 @@ impl RunCell {
         })
     }
 
-    /// Adds something that watchers of the unfinished run should know.
-    pub fn add_notice(&self, notice: Notice) {
+    /// Whether it still reads what is sent to it; from now on not, if this was the end of it.
+    pub fn accepts_input(&self, end: bool) -> bool {
+        if end && !self.is_terminal {
+            return self.takes_input.swap(false, Ordering::Relaxed);
+        }
+        self.takes_input.load(Ordering::Relaxed)
+    }
+
+    /// The session no longer waits for it.
+    pub fn detach(&self, notice: Notice) {
         lock(&self.notices).push(notice);
+        self.detached.store(true, Ordering::Release);
+        self.changed.notify_waiters();
+    }
+
+    /// Whether the session no longer waits for it.
+    pub fn is_detached(&self) -> bool {
+        self.detached.load(Ordering::Acquire)
     }
 
     /// Sets the result. From now on it never changes.
@@ -130,13 +157,13 @@ impl RunCell {
         self.result.get().is_some()
     }
 
-    /// Waits for more output than `[stdout, stderr]` bytes, or for the end.
+    /// Waits for more to read than `[stdout, stderr]` bytes, or for the end.
     pub async fn more_than(&self, seen: [u64; 2]) {
         loop {
             let changed = self.changed.notified();
             tokio::pin!(changed);
             changed.as_mut().enable();
-            if self.is_finished() || self.totals() != seen {
+            if self.is_finished() || self.is_detached() || self.readable() != seen {
                 return;
             }
             changed.await;
@@ -156,8 +183,9 @@ impl RunCell {
         }
     }
 
-    fn totals(&self) -> [u64; 2] {
-        [self.log(Stream::Stdout).total(), self.log(Stream::Stderr).total()]
+    /// What a watcher can read. Beyond its quota a stream has more bytes than that, and waiting for those would spin.
+    fn readable(&self) -> [u64; 2] {
+        [self.log(Stream::Stdout).kept(), self.log(Stream::Stderr).kept()]
     }
 
     /// Kept bytes of a stream from `offset` on.
@@ -172,7 +200,7 @@ impl RunCell {
             output::view(&log.record(), max_output, |offset, limit| log.read(offset, limit))
         });
         match self.result.get() {
-            Some(result) => result_view(&self.run_id, self.seq, result, streams),
+            Some(result) => result_view(&self.run_id, self.seq, result, streams, &self.by),
             None => {
                 let [stdout, stderr] = streams;
                 RunView {
@@ -188,6 +216,7 @@ impl RunCell {
                     changes: Changes::default(),
                     background_output: None,
                     notices: lock(&self.notices).clone(),
+                    by: self.by.clone(),
                 }
             }
         }
@@ -236,16 +265,23 @@ pub fn stored_view(run: &StoredRun, directory: &Path, max_output: usize, cwd: &B
             changes: Changes::default(),
             background_output: None,
             notices: Vec::new(),
+            by: run.by.clone(),
         };
     };
     let streams = [(Stream::Stdout, &result.stdout), (Stream::Stderr, &result.stderr)].map(|(stream, kept)| {
         let path = output_path(directory, &run.run_id, stream);
         output::view(kept, max_output, |offset, limit| output::read_kept(kept, &path, offset, limit))
     });
-    result_view(&run.run_id, run.seq, result, streams)
+    result_view(&run.run_id, run.seq, result, streams, &run.by)
 }
 
-fn result_view(run_id: &RunId, seq: u64, result: &RunResult, streams: [crate::ops::StreamView; 2]) -> RunView {
+fn result_view(
+    run_id: &RunId,
+    seq: u64,
+    result: &RunResult,
+    streams: [crate::ops::StreamView; 2],
+    by: &Option<String>,
+) -> RunView {
     let [stdout, stderr] = streams;
     RunView {
         run_id: run_id.clone(),
@@ -260,6 +296,7 @@ fn result_view(run_id: &RunId, seq: u64, result: &RunResult, streams: [crate::op
         changes: result.changes.clone(),
         background_output: result.background_output.clone(),
         notices: result.notices.clone(),
+        by: by.clone(),
     }
 }
 

@@ -1,24 +1,32 @@
 //! The engine: the one object a door holds. Its methods are the vocabulary of [`crate::ops`]; each finds the owner of
 //! the session it is about, or reads the store where no owner is needed.
 
+mod create;
 mod inner;
+mod scope;
+mod tokens;
+
+pub use scope::Engine;
+pub use tokens::Guest;
 
 use crate::cell::{self, PageError, RunCell, RunControl};
+use crate::identities::{Identities, Scope};
 use crate::ops::*;
 use crate::owner::{Message, RunReply, Slot, Started};
 use crate::pool::Pool;
 use crate::stream::RunStream;
 use crate::{recover, translate, validate};
+use scope::Permitted;
 use shellkeep_process::CageFactory;
-use shellkeep_session::{ByteString, Event, Record, RunId, SessionId, SessionState, ShellState, Timestamp};
-use shellkeep_store::{ReadError, Store};
+use shellkeep_session::{ByteString, RunId, SessionId, SessionState, ShellState};
+use shellkeep_store::{ReadError, Store, TokenFile};
 use shellkeep_workspace::Workspaces;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 /// Longest wait in one call of `run_view`.
 pub const MAX_WAIT: Duration = Duration::from_secs(300);
@@ -40,6 +48,8 @@ pub struct EngineConfig {
     pub output_bytes_per_run: u64,
     /// The bash to use.
     pub bash: PathBuf,
+    /// Whether a new token may restart its sessions when its maker does not say.
+    pub agent_may_restart: bool,
 }
 
 /// Why an engine did not start.
@@ -56,15 +66,12 @@ pub enum StartError {
     /// The store cannot be read.
     #[error("the store cannot be read: {0}")]
     Store(String),
+    /// The agents' tokens cannot be read.
+    #[error("the agents' tokens cannot be read: {0}")]
+    Tokens(#[from] shellkeep_store::OpenError),
     /// Bash does not work.
     #[error("{0}")]
     Bash(#[from] shellkeep_process::StartError),
-}
-
-/// Runs sessions. Cheap to clone; all clones are the same engine.
-#[derive(Clone)]
-pub struct Engine {
-    inner: Arc<Inner>,
 }
 
 /// What all clones share.
@@ -76,7 +83,8 @@ pub struct Inner {
     environment: Vec<(Vec<u8>, Vec<u8>)>,
     sessions: Mutex<Sessions>,
     runs: Mutex<Runs>,
-    known: Mutex<HashSet<SessionId>>,
+    known: Mutex<recover::Known>,
+    identities: Identities,
     pub(crate) boot_id: String,
     started: Instant,
     stopping: AtomicBool,
@@ -125,6 +133,7 @@ impl Engine {
         }
         recover::mark_lost(&store, &ended).await.map_err(StartError::Store)?;
         let known = recover::known_sessions(&store).await.map_err(StartError::Store)?;
+        let identities = Identities::load(TokenFile::of(&config.data_dir), config.agent_may_restart)?;
         let pool = Pool::new(config.bash.clone(), scratch, factory, config.max_shells, config.spare_shells);
         let inner = Arc::new(Inner {
             environment: recover::inherited_environment(),
@@ -134,6 +143,7 @@ impl Engine {
             sessions: Mutex::default(),
             runs: Mutex::default(),
             known: Mutex::new(known),
+            identities,
             boot_id: shellkeep_process::proc::boot_id(),
             started: Instant::now(),
             stopping: AtomicBool::new(false),
@@ -147,41 +157,19 @@ impl Engine {
                 inner.pool.keep_ahead().await;
             }
         });
-        Ok(Self { inner })
-    }
-
-    /// Makes a session, or finds the one with that name.
-    pub async fn create(&self, request: CreateSession) -> Result<Created, OpError> {
-        self.inner.check_running()?;
-        let id = match &request.session_id {
-            Some(id) => id.clone(),
-            None => validate::new_id(),
-        };
-        let (meta, shell) = self.inner.first_state(&id, request)?;
-        if !lock(&self.inner.known).insert(id.clone()) {
-            return self.get(&id).await.map(Created::Existing);
-        }
-        let event = Event::SessionCreated { meta: Box::new(meta), shell: Box::new(shell) };
-        let record = Record { session_id: id, seq: 1, at: Timestamp::now(), event };
-        if let Err(error) = self.inner.store.append(&record) {
-            tracing::warn!(%error, "a new session could not be stored yet");
-        }
-        self.inner.sync().await;
-        match SessionState::create(&record) {
-            Ok(state) => Ok(Created::New(dormant_view(state))),
-            Err(error) => Err(OpError::StoreUnavailable { reason: error.to_string() }),
-        }
+        Ok(Self::of(inner))
     }
 
     /// One session.
     pub async fn get(&self, id: &SessionId) -> Result<SessionView, OpError> {
-        match self.inner.ask_owner(id, Message::View).await {
+        let Permitted { inner, id } = self.over(id)?;
+        match inner.ask_owner(&id, Message::View).await {
             Some(view) => view,
-            None => self.inner.load(id).await.map(dormant_view),
+            None => inner.load(&id).await.map(dormant_view),
         }
     }
 
-    /// Sessions by name, a page at a time.
+    /// Sessions by name, a page at a time. An agent sees its own.
     pub async fn list(
         &self,
         agent: Option<&str>,
@@ -189,12 +177,17 @@ impl Engine {
         limit: usize,
     ) -> Result<SessionPage, OpError> {
         let limit = limit.clamp(1, MAX_PAGE);
+        let inner = self.at_large();
+        let agent = match (self.scope().agent(), agent) {
+            (Some(own), Some(asked)) if own != asked => return Ok(SessionPage { sessions: Vec::new(), next: None }),
+            (own, asked) => own.or(asked),
+        };
         let unavailable = |error: ReadError| OpError::StoreUnavailable { reason: error.to_string() };
-        let mut found = self.inner.store.list(agent, after, limit + 1).await.map_err(unavailable)?;
+        let mut found = inner.store.list(agent, after, limit + 1).await.map_err(unavailable)?;
         let has_more = found.len() > limit;
         found.truncate(limit);
         let next = if has_more { found.last().map(|last| last.meta.session_id.clone()) } else { None };
-        let sessions = self.inner.sessions();
+        let sessions = inner.sessions();
         let view = |summary: shellkeep_store::SessionSummary| {
             let pid = sessions.owners.get(&summary.meta.session_id).map(|(_, slot)| slot.pid.load(Ordering::Relaxed));
             let shell_pid = pid.filter(|&pid| pid != 0);
@@ -213,17 +206,20 @@ impl Engine {
 
     /// Ends a session: its processes, its state, its files.
     pub async fn destroy(&self, id: &SessionId) -> Result<(), OpError> {
-        match self.inner.ask(id, Message::Destroy).await {
-            Err(OpError::Damaged { .. }) => self.inner.destroy_damaged(id).await,
+        let Permitted { inner, id } = self.over(id)?;
+        self.audit("destroy", id.as_str());
+        match inner.ask(&id, Message::Destroy).await {
+            Err(OpError::Damaged { .. }) => inner.destroy_damaged(&id).await,
             other => other,
         }
     }
 
     /// What its shell knows.
     pub async fn state(&self, id: &SessionId) -> Result<ShellState, OpError> {
-        match self.inner.ask_owner(id, Message::State).await {
+        let Permitted { inner, id } = self.over(id)?;
+        match inner.ask_owner(&id, Message::State).await {
             Some(state) => state,
-            None => self.inner.load(id).await.map(|state| state.shell),
+            None => inner.load(&id).await.map(|state| state.shell),
         }
     }
 
@@ -236,9 +232,7 @@ impl Engine {
                 Started::Before(view) => Ok(*view),
             };
         }
-        validate::command(&command)?;
-        let command = Box::new(command);
-        self.inner.ask(id, |answer| Message::Run { command, reply: RunReply::AtEnd(answer) }).await
+        self.hand_over(id, command, RunReply::AtEnd).await
     }
 
     /// Runs a command and watches it.
@@ -251,9 +245,21 @@ impl Engine {
     }
 
     async fn begin(&self, id: &SessionId, command: RunCommand) -> Result<Started, OpError> {
+        self.hand_over(id, command, RunReply::AtStart).await
+    }
+
+    async fn hand_over<T>(
+        &self,
+        id: &SessionId,
+        mut command: RunCommand,
+        reply: impl FnOnce(oneshot::Sender<Result<T, OpError>>) -> RunReply,
+    ) -> Result<T, OpError> {
         validate::command(&command)?;
+        let Permitted { inner, id } = self.over(id)?;
+        self.audit("run", id.as_str());
+        command.by = self.scope().token().map(str::to_owned);
         let command = Box::new(command);
-        self.inner.ask(id, |answer| Message::Run { command, reply: RunReply::AtStart(answer) }).await
+        inner.ask(&id, |answer| Message::Run { command, reply: reply(answer) }).await
     }
 
     /// How a run stands; waits up to `wait` for its end.
@@ -264,26 +270,28 @@ impl Engine {
         wait: Duration,
         max_output: usize,
     ) -> Result<RunView, OpError> {
-        if let Some(cell) = self.inner.cell(id, run_id) {
+        let Permitted { inner, id } = self.over(id)?;
+        if let Some(cell) = inner.cell(&id, run_id) {
             let _ = tokio::time::timeout(wait.min(MAX_WAIT), cell.finished()).await;
             return Ok(cell.view(max_output));
         }
-        let run = self.inner.stored_run(id, run_id).await?;
-        Ok(cell::stored_view(&run, &self.inner.output_directory(id), max_output, &ByteString::default()))
+        let run = inner.stored_run(&id, run_id).await?;
+        Ok(cell::stored_view(&run, &inner.output_directory(&id), max_output, &ByteString::default()))
     }
 
     /// Reads a run's output.
     pub async fn output(&self, id: &SessionId, run_id: &RunId, query: OutputQuery) -> Result<OutputPage, OpError> {
-        let page = if let Some(cell) = self.inner.cell(id, run_id) {
+        let Permitted { inner, id } = self.over(id)?;
+        let page = if let Some(cell) = inner.cell(&id, run_id) {
             cell.page(&query)
         } else {
-            let run = self.inner.stored_run(id, run_id).await?;
+            let run = inner.stored_run(&id, run_id).await?;
             let result = run.result.unwrap_or_else(recover::nothing_known);
             let kept = match query.stream {
                 Stream::Stdout => &result.stdout,
                 Stream::Stderr => &result.stderr,
             };
-            let path = cell::output_path(&self.inner.output_directory(id), run_id, query.stream);
+            let path = cell::output_path(&inner.output_directory(&id), run_id, query.stream);
             cell::page(kept, true, &query, |offset, limit| crate::output::read_kept(kept, &path, offset, limit))
         };
         page.map_err(|error| match error {
@@ -298,8 +306,8 @@ impl Engine {
 
     /// Sends input to a run; `end` closes it.
     pub async fn input(&self, id: &SessionId, run_id: &RunId, bytes: Vec<u8>, end: bool) -> Result<(), OpError> {
-        let cell = self.live_cell(id, run_id).await?;
-        if !cell.takes_input {
+        let cell = self.live_cell("input", id, run_id).await?;
+        if !cell.accepts_input(end) {
             return Err(OpError::NoInput { run_id: run_id.to_string() });
         }
         self.control(&cell, RunControl::Input { bytes, end }).await
@@ -313,15 +321,23 @@ impl Engine {
             let detail = format!("'{signal}' is no signal; use a name such as INT, TERM, KILL, HUP, USR1");
             return Err(OpError::Invalid { detail });
         };
-        let cell = self.live_cell(id, run_id).await?;
+        let cell = self.live_cell("signal", id, run_id).await?;
         self.control(&cell, RunControl::Signal { number }).await
     }
 
-    async fn live_cell(&self, id: &SessionId, run_id: &RunId) -> Result<Arc<RunCell>, OpError> {
-        if let Some(cell) = self.inner.cell(id, run_id) {
+    /// A run that has not ended, to do `operation` to it.
+    async fn live_cell(
+        &self,
+        operation: &'static str,
+        id: &SessionId,
+        run_id: &RunId,
+    ) -> Result<Arc<RunCell>, OpError> {
+        let Permitted { inner, id } = self.over(id)?;
+        if let Some(cell) = inner.cell(&id, run_id) {
+            self.audit(operation, id.as_str());
             return Ok(cell);
         }
-        self.inner.stored_run(id, run_id).await?;
+        inner.stored_run(&id, run_id).await?;
         Err(OpError::RunEnded { run_id: run_id.to_string() })
     }
 
@@ -331,45 +347,70 @@ impl Engine {
 
     /// Drops the shell and keeps the session. Waits its turn behind running commands.
     pub async fn hibernate(&self, id: &SessionId) -> Result<SessionView, OpError> {
-        match self.inner.ask_owner(id, Message::Hibernate).await {
+        let Permitted { inner, id } = self.over(id)?;
+        self.audit("hibernate", id.as_str());
+        match inner.ask_owner(&id, Message::Hibernate).await {
             Some(view) => view,
-            None => self.inner.load(id).await.map(dormant_view),
+            None => inner.load(&id).await.map(dormant_view),
         }
     }
 
-    /// Ends what runs and gives a clean shell with the state the session began with.
+    /// Ends what runs and gives a clean shell with the state the session began with. The host's right, and that of an
+    /// agent whose token says so.
     pub async fn restart(&self, id: &SessionId) -> Result<SessionView, OpError> {
-        self.inner.ask(id, Message::Restart).await
+        let Permitted { inner, id } = self.over(id)?;
+        if let Scope::Agent { may_restart: false, .. } = self.scope() {
+            let detail = format!(
+                "session '{id}' was not restarted: this agent may not restart its shell, only the host may. The shell \
+                 still works: undo what is in the way (cd, unset, trap), interrupt a run that hangs, or ask the host"
+            );
+            return Err(OpError::NotAllowed { detail });
+        }
+        self.audit("restart", id.as_str());
+        inner.ask(&id, Message::Restart).await
     }
 
-    /// How the engine stands.
+    /// How the engine stands. An agent learns whether it works and how many shells of its own live.
     pub async fn health(&self) -> Health {
-        let spare_shells = self.inner.pool.spare_count();
-        Health {
-            problems: self.inner.store.problems(),
-            live_shells: self.inner.pool.live_count().saturating_sub(spare_shells),
-            spare_shells,
+        let inner = self.at_large();
+        let problems = inner.store.problems();
+        if let Some(agent) = self.scope().agent() {
+            let detail = "something is wrong with the daemon's store; the host can see what";
+            let problems = if problems.is_empty() { problems } else { vec![detail.to_owned()] };
+            return Health { problems, live_shells: inner.live_shells_of(agent), spare_shells: 0 };
+        }
+        let spare_shells = inner.pool.spare_count();
+        Health { problems, live_shells: inner.pool.live_count().saturating_sub(spare_shells), spare_shells }
+    }
+
+    /// Whether a model that works with this handle may ask for a clean shell: an agent if its token says so, a model
+    /// with the host's own handle if the host has set so for all.
+    pub fn may_restart(&self) -> bool {
+        match self.scope() {
+            Scope::Host => self.at_large().config.agent_may_restart,
+            Scope::Agent { may_restart, .. } => *may_restart,
         }
     }
 
-    /// How many sessions there are.
-    pub fn session_count(&self) -> usize {
-        lock(&self.inner.known).len()
+    /// Figures about everybody are the host's.
+    pub fn check_host(&self) -> Result<(), OpError> {
+        self.as_host().map(|_| ())
     }
 
-    /// Ends every shell after saving; no operation is accepted afterwards.
+    /// Ends every shell after saving; no operation is accepted afterwards. The host's right.
     pub async fn shutdown(&self) {
-        self.inner.stopping.store(true, Ordering::SeqCst);
-        let ids: Vec<SessionId> = self.inner.sessions().owners.keys().cloned().collect();
-        let cells: Vec<Arc<RunCell>> = self.inner.runs().values().cloned().collect();
+        let Ok(inner) = self.as_host() else { return };
+        inner.stopping.store(true, Ordering::SeqCst);
+        let ids: Vec<SessionId> = inner.sessions().owners.keys().cloned().collect();
+        let cells: Vec<Arc<RunCell>> = inner.runs().values().cloned().collect();
         for cell in cells {
             let _ = cell.control.send(RunControl::Kill).await;
         }
         for id in ids {
-            let _ = self.inner.ask_owner(&id, Message::Hibernate).await;
+            let _ = inner.ask_owner(&id, Message::Hibernate).await;
         }
-        self.inner.pool.drop_spares();
-        let _ = self.inner.store.flush().await;
+        inner.pool.drop_spares();
+        let _ = inner.store.flush().await;
     }
 }
 

@@ -22,9 +22,17 @@ pub fn result(owner: &mut Owner, running: &Running, done: &mut Done, untold: Unt
     let (status, exit_code, signal) = outcome(running, done);
     let mut notices = untold.notices;
     if status == RunStatus::TimedOut {
-        notices.push(notices::timed_out(running.cell.timeout));
+        notices.push(notices::timed_out(running.cell.timeout, done.facts.is_some()));
     }
-    notices.extend(notices::shell_ended(done, &running.worn.shell));
+    if let Some((Ending::TooManyProcesses, _)) = running.ending() {
+        notices.push(notices::too_many_processes(owner.engine.config.session_processes));
+    }
+    if by_host(done) {
+        notices.push(notices::ended_by_host());
+    } else {
+        notices.extend(notices::shell_ended(done, &running.worn.shell));
+    }
+    notices.extend(notices::too_large(done));
     notices.extend(notices::not_kept(done));
     let [(stdout, stdout_dropped), (stderr, stderr_dropped)] = running.cell.outputs();
     notices.extend(dropped("stdout", stdout_dropped));
@@ -59,6 +67,7 @@ fn outcome(running: &Running, done: &Done) -> (RunStatus, i32, Option<String>) {
         let status = match ending {
             Ending::TimedOut => RunStatus::TimedOut,
             Ending::Signalled(_) => RunStatus::Interrupted,
+            Ending::TooManyProcesses => return (RunStatus::Exited, done.status, None),
         };
         return (status, 128 + signal, Some(translate::signal_name(signal)));
     }
@@ -69,6 +78,11 @@ fn outcome(running: &Running, done: &Done) -> (RunStatus, i32, Option<String>) {
         }
         _ => (status, done.status, None),
     }
+}
+
+/// Whether the host ended the run together with its session's shell.
+fn by_host(done: &Done) -> bool {
+    done.interrupted && done.exit.is_some() && done.facts.is_none()
 }
 
 /// A run that never started.

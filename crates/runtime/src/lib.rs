@@ -6,6 +6,7 @@
 //!
 //! - [`ops`]: the closed vocabulary of operations.
 //! - [`engine`]: one method per operation.
+//! - [`identities`]: the host and its agents, and who may do what.
 //! - [`owner`]: the task that alone changes a session.
 //! - [`running`]: a command from its first byte to its end: output, input, signals, timeout.
 //! - [`alarm`]: a deadline that is moved with every command.
@@ -21,6 +22,7 @@ pub mod cell;
 pub mod crash;
 pub mod engine;
 pub mod finish;
+pub mod identities;
 pub mod late;
 pub mod notices;
 pub mod ops;
@@ -33,6 +35,7 @@ pub mod stream;
 pub mod translate;
 pub mod validate;
 
-pub use engine::{Engine, EngineConfig, StartError};
+pub use engine::{Engine, EngineConfig, Guest, StartError};
+pub use identities::{Revocation, Scope};
 pub use ops::*;
 pub use stream::RunStream;

@@ -1,7 +1,7 @@
 //! The sentences a model reads when something did not come along. One place, so that they sound alike.
 
 use shellkeep_process::proc;
-use shellkeep_process::{Done, ExitStatus, LiveShell};
+use shellkeep_process::{Done, ExitStatus, Fact, LiveShell};
 use shellkeep_session::plan::shorten;
 use shellkeep_session::{LeftProcess, Notice, NoticeCode};
 use std::time::Duration;
@@ -102,7 +102,7 @@ pub fn not_kept(done: &Done) -> Vec<Notice> {
         notices.push(notice(
             NoticeCode::NotKept,
             format!(
-                "`exec` redirected {} for this command only; the next command's output comes back as usual.",
+                "`exec` redirected {} for this command only; the next command has its own again.",
                 done.redirected.join(" and ")
             ),
         ));
@@ -150,15 +150,55 @@ pub fn died_idle(exit: ExitStatus) -> Notice {
 }
 
 /// The timeout was reached and the command ended.
-pub fn timed_out(timeout: Duration) -> Notice {
+pub fn timed_out(timeout: Duration, state_kept: bool) -> Notice {
+    let kept = if state_kept { "Its output so far and what it changed are kept." } else { "Its output so far is kept." };
     notice(
         NoticeCode::TimedOut,
         format!(
-            "The command was ended after its timeout of {} s. Its output so far and the session's state are kept. Give a \
-             longer timeout, or run it with on_timeout=background.",
+            "The command was ended after its timeout of {} s. {kept} Give a longer timeout, or run it with \
+             on_timeout=background.",
             timeout.as_secs_f64()
         ),
     )
+}
+
+/// The command met the limit of processes.
+pub fn too_many_processes(limit: u64) -> Notice {
+    notice(
+        NoticeCode::ProcessLimit,
+        format!(
+            "The command tried to run more than the {limit} processes a session may have; some could not be started, and \
+             what it left running was ended. Start fewer at a time."
+        ),
+    )
+}
+
+/// The host took the shell away.
+pub fn ended_by_host() -> Notice {
+    notice(
+        NoticeCode::ChangesLost,
+        "The host restarted or removed the session while this command ran; the command was ended with its shell."
+            .to_owned(),
+    )
+}
+
+/// Variables that are too large to outlive the shell.
+pub fn too_large(done: &Done) -> Vec<Notice> {
+    let name = |fact: &Fact| match fact {
+        Fact::TooLarge { name } => Some(String::from_utf8_lossy(name).into_owned()),
+        _ => None,
+    };
+    let names: Vec<String> = done.facts.iter().flatten().filter_map(name).collect();
+    if names.is_empty() {
+        return Vec::new();
+    }
+    vec![notice(
+        NoticeCode::NotKept,
+        format!(
+            "These variables are too large to be kept and last only as long as this shell: {}. Put large data into a file.",
+            enumerate(names)
+        ),
+    )]
 }
 
 /// The timeout was reached and the command runs on.
@@ -189,7 +229,7 @@ pub fn output_dropped(stream: &str, dropped: u64) -> Notice {
     notice(
         NoticeCode::OutputDropped,
         format!(
-            "{dropped} bytes in the middle of {stream} were dropped because they exceed the output quota of one run."
+            "{dropped} bytes in the middle of {stream} were dropped: they exceed what is kept of one run, or the disk is full."
         ),
     )
 }

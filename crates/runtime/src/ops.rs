@@ -97,6 +97,8 @@ pub struct RunCommand {
     pub if_busy: IfBusy,
     /// Whether the command gets a terminal (its output is then one stream, stdout).
     pub tty: bool,
+    /// The id of the agent's token that asks. The engine sets it from its scope, whatever is given here.
+    pub by: Option<String>,
 }
 
 impl RunCommand {
@@ -114,6 +116,7 @@ impl RunCommand {
             request_id: None,
             if_busy: IfBusy::Wait,
             tty: false,
+            by: None,
         }
     }
 }
@@ -163,6 +166,8 @@ pub struct RunView {
     pub background_output: Option<ByteString>,
     /// What the caller should know.
     pub notices: Vec<Notice>,
+    /// The id of the agent's token that asked for it; none if the host did.
+    pub by: Option<String>,
 }
 
 /// A stream of a run in a result.
@@ -226,6 +231,50 @@ pub enum RunChunk {
     Result(Box<RunView>),
 }
 
+/// Make a token for an agent.
+#[derive(Debug, Clone)]
+pub struct NewToken {
+    /// Whose it is.
+    pub agent: String,
+    /// What the host calls it.
+    pub name: Option<String>,
+    /// Whether it may restart its sessions; as the host has set it for all if not given.
+    pub may_restart: Option<bool>,
+}
+
+/// A token as the host sees it: everything but its secret.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TokenView {
+    /// Its public name, as in the audit trail.
+    pub id: String,
+    /// Whose it is.
+    pub agent: String,
+    /// What the host calls it.
+    pub name: Option<String>,
+    /// Whether it may restart its sessions.
+    pub may_restart: bool,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When it was revoked, if it was.
+    pub revoked_at: Option<Timestamp>,
+}
+
+/// A token that was just made.
+#[derive(Clone)]
+pub struct IssuedToken {
+    /// The token.
+    pub token: TokenView,
+    /// Its secret, which is told this once and not kept.
+    pub secret: String,
+}
+
+impl std::fmt::Debug for IssuedToken {
+    /// Without the secret, which must not end up in a log.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("IssuedToken").field("token", &self.token).finish_non_exhaustive()
+    }
+}
+
 /// How the engine stands.
 #[derive(Debug, Clone)]
 pub struct Health {
@@ -244,6 +293,24 @@ pub enum OpError {
     #[error("{detail}")]
     Invalid {
         /// What is wrong and what would be right.
+        detail: String,
+    },
+    /// The caller's token does not give this right.
+    #[error("{detail}")]
+    NotAllowed {
+        /// Which right, and who has it.
+        detail: String,
+    },
+    /// No such token.
+    #[error("there is no token '{token_id}'; GET /v1/tokens lists them")]
+    TokenNotFound {
+        /// The name asked for.
+        token_id: String,
+    },
+    /// The tokens cannot be written.
+    #[error("the tokens cannot be kept: {detail}. Check the data directory's disk and try again")]
+    TokensUnavailable {
+        /// What stands now, and why.
         detail: String,
     },
     /// No such session.
@@ -346,6 +413,8 @@ impl OpError {
     pub fn code(&self) -> &'static str {
         match self {
             Self::Invalid { .. } => "invalid_request",
+            Self::NotAllowed { .. } => "not_allowed",
+            Self::TokenNotFound { .. } => "token_not_found",
             Self::SessionNotFound { .. } => "session_not_found",
             Self::RunNotFound { .. } => "run_not_found",
             Self::RunEnded { .. } => "run_ended",
@@ -357,7 +426,7 @@ impl OpError {
             Self::BadCwd { .. } => "bad_cwd",
             Self::ShellUnavailable { .. } => "shell_unavailable",
             Self::QuotaExceeded { .. } => "quota_exceeded",
-            Self::StoreUnavailable { .. } => "store_unavailable",
+            Self::StoreUnavailable { .. } | Self::TokensUnavailable { .. } => "store_unavailable",
             Self::ShuttingDown => "shutting_down",
         }
     }

@@ -79,9 +79,9 @@ impl OutputLog {
         }
     }
 
-    /// Bytes written so far.
-    pub fn total(&self) -> u64 {
-        self.total
+    /// Bytes that can be read back so far.
+    pub fn kept(&self) -> u64 {
+        self.kept
     }
 
     /// Bytes that had to be dropped so far.

@@ -4,10 +4,11 @@ use shellkeep_process::proc;
 use shellkeep_session::shell::{ShellState, Variable};
 use shellkeep_session::{ByteString, LeftProcess, Output, Record, RunResult, RunStatus, SessionId, Timestamp, plan};
 use shellkeep_store::{ReadError, Store};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
+use std::sync::Arc;
 
 /// Sessions read from the store at a time.
 const PAGE: usize = 10_000;
@@ -55,15 +56,28 @@ pub async fn mark_lost(store: &Store, ended: &HashSet<u32>) -> Result<(), String
     Ok(())
 }
 
-/// The names of all sessions.
-pub async fn known_sessions(store: &Store) -> Result<HashSet<SessionId>, String> {
-    let mut known = HashSet::new();
+/// All sessions, and the agent that each belongs to.
+pub type Known = HashMap<SessionId, Option<Arc<str>>>;
+
+/// The names and agents of all sessions.
+pub async fn known_sessions(store: &Store) -> Result<Known, String> {
+    let mut known = Known::new();
+    // An agent has many sessions and its name is kept once.
+    let mut agents: HashSet<Arc<str>> = HashSet::new();
+    let mut shared = |agent: String| match agents.get(agent.as_str()) {
+        Some(known) => Arc::clone(known),
+        None => {
+            let agent: Arc<str> = agent.into();
+            agents.insert(Arc::clone(&agent));
+            agent
+        }
+    };
     let mut after: Option<SessionId> = None;
     loop {
         let page = store.list(None, after.as_ref(), PAGE).await.map_err(|error| error.to_string())?;
         let is_last = page.len() < PAGE;
         after = page.last().map(|summary| summary.meta.session_id.clone());
-        known.extend(page.into_iter().map(|summary| summary.meta.session_id));
+        known.extend(page.into_iter().map(|summary| (summary.meta.session_id, summary.meta.agent.map(&mut shared))));
         if is_last {
             return Ok(known);
         }

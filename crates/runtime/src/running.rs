@@ -19,6 +19,8 @@ const TERM_GRACE: Duration = Duration::from_millis(350);
 const SHELL_GRACE: Duration = Duration::from_millis(200);
 /// A killed process is gone within moments; one that hangs in the kernel is not waited for any longer.
 const KILL_GRACE: Duration = Duration::from_millis(200);
+/// What ends the input of a terminal, which cannot be closed for one side only.
+const END_OF_INPUT: u8 = 4;
 /// Input that may wait for a command that does not read.
 const INPUT_QUEUE: usize = 64;
 
@@ -29,6 +31,8 @@ pub enum Ending {
     TimedOut,
     /// Somebody sent this signal.
     Signalled(i32),
+    /// It ended by itself, but started more processes than may be; they do not outlive it.
+    TooManyProcesses,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,7 +92,7 @@ impl Running {
     pub fn ending(&self) -> Option<(Ending, i32)> {
         let (ending, stage) = self.ending?;
         let polite = match ending {
-            Ending::TimedOut => Signal::TERM.as_raw(),
+            Ending::TimedOut | Ending::TooManyProcesses => Signal::TERM.as_raw(),
             Ending::Signalled(number) => number,
         };
         Some((ending, if stage == Stage::Polite { polite } else { Signal::KILL.as_raw() }))
@@ -125,7 +129,15 @@ impl Running {
         match progress {
             Ok(Progress::Output) => Step::Continue,
             Ok(Progress::BadCwd(reason)) => Step::BadCwd(reason),
-            Ok(Progress::Done(done)) if self.ending.is_none() => Step::Done(done),
+            Ok(Progress::Done(done)) if self.ending.is_none() => {
+                if !done.forked || !self.worn.shell.hit_process_limit() {
+                    return Step::Done(done);
+                }
+                self.worn.shell.signal_run(Signal::KILL);
+                self.next_stage(Ending::TooManyProcesses, Stage::ChildrenKilled, KILL_GRACE);
+                self.done = Some(done);
+                Step::Continue
+            }
             Ok(Progress::Done(done)) => {
                 self.done = Some(done);
                 Step::Continue
@@ -140,12 +152,15 @@ impl Running {
 
     fn on_control(&mut self, control: RunControl) {
         match control {
-            RunControl::Input { bytes, end } => {
+            RunControl::Input { mut bytes, end } => {
+                if end && self.cell.is_terminal {
+                    bytes.push(END_OF_INPUT);
+                }
                 if let Some(input) = &self.input {
-                    // A command that does not read its input must not stop us; the caller is told by the full queue.
+                    // A command that does not read its input must not stop us.
                     let _ = input.try_send(bytes);
                 }
-                if end {
+                if end && !self.cell.is_terminal {
                     self.input = None;
                 }
             }
@@ -160,7 +175,8 @@ impl Running {
             return self.end(Ending::Signalled(number));
         }
         let Some(signal) = Signal::from_named_raw(number) else { return };
-        if self.worn.shell.signal_run(signal).is_empty() {
+        let reached = self.worn.shell.signal_run(signal);
+        if reached.is_empty() || self.worn.shell.catches(signal) {
             self.worn.shell.signal_shell(signal);
         }
     }
@@ -188,14 +204,19 @@ impl Running {
     /// Ends the command and not the session: its children by signal, the shell by asking it to come back.
     fn end(&mut self, ending: Ending) {
         let (number, grace) = match ending {
-            Ending::TimedOut => (Signal::TERM.as_raw(), TERM_GRACE),
+            Ending::TimedOut | Ending::TooManyProcesses => (Signal::TERM.as_raw(), TERM_GRACE),
             Ending::Signalled(number) if number == Signal::KILL.as_raw() => (number, SHELL_GRACE),
             Ending::Signalled(number) => (number, TERM_GRACE),
         };
-        self.worn.shell.interrupt();
-        if let Some(signal) = Signal::from_named_raw(number) {
-            self.worn.shell.signal_run(signal);
+        let Some(signal) = Signal::from_named_raw(number) else { return };
+        let has_trap = matches!(ending, Ending::Signalled(_)) && self.worn.shell.catches(signal);
+        if has_trap {
+            // The command wants to deal with it; only if it does not end by that is it interrupted.
+            self.worn.shell.signal_shell(signal);
+        } else {
+            self.worn.shell.interrupt();
         }
+        self.worn.shell.signal_run(signal);
         let stage = if number == Signal::KILL.as_raw() { Stage::ChildrenKilled } else { Stage::Polite };
         // A later signal can only make things harder, never start the grace again.
         match self.ending {

@@ -3,6 +3,7 @@
 
 use crate::cell::RunCell;
 use crate::ops::{OpError, RunChunk, RunView, Stream};
+use shellkeep_session::RunId;
 use std::sync::Arc;
 
 /// Most bytes handed to a watcher at once.
@@ -10,6 +11,7 @@ const CHUNK: usize = 64 << 10;
 
 /// A running command, watched. `next` gives output as it comes and the result at the end, then `None`.
 pub struct RunStream {
+    run_id: RunId,
     source: Source,
     seen: [u64; 2],
 }
@@ -21,10 +23,11 @@ enum Source {
 
 impl RunStream {
     pub(crate) fn live(cell: Arc<RunCell>, max_output: usize) -> Self {
-        Self { source: Source::Live { cell, max_output }, seen: [0; 2] }
+        Self { run_id: cell.run_id.clone(), source: Source::Live { cell, max_output }, seen: [0; 2] }
     }
 
     pub(crate) fn ended(view: RunView) -> Self {
+        let run_id = view.run_id.clone();
         let mut chunks = Vec::new();
         if !view.stdout.bytes.is_empty() {
             chunks.push(RunChunk::Stdout(view.stdout.bytes.clone()));
@@ -33,7 +36,32 @@ impl RunStream {
             chunks.push(RunChunk::Stderr(view.stderr.bytes.clone()));
         }
         chunks.push(RunChunk::Result(Box::new(view)));
-        Self { source: Source::Ended(chunks.into_iter()), seen: [0; 2] }
+        Self { run_id, source: Source::Ended(chunks.into_iter()), seen: [0; 2] }
+    }
+
+    /// Which run this is.
+    pub fn run_id(&self) -> &RunId {
+        &self.run_id
+    }
+
+    /// How the run stands now, without waiting; `None` once the result was handed out.
+    pub fn now(&self) -> Option<RunView> {
+        match &self.source {
+            Source::Live { cell, max_output } => Some(cell.view(*max_output)),
+            Source::Ended(chunks) => result_in(chunks.as_slice()),
+        }
+    }
+
+    /// Waits for the end and skips the output on the way; `None` once the result was handed out. Cheaper than `next` for
+    /// a caller that only wants the result.
+    pub async fn result(&mut self) -> Option<RunView> {
+        if let Source::Live { cell, .. } = &self.source {
+            let cell = Arc::clone(cell);
+            cell.finished().await;
+        }
+        let view = self.now();
+        self.source = Source::Ended(Vec::new().into_iter());
+        view
     }
 
     /// The next piece.
@@ -67,4 +95,11 @@ impl RunStream {
             cell.more_than(self.seen).await;
         }
     }
+}
+
+fn result_in(chunks: &[RunChunk]) -> Option<RunView> {
+    chunks.iter().rev().find_map(|chunk| match chunk {
+        RunChunk::Result(view) => Some((**view).clone()),
+        RunChunk::Stdout(_) | RunChunk::Stderr(_) => None,
+    })
 }

@@ -71,7 +71,7 @@ fn add(delta: &mut ShellDelta, fact: Fact) {
         Fact::Map { name, attributes, pairs } => set(delta, name, attributes, Value::Map(to_pairs(pairs).collect())),
         Fact::Declared { name, attributes } => set(delta, name, attributes, Value::Declared(declared_kind(attributes))),
         Fact::Removed { name } => set(delta, name, 0, Value::Removed(true)),
-        Fact::Forgotten { name } => {
+        Fact::TooLarge { name } | Fact::Forgotten { name } => {
             delta.variables.insert(name.into(), None);
         }
         Fact::Function { name, attributes, source } => {

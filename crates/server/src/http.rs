@@ -7,19 +7,23 @@ mod index;
 pub mod metrics;
 pub mod openapi;
 mod output;
-mod params;
-mod problem;
+pub(crate) mod params;
+pub(crate) mod problem;
 mod runs;
 mod sessions;
 mod sse;
-mod translate;
+mod tokens;
+pub(crate) mod translate;
+mod until;
 
+use crate::mcp::{self, Hub};
 use auth::{Auth, Gate};
 use axum::Router;
 use axum::http::{StatusCode, header};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{delete, get, post};
+pub(crate) use body::RUN_LIMIT;
 use metrics::RequestMetrics;
 use metrics_exporter_prometheus::PrometheusHandle;
 use problem::Refusal;
@@ -27,18 +31,19 @@ use serde::Serialize;
 use shellkeep_runtime::Engine;
 use std::sync::Arc;
 
-/// What handlers share.
+/// What handlers share. The engine is not here: a handler gets it from the request, with the caller's rights.
 #[derive(Clone)]
 pub(crate) struct Door {
-    engine: Engine,
     metrics: PrometheusHandle,
     counts: Arc<RequestMetrics>,
+    pub(crate) mcp: Hub,
 }
 
 /// All routes over one engine. `auth` says who may come in through this door.
 pub fn router(engine: Engine, auth: Auth, metrics: PrometheusHandle) -> Router {
     let counts = Arc::new(RequestMetrics::new());
-    let gate = Arc::new(Gate { auth, counts: Arc::clone(&counts) });
+    let hub = Hub::default();
+    let gate = Arc::new(Gate { engine, auth, counts: Arc::clone(&counts) });
     Router::new()
         .route("/", get(index::page))
         .route("/healthz", get(health::live))
@@ -55,10 +60,14 @@ pub fn router(engine: Engine, auth: Auth, metrics: PrometheusHandle) -> Router {
         .route("/v1/sessions/{session_id}/runs/{run_id}/output", get(output::read))
         .route("/v1/sessions/{session_id}/runs/{run_id}/input", post(output::input))
         .route("/v1/sessions/{session_id}/runs/{run_id}/signal", post(output::signal))
+        .route("/v1/tokens", get(tokens::list).post(tokens::create))
+        .route("/v1/tokens/{token_id}", delete(tokens::revoke))
+        .route("/v1/mcp/stdio", get(mcp::stdio::upgrade))
+        .route_service("/mcp", mcp::streamable::service(hub.clone()))
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
         .layer(from_fn_with_state(gate, auth::gate))
-        .with_state(Door { engine, metrics, counts })
+        .with_state(Door { metrics, counts, mcp: hub })
 }
 
 async fn no_route() -> Refusal {

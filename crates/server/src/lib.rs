@@ -1,13 +1,15 @@
-//! Doors: HTTP on a Unix socket and on TCP. A door checks who comes in, translates a request to the runtime's
+//! Doors: HTTP and MCP, on a Unix socket and on TCP. A door checks who comes in, translates a request to the runtime's
 //! vocabulary, and translates the answer back. It holds no facts and starts no process.
 //!
 //! - [`listen`]: sockets, connections, and how they end.
 //! - [`http`]: one file per resource, and [`router`] that joins them.
+//! - `mcp`: tools for models, on stdio and over HTTP.
 
 pub mod http;
 pub mod listen;
+mod mcp;
 
-pub use http::auth::{Auth, Token};
+pub use http::auth::{Auth, Scoped, Token};
 pub use http::metrics::{install_metrics, keep_metrics};
 pub use http::openapi::document as openapi;
 pub use http::router;

@@ -177,7 +177,7 @@ where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
     let service = TowerToHyperService::new(router);
-    let mut serving = pin!(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
+    let mut serving = pin!(http1::Builder::new().serve_connection(TokioIo::new(stream), service).with_upgrades());
     let ended = tokio::select! {
         ended = serving.as_mut() => ended,
         () = stopped(&mut stop) => {

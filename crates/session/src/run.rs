@@ -96,6 +96,8 @@ pub enum NoticeCode {
     StoreFailed,
     /// Output beyond a limit was dropped.
     OutputDropped,
+    /// The command met the limit of processes.
+    ProcessLimit,
     /// A timeout ended the command, or sent it to the background.
     TimedOut,
     /// The command runs on in the background.
@@ -166,6 +168,9 @@ pub struct StoredRun {
     pub command: ByteString,
     /// When it started.
     pub started_at: Timestamp,
+    /// The id of the agent's token that asked for it; none if the host did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
     /// Its result, once it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<RunResult>,

@@ -19,6 +19,9 @@ pub struct SessionMeta {
     pub created_at: Timestamp,
     /// Where its files are: its own workspace unless the host named another directory.
     pub workspace: ByteString,
+    /// The id of the agent's token that made it; none if the host did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
 }
 
 /// A run that has started and not ended.
@@ -124,7 +127,7 @@ impl SessionState {
         self.last_active_at = record.at;
         match &record.event {
             Event::SessionCreated { .. } | Event::SessionDestroyed => {}
-            Event::RunStarted { run_id, request_id, command } => {
+            Event::RunStarted { run_id, request_id, command, .. } => {
                 let run = ActiveRun {
                     request_id: request_id.clone(),
                     command: command.clone(),

@@ -28,8 +28,12 @@ pub enum Command {
     Serve(commands::serve::ServeArgs),
     /// Run a command in a session
     Run(commands::run::RunArgs),
+    /// Be an MCP server on stdio, for agents
+    Mcp(commands::mcp::McpArgs),
     /// List, show and end sessions
     Sessions(commands::sessions::SessionsArgs),
+    /// Make, list and revoke the tokens of agents
+    Tokens(commands::tokens::TokensArgs),
     /// Show the settings in force and where each came from
     Config(commands::config::ConfigArgs),
     /// Show what this machine offers and what each missing thing costs

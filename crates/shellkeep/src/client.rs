@@ -1,6 +1,7 @@
 //! Talking to a daemon: finding it, starting it when none runs, and one HTTP connection to it.
 
 pub mod events;
+pub mod pipe;
 mod start;
 
 use crate::cli::DaemonArgs;
@@ -17,6 +18,7 @@ use hyper_util::rt::TokioIo;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use shellkeep_protocol::Problem;
+use shellkeep_runtime::identities::TOKEN_PREFIX;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -26,8 +28,13 @@ use tokio::net::{TcpStream, UnixStream};
 /// Where a daemon listens.
 #[derive(Debug, Clone)]
 pub enum Endpoint {
-    /// A Unix socket.
-    Unix(PathBuf),
+    /// A Unix socket, and an agent's token if we have one; without it, whoever can open the socket is the host.
+    Unix {
+        /// The socket.
+        path: PathBuf,
+        /// The token.
+        token: Option<String>,
+    },
     /// An address, and the token it wants.
     Tcp {
         /// `host:port`
@@ -75,9 +82,14 @@ pub fn find(args: &DaemonArgs) -> Result<(Settings, Endpoint), Failure> {
     let url = args.url.clone().or_else(|| environment("SHELLKEEP_URL").filter(|_| args.socket.is_none()));
     let endpoint = match url {
         Some(url) => tcp(&url, &settings.data.value)?,
-        None => Endpoint::Unix(settings.socket.value.clone()),
+        None => Endpoint::Unix { path: settings.socket.value.clone(), token: agent_token() },
     };
     Ok((settings, endpoint))
+}
+
+/// The agent's token of the environment, if it is one. Another one there is the host's, which the socket does not need.
+pub fn agent_token() -> Option<String> {
+    environment("SHELLKEEP_TOKEN").filter(|token| token.starts_with(TOKEN_PREFIX))
 }
 
 fn tcp(url: &str, data: &Path) -> Result<Endpoint, Failure> {
@@ -102,7 +114,7 @@ impl Client {
         match Self::connect(&endpoint).await {
             Ok(client) => Ok(client),
             Err(error) => match &endpoint {
-                Endpoint::Unix(_) if !args.no_start && nobody_listens(&error) => {
+                Endpoint::Unix { .. } if !args.no_start && nobody_listens(&error) => {
                     start::daemon(&settings, &endpoint).await
                 }
                 _ => Err(unreachable(&endpoint, &error)),
@@ -113,7 +125,7 @@ impl Client {
     /// Connects to a daemon that runs.
     pub async fn connect(endpoint: &Endpoint) -> io::Result<Self> {
         let sender = match endpoint {
-            Endpoint::Unix(path) => shake(UnixStream::connect(path).await?).await?,
+            Endpoint::Unix { path, .. } => shake(UnixStream::connect(path).await?).await?,
             Endpoint::Tcp { authority, .. } => {
                 let stream = TcpStream::connect(authority).await?;
                 stream.set_nodelay(true)?;
@@ -163,16 +175,14 @@ impl Client {
         if !body.is_empty() {
             request = request.header(CONTENT_TYPE, "application/json");
         }
-        request = match &self.endpoint {
-            Endpoint::Unix(_) => request.header(HOST, "localhost"),
-            Endpoint::Tcp { authority, token } => {
-                let request = request.header(HOST, authority);
-                match token {
-                    Some(token) => request.header(AUTHORIZATION, format!("Bearer {token}")),
-                    None => request,
-                }
-            }
+        let (host, token) = match &self.endpoint {
+            Endpoint::Unix { token, .. } => ("localhost", token),
+            Endpoint::Tcp { authority, token } => (authority.as_str(), token),
         };
+        request = request.header(HOST, host);
+        if let Some(token) = token {
+            request = request.header(AUTHORIZATION, format!("Bearer {token}"));
+        }
         let request = request.body(Full::new(body)).map_err(broken)?;
         self.sender.ready().await.map_err(broken)?;
         let response = self.sender.send_request(request).await.map_err(broken)?;
@@ -195,7 +205,7 @@ fn nobody_listens(error: &io::Error) -> bool {
 
 fn unreachable(endpoint: &Endpoint, error: &io::Error) -> Failure {
     match endpoint {
-        Endpoint::Unix(path) => Failure::client(format!(
+        Endpoint::Unix { path, .. } => Failure::client(format!(
             "no daemon answers on {}: {error}; start one with `shellkeep serve`",
             path.display()
         )),

@@ -69,6 +69,8 @@ pub struct Settings {
     pub output_bytes_per_run: Setting<u64>,
     /// The bash to use.
     pub bash: Setting<PathBuf>,
+    /// Whether an agent's new token may restart its sessions when its maker does not say.
+    pub agent_may_restart: Setting<bool>,
     /// What an answered command survives.
     pub durability: Setting<Durability>,
     /// What is logged.
@@ -125,6 +127,11 @@ impl Settings {
                 || Ok(DEFAULT_OUTPUT_BYTES),
             )?,
             bash: layers.pick("SHELLKEEP_BASH", |layer| layer.bash.clone(), || Ok(default_bash(env)))?,
+            agent_may_restart: layers.pick(
+                "SHELLKEEP_AGENT_MAY_RESTART",
+                |layer| layer.agent_may_restart,
+                || Ok(false),
+            )?,
             durability: layers.pick("SHELLKEEP_DURABILITY", |layer| layer.durability, || Ok(Durability::Process))?,
             log: layers.pick("SHELLKEEP_LOG", |layer| layer.log.clone(), || Ok(DEFAULT_LOG.to_owned()))?,
             file: layers.path,
@@ -145,6 +152,7 @@ impl Settings {
             show("session_processes", &self.session_processes, ToString::to_string),
             show("output_bytes_per_run", &self.output_bytes_per_run, ToString::to_string),
             show("bash", &self.bash, |path| shown_path(path)),
+            show("agent_may_restart", &self.agent_may_restart, ToString::to_string),
             show("durability", &self.durability, ToString::to_string),
             show("log", &self.log, String::clone),
         ]

@@ -58,11 +58,13 @@ async fn live(start: Start) -> Result<ExitCode, Failure> {
 
     let (stop, stopped) = watch::channel(false);
     let mut serving = JoinSet::new();
-    serving.spawn(serve_unix(doors.unix, router(engine.clone(), Auth::SocketOwner, metrics.clone()), stopped.clone()));
+    let token = Token::new(token);
+    let auth = Auth::SocketOwner { token: token.clone() };
+    serving.spawn(serve_unix(doors.unix, router(engine.clone(), auth, metrics.clone()), stopped.clone()));
     let mut lines = vec![format!("listening on unix:{}", settings.socket.value.display())];
     if let Some(listener) = doors.tcp {
         let address = listener.local_addr().map_err(Failure::start)?;
-        let auth = Auth::Bearer { token: Token::new(token), loopback: address.ip().is_loopback() };
+        let auth = Auth::Bearer { token, loopback: address.ip().is_loopback() };
         lines.push(format!("listening on http://{address}"));
         serving.spawn(serve_tcp(listener, router(engine.clone(), auth, metrics.clone()), stopped));
     }
@@ -143,6 +145,7 @@ async fn start_engine(settings: &Settings, store: Store) -> Result<Engine, Failu
         session_processes: settings.session_processes.value,
         output_bytes_per_run: settings.output_bytes_per_run.value,
         bash: settings.bash.value.clone(),
+        agent_may_restart: settings.agent_may_restart.value,
     };
     Engine::start(config, store).await.map_err(Failure::start)
 }

@@ -19,7 +19,9 @@ fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Serve(args) => commands::serve::execute(args),
         Command::Run(args) => commands::run::execute(args),
+        Command::Mcp(args) => commands::mcp::execute(args),
         Command::Sessions(args) => commands::sessions::execute(args),
+        Command::Tokens(args) => commands::tokens::execute(args),
         Command::Config(args) => commands::config::execute(args),
         Command::Doctor(args) => commands::doctor::execute(args),
         Command::Completions(args) => commands::completions::execute(args),

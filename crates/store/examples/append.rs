@@ -81,11 +81,13 @@ fn record(session_id: &SessionId, seq: u64) -> Record {
                 agent_config: serde_json::json!({"model": "any"}),
                 created_at: Timestamp::UNIX_EPOCH,
                 workspace: "/workspace".into(),
+                by: None,
             }),
             shell: Box::new(ShellState { cwd: "/workspace".into(), ..ShellState::default() }),
         },
         seq if seq % 2 == 0 => {
-            Event::RunStarted { run_id, request_id: Some(format!("request-{seq}")), command: "export COUNT=1".into() }
+            let request_id = Some(format!("request-{seq}"));
+            Event::RunStarted { run_id, request_id, command: "export COUNT=1".into(), by: None }
         }
         _ => Event::RunFinished { run_id, result: Box::new(result()), delta: Box::new(delta(seq)) },
     };

@@ -154,6 +154,7 @@ pub(crate) fn unknown_state(session_id: &SessionId) -> SessionState {
             agent_config: serde_json::Value::Null,
             created_at: Timestamp::UNIX_EPOCH,
             workspace: ByteString::default(),
+            by: None,
         },
         seq: 0,
         last_active_at: Timestamp::UNIX_EPOCH,
@@ -175,12 +176,13 @@ pub(crate) fn fresh_id() -> std::io::Result<String> {
 /// The run that a record starts, if it starts one.
 pub(crate) fn started_run(record: &Record) -> Option<StoredRun> {
     match &record.event {
-        Event::RunStarted { run_id, request_id, command } => Some(StoredRun {
+        Event::RunStarted { run_id, request_id, command, by } => Some(StoredRun {
             run_id: run_id.clone(),
             seq: record.seq,
             request_id: request_id.clone(),
             command: command.clone(),
             started_at: record.at,
+            by: by.clone(),
             result: None,
         }),
         _ => None,

@@ -127,6 +127,7 @@ impl Teller {
             agent_config: serde_json::json!({ "model": "m", "depth": 1 }),
             created_at: at(1),
             workspace: "/start".into(),
+            by: None,
         };
         let event = Event::SessionCreated { meta: Box::new(meta), shell: Box::new(shell) };
         let record = Record { session_id: id(name), seq: 1, at: at(1), event };
@@ -145,7 +146,7 @@ impl Teller {
     pub(super) fn start(&mut self, request_id: Option<&str>) -> RunId {
         let run_id = RunId::from_seq(self.state.seq + 1);
         let request_id = request_id.map(str::to_owned);
-        self.say(Event::RunStarted { run_id: run_id.clone(), request_id, command: "true".into() });
+        self.say(Event::RunStarted { run_id: run_id.clone(), request_id, command: "true".into(), by: None });
         run_id
     }
 

@@ -9,6 +9,7 @@
 //! - [`journal`]: the hot path, with its queue for the time in which the disk refuses.
 //! - `segment`, `tail`: the journal's files, and reading them back.
 //! - `writer`: the thread between journal and backend.
+//! - [`tokens`]: the agents' tokens, in a file of their own.
 //! - [`backend`]: what a backend does; `memory`, `filesystem` and `sqlite` are the backends.
 
 pub mod backend;
@@ -26,9 +27,11 @@ mod segment;
 mod sqlite;
 pub mod store;
 mod tail;
+pub mod tokens;
 mod writer;
 
 pub use backend::{Backend, BackendError, Entry, Mark, SessionSummary};
 pub use journal::AppendError;
 pub use open::{Durability, OpenError};
 pub use store::{ReadError, Store, SyncError};
+pub use tokens::{TokenFile, TokenRecord};

@@ -50,12 +50,12 @@ CREATE TABLE IF NOT EXISTS shell_entries (
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS runs (
     session TEXT NOT NULL, seq INTEGER NOT NULL, run_id TEXT NOT NULL, request_id TEXT, command BLOB NOT NULL,
-    started_at TEXT NOT NULL, result TEXT, PRIMARY KEY (session, seq)
+    started_at TEXT NOT NULL, result TEXT, by_token TEXT, PRIMARY KEY (session, seq)
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS runs_by_request ON runs (session, request_id) WHERE request_id IS NOT NULL;
 ";
 
-const RUN_COLUMNS: &str = "SELECT run_id, seq, request_id, command, started_at, result FROM runs ";
+const RUN_COLUMNS: &str = "SELECT run_id, seq, request_id, command, started_at, result, by_token FROM runs ";
 
 /// What the next result and a restart after a crash need, as one column.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -158,6 +158,7 @@ fn set_up(db: &mut Connection, path: &Path, durability: Durability, check: bool)
     let fresh = fresh_id().map_err(|error| OpenError::not_writable(path, &error))?;
     let transaction = db.transaction().map_err(bad)?;
     transaction.execute_batch(SCHEMA).map_err(bad)?;
+    add_late_columns(&transaction).map_err(bad)?;
     let insert = "INSERT OR IGNORE INTO meta (key, value) VALUES ('format', ?1), ('id', ?2)";
     transaction.execute(insert, params![FORMAT_VERSION.to_string(), fresh]).map_err(bad)?;
     transaction.commit().map_err(bad)?;
@@ -168,6 +169,15 @@ fn set_up(db: &mut Connection, path: &Path, durability: Durability, check: bool)
         None => Mark::default(),
     };
     Ok((id, mark))
+}
+
+/// Columns that came after the first files were written. An older program leaves them empty and is not disturbed.
+fn add_late_columns(db: &Connection) -> rusqlite::Result<()> {
+    let sql = "SELECT 1 FROM pragma_table_info('runs') WHERE name = 'by_token'";
+    match db.query_row(sql, [], |_| Ok(())).optional()? {
+        Some(()) => Ok(()),
+        None => db.execute_batch("ALTER TABLE runs ADD COLUMN by_token TEXT"),
+    }
 }
 
 fn meta(db: &Connection, key: &str) -> rusqlite::Result<Option<String>> {
@@ -287,6 +297,7 @@ fn read_run(row: &Row<'_>) -> Result<StoredRun, BackendError> {
         request_id: row.get(2).map_err(damaged)?,
         command: ByteString(row.get(3).map_err(damaged)?),
         started_at: time(&started_at)?,
+        by: row.get(6).map_err(damaged)?,
         result: result.map(|text| parsed("a run's result", &text)).transpose()?,
     })
 }

@@ -50,6 +50,15 @@ impl Inner {
         }
     }
 
+    /// How many sessions of an agent have a shell.
+    pub(super) fn live_shells_of(&self, agent: &str) -> usize {
+        let known = lock(&self.known);
+        let is_own = |id: &SessionId| known.get(id).is_some_and(|owner| owner.as_deref() == Some(agent));
+        let sessions = self.sessions();
+        let live = sessions.owners.iter().filter(|(_, (_, slot))| slot.pid.load(Ordering::Relaxed) != 0);
+        live.filter(|(id, _)| is_own(id)).count()
+    }
+
     pub(super) fn check_running(&self) -> Result<(), OpError> {
         if self.stopping.load(Ordering::Relaxed) { Err(OpError::ShuttingDown) } else { Ok(()) }
     }
@@ -59,7 +68,7 @@ impl Inner {
     }
 
     pub(super) async fn load(&self, id: &SessionId) -> Result<SessionState, OpError> {
-        if !lock(&self.known).contains(id) {
+        if !lock(&self.known).contains_key(id) {
             return Err(self.not_found(id));
         }
         let loaded = self.store.load(id).await.map_err(|error| self.read_error(id, error))?;
@@ -75,9 +84,6 @@ impl Inner {
         id: &SessionId,
         run_id: &RunId,
     ) -> Result<shellkeep_session::StoredRun, OpError> {
-        if !lock(&self.known).contains(id) {
-            return Err(self.not_found(id));
-        }
         let found = self.store.run(id, run_id).await.map_err(|error| self.read_error(id, error))?;
         let missing = || OpError::RunNotFound { session_id: id.to_string(), run_id: run_id.to_string() };
         found.ok_or_else(missing)
@@ -188,6 +194,7 @@ impl Inner {
         &self,
         id: &SessionId,
         request: CreateSession,
+        by: Option<&str>,
     ) -> Result<(SessionMeta, ShellState), OpError> {
         validate::create(&request)?;
         let workspace = self.workspaces.of(id);
@@ -199,6 +206,7 @@ impl Inner {
             agent_config: request.config,
             created_at: Timestamp::now(),
             workspace,
+            by: by.map(str::to_owned),
         };
         Ok((meta, shell))
     }

@@ -120,6 +120,7 @@ impl Owner {
             run_id: run_id.clone(),
             request_id: command.request_id.clone(),
             command: command.command.clone(),
+            by: command.by.clone(),
         });
         self.engine.sync().await;
         crash::point(Point::StartRecorded, command.command.as_bytes());
@@ -134,8 +135,10 @@ impl Owner {
             seq,
             command: command.command.clone(),
             takes_input: matches!(stdin, Stdin::Open | Stdin::Terminal),
+            is_terminal: command.tty,
             timeout: command.timeout,
             cwd: self.state.shell.cwd.clone(),
+            by: command.by.clone(),
             directory: self.engine.output_directory(&self.id),
             limit: self.engine.config.output_bytes_per_run,
         });
@@ -250,7 +253,7 @@ impl Owner {
     pub(super) async fn detach(&mut self) {
         let Some((mut running, reply, max_output)) = self.running.take() else { return };
         let run_id = running.cell.run_id.clone();
-        running.cell.add_notice(notices::backgrounded(run_id.as_str(), running.cell.timeout));
+        running.cell.detach(notices::backgrounded(run_id.as_str(), running.cell.timeout));
         self.record(Event::RunDetached { run_id });
         self.engine.sync().await;
         if let Some(RunReply::AtEnd(answer)) = reply {

@@ -1,13 +1,17 @@
-//! Who may come in. The Unix socket is guarded by its file mode; TCP needs a token, and refuses requests that a web
-//! page tricked a browser into (another origin, or a foreign name that was rebound to this address).
+//! Who may come in, and as whom. The Unix socket is guarded by its file mode; TCP needs a token, and refuses requests
+//! that a web page tricked a browser into (another origin, or a foreign name that was rebound to this address). Behind
+//! the gate there is only [`Scoped`]: an engine with the caller's rights.
 
 use super::metrics::RequestMetrics;
 use super::problem::Refusal;
-use axum::extract::{Request, State};
+use super::until::until;
+use axum::extract::{FromRequestParts, Request, State};
+use axum::http::request::Parts;
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use shellkeep_runtime::{Engine, Guest};
 use std::hint::black_box;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -18,11 +22,15 @@ const OPEN_PATH: &str = "/healthz";
 /// Who may come in through a door.
 #[derive(Debug, Clone)]
 pub enum Auth {
-    /// Whoever can open the socket.
-    SocketOwner,
-    /// Whoever has the token.
+    /// Whoever can open the socket is the host. A token that is shown there all the same is looked at: it may be an
+    /// agent's, and a wrong one is not taken for none.
+    SocketOwner {
+        /// The host's token.
+        token: Token,
+    },
+    /// Whoever has the host's token, or an agent's.
     Bearer {
-        /// The token.
+        /// The host's token.
         token: Token,
         /// Whether the door listens on loopback only, so that a foreign name in `Host` can only be a trick.
         loopback: bool,
@@ -56,38 +64,97 @@ impl std::fmt::Debug for Token {
     }
 }
 
+/// An engine with the rights of whoever made this request. Every handler takes it from the request, and there is no
+/// other engine for it to take, so that none can forget whose session it is about.
+#[derive(Clone)]
+pub struct Scoped(pub Engine);
+
+impl<S: Send + Sync> FromRequestParts<S> for Scoped {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refusal> {
+        let found = parts.extensions.get::<Self>().cloned();
+        found.ok_or_else(|| Refusal::internal("a route was served without its gate"))
+    }
+}
+
 /// What the gate needs.
 pub(crate) struct Gate {
+    pub(crate) engine: Engine,
     pub(crate) auth: Auth,
     pub(crate) counts: Arc<RequestMetrics>,
 }
 
+/// Who stands at the gate. `T` is what an agent's token leads to.
+#[derive(Debug, PartialEq)]
+enum Caller<T> {
+    /// Nobody in particular, for a path that is open to all.
+    Anyone,
+    /// The host.
+    Host,
+    /// An agent.
+    Agent(T),
+}
+
 /// Stands before every route: lets in, and counts what comes out.
-pub(crate) async fn gate(State(gate): State<Arc<Gate>>, request: Request, next: Next) -> Response {
-    let response = match admit(&gate.auth, request.uri().path(), request.headers()) {
-        Ok(()) => next.run(request).await,
+pub(crate) async fn gate(State(gate): State<Arc<Gate>>, mut request: Request, next: Next) -> Response {
+    let known = |secret: &[u8]| gate.engine.authenticate(secret);
+    let response = match admit(&gate.auth, request.uri().path(), request.headers(), known) {
+        Ok(Caller::Anyone) => next.run(request).await,
+        Ok(Caller::Host) => {
+            request.extensions_mut().insert(Scoped(gate.engine.clone()));
+            next.run(request).await
+        }
+        Ok(Caller::Agent(guest)) => serve_guest(guest, request, next).await,
         Err(refusal) => refusal.into_response(),
     };
     gate.counts.answered(response.status());
     response
 }
 
-fn admit(auth: &Auth, path: &str, headers: &HeaderMap) -> Result<(), Refusal> {
-    let Auth::Bearer { token, loopback } = auth else { return Ok(()) };
+/// Serves an agent until its token is revoked: what waits is refused then, and what streams is cut off.
+async fn serve_guest(guest: Guest, mut request: Request, next: Next) -> Response {
+    let Guest { engine, revocation } = guest;
+    request.extensions_mut().insert(Scoped(engine));
+    tokio::select! {
+        response = next.run(request) => until(response, revocation),
+        () = revocation.clone().happened() => unauthorized().into_response(),
+    }
+}
+
+fn admit<T>(
+    auth: &Auth,
+    path: &str,
+    headers: &HeaderMap,
+    known: impl FnOnce(&[u8]) -> Option<T>,
+) -> Result<Caller<T>, Refusal> {
+    let given = headers.get(header::AUTHORIZATION);
     if path == OPEN_PATH {
-        return Ok(());
+        return Ok(Caller::Anyone);
     }
-    check_origin(headers)?;
-    if *loopback {
-        check_host(headers)?;
+    let token = match auth {
+        Auth::SocketOwner { .. } if given.is_none() => return Ok(Caller::Host),
+        Auth::SocketOwner { token } => token,
+        Auth::Bearer { token, loopback } => {
+            check_origin(headers)?;
+            if *loopback {
+                check_host(headers)?;
+            }
+            token
+        }
+    };
+    let given = given.and_then(|value| bearer(value.as_bytes())).ok_or_else(unauthorized)?;
+    if token.matches(given) {
+        return Ok(Caller::Host);
     }
-    let given = headers.get(header::AUTHORIZATION).and_then(|value| bearer(value.as_bytes()));
-    if given.is_some_and(|given| token.matches(given)) {
-        return Ok(());
-    }
-    let detail = "this door needs the header `Authorization: Bearer TOKEN`; the token is in SHELLKEEP_TOKEN or in the \
-                  file `token` of the daemon's data directory. The Unix socket needs none";
-    Err(Refusal::new(StatusCode::UNAUTHORIZED, "unauthorized", detail))
+    known(given).map(Caller::Agent).ok_or_else(unauthorized)
+}
+
+fn unauthorized() -> Refusal {
+    let detail = "this needs the header `Authorization: Bearer TOKEN` with a token in force: the host's, which is in \
+                  SHELLKEEP_TOKEN or in the file `token` of the daemon's data directory, or one that the host has made \
+                  with `shellkeep tokens new`. The Unix socket needs none, but refuses a wrong one";
+    Refusal::new(StatusCode::UNAUTHORIZED, "unauthorized", detail)
 }
 
 fn bearer(value: &[u8]) -> Option<&[u8]> {
@@ -129,10 +196,37 @@ mod tests {
     use super::*;
     use axum::http::HeaderName;
 
+    fn asked(auth: &Auth, path: &str, headers: &[(HeaderName, &str)]) -> Result<Caller<String>, String> {
+        let map = headers.iter().map(|(name, value)| (name.clone(), value.parse().unwrap())).collect();
+        let known = |secret: &[u8]| secret.starts_with(b"sk_").then(|| String::from_utf8(secret.to_vec()).unwrap());
+        admit(auth, path, &map, known).map_err(|refusal| refusal.problem().code.clone())
+    }
+
     fn tried(path: &str, headers: &[(HeaderName, &str)]) -> Result<(), String> {
         let auth = Auth::Bearer { token: Token::new("secret"), loopback: true };
-        let map = headers.iter().map(|(name, value)| (name.clone(), value.parse().unwrap())).collect();
-        admit(&auth, path, &map).map_err(|refusal| refusal.problem().code.clone())
+        asked(&auth, path, headers).map(|_| ())
+    }
+
+    #[test]
+    fn the_token_says_as_whom_one_comes() {
+        let tcp = Auth::Bearer { token: Token::new("secret"), loopback: true };
+        let socket = Auth::SocketOwner { token: Token::new("secret") };
+        let refused = || Err("unauthorized".to_owned());
+        let agent = || Ok(Caller::Agent("sk_1".to_owned()));
+        for (header, on_tcp, on_socket) in [
+            (None, refused(), Ok(Caller::Host)),
+            (Some("Bearer secret"), Ok(Caller::Host), Ok(Caller::Host)),
+            (Some("Bearer sk_1"), agent(), agent()),
+            (Some("Bearer wrong"), refused(), refused()),
+            (Some("Bearer "), refused(), refused()),
+            (Some("Basic sk_1"), refused(), refused()),
+            (Some(""), refused(), refused()),
+        ] {
+            let headers: Vec<_> = header.iter().map(|value| (header::AUTHORIZATION, *value)).collect();
+            assert_eq!(asked(&tcp, "/v1/sessions", &headers), on_tcp, "{header:?}");
+            assert_eq!(asked(&socket, "/v1/sessions", &headers), on_socket, "{header:?}");
+        }
+        assert_eq!(asked(&tcp, "/healthz", &[]), Ok(Caller::Anyone));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `GET /healthz` and `GET /readyz`.
 
-use super::{Door, json};
-use axum::extract::State;
+use super::auth::Scoped;
+use super::json;
 use axum::http::StatusCode;
 use axum::response::Response;
 use shellkeep_protocol::{Live, Readiness, ReadinessStatus};
@@ -20,8 +20,8 @@ pub async fn live() -> Response {
     get, path = "/readyz", tag = "daemon", operation_id = "readyz",
     responses((status = 200, description = "Ready or degraded", body = Readiness))
 )]
-pub async fn ready(State(door): State<Door>) -> Response {
-    let health = door.engine.health().await;
+pub async fn ready(Scoped(engine): Scoped) -> Response {
+    let health = engine.health().await;
     let status = if health.problems.is_empty() { ReadinessStatus::Ready } else { ReadinessStatus::Degraded };
     let readiness = Readiness {
         status,

@@ -1,6 +1,9 @@
 //! `GET /metrics`, and the counters of this door. The handles are made once: a request only adds to them.
 
 use super::Door;
+use super::auth::Scoped;
+use super::openapi::Common;
+use super::problem::Refusal;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -64,15 +67,17 @@ pub async fn keep_metrics(handle: PrometheusHandle) {
     }
 }
 
-/// Figures in Prometheus' text format.
+/// Figures in Prometheus' text format. For the host: they count everybody's.
 #[utoipa::path(
     get, path = "/metrics", tag = "daemon", operation_id = "metrics",
-    responses((status = 200, description = "Figures", content_type = "text/plain; version=0.0.4", body = String))
+    responses((status = 200, description = "Figures", content_type = "text/plain; version=0.0.4", body = String), Common)
 )]
-pub(crate) async fn scrape(State(door): State<Door>) -> Response {
-    let health = door.engine.health().await;
+pub(crate) async fn scrape(State(door): State<Door>, Scoped(engine): Scoped) -> Result<Response, Refusal> {
+    engine.check_host()?;
+    let health = engine.health().await;
     gauge!("shellkeep_shells", "state" => "live").set(health.live_shells as f64);
     gauge!("shellkeep_shells", "state" => "spare").set(health.spare_shells as f64);
     gauge!("shellkeep_degraded").set(if health.problems.is_empty() { 0.0 } else { 1.0 });
-    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], door.metrics.render()).into_response()
+    let kind = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
+    Ok((kind, door.metrics.render()).into_response())
 }

@@ -30,14 +30,17 @@ use utoipa::{IntoResponses, Modify, OpenApi};
         super::runs::get,
         super::output::read,
         super::output::input,
-        super::output::signal
+        super::output::signal,
+        super::tokens::create,
+        super::tokens::list,
+        super::tokens::revoke
     ),
     components(schemas(Problem, OutputEvent)),
     modifiers(&Bearer)
 )]
 struct Api;
 
-/// TCP needs the token, the Unix socket needs none.
+/// TCP needs a token, the Unix socket needs none.
 struct Bearer;
 
 impl Modify for Bearer {
@@ -79,9 +82,12 @@ impl IntoResponses for Common {
     fn responses() -> BTreeMap<String, RefOr<Answer>> {
         refusals(&[
             ("400", "`invalid_request`, `bad_cwd`: the detail says what would be right"),
-            ("401", "`unauthorized`: the token is missing or wrong (TCP only)"),
-            ("403", "`forbidden_origin`, `forbidden_host`: a request a web page made (TCP only)"),
-            ("404", "`session_not_found`, `run_not_found`, `not_found`"),
+            ("401", "`unauthorized`: the token is missing (TCP only), wrong or revoked"),
+            (
+                "403",
+                "`not_allowed`: the host's right; `forbidden_origin`, `forbidden_host`: a web page's request (TCP only)",
+            ),
+            ("404", "`session_not_found` (another agent's too), `run_not_found`, `token_not_found`, `not_found`"),
             ("405", "`method_not_allowed`"),
             ("413", "`payload_too_large`"),
             ("500", "`session_damaged`: this session is set aside; `internal_error`: a bug"),
@@ -124,7 +130,7 @@ mod tests {
     fn the_document_names_every_route_and_every_schema_it_uses() {
         let text = document().to_json().unwrap();
         let document: serde_json::Value = serde_json::from_str(&text).unwrap();
-        assert_eq!(document["paths"].as_object().unwrap().len(), 15);
+        assert_eq!(document["paths"].as_object().unwrap().len(), 17);
         let run = &document["paths"]["/v1/sessions/{session_id}/run"]["post"]["responses"];
         for status in ["200", "400", "401", "404", "409", "413", "429", "503"] {
             assert!(run.get(status).is_some(), "{status}");

@@ -1,11 +1,11 @@
 //! `…/runs/{run_id}/output`, `/input` and `/signal`.
 
+use super::auth::Scoped;
 use super::body::{Json, RUN_LIMIT, SMALL_LIMIT};
 use super::openapi::{Common, Ended};
 use super::params::{Params, RunPath};
 use super::problem::Refusal;
-use super::{Door, json, runs::detached, translate};
-use axum::extract::State;
+use super::{json, runs::detached, translate};
 use axum::http::StatusCode;
 use axum::response::Response;
 use shellkeep_protocol::{InputAccepted, InputRequest, OutputParams, OutputResponse, SignalRequest, SignalSent};
@@ -24,13 +24,13 @@ use shellkeep_protocol::{InputAccepted, InputRequest, OutputParams, OutputRespon
     responses((status = 200, description = "A page of output", body = OutputResponse), Common)
 )]
 pub async fn read(
-    State(door): State<Door>,
+    Scoped(engine): Scoped,
     RunPath(id, run_id): RunPath,
     Params(params): Params<OutputParams>,
 ) -> Result<Response, Refusal> {
     let query = translate::output(params);
     let stream = query.stream;
-    let page = door.engine.output(&id, &run_id, query).await?;
+    let page = engine.output(&id, &run_id, query).await?;
     Ok(json(StatusCode::OK, &translate::output_page(stream, page)))
 }
 
@@ -45,13 +45,12 @@ pub async fn read(
     responses((status = 200, description = "Taken", body = InputAccepted), Ended, Common)
 )]
 pub async fn input(
-    State(door): State<Door>,
+    Scoped(engine): Scoped,
     RunPath(id, run_id): RunPath,
     Json(request): Json<InputRequest, RUN_LIMIT>,
 ) -> Result<Response, Refusal> {
     let (bytes, end) = translate::input(request)?;
     let accepted = InputAccepted { run_id: run_id.to_string(), bytes: bytes.len() };
-    let engine = door.engine;
     detached(async move { engine.input(&id, &run_id, bytes, end).await }).await??;
     Ok(json(StatusCode::OK, &accepted))
 }
@@ -67,10 +66,10 @@ pub async fn input(
     responses((status = 200, description = "Sent", body = SignalSent), Ended, Common)
 )]
 pub async fn signal(
-    State(door): State<Door>,
+    Scoped(engine): Scoped,
     RunPath(id, run_id): RunPath,
     Json(request): Json<SignalRequest, SMALL_LIMIT>,
 ) -> Result<Response, Refusal> {
-    door.engine.signal(&id, &run_id, &request.signal).await?;
+    engine.signal(&id, &run_id, &request.signal).await?;
     Ok(json(StatusCode::OK, &SignalSent { run_id: run_id.into(), signal: request.signal }))
 }

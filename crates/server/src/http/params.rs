@@ -5,13 +5,16 @@ use super::problem::Refusal;
 use axum::extract::{FromRequestParts, Query, RawPathParams};
 use axum::http::request::Parts;
 use serde::de::DeserializeOwned;
-use shellkeep_session::{RunId, SessionId};
+use shellkeep_session::{RunId, SessionId, id};
 
 /// `{session_id}` of a path.
 pub struct SessionPath(pub SessionId);
 
 /// `{session_id}` and `{run_id}` of a path.
 pub struct RunPath(pub SessionId, pub RunId);
+
+/// `{token_id}` of a path.
+pub struct TokenPath(pub String);
 
 /// The parameters of a query.
 pub struct Params<T>(pub T);
@@ -32,6 +35,17 @@ impl<S: Send + Sync> FromRequestParts<S> for RunPath {
         let params = path_params(parts, state).await?;
         let run_id = RunId::parse(text(&params, "run_id")?).map_err(|error| Refusal::bad_id("run_id", &error))?;
         Ok(Self(session_id(&params)?, run_id))
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for TokenPath {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+        let params = path_params(parts, state).await?;
+        let token_id = text(&params, "token_id")?;
+        id::check(token_id).map_err(|error| Refusal::bad_id("token_id", &error))?;
+        Ok(Self(token_id.to_owned()))
     }
 }
 

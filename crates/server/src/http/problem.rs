@@ -64,10 +64,13 @@ impl From<OpError> for Refusal {
             OpError::QueueFull { session_id, waiting } => {
                 refusal.with("session_id", session_id).with("waiting", waiting)
             }
+            OpError::TokenNotFound { token_id } => refusal.with("token_id", token_id),
             OpError::RequestIdReused { request_id } => refusal.with("request_id", request_id),
             OpError::BadCwd { path, .. } => refusal.with("cwd", path),
             OpError::QuotaExceeded { limit } => refusal.with("limit", limit),
             OpError::Invalid { .. }
+            | OpError::NotAllowed { .. }
+            | OpError::TokensUnavailable { .. }
             | OpError::ShellUnavailable { .. }
             | OpError::StoreUnavailable { .. }
             | OpError::ShuttingDown => refusal,
@@ -79,15 +82,19 @@ impl From<OpError> for Refusal {
 fn status(error: &OpError) -> StatusCode {
     match error {
         OpError::Invalid { .. } | OpError::BadCwd { .. } => StatusCode::BAD_REQUEST,
-        OpError::SessionNotFound { .. } | OpError::RunNotFound { .. } => StatusCode::NOT_FOUND,
+        OpError::NotAllowed { .. } => StatusCode::FORBIDDEN,
+        OpError::SessionNotFound { .. } | OpError::RunNotFound { .. } | OpError::TokenNotFound { .. } => {
+            StatusCode::NOT_FOUND
+        }
         OpError::RunEnded { .. } | OpError::NoInput { .. } | OpError::Busy { .. } | OpError::RequestIdReused { .. } => {
             StatusCode::CONFLICT
         }
         OpError::QueueFull { .. } | OpError::QuotaExceeded { .. } => StatusCode::TOO_MANY_REQUESTS,
         OpError::Damaged { .. } => StatusCode::INTERNAL_SERVER_ERROR,
-        OpError::ShellUnavailable { .. } | OpError::StoreUnavailable { .. } | OpError::ShuttingDown => {
-            StatusCode::SERVICE_UNAVAILABLE
-        }
+        OpError::ShellUnavailable { .. }
+        | OpError::StoreUnavailable { .. }
+        | OpError::TokensUnavailable { .. }
+        | OpError::ShuttingDown => StatusCode::SERVICE_UNAVAILABLE,
     }
 }
 
@@ -119,6 +126,9 @@ mod tests {
         let run_id = "r1".to_owned();
         let table = [
             (OpError::Invalid { detail: String::new() }, 400, "invalid_request"),
+            (OpError::NotAllowed { detail: String::new() }, 403, "not_allowed"),
+            (OpError::TokenNotFound { token_id: "t".into() }, 404, "token_not_found"),
+            (OpError::TokensUnavailable { detail: String::new() }, 503, "store_unavailable"),
             (OpError::SessionNotFound { session_id: session_id.clone() }, 404, "session_not_found"),
             (OpError::RunNotFound { session_id: session_id.clone(), run_id: run_id.clone() }, 404, "run_not_found"),
             (OpError::Busy { session_id: session_id.clone(), run_id }, 409, "session_busy"),

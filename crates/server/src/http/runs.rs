@@ -1,5 +1,6 @@
 //! `POST …/run` and `GET …/runs/{run_id}`.
 
+use super::auth::Scoped;
 use super::body::{Json, RUN_LIMIT};
 use super::openapi::{Busy, Common, Full};
 use super::params::{Params, RunPath, SessionPath};
@@ -29,13 +30,13 @@ use std::time::Instant;
 )]
 pub async fn run(
     State(door): State<Door>,
+    Scoped(engine): Scoped,
     SessionPath(id): SessionPath,
     headers: HeaderMap,
     Json(request): Json<RunRequest, RUN_LIMIT>,
 ) -> Result<Response, Refusal> {
     let started = Instant::now();
     let command = translate::run(request)?;
-    let engine = door.engine;
     if wants_events(&headers) {
         let stream = detached(async move { engine.run_stream(&id, command).await }).await??;
         return Ok(sse::response(stream));
@@ -56,13 +57,13 @@ pub async fn run(
     responses((status = 200, description = "The run", body = RunResponse), Common)
 )]
 pub async fn get(
-    State(door): State<Door>,
+    Scoped(engine): Scoped,
     RunPath(id, run_id): RunPath,
     Params(params): Params<RunParams>,
 ) -> Result<Response, Refusal> {
     let wait = translate::wait(params.wait)?;
     let max_output = translate::max_output(params.max_output)?;
-    let view = door.engine.run_view(&id, &run_id, wait, max_output).await?;
+    let view = engine.run_view(&id, &run_id, wait, max_output).await?;
     Ok(json(StatusCode::OK, &translate::run_view(view)))
 }
 

@@ -1,11 +1,11 @@
 //! `/v1/sessions`: make, find, list and end sessions, read their state, take their shell away.
 
+use super::auth::Scoped;
 use super::body::{Json, Nothing, SMALL_LIMIT};
 use super::openapi::{Common, Full};
 use super::params::{Params, SessionPath};
 use super::problem::Refusal;
-use super::{Door, json, runs::detached, translate};
-use axum::extract::State;
+use super::{json, runs::detached, translate};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use shellkeep_protocol::{CreateSessionRequest, ListParams, Session, SessionList, StateResponse};
@@ -23,11 +23,10 @@ use shellkeep_session::SessionId;
     )
 )]
 pub async fn create(
-    State(door): State<Door>,
+    Scoped(engine): Scoped,
     Json(request): Json<CreateSessionRequest, SMALL_LIMIT>,
 ) -> Result<Response, Refusal> {
     let request = translate::create(request)?;
-    let engine = door.engine;
     let (status, view) = match detached(async move { engine.create(request).await }).await?? {
         Created::New(view) => (StatusCode::CREATED, view),
         Created::Existing(view) => (StatusCode::OK, view),
@@ -41,11 +40,11 @@ pub async fn create(
     params(ListParams),
     responses((status = 200, description = "A page", body = SessionList), Common)
 )]
-pub async fn list(State(door): State<Door>, Params(params): Params<ListParams>) -> Result<Response, Refusal> {
+pub async fn list(Scoped(engine): Scoped, Params(params): Params<ListParams>) -> Result<Response, Refusal> {
     let limit = translate::page_limit(params.limit)?;
     let after = params.after.as_deref().map(SessionId::parse).transpose();
     let after = after.map_err(|error| Refusal::bad_id("after", &error))?;
-    let page = door.engine.list(params.agent.as_deref(), after.as_ref(), limit).await?;
+    let page = engine.list(params.agent.as_deref(), after.as_ref(), limit).await?;
     Ok(json(StatusCode::OK, &translate::session_list(page)))
 }
 
@@ -55,8 +54,8 @@ pub async fn list(State(door): State<Door>, Params(params): Params<ListParams>) 
     params(("session_id" = String, Path, description = "The session")),
     responses((status = 200, description = "The session", body = Session), Common)
 )]
-pub async fn get(State(door): State<Door>, SessionPath(id): SessionPath) -> Result<Response, Refusal> {
-    let view = door.engine.get(&id).await?;
+pub async fn get(Scoped(engine): Scoped, SessionPath(id): SessionPath) -> Result<Response, Refusal> {
+    let view = engine.get(&id).await?;
     Ok(json(StatusCode::OK, &translate::session(view)))
 }
 
@@ -66,8 +65,7 @@ pub async fn get(State(door): State<Door>, SessionPath(id): SessionPath) -> Resu
     params(("session_id" = String, Path, description = "The session")),
     responses((status = 204, description = "It is gone"), Common)
 )]
-pub async fn delete(State(door): State<Door>, SessionPath(id): SessionPath, _: Nothing) -> Result<Response, Refusal> {
-    let engine = door.engine;
+pub async fn delete(Scoped(engine): Scoped, SessionPath(id): SessionPath, _: Nothing) -> Result<Response, Refusal> {
     detached(async move { engine.destroy(&id).await }).await??;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
@@ -78,8 +76,8 @@ pub async fn delete(State(door): State<Door>, SessionPath(id): SessionPath, _: N
     params(("session_id" = String, Path, description = "The session")),
     responses((status = 200, description = "The state", body = StateResponse), Common)
 )]
-pub async fn state(State(door): State<Door>, SessionPath(id): SessionPath) -> Result<Response, Refusal> {
-    let state = door.engine.state(&id).await?;
+pub async fn state(Scoped(engine): Scoped, SessionPath(id): SessionPath) -> Result<Response, Refusal> {
+    let state = engine.state(&id).await?;
     Ok(json(StatusCode::OK, &StateResponse::from(state)))
 }
 
@@ -89,12 +87,7 @@ pub async fn state(State(door): State<Door>, SessionPath(id): SessionPath) -> Re
     params(("session_id" = String, Path, description = "The session")),
     responses((status = 200, description = "The session, without a shell", body = Session), Common)
 )]
-pub async fn hibernate(
-    State(door): State<Door>,
-    SessionPath(id): SessionPath,
-    _: Nothing,
-) -> Result<Response, Refusal> {
-    let engine = door.engine;
+pub async fn hibernate(Scoped(engine): Scoped, SessionPath(id): SessionPath, _: Nothing) -> Result<Response, Refusal> {
     let view = detached(async move { engine.hibernate(&id).await }).await??;
     Ok(json(StatusCode::OK, &translate::session(view)))
 }
@@ -105,8 +98,7 @@ pub async fn hibernate(
     params(("session_id" = String, Path, description = "The session")),
     responses((status = 200, description = "The session, as it began", body = Session), Common)
 )]
-pub async fn restart(State(door): State<Door>, SessionPath(id): SessionPath, _: Nothing) -> Result<Response, Refusal> {
-    let engine = door.engine;
+pub async fn restart(Scoped(engine): Scoped, SessionPath(id): SessionPath, _: Nothing) -> Result<Response, Refusal> {
     let view = detached(async move { engine.restart(&id).await }).await??;
     Ok(json(StatusCode::OK, &translate::session(view)))
 }

@@ -4,8 +4,9 @@
 use super::problem::Refusal;
 use shellkeep_protocol::{self as wire, BusyChoice, RunRequest, RunResponse, StreamName, TimeoutChoice, text};
 use shellkeep_runtime::{
-    CreateSession, DEFAULT_MAX_OUTPUT, DEFAULT_TIMEOUT, IfBusy, MAX_COMMAND, MAX_MAX_OUTPUT, MAX_OUTPUT_PAGE,
-    MAX_STDIN, MAX_TIMEOUT, OnTimeout, OutputPage, OutputQuery, RunCommand, RunView, SessionPage, SessionView, Stream,
+    CreateSession, DEFAULT_MAX_OUTPUT, DEFAULT_TIMEOUT, IfBusy, IssuedToken, MAX_COMMAND, MAX_MAX_OUTPUT,
+    MAX_OUTPUT_PAGE, MAX_STDIN, MAX_TIMEOUT, NewToken, OnTimeout, OutputPage, OutputQuery, RunCommand, RunView,
+    SessionPage, SessionView, Stream, TokenView,
 };
 use shellkeep_session::{ByteString, SessionId, id};
 use std::collections::BTreeMap;
@@ -77,6 +78,7 @@ pub fn run(request: RunRequest) -> Result<RunCommand, Refusal> {
             BusyChoice::Reject => IfBusy::Reject,
         },
         tty: request.tty.unwrap_or(false),
+        by: None,
     })
 }
 
@@ -181,7 +183,31 @@ pub fn run_view(view: RunView) -> RunResponse {
         background_output,
         background_output_base64,
         notices: view.notices.into_iter().map(Into::into).collect(),
+        by: view.by,
     }
+}
+
+/// A request for a token.
+pub fn new_token(request: wire::CreateTokenRequest) -> NewToken {
+    let wire::CreateTokenRequest { agent, name, may_restart } = request;
+    NewToken { agent, name, may_restart }
+}
+
+/// A token without its secret, for the host.
+pub fn token(view: TokenView) -> wire::TokenInfo {
+    wire::TokenInfo {
+        id: view.id,
+        agent: view.agent,
+        name: view.name,
+        may_restart: view.may_restart,
+        created_at: view.created_at.to_string(),
+        revoked_at: view.revoked_at.map(|at| at.to_string()),
+    }
+}
+
+/// A new token with its secret, for the host.
+pub fn issued_token(issued: IssuedToken) -> wire::IssuedToken {
+    wire::IssuedToken { token: issued.secret, info: token(issued.token) }
 }
 
 /// A page of output, for the caller.

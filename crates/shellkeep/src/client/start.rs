@@ -1,6 +1,6 @@
 //! Starting a daemon when none runs. The daemon says on a pipe that it is ready; the end of the pipe says that it is not.
 
-use super::{Client, Endpoint, unreachable};
+use super::{Client, Endpoint, agent_token, unreachable};
 use crate::config::Settings;
 use crate::failure::Failure;
 use indicatif::ProgressBar;
@@ -76,7 +76,12 @@ async fn launch(settings: &Settings, log: &Path) -> Result<bool, Failure> {
     let (reader, writer) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).map_err(|error| cannot(error.into()))?;
     // Its standard output is the pipe: no further descriptor is inherited, and so none can leak into its shells. What it
     // has to say later goes to the log.
-    let child = Command::new(program)
+    let mut command = Command::new(program);
+    if agent_token().is_some() {
+        // An agent's token must not become the host's of a new daemon.
+        command.env_remove("SHELLKEEP_TOKEN");
+    }
+    let child = command
         .args(["serve", "--no-listen", "--detach", "--ready-fd", "1"])
         .arg("--data")
         .arg(&settings.data.value)

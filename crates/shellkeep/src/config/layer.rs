@@ -39,6 +39,9 @@ pub struct Layer {
     /// The bash to use [default: the first in PATH]
     #[arg(long, value_name = "PATH", value_hint = ValueHint::ExecutablePath)]
     pub bash: Option<PathBuf>,
+    /// Whether an agent may restart its sessions when its token's maker does not say [default: false]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub agent_may_restart: Option<bool>,
     /// What an answered command survives [default: process]
     #[arg(long, value_name = "WHAT")]
     pub durability: Option<Durability>,
@@ -90,6 +93,7 @@ pub fn from_environment(env: Environment) -> Result<Layer, Failure> {
         session_processes: parsed(env, "SHELLKEEP_SESSION_PROCESSES")?,
         output_bytes_per_run: parsed(env, "SHELLKEEP_OUTPUT_BYTES_PER_RUN")?,
         bash: env("SHELLKEEP_BASH").map(PathBuf::from),
+        agent_may_restart: parsed(env, "SHELLKEEP_AGENT_MAY_RESTART")?,
         durability: parsed(env, "SHELLKEEP_DURABILITY")?,
         log: env("SHELLKEEP_LOG"),
     }

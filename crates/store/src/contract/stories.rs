@@ -7,7 +7,7 @@ tell!(memory = "memory://", filesystem = "file://store", sqlite = "sqlite://stor
     a_session_reads_back_as_it_was_told, lists_come_in_pages_by_id, runs_are_found_by_id_and_by_request,
     a_destroyed_session_is_gone_and_can_begin_anew, a_gap_sets_one_session_aside, old_records_change_nothing,
     unfinished_runs_name_their_sessions, a_second_daemon_is_refused, bytes_that_are_no_text_survive,
-    many_threads_append_at_once, a_restart_begins_with_the_first_shell
+    many_threads_append_at_once, a_restart_begins_with_the_first_shell, who_asked_is_kept
 ));
 
 fn a_session_reads_back_as_it_was_told(house: House) {
@@ -165,6 +165,22 @@ fn a_restart_begins_with_the_first_shell(house: House) {
     teller.say(Event::Restarted { shell: Box::new(first) });
     teller.append_last(&store).unwrap();
     teller.assert_in(&store);
+}
+
+fn who_asked_is_kept(house: House) {
+    let store = house.open();
+    let mut teller = Teller::begin("a", Some("ann"));
+    let by = Some("tok_1".to_owned());
+    if let Event::SessionCreated { meta, .. } = &mut teller.records[0].event {
+        meta.by = by.clone();
+    }
+    teller.state.meta.by = by.clone();
+    let run_id = RunId::from_seq(2);
+    teller.say(Event::RunStarted { run_id: run_id.clone(), request_id: None, command: "true".into(), by: by.clone() });
+    teller.append_to(&store);
+    wait(store.flush()).unwrap();
+    teller.assert_in(&store);
+    assert_eq!(wait(store.run(&id("a"), &run_id)).unwrap().unwrap().by, by);
 }
 
 #[test]

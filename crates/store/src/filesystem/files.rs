@@ -44,6 +44,9 @@ pub(super) struct MetaFile {
     pub last_active_time: Timestamp,
     /// Where its files are.
     pub workspace: ByteString,
+    /// The token that made it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
     /// Its working directory.
     pub cwd: ByteString,
     /// How many shells it has worn.
@@ -95,6 +98,7 @@ impl MetaFile {
             create_time: state.meta.created_at,
             last_active_time: state.last_active_at,
             workspace: state.meta.workspace.clone(),
+            by: state.meta.by.clone(),
             cwd: state.shell.cwd.clone(),
             generation: state.generation,
             seq: state.seq,
@@ -110,6 +114,7 @@ impl MetaFile {
             agent_config: self.agent_config,
             created_at: self.create_time,
             workspace: self.workspace,
+            by: self.by,
         }
     }
 }

@@ -236,11 +236,12 @@ impl Live {
         }
         for run in std::mem::take(&mut self.runs).into_values() {
             let result = run.result.as_ref().map(json).transpose()?;
-            let sql = "INSERT OR REPLACE INTO runs (session, seq, run_id, request_id, command, started_at, result) \
-                       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+            let sql = "INSERT OR REPLACE INTO runs \
+                       (session, seq, run_id, request_id, command, started_at, result, by_token) \
+                       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
             let (run_id, command) = (run.run_id.as_str(), run.command.as_bytes());
             let started_at = run.started_at.to_string();
-            execute(db, sql, params![id, int(run.seq), run_id, run.request_id, command, started_at, result])?;
+            execute(db, sql, params![id, int(run.seq), run_id, run.request_id, command, started_at, result, run.by])?;
         }
         for (run_id, result) in std::mem::take(&mut self.results) {
             let sql = "UPDATE runs SET result = ?3 WHERE session = ?1 AND run_id = ?2 AND result IS NULL";

@@ -1,0 +1,62 @@
+//! Tokens for agents.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use utoipa::ToSchema;
+
+/// Body of `POST /v1/tokens`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CreateTokenRequest {
+    /// Whose it is: the agent that sees and touches its own sessions with it.
+    pub agent: String,
+    /// What you call it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Whether it may restart its sessions. Without it: as the daemon's `agent_may_restart` says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub may_restart: Option<bool>,
+}
+
+/// A token, without its secret.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TokenInfo {
+    /// Its public name, as in the audit trail and in `by` of a run.
+    pub id: String,
+    /// Whose it is.
+    pub agent: String,
+    /// What the host calls it.
+    pub name: Option<String>,
+    /// Whether it may restart its sessions.
+    pub may_restart: bool,
+    /// When it was made.
+    #[schema(format = DateTime)]
+    pub created_at: String,
+    /// When it was revoked; `null` if it is in force.
+    #[schema(format = DateTime)]
+    pub revoked_at: Option<String>,
+}
+
+/// A token that was just made.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct IssuedToken {
+    /// The secret, for `Authorization: Bearer`. It is told this once.
+    pub token: String,
+    /// The rest of it.
+    #[serde(flatten)]
+    pub info: TokenInfo,
+}
+
+impl fmt::Debug for IssuedToken {
+    /// Without the secret, which must not end up in a log.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IssuedToken").field("info", &self.info).finish_non_exhaustive()
+    }
+}
+
+/// Answer of `GET /v1/tokens`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TokenList {
+    /// The tokens, the oldest first.
+    pub tokens: Vec<TokenInfo>,
+}

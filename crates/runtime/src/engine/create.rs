@@ -1,0 +1,66 @@
+//! Making sessions, and finding them again by name: whose each is, is decided here.
+
+use super::{Engine, dormant_view, lock};
+use crate::identities::{Scope, bound};
+use crate::ops::{CreateSession, Created, OpError};
+use crate::validate;
+use shellkeep_session::{Event, Record, SessionId, SessionState, Timestamp};
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+
+impl Engine {
+    /// Makes a session, or finds the one with that name. An agent's session is its own, whatever the request says.
+    pub async fn create(&self, mut request: CreateSession) -> Result<Created, OpError> {
+        let inner = self.at_large();
+        inner.check_running()?;
+        if let Scope::Agent { agent, .. } = self.scope() {
+            request.agent = Some(agent.clone());
+        }
+        let id = self.name_for(request.session_id.as_ref())?;
+        let owner = request.agent.as_deref().map(Arc::from);
+        let (meta, shell) = inner.first_state(&id, request, self.scope().token())?;
+        let is_new = match lock(&inner.known).entry(id.clone()) {
+            Entry::Occupied(_) => false,
+            Entry::Vacant(place) => {
+                place.insert(owner);
+                true
+            }
+        };
+        if !is_new {
+            return self.get(&id).await.map(Created::Existing).map_err(|error| not_yours(error, &id));
+        }
+        self.audit("create", id.as_str());
+        let event = Event::SessionCreated { meta: Box::new(meta), shell: Box::new(shell) };
+        let record = Record { session_id: id, seq: 1, at: Timestamp::now(), event };
+        if let Err(error) = inner.store.append(&record) {
+            tracing::warn!(%error, "a new session could not be stored yet");
+        }
+        inner.sync().await;
+        match SessionState::create(&record) {
+            Ok(state) => Ok(Created::New(dormant_view(state))),
+            Err(error) => Err(OpError::StoreUnavailable { reason: error.to_string() }),
+        }
+    }
+
+    /// The name of a session that is to be made or found.
+    fn name_for(&self, given: Option<&SessionId>) -> Result<SessionId, OpError> {
+        let Some(given) = given else { return Ok(validate::new_id()) };
+        let Scope::Agent { agent, .. } = self.scope() else { return Ok(given.clone()) };
+        if let Ok(own) = self.over(given) {
+            return Ok(own.id.into_owned());
+        }
+        bound(agent, given).ok_or_else(|| OpError::Invalid {
+            detail: format!("session_id: 'thread_{agent}_{given}' is longer than an id may be; choose a shorter one"),
+        })
+    }
+}
+
+/// An agent's name for a session is taken by one that is not the agent's: the host made it, or nobody knows whose it is.
+fn not_yours(error: OpError, id: &SessionId) -> OpError {
+    match error {
+        OpError::SessionNotFound { .. } => OpError::NotAllowed {
+            detail: format!("the name '{id}' cannot be used by this agent; choose another session_id, or ask the host"),
+        },
+        other => other,
+    }
+}

@@ -1,0 +1,91 @@
+//! The handle that a door holds: an engine, and as whom it is used. What all handles share is private to this file, so
+//! that no operation comes to it but through one of the checks here.
+
+use super::{Inner, lock};
+use crate::identities::{Scope, bound};
+use crate::ops::OpError;
+use shellkeep_session::SessionId;
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// Where the audit trail goes: a name of its own, so that a log filter can pick it out.
+const AUDIT: &str = "shellkeep::audit";
+
+/// Runs sessions. Cheap to clone; all clones are the same engine, each with the rights of its scope.
+#[derive(Clone)]
+pub struct Engine {
+    inner: Arc<Inner>,
+    scope: Arc<Scope>,
+}
+
+/// A session that the caller may touch.
+pub(super) struct Permitted<'a> {
+    /// The way to it.
+    pub(super) inner: &'a Arc<Inner>,
+    /// The name by which it is stored.
+    pub(super) id: Cow<'a, SessionId>,
+}
+
+impl Engine {
+    /// The host's handle.
+    pub(super) fn of(inner: Arc<Inner>) -> Self {
+        Self { inner, scope: Arc::new(Scope::Host) }
+    }
+
+    /// The same engine, used as somebody else.
+    pub fn scoped(&self, scope: impl Into<Arc<Scope>>) -> Self {
+        Self { inner: Arc::clone(&self.inner), scope: scope.into() }
+    }
+
+    /// As whom this handle is used.
+    pub fn scope(&self) -> &Scope {
+        &self.scope
+    }
+
+    /// The one check before everything that is about a session. Another's session is answered like one that does not
+    /// exist, from memory, so that neither the words nor the time tell them apart.
+    pub(super) fn over<'a>(&'a self, id: &'a SessionId) -> Result<Permitted<'a>, OpError> {
+        match self.find(id) {
+            Some(id) => Ok(Permitted { inner: &self.inner, id }),
+            None => Err(self.inner.not_found(id)),
+        }
+    }
+
+    /// What only the host may do.
+    pub(super) fn as_host(&self) -> Result<&Arc<Inner>, OpError> {
+        match &*self.scope {
+            Scope::Host => Ok(&self.inner),
+            Scope::Agent { .. } => {
+                let detail = "this is the host's right; an agent's token does not give it. Ask the host";
+                Err(OpError::NotAllowed { detail: detail.to_owned() })
+            }
+        }
+    }
+
+    /// What is about no session in particular. The caller looks at the scope itself.
+    pub(super) fn at_large(&self) -> &Arc<Inner> {
+        &self.inner
+    }
+
+    /// The name by which a session of the caller is stored. An agent may leave out the part of it that is the agent.
+    fn find<'a>(&self, id: &'a SessionId) -> Option<Cow<'a, SessionId>> {
+        let Scope::Agent { agent, .. } = &*self.scope else {
+            return lock(&self.inner.known).contains_key(id).then_some(Cow::Borrowed(id));
+        };
+        let bound = bound(agent, id);
+        let known = lock(&self.inner.known);
+        let is_own = |id: &SessionId| known.get(id).is_some_and(|owner| owner.as_deref() == Some(agent.as_str()));
+        // Both are looked for in any case: the answer takes the same time whether another has one of them or nobody.
+        let (as_given, bound) = (is_own(id), bound.filter(is_own));
+        if as_given { Some(Cow::Borrowed(id)) } else { bound.map(Cow::Owned) }
+    }
+
+    /// Writes into the audit trail who does what. The host's own commands are many and prove little, so they are for
+    /// those who turn the log up.
+    pub(super) fn audit(&self, operation: &'static str, object: &str) {
+        match self.scope.token() {
+            Some(token) => tracing::info!(target: AUDIT, token, operation, object, "audit"),
+            None => tracing::debug!(target: AUDIT, token = "host", operation, object, "audit"),
+        }
+    }
+}

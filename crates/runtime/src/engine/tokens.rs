@@ -1,0 +1,53 @@
+//! Operations about who may come in: tokens for agents, made and revoked by the host.
+
+use super::Engine;
+use crate::identities::Revocation;
+use crate::ops::{IssuedToken, NewToken, OpError, TokenView};
+use std::sync::Arc;
+
+/// An agent that has shown its token.
+pub struct Guest {
+    /// The engine as the agent may use it.
+    pub engine: Engine,
+    /// Ends with the token.
+    pub revocation: Revocation,
+}
+
+impl Engine {
+    /// Who comes with this secret, if it is a token in force.
+    pub fn authenticate(&self, secret: &[u8]) -> Option<Guest> {
+        let bearer = self.at_large().identities.authenticate(secret)?;
+        Some(Guest { engine: self.scoped(bearer.scope), revocation: bearer.revocation })
+    }
+
+    /// Makes a token for an agent. The host's right.
+    pub async fn create_token(&self, request: NewToken) -> Result<IssuedToken, OpError> {
+        let inner = Arc::clone(self.as_host()?);
+        let issued = blocking(move || inner.identities.issue(request)).await?;
+        let IssuedToken { token, .. } = &issued;
+        tracing::info!(token = token.id, agent = token.agent, may_restart = token.may_restart, "a token was made");
+        Ok(issued)
+    }
+
+    /// All tokens, those that were revoked too. The host's right.
+    pub async fn tokens(&self) -> Result<Vec<TokenView>, OpError> {
+        let inner = Arc::clone(self.as_host()?);
+        blocking(move || Ok(inner.identities.list())).await
+    }
+
+    /// Revokes a token: every request that comes with it is refused from now on, and those under way are cut off. What
+    /// it has started runs on. The host's right.
+    pub async fn revoke_token(&self, token_id: &str) -> Result<(), OpError> {
+        let inner = Arc::clone(self.as_host()?);
+        let id = token_id.to_owned();
+        blocking(move || inner.identities.revoke(&id)).await?;
+        tracing::info!(token = token_id, "a token was revoked");
+        Ok(())
+    }
+}
+
+/// The file of tokens is written with a wait for the disk, which no task may hold up.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, OpError> + Send + 'static) -> Result<T, OpError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|error| Err(OpError::TokensUnavailable { detail: format!("it broke off: {error}") }))
+}

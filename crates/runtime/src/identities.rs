@@ -1,0 +1,338 @@
+//! Who may do what. The host may do everything; an agent is known by a token and may touch its own sessions only. A
+//! token's secret is told once, when it is made; what is kept is its hash.
+
+use crate::ops::{IssuedToken, NewToken, OpError, TokenView};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use shellkeep_session::{SessionId, Timestamp, id};
+use shellkeep_store::{OpenError, TokenFile, TokenRecord};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use tokio::sync::watch;
+
+/// How every agent's token begins, so that people and scanners of leaked secrets recognise one.
+pub const TOKEN_PREFIX: &str = "sk_";
+/// Random bytes of a secret: as many as a 256-bit key, so that guessing is out of the question.
+const SECRET_BYTES: usize = 32;
+/// Random bytes of a token's public name; enough that two of one daemon never meet.
+const ID_BYTES: usize = 8;
+/// Longest name of an agent with a token: `thread_{agent}_` and a UUID must fit into a session's id.
+const MAX_AGENT: usize = 64;
+/// Longest name of a token; it is shown in tables.
+const MAX_NAME: usize = 100;
+/// Most tokens in force. Each is some 300 bytes in a file that is written as a whole.
+const MAX_TOKENS: usize = 10_000;
+/// Revoked tokens that are remembered, so that the audit trail's ids can be looked up; the older ones are forgotten.
+const MAX_REVOKED: usize = 1_000;
+
+/// As whom an engine is used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Scope {
+    /// All rights.
+    Host,
+    /// Only this agent's sessions.
+    Agent {
+        /// The agent.
+        agent: String,
+        /// Whether it may restart its sessions.
+        may_restart: bool,
+        /// The id of the token it came with.
+        token: String,
+    },
+}
+
+impl Scope {
+    /// The agent, if it is one.
+    pub fn agent(&self) -> Option<&str> {
+        match self {
+            Self::Host => None,
+            Self::Agent { agent, .. } => Some(agent),
+        }
+    }
+
+    /// The id of the agent's token, if it is one.
+    pub fn token(&self) -> Option<&str> {
+        match self {
+            Self::Host => None,
+            Self::Agent { token, .. } => Some(token),
+        }
+    }
+}
+
+/// The name by which an agent's session is stored: `thread_{agent}_{id}`, so that no agent can name, and by naming find
+/// out about, a session of another. `None` if that is too long.
+pub fn bound(agent: &str, id: &SessionId) -> Option<SessionId> {
+    let rest = id.as_str().strip_prefix("thread_").and_then(|rest| rest.strip_prefix(agent));
+    if rest.is_some_and(|rest| rest.len() > 1 && rest.starts_with('_')) {
+        return Some(id.clone());
+    }
+    SessionId::bound(agent, id.as_str()).ok()
+}
+
+/// A token that is in force: as whom its bearer comes, and a way to learn that it was revoked.
+#[derive(Clone)]
+pub struct Bearer {
+    /// As whom.
+    pub scope: Arc<Scope>,
+    /// Ends with the token.
+    pub revocation: Revocation,
+}
+
+/// Ends when a token is revoked.
+#[derive(Clone)]
+pub struct Revocation(watch::Receiver<()>);
+
+impl Revocation {
+    /// Returns when the token has been revoked.
+    pub async fn happened(mut self) {
+        // Nothing is ever sent: the sender lives as long as the token is in force.
+        while self.0.changed().await.is_ok() {}
+    }
+}
+
+/// A token in force.
+struct Active {
+    scope: Arc<Scope>,
+    alive: watch::Sender<()>,
+}
+
+/// The agents' tokens. The daemon is the only writer of their file.
+pub struct Identities {
+    file: TokenFile,
+    /// What the file says. Held while the file is written, so that two writers cannot overtake each other.
+    records: Mutex<Vec<TokenRecord>>,
+    /// Looked up by hash, and a hash compares in constant time: how long a refusal takes says nothing about a secret.
+    active: RwLock<HashMap<blake3::Hash, Active>>,
+    /// What a token may do whose maker did not say.
+    may_restart: bool,
+}
+
+impl Identities {
+    /// Reads the file.
+    pub fn load(file: TokenFile, may_restart: bool) -> Result<Self, OpenError> {
+        let records = file.load()?;
+        let mut active = HashMap::new();
+        for record in records.iter().filter(|record| record.revoked_at.is_none()) {
+            match blake3::Hash::from_hex(&record.hash) {
+                Ok(hash) => drop(active.insert(hash, Active::new(record))),
+                Err(error) => tracing::warn!(token = record.id, %error, "a token's hash cannot be read; it is refused"),
+            }
+        }
+        Ok(Self { file, records: Mutex::new(records), active: RwLock::new(active), may_restart })
+    }
+
+    /// Who comes with this secret.
+    pub fn authenticate(&self, secret: &[u8]) -> Option<Bearer> {
+        if !secret.starts_with(TOKEN_PREFIX.as_bytes()) {
+            return None;
+        }
+        let active = self.active.read().unwrap_or_else(PoisonError::into_inner);
+        let found = active.get(&blake3::hash(secret))?;
+        Some(Bearer { scope: Arc::clone(&found.scope), revocation: Revocation(found.alive.subscribe()) })
+    }
+
+    /// Makes a token. Waits for the disk.
+    pub fn issue(&self, request: NewToken) -> Result<IssuedToken, OpError> {
+        let mut records = self.records();
+        check(&request, &records)?;
+        let random = |reason: std::io::Error| unwritten(format!("no token was made: {reason}"));
+        let secret = format!("{TOKEN_PREFIX}{}", random_text(SECRET_BYTES).map_err(random)?);
+        let hash = blake3::hash(secret.as_bytes());
+        let record = TokenRecord {
+            id: format!("tok_{}", random_text(ID_BYTES).map_err(random)?),
+            agent: request.agent,
+            name: request.name,
+            may_restart: request.may_restart.unwrap_or(self.may_restart),
+            created_at: Timestamp::now(),
+            hash: hash.to_hex().to_string(),
+            revoked_at: None,
+        };
+        let mut next = records.clone();
+        next.push(record.clone());
+        self.file.save(&next).map_err(|error| unwritten(format!("no token was made: {error}")))?;
+        *records = next;
+        self.active.write().unwrap_or_else(PoisonError::into_inner).insert(hash, Active::new(&record));
+        Ok(IssuedToken { token: view(&record), secret })
+    }
+
+    /// All tokens, the oldest first.
+    pub fn list(&self) -> Vec<TokenView> {
+        self.records().iter().map(view).collect()
+    }
+
+    /// Revokes a token. From then on it is refused, even if the disk cannot be told; once more tells it again.
+    pub fn revoke(&self, id: &str) -> Result<(), OpError> {
+        let mut records = self.records();
+        let Some(record) = records.iter_mut().find(|record| record.id == id) else {
+            return Err(OpError::TokenNotFound { token_id: id.to_owned() });
+        };
+        record.revoked_at.get_or_insert_with(Timestamp::now);
+        if let Ok(hash) = blake3::Hash::from_hex(&record.hash) {
+            self.active.write().unwrap_or_else(PoisonError::into_inner).remove(&hash);
+        }
+        forget_the_oldest(&mut records);
+        self.file.save(&records).map_err(|error| {
+            unwritten(format!("the token is refused from now on, but would be taken again after a restart: {error}"))
+        })
+    }
+
+    fn records(&self) -> MutexGuard<'_, Vec<TokenRecord>> {
+        self.records.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Active {
+    fn new(record: &TokenRecord) -> Self {
+        let scope =
+            Scope::Agent { agent: record.agent.clone(), may_restart: record.may_restart, token: record.id.clone() };
+        Self { scope: Arc::new(scope), alive: watch::Sender::new(()) }
+    }
+}
+
+fn check(request: &NewToken, records: &[TokenRecord]) -> Result<(), OpError> {
+    let invalid = |detail: String| Err(OpError::Invalid { detail });
+    let agent = &request.agent;
+    if let Err(error) = id::check(agent) {
+        return invalid(format!("agent: {error}"));
+    }
+    if agent.len() > MAX_AGENT {
+        return invalid(format!("agent: {} characters; with a token it has at most {MAX_AGENT}", agent.len()));
+    }
+    // `thread_a_b_c` could be b_c of a, or c of a_b. One of the two would meet sessions of the other.
+    let extends = |long: &str, short: &str| long.strip_prefix(short).is_some_and(|rest| rest.starts_with('_'));
+    let meets = |record: &&TokenRecord| extends(&record.agent, agent) || extends(agent, &record.agent);
+    if let Some(other) = records.iter().find(meets) {
+        return invalid(format!(
+            "agent: the names of '{agent}' and '{}' begin alike up to a _, so their sessions' ids could be the same; \
+             choose another name",
+            other.agent
+        ));
+    }
+    let bad_name =
+        |name: &String| name.trim().is_empty() || name.chars().count() > MAX_NAME || name.chars().any(char::is_control);
+    if request.name.as_ref().is_some_and(bad_name) {
+        return invalid(format!("name: 1 to {MAX_NAME} characters on one line"));
+    }
+    if records.iter().filter(|record| record.revoked_at.is_none()).count() >= MAX_TOKENS {
+        return invalid(format!("there are {MAX_TOKENS} tokens already; revoke those that nobody needs"));
+    }
+    Ok(())
+}
+
+fn forget_the_oldest(records: &mut Vec<TokenRecord>) {
+    let mut revoked: Vec<Timestamp> = records.iter().filter_map(|record| record.revoked_at).collect();
+    if revoked.len() <= MAX_REVOKED {
+        return;
+    }
+    revoked.sort_unstable();
+    let oldest_kept = revoked[revoked.len() - MAX_REVOKED];
+    records.retain(|record| record.revoked_at.is_none_or(|at| at >= oldest_kept));
+}
+
+fn view(record: &TokenRecord) -> TokenView {
+    TokenView {
+        id: record.id.clone(),
+        agent: record.agent.clone(),
+        name: record.name.clone(),
+        may_restart: record.may_restart,
+        created_at: record.created_at,
+        revoked_at: record.revoked_at,
+    }
+}
+
+fn unwritten(detail: String) -> OpError {
+    OpError::TokensUnavailable { detail }
+}
+
+fn random_text(length: usize) -> std::io::Result<String> {
+    let mut bytes = vec![0_u8; length];
+    let mut filled = 0;
+    while filled < bytes.len() {
+        filled += rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty())?;
+    }
+    Ok(URL_SAFE_NO_PAD.encode(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn identities(data: &std::path::Path) -> Identities {
+        Identities::load(TokenFile::of(data), false).unwrap()
+    }
+
+    fn new(agent: &str) -> NewToken {
+        NewToken { agent: agent.to_owned(), name: None, may_restart: None }
+    }
+
+    #[tokio::test]
+    async fn a_token_opens_until_it_is_revoked() {
+        let data = tempfile::tempdir().unwrap();
+        let issued = identities(data.path()).issue(new("ann")).unwrap();
+        // Another daemon on the same directory knows it.
+        let identities = identities(data.path());
+        let bearer = identities.authenticate(issued.secret.as_bytes()).unwrap();
+        let token = issued.token.id.clone();
+        assert_eq!(*bearer.scope, Scope::Agent { agent: "ann".to_owned(), may_restart: false, token });
+        for wrong in ["", "sk_", &issued.secret[1..], &format!("{}x", issued.secret), &issued.token.id] {
+            assert!(identities.authenticate(wrong.as_bytes()).is_none(), "{wrong}");
+        }
+        identities.revoke(&issued.token.id).unwrap();
+        bearer.revocation.happened().await;
+        assert!(identities.authenticate(issued.secret.as_bytes()).is_none());
+        identities.revoke(&issued.token.id).unwrap();
+        assert!(matches!(identities.revoke("tok_other"), Err(OpError::TokenNotFound { .. })));
+        assert!(Identities::load(TokenFile::of(data.path()), false).unwrap().list()[0].revoked_at.is_some());
+    }
+
+    #[test]
+    fn the_secret_is_told_once_and_not_kept() {
+        let data = tempfile::tempdir().unwrap();
+        let issued = identities(data.path()).issue(new("ann")).unwrap();
+        assert_eq!(issued.secret.len(), TOKEN_PREFIX.len() + 43);
+        let kept = std::fs::read_to_string(data.path().join("tokens.json")).unwrap();
+        assert!(!kept.contains(&issued.secret[TOKEN_PREFIX.len()..]), "{kept}");
+        assert!(!format!("{issued:?}").contains(&issued.secret));
+    }
+
+    #[test]
+    fn agents_whose_sessions_could_meet_are_kept_apart() {
+        let data = tempfile::tempdir().unwrap();
+        let identities = identities(data.path());
+        identities.issue(new("a_b")).unwrap();
+        for (agent, fits) in [("a", false), ("a_b_c", false), ("a_b", true), ("a_", true), ("ab", true), ("a-b", true)]
+        {
+            assert_eq!(identities.issue(new(agent)).is_ok(), fits, "{agent}");
+        }
+        assert!(identities.issue(new(&"x".repeat(65))).is_err());
+        assert!(identities.issue(new("a/b")).is_err());
+    }
+
+    #[test]
+    fn names_are_bound_once() {
+        let bound = |agent: &str, id: &str| bound(agent, &SessionId::parse(id).unwrap()).map(String::from);
+        assert_eq!(bound("ann", "7").as_deref(), Some("thread_ann_7"));
+        assert_eq!(bound("ann", "thread_ann_7").as_deref(), Some("thread_ann_7"));
+        assert_eq!(bound("ann", "thread_ann_").as_deref(), Some("thread_ann_thread_ann_"));
+        assert_eq!(bound("ann", "thread_anna_7").as_deref(), Some("thread_ann_thread_anna_7"));
+        assert_eq!(bound("ann", &"x".repeat(120)), None);
+    }
+
+    #[test]
+    fn only_the_latest_revocations_are_remembered() {
+        let record = |n: usize, revoked: bool| TokenRecord {
+            id: format!("tok_{n}"),
+            agent: "ann".to_owned(),
+            name: None,
+            may_restart: false,
+            created_at: Timestamp::UNIX_EPOCH,
+            hash: String::new(),
+            revoked_at: revoked.then(|| Timestamp::from_second(n as i64).unwrap()),
+        };
+        let mut records: Vec<_> = (0..MAX_REVOKED + 5).map(|n| record(n, true)).collect();
+        records.push(record(0, false));
+        forget_the_oldest(&mut records);
+        assert_eq!(records.len(), MAX_REVOKED + 1);
+        assert_eq!(records[0].id, "tok_5");
+    }
+}

@@ -1,0 +1,46 @@
+//! `/v1/tokens`: keys for agents, made, listed and revoked by the host.
+
+use super::auth::Scoped;
+use super::body::{Json, Nothing, SMALL_LIMIT};
+use super::openapi::Common;
+use super::params::TokenPath;
+use super::problem::Refusal;
+use super::{json, translate};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use shellkeep_protocol::{CreateTokenRequest, IssuedToken, TokenList};
+
+/// Makes a token for an agent. Its secret is in this answer and nowhere else.
+#[utoipa::path(
+    post, path = "/v1/tokens", tag = "tokens", operation_id = "create_token",
+    request_body = CreateTokenRequest,
+    responses((status = 201, description = "The token, with its secret", body = IssuedToken), Common)
+)]
+pub async fn create(
+    Scoped(engine): Scoped,
+    Json(request): Json<CreateTokenRequest, SMALL_LIMIT>,
+) -> Result<Response, Refusal> {
+    let issued = engine.create_token(translate::new_token(request)).await?;
+    Ok(json(StatusCode::CREATED, &translate::issued_token(issued)))
+}
+
+/// All tokens, those that were revoked lately too, without their secrets.
+#[utoipa::path(
+    get, path = "/v1/tokens", tag = "tokens", operation_id = "list_tokens",
+    responses((status = 200, description = "The tokens, the oldest first", body = TokenList), Common)
+)]
+pub async fn list(Scoped(engine): Scoped) -> Result<Response, Refusal> {
+    let tokens = engine.tokens().await?;
+    Ok(json(StatusCode::OK, &TokenList { tokens: tokens.into_iter().map(translate::token).collect() }))
+}
+
+/// Revokes a token, at once: requests under way are cut off. What it has started runs on.
+#[utoipa::path(
+    delete, path = "/v1/tokens/{token_id}", tag = "tokens", operation_id = "revoke_token",
+    params(("token_id" = String, Path, description = "The token's id, not its secret")),
+    responses((status = 204, description = "It is refused from now on"), Common)
+)]
+pub async fn revoke(Scoped(engine): Scoped, TokenPath(id): TokenPath, _: Nothing) -> Result<Response, Refusal> {
+    engine.revoke_token(&id).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}

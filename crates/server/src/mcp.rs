@@ -1,0 +1,88 @@
+//! The MCP doors: stdio and streamable HTTP, one implementation. A tool call is translated to the runtime's vocabulary
+//! and its answer to words for a model and data for a program.
+//!
+//! - [`streamable`]: `/mcp`, streamable HTTP.
+//! - [`stdio`]: `/v1/mcp/stdio`, the daemon's end of `shellkeep mcp`; [`lines`] is its framing.
+//! - [`handler`]: what the protocol asks of a server. [`calls`] is what happens to a call while it runs.
+//! - [`tools`]: the list of tools; one file for each of them: [`run_command`], [`read_output`], [`send_input`],
+//!   [`bash`]. [`execute`] is what those that run a command share.
+//! - [`seat`]: whose session it is; [`names`] gives names to those who brought none.
+//! - [`resources`]: sessions and outputs as resources.
+//! - [`text`], [`schema`], [`progress`]: a result in words, a type as a JSON Schema, output as it comes.
+
+mod bash;
+mod calls;
+mod execute;
+mod handler;
+mod lines;
+mod names;
+mod progress;
+mod read_output;
+mod resources;
+mod run_command;
+mod schema;
+mod seat;
+mod send_input;
+pub(crate) mod stdio;
+pub(crate) mod streamable;
+mod text;
+mod tools;
+
+use crate::http::auth::Scoped;
+use crate::http::problem::Refusal;
+use axum::http::request::Parts;
+use names::Names;
+use shellkeep_runtime::Engine;
+use shellkeep_session::{RunId, SessionId};
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Most MCP clients at a time, over both transports. Each costs a task and some 50 KiB; one more is refused in words.
+const MAX_CLIENTS: usize = 8192;
+
+/// What all MCP clients of a door share.
+#[derive(Clone)]
+pub(crate) struct Hub {
+    names: Names,
+    places: Arc<Semaphore>,
+    told: Told,
+}
+
+/// Runs whose notices a model has read, so that it reads them once.
+#[derive(Clone, Default)]
+struct Told(Arc<Mutex<HashSet<(Option<String>, SessionId, RunId)>>>);
+
+/// Runs remembered. Only those with notices are, and those are rare; when there are more, some are told twice.
+const MAX_TOLD: usize = 4096;
+
+impl Told {
+    /// Whether the notices of an agent's run have not been told yet. From now on they have.
+    fn first_time(&self, agent: Option<&str>, session: &SessionId, run_id: &RunId) -> bool {
+        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.len() >= MAX_TOLD {
+            told.clear();
+        }
+        told.insert((agent.map(str::to_owned), session.clone(), run_id.clone()))
+    }
+}
+
+impl Default for Hub {
+    fn default() -> Self {
+        let places = Arc::new(Semaphore::new(MAX_CLIENTS));
+        Self { names: Names::default(), places, told: Told::default() }
+    }
+}
+
+impl Hub {
+    /// A place for one more client, if there is one. It is free again when the permit is dropped.
+    fn place(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.places).try_acquire_owned().ok()
+    }
+}
+
+/// The engine with the rights of whoever sent a request, as the gate has left it there.
+fn engine_of(request: &Parts) -> Result<Engine, Refusal> {
+    let found = request.extensions.get::<Scoped>().map(|Scoped(engine)| engine.clone());
+    found.ok_or_else(|| Refusal::internal("an MCP request came around the gate"))
+}

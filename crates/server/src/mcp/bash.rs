@@ -1,0 +1,83 @@
+//! `bash`: the classic tool, over the same sessions. Its callers know `command` and `restart`, get text back, and wait up
+//! to 120 seconds.
+
+use super::execute::execute;
+use super::handler::Handler;
+use super::schema;
+use super::text::{MODEL_OUTPUT, Style};
+use super::tools::{Entry, arguments};
+use crate::http::problem::Refusal;
+use crate::http::translate;
+use axum::http::StatusCode;
+use rmcp::RoleServer;
+use rmcp::model::{CallToolResult, ContentBlock, Tool, ToolAnnotations};
+use rmcp::service::RequestContext;
+use serde::Deserialize;
+use shellkeep_protocol::RunRequest;
+use shellkeep_runtime::OpError;
+use utoipa::ToSchema;
+
+/// The tool.
+pub const TOOL: Entry = Entry {
+    define,
+    call: |handler, given, context| Box::pin(async move { call(handler, arguments(given)?, context).await }),
+};
+
+/// What the classic tool gives a command.
+const TIMEOUT_SECONDS: f64 = 120.0;
+
+const DESCRIPTION: &str = "Run commands in a bash shell.
+
+The shell persists between calls: working directory, variables, functions and background jobs stay. The result is the \
+command's output followed by its error output, and its exit code where that is not 0. A command may take 120 seconds; \
+then it is ended and the shell stays usable. Do not start programs that wait for input. Output beyond 30,000 bytes is \
+shown as head and tail: redirect large outputs to a file and look at parts of it.";
+
+/// What it takes.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    /// The bash command to run. Required unless the tool is being restarted.
+    command: Option<String>,
+    /// true restarts the shell with a clean state, where the host allows it.
+    restart: Option<bool>,
+}
+
+async fn call(
+    handler: &Handler,
+    given: Arguments,
+    context: &RequestContext<RoleServer>,
+) -> Result<CallToolResult, Refusal> {
+    if given.restart == Some(true) {
+        return restart(handler, context).await;
+    }
+    let Some(command) = given.command else {
+        return Err(Refusal::invalid("command: missing; say what to run"));
+    };
+    let request =
+        RunRequest { command, timeout: Some(TIMEOUT_SECONDS), max_output: Some(MODEL_OUTPUT), ..RunRequest::default() };
+    execute(handler, context, translate::run(request)?, Style::Classic).await
+}
+
+async fn restart(handler: &Handler, context: &RequestContext<RoleServer>) -> Result<CallToolResult, Refusal> {
+    let seat = handler.seat(context)?;
+    if !seat.engine.may_restart() {
+        let detail = "restarting is the host's right here (agent_may_restart is off). It is not needed either: a hung \
+                      command is ended at its timeout, and the shell goes on with its state. To begin anew use `cd` and \
+                      `unset`";
+        return Err(Refusal::new(StatusCode::FORBIDDEN, "not_allowed", detail));
+    }
+    match seat.engine.restart(&seat.session).await {
+        // A session that was never used is as new as can be.
+        Ok(_) | Err(OpError::SessionNotFound { .. }) => {}
+        Err(error) => return Err(error.into()),
+    }
+    Ok(CallToolResult::success(vec![ContentBlock::text("tool has been restarted.")]))
+}
+
+/// Without an output schema: a restart has no result of a command, and a schema would demand one.
+fn define() -> Tool {
+    Tool::new("bash", DESCRIPTION, schema::of_arguments::<Arguments>())
+        .with_title("Bash")
+        .with_annotations(ToolAnnotations::new().read_only(false).destructive(true).idempotent(false).open_world(true))
+}

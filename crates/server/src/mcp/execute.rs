@@ -1,0 +1,83 @@
+//! Running a command for a model: begin, watch, interrupt when the client cancels, and say in words what came of it.
+
+use super::calls::Call;
+use super::handler::Handler;
+use super::progress::Progress;
+use super::seat::Seat;
+use super::text::{self, Style};
+use super::tools::answer;
+use crate::http::problem::Refusal;
+use crate::http::translate;
+use rmcp::RoleServer;
+use rmcp::model::{CallToolResult, ProtocolVersion};
+use rmcp::service::RequestContext;
+use shellkeep_runtime::{OpError, RunCommand, RunStream, RunView};
+use shellkeep_session::RunId;
+
+/// Runs a command in the caller's session.
+pub async fn execute(
+    handler: &Handler,
+    context: &RequestContext<RoleServer>,
+    command: RunCommand,
+    style: Style,
+) -> Result<CallToolResult, Refusal> {
+    let seat = handler.seat(context)?;
+    let call = handler.calls.begin(context.id.clone());
+    let blocking = command.blocking;
+    let mut run = seat.run(command).await?;
+    let view = if blocking { watch(&seat, &mut run, &call, context).await? } else { run.now() };
+    let view = view.ok_or_else(|| Refusal::internal("a run ended without a result"))?;
+    if handler.is_heard(context) {
+        handler.notices_told(&seat, &view);
+    }
+    let text = text::run(&view, &view.notices, style);
+    answer(text, &translate::run_view(view))
+}
+
+/// Waits for a run's end. A client that goes away does not end it; one that cancels does.
+async fn watch(
+    seat: &Seat,
+    run: &mut RunStream,
+    call: &Call<'_>,
+    context: &RequestContext<RoleServer>,
+) -> Result<Option<RunView>, Refusal> {
+    let run_id = run.run_id().clone();
+    let mut progress = Progress::of(context);
+    let mut interrupted = false;
+    loop {
+        let end = async {
+            match &mut progress {
+                Some(progress) => progress.follow(run).await.transpose(),
+                None => Ok(run.result().await),
+            }
+        };
+        tokio::select! {
+            biased;
+            () = cancelled(call, context), if !interrupted => {
+                interrupted = true;
+                interrupt(seat, &run_id).await;
+            }
+            view = end => return Ok(view?),
+        }
+    }
+}
+
+/// Returns when the client cancels. Since 2026-07-28 HTTP has no other way to say so than to close the answer; in every
+/// other case hanging up is not cancelling.
+async fn cancelled(call: &Call<'_>, context: &RequestContext<RoleServer>) {
+    let stateless = context.extensions.get::<axum::http::request::Parts>().is_some()
+        && context.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2026_07_28);
+    if stateless {
+        context.ct.cancelled().await;
+    } else {
+        call.cancelled().await;
+    }
+}
+
+async fn interrupt(seat: &Seat, run_id: &RunId) {
+    match seat.engine.signal(&seat.session, run_id, "INT").await {
+        // It ended by itself at the same moment.
+        Ok(()) | Err(OpError::RunEnded { .. }) => {}
+        Err(error) => tracing::warn!(%error, "a cancelled command could not be interrupted"),
+    }
+}

@@ -1,0 +1,188 @@
+//! MCP on a byte stream: one JSON message to a line. Ours instead of the SDK's, which drops what it cannot read without
+//! a word; here the client is told.
+
+use super::seat::Pipe;
+use crate::http::RUN_LIMIT;
+use rmcp::RoleServer;
+use rmcp::model::{ClientJsonRpcMessage, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage};
+use rmcp::transport::Transport;
+use std::future::Future;
+use std::io;
+use std::sync::Arc;
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader, ReadHalf, WriteHalf};
+use tokio::sync::Mutex;
+
+/// Longest message. The same as for HTTP, so that what one door takes the other takes too.
+const MAX_MESSAGE: usize = RUN_LIMIT;
+/// Bytes kept of the beginning of a message that is too long, to find its id in.
+const HEAD: usize = 256;
+/// Capacity of the buffer that stays between messages; a long message does not hold its memory for good.
+const KEPT_BUFFER: usize = 64 << 10;
+
+/// The daemon's end of a client on stdio.
+pub struct Lines<S> {
+    read: BufReader<ReadHalf<S>>,
+    write: Arc<Mutex<WriteHalf<S>>>,
+    line: Vec<u8>,
+    /// Bytes of a message that is too long, so far. Kept here, because `receive` may be dropped at any time.
+    excess: usize,
+    pipe: Arc<Pipe>,
+}
+
+/// What a line turned out to be.
+enum Line {
+    Whole,
+    TooLong { bytes: usize },
+    End,
+}
+
+impl<S: AsyncRead + AsyncWrite + Send + 'static> Lines<S> {
+    /// Speaks over `stream` for the client `pipe`.
+    pub fn new(stream: S, pipe: Arc<Pipe>) -> Self {
+        let (read, write) = tokio::io::split(stream);
+        Self { read: BufReader::new(read), write: Arc::new(Mutex::new(write)), line: Vec::new(), excess: 0, pipe }
+    }
+
+    /// Reads a line into `self.line`, never more than the limit. What was read stays if this is dropped.
+    async fn next_line(&mut self) -> io::Result<Line> {
+        loop {
+            let available = self.read.fill_buf().await?;
+            if available.is_empty() {
+                return Ok(Line::End);
+            }
+            let end = available.iter().position(|byte| *byte == b'\n');
+            let length = end.map_or(available.len(), |at| at + 1);
+            if self.excess > 0 || self.line.len() + length > MAX_MESSAGE {
+                if self.excess == 0 {
+                    self.line.extend_from_slice(&available[..length.min(HEAD)]);
+                    self.excess = self.line.len().max(1);
+                    self.line.truncate(HEAD);
+                    self.line.shrink_to(HEAD);
+                }
+                self.excess += length;
+            } else {
+                self.line.extend_from_slice(&available[..length]);
+            }
+            self.read.consume(length);
+            if end.is_some() {
+                let bytes = std::mem::take(&mut self.excess);
+                return Ok(if bytes > 0 { Line::TooLong { bytes } } else { Line::Whole });
+            }
+        }
+    }
+
+
+    async fn next(&mut self) -> io::Result<Option<ClientJsonRpcMessage>> {
+        loop {
+            let line = self.next_line().await?;
+            let text = std::mem::take(&mut self.line);
+            match line {
+                Line::End => return Ok(None),
+                Line::TooLong { bytes } => {
+                    let detail = format!(
+                        "a message of {bytes} bytes was not read; the longest is {MAX_MESSAGE}. Put large data into a file"
+                    );
+                    let refusal = ErrorData::invalid_request(detail, None);
+                    write(&self.write, &JsonRpcMessage::error(refusal, id_near_the_beginning(&text))).await?;
+                }
+                Line::Whole if text.trim_ascii().is_empty() => {}
+                Line::Whole => match serde_json::from_slice(&text) {
+                    Ok(message) => return Ok(Some(message)),
+                    Err(error) => {
+                        let (refusal, id) = explain(&text, &error);
+                        write(&self.write, &JsonRpcMessage::error(refusal, id)).await?;
+                    }
+                },
+            }
+            if text.capacity() <= KEPT_BUFFER {
+                self.line = text;
+                self.line.clear();
+            }
+        }
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Send + 'static> Transport<RoleServer> for Lines<S> {
+    type Error = io::Error;
+
+    fn send(&mut self, item: ServerJsonRpcMessage) -> impl Future<Output = io::Result<()>> + Send + 'static {
+        let stream = Arc::clone(&self.write);
+        async move { write(&stream, &item).await }
+    }
+
+    async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
+        let message = self.next().await.unwrap_or_else(|error| {
+            tracing::debug!(%error, "an MCP client broke off");
+            None
+        });
+        if message.is_none() {
+            self.pipe.release();
+        }
+        message
+    }
+
+    async fn close(&mut self) -> io::Result<()> {
+        self.pipe.release();
+        self.write.lock().await.shutdown().await
+    }
+}
+
+async fn write<S: AsyncWrite>(stream: &Mutex<WriteHalf<S>>, message: &ServerJsonRpcMessage) -> io::Result<()> {
+    let mut line = serde_json::to_vec(message)?;
+    line.push(b'\n');
+    let mut stream = stream.lock().await;
+    stream.write_all(&line).await?;
+    stream.flush().await
+}
+
+/// What is wrong with a line, and which request it was, if it says so.
+fn explain(text: &[u8], error: &serde_json::Error) -> (ErrorData, Option<RequestId>) {
+    match serde_json::from_slice::<serde_json::Value>(text) {
+        Err(_) => (ErrorData::parse_error(format!("this line is not JSON: {error}"), None), None),
+        Ok(value) => {
+            let id = value.get("id").and_then(|id| serde_json::from_value(id.clone()).ok());
+            let detail = "this is JSON, but no JSON-RPC 2.0 request, notification or answer of MCP";
+            (ErrorData::invalid_request(detail, None), id)
+        }
+    }
+}
+
+/// The id of a message of which only the beginning is known. Most clients write it first; for the others the error has
+/// no id.
+fn id_near_the_beginning(head: &[u8]) -> Option<RequestId> {
+    const KEY: &[u8] = b"\"id\":";
+    let at = head.windows(KEY.len()).position(|window| window == KEY)?;
+    // Inside of an argument the quotes of a key are escaped, so this is a key; before "params" it is the message's own.
+    let nested = head.windows(b"\"params\"".len()).position(|window| window == b"\"params\"");
+    if nested.is_some_and(|params| params < at) {
+        return None;
+    }
+    let mut values = serde_json::Deserializer::from_slice(&head[at + KEY.len()..]).into_iter();
+    values.next()?.ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_id_of_a_cut_message_is_found_where_it_is_certain() {
+        let id = |text: &str| id_near_the_beginning(text.as_bytes());
+        assert_eq!(id(r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"x":"#), Some(RequestId::Number(7)));
+        assert_eq!(id(r#"{"id": "a-1", "method":"#), Some(RequestId::String("a-1".into())));
+        assert_eq!(id(r#"{"method":"tools/call","params":{"id":7,"#), None);
+        assert_eq!(id(r#"{"jsonrpc":"2.0","id":"#), None);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        let said = |text: &str| {
+            let error = serde_json::from_str::<ClientJsonRpcMessage>(text).unwrap_err();
+            let (refusal, id) = explain(text.as_bytes(), &error);
+            (refusal.code.0, id)
+        };
+        assert_eq!(said("{nonsense"), (-32700, None));
+        assert_eq!(said(r#"{"id": 4, "method": 5}"#), (-32600, Some(RequestId::Number(4))));
+        assert_eq!(said("[1, 2]"), (-32600, None));
+    }
+}

@@ -1,0 +1,161 @@
+//! Sessions and outputs as resources, for clients that show them to a person or attach them to a conversation.
+
+use super::handler::protocol_error;
+use super::seat::Seat;
+use crate::http::problem::Refusal;
+use crate::http::translate;
+use rmcp::model::{
+    ErrorData, ListResourcesResult, ReadResourceResult, Resource, ResourceContents, ResourceTemplate,
+};
+use serde_json::json;
+use shellkeep_protocol::text;
+use shellkeep_runtime::{Engine, MAX_OUTPUT_PAGE, OpError, OutputQuery, RunView, Stream};
+use shellkeep_session::{RunId, SessionId};
+use std::time::Duration;
+
+/// Where all of them are.
+const ROOT: &str = "shellkeep://sessions/";
+/// Records looked at for recent runs. A run has two, so this is some twenty runs: a list that a person can read.
+const RECENT_RECORDS: u64 = 40;
+const JSON: &str = "application/json";
+const TEXT: &str = "text/plain";
+
+/// What a URI names.
+#[derive(Debug, PartialEq, Eq)]
+enum Target {
+    Session(SessionId),
+    Output(SessionId, RunId, &'static str),
+}
+
+/// The kinds of resources there are.
+pub fn templates() -> Vec<ResourceTemplate> {
+    vec![
+        ResourceTemplate::new(format!("{ROOT}{{session_id}}"), "session")
+            .with_title("A session")
+            .with_description("Where it stands: directory, names of variables, functions and aliases, whether a shell is live")
+            .with_mime_type(JSON),
+        ResourceTemplate::new(format!("{ROOT}{{session_id}}/runs/{{run_id}}/stdout"), "stdout")
+            .with_title("Standard output of a command")
+            .with_mime_type(TEXT),
+        ResourceTemplate::new(format!("{ROOT}{{session_id}}/runs/{{run_id}}/stderr"), "stderr")
+            .with_title("Standard error of a command")
+            .with_mime_type(TEXT),
+    ]
+}
+
+/// The caller's session and what its recent runs printed, newest first.
+pub async fn list(seat: &Seat) -> Result<ListResourcesResult, ErrorData> {
+    let session = &seat.session;
+    let view = match seat.engine.get(session).await {
+        Ok(view) => view,
+        // It is made by its first command.
+        Err(OpError::SessionNotFound { .. }) => return Ok(ListResourcesResult::with_all_items(Vec::new())),
+        Err(error) => return Err(protocol_error(&error.into())),
+    };
+    let mut resources = vec![
+        Resource::new(format!("{ROOT}{session}"), session.to_string())
+            .with_title(format!("Session {session}"))
+            .with_description(format!("In {}", view.cwd.to_text()))
+            .with_mime_type(JSON),
+    ];
+    for seq in (view.seq.saturating_sub(RECENT_RECORDS)..=view.seq).rev() {
+        match seat.engine.run_view(session, &RunId::from_seq(seq), Duration::ZERO, 0).await {
+            Ok(run) => resources.extend(outputs(session, &run)),
+            Err(OpError::RunNotFound { .. }) => {}
+            Err(error) => return Err(protocol_error(&error.into())),
+        }
+    }
+    Ok(ListResourcesResult::with_all_items(resources))
+}
+
+fn outputs(session: &SessionId, run: &RunView) -> Vec<Resource> {
+    let id = &run.run_id;
+    let streams = [("stdout", run.stdout.total), ("stderr", run.stderr.total)];
+    let written = streams.into_iter().filter(|(_, bytes)| *bytes > 0);
+    let resource = |(name, bytes): (&str, u64)| {
+        Resource::new(format!("{ROOT}{session}/runs/{id}/{name}"), format!("{id}.{name}"))
+            .with_title(format!("{name} of {id}"))
+            .with_mime_type(TEXT)
+            .with_size(bytes)
+    };
+    written.map(resource).collect()
+}
+
+/// One of them.
+pub async fn read(engine: &Engine, uri: &str) -> Result<ReadResourceResult, ErrorData> {
+    let target = parse(uri).ok_or_else(|| {
+        let detail = format!("there is no resource '{uri}'; resources/list and resources/templates/list show what there is");
+        ErrorData::resource_not_found(detail, None)
+    })?;
+    let contents = match target {
+        Target::Session(session) => summary(engine, &session).await.map(|text| {
+            ResourceContents::text(text, uri).with_mime_type(JSON)
+        }),
+        Target::Output(session, run_id, stream) => output(engine, &session, &run_id, stream, uri).await,
+    };
+    let contents = contents.map_err(|error| protocol_error(&Refusal::from(error)))?;
+    Ok(ReadResourceResult::new(vec![contents]))
+}
+
+async fn summary(engine: &Engine, session: &SessionId) -> Result<String, OpError> {
+    let (view, state) = (engine.get(session).await?, engine.state(session).await?);
+    // Names and no values: a summary is looked at over shoulders.
+    let summary = json!({
+        "session": translate::session(view),
+        "variables": state.variables.keys().collect::<Vec<_>>(),
+        "functions": state.functions.keys().collect::<Vec<_>>(),
+        "aliases": state.aliases.keys().collect::<Vec<_>>(),
+    });
+    Ok(format!("{summary:#}"))
+}
+
+async fn output(
+    engine: &Engine,
+    session: &SessionId,
+    run_id: &RunId,
+    name: &str,
+    uri: &str,
+) -> Result<ResourceContents, OpError> {
+    let stream = if name == "stdout" { Stream::Stdout } else { Stream::Stderr };
+    let query = OutputQuery { stream, offset: 0, limit: MAX_OUTPUT_PAGE, tail: None, grep: None };
+    let page = engine.output(session, run_id, query).await?;
+    Ok(match text::encode(page.bytes) {
+        (text, None) => ResourceContents::text(text, uri).with_mime_type(TEXT),
+        (_, Some(base64)) => ResourceContents::blob(base64, uri).with_mime_type("application/octet-stream"),
+    })
+}
+
+fn parse(uri: &str) -> Option<Target> {
+    let mut parts = uri.strip_prefix(ROOT)?.split('/');
+    let session = SessionId::parse(parts.next()?).ok()?;
+    let target = match parts.next() {
+        None => return Some(Target::Session(session)),
+        Some("runs") => {
+            let run_id = RunId::parse(parts.next()?).ok()?;
+            let stream = match parts.next()? {
+                "stdout" => "stdout",
+                "stderr" => "stderr",
+                _ => return None,
+            };
+            Target::Output(session, run_id, stream)
+        }
+        Some(_) => return None,
+    };
+    parts.next().is_none().then_some(target)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uris_name_sessions_and_outputs() {
+        let session = SessionId::parse("a.b").unwrap();
+        assert_eq!(parse("shellkeep://sessions/a.b"), Some(Target::Session(session.clone())));
+        let run = RunId::parse("r3").unwrap();
+        assert_eq!(parse("shellkeep://sessions/a.b/runs/r3/stderr"), Some(Target::Output(session, run, "stderr")));
+        for wrong in ["", "shellkeep://sessions/", "file:///etc/passwd", "shellkeep://sessions/../x", "shellkeep://sessions/a/runs/r1", "shellkeep://sessions/a/runs/r1/stdout/x"] {
+            assert_eq!(parse(wrong), None, "{wrong}");
+        }
+    }
+}

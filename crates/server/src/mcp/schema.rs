@@ -1,0 +1,67 @@
+//! A wire type as a JSON Schema. The schemas are those of `/openapi.json`, which is the same dialect; only the place of
+//! the parts differs.
+
+use rmcp::model::JsonObject;
+use serde_json::Value;
+use std::sync::Arc;
+use utoipa::ToSchema;
+
+/// The schema of `T`, complete in itself.
+pub fn of<T: ToSchema>() -> Arc<JsonObject> {
+    let mut parts = Vec::new();
+    T::schemas(&mut parts);
+    let mut root = match serde_json::to_value(T::schema()) {
+        Ok(Value::Object(root)) => root,
+        // A type that is no object cannot be what a tool takes or gives; the tests look at every one.
+        _ => JsonObject::new(),
+    };
+    let definitions: JsonObject =
+        parts.into_iter().map(|(name, part)| (name, serde_json::to_value(part).unwrap_or_default())).collect();
+    if !definitions.is_empty() {
+        root.insert("$defs".to_owned(), Value::Object(definitions));
+    }
+    let mut root = Value::Object(root);
+    move_references(&mut root);
+    match root {
+        Value::Object(root) => Arc::new(root),
+        _ => Arc::default(),
+    }
+}
+
+/// The schema of a tool's arguments. To leave an argument out is the way not to give it; `null` would be taken too, but
+/// a schema that says so is not understood by every client's model.
+pub fn of_arguments<T: ToSchema>() -> Arc<JsonObject> {
+    let mut root = Arc::unwrap_or_clone(of::<T>());
+    root.remove("description");
+    if let Some(Value::Object(properties)) = root.get_mut("properties") {
+        properties.values_mut().for_each(without_null);
+    }
+    Arc::new(root)
+}
+
+fn without_null(property: &mut Value) {
+    let Value::Object(fields) = property else { return };
+    if let Some(Value::Array(types)) = fields.get("type")
+        && let [one, Value::String(null)] = types.as_slice()
+        && null == "null"
+    {
+        let one = one.clone();
+        fields.insert("type".to_owned(), one);
+    }
+    if let Some(Value::Array(choices)) = fields.get_mut("oneOf") {
+        choices.retain(|choice| choice.get("type").is_none_or(|kind| kind != "null"));
+    }
+}
+
+fn move_references(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            if let Some(Value::String(target)) = fields.get_mut("$ref") {
+                *target = target.replace("#/components/schemas/", "#/$defs/");
+            }
+            fields.values_mut().for_each(move_references);
+        }
+        Value::Array(items) => items.iter_mut().for_each(move_references),
+        _ => {}
+    }
+}

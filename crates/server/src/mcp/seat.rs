@@ -1,0 +1,132 @@
+//! Whose session it is. A seat is a caller with a session; it is found by what the client said, and the session is made
+//! when it is first needed.
+
+use super::names::{self, Lease};
+use super::Hub;
+use crate::http::problem::Refusal;
+use axum::http::HeaderMap;
+use rmcp::RoleServer;
+use rmcp::service::RequestContext;
+use shellkeep_runtime::{CreateSession, Engine, OpError, RunCommand, RunStream};
+use shellkeep_session::{ByteString, SessionId};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The header by which an HTTP client names its session.
+const SESSION_HEADER: &str = "shellkeep-session";
+/// The header by which an HTTP client says which MCP session it belongs to.
+const MCP_SESSION_HEADER: &str = "mcp-session-id";
+/// What an agent's session is called when it did not name one.
+const AGENT_DEFAULT: &str = "default";
+
+/// A caller at its session.
+#[derive(Clone)]
+pub struct Seat {
+    /// What it may reach.
+    pub engine: Engine,
+    /// Its session.
+    pub session: SessionId,
+    cwd: Option<ByteString>,
+}
+
+/// What a client on stdio said about itself when it connected.
+pub struct Pipe {
+    engine: Engine,
+    session: Option<SessionId>,
+    directory: Option<String>,
+    lease: Mutex<LeaseState>,
+    is_gone: AtomicBool,
+}
+
+enum LeaseState {
+    NotTaken,
+    Taken(Lease),
+    /// The client is gone. What it still had running keeps the name, but no longer keeps others from it.
+    Released(String),
+}
+
+impl Seat {
+    /// Begins a command, and makes the session first if there is none.
+    pub async fn run(&self, command: RunCommand) -> Result<RunStream, OpError> {
+        match self.engine.run_stream(&self.session, command.clone()).await {
+            Err(OpError::SessionNotFound { .. }) => {}
+            begun => return begun,
+        }
+        let create = CreateSession {
+            session_id: Some(self.session.clone()),
+            cwd: self.cwd.clone(),
+            config: serde_json::Value::Object(serde_json::Map::new()),
+            ..CreateSession::default()
+        };
+        self.engine.create(create).await?;
+        self.engine.run_stream(&self.session, command).await
+    }
+}
+
+impl Pipe {
+    /// A client that connected with these wishes.
+    pub fn new(engine: Engine, session: Option<SessionId>, directory: Option<String>) -> Arc<Self> {
+        let lease = Mutex::new(LeaseState::NotTaken);
+        Arc::new(Self { engine, session, directory, lease, is_gone: AtomicBool::new(false) })
+    }
+
+    /// Its seat. The name is decided by the first who asks and stays.
+    pub fn seat(&self, hub: &Hub, client: &str) -> Result<Seat, Refusal> {
+        let session = match &self.session {
+            Some(session) => session.clone(),
+            None => SessionId::parse(&self.name(hub, client)).map_err(|error| Refusal::bad_id("session", &error))?,
+        };
+        let cwd = self.directory.clone().map(ByteString::from);
+        Ok(Seat { engine: self.engine.clone(), session, cwd })
+    }
+
+    /// Frees the name for the next window.
+    pub fn release(&self) {
+        self.is_gone.store(true, Ordering::Relaxed);
+        let mut state = self.state();
+        if let LeaseState::Taken(lease) = &*state {
+            *state = LeaseState::Released(lease.name().to_owned());
+        }
+    }
+
+    /// Whether the client is gone.
+    pub fn is_released(&self) -> bool {
+        self.is_gone.load(Ordering::Relaxed)
+    }
+
+    fn name(&self, hub: &Hub, client: &str) -> String {
+        let mut state = self.state();
+        match &*state {
+            LeaseState::Taken(lease) => lease.name().to_owned(),
+            LeaseState::Released(name) => name.clone(),
+            LeaseState::NotTaken => {
+                let own = names::of_project(client, self.directory.as_deref().unwrap_or_default());
+                let lease = hub.names.take(&names::bound(self.engine.scope().agent(), &own));
+                let name = lease.name().to_owned();
+                *state = LeaseState::Taken(lease);
+                name
+            }
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, LeaseState> {
+        self.lease.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The seat of an HTTP request: by header, else by the agent's token, else by the MCP session.
+pub fn of_request(engine: Engine, headers: &HeaderMap, client: &str) -> Result<Seat, Refusal> {
+    let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("\u{fffd}"));
+    let session = match (text(SESSION_HEADER), engine.scope().agent()) {
+        (Some(name), _) => SessionId::parse(name),
+        (None, Some(agent)) => SessionId::parse(&names::bound(Some(agent), AGENT_DEFAULT)),
+        (None, None) => SessionId::parse(&names::of_http(client, text(MCP_SESSION_HEADER))),
+    };
+    let session = session.map_err(|error| Refusal::bad_id("the header Shellkeep-Session", &error))?;
+    Ok(Seat { engine, session, cwd: None })
+}
+
+/// What the client calls itself.
+pub fn client_name(context: &RequestContext<RoleServer>) -> String {
+    context.client_info().map(|client| client.name).unwrap_or_default()
+}

@@ -1,0 +1,70 @@
+//! `send_input`: what a running command reads from its standard input.
+
+use super::handler::Handler;
+use super::schema;
+use super::tools::{Entry, answer, arguments};
+use crate::http::problem::Refusal;
+use crate::http::translate;
+use rmcp::RoleServer;
+use rmcp::model::{CallToolResult, Tool, ToolAnnotations};
+use rmcp::service::RequestContext;
+use serde::Deserialize;
+use shellkeep_protocol::{InputAccepted, InputRequest};
+use shellkeep_runtime::OpError;
+use shellkeep_session::RunId;
+use utoipa::ToSchema;
+
+/// The tool.
+pub const TOOL: Entry = Entry {
+    define,
+    call: |handler, given, context| Box::pin(async move { send(handler, arguments(given)?, context).await }),
+};
+
+const DESCRIPTION: &str = "Write to the standard input of a command that you started with run_command(blocking=false): \
+answer its question, or feed a REPL.
+
+The text arrives exactly as given, so end it with a line break to press Enter. With eof=true the input ends after it, as \
+Ctrl-D would. Returns at once; see what the command says to it with read_output(id).";
+
+/// What it takes.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    /// The id that run_command returned, such as r12.
+    id: String,
+    /// What the command shall read. Usually ends with a line break. May be empty together with eof.
+    #[schema(example = "yes\n")]
+    text: String,
+    /// Whether the input ends here.
+    #[schema(default = false)]
+    eof: Option<bool>,
+}
+
+async fn send(
+    handler: &Handler,
+    given: Arguments,
+    context: &RequestContext<RoleServer>,
+) -> Result<CallToolResult, Refusal> {
+    let seat = handler.seat(context)?;
+    let run_id = RunId::parse(&given.id).map_err(|error| Refusal::bad_id("id", &error))?;
+    let eof = given.eof.unwrap_or(false);
+    let (bytes, end) = translate::input(InputRequest { text: Some(given.text), base64: None, eof })?;
+    let accepted = InputAccepted { run_id: run_id.to_string(), bytes: bytes.len() };
+    match seat.engine.input(&seat.session, &run_id, bytes, end).await {
+        Err(OpError::SessionNotFound { session_id }) => {
+            return Err(OpError::RunNotFound { session_id, run_id: run_id.to_string() }.into());
+        }
+        sent => sent?,
+    }
+    let ended = if end { " and ended its input" } else { "" };
+    let text =
+        format!("Sent {} bytes to {run_id}{ended}. See its answer with read_output(id=\"{run_id}\").", accepted.bytes);
+    answer(text, &accepted)
+}
+
+fn define() -> Tool {
+    Tool::new("send_input", DESCRIPTION, schema::of_arguments::<Arguments>())
+        .with_title("Send input to a command")
+        .with_raw_output_schema(schema::of::<InputAccepted>())
+        .with_annotations(ToolAnnotations::new().read_only(false).destructive(true).idempotent(false).open_world(true))
+}

@@ -1,0 +1,106 @@
+//! `GET /v1/mcp/stdio`: the daemon's end of `shellkeep mcp`. The connection is upgraded and carries one JSON message to
+//! a line from then on; the program at the other end only copies bytes.
+
+use super::handler::Handler;
+use super::lines::Lines;
+use super::seat::Pipe;
+use super::engine_of;
+use super::tools::Toolset;
+use crate::http::Door;
+use crate::http::params::Params;
+use crate::http::problem::Refusal;
+use axum::extract::{Request, State};
+use axum::http::request::Parts;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use hyper_util::rt::TokioIo;
+use serde::Deserialize;
+use shellkeep_protocol::STDIO_PROTOCOL;
+use shellkeep_runtime::{Engine, Revocation};
+use shellkeep_session::SessionId;
+
+/// What the client says about itself.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StdioParams {
+    /// The session, if it wants a certain one.
+    session: Option<String>,
+    /// Which tools it wants.
+    toolset: Option<String>,
+    /// The project's directory.
+    cwd: Option<String>,
+}
+
+/// Upgrades the connection.
+pub async fn upgrade(
+    State(door): State<Door>,
+    Params(params): Params<StdioParams>,
+    mut request: Request,
+) -> Result<Response, Refusal> {
+    let wanted = request.headers().get(header::UPGRADE).is_some_and(|value| value == STDIO_PROTOCOL);
+    if !wanted {
+        let detail = format!(
+            "this route carries MCP for `shellkeep mcp` and needs `Upgrade: {STDIO_PROTOCOL}`; for MCP over HTTP use /mcp"
+        );
+        return Err(Refusal::new(StatusCode::UPGRADE_REQUIRED, "upgrade_required", detail));
+    }
+    let session = params.session.as_deref().map(SessionId::parse).transpose();
+    let session = session.map_err(|error| Refusal::bad_id("session", &error))?;
+    let toolset = params.toolset.as_deref().map(str::parse::<Toolset>).transpose();
+    let toolset = toolset.map_err(|error| Refusal::invalid(format!("toolset: {error}")))?.unwrap_or_default();
+    let upgrading = hyper::upgrade::on(&mut request);
+    let hub = door.mcp;
+    let place = hub.place().ok_or_else(|| {
+        let detail = "this daemon serves as many MCP clients as it can; close one that is not used";
+        Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_clients", detail)
+    })?;
+    let (parts, _) = request.into_parts();
+    let directory = params.cwd.filter(|cwd| cwd.starts_with('/') && !cwd.contains('\0'));
+    let engine = engine_of(&parts)?;
+    let revoked = revocation(&engine, &parts)?;
+    let pipe = Pipe::new(engine, session, directory);
+    let handler = Handler::on_stdio(hub, pipe.clone(), toolset, place);
+    tokio::spawn(async move {
+        match upgrading.await {
+            Ok(stream) => serve(handler, Lines::new(TokioIo::new(stream), pipe), revoked).await,
+            Err(error) => tracing::debug!(%error, "an MCP client left before it began"),
+        }
+    });
+    let headers = [(header::CONNECTION, "upgrade"), (header::UPGRADE, STDIO_PROTOCOL)];
+    Ok((StatusCode::SWITCHING_PROTOCOLS, headers).into_response())
+}
+
+type Client = Lines<TokioIo<hyper::upgrade::Upgraded>>;
+
+/// Serves a client until it leaves or its token is revoked.
+async fn serve(handler: Handler, lines: Client, revoked: Option<Revocation>) {
+    let serving = async {
+        match rmcp::serve_server(handler, lines).await {
+            Ok(running) => drop(running.waiting().await),
+            // Clients that hang up before the handshake, and those that speak something else.
+            Err(error) => tracing::debug!(%error, "an MCP client did not get to begin"),
+        }
+    };
+    match revoked {
+        // What is dropped here closes the connection; what the agent has started runs on, as over HTTP.
+        Some(revoked) => tokio::select! {
+            () = serving => {}
+            () = revoked.happened() => {}
+        },
+        None => serving.await,
+    }
+}
+
+/// How to learn that an agent's token is no longer in force. The gate looks at every request, but this connection is one
+/// request for hours.
+fn revocation(engine: &Engine, request: &Parts) -> Result<Option<Revocation>, Refusal> {
+    if engine.scope().agent().is_none() {
+        return Ok(None);
+    }
+    let given = request.headers.get(header::AUTHORIZATION).map(|value| value.as_bytes());
+    let secret = given.and_then(|given| given.rsplit(|byte| *byte == b' ').next());
+    match secret.and_then(|secret| engine.authenticate(secret)) {
+        Some(guest) => Ok(Some(guest.revocation)),
+        None => Err(Refusal::new(StatusCode::UNAUTHORIZED, "unauthorized", "the token was revoked")),
+    }
+}

@@ -1,0 +1,165 @@
+//! A run in words, for a model: notices first, then what it printed, then how it ended when that needs saying. Pure, so
+//! that tests are tables.
+
+use shellkeep_protocol::text::encode;
+use shellkeep_runtime::{RunView, StreamView};
+use shellkeep_session::{Notice, RunStatus};
+use std::fmt::Write as _;
+
+/// Bytes of each stream that a tool's answer carries; head and tail are kept. About 8,000 tokens: what a model can take
+/// in at once without losing the thread. The rest is read by `read_output`.
+pub const MODEL_OUTPUT: usize = 30_000;
+
+/// Who reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Style {
+    /// Streams are told apart, and the text names the tools to go on with.
+    Full,
+    /// As the classic tool has it: output, then error output, then nothing.
+    Classic,
+}
+
+/// A run in words.
+pub fn run(view: &RunView, notices: &[Notice], style: Style) -> String {
+    let mut text = notices_in_words(notices);
+    let stdout = lossy(&view.stdout);
+    let stderr = lossy(&view.stderr);
+    paragraph(&mut text, &stdout);
+    if style == Style::Full && !stderr.is_empty() {
+        paragraph(&mut text, "[stderr]");
+    }
+    paragraph(&mut text, &stderr);
+    if let Some(late) = &view.background_output {
+        paragraph(&mut text, "[output of earlier background work]");
+        paragraph(&mut text, &late.to_text());
+    }
+    if style == Style::Full {
+        for (name, stream) in [("stdout", &view.stdout), ("stderr", &view.stderr)] {
+            if stream.truncated {
+                paragraph(&mut text, &truncation(name, stream, view.run_id.as_str()));
+            }
+        }
+    }
+    paragraph(&mut text, &ending(view, style));
+    if text.is_empty() {
+        text.push_str("(no output)");
+    }
+    text
+}
+
+/// Notices, one to a line.
+pub fn notices_in_words(notices: &[Notice]) -> String {
+    let mut text = String::new();
+    for notice in notices {
+        paragraph(&mut text, &format!("[notice] {}", notice.message));
+    }
+    text
+}
+
+/// How a run stands when there is something to say about it.
+pub fn ending(view: &RunView, style: Style) -> String {
+    let id = &view.run_id;
+    let signal = view.signal.as_ref().map(|signal| format!(", by signal {signal}")).unwrap_or_default();
+    let code = view.exit_code.map(|code| format!("exit code {code}{signal}")).unwrap_or_default();
+    match view.status {
+        RunStatus::Exited if view.exit_code == Some(0) => String::new(),
+        RunStatus::Exited => format!("[{code}]"),
+        RunStatus::TimedOut => format!(
+            "[timed out after {:.1} s and was ended; the session goes on with its state. Give a longer timeout, or run it \
+             in the background{}]",
+            view.duration.as_secs_f64(),
+            if style == Style::Full { " with blocking=false" } else { " with &" }
+        ),
+        RunStatus::Interrupted => format!("[interrupted, {code}; the session goes on with its state]"),
+        RunStatus::Running => {
+            format!("[running as {id}; follow it with read_output(id=\"{id}\"), answer it with send_input(id=\"{id}\")]")
+        }
+        RunStatus::Lost => {
+            "[lost: the daemon died while this command ran, so nobody knows how it ended. It is not run again; look at \
+             what it did before you repeat it]"
+                .to_owned()
+        }
+    }
+}
+
+/// Adds text on a line of its own.
+pub fn paragraph(text: &mut String, more: &str) {
+    if more.is_empty() {
+        return;
+    }
+    if !text.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
+    }
+    text.push_str(more);
+}
+
+fn truncation(name: &str, stream: &StreamView, id: &str) -> String {
+    let mut text = format!("[{name} has {} bytes; above are its head and tail. ", stream.total);
+    let selector = if name == "stdout" { String::new() } else { format!(", stream=\"{name}\"") };
+    let head = MODEL_OUTPUT / 2;
+    let _ = write!(
+        text,
+        "Read the rest with read_output(id=\"{id}\"{selector}, offset={head}), or search it with grep=\"…\"]"
+    );
+    text
+}
+
+fn lossy(stream: &StreamView) -> String {
+    encode(stream.bytes.clone()).0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use shellkeep_session::{Changes, NoticeCode, RunId};
+    use std::time::Duration;
+
+    fn view(stdout: &str, stderr: &str, status: RunStatus, exit_code: Option<i32>) -> RunView {
+        let stream = |text: &str| StreamView { bytes: text.into(), total: text.len() as u64, truncated: false };
+        RunView {
+            run_id: RunId::from_seq(7),
+            seq: 7,
+            status,
+            exit_code,
+            signal: None,
+            stdout: stream(stdout),
+            stderr: stream(stderr),
+            duration: Duration::from_millis(1500),
+            cwd: Default::default(),
+            changes: Changes::default(),
+            background_output: None,
+            notices: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn what_a_model_reads() {
+        let done = RunStatus::Exited;
+        let table = [
+            (view("hi\n", "", done, Some(0)), "hi\n"),
+            (view("", "", done, Some(0)), "(no output)"),
+            (view("a", "b\n", done, Some(3)), "a\n[stderr]\nb\n[exit code 3]"),
+            (view("", "", RunStatus::Interrupted, Some(130)), "[interrupted, exit code 130; the session goes on with its state]"),
+        ];
+        for (view, expected) in table {
+            assert_eq!(run(&view, &[], Style::Full), expected);
+        }
+        assert_eq!(run(&view("a\n", "b\n", done, Some(0)), &[], Style::Classic), "a\nb\n");
+    }
+
+    #[test]
+    fn notices_stand_at_the_top() {
+        let notice = Notice { code: NoticeCode::ShellReplaced, message: "This is a new shell.".to_owned() };
+        let text = run(&view("hi\n", "", RunStatus::Exited, Some(0)), &[notice], Style::Full);
+        assert_eq!(text, "[notice] This is a new shell.\nhi\n");
+    }
+
+    #[test]
+    fn what_is_left_out_can_be_read() {
+        let mut long = view("head…tail", "", RunStatus::Exited, Some(0));
+        long.stdout.truncated = true;
+        long.stdout.total = 10 << 20;
+        let text = run(&long, &[], Style::Full);
+        assert!(text.contains("10485760 bytes") && text.contains("read_output(id=\"r7\", offset=15000)"), "{text}");
+    }
+}

@@ -1,0 +1,125 @@
+//! `shellkeep mcp`: MCP on stdio. A pump of bytes between the client and the daemon, which does everything else, so that
+//! stdio and HTTP are one implementation.
+
+use crate::cli::DaemonArgs;
+use crate::client::Client;
+use crate::client::pipe::{self, Pipe};
+use crate::failure::Failure;
+use clap::{Args, ValueEnum};
+use shellkeep_protocol::STDIO_PROTOCOL;
+use shellkeep_session::SessionId;
+use std::io::{self, Read, Write};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Bytes moved at once: a page of output with room for JSON.
+const CHUNK: usize = 64 << 10;
+
+/// Arguments of `mcp`.
+#[derive(Debug, Args)]
+#[command(after_help = "For the settings of an MCP client; see docs/mcp.md for ready ones:
+  {\"command\": \"shellkeep\", \"args\": [\"mcp\"]}
+
+Without -s the session's name is made of the client's name and the directory it runs this in, so that the same project
+finds its shell again; a second window of the same project gets a session of its own. The name is in the instructions
+that the client gets, and in `shellkeep sessions ls`. A command that runs when the client leaves goes on.
+
+Exit codes: 0 the client closed its end, 1 the daemon did or could not be reached, 2 wrong usage.")]
+pub struct McpArgs {
+    /// The session [default: one for the client and this directory]
+    #[arg(short, long, value_name = "NAME")]
+    session: Option<String>,
+    /// Which tools to offer
+    #[arg(long, value_name = "SET", default_value = "default")]
+    toolset: ToolsetName,
+    #[command(flatten)]
+    daemon: DaemonArgs,
+}
+
+/// A set of tools.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum ToolsetName {
+    /// run_command, read_output, send_input
+    Default,
+    /// The classic bash{command, restart}
+    Bash,
+}
+
+/// Does it.
+pub fn execute(args: McpArgs) -> Result<ExitCode, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::client)?;
+    let pipe = runtime.block_on(open(&args))?;
+    runtime.shutdown_background();
+    pump(pipe)
+}
+
+async fn open(args: &McpArgs) -> Result<Pipe, Failure> {
+    let mut query = vec![match args.toolset {
+        ToolsetName::Default => "toolset=default".to_owned(),
+        ToolsetName::Bash => "toolset=bash".to_owned(),
+    }];
+    if let Some(session) = &args.session {
+        let session = SessionId::parse(session).map_err(|error| Failure::start(format!("--session: {error}")))?;
+        query.push(format!("session={}", encode(session.as_str())));
+    }
+    if let Some(here) = std::env::current_dir().ok().and_then(|here| here.into_os_string().into_string().ok()) {
+        query.push(format!("cwd={}", encode(&here)));
+    }
+    let client = Client::open(&args.daemon).await?;
+    Ok(client.pipe(&format!("/v1/mcp/stdio?{}", query.join("&")), STDIO_PROTOCOL).await?)
+}
+
+/// Copies both ways until the daemon closes. The client closes first; then the daemon sends what is left and closes.
+fn pump(pipe: Pipe) -> Result<ExitCode, Failure> {
+    let Pipe { early, mut from, mut to } = pipe;
+    let client_left = Arc::new(AtomicBool::new(false));
+    let left = Arc::clone(&client_left);
+    // Not joined: it waits for a client that may never write again.
+    std::thread::spawn(move || {
+        let _ = copy(&mut io::stdin().lock(), &mut to);
+        left.store(true, Ordering::SeqCst);
+        // Fails only if the daemon is gone, which the other direction finds out too.
+        let _ = pipe::finish(&to);
+    });
+    let mut stdout = io::stdout().lock();
+    let copied = stdout.write_all(&early).and_then(|()| copy(&mut from, &mut stdout));
+    let is_over = client_left.load(Ordering::SeqCst)
+        || copied.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe);
+    match copied {
+        _ if is_over => Ok(ExitCode::SUCCESS),
+        Ok(()) => Err(Failure::client("the daemon closed the connection; start this again to get back to your session")),
+        Err(error) => Err(Failure::client(format!("the connection to the daemon broke: {error}"))),
+    }
+}
+
+fn copy(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
+    let mut buffer = vec![0; CHUNK];
+    loop {
+        match from.read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(count) => {
+                to.write_all(&buffer[..count])?;
+                to.flush()?;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// A value of a query: everything but the plainest characters by its number.
+fn encode(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~' | b'/');
+    text.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_fits_into_a_query() {
+        assert_eq!(encode("/home/ann/my project+é&x=1"), "/home/ann/my%20project%2B%C3%A9%26x%3D1");
+    }
+}

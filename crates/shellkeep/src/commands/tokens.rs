@@ -1,0 +1,123 @@
+//! `shellkeep tokens`: makes, lists and revokes the tokens of agents.
+
+use crate::cli::DaemonArgs;
+use crate::client::Client;
+use crate::failure::Failure;
+use crate::terminal;
+use clap::{Args, Subcommand};
+use shellkeep_protocol::{CreateTokenRequest, IssuedToken, TokenInfo, TokenList};
+use shellkeep_session::id;
+use std::io::IsTerminal as _;
+use std::process::ExitCode;
+
+/// Arguments of `tokens`.
+#[derive(Debug, Args)]
+#[command(after_help = "An agent that comes with its token sees and touches only its own sessions. Its session `x` has
+the id `thread_AGENT_x`, and it may use either name. A token is shown once, when it is made; the daemon keeps its hash.
+The agent gives it as SHELLKEEP_TOKEN or as `Authorization: Bearer TOKEN`, over TCP or over the socket.
+
+Examples:
+  shellkeep tokens new --agent builder --name laptop
+  SHELLKEEP_TOKEN=$(shellkeep tokens new --agent builder) my-agent
+  shellkeep tokens ls
+  shellkeep tokens revoke tok_5h2kQx1vT0A
+
+Exit codes: 0 done, 1 not done (no such token, not the host, no daemon), 2 wrong usage.")]
+pub struct TokensArgs {
+    #[command(subcommand)]
+    action: Action,
+    #[command(flatten)]
+    daemon: DaemonArgs,
+    /// Print JSON
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+/// What to do with tokens.
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Make a token and print it, this once
+    #[command(after_help = "Example:\n  shellkeep tokens new --agent builder --name 'ci of main' --may-restart")]
+    New {
+        /// The agent it is for
+        #[arg(long)]
+        agent: String,
+        /// What you call it
+        #[arg(long)]
+        name: Option<String>,
+        /// Let it restart its sessions [default: as the daemon's agent_may_restart says]
+        #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+        may_restart: Option<bool>,
+    },
+    /// List tokens, those that were revoked lately too
+    #[command(
+        after_help = "Example:\n  shellkeep tokens ls --json | jq -r '.tokens[] | select(.revoked_at == null).id'"
+    )]
+    Ls,
+    /// Revoke tokens; they are refused at once
+    #[command(after_help = "Example:\n  shellkeep tokens revoke tok_5h2kQx1vT0A")]
+    Revoke {
+        /// The tokens' ids, as `ls` shows them
+        #[arg(required = true, value_name = "ID")]
+        ids: Vec<String>,
+    },
+}
+
+/// Does it.
+pub fn execute(args: TokensArgs) -> Result<ExitCode, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::client)?;
+    runtime.block_on(act(args))
+}
+
+async fn act(args: TokensArgs) -> Result<ExitCode, Failure> {
+    let mut client = Client::open(&args.daemon).await?;
+    match args.action {
+        Action::New { agent, name, may_restart } => {
+            let request = CreateTokenRequest { agent, name, may_restart };
+            show_new(&client.post("/v1/tokens", &request).await?, args.json)?;
+        }
+        Action::Ls => list(client.get("/v1/tokens").await?, args.json)?,
+        Action::Revoke { ids } => return revoke(&mut client, &ids).await,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The secret alone for a program, so that it can be taken into a variable.
+fn show_new(issued: &IssuedToken, json: bool) -> Result<(), Failure> {
+    if json {
+        return terminal::json(issued);
+    }
+    terminal::line(&issued.token);
+    if std::io::stdout().is_terminal() {
+        let TokenInfo { id, agent, .. } = &issued.info;
+        terminal::notice(&format!("this is {id} of agent {agent}; keep it now, it is not shown again"));
+    }
+    Ok(())
+}
+
+fn list(list: TokenList, json: bool) -> Result<(), Failure> {
+    if json {
+        return terminal::json(&list);
+    }
+    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+    let rows = list.tokens.into_iter().map(|token| {
+        let rights = if token.may_restart { "own sessions, restart" } else { "own sessions" };
+        [token.id, token.agent, or_dash(token.name), rights.to_owned(), token.created_at, or_dash(token.revoked_at)]
+    });
+    terminal::table(["token", "agent", "name", "rights", "made", "revoked"], rows.collect());
+    Ok(())
+}
+
+/// Revokes what can be revoked, and says of each that could not.
+async fn revoke(client: &mut Client, ids: &[String]) -> Result<ExitCode, Failure> {
+    let mut code = ExitCode::SUCCESS;
+    for token_id in ids {
+        // Checked here too: an id with a slash would ask for another path.
+        id::check(token_id).map_err(|error| Failure::client(format!("'{token_id}': {error}")))?;
+        if let Err(error) = client.delete(&format!("/v1/tokens/{token_id}")).await {
+            terminal::notice(&error.to_string());
+            code = ExitCode::FAILURE;
+        }
+    }
+    Ok(code)
+}

@@ -1,0 +1,487 @@
+//! Identities: an agent with a token sees and touches its own sessions and nothing else, not even that others exist.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test says what it expected by panicking")]
+
+mod support;
+
+use serde_json::{Value, json};
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Output, Stdio};
+use support::{Daemon, Door, Request, Response, Settings, bash};
+
+/// An agent at a door.
+struct Agent<'a> {
+    daemon: &'a Daemon,
+    id: String,
+    secret: String,
+}
+
+impl<'a> Agent<'a> {
+    fn new(daemon: &'a Daemon, body: Value) -> Self {
+        let answer = daemon.post("/v1/tokens", &body);
+        assert_eq!(answer.status, 201, "{}", answer.text());
+        let text = |name: &str| answer.json()[name].as_str().unwrap().to_owned();
+        assert!(text("token").starts_with("sk_"));
+        Self { daemon, id: text("id"), secret: text("token") }
+    }
+
+    fn named(daemon: &'a Daemon, agent: &str) -> Self {
+        Self::new(daemon, json!({"agent": agent}))
+    }
+
+    fn signed(&self, request: Request) -> Request {
+        request.header("authorization", &format!("Bearer {}", self.secret))
+    }
+
+    fn send(&self, request: Request) -> Response {
+        self.signed(request).send(&self.daemon.tcp_door()).unwrap()
+    }
+
+    fn get(&self, target: &str) -> Response {
+        self.send(Request::new("GET", target))
+    }
+
+    fn post(&self, target: &str, body: &Value) -> Response {
+        self.send(Request::new("POST", target).json(body.to_string()))
+    }
+
+    fn create(&self, session: &str) -> String {
+        let answer = self.post("/v1/sessions", &json!({"session_id": session}));
+        assert_eq!(answer.status, 201, "{}", answer.text());
+        answer.json()["session_id"].as_str().unwrap().to_owned()
+    }
+
+    fn sh(&self, session: &str, command: &str) -> Value {
+        let answer = self.post(&format!("/v1/sessions/{session}/run"), &json!({"command": command}));
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        answer.json()
+    }
+
+    fn sessions(&self, query: &str) -> Vec<String> {
+        let answer = self.get(&format!("/v1/sessions{query}"));
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        assert_eq!(answer.json()["next"], Value::Null);
+        let list = answer.json()["sessions"].as_array().unwrap().clone();
+        list.iter().map(|session| session["session_id"].as_str().unwrap().to_owned()).collect()
+    }
+
+    fn revoke(&self) {
+        let answer = self.daemon.send(&Request::new("DELETE", &format!("/v1/tokens/{}", self.id)));
+        assert_eq!(answer.status, 204, "{}", answer.text());
+    }
+}
+
+fn daemon() -> Daemon {
+    Daemon::with(Settings::default().tcp())
+}
+
+fn code(answer: &Response) -> (u16, String) {
+    (answer.status, answer.json()["code"].as_str().unwrap_or_default().to_owned())
+}
+
+fn is(status: u16, name: &str) -> (u16, String) {
+    (status, name.to_owned())
+}
+
+/// A query and a body.
+type Call = (&'static str, &'static str);
+
+/// How every route about a session is called: method, path, calls. `{run_id}` is a run that exists.
+const ROUTES: &[(&str, &str, &[Call])] = &[
+    ("get", "/v1/sessions/{session_id}", &[("", "")]),
+    ("delete", "/v1/sessions/{session_id}", &[("", "")]),
+    ("get", "/v1/sessions/{session_id}/state", &[("", "")]),
+    ("post", "/v1/sessions/{session_id}/hibernate", &[("", "{}")]),
+    ("post", "/v1/sessions/{session_id}/restart", &[("", "")]),
+    (
+        "post",
+        "/v1/sessions/{session_id}/run",
+        &[
+            ("", "{\"command\": \"true\"}"),
+            ("", "{\"command\": \"true\", \"if_busy\": \"reject\"}"),
+            ("", "{\"command\": \"true\", \"blocking\": false}"),
+            ("", "{\"command\": \"true\", \"request_id\": \"known\"}"),
+            ("", "{\"command\": \"\\u0000\"}"),
+            ("", "{\"command\": 5}"),
+        ],
+    ),
+    ("get", "/v1/sessions/{session_id}/runs/{run_id}", &[("", ""), ("?wait=1", ""), ("?wait=x", "")]),
+    ("get", "/v1/sessions/{session_id}/runs/{run_id}/output", &[("", ""), ("?tail=5", ""), ("?grep=(", "")]),
+    ("post", "/v1/sessions/{session_id}/runs/{run_id}/input", &[("", "{\"text\": \"x\"}"), ("", "{\"eof\": true}")]),
+    (
+        "post",
+        "/v1/sessions/{session_id}/runs/{run_id}/signal",
+        &[("", "{\"signal\": \"INT\"}"), ("", "{\"signal\": \"X\"}")],
+    ),
+];
+
+/// Routes about no session, and what an agent gets there.
+const OTHER_ROUTES: &[(&str, &str, &str, u16)] = &[
+    ("get", "/", "", 200),
+    ("get", "/healthz", "", 200),
+    ("get", "/readyz", "", 200),
+    ("get", "/openapi.json", "", 200),
+    ("get", "/metrics", "", 403),
+    ("get", "/v1/tokens", "", 403),
+    ("post", "/v1/tokens", "{\"agent\": \"bob\"}", 403),
+    ("delete", "/v1/tokens/{token_id}", "", 403),
+    ("get", "/v1/sessions", "", 200),
+    ("post", "/v1/sessions", "{\"session_id\": \"mine\"}", 201),
+];
+
+/// The routes that are served, as the daemon itself tells them: a new one cannot be forgotten here.
+fn served(daemon: &Daemon) -> Vec<(String, String)> {
+    let document = daemon.get("/openapi.json").json();
+    let paths = document["paths"].as_object().unwrap();
+    let methods = |item: &Value| item.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    paths.iter().flat_map(|(path, item)| methods(item).into_iter().map(move |method| (method, path.clone()))).collect()
+}
+
+#[test]
+fn every_route_is_in_a_table() {
+    let daemon = daemon();
+    for (method, path) in served(&daemon) {
+        // MCP has tools in place of routes, and its own table.
+        let known = ROUTES.iter().any(|(m, p, _)| (*m, *p) == (&method, &path))
+            || OTHER_ROUTES.iter().any(|(m, p, ..)| (*m, *p) == (&method, &path))
+            || path == "/mcp";
+        assert!(known, "{method} {path}: say in ROUTES or OTHER_ROUTES how an agent's token fares there");
+    }
+}
+
+/// The same call to another's session and to one that never was: the answers must not differ in a byte. Both ids have
+/// the same length, so that not even the length of the answer may differ.
+#[test]
+fn another_agents_session_is_like_none() {
+    let daemon = daemon();
+    let (ann, bob) = (Agent::named(&daemon, "ann"), Agent::named(&daemon, "bob"));
+    let theirs = ann.create("secret");
+    assert_eq!(theirs, "thread_ann_secret");
+    let run = ann.post(
+        &format!("/v1/sessions/{theirs}/run"),
+        &json!({"command": "read line; echo got $line", "blocking": false, "request_id": "known"}),
+    );
+    let run_id = run.json()["run_id"].as_str().unwrap().to_owned();
+    daemon.create_with(json!({"session_id": "by-the-host-ann", "agent": "ann"}));
+    daemon.create_with(json!({"session_id": "by-the-host-all"}));
+    let pairs = [
+        (theirs.as_str(), "thread_ann_nobody"),
+        ("by-the-host-ann", "by-nobody-at-al"),
+        ("by-the-host-all", "by-nobody-at-al"),
+    ];
+    let mut compared = 0;
+    for (method, path, calls) in ROUTES {
+        for (query, body) in *calls {
+            for accept in ["application/json", "text/event-stream"] {
+                for (existing, missing) in pairs {
+                    let ask = |session: &str| {
+                        let target = path.replace("{session_id}", session).replace("{run_id}", &run_id) + query;
+                        let request = Request::new(&method.to_uppercase(), &target).header("accept", accept);
+                        let mut answer = bob.send(request.json(*body));
+                        answer.headers.retain(|(name, _)| name != "date");
+                        let text = answer.text().replace(session, "SESSION");
+                        (answer.status, answer.headers, text)
+                    };
+                    let (found, expected) = (ask(existing), ask(missing));
+                    assert_eq!(found, expected, "{method} {path}{query} {body}");
+                    assert!((400..500).contains(&found.0), "{method} {path}{query}: {found:?}");
+                    compared += 1;
+                }
+            }
+        }
+    }
+    assert!(compared >= 100, "only {compared} answers were compared");
+    // Nothing of it reached the session.
+    assert_eq!(ann.get(&format!("/v1/sessions/{theirs}/runs/{run_id}")).json()["status"], "running");
+    ann.post(&format!("/v1/sessions/{theirs}/runs/{run_id}/input"), &json!({"text": "a line\n"}));
+    let ended = ann.get(&format!("/v1/sessions/{theirs}/runs/{run_id}?wait=20")).json();
+    assert_eq!(ended["stdout"], "got a line\n");
+}
+
+#[test]
+fn routes_about_no_session_tell_an_agent_nothing_of_others() {
+    let daemon = daemon();
+    let (ann, bob) = (Agent::named(&daemon, "ann"), Agent::named(&daemon, "bob"));
+    for (method, path, body, status) in OTHER_ROUTES {
+        let target = path.replace("{token_id}", &ann.id);
+        let answer = bob.send(Request::new(&method.to_uppercase(), &target).json(*body));
+        assert_eq!(answer.status, *status, "{method} {path}: {}", answer.text());
+        if *status == 403 {
+            assert_eq!(code(&answer).1, "not_allowed", "{method} {path}");
+        }
+    }
+    let before = (bob.sessions(""), bob.get("/readyz").json());
+    let theirs = ann.create("secret");
+    ann.sh(&theirs, "true");
+    daemon.create_with(json!({"session_id": "hidden", "agent": "ann"}));
+    assert_eq!((bob.sessions(""), bob.get("/readyz").json()), before);
+    assert_eq!(ann.get("/readyz").json()["live_shells"], 1);
+    assert_eq!(bob.sessions(""), ["thread_bob_mine"]);
+    assert_eq!(bob.sessions("?agent=bob"), ["thread_bob_mine"]);
+    assert!(bob.sessions("?agent=ann").is_empty() && bob.sessions("?agent=nobody").is_empty());
+    assert_eq!(ann.sessions(""), ["hidden", "thread_ann_secret"]);
+    // To create by another's name is to create one's own.
+    for session in ["secret", &theirs, "hidden", "never-was"] {
+        assert_eq!(bob.create(session), format!("thread_bob_{session}"));
+    }
+    let forced = bob.post("/v1/sessions", &json!({"session_id": "forced", "agent": "ann"})).json();
+    assert_eq!((&forced["agent"], &forced["session_id"]), (&json!("bob"), &json!("thread_bob_forced")));
+    let unnamed = bob.post("/v1/sessions", &json!({})).json();
+    assert_eq!(unnamed["agent"], "bob");
+}
+
+#[test]
+fn the_host_sees_and_touches_all() {
+    let daemon = daemon();
+    let ann = Agent::named(&daemon, "ann");
+    let theirs = ann.create("work");
+    ann.sh(&theirs, "export X=1");
+    assert_eq!(daemon.sh(&theirs, "echo $X").out(), "1\n");
+    let host = fs::read_to_string(daemon.data().join("token")).unwrap();
+    let list = Request::new("GET", "/v1/sessions").header("authorization", &format!("Bearer {}", host.trim()));
+    for door in [daemon.door(), daemon.tcp_door()] {
+        let answer = list.send(&door).unwrap();
+        assert_eq!(answer.json()["sessions"][0]["session_id"], json!(theirs), "{door:?}");
+    }
+    // The host may give an agent a session under any name; the agent then finds it by that.
+    daemon.create_with(json!({"session_id": "given", "agent": "ann"}));
+    assert_eq!(ann.sh("given", "echo mine")["stdout"], "mine\n");
+    assert_eq!(ann.post("/v1/sessions", &json!({"session_id": "given"})).status, 200);
+    // But a name in an agent's own room that the host has kept for itself is refused, and not given away.
+    daemon.create_with(json!({"user_id": "ann", "session_id": "kept"}));
+    let answer = ann.post("/v1/sessions", &json!({"session_id": "kept"}));
+    assert_eq!(code(&answer), is(403, "not_allowed"));
+    assert_eq!(code(&ann.get("/v1/sessions/kept")), is(404, "session_not_found"));
+}
+
+#[test]
+fn the_same_name_finds_the_same_session_after_a_crash() {
+    let mut daemon = daemon();
+    let (id, secret) = {
+        let ann = Agent::named(&daemon, "ann");
+        let full = ann.create("project");
+        assert_eq!(full, "thread_ann_project");
+        // Either name will do, and with `user_id` it is the same.
+        let run = ann.sh("project", "export STAGE=7");
+        assert_eq!(run["by"], json!(ann.id));
+        let again = ann.post("/v1/sessions", &json!({"session_id": "project", "user_id": "ann"}));
+        assert_eq!((again.status, &again.json()["session_id"]), (200, &json!(full)));
+        let too_long = ann.post("/v1/sessions", &json!({"session_id": "x".repeat(120)}));
+        assert_eq!(code(&too_long), is(400, "invalid_request"));
+        (ann.id, ann.secret)
+    };
+    daemon.restart();
+    let ann = Agent { daemon: &daemon, id, secret };
+    let again = ann.post("/v1/sessions", &json!({"session_id": "project"}));
+    assert_eq!((again.status, &again.json()["session_id"]), (200, &json!("thread_ann_project")));
+    assert_eq!(ann.sh("project", "echo $STAGE")["stdout"], "7\n");
+    let first = ann.get("/v1/sessions/project/runs/r3").json();
+    assert_eq!((&first["by"], &first["status"]), (&json!(ann.id), &json!("exited")));
+    assert_eq!(daemon.sh("thread_ann_project", "true").json["by"], Value::Null);
+}
+
+#[test]
+fn an_agent_restarts_only_if_it_may() {
+    let daemon = daemon();
+    let (may_not, may) =
+        (Agent::named(&daemon, "ann"), Agent::new(&daemon, json!({"agent": "bob", "may_restart": true})));
+    for (agent, expected) in [(&may_not, "1\n"), (&may, "\n")] {
+        agent.create("s");
+        agent.sh("s", "X=1");
+        let answer = agent.post("/v1/sessions/s/restart", &json!({}));
+        if expected == "1\n" {
+            assert_eq!(code(&answer), is(403, "not_allowed"));
+            assert!(answer.text().contains("ask the host"), "{}", answer.text());
+        } else {
+            assert_eq!(answer.status, 200, "{}", answer.text());
+        }
+        assert_eq!(agent.sh("s", "echo $X")["stdout"], expected);
+    }
+    assert_eq!(daemon.post("/v1/sessions/thread_ann_s/restart", &json!({})).status, 200);
+    assert_eq!(may_not.sh("s", "echo $X")["stdout"], "\n");
+}
+
+#[test]
+fn the_daemons_setting_is_for_tokens_that_do_not_say() {
+    let daemon = Daemon::with(Settings::default().tcp().env("SHELLKEEP_AGENT_MAY_RESTART", "true"));
+    let made = |body: Value| daemon.post("/v1/tokens", &body).json()["may_restart"].clone();
+    assert_eq!(made(json!({"agent": "ann"})), json!(true));
+    assert_eq!(made(json!({"agent": "ann", "may_restart": false})), json!(false));
+}
+
+#[test]
+fn a_token_is_kept_as_a_hash_and_named_in_the_audit_trail() {
+    let daemon = daemon();
+    let ann = Agent::new(&daemon, json!({"agent": "ann", "name": "laptop"}));
+    ann.create("s");
+    ann.sh("s", "true");
+    let file = daemon.data().join("tokens.json");
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    let secret = ann.secret.strip_prefix("sk_").unwrap();
+    let listed = daemon.get("/v1/tokens");
+    for text in [fs::read_to_string(&file).unwrap(), daemon.log(), listed.text()] {
+        assert!(!text.contains(secret), "{text}");
+    }
+    let listed = &listed.json()["tokens"][0];
+    assert_eq!((&listed["id"], &listed["agent"], &listed["name"]), (&json!(ann.id), &json!("ann"), &json!("laptop")));
+    let log = daemon.log();
+    for operation in ["create", "run"] {
+        let told = |line: &&str| {
+            let parts = ["audit", &ann.id, &format!("operation=\"{operation}\""), "thread_ann_s"];
+            parts.iter().all(|part| line.contains(part))
+        };
+        assert_eq!(log.lines().filter(told).count(), 1, "{operation}:\n{log}");
+    }
+}
+
+#[test]
+fn wrong_tokens_are_refused_at_both_doors() {
+    let daemon = daemon();
+    let ann = Agent::named(&daemon, "ann");
+    ann.create("s");
+    let ask = |door: &Door, value: &str| {
+        Request::new("GET", "/v1/sessions/s").header("authorization", value).send(door).unwrap()
+    };
+    let mut other = ann.secret.clone().into_bytes();
+    *other.last_mut().unwrap() ^= 1;
+    let other = String::from_utf8(other).unwrap();
+    for door in [daemon.door(), daemon.tcp_door()] {
+        assert_eq!(ask(&door, &format!("Bearer {}", ann.secret)).status, 200, "{door:?}");
+        for wrong in ["", "Bearer", "Bearer sk_", &format!("Bearer {other}"), &format!("Basic {}", ann.secret), &ann.id]
+        {
+            let answer = ask(&door, wrong);
+            assert_eq!(code(&answer), is(401, "unauthorized"), "{door:?} {wrong}");
+            assert!(answer.header("www-authenticate").is_some());
+        }
+    }
+    // On the socket nobody is the host; with an agent's token even there one is the agent.
+    assert_eq!(code(&ask(&daemon.door(), &format!("Bearer {}", Agent::named(&daemon, "bob").secret))).0, 404);
+}
+
+/// Sends a request on a connection that stays open, and reads the answer's status.
+fn ask_again(stream: &mut BufReader<TcpStream>, secret: &str) -> u16 {
+    let request = format!("GET /v1/sessions HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {secret}\r\n\r\n");
+    stream.get_mut().write_all(request.as_bytes()).unwrap();
+    let mut head = Vec::new();
+    while head.last().is_none_or(|line: &String| !line.trim().is_empty()) {
+        let mut line = String::new();
+        assert_ne!(stream.read_line(&mut line).unwrap(), 0, "the connection was closed");
+        head.push(line.to_ascii_lowercase());
+    }
+    let length = head.iter().find_map(|line| line.strip_prefix("content-length:")?.trim().parse().ok()).unwrap();
+    stream.read_exact(&mut vec![0; length]).unwrap();
+    head[0].split(' ').nth(1).unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_revoked_token_is_refused_at_once() {
+    let daemon = daemon();
+    let (ann, bob) = (Agent::named(&daemon, "ann"), Agent::named(&daemon, "bob"));
+    let Door::Tcp(address) = daemon.tcp_door() else { panic!("TCP") };
+    let mut kept = BufReader::new(TcpStream::connect(address).unwrap());
+    assert_eq!(ask_again(&mut kept, &ann.secret), 200);
+    ann.create("s");
+    ann.create("quiet");
+    // One stream in the middle, and one answer that is waited for.
+    let command = json!({"command": "echo begun; read line; echo more", "blocking": false});
+    let stream = Request::new("POST", "/v1/sessions/s/run").header("accept", "text/event-stream");
+    let mut stream = ann.signed(stream.json(command.to_string())).open(&daemon.tcp_door()).unwrap();
+    assert_eq!(stream.next_event().unwrap().event, "stdout");
+    let quiet = ann.post("/v1/sessions/quiet/run", &json!({"command": "read line", "blocking": false})).json();
+    let target = format!("/v1/sessions/quiet/runs/{}?wait=60", quiet["run_id"].as_str().unwrap());
+    let (request, door) = (ann.signed(Request::new("GET", &target)), daemon.tcp_door());
+    let waiting = std::thread::spawn(move || request.send(&door).unwrap());
+    ann.revoke();
+    assert_eq!(code(&ann.get("/v1/sessions")), is(401, "unauthorized"));
+    assert_eq!(ask_again(&mut kept, &ann.secret), 401);
+    assert_eq!(code(&waiting.join().unwrap()), is(401, "unauthorized"));
+    // What the token started goes on, and the token that asked sees nothing more of it.
+    let input = daemon.post("/v1/sessions/thread_ann_s/runs/r3/input", &json!({"text": "x\n"}));
+    assert_eq!(input.status, 200, "{}", input.text());
+    assert_eq!(daemon.wait_run("thread_ann_s", "r3", 20).out(), "begun\nmore\n");
+    let mut rest = Vec::new();
+    let ended = stream.body.read_to_end(&mut rest);
+    assert!(ended.is_err(), "a stream that was cut off must not look whole");
+    assert!(!String::from_utf8_lossy(&rest).contains("more"));
+    // The other's token is as good as before, the revocation is on record, and once more is no error.
+    assert_eq!(bob.get("/v1/sessions").status, 200);
+    ann.revoke();
+    let listed = daemon.get("/v1/tokens").json();
+    let revoked = |agent: &str| {
+        listed["tokens"].as_array().unwrap().iter().find(|token| token["agent"] == agent).unwrap()["revoked_at"].clone()
+    };
+    assert!(revoked("ann").is_string() && revoked("bob").is_null(), "{listed}");
+    let unknown = daemon.send(&Request::new("DELETE", "/v1/tokens/tok_none"));
+    assert_eq!(code(&unknown), is(404, "token_not_found"));
+}
+
+#[test]
+fn a_revocation_outlives_the_daemon() {
+    let mut daemon = daemon();
+    let (secret, id) = {
+        let ann = Agent::named(&daemon, "ann");
+        ann.revoke();
+        (ann.secret, ann.id)
+    };
+    daemon.restart();
+    let ann = Agent { daemon: &daemon, id, secret };
+    assert_eq!(code(&ann.get("/v1/sessions")), is(401, "unauthorized"));
+}
+
+#[test]
+fn a_token_needs_a_sound_agent() {
+    let daemon = daemon();
+    Agent::named(&daemon, "a_b");
+    for body in [
+        json!({}),
+        json!({"agent": ""}),
+        json!({"agent": "../x"}),
+        json!({"agent": "x".repeat(65)}),
+        json!({"agent": "x", "name": ""}),
+        json!({"agent": "x", "name": "two\nlines"}),
+        json!({"agent": "x", "may_restart": "yes"}),
+        json!({"agent": "x", "rights": []}),
+        // `thread_a_b_c` could be c of a_b, or b_c of a.
+        json!({"agent": "a"}),
+    ] {
+        assert_eq!(code(&daemon.post("/v1/tokens", &body)), is(400, "invalid_request"), "{body}");
+    }
+}
+
+fn shellkeep(daemon: &Daemon, token: Option<&str>, args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_shellkeep"));
+    let Door::Socket(socket) = daemon.door() else { panic!("a socket") };
+    command.env_clear().envs(bash::environment()).env("SHELLKEEP_DATA", daemon.data()).stdin(Stdio::null());
+    command.envs(token.map(|token| ("SHELLKEEP_TOKEN", token)));
+    command.args(&args[..1]).arg("--socket").arg(socket).arg("--no-start").args(&args[1..]).output().unwrap()
+}
+
+#[test]
+fn the_command_line_makes_lists_and_revokes() {
+    let daemon = Daemon::start();
+    let text = |output: &Output| String::from_utf8(output.stdout.clone()).unwrap();
+    let made = shellkeep(&daemon, None, &["tokens", "new", "--agent", "ann", "--name", "laptop", "--may-restart"]);
+    assert!(made.status.success(), "{made:?}");
+    let secret = text(&made).trim().to_owned();
+    assert!(secret.starts_with("sk_") && secret.lines().count() == 1);
+    let listed = text(&shellkeep(&daemon, None, &["tokens", "ls"]));
+    let row: Vec<&str> = listed.trim_end().split('\t').collect();
+    assert_eq!((row[1], row[2], row[3], row[5]), ("ann", "laptop", "own sessions, restart", "-"), "{listed}");
+    // The agent's own command line, over the socket, is the agent and not the host.
+    let run = shellkeep(&daemon, Some(&secret), &["run", "-s", "demo", "--", "echo mine"]);
+    assert_eq!(text(&run), "mine\n", "{run:?}");
+    assert!(text(&shellkeep(&daemon, None, &["sessions", "ls"])).starts_with("thread_ann_demo\tann\t"));
+    let refused = shellkeep(&daemon, Some(&secret), &["tokens", "ls"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("not_allowed"), "{refused:?}");
+    let json: Value =
+        serde_json::from_slice(&shellkeep(&daemon, None, &["tokens", "new", "--agent", "ann", "--json"]).stdout)
+            .unwrap();
+    assert_eq!((&json["agent"], &json["may_restart"]), (&json!("ann"), &json!(false)));
+    assert!(shellkeep(&daemon, None, &["tokens", "revoke", row[0]]).status.success());
+    let late = shellkeep(&daemon, Some(&secret), &["run", "-s", "demo", "--", "true"]);
+    assert_eq!(late.status.code(), Some(255), "{late:?}");
+    assert_eq!(shellkeep(&daemon, None, &["tokens", "revoke", "tok_none"]).status.code(), Some(1));
+}

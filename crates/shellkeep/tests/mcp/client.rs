@@ -1,0 +1,158 @@
+//! A small JSON-RPC client on the pipes of `shellkeep mcp`, so that the tests see the messages and not what a library
+//! makes of them.
+
+use crate::support::Daemon;
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::time::Duration;
+
+/// Longest silence before a test gives up.
+const SILENCE: Duration = Duration::from_secs(60);
+
+/// A client and its `shellkeep mcp`.
+pub struct Client {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    lines: Receiver<String>,
+    next_id: u64,
+    /// Notifications that came while an answer was waited for.
+    pub notifications: Vec<Value>,
+    /// What the server said at the handshake.
+    pub hello: Value,
+}
+
+/// What a tool answered.
+pub struct Answer(pub Value);
+
+impl Client {
+    /// A client of this daemon in a project, after the handshake.
+    pub fn start(daemon: &Daemon, project: &Path, args: &[&str]) -> Self {
+        let mut client = Self::raw(daemon, project, args);
+        let about = json!({"name": "Test Client", "version": "1"});
+        let params = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": about});
+        let hello = client.request("initialize", params);
+        client.hello = hello["result"].clone();
+        client.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        client
+    }
+
+    /// A client that has said nothing yet.
+    pub fn raw(daemon: &Daemon, project: &Path, args: &[&str]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_shellkeep"));
+        command.arg("mcp").arg("--socket").arg(daemon.directory().join("s.sock")).arg("--no-start").args(args);
+        Self::spawn(command, project)
+    }
+
+    pub fn spawn(mut command: Command, project: &Path) -> Self {
+        command.current_dir(project).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("the program starts");
+        let stdout = child.stdout.take().expect("its output is piped");
+        let (sender, lines) = mpsc::channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                let _ = sender.send(line);
+            }
+        });
+        let stdin = child.stdin.take();
+        Self { child, stdin, lines, next_id: 0, notifications: Vec::new(), hello: Value::Null }
+    }
+
+    pub fn write(&mut self, bytes: &[u8]) {
+        self.stdin.as_mut().expect("still open").write_all(bytes).expect("the program reads");
+    }
+
+    pub fn send(&mut self, message: &Value) {
+        self.write(format!("{message}\n").as_bytes());
+    }
+
+    /// Sends a request and returns its id.
+    pub fn ask(&mut self, method: &str, params: Value) -> u64 {
+        self.next_id += 1;
+        let id = self.next_id;
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+        id
+    }
+
+    /// The next message, whatever it is.
+    pub fn next(&mut self) -> Value {
+        let line = self.lines.recv_timeout(SILENCE).expect("the server says something");
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
+    }
+
+    /// The answer to a request.
+    pub fn answer(&mut self, id: u64) -> Value {
+        loop {
+            let message = self.next();
+            match message.get("method") {
+                Some(_) => self.notifications.push(message),
+                None if message["id"] == id => return message,
+                None => panic!("an answer to something else: {message}"),
+            }
+        }
+    }
+
+    pub fn request(&mut self, method: &str, params: Value) -> Value {
+        let id = self.ask(method, params);
+        self.answer(id)
+    }
+
+    pub fn call(&mut self, tool: &str, arguments: Value) -> Answer {
+        let answer = self.request("tools/call", json!({"name": tool, "arguments": arguments}));
+        assert!(answer["result"].is_object(), "{answer}");
+        Answer(answer["result"].clone())
+    }
+
+    pub fn run(&mut self, command: &str) -> Answer {
+        self.call("run_command", json!({"command": command}))
+    }
+
+    /// The name of its session, from the instructions it was given.
+    pub fn session(&self) -> String {
+        let instructions = self.hello["instructions"].as_str().expect("there are instructions");
+        instructions.split('\'').nth(1).expect("they name the session").to_owned()
+    }
+
+    /// Closes its end and returns the program's exit code.
+    pub fn leave(&mut self) -> Option<i32> {
+        self.stdin = None;
+        self.child.wait().expect("it ends").code()
+    }
+
+    /// Waits for the program to end by itself.
+    pub fn wait(&mut self) -> Option<i32> {
+        self.child.wait().expect("it ends").code()
+    }
+
+    /// Ends as a crashed client would.
+    pub fn crash(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        self.crash();
+    }
+}
+
+impl Answer {
+    pub fn text(&self) -> &str {
+        self.0["content"][0]["text"].as_str().unwrap_or_default()
+    }
+
+    pub fn data(&self) -> &Value {
+        &self.0["structuredContent"]
+    }
+
+    pub fn is_error(&self) -> bool {
+        self.0["isError"] == true
+    }
+
+    pub fn run_id(&self) -> String {
+        self.data()["run_id"].as_str().expect("a run has an id").to_owned()
+    }
+}

@@ -1,0 +1,87 @@
+//! What is wrong is said, and the connection stays usable.
+
+use crate::client::Client;
+use crate::support::Daemon;
+use serde_json::{Value, json};
+
+#[test]
+fn what_is_no_message_is_answered_and_the_next_one_served() {
+    let daemon = Daemon::start();
+    let mut client = Client::start(&daemon, daemon.directory(), &[]);
+    // What is sent, the error's code, the id it comes with.
+    let table: &[(&[u8], i64, Value)] = &[
+        (b"{nonsense\n", -32700, Value::Null),
+        (b"\xff\xfe\n", -32700, Value::Null),
+        (b"[]\n", -32600, Value::Null),
+        (b"\"text\"\n", -32600, Value::Null),
+        (b"{\"jsonrpc\": \"2.0\", \"id\": 70}\n", -32600, json!(70)),
+        (b"{\"jsonrpc\": \"2.0\", \"id\": 71, \"method\": 5}\n", -32600, json!(71)),
+        (b"{\"jsonrpc\": \"2.0\", \"id\": 72, \"method\": \"no/such\"}\n", -32601, json!(72)),
+        (b"{\"jsonrpc\": \"2.0\", \"id\": 73, \"method\": \"tools/call\"}\n", -32602, json!(73)),
+        (b"{\"jsonrpc\": \"2.0\", \"id\": 74, \"method\": \"tools/call\", \"params\": {\"name\": 4}}\n", -32602, json!(74)),
+    ];
+    for (bytes, code, id) in table {
+        client.write(bytes);
+        let answer = client.next();
+        assert_eq!((&answer["error"]["code"], &answer["id"]), (&json!(code), id), "{answer} to {bytes:?}");
+    }
+    client.write(b"\n  \r\n");
+    assert_eq!(client.run("echo fine").text(), "fine\n");
+}
+
+#[test]
+fn a_wrong_call_says_what_would_be_right() {
+    let daemon = Daemon::start();
+    let mut client = Client::start(&daemon, daemon.directory(), &[]);
+    let unknown = client.request("tools/call", json!({"name": "bash", "arguments": {"command": "true"}}));
+    assert_eq!(unknown["error"]["code"], -32602);
+    assert!(unknown["error"]["message"].as_str().unwrap().contains("run_command"), "{unknown}");
+    let table = [
+        ("run_command", json!({"comand": "true"}), "unknown argument `comand`"),
+        ("run_command", json!({}), "missing argument `command`"),
+        ("run_command", json!({"command": 5}), "command: invalid type"),
+        ("run_command", json!({"command": "true", "timeout": -1}), "timeout"),
+        ("run_command", json!({"command": "a\0b"}), "NUL"),
+        ("run_command", json!({"command": "true", "cwd": "/no/such/place"}), "(bad_cwd)"),
+        ("read_output", json!({"id": "r999"}), "(run_not_found)"),
+        ("read_output", json!({"id": "../x"}), "id: "),
+        ("read_output", json!({"id": "r3", "stream": "both"}), "stream"),
+        ("read_output", json!({"id": "r3", "grep": "("}), "regular expression"),
+        ("send_input", json!({"id": "r999", "text": "x"}), "(run_not_found)"),
+    ];
+    client.run("echo one");
+    for (tool, arguments, expected) in table {
+        let answer = client.call(tool, arguments.clone());
+        assert!(answer.is_error(), "{tool} {arguments}");
+        assert!(answer.text().contains(expected), "{tool} {arguments}: {}", answer.text());
+    }
+    assert_eq!(client.run("echo fine").text(), "fine\n");
+}
+
+#[test]
+fn a_message_beyond_the_limit_is_refused_by_its_id() {
+    let daemon = Daemon::start();
+    let mut client = Client::start(&daemon, daemon.directory(), &[]);
+    let head = "{\"jsonrpc\":\"2.0\",\"id\":9,\"method\":\"tools/call\",\"params\":{\"name\":\"run_command\",\"arguments\":{\"command\":\"";
+    client.write(head.as_bytes());
+    let block = vec![b'x'; 1 << 20];
+    for _ in 0..65 {
+        client.write(&block);
+    }
+    client.write(b"\"}}}\n");
+    let answer = client.next();
+    assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(9), &json!(-32600)), "{answer}");
+    assert!(answer["error"]["message"].as_str().unwrap().contains("longest is 67108864"), "{answer}");
+    assert_eq!(client.run("echo fine").text(), "fine\n");
+    // What the daemon could not keep it did not keep.
+    assert!(crate::support::procs::resident_kib(daemon.pid()) < 300_000);
+}
+
+#[test]
+fn the_route_says_what_it_is_for() {
+    let daemon = Daemon::start();
+    let answer = daemon.get("/v1/mcp/stdio");
+    assert_eq!((answer.status, answer.json()["code"].as_str()), (426, Some("upgrade_required")), "{}", answer.text());
+    let mut wrong = Client::raw(&daemon, daemon.directory(), &["-s", "a/b"]);
+    assert_eq!(wrong.leave(), Some(2));
+}
