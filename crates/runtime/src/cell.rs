@@ -2,6 +2,7 @@
 
 use crate::ops::{OutputPage, OutputQuery, RunView, Stream};
 use crate::output::{self, OutputLog};
+use crate::page::{PageError, page};
 use shellkeep_session::{ByteString, Changes, Notice, RunId, RunResult, RunStatus, StoredRun};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -193,6 +194,11 @@ impl RunCell {
         self.log(stream).read(offset, limit)
     }
 
+    /// The last bytes of a stream that outgrew its quota.
+    pub fn tail(&self, stream: Stream) -> Vec<u8> {
+        self.log(stream).record().tail.map(|tail| tail.0).unwrap_or_default()
+    }
+
     /// How it stands.
     pub fn view(&self, max_output: usize) -> RunView {
         let streams = [Stream::Stdout, Stream::Stderr].map(|stream| {
@@ -297,100 +303,5 @@ fn result_view(
         background_output: result.background_output.clone(),
         notices: result.notices.clone(),
         by: by.clone(),
-    }
-}
-
-/// Why a page of output could not be given.
-#[derive(Debug)]
-pub enum PageError {
-    /// The regular expression is wrong.
-    Pattern(String),
-    /// The file cannot be read.
-    Io(io::Error),
-}
-
-/// A page of a stream.
-pub fn page(
-    record: &shellkeep_session::Output,
-    complete: bool,
-    query: &OutputQuery,
-    read: impl Fn(u64, usize) -> io::Result<Vec<u8>>,
-) -> Result<OutputPage, PageError> {
-    let mut offset = query.offset.min(record.kept);
-    if let Some(tail) = query.tail {
-        offset = offset.max(record.kept.saturating_sub(tail));
-    }
-    let limit = usize::try_from(query.limit.min(crate::ops::MAX_OUTPUT_PAGE)).unwrap_or(usize::MAX);
-    let Some(pattern) = &query.grep else {
-        let bytes = read(offset, limit).map_err(PageError::Io)?;
-        let next_offset = offset + bytes.len() as u64;
-        return Ok(OutputPage { bytes, offset, next_offset, total: record.total, complete });
-    };
-    let pattern = regex::bytes::Regex::new(pattern).map_err(|error| PageError::Pattern(error.to_string()))?;
-    let (bytes, next_offset) = grep(&pattern, offset, record.kept, limit, read).map_err(PageError::Io)?;
-    Ok(OutputPage { bytes, offset, next_offset, total: record.total, complete })
-}
-
-/// Bytes searched at a time; a line longer than this is searched in pieces.
-const GREP_BLOCK: usize = 1 << 20;
-
-/// Lines that match, up to `limit` bytes of them, and where the search ended.
-fn grep(
-    pattern: &regex::bytes::Regex,
-    mut offset: u64,
-    end: u64,
-    limit: usize,
-    read: impl Fn(u64, usize) -> io::Result<Vec<u8>>,
-) -> io::Result<(Vec<u8>, u64)> {
-    let mut found = Vec::new();
-    while offset < end {
-        let block = read(offset, GREP_BLOCK)?;
-        if block.is_empty() {
-            break;
-        }
-        let is_last = offset + block.len() as u64 >= end;
-        let whole = if is_last {
-            block.len()
-        } else {
-            block.iter().rposition(|&b| b == b'\n').map_or(block.len(), |at| at + 1)
-        };
-        for line in block[..whole].split_inclusive(|&b| b == b'\n') {
-            if pattern.is_match(line.strip_suffix(b"\n").unwrap_or(line)) {
-                if found.len() + line.len() > limit && !found.is_empty() {
-                    return Ok((found, offset));
-                }
-                found.extend_from_slice(line);
-            }
-            offset += line.len() as u64;
-        }
-    }
-    Ok((found, offset))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use shellkeep_session::Output;
-
-    #[test]
-    fn grep_pages_through_matching_lines() {
-        let text: Vec<u8> = (0..100).flat_map(|n| format!("line {n}\n").into_bytes()).collect();
-        let record = Output { total: text.len() as u64, kept: text.len() as u64, ..Output::default() };
-        let read = |offset: u64, limit: usize| {
-            let start = offset as usize;
-            Ok(text[start..text.len().min(start + limit)].to_vec())
-        };
-        let mut query =
-            OutputQuery { stream: Stream::Stdout, offset: 0, limit: 20, tail: None, grep: Some("7$".to_owned()) };
-        let mut all = Vec::new();
-        loop {
-            let found = page(&record, true, &query, read).unwrap();
-            all.extend_from_slice(&found.bytes);
-            if found.next_offset == found.total {
-                break;
-            }
-            query.offset = found.next_offset;
-        }
-        assert_eq!(all.split(|&b| b == b'\n').count(), 11, "{}", String::from_utf8_lossy(&all));
     }
 }

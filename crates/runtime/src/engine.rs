@@ -9,10 +9,11 @@ mod tokens;
 pub use scope::Engine;
 pub use tokens::Guest;
 
-use crate::cell::{self, PageError, RunCell, RunControl};
+use crate::cell::{self, RunCell, RunControl};
 use crate::identities::{Identities, Scope};
 use crate::ops::*;
 use crate::owner::{Message, RunReply, Slot, Started};
+use crate::page::{self, PageError};
 use crate::pool::Pool;
 use crate::stream::RunStream;
 use crate::{recover, translate, validate};
@@ -209,7 +210,8 @@ impl Engine {
         let Permitted { inner, id } = self.over(id)?;
         self.audit("destroy", id.as_str());
         match inner.ask(&id, Message::Destroy).await {
-            Err(OpError::Damaged { .. }) => inner.destroy_damaged(&id).await,
+            // A full disk is no reason to keep what could make room on it.
+            Err(OpError::Damaged { .. } | OpError::StoreUnavailable { .. }) => inner.destroy_unread(&id).await,
             other => other,
         }
     }
@@ -292,7 +294,7 @@ impl Engine {
                 Stream::Stderr => &result.stderr,
             };
             let path = cell::output_path(&inner.output_directory(&id), run_id, query.stream);
-            cell::page(kept, true, &query, |offset, limit| crate::output::read_kept(kept, &path, offset, limit))
+            page::page(kept, true, &query, |offset, limit| crate::output::read_kept(kept, &path, offset, limit))
         };
         page.map_err(|error| match error {
             PageError::Pattern(detail) => {
@@ -409,7 +411,7 @@ impl Engine {
         for id in ids {
             let _ = inner.ask_owner(&id, Message::Hibernate).await;
         }
-        inner.pool.drop_spares();
+        inner.close_pool().await;
         let _ = inner.store.flush().await;
     }
 }

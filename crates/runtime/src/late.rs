@@ -12,7 +12,13 @@ const LATE_BYTES: usize = 64 << 10;
 /// What came late and was not told yet.
 #[derive(Debug, Default)]
 pub struct LateOutput {
-    bytes: Mutex<VecDeque<u8>>,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    bytes: VecDeque<u8>,
+    dropped: usize,
 }
 
 impl LateOutput {
@@ -23,15 +29,24 @@ impl LateOutput {
     }
 
     fn push(&self, bytes: &[u8]) {
-        let mut kept = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.extend(bytes);
-        let excess = kept.len().saturating_sub(LATE_BYTES);
-        kept.drain(..excess);
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.bytes.extend(bytes);
+        let excess = kept.bytes.len().saturating_sub(LATE_BYTES);
+        kept.bytes.drain(..excess);
+        kept.dropped += excess;
     }
 
     /// Takes what came since the last time.
     pub fn take(&self) -> Option<ByteString> {
-        let mut kept = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
-        (!kept.is_empty()).then(|| ByteString(std::mem::take(&mut *kept).into()))
+        let kept = std::mem::take(&mut *self.kept.lock().unwrap_or_else(PoisonError::into_inner));
+        if kept.bytes.is_empty() {
+            return None;
+        }
+        let mut text = Vec::new();
+        if kept.dropped > 0 {
+            text.extend_from_slice(format!("[shellkeep: {} earlier bytes dropped]\n", kept.dropped).as_bytes());
+        }
+        text.extend(kept.bytes);
+        Some(ByteString(text))
     }
 }

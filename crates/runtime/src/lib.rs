@@ -11,6 +11,7 @@
 //! - [`running`]: a command from its first byte to its end: output, input, signals, timeout.
 //! - [`alarm`]: a deadline that is moved with every command.
 //! - [`cell`], [`stream`]: a run as its watchers see it.
+//! - [`page`]: reading output piece by piece.
 //! - [`output`], [`late`]: what a run wrote, and what came after it had been answered.
 //! - [`translate`]: between the driver's facts and the session's state.
 //! - [`notices`]: the sentences a model reads when something did not come along.
@@ -28,6 +29,7 @@ pub mod notices;
 pub mod ops;
 pub mod output;
 pub mod owner;
+pub mod page;
 pub mod pool;
 pub mod recover;
 pub mod running;

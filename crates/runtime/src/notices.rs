@@ -151,7 +151,8 @@ pub fn died_idle(exit: ExitStatus) -> Notice {
 
 /// The timeout was reached and the command ended.
 pub fn timed_out(timeout: Duration, state_kept: bool) -> Notice {
-    let kept = if state_kept { "Its output so far and what it changed are kept." } else { "Its output so far is kept." };
+    let kept =
+        if state_kept { "Its output so far and what it changed are kept." } else { "Its output so far is kept." };
     notice(
         NoticeCode::TimedOut,
         format!(

@@ -343,7 +343,7 @@ pub enum OpError {
     },
     /// The session runs another command.
     #[error(
-        "session '{session_id}' is busy with run '{run_id}'; wait for it, signal it, or drop if_busy to wait in line"
+        "session '{session_id}' is busy with run '{run_id}'; wait for that run or signal it. Without if_busy=reject a command waits in line for as long as its timeout; nothing was run"
     )]
     Busy {
         /// The session.
@@ -382,6 +382,12 @@ pub enum OpError {
         path: String,
         /// The system's reason.
         reason: String,
+    },
+    /// The session was restarted while the command waited.
+    #[error("session '{session_id}' was restarted while this command waited; nothing was run, send it again")]
+    Restarted {
+        /// The session.
+        session_id: String,
     },
     /// No shell could be started.
     #[error("no shell could be started: {reason}; nothing was run and the session's state is kept")]
@@ -424,6 +430,7 @@ impl OpError {
             Self::RequestIdReused { .. } => "request_id_reused",
             Self::Damaged { .. } => "session_damaged",
             Self::BadCwd { .. } => "bad_cwd",
+            Self::Restarted { .. } => "session_restarted",
             Self::ShellUnavailable { .. } => "shell_unavailable",
             Self::QuotaExceeded { .. } => "quota_exceeded",
             Self::StoreUnavailable { .. } | Self::TokensUnavailable { .. } => "store_unavailable",

@@ -136,7 +136,8 @@ pub fn view(output: &Output, most: usize, read: impl Fn(u64, usize) -> io::Resul
         let truncated = (bytes.len() as u64) < output.total;
         return StreamView { bytes, total: output.total, truncated };
     }
-    let head = read(0, most / 2).unwrap_or_default();
+    let mut head = read(0, most / 2).unwrap_or_default();
+    head.truncate(head.len() - broken_end(&head));
     let wanted = (most - most / 2) as u64;
     let tail = match &output.tail {
         Some(tail) => {
@@ -145,19 +146,30 @@ pub fn view(output: &Output, most: usize, read: impl Fn(u64, usize) -> io::Resul
         }
         None => read(output.kept.saturating_sub(wanted).max(head.len() as u64), wanted as usize).unwrap_or_default(),
     };
+    let tail = &tail[broken_start(&tail)..];
     let missing = output.total - head.len() as u64 - tail.len() as u64;
     let mut bytes = head;
     if missing > 0 {
         let next = bytes.len();
-        bytes.extend_from_slice(
-            format!(
-                "\n[shellkeep: {missing} bytes left out here; read the output from offset {next} on to see them]\n"
-            )
-            .as_bytes(),
-        );
+        let how = if all_kept { "read the output" } else { "not all of them were kept; read the output" };
+        let line = format!("\n[shellkeep: {missing} bytes left out here; {how} from offset {next} on]\n");
+        bytes.extend_from_slice(line.as_bytes());
     }
-    bytes.extend_from_slice(&tail);
+    bytes.extend_from_slice(tail);
     StreamView { bytes, total: output.total, truncated: missing > 0 }
+}
+
+/// Bytes at the end that begin a character and do not finish it: a cut should not make text unreadable.
+fn broken_end(bytes: &[u8]) -> usize {
+    match std::str::from_utf8(bytes) {
+        Err(error) if error.error_len().is_none() => bytes.len() - error.valid_up_to(),
+        _ => 0,
+    }
+}
+
+/// Bytes at the start that finish a character begun before.
+fn broken_start(bytes: &[u8]) -> usize {
+    bytes.iter().take(3).take_while(|&&byte| byte & 0xc0 == 0x80).count()
 }
 
 #[cfg(test)]

@@ -88,6 +88,7 @@ enum Happened {
     Message(Option<Message>),
     Run(Step),
     ShellEnded(ExitStatus),
+    ShellFreed,
     WaitingExpired,
 }
 
@@ -102,6 +103,8 @@ pub struct Owner {
     idle: Option<Worn>,
     running: Option<(Running, Option<RunReply>, usize)>,
     waiting: VecDeque<Waiting>,
+    /// Whether the first of those that wait does so for a shell.
+    starved: bool,
     remnants: Vec<Worn>,
     /// Kept from command to command.
     alarm: Option<Alarm>,
@@ -125,6 +128,7 @@ impl Owner {
             idle: None,
             running: None,
             waiting: VecDeque::new(),
+            starved: false,
             remnants: Vec::new(),
             alarm: None,
             moved_to: None,
@@ -141,6 +145,7 @@ impl Owner {
                 Happened::Message(None) => return,
                 Happened::Run(step) => self.on_step(step).await,
                 Happened::ShellEnded(exit) => self.on_shell_ended(exit),
+                Happened::ShellFreed => self.starved = false,
                 Happened::WaitingExpired => self.refuse_expired(),
             }
             self.start_waiting().await;
@@ -163,6 +168,10 @@ impl Owner {
             match (&mut self.running, &mut self.idle) {
                 (Some((running, ..)), _) => Happened::Run(running.step().await),
                 (None, Some(worn)) => Happened::ShellEnded(worn.shell.ended().await),
+                (None, None) if self.starved => {
+                    self.engine.shell_freed().await;
+                    Happened::ShellFreed
+                }
                 (None, None) => std::future::pending().await,
             }
         };
@@ -177,8 +186,10 @@ impl Owner {
     fn publish(&self) {
         let shell = self.running.as_ref().map(|(running, ..)| &running.worn).or(self.idle.as_ref());
         self.slot.pid.store(shell.map_or(0, |worn| worn.shell.pid()), Ordering::Relaxed);
-        self.slot.busy.store(self.running.is_some() || !self.waiting.is_empty(), Ordering::Relaxed);
         self.slot.last_used.store(self.engine.now_ms(), Ordering::Relaxed);
+        if self.slot.busy.swap(self.is_busy(), Ordering::Relaxed) && !self.is_busy() {
+            self.engine.one_is_idle();
+        }
     }
 
     fn holds_nothing(&self) -> bool {
@@ -260,9 +271,7 @@ impl Owner {
             Ok(None) => return drop(answer.send(Err(OpError::SessionNotFound { session_id: self.id.to_string() }))),
             Err(error) => return drop(answer.send(Err(error))),
         };
-        let refusal = OpError::Invalid {
-            detail: "the session was restarted while this command waited; nothing was run, send it again".to_owned(),
-        };
+        let refusal = OpError::Restarted { session_id: self.id.to_string() };
         self.stop_everything(refusal).await;
         self.record(Event::Restarted { shell: Box::new(shell) });
         self.engine.sync().await;

@@ -12,7 +12,30 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 pub struct Worn {
     /// The shell.
     pub shell: LiveShell,
-    _place: OwnedSemaphorePermit,
+    _place: Place,
+}
+
+/// A place under the quota. Giving it up is news for those who wait for one.
+#[derive(Debug)]
+struct Place {
+    permit: Option<OwnedSemaphorePermit>,
+    news: Arc<News>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.permit = None;
+        self.news.freed.notify_one();
+        self.news.wanted.notify_one();
+    }
+}
+
+#[derive(Debug, Default)]
+struct News {
+    /// A shell may be had now that could not be had before.
+    freed: Notify,
+    /// Spares may be missing.
+    wanted: Notify,
 }
 
 /// The shells of a node.
@@ -25,7 +48,7 @@ pub struct Pool {
     limit: usize,
     ahead: usize,
     spares: Mutex<Vec<Worn>>,
-    wanted: Notify,
+    news: Arc<News>,
     started: AtomicU64,
 }
 
@@ -40,7 +63,7 @@ impl Pool {
             limit,
             ahead: ahead.min(limit),
             spares: Mutex::new(Vec::new()),
-            wanted: Notify::new(),
+            news: Arc::default(),
             started: AtomicU64::new(0),
         }
     }
@@ -64,7 +87,7 @@ impl Pool {
     pub async fn try_take(&self) -> Result<Option<Worn>, StartError> {
         let spare = self.spares().pop();
         if spare.is_some() {
-            self.wanted.notify_one();
+            self.news.wanted.notify_one();
             return Ok(spare);
         }
         match Arc::clone(&self.places).try_acquire_owned() {
@@ -73,15 +96,18 @@ impl Pool {
         }
     }
 
-    /// Waits for a place.
-    pub async fn take_when_free(&self) -> Result<Worn, StartError> {
-        match Arc::clone(&self.places).acquire_owned().await {
-            Ok(place) => self.start(place).await,
-            Err(_) => Err(StartError::Stuck),
-        }
+    /// Waits until a shell may be had that could not be had before: a place is free, or a session has become idle.
+    pub async fn freed(&self) {
+        self.news.freed.notified().await;
     }
 
-    async fn start(&self, place: OwnedSemaphorePermit) -> Result<Worn, StartError> {
+    /// A session has become idle; whoever waits may take its place.
+    pub fn one_is_idle(&self) {
+        self.news.freed.notify_one();
+    }
+
+    async fn start(&self, permit: OwnedSemaphorePermit) -> Result<Worn, StartError> {
+        let place = Place { permit: Some(permit), news: Arc::clone(&self.news) };
         let number = self.started.fetch_add(1, Ordering::Relaxed);
         let name = format!("shell-{}-{number}", std::process::id());
         let spec = ShellSpec { bash: self.bash.clone(), rescue: self.scratch.join(&name) };
@@ -96,20 +122,25 @@ impl Pool {
             while self.spare_count() < self.ahead {
                 let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else { break };
                 match self.start(place).await {
-                    Ok(worn) => self.spares().push(worn),
+                    Ok(worn) => {
+                        self.spares().push(worn);
+                        self.news.freed.notify_one();
+                    }
                     Err(error) => {
                         tracing::warn!(%error, "a spare shell could not be started");
                         break;
                     }
                 }
             }
-            self.wanted.notified().await;
+            self.news.wanted.notified().await;
         }
     }
 
-    /// Gives up the spares.
-    pub fn drop_spares(&self) {
+    /// Gives up the spares and ends whatever is left in any cage.
+    pub fn close(&self) {
+        self.places.close();
         self.spares().clear();
+        self.factory.remove();
     }
 
     fn spares(&self) -> MutexGuard<'_, Vec<Worn>> {

@@ -71,7 +71,7 @@ impl RunStream {
             Source::Ended(chunks) => return chunks.next().map(Ok),
         };
         loop {
-            let ended = cell.is_finished();
+            let ended = cell.is_finished() || cell.is_detached();
             for (index, stream) in [Stream::Stdout, Stream::Stderr].into_iter().enumerate() {
                 match cell.read(stream, self.seen[index], CHUNK) {
                     Ok(bytes) if bytes.is_empty() => {}
@@ -89,8 +89,15 @@ impl RunStream {
                 }
             }
             if ended {
-                self.source = Source::Ended(Vec::new().into_iter());
-                return Some(Ok(RunChunk::Result(Box::new(cell.view(max_output)))));
+                // Beyond the quota only the tail was kept; a watcher gets it before the result.
+                let tail = |stream| Some(cell.tail(stream)).filter(|tail| cell.is_finished() && !tail.is_empty());
+                let mut last: Vec<RunChunk> = tail(Stream::Stdout).map(RunChunk::Stdout).into_iter().collect();
+                last.extend(tail(Stream::Stderr).map(RunChunk::Stderr));
+                last.push(RunChunk::Result(Box::new(cell.view(max_output))));
+                let mut last = last.into_iter();
+                let next = last.next();
+                self.source = Source::Ended(last);
+                return next.map(Ok);
             }
             cell.more_than(self.seen).await;
         }

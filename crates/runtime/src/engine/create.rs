@@ -17,29 +17,37 @@ impl Engine {
             request.agent = Some(agent.clone());
         }
         let id = self.name_for(request.session_id.as_ref())?;
+        if lock(&inner.known).contains_key(&id) {
+            return self.existing(&id).await;
+        }
         let owner = request.agent.as_deref().map(Arc::from);
         let (meta, shell) = inner.first_state(&id, request, self.scope().token())?;
+        let event = Event::SessionCreated { meta: Box::new(meta), shell: Box::new(shell) };
+        let record = Record { session_id: id.clone(), seq: 1, at: Timestamp::now(), event };
+        // Known and written are one step for everyone else: who finds the name must also find the session.
         let is_new = match lock(&inner.known).entry(id.clone()) {
             Entry::Occupied(_) => false,
             Entry::Vacant(place) => {
                 place.insert(owner);
+                if let Err(error) = inner.store.append(&record) {
+                    tracing::warn!(%error, "a new session could not be stored yet");
+                }
                 true
             }
         };
         if !is_new {
-            return self.get(&id).await.map(Created::Existing).map_err(|error| not_yours(error, &id));
+            return self.existing(&id).await;
         }
         self.audit("create", id.as_str());
-        let event = Event::SessionCreated { meta: Box::new(meta), shell: Box::new(shell) };
-        let record = Record { session_id: id, seq: 1, at: Timestamp::now(), event };
-        if let Err(error) = inner.store.append(&record) {
-            tracing::warn!(%error, "a new session could not be stored yet");
-        }
         inner.sync().await;
         match SessionState::create(&record) {
             Ok(state) => Ok(Created::New(dormant_view(state))),
             Err(error) => Err(OpError::StoreUnavailable { reason: error.to_string() }),
         }
+    }
+
+    async fn existing(&self, id: &SessionId) -> Result<Created, OpError> {
+        self.get(id).await.map(Created::Existing).map_err(|error| not_yours(error, id))
     }
 
     /// The name of a session that is to be made or found.

@@ -9,15 +9,11 @@ use crate::{recover, validate};
 use shellkeep_session::{
     ByteString, Event, Record, RunId, SessionId, SessionMeta, SessionState, ShellState, Timestamp,
 };
-use shellkeep_store::ReadError;
+use shellkeep_store::{AppendError, ReadError};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
-use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
-
-/// How long a command waits for a shell when every place is taken and busy.
-const SHELL_WAIT: Duration = Duration::from_secs(10);
 
 impl Inner {
     pub(crate) fn sessions(&self) -> MutexGuard<'_, Sessions> {
@@ -151,20 +147,17 @@ impl Inner {
     }
 
     /// A shell for a session: a spare, a new one, or the place of the session that was idle the longest.
-    pub(crate) async fn take_shell(&self, for_session: &SessionId) -> Result<Worn, OpError> {
+    /// `None` if every place is taken by a session that is busy.
+    pub(crate) async fn take_shell(&self, for_session: &SessionId) -> Result<Option<Worn>, OpError> {
         let unavailable =
             |error: shellkeep_process::StartError| OpError::ShellUnavailable { reason: error.to_string() };
         loop {
             if let Some(worn) = self.pool.try_take().await.map_err(unavailable)? {
-                return Ok(worn);
+                return Ok(Some(worn));
             }
             if !self.evict_one(for_session).await {
-                break;
+                return Ok(None);
             }
-        }
-        match tokio::time::timeout(SHELL_WAIT, self.pool.take_when_free()).await {
-            Ok(taken) => taken.map_err(unavailable),
-            Err(_) => Err(OpError::QuotaExceeded { limit: self.pool.limit() }),
         }
     }
 
@@ -187,6 +180,27 @@ impl Inner {
             }
         }
         false
+    }
+
+    /// Waits for a shell that could not be had before.
+    pub(crate) async fn shell_freed(&self) {
+        self.pool.freed().await;
+    }
+
+    /// Tells those who wait that a session has become idle.
+    pub(crate) fn one_is_idle(&self) {
+        self.pool.one_is_idle();
+    }
+
+    /// How many shells there may be.
+    pub(crate) fn shell_limit(&self) -> usize {
+        self.pool.limit()
+    }
+
+    /// Ends every shell that is left. Ending waits for the kernel, so it has a thread of its own.
+    pub(super) async fn close_pool(self: &Arc<Self>) {
+        let inner = Arc::clone(self);
+        let _ = tokio::task::spawn_blocking(move || inner.pool.close()).await;
     }
 
     /// What a new session begins with.
@@ -236,10 +250,14 @@ impl Inner {
     }
 
     /// A session that cannot be read can still be ended.
-    pub(super) async fn destroy_damaged(&self, id: &SessionId) -> Result<(), OpError> {
+    pub(super) async fn destroy_unread(&self, id: &SessionId) -> Result<(), OpError> {
         let record =
             Record { session_id: id.clone(), seq: u64::MAX, at: Timestamp::now(), event: Event::SessionDestroyed };
-        self.store.append(&record).map_err(|error| OpError::StoreUnavailable { reason: error.to_string() })?;
+        match self.store.append(&record) {
+            // Kept in memory until the disk takes it; removing the files may be what it needs.
+            Ok(()) | Err(AppendError::Retrying { .. }) => {}
+            Err(error) => return Err(OpError::StoreUnavailable { reason: error.to_string() }),
+        }
         self.forget(id, &self.workspaces.of(id)).await;
         Ok(())
     }

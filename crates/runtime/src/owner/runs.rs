@@ -2,7 +2,7 @@
 
 use super::{MAX_WAITING, Message, Owner, RunReply, Started, Waiting};
 use crate::alarm::Alarm;
-use crate::cell::{self, NewCell, RunCell};
+use crate::cell::{self, NewCell, RunCell, RunControl};
 use crate::crash::{self, Point};
 use crate::finish::{self, Untold};
 use crate::notices;
@@ -17,23 +17,28 @@ use tokio::time::Instant;
 impl Owner {
     pub(super) async fn on_run(&mut self, command: Box<RunCommand>, reply: RunReply) {
         crash::point(Point::Accepted, command.command.as_bytes());
-        if let Some((running, ..)) = &self.running {
-            let is_running = |run: &ActiveRun| run.request_id.is_some() && run.request_id == command.request_id;
-            if self.state.active_runs.values().any(is_running) {
-                return self.start(command, reply).await;
-            }
-            if command.if_busy == IfBusy::Reject {
-                return reply.refuse(self.busy(&running.cell.run_id));
-            }
-            if self.waiting.len() >= MAX_WAITING {
-                let waiting = self.waiting.len();
-                return reply.refuse(OpError::QueueFull { session_id: self.id.to_string(), waiting });
-            }
+        let is_running = |run: &ActiveRun| run.request_id.is_some() && run.request_id == command.request_id;
+        if !self.is_busy() || self.state.active_runs.values().any(is_running) {
             let expires = Instant::now() + command.timeout;
-            self.waiting.push_back(Waiting::Run { command, reply, expires });
-            return;
+            return self.start(command, reply, expires).await;
         }
-        self.start(command, reply).await;
+        if command.if_busy == IfBusy::Reject {
+            return reply.refuse(self.why_waiting());
+        }
+        if self.waiting.len() >= MAX_WAITING {
+            let waiting = self.waiting.len();
+            return reply.refuse(OpError::QueueFull { session_id: self.id.to_string(), waiting });
+        }
+        let expires = Instant::now() + command.timeout;
+        self.waiting.push_back(Waiting::Run { command, reply, expires });
+    }
+
+    /// What a command that cannot run now is waiting for.
+    fn why_waiting(&self) -> OpError {
+        match &self.running {
+            Some((running, ..)) => self.busy(&running.cell.run_id),
+            None => OpError::QuotaExceeded { limit: self.engine.shell_limit() },
+        }
     }
 
     pub(super) fn busy(&self, run_id: &RunId) -> OpError {
@@ -68,24 +73,26 @@ impl Owner {
         Ok(Some(Started::Before(Box::new(view))))
     }
 
-    pub(super) fn reply_before(&self, before: Started, reply: RunReply, max_output: usize) {
+    pub(super) fn reply_before(&self, before: Started, reply: RunReply, command: &RunCommand) {
+        let (max_output, timeout) = (command.max_output, command.timeout);
         match (before, reply) {
             (before, RunReply::AtStart(answer)) => drop(answer.send(Ok(before))),
             (Started::Before(view), RunReply::AtEnd(answer)) => drop(answer.send(Ok(*view))),
             (Started::Live(cell), RunReply::AtEnd(answer)) => {
                 tokio::spawn(async move {
-                    cell.finished().await;
+                    // This caller's patience is its own; the run goes on as the first caller wanted.
+                    let _ = tokio::time::timeout(timeout, cell.finished()).await;
                     let _ = answer.send(Ok(cell.view(max_output)));
                 });
             }
         }
     }
 
-    pub(super) async fn start(&mut self, command: Box<RunCommand>, reply: RunReply) {
+    pub(super) async fn start(&mut self, command: Box<RunCommand>, reply: RunReply, expires: Instant) {
         if let Some(request_id) = &command.request_id {
             match self.answered_before(request_id, &command).await {
                 Ok(None) => {}
-                Ok(Some(before)) => return self.reply_before(before, reply, command.max_output),
+                Ok(Some(before)) => return self.reply_before(before, reply, &command),
                 Err(error) => return reply.refuse(error),
             }
         }
@@ -94,7 +101,11 @@ impl Owner {
         }
         match self.begin(&command).await {
             Err(error) => reply.refuse(error),
-            Ok(running) => {
+            Ok(None) => {
+                self.starved = true;
+                self.waiting.push_front(Waiting::Run { command, reply, expires });
+            }
+            Ok(Some(running)) => {
                 crash::point(Point::Begun, command.command.as_bytes());
                 let reply = match reply {
                     RunReply::AtStart(answer) => {
@@ -108,12 +119,14 @@ impl Owner {
         }
     }
 
-    pub(super) async fn begin(&mut self, command: &RunCommand) -> Result<Running, OpError> {
+    /// Gives the command to a shell; `None` if there is no shell to be had now.
+    pub(super) async fn begin(&mut self, command: &RunCommand) -> Result<Option<Running>, OpError> {
         let cwd = command.cwd.as_ref().map(|cwd| self.resolve_cwd(cwd)).transpose()?;
-        let mut worn = match self.idle.take() {
-            Some(worn) => worn,
+        let worn = match self.idle.take() {
+            Some(worn) => Some(worn),
             None => self.wear().await?,
         };
+        let Some(mut worn) = worn else { return Ok(None) };
         let seq = self.state.seq + 1;
         let run_id = RunId::from_seq(seq);
         self.record(Event::RunStarted {
@@ -162,7 +175,11 @@ impl Owner {
             }
             None => Alarm::after(command.timeout),
         };
-        Ok(Running::new(worn, cell, controls, input, alarm, command.on_timeout))
+        if let (true, Some(bytes)) = (command.tty, &command.stdin) {
+            // A terminal is typed into; the queue is new, so there is room.
+            let _ = cell.control.try_send(RunControl::Input { bytes: bytes.0.clone(), end: true });
+        }
+        Ok(Some(Running::new(worn, cell, controls, input, alarm, command.on_timeout)))
     }
 
     /// A relative directory is meant from where the session is.
@@ -292,9 +309,9 @@ impl Owner {
     }
 
     pub(super) async fn start_waiting(&mut self) {
-        while self.running.is_none() && !self.over {
+        while self.running.is_none() && !self.over && !self.starved {
             match self.waiting.pop_front() {
-                Some(Waiting::Run { command, reply, .. }) => self.start(command, reply).await,
+                Some(Waiting::Run { command, reply, expires }) => self.start(command, reply, expires).await,
                 Some(Waiting::Hibernate(answer)) => self.hibernate(answer),
                 None => return,
             }
@@ -302,15 +319,15 @@ impl Owner {
     }
 
     pub(super) fn refuse_expired(&mut self) {
-        let Some((running, ..)) = &self.running else { return };
-        let busy = self.busy(&running.cell.run_id);
+        let reason = self.why_waiting();
         let now = Instant::now();
         let (expired, rest): (Vec<_>, Vec<_>) =
             self.waiting.drain(..).partition(|waiting| waiting.expires().is_some_and(|at| at <= now));
         self.waiting = rest.into();
+        self.starved &= !self.waiting.is_empty();
         for waiting in expired {
             if let Waiting::Run { reply, .. } = waiting {
-                reply.refuse(busy.clone());
+                reply.refuse(reason.clone());
             }
         }
     }

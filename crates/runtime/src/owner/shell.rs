@@ -13,8 +13,9 @@ type ToRestore = (Vec<Fact>, Option<(String, String)>);
 
 impl Owner {
     /// Takes a shell and becomes live: the only way, for new, restored and woken sessions alike.
-    pub(super) async fn wear(&mut self) -> Result<Worn, OpError> {
-        let mut worn = self.engine.take_shell(&self.id).await?;
+    /// `None` if there is no shell to be had now.
+    pub(super) async fn wear(&mut self) -> Result<Option<Worn>, OpError> {
+        let Some(mut worn) = self.engine.take_shell(&self.id).await? else { return Ok(None) };
         let unavailable = |reason: String| OpError::ShellUnavailable { reason };
         let (facts, cwd_problem) = self.facts_to_restore().map_err(unavailable)?;
         let mut problems = match worn.shell.restore(&facts).await {
@@ -26,7 +27,7 @@ impl Owner {
         let fallback = self.moved_to.as_ref().map(|path| path.to_text().into_owned()).unwrap_or_default();
         self.fresh_notices = notices::not_restored(&problems, &cwd, &fallback);
         self.record(Event::ShellStarted { generation: self.state.generation + 1 });
-        Ok(worn)
+        Ok(Some(worn))
     }
 
     /// The session's facts; if its directory is gone, with its workspace in the place of it.

@@ -54,9 +54,9 @@ impl From<OpError> for Refusal {
     fn from(error: OpError) -> Self {
         let refusal = Self::new(status(&error), error.code(), error.to_string());
         match error {
-            OpError::SessionNotFound { session_id } | OpError::Damaged { session_id, .. } => {
-                refusal.with("session_id", session_id)
-            }
+            OpError::SessionNotFound { session_id }
+            | OpError::Restarted { session_id }
+            | OpError::Damaged { session_id, .. } => refusal.with("session_id", session_id),
             OpError::RunNotFound { session_id, run_id } | OpError::Busy { session_id, run_id } => {
                 refusal.with("session_id", session_id).with("run_id", run_id)
             }
@@ -86,9 +86,11 @@ fn status(error: &OpError) -> StatusCode {
         OpError::SessionNotFound { .. } | OpError::RunNotFound { .. } | OpError::TokenNotFound { .. } => {
             StatusCode::NOT_FOUND
         }
-        OpError::RunEnded { .. } | OpError::NoInput { .. } | OpError::Busy { .. } | OpError::RequestIdReused { .. } => {
-            StatusCode::CONFLICT
-        }
+        OpError::Restarted { .. }
+        | OpError::RunEnded { .. }
+        | OpError::NoInput { .. }
+        | OpError::Busy { .. }
+        | OpError::RequestIdReused { .. } => StatusCode::CONFLICT,
         OpError::QueueFull { .. } | OpError::QuotaExceeded { .. } => StatusCode::TOO_MANY_REQUESTS,
         OpError::Damaged { .. } => StatusCode::INTERNAL_SERVER_ERROR,
         OpError::ShellUnavailable { .. }

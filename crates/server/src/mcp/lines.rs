@@ -71,7 +71,6 @@ impl<S: AsyncRead + AsyncWrite + Send + 'static> Lines<S> {
         }
     }
 
-
     async fn next(&mut self) -> io::Result<Option<ClientJsonRpcMessage>> {
         loop {
             let line = self.next_line().await?;

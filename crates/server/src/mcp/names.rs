@@ -111,7 +111,10 @@ mod tests {
     #[test]
     fn a_name_is_readable_and_stays_the_same() {
         // Written down: a session of last year must be found by this year's daemon.
-        assert_eq!(of_project("Claude Code", "/home/ann/My Project/"), of_project("Claude Code", "/home/ann/My Project/"));
+        assert_eq!(
+            of_project("Claude Code", "/home/ann/My Project/"),
+            of_project("Claude Code", "/home/ann/My Project/")
+        );
         assert!(of_project("Claude Code", "/home/ann/My Project").starts_with("claude-code-my-project-"));
         assert_eq!(of_project("x", "/a"), "x-a-46bb13b9");
         assert_ne!(of_project("x", "/a/p"), of_project("x", "/b/p"));

@@ -84,8 +84,13 @@ async fn read(
     };
     // With more than fits, the first bytes of the tail would come back, and not the last.
     let tail = if given.grep.is_some() { given.tail } else { given.tail.map(|tail| tail.min(MODEL_OUTPUT as u64)) };
-    let params =
-        OutputParams { stream: given.stream, offset: given.offset, limit: Some(MODEL_OUTPUT as u64), tail, grep: given.grep };
+    let params = OutputParams {
+        stream: given.stream,
+        offset: given.offset,
+        limit: Some(MODEL_OUTPUT as u64),
+        tail,
+        grep: given.grep,
+    };
     let query = translate::output(params);
     let (stream, searched) = (query.stream, query.grep.is_some());
     let mut page = seat.engine.output(&seat.session, &run_id, query).await.map_err(no_session)?;

@@ -4,9 +4,7 @@ use super::handler::protocol_error;
 use super::seat::Seat;
 use crate::http::problem::Refusal;
 use crate::http::translate;
-use rmcp::model::{
-    ErrorData, ListResourcesResult, ReadResourceResult, Resource, ResourceContents, ResourceTemplate,
-};
+use rmcp::model::{ErrorData, ListResourcesResult, ReadResourceResult, Resource, ResourceContents, ResourceTemplate};
 use serde_json::json;
 use shellkeep_protocol::text;
 use shellkeep_runtime::{Engine, MAX_OUTPUT_PAGE, OpError, OutputQuery, RunView, Stream};
@@ -32,7 +30,9 @@ pub fn templates() -> Vec<ResourceTemplate> {
     vec![
         ResourceTemplate::new(format!("{ROOT}{{session_id}}"), "session")
             .with_title("A session")
-            .with_description("Where it stands: directory, names of variables, functions and aliases, whether a shell is live")
+            .with_description(
+                "Where it stands: directory, names of variables, functions and aliases, whether a shell is live",
+            )
             .with_mime_type(JSON),
         ResourceTemplate::new(format!("{ROOT}{{session_id}}/runs/{{run_id}}/stdout"), "stdout")
             .with_title("Standard output of a command")
@@ -84,13 +84,14 @@ fn outputs(session: &SessionId, run: &RunView) -> Vec<Resource> {
 /// One of them.
 pub async fn read(engine: &Engine, uri: &str) -> Result<ReadResourceResult, ErrorData> {
     let target = parse(uri).ok_or_else(|| {
-        let detail = format!("there is no resource '{uri}'; resources/list and resources/templates/list show what there is");
+        let detail =
+            format!("there is no resource '{uri}'; resources/list and resources/templates/list show what there is");
         ErrorData::resource_not_found(detail, None)
     })?;
     let contents = match target {
-        Target::Session(session) => summary(engine, &session).await.map(|text| {
-            ResourceContents::text(text, uri).with_mime_type(JSON)
-        }),
+        Target::Session(session) => {
+            summary(engine, &session).await.map(|text| ResourceContents::text(text, uri).with_mime_type(JSON))
+        }
         Target::Output(session, run_id, stream) => output(engine, &session, &run_id, stream, uri).await,
     };
     let contents = contents.map_err(|error| protocol_error(&Refusal::from(error)))?;
@@ -154,7 +155,14 @@ mod tests {
         assert_eq!(parse("shellkeep://sessions/a.b"), Some(Target::Session(session.clone())));
         let run = RunId::parse("r3").unwrap();
         assert_eq!(parse("shellkeep://sessions/a.b/runs/r3/stderr"), Some(Target::Output(session, run, "stderr")));
-        for wrong in ["", "shellkeep://sessions/", "file:///etc/passwd", "shellkeep://sessions/../x", "shellkeep://sessions/a/runs/r1", "shellkeep://sessions/a/runs/r1/stdout/x"] {
+        for wrong in [
+            "",
+            "shellkeep://sessions/",
+            "file:///etc/passwd",
+            "shellkeep://sessions/../x",
+            "shellkeep://sessions/a/runs/r1",
+            "shellkeep://sessions/a/runs/r1/stdout/x",
+        ] {
             assert_eq!(parse(wrong), None, "{wrong}");
         }
     }

@@ -1,8 +1,8 @@
 //! Whose session it is. A seat is a caller with a session; it is found by what the client said, and the session is made
 //! when it is first needed.
 
-use super::names::{self, Lease};
 use super::Hub;
+use super::names::{self, Lease};
 use crate::http::problem::Refusal;
 use axum::http::HeaderMap;
 use rmcp::RoleServer;

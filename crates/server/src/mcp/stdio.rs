@@ -1,10 +1,10 @@
 //! `GET /v1/mcp/stdio`: the daemon's end of `shellkeep mcp`. The connection is upgraded and carries one JSON message to
 //! a line from then on; the program at the other end only copies bytes.
 
+use super::engine_of;
 use super::handler::Handler;
 use super::lines::Lines;
 use super::seat::Pipe;
-use super::engine_of;
 use super::tools::Toolset;
 use crate::http::Door;
 use crate::http::params::Params;

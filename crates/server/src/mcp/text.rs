@@ -72,7 +72,9 @@ pub fn ending(view: &RunView, style: Style) -> String {
         ),
         RunStatus::Interrupted => format!("[interrupted, {code}; the session goes on with its state]"),
         RunStatus::Running => {
-            format!("[running as {id}; follow it with read_output(id=\"{id}\"), answer it with send_input(id=\"{id}\")]")
+            format!(
+                "[running as {id}; follow it with read_output(id=\"{id}\"), answer it with send_input(id=\"{id}\")]"
+            )
         }
         RunStatus::Lost => {
             "[lost: the daemon died while this command ran, so nobody knows how it ended. It is not run again; look at \
@@ -139,7 +141,10 @@ mod tests {
             (view("hi\n", "", done, Some(0)), "hi\n"),
             (view("", "", done, Some(0)), "(no output)"),
             (view("a", "b\n", done, Some(3)), "a\n[stderr]\nb\n[exit code 3]"),
-            (view("", "", RunStatus::Interrupted, Some(130)), "[interrupted, exit code 130; the session goes on with its state]"),
+            (
+                view("", "", RunStatus::Interrupted, Some(130)),
+                "[interrupted, exit code 130; the session goes on with its state]",
+            ),
         ];
         for (view, expected) in table {
             assert_eq!(run(&view, &[], Style::Full), expected);

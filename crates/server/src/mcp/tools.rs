@@ -112,7 +112,11 @@ mod tests {
                 assert!(tool["description"].as_str().unwrap().len() > 100, "{tool}");
                 assert!(tool["annotations"]["readOnlyHint"].is_boolean(), "{tool}");
                 let input = &tool["inputSchema"];
-                assert_eq!((&input["type"], &input["additionalProperties"]), (&"object".into(), &false.into()), "{tool}");
+                assert_eq!(
+                    (&input["type"], &input["additionalProperties"]),
+                    (&"object".into(), &false.into()),
+                    "{tool}"
+                );
                 for (name, argument) in input["properties"].as_object().unwrap() {
                     assert!(argument["description"].is_string(), "{name} of {tool}");
                 }

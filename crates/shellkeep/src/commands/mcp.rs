@@ -88,7 +88,9 @@ fn pump(pipe: Pipe) -> Result<ExitCode, Failure> {
         || copied.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe);
     match copied {
         _ if is_over => Ok(ExitCode::SUCCESS),
-        Ok(()) => Err(Failure::client("the daemon closed the connection; start this again to get back to your session")),
+        Ok(()) => {
+            Err(Failure::client("the daemon closed the connection; start this again to get back to your session"))
+        }
         Err(error) => Err(Failure::client(format!("the connection to the daemon broke: {error}"))),
     }
 }

@@ -52,7 +52,8 @@ impl<'a> Client<'a> {
     }
 
     fn request(&self, message: &Value) -> Request {
-        let request = post(message).header("mcp-session-id", &self.mcp_session).header("mcp-protocol-version", "2025-06-18");
+        let request =
+            post(message).header("mcp-session-id", &self.mcp_session).header("mcp-protocol-version", "2025-06-18");
         self.headers.iter().fold(request, |request, (name, value)| request.header(name, value))
     }
 
@@ -98,12 +99,24 @@ fn the_gate_is_the_same_as_for_every_route() {
     let key = ("authorization", format!("Bearer {TOKEN}"));
     let page = sent(post(&hello).header(key.0, &key.1).header("origin", "https://example.com"));
     assert_eq!((page.status, code(&page)), (403, "forbidden_origin".to_owned()));
-    let wrong = sent(Request::new("POST", "/mcp").header(key.0, &key.1).header("accept", "application/json, text/event-stream").json("{nonsense"));
+    let wrong = sent(
+        Request::new("POST", "/mcp")
+            .header(key.0, &key.1)
+            .header("accept", "application/json, text/event-stream")
+            .json("{nonsense"),
+    );
     assert!((400..500).contains(&wrong.status), "{}", wrong.status);
-    let stale = sent(post(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})).header(key.0, &key.1).header("mcp-session-id", "gone"));
+    let stale = sent(
+        post(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}))
+            .header(key.0, &key.1)
+            .header("mcp-session-id", "gone"),
+    );
     assert_eq!(stale.status, 404);
     let long = format!("{{\"jsonrpc\": \"2.0\", \"id\": 1, \"method\": \"{}\"}}", "x".repeat(65 << 20));
-    let long = Request::new("POST", "/mcp").header(key.0, &key.1).header("accept", "application/json, text/event-stream").json(long);
+    let long = Request::new("POST", "/mcp")
+        .header(key.0, &key.1)
+        .header("accept", "application/json, text/event-stream")
+        .json(long);
     assert_eq!(long.send(&daemon.tcp_door()).map(|answer| answer.status).unwrap_or(413), 413);
 }
 
@@ -119,8 +132,12 @@ fn a_client_keeps_its_session_and_may_name_it() {
     other.run("y=2");
     assert_eq!(daemon.sh("named", "echo $y").out(), "2\n");
     let sessions = daemon.get("/v1/sessions").json();
-    let names: Vec<&str> =
-        sessions["sessions"].as_array().unwrap().iter().map(|session| session["session_id"].as_str().unwrap()).collect();
+    let names: Vec<&str> = sessions["sessions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|session| session["session_id"].as_str().unwrap())
+        .collect();
     assert_eq!(names.iter().filter(|name| name.starts_with("mcp-web-")).count(), 2, "{names:?}");
     other.headers[0].1 = "../x".to_owned();
     other.next_id += 1;

@@ -6,6 +6,7 @@ mod client;
 mod crowd;
 mod http;
 mod others;
+mod proxy;
 mod stdio;
 #[path = "../support/mod.rs"]
 mod support;

@@ -108,8 +108,7 @@ fn progress_tells_what_is_printed_and_not_too_often() {
     client.notifications.clear();
     let id = client.ask("tools/call", call("for i in {1..200}; do echo $i; sleep 0.002; done"));
     let took = client.answer(id)["result"]["structuredContent"]["duration_ms"].as_f64().unwrap();
-    let told: Vec<f64> =
-        client.notifications.iter().map(|note| note["params"]["progress"].as_f64().unwrap()).collect();
+    let told: Vec<f64> = client.notifications.iter().map(|note| note["params"]["progress"].as_f64().unwrap()).collect();
     assert!(told.windows(2).all(|pair| pair[0] < pair[1]), "progress goes forward: {told:?}");
     assert!(!told.is_empty() && told.len() as f64 <= took / 100.0 + 2.0, "{} in {took} ms", told.len());
 }
@@ -163,7 +162,8 @@ fn a_client_that_goes_away_finds_its_result_afterwards() {
     let daemon = Daemon::start();
     let mut client = Client::start(&daemon, daemon.directory(), &[]);
     let session = client.session();
-    let arguments = json!({"command": "echo begun; until [ -e go ]; do sleep 0.01; done; echo over", "request_id": "k"});
+    let arguments =
+        json!({"command": "echo begun; until [ -e go ]; do sleep 0.01; done; echo over", "request_id": "k"});
     let params = json!({"name": "run_command", "arguments": arguments, "_meta": {"progressToken": 1}});
     client.ask("tools/call", params);
     assert_eq!(client.next()["method"], "notifications/progress");
@@ -184,7 +184,8 @@ fn a_client_that_goes_away_finds_its_result_afterwards() {
 fn what_runs_beside_is_followed_and_answered() {
     let daemon = Daemon::start();
     let mut client = Client::start(&daemon, daemon.directory(), &[]);
-    let started = client.call("run_command", json!({"command": "read name; echo \"hello $name\"; cat", "blocking": false}));
+    let started =
+        client.call("run_command", json!({"command": "read name; echo \"hello $name\"; cat", "blocking": false}));
     let id = started.run_id();
     assert!(started.text().contains(&format!("[running as {id}")), "{}", started.text());
     assert!(!client.call("send_input", json!({"id": id, "text": "ann\n"})).is_error());
@@ -262,7 +263,10 @@ fn sessions_and_outputs_are_resources() {
     assert_eq!(summary["functions"], json!(["hi"]));
     let output = client.request("resources/read", json!({"uri": format!("{session}/runs/r3/stdout")}));
     assert_eq!(output["result"]["contents"][0]["blob"], "Yf8=");
-    assert_eq!(client.request("resources/templates/list", json!({}))["result"]["resourceTemplates"].as_array().unwrap().len(), 3);
+    assert_eq!(
+        client.request("resources/templates/list", json!({}))["result"]["resourceTemplates"].as_array().unwrap().len(),
+        3
+    );
     let missing = client.request("resources/read", json!({"uri": "shellkeep://sessions/nobody"}));
     assert_eq!(missing["error"]["code"], -32002, "{missing}");
 }
@@ -274,7 +278,8 @@ fn a_daemon_is_started_when_none_runs() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_shellkeep"));
     command.arg("mcp").arg("--data").arg(&data).env_remove("SHELLKEEP_SOCKET").env_remove("SHELLKEEP_URL");
     let mut client = Client::spawn(command, directory.path());
-    let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}});
+    let params =
+        json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}});
     assert_eq!(client.request("initialize", params)["result"]["protocolVersion"], "2025-11-25");
     assert_eq!(client.run("echo hello").text(), "hello\n");
     let pid: u32 = fs::read_to_string(data.join("lock")).unwrap().trim().parse().unwrap();

@@ -18,7 +18,11 @@ fn what_is_no_message_is_answered_and_the_next_one_served() {
         (b"{\"jsonrpc\": \"2.0\", \"id\": 71, \"method\": 5}\n", -32600, json!(71)),
         (b"{\"jsonrpc\": \"2.0\", \"id\": 72, \"method\": \"no/such\"}\n", -32601, json!(72)),
         (b"{\"jsonrpc\": \"2.0\", \"id\": 73, \"method\": \"tools/call\"}\n", -32602, json!(73)),
-        (b"{\"jsonrpc\": \"2.0\", \"id\": 74, \"method\": \"tools/call\", \"params\": {\"name\": 4}}\n", -32602, json!(74)),
+        (
+            b"{\"jsonrpc\": \"2.0\", \"id\": 74, \"method\": \"tools/call\", \"params\": {\"name\": 4}}\n",
+            -32602,
+            json!(74),
+        ),
     ];
     for (bytes, code, id) in table {
         client.write(bytes);
