@@ -269,7 +269,9 @@ static void report(int status, uint32_t flags) {
         flags |= DONE_INTERRUPTED;
     if (last_procsub_child && last_procsub_child != procsub_before)
         flags |= DONE_PROCSUB;
-    flags |= drop_descriptors(forked || (flags & DONE_EXITING));
+    uint32_t changed = drop_descriptors(forked || (flags & DONE_EXITING));
+    /* An interruption takes standard error away itself. */
+    flags |= interrupted ? changed & ~(uint32_t)DONE_STDERR_CHANGED : changed;
     out.length = 0;
     put_u32(&out, (uint32_t)status);
     put_u32(&out, flags);

@@ -24,7 +24,7 @@ pub fn result(owner: &mut Owner, running: &Running, done: &mut Done, untold: Unt
     if status == RunStatus::TimedOut {
         notices.push(notices::timed_out(running.cell.timeout, done.facts.is_some()));
     }
-    if let Some((Ending::TooManyProcesses, _)) = running.ending() {
+    if running.met_process_limit() {
         notices.push(notices::too_many_processes(owner.engine.config.session_processes));
     }
     if by_host(done) {

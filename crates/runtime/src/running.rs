@@ -66,6 +66,7 @@ pub struct Running {
     alarm: Alarm,
     on_timeout: OnTimeout,
     ending: Option<(Ending, Stage)>,
+    met_limit: bool,
     done: Option<Box<Done>>,
 }
 
@@ -80,7 +81,7 @@ impl Running {
         on_timeout: OnTimeout,
     ) -> Self {
         let input = input.map(spawn_writer);
-        Self { worn, cell, controls, input, alarm, on_timeout, ending: None, done: None }
+        Self { worn, cell, controls, input, alarm, on_timeout, ending: None, met_limit: false, done: None }
     }
 
     /// Gives back the shell and the alarm.
@@ -96,6 +97,11 @@ impl Running {
             Ending::Signalled(number) => number,
         };
         Some((ending, if stage == Stage::Polite { polite } else { Signal::KILL.as_raw() }))
+    }
+
+    /// Whether it could not start all the processes it wanted.
+    pub fn met_process_limit(&self) -> bool {
+        self.met_limit
     }
 
     /// Lets it run on without a timeout.
@@ -129,16 +135,15 @@ impl Running {
         match progress {
             Ok(Progress::Output) => Step::Continue,
             Ok(Progress::BadCwd(reason)) => Step::BadCwd(reason),
-            Ok(Progress::Done(done)) if self.ending.is_none() => {
-                if !done.forked || !self.worn.shell.hit_process_limit() {
+            Ok(Progress::Done(done)) => {
+                self.met_limit = done.forked && self.worn.shell.hit_process_limit();
+                if self.ending.is_none() && !self.met_limit {
                     return Step::Done(done);
                 }
-                self.worn.shell.signal_run(Signal::KILL);
-                self.next_stage(Ending::TooManyProcesses, Stage::ChildrenKilled, KILL_GRACE);
-                self.done = Some(done);
-                Step::Continue
-            }
-            Ok(Progress::Done(done)) => {
+                if self.ending.is_none() {
+                    self.worn.shell.signal_run(Signal::KILL);
+                    self.next_stage(Ending::TooManyProcesses, Stage::ChildrenKilled, KILL_GRACE);
+                }
                 self.done = Some(done);
                 Step::Continue
             }

@@ -14,10 +14,12 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Notify, Semaphore, watch};
 
 /// Most connections of one door at a time. Each costs a descriptor and some 10 KiB; further ones wait in the kernel.
 const MAX_CONNECTIONS: u32 = 8192;
+/// How long a connection may take to ask its first question. Whoever opens many and says nothing must not keep others out.
+const FIRST_REQUEST: Duration = Duration::from_secs(10);
 /// How long a stopping door waits for answers under way. The runs themselves have ended by then.
 const STOP_GRACE: Duration = Duration::from_secs(3);
 /// Pause after a failed accept (mostly: no descriptor left), so that the loop does not spin.
@@ -176,10 +178,14 @@ async fn connection<S>(stream: S, router: Router, mut stop: watch::Receiver<bool
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
-    let service = TowerToHyperService::new(router);
+    let asked = Arc::new(Notify::new());
+    let service = Announced { router: TowerToHyperService::new(router), asked: Arc::clone(&asked) };
     let mut serving = pin!(http1::Builder::new().serve_connection(TokioIo::new(stream), service).with_upgrades());
+    // One timer for the connection, not one for each request: those cost more than a small command.
+    let first = tokio::time::timeout(FIRST_REQUEST, asked.notified());
     let ended = tokio::select! {
         ended = serving.as_mut() => ended,
+        Err(_silent) = first => return,
         () = stopped(&mut stop) => {
             serving.as_mut().graceful_shutdown();
             serving.await
@@ -188,6 +194,25 @@ where
     if let Err(error) = ended {
         // A caller may hang up whenever it likes; its run goes on.
         tracing::debug!(%error, "a connection ended early");
+    }
+}
+
+/// A router that says so when it is asked something.
+struct Announced {
+    router: TowerToHyperService<Router>,
+    asked: Arc<Notify>,
+}
+
+impl hyper::service::Service<hyper::Request<hyper::body::Incoming>> for Announced {
+    type Response =
+        <TowerToHyperService<Router> as hyper::service::Service<hyper::Request<hyper::body::Incoming>>>::Response;
+    type Error = <TowerToHyperService<Router> as hyper::service::Service<hyper::Request<hyper::body::Incoming>>>::Error;
+    type Future =
+        <TowerToHyperService<Router> as hyper::service::Service<hyper::Request<hyper::body::Incoming>>>::Future;
+
+    fn call(&self, request: hyper::Request<hyper::body::Incoming>) -> Self::Future {
+        self.asked.notify_one();
+        self.router.call(request)
     }
 }
 
