@@ -1,7 +1,7 @@
 # What a person does with this tree, one target each. `make` alone lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help run test build fmt fmt-check lint tidy bench clean
+.PHONY: help run test build fmt fmt-check lint tidy mcp-tools bench clean
 
 CARGO ?= cargo
 DATA ?= $(CURDIR)/target/run
@@ -19,7 +19,7 @@ run: build ## build and start the daemon in the foreground, its data in target/r
 	target/release/shellkeep serve --data "$(DATA)" --socket "$(DATA)/shellkeep.sock"
 
 # The cheap checks come first, so that a typo does not wait for the end-to-end tests.
-test: fmt-check lint tidy ## everything a change must pass
+test: fmt-check lint tidy mcp-tools ## everything a change must pass
 	$(CARGO) build --workspace --all-targets
 	@if $(CARGO) nextest --version >/dev/null 2>&1; then \
 		$(CARGO) nextest run --workspace; \
@@ -38,6 +38,10 @@ lint: ## clippy, warnings are errors
 
 tidy: ## the rules of the house, as tests over the code itself
 	$(CARGO) test --package shellkeep-tidy
+
+# Where they cannot be had the tests that need them say so; with CI set they fail.
+mcp-tools: ## fetch the MCP clients that the tests drive, into target/mcp-tools
+	@crates/shellkeep/tests/mcp/install.sh || true
 
 # BENCH="--quick --no-peers" for a glance; see `target/release/shellkeep-bench --help`.
 bench: ## measure against the floor and the peers; writes the table and the plot under docs/

@@ -1,11 +1,12 @@
 //! A run while it runs, shared by the task that drives it and everyone who watches it.
 
 use crate::ops::{OutputPage, OutputQuery, RunView, Stream};
-use crate::output::{self, OutputLog};
+use crate::output::{self, OutputLog, Place};
 use crate::page::{PageError, page};
 use shellkeep_session::{ByteString, Changes, Notice, RunId, RunResult, RunStatus, StoredRun};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -82,7 +83,7 @@ pub struct NewCell {
     /// The token that asked for it.
     pub by: Option<String>,
     /// Directory for its output files.
-    pub directory: PathBuf,
+    pub directory: Arc<Path>,
     /// Most bytes kept of each stream.
     pub limit: u64,
 }
@@ -91,7 +92,8 @@ impl RunCell {
     /// A run that starts now.
     pub fn new(new: NewCell) -> (Self, mpsc::Receiver<RunControl>) {
         let (control, controls) = mpsc::channel(CONTROL_QUEUE);
-        let log = |stream| Mutex::new(OutputLog::new(output_path(&new.directory, &new.run_id, stream), new.limit));
+        let place = |stream| Place { directory: Arc::clone(&new.directory), run_id: new.run_id.clone(), stream };
+        let log = |stream| Mutex::new(OutputLog::new(place(stream), new.limit));
         let cell = Self {
             stdout: log(Stream::Stdout),
             stderr: log(Stream::Stderr),
@@ -246,17 +248,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Where a stream too large for the record is kept.
-pub fn output_path(directory: &Path, run_id: &RunId, stream: Stream) -> PathBuf {
-    let name = match stream {
-        Stream::Stdout => "stdout",
-        Stream::Stderr => "stderr",
-    };
-    directory.join(format!("{run_id}.{name}"))
-}
-
 /// A stored run as callers see it.
-pub fn stored_view(run: &StoredRun, directory: &Path, max_output: usize, cwd: &ByteString) -> RunView {
+pub fn stored_view(run: &StoredRun, directory: &Arc<Path>, max_output: usize, cwd: &ByteString) -> RunView {
     let Some(result) = &run.result else {
         return RunView {
             run_id: run.run_id.clone(),
@@ -275,7 +268,7 @@ pub fn stored_view(run: &StoredRun, directory: &Path, max_output: usize, cwd: &B
         };
     };
     let streams = [(Stream::Stdout, &result.stdout), (Stream::Stderr, &result.stderr)].map(|(stream, kept)| {
-        let path = output_path(directory, &run.run_id, stream);
+        let path = Place { directory: Arc::clone(directory), run_id: run.run_id.clone(), stream }.path();
         output::view(kept, max_output, |offset, limit| output::read_kept(kept, &path, offset, limit))
     });
     result_view(&run.run_id, run.seq, result, streams, &run.by)

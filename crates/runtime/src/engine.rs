@@ -12,6 +12,7 @@ pub use tokens::Guest;
 use crate::cell::{self, RunCell, RunControl};
 use crate::identities::{Identities, Scope};
 use crate::ops::*;
+use crate::output::Place;
 use crate::owner::{Message, RunReply, Slot, Started};
 use crate::page::{self, PageError};
 use crate::pool::Pool;
@@ -293,7 +294,8 @@ impl Engine {
                 Stream::Stdout => &result.stdout,
                 Stream::Stderr => &result.stderr,
             };
-            let path = cell::output_path(&inner.output_directory(&id), run_id, query.stream);
+            let path =
+                Place { directory: inner.output_directory(&id), run_id: run_id.clone(), stream: query.stream }.path();
             page::page(kept, true, &query, |offset, limit| crate::output::read_kept(kept, &path, offset, limit))
         };
         page.map_err(|error| match error {

@@ -1,18 +1,41 @@
 //! A run's output: counted to the last byte, kept in memory while it is small, in a file beside the log when it grows,
 //! and never more than its quota.
 
-use crate::ops::StreamView;
-use shellkeep_session::{ByteString, Output};
+use crate::ops::{Stream, StreamView};
+use shellkeep_session::{ByteString, Output, RunId};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Up to this size a stream stays in memory and travels with the run's record.
 pub const INLINE_BYTES: usize = 64 << 10;
 /// Last bytes kept of a stream that outgrew its quota.
 const TAIL_BYTES: usize = 64 << 10;
+
+/// Where a stream goes when it grows. Most never do, so the name is made only then.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// The session's directory for output.
+    pub directory: Arc<Path>,
+    /// The run.
+    pub run_id: RunId,
+    /// Which of its streams.
+    pub stream: Stream,
+}
+
+impl Place {
+    /// The file.
+    pub fn path(&self) -> PathBuf {
+        let name = match self.stream {
+            Stream::Stdout => "stdout",
+            Stream::Stderr => "stderr",
+        };
+        self.directory.join(format!("{}.{name}", self.run_id))
+    }
+}
 
 /// One stream as it is written.
 #[derive(Debug)]
@@ -21,16 +44,16 @@ pub struct OutputLog {
     kept: u64,
     limit: u64,
     memory: Vec<u8>,
-    path: PathBuf,
+    place: Place,
     file: Option<File>,
     /// Once something was dropped, nothing after it is kept but the tail.
     tail: Option<VecDeque<u8>>,
 }
 
 impl OutputLog {
-    /// An empty stream that may keep `limit` bytes, in the file `path` when they are many.
-    pub fn new(path: PathBuf, limit: u64) -> Self {
-        Self { total: 0, kept: 0, limit, memory: Vec::new(), path, file: None, tail: None }
+    /// An empty stream that may keep `limit` bytes, in a file when they are many.
+    pub fn new(place: Place, limit: u64) -> Self {
+        Self { total: 0, kept: 0, limit, memory: Vec::new(), place, file: None, tail: None }
     }
 
     /// Takes over what the command wrote.
@@ -55,7 +78,7 @@ impl OutputLog {
         if self.file.is_none() && self.memory.len() + bytes.len() <= INLINE_BYTES {
             self.memory.extend_from_slice(bytes);
         } else if let Err(error) = self.spill(bytes) {
-            tracing::warn!(path = %self.path.display(), %error, "output cannot be kept");
+            tracing::warn!(path = %self.place.path().display(), %error, "output cannot be kept");
             metrics::counter!("shellkeep_output_failures_total").increment(1);
             return 0;
         }
@@ -65,10 +88,9 @@ impl OutputLog {
 
     fn spill(&mut self, bytes: &[u8]) -> io::Result<()> {
         if self.file.is_none() {
-            if let Some(directory) = self.path.parent() {
-                std::fs::create_dir_all(directory)?;
-            }
-            let mut file = File::options().create(true).truncate(true).read(true).write(true).open(&self.path)?;
+            std::fs::create_dir_all(&self.place.directory)?;
+            let mut file =
+                File::options().create(true).truncate(true).read(true).write(true).open(self.place.path())?;
             file.write_all(&self.memory)?;
             self.memory = Vec::new();
             self.file = Some(file);
@@ -109,7 +131,7 @@ impl OutputLog {
 }
 
 /// Reads a stream back after its run has ended: from the record, or from the file beside it.
-pub fn read_kept(output: &Output, path: &std::path::Path, offset: u64, limit: usize) -> io::Result<Vec<u8>> {
+pub fn read_kept(output: &Output, path: &Path, offset: u64, limit: usize) -> io::Result<Vec<u8>> {
     match &output.inline {
         Some(bytes) => Ok(slice(bytes.as_bytes(), offset, limit).to_vec()),
         None => read_file(&File::open(path)?, offset, limit, output.kept),
@@ -178,7 +200,12 @@ mod tests {
 
     fn log(limit: u64) -> (tempfile::TempDir, OutputLog) {
         let directory = tempfile::tempdir().unwrap();
-        let log = OutputLog::new(directory.path().join("deep/r1.stdout"), limit);
+        let place = Place {
+            directory: directory.path().join("deep").into(),
+            run_id: RunId::from_seq(1),
+            stream: Stream::Stdout,
+        };
+        let log = OutputLog::new(place, limit);
         (directory, log)
     }
 

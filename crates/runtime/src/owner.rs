@@ -15,6 +15,7 @@ use crate::{finish, notices};
 use shellkeep_process::{Done, ExitStatus};
 use shellkeep_session::{ByteString, Event, Notice, Record, SessionId, SessionState, ShellState, Timestamp};
 use std::collections::VecDeque;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use tokio::sync::{mpsc, oneshot};
@@ -98,6 +99,7 @@ pub struct Owner {
     pub(crate) id: SessionId,
     pub(crate) state: SessionState,
     pub(crate) late: Arc<LateOutput>,
+    outputs: Arc<Path>,
     mailbox: mpsc::Receiver<Message>,
     slot: Arc<Slot>,
     idle: Option<Worn>,
@@ -119,6 +121,7 @@ impl Owner {
     /// An owner for a session at rest.
     pub fn new(engine: Arc<Inner>, state: SessionState, mailbox: mpsc::Receiver<Message>, slot: Arc<Slot>) -> Self {
         Self {
+            outputs: engine.output_directory(&state.meta.session_id),
             engine,
             id: state.meta.session_id.clone(),
             state,

@@ -51,7 +51,10 @@ pub(crate) struct Hub {
 
 /// Runs whose notices a model has read, so that it reads them once.
 #[derive(Clone, Default)]
-struct Told(Arc<Mutex<HashSet<(Option<String>, SessionId, RunId)>>>);
+struct Told(Arc<Mutex<HashSet<Heard>>>);
+
+/// An agent's run; the host has no name.
+type Heard = (Option<String>, SessionId, RunId);
 
 /// Runs remembered. Only those with notices are, and those are rare; when there are more, some are told twice.
 const MAX_TOLD: usize = 4096;

@@ -21,8 +21,8 @@ const DEFAULT_SPARE_SHELLS: usize = 2;
 const DEFAULT_SESSION_PROCESSES: u64 = 256;
 /// Bytes of output kept per run and stream unless told otherwise.
 const DEFAULT_OUTPUT_BYTES: u64 = 128 << 20;
-/// What is logged unless told otherwise.
-const DEFAULT_LOG: &str = "warn,shellkeep=info";
+/// What is logged unless told otherwise. The MCP library warns of every mistake of a client, who is told anyway.
+const DEFAULT_LOG: &str = "warn,rmcp=error,shellkeep=info";
 
 /// Where a value came from.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -13,6 +13,9 @@ use std::thread::Thread;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
+/// How much the writer gives way to others. Not more, or those who read would wait for it on a busy machine.
+const WRITER_NICE: i32 = 5;
+
 /// How long records gather while nobody waits for them: a busy node then commits ten times a second at
 /// most, and the row of a busy session is written once for many commands.
 const GATHER: Duration = Duration::from_millis(100);
@@ -136,6 +139,8 @@ impl Writer {
 
     /// Works until the store is closed.
     pub(crate) fn run(mut self) {
+        // What is in the journal is safe; bringing it to the backend should not take a processor from a command.
+        let _ = rustix::process::nice(WRITER_NICE);
         let _farewell = Farewell(Arc::clone(&self.shared));
         loop {
             self.wait();

@@ -10,7 +10,7 @@ use shellkeep_session::{
     ByteString, Event, Record, RunId, SessionId, SessionMeta, SessionState, ShellState, Timestamp,
 };
 use shellkeep_store::{AppendError, ReadError};
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 use tokio::sync::{mpsc, oneshot};
@@ -28,8 +28,8 @@ impl Inner {
         u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    pub(crate) fn output_directory(&self, id: &SessionId) -> PathBuf {
-        self.config.data_dir.join("outputs").join(id.as_str())
+    pub(crate) fn output_directory(&self, id: &SessionId) -> Arc<Path> {
+        self.config.data_dir.join("outputs").join(id.as_str()).into()
     }
 
     /// Waits for the disk, where the host asked for that.

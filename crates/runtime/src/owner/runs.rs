@@ -66,10 +66,9 @@ impl Owner {
         let stored = self.engine.store.run_by_request(&self.id, request_id).await;
         let Some(run) = stored.map_err(|error| self.engine.read_error(&self.id, error))? else { return Ok(None) };
         same(&run.command)?;
-        let directory = self.engine.output_directory(&self.id);
         // A watcher of a run that ended before gets its output from the result, so there must be some in it.
         let max_output = if command.max_output == 0 { DEFAULT_MAX_OUTPUT } else { command.max_output };
-        let view = cell::stored_view(&run, &directory, max_output, &self.state.shell.cwd);
+        let view = cell::stored_view(&run, &self.outputs, max_output, &self.state.shell.cwd);
         Ok(Some(Started::Before(Box::new(view))))
     }
 
@@ -152,7 +151,7 @@ impl Owner {
             timeout: command.timeout,
             cwd: self.state.shell.cwd.clone(),
             by: command.by.clone(),
-            directory: self.engine.output_directory(&self.id),
+            directory: Arc::clone(&self.outputs),
             limit: self.engine.config.output_bytes_per_run,
         });
         let cell = Arc::new(cell);

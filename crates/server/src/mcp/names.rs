@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Characters of a client's or project's own name in a session's name: enough to recognise, and short enough that the
-/// whole with `thread_{agent}_` stays an id.
-const SLUG_LENGTH: usize = 24;
+/// whole with `thread_{agent}_` and the number of the window stays an id.
+const SLUG_LENGTH: usize = 20;
 
 /// Names in use by open connections. Cheap to clone; all clones are the same list.
 #[derive(Clone, Default)]
@@ -116,7 +116,7 @@ mod tests {
             of_project("Claude Code", "/home/ann/My Project/")
         );
         assert!(of_project("Claude Code", "/home/ann/My Project").starts_with("claude-code-my-project-"));
-        assert_eq!(of_project("x", "/a"), "x-a-46bb13b9");
+        assert_eq!(of_project("x", "/a"), "x-a-cbfcb513");
         assert_ne!(of_project("x", "/a/p"), of_project("x", "/b/p"));
         assert!(of_project("", "/").starts_with("client-"));
         assert_eq!(of_http("Goose!", None), "mcp-goose");
@@ -128,7 +128,7 @@ mod tests {
         for text in ["", "../..", "a b", "é", "\0", &long] {
             for name in [of_project(text, text), of_http(text, Some(text)), of_http(text, None)] {
                 let long_agent = "a".repeat(64);
-                for id in [bound(None, &name), bound(Some(&long_agent), &name)] {
+                for id in [bound(None, &name), bound(Some(&long_agent), &format!("{name}-999"))] {
                     assert!(SessionId::parse(&id).is_ok(), "{id}");
                 }
             }

@@ -28,28 +28,47 @@ pub fn of<T: ToSchema>() -> Arc<JsonObject> {
     }
 }
 
-/// The schema of a tool's arguments. To leave an argument out is the way not to give it; `null` would be taken too, but
-/// a schema that says so is not understood by every client's model.
+/// The schema of a tool's arguments, as flat as can be. To leave an argument out is the way not to give it; `null` would
+/// be taken too, but neither that nor a reference is understood by every client's model.
 pub fn of_arguments<T: ToSchema>() -> Arc<JsonObject> {
     let mut root = Arc::unwrap_or_clone(of::<T>());
     root.remove("description");
+    let definitions = root.remove("$defs").unwrap_or_default();
     if let Some(Value::Object(properties)) = root.get_mut("properties") {
-        properties.values_mut().for_each(without_null);
+        for property in properties.values_mut() {
+            if let Value::Object(property) = property {
+                without_null(property);
+                inline(property, &definitions);
+            }
+        }
     }
     Arc::new(root)
 }
 
-fn without_null(property: &mut Value) {
-    let Value::Object(fields) = property else { return };
-    if let Some(Value::Array(types)) = fields.get("type")
+fn without_null(property: &mut JsonObject) {
+    if let Some(Value::Array(types)) = property.get("type")
         && let [one, Value::String(null)] = types.as_slice()
         && null == "null"
     {
         let one = one.clone();
-        fields.insert("type".to_owned(), one);
+        property.insert("type".to_owned(), one);
     }
-    if let Some(Value::Array(choices)) = fields.get_mut("oneOf") {
+    if let Some(Value::Array(choices)) = property.get_mut("oneOf") {
         choices.retain(|choice| choice.get("type").is_none_or(|kind| kind != "null"));
+        if let [Value::Object(only)] = choices.as_slice() {
+            *property = only.clone();
+        }
+    }
+}
+
+fn inline(property: &mut JsonObject, definitions: &Value) {
+    let Some(Value::String(target)) = property.remove("$ref") else { return };
+    let name = target.rsplit('/').next().unwrap_or_default();
+    if let Some(Value::Object(definition)) = definitions.get(name) {
+        for (key, value) in definition {
+            // What the argument says about itself is nearer than what its type says.
+            property.entry(key.clone()).or_insert_with(|| value.clone());
+        }
     }
 }
 

@@ -131,6 +131,7 @@ mod tests {
             changes: Changes::default(),
             background_output: None,
             notices: Vec::new(),
+            by: None,
         }
     }
 

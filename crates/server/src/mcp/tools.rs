@@ -120,6 +120,7 @@ mod tests {
                 for (name, argument) in input["properties"].as_object().unwrap() {
                     assert!(argument["description"].is_string(), "{name} of {tool}");
                 }
+                assert!(!input.to_string().contains("null") && !input.to_string().contains("$ref"), "{input}");
                 assert!(set == Toolset::Bash || tool["outputSchema"]["type"] == "object", "{tool}");
                 assert!(!tool.to_string().contains("#/components"), "{tool}");
             }

@@ -45,7 +45,7 @@ pub struct Layer {
     /// What an answered command survives [default: process]
     #[arg(long, value_name = "WHAT")]
     pub durability: Option<Durability>,
-    /// What is logged to stderr, as in `warn` or `warn,shellkeep=debug` [default: warn,shellkeep=info]
+    /// What is logged to stderr, as in `warn` or `warn,shellkeep=debug` [default: warn,rmcp=error,shellkeep=info]
     #[arg(long, value_name = "FILTER")]
     pub log: Option<String>,
 }

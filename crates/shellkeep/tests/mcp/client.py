@@ -53,7 +53,8 @@ async def progress(client):
 
 
 async def cancellation(client):
-    arguments = {"command": "x=kept; echo begun; sleep 3600", "timeout": 600, "request_id": f"c{os.getpid()}"}
+    await run(client, "x=kept")
+    arguments = {"command": "echo begun; sleep 3600", "timeout": 600, "request_id": f"c{os.getpid()}"}
     async with anyio.create_task_group() as group:
 
         async def note(done, total, message):

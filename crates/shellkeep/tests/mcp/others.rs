@@ -110,10 +110,11 @@ fn the_conformance_suite() {
     assert!(text.contains("dns-rebinding-protection: 2 passed, 0 failed"), "{text}");
 }
 
-fn inspect(tools: &Path, daemon: &Daemon, place: &[String], args: &[&str]) -> Value {
+/// `before` and `after` are where the server is, on the side of the arguments where the inspector wants it.
+fn inspect(tools: &Path, daemon: &Daemon, [before, after]: [&[String]; 2], args: &[&str]) -> Value {
     let mut command = Command::new(tools.join("venv/node"));
     command.arg(tools.join("node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js"));
-    command.arg("--cli").args(args).args(place).env("HOME", daemon.directory());
+    command.arg("--cli").args(before).args(args).args(after).env("HOME", daemon.directory());
     let output = checked(command, daemon);
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
         panic!("{error}: {}", String::from_utf8_lossy(&output.stdout));
@@ -126,10 +127,11 @@ fn the_inspector() {
     let daemon = daemon();
     let header = format!("authorization: Bearer {TOKEN}");
     let url = format!("http://{}/mcp", address(&daemon));
-    let http = [url, "--header".to_owned(), header, "shellkeep-session: inspected".to_owned()];
+    let http = ["--transport", "http", "--server-url", &url, "--header", &header, "shellkeep-session: inspected"];
+    let http = http.map(str::to_owned);
     let mut stdio = vec!["--".to_owned()];
     stdio.extend(self::stdio(&daemon, "inspected"));
-    for (place, expected) in [(&stdio[..], "[]\n"), (&http[..], "[1]\n")] {
+    for (place, expected) in [([&[], &stdio[..]], "[]\n"), ([&http[..], &[]], "[1]\n")] {
         let listed = inspect(&tools, &daemon, place, &["--method", "tools/list", "--strict"]);
         assert_eq!(listed["tools"][0]["name"], "run_command", "{listed}");
         // Each call is a process of its own; the session is the same.
