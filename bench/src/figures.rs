@@ -2,6 +2,7 @@
 
 mod create;
 mod crowd;
+mod mcp;
 mod output;
 mod spawn;
 mod wake;
@@ -17,8 +18,9 @@ use std::time::Duration;
 type Figure = fn(&Setup, &mut Report) -> Fallible<()>;
 
 /// Every figure by name, in the order of the table. The peers come last: they are compared with what came before.
-pub const ALL: [(&str, Figure); 7] = [
+pub const ALL: [(&str, Figure); 8] = [
     ("warm", warm::measure),
+    ("mcp", mcp::measure),
     ("spawn", spawn::measure),
     ("wake", wake::measure),
     ("output", output::measure),

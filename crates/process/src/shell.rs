@@ -24,7 +24,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 /// The signal that the driver takes as a request to interrupt; `INTERRUPT_SIGNAL` in `driver.c`.
-const INTERRUPT: i32 = 60;
+pub const INTERRUPT: i32 = 60;
 /// How long a bash may take to start or to take over a state before it counts as stuck.
 const START_LIMIT: Duration = Duration::from_secs(20);
 /// Reads of output between two looks at the control socket, so that a flood cannot hide the end.

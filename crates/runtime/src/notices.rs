@@ -1,6 +1,7 @@
 //! The sentences a model reads when something did not come along. One place, so that they sound alike.
 
 use shellkeep_process::proc;
+use shellkeep_process::shell::INTERRUPT;
 use shellkeep_process::{Done, ExitStatus, Fact, LiveShell};
 use shellkeep_session::plan::shorten;
 use shellkeep_session::{LeftProcess, Notice, NoticeCode};
@@ -70,8 +71,9 @@ pub fn shell_ended(done: &Done, shell: &LiveShell) -> Vec<Notice> {
     let mut notices = Vec::new();
     if done.facts.is_none() {
         let how = match exit {
+            // Only what is no longer bash dies of our own signal.
+            ExitStatus::Exited(_) | ExitStatus::Signalled(INTERRUPT) => "was replaced by `exec`".to_owned(),
             ExitStatus::Signalled(signal) => format!("was ended by signal {signal}"),
-            ExitStatus::Exited(_) => "was replaced by `exec`".to_owned(),
         };
         notices.push(notice(
             NoticeCode::ChangesLost,

@@ -31,12 +31,15 @@ impl Client {
     /// A client of this daemon in a project, after the handshake.
     pub fn start(daemon: &Daemon, project: &Path, args: &[&str]) -> Self {
         let mut client = Self::raw(daemon, project, args);
+        client.shake_hands();
+        client
+    }
+
+    pub fn shake_hands(&mut self) {
         let about = json!({"name": "Test Client", "version": "1"});
         let params = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": about});
-        let hello = client.request("initialize", params);
-        client.hello = hello["result"].clone();
-        client.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
-        client
+        self.hello = self.request("initialize", params)["result"].clone();
+        self.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
     }
 
     /// A client that has said nothing yet.

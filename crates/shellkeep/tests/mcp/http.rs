@@ -176,14 +176,17 @@ fn a_client_that_hangs_up_finds_its_result_afterwards() {
     assert_eq!((&again["status"], &again["stdout"]), (&json!("exited"), &json!("begun\nover\n")));
 }
 
-/// Since 2026-07-28 there are no MCP sessions: every request says all there is to say.
-fn stateless(name: &str, arguments: Value) -> Request {
-    let meta = json!({
-        "progressToken": 1,
+/// Since 2026-07-28 there are no MCP sessions: every request says all there is to say. Without a progress token the
+/// answer is plain JSON.
+fn stateless(name: &str, arguments: Value, progress: Option<u64>) -> Request {
+    let mut meta = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientInfo": {"name": "new", "version": "1"},
         "io.modelcontextprotocol/clientCapabilities": {},
     });
+    if let Some(token) = progress {
+        meta["progressToken"] = json!(token);
+    }
     let params = json!({"name": name, "arguments": arguments, "_meta": meta});
     post(&json!({"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": params}))
         .header("mcp-protocol-version", "2026-07-28")
@@ -195,13 +198,13 @@ fn stateless(name: &str, arguments: Value) -> Request {
 fn the_protocol_without_sessions_works_too() {
     let daemon = daemon();
     let key = format!("Bearer {TOKEN}");
-    let call = |command: &str, more: Value| {
+    let call = |command: &str, more: Value, progress: Option<u64>| {
         let mut arguments = json!({"command": command});
         arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        stateless("run_command", arguments)
+        stateless("run_command", arguments, progress)
     };
     let run = |command: &str, more: Value| {
-        let answer = call(command, more).header("authorization", &key).send(&daemon.tcp_door()).unwrap();
+        let answer = call(command, more, None).header("authorization", &key).send(&daemon.tcp_door()).unwrap();
         assert_eq!(answer.status, 200, "{}", answer.text());
         answer.json()["result"]["structuredContent"].clone()
     };
@@ -210,13 +213,45 @@ fn the_protocol_without_sessions_works_too() {
     // To hang up is the only way to cancel here.
     let mark = unique_sleep();
     let command = format!("echo begun; sleep {mark}");
-    let mut answer = open(&daemon, call(&command, json!({"request_id": "k", "timeout": 600})));
+    let mut answer = open(&daemon, call(&command, json!({"request_id": "k", "timeout": 600}), Some(1)));
     assert_eq!(message(&mut answer)["params"]["message"], "begun");
     drop(answer);
     assert_eq!(daemon.sh("mcp-new", "echo $x").out(), "1\n");
     assert!(procs::marked(&mark).is_empty());
     let again = daemon.run("mcp-new", json!({"command": command, "request_id": "k", "timeout": 600}));
     assert_eq!((again.status(), again.out().as_str()), ("interrupted", "begun\n"));
+}
+
+#[test]
+fn an_agent_is_at_its_own_session_and_sees_no_other() {
+    let daemon = daemon();
+    daemon.create_with(json!({"user_id": "bob", "session_id": "default", "agent": "bob"}));
+    daemon.sh("thread_bob_default", "x=bob");
+    let made = daemon.post("/v1/tokens", &json!({"agent": "ann"})).json();
+    let key = format!("Bearer {}", made["token"].as_str().expect("a token has a secret"));
+    let ask = |request: Request| request.header("authorization", &key).send(&daemon.tcp_door()).unwrap();
+    let run = |session: Option<&str>, command: &str| {
+        let request = stateless("run_command", json!({"command": command}), None);
+        let request = session.map_or(request.clone(), |name| request.header("shellkeep-session", name));
+        let answer = ask(request);
+        answer.json()["result"]["structuredContent"]["stdout"].as_str().map(str::to_owned)
+    };
+    assert_eq!(run(None, "x=ann; echo $x").as_deref(), Some("ann\n"));
+    assert_eq!(daemon.sh("thread_ann_default", "echo $x").out(), "ann\n");
+    let read = |session: &str| {
+        let mut request = stateless("x", json!({}), None);
+        let uri = format!("shellkeep://sessions/{session}");
+        let mut message: Value = serde_json::from_slice(&request.body).unwrap();
+        message["method"] = json!("resources/read");
+        message["params"] = json!({"uri": uri, "_meta": message["params"]["_meta"]});
+        request.body = message.to_string().into_bytes();
+        request.headers.retain(|(name, _)| !name.starts_with("mcp-name") && !name.starts_with("mcp-method"));
+        let answer = ask(request.header("mcp-method", "resources/read").header("mcp-name", &uri)).json();
+        answer["error"]["message"].as_str().expect("it is refused").replace(session, "SESSION")
+    };
+    assert_eq!(read("thread_bob_default"), read("thread_bob_nothing"));
+    // Another's name is as good as any that nobody has: the agent gets a session of its own by it.
+    assert_eq!(run(Some("thread_bob_default"), "echo \"[$x]\"").as_deref(), Some("[]\n"));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::client::Client;
 use crate::support::procs::{self, unique_sleep};
-use crate::support::{Daemon, Settings, daemon};
+use crate::support::{Daemon, Request, Settings, daemon};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::PathBuf;
@@ -270,6 +270,23 @@ fn sessions_and_outputs_are_resources() {
     );
     let missing = client.request("resources/read", json!({"uri": "shellkeep://sessions/nobody"}));
     assert_eq!(missing["error"]["code"], -32002, "{missing}");
+}
+
+#[test]
+fn an_agent_works_under_its_name_until_its_token_is_revoked() {
+    let daemon = Daemon::start();
+    let made = daemon.post("/v1/tokens", &json!({"agent": "ann"})).json();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_shellkeep"));
+    command.arg("mcp").arg("--socket").arg(daemon.directory().join("s.sock")).arg("--no-start");
+    command.env("SHELLKEEP_TOKEN", made["token"].as_str().unwrap());
+    let mut client = Client::spawn(command, daemon.directory());
+    client.shake_hands();
+    assert!(client.session().starts_with("thread_ann_test-client-"), "{}", client.session());
+    assert_eq!(client.run("echo hello").text(), "hello\n");
+    assert_eq!(daemon.get(&format!("/v1/sessions/{}", client.session())).json()["agent"], "ann");
+    let revoked = Request::new("DELETE", &format!("/v1/tokens/{}", made["id"].as_str().unwrap()));
+    assert_eq!(daemon.send(&revoked).status, 204);
+    assert_eq!(client.wait(), Some(1));
 }
 
 #[test]
