@@ -378,9 +378,23 @@ static void serve(void) {
 
 /* ---- starting ---- */
 
-static void on_interrupt(int signal) {
-    (void)signal;
+static int has_trap(int number) {
+    return number > 0 && number < SIGNALS && trap_list[number] != (char *)SIG_DFL && trap_list[number] != (char *)SIG_IGN;
+}
+
+/* The value that comes along is the signal somebody sent to the command. If the command has a trap for it, it gets the
+ * signal and deals with it; else it is interrupted, or nothing happens if the value is negative. */
+static void on_interrupt(int signal, siginfo_t *info, void *context) {
+    (void)signal, (void)context;
+    int wanted = info->si_code == SI_QUEUE ? info->si_value.sival_int : 0;
+    int number = wanted < 0 ? -wanted : wanted;
     if (!busy)
+        return;
+    if (has_trap(number)) {
+        kill(shell_pid, number);
+        return;
+    }
+    if (wanted < 0)
         return;
     /* Bash would report the death of the children that the daemon is ending; nobody asked it. */
     if (!interrupted)
@@ -475,7 +489,7 @@ __attribute__((visibility("default"))) int shellkeep_builtin_load(char *name) {
     take_over();
     pthread_atfork(before_fork, NULL, in_child);
     atexit(at_exit);
-    struct sigaction action = {.sa_handler = on_interrupt};
+    struct sigaction action = {.sa_sigaction = on_interrupt, .sa_flags = SA_SIGINFO};
     sigaction(INTERRUPT_SIGNAL, &action, NULL);
     capture_baseline();
     BUFFER hello = {0};

@@ -67,13 +67,6 @@ pub fn command_line(pid: u32) -> String {
     if words.is_empty() { format!("[process {pid}]") } else { words.join(" ") }
 }
 
-/// Whether a process has a handler for this signal.
-pub fn catches(pid: u32, signal: i32) -> bool {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let mask = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("SigCgt:")?.trim(), 16).ok());
-    mask.is_some_and(|mask| mask & (1 << (signal - 1)) != 0)
-}
-
 /// Descriptors above standard error that a process holds open, apart from sockets.
 pub fn open_descriptors(pid: u32) -> Vec<(u32, String)> {
     let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else { return Vec::new() };

@@ -382,9 +382,27 @@ impl LiveShell {
 
     /// Asks bash to stop what it is doing and come back to us. Children are not touched.
     pub fn interrupt(&self) {
-        // SAFETY: a real-time signal that libc does not use itself.
-        let signal = unsafe { Signal::from_raw_unchecked(INTERRUPT) };
-        self.signal_shell(signal);
+        self.ask(0);
+    }
+
+    /// Brings the command a signal: its trap runs if it has one, else it is interrupted.
+    pub fn interrupt_by(&self, signal: Signal) {
+        self.ask(signal.as_raw());
+    }
+
+    /// Brings the command a signal if it has a trap for it.
+    pub fn trap(&self, signal: Signal) {
+        self.ask(-signal.as_raw());
+    }
+
+    fn ask(&self, value: i32) {
+        if self.ended.is_some() {
+            return;
+        }
+        let Ok(pid) = libc::pid_t::try_from(self.pid) else { return };
+        let value = libc::sigval { sival_ptr: value as isize as *mut libc::c_void };
+        // SAFETY: a plain system call. The process is our child and not reaped, so the number is still its own.
+        unsafe { libc::sigqueue(pid, INTERRUPT, value) };
     }
 
     /// Sends a signal to the shell itself.
@@ -401,11 +419,6 @@ impl LiveShell {
     pub fn hit_process_limit(&mut self) -> bool {
         let hits = self.cage.limit_hits();
         hits > std::mem::replace(&mut self.limit_hits, hits)
-    }
-
-    /// Whether a handler of the shell's own waits for this signal.
-    pub fn catches(&self, signal: Signal) -> bool {
-        proc::catches(self.pid, signal.as_raw())
     }
 
     /// Handles on what the running command started; each becomes readable when its process ends.

@@ -180,10 +180,8 @@ impl Running {
             return self.end(Ending::Signalled(number));
         }
         let Some(signal) = Signal::from_named_raw(number) else { return };
-        let reached = self.worn.shell.signal_run(signal);
-        if reached.is_empty() || self.worn.shell.catches(signal) {
-            self.worn.shell.signal_shell(signal);
-        }
+        self.worn.shell.trap(signal);
+        self.worn.shell.signal_run(signal);
     }
 
     fn on_deadline(&mut self) -> Step {
@@ -214,12 +212,10 @@ impl Running {
             Ending::Signalled(number) => (number, TERM_GRACE),
         };
         let Some(signal) = Signal::from_named_raw(number) else { return };
-        let has_trap = matches!(ending, Ending::Signalled(_)) && self.worn.shell.catches(signal);
-        if has_trap {
-            // The command wants to deal with it; only if it does not end by that is it interrupted.
-            self.worn.shell.signal_shell(signal);
-        } else {
-            self.worn.shell.interrupt();
+        match ending {
+            // A command with a trap for it deals with it; only if it does not end by that is it interrupted.
+            Ending::Signalled(_) => self.worn.shell.interrupt_by(signal),
+            Ending::TimedOut | Ending::TooManyProcesses => self.worn.shell.interrupt(),
         }
         self.worn.shell.signal_run(signal);
         let stage = if number == Signal::KILL.as_raw() { Stage::ChildrenKilled } else { Stage::Polite };

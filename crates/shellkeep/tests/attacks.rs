@@ -157,6 +157,37 @@ fn a_trap_sees_the_signal() {
     }
 }
 
+/// Bash's own handler was once taken for a trap, and an interrupted command lost its shell and what it had changed.
+#[test]
+fn an_interrupted_command_keeps_what_it_changed() {
+    let daemon = Daemon::start();
+    daemon.create("s");
+    for signal in ["INT", "TERM", "HUP", "KILL"] {
+        let mark = unique_sleep();
+        let command = format!("x={signal}; echo ready; sleep {mark}");
+        let run = daemon.run("s", json!({"command": command, "blocking": false, "timeout": 20}));
+        while daemon.get(&format!("/v1/sessions/s/runs/{}/output", run.run_id())).json()["total"] == json!(0) {}
+        daemon.signal_run("s", run.run_id(), signal);
+        let done = daemon.wait_run("s", run.run_id(), 10);
+        assert_eq!((done.status(), done.notice_codes()), ("interrupted", vec![]), "{signal}: {:?}", done.json);
+        assert_eq!(daemon.sh("s", "echo $x").out(), format!("{signal}\n"));
+    }
+}
+
+/// A trap that does not end the command sees the signal too, and its children as well.
+#[test]
+fn a_trap_may_go_on() {
+    let daemon = Daemon::start();
+    daemon.create("s");
+    let command = "trap 'echo usr; n=1' USR1; echo ready; until [ \"$n\" ]; do sleep 0.1; done";
+    let run = daemon.run("s", json!({"command": command, "blocking": false, "timeout": 20}));
+    while daemon.get(&format!("/v1/sessions/s/runs/{}/output", run.run_id())).json()["total"] == json!(0) {}
+    daemon.signal_run("s", run.run_id(), "USR1");
+    let done = daemon.wait_run("s", run.run_id(), 10);
+    assert_eq!(done.status(), "exited", "{:?}", done.json);
+    assert!(done.out().ends_with("usr\n"));
+}
+
 /// What a fork bomb left behind filled the session and broke every later command.
 #[test]
 fn a_fork_bomb_leaves_nothing_and_is_named() {
