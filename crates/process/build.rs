@@ -5,7 +5,7 @@
 use std::env;
 use std::path::PathBuf;
 
-const SOURCES: [&str; 5] = ["driver.c", "wire.c", "seen.c", "capture.c", "restore.c"];
+const SOURCES: [&str; 6] = ["driver.c", "descriptors.c", "wire.c", "seen.c", "capture.c", "restore.c"];
 
 fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("driver.so");

@@ -8,6 +8,7 @@
  * Commands come in and results go out on one socket that no child inherits. See docs/design/driver.md. */
 
 #include "bash.h"
+#include "descriptors.h"
 #include "state.h"
 #include "wire.h"
 
@@ -33,33 +34,11 @@ enum { INTERRUPT_SIGNAL = 60 };
 /* Exit statuses of a driver that cannot work. */
 enum { EXIT_UNSUPPORTED = 96, EXIT_CHANNEL = 97 };
 
-/* What a run brings along. */
-enum { RUN_STDIN = 1, RUN_STDOUT = 2, RUN_STDERR = 4, RUN_TTY = 8, RUN_CWD = 16 };
-
-/* What the daemon must know about how a run went. */
-enum {
-    DONE_FORKED = 1,
-    DONE_EXITING = 2,
-    DONE_PROCSUB = 4,
-    DONE_STDIN_CHANGED = 8,
-    DONE_STDOUT_CHANGED = 16,
-    DONE_STDERR_CHANGED = 32,
-    DONE_NOEXEC = 64,
-    DONE_INTERRUPTED = 128,
-};
-
-typedef struct {
-    dev_t device;
-    ino_t inode;
-} FILE_ID;
-
 static int control = -1;
 static pid_t shell_pid;
 static char *rescue_path;
 static volatile sig_atomic_t busy, interrupted, forked;
 static HEADER request;
-static FILE_ID null_id, given[3];
-static int has_tty;
 static void *procsub_before;
 
 /* What a run changed for itself only, and how to put it back. */
@@ -131,76 +110,6 @@ static size_t receive(unsigned char *into, size_t least, size_t most, int *fds, 
         total += (size_t)got;
     }
     return total;
-}
-
-/* ---- descriptors 0, 1 and 2 ---- */
-
-static FILE_ID identify(int fd) {
-    struct stat about;
-    if (fstat(fd, &about) != 0)
-        return (FILE_ID){0, 0};
-    return (FILE_ID){about.st_dev, about.st_ino};
-}
-
-static int same(FILE_ID a, FILE_ID b) { return a.device == b.device && a.inode == b.inode; }
-
-static void close_to_null(int fd) {
-    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    if (null < 0)
-        return;
-    /* The command may have closed the very number, which open then gives us. */
-    if (null == fd) {
-        fcntl(fd, F_SETFD, 0);
-    } else {
-        dup2(null, fd);
-        close(null);
-    }
-    given[fd] = null_id;
-}
-
-static void take_descriptors(uint32_t flags, const int *fds, int count) {
-    static const uint32_t bits[3] = {RUN_STDIN, RUN_STDOUT, RUN_STDERR};
-    int next = 0;
-    for (int i = 0; i < 3; i++) {
-        if (!(flags & bits[i]) || next >= count)
-            continue;
-        dup2(fds[next], i);
-        close(fds[next++]);
-        given[i] = identify(i);
-    }
-    has_tty = (flags & RUN_TTY) && ioctl(0, TIOCSCTTY, 0) == 0;
-}
-
-/* Whoever leads a terminal's session and leaves it is told to hang up; that is not meant for us. */
-static void leave_terminal(void) {
-    struct sigaction ignore = {.sa_handler = SIG_IGN}, before;
-    if (!has_tty)
-        return;
-    has_tty = 0;
-    sigaction(SIGHUP, &ignore, &before);
-    int terminal = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY);
-    ioctl(terminal, TIOCNOTTY, 0);
-    close(terminal);
-    sigaction(SIGHUP, &before, NULL);
-}
-
-/* Gives up what the command had, so that only what it left running still holds its output. A pipe that nobody else
- * can hold stays for the next command. */
-static uint32_t drop_descriptors(int must_drop) {
-    static const uint32_t bits[3] = {DONE_STDIN_CHANGED, DONE_STDOUT_CHANGED, DONE_STDERR_CHANGED};
-    uint32_t changed = 0;
-    fflush(stdout);
-    fflush(stderr);
-    leave_terminal();
-    for (int i = 0; i < 3; i++) {
-        int is_changed = !same(identify(i), given[i]);
-        if (is_changed)
-            changed |= bits[i];
-        int is_idle_null = !is_changed && same(given[i], null_id);
-        if (is_changed || (!is_idle_null && (i == 0 || must_drop)))
-            close_to_null(i);
-    }
-    return changed;
 }
 
 /* ---- what holds for one call only ---- */
@@ -472,9 +381,7 @@ static void take_control(void) {
     if (control < 0)
         _exit(EXIT_CHANNEL);
     close(CONTROL_AT_START);
-    null_id = identify(0);
-    for (int i = 0; i < 3; i++)
-        given[i] = null_id;
+    descriptors_begin();
 }
 
 /* Bash looks for this, but never gets to use it. */
