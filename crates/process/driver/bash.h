@@ -95,7 +95,7 @@ enum { SEVAL_NOHIST = 0x004, SEVAL_RESETLINE = 0x010, SEVAL_NOOPTIMIZE = 0x400 }
 enum { FUNC_MULTILINE = 0x1, FUNC_EXTERNAL = 0x2 };
 
 /* Why bash jumped to the top level. */
-enum { JUMP_FORCE_EOF = 1, JUMP_DISCARD = 2, JUMP_EXITPROG = 3, JUMP_ERREXIT = 4, JUMP_EXITBLTIN = 6 };
+enum { JUMP_FORCE_EOF = 1, JUMP_DISCARD = 2 };
 
 /* Signal numbers beyond the real ones: DEBUG, ERR and RETURN. */
 enum { SIGNALS = 65, DEBUG_TRAP = SIGNALS, ERR_TRAP, RETURN_TRAP, TRAPS };
@@ -117,7 +117,6 @@ extern int parse_and_execute(char *, const char *, int);
 extern void clear_unwind_protect_list(int);
 extern void exit_shell(int) __attribute__((noreturn));
 extern void termsig_handler(int);
-extern void run_unwind_protects(void);
 extern void *xmalloc(size_t);
 extern void *xrealloc(void *, size_t);
 
@@ -142,7 +141,6 @@ extern int shopt_setopt(char *, int);
 extern void set_bashopts(void);
 extern void set_signal(int, char *);
 extern void ignore_signal(int);
-extern int signal_is_ignored(int);
 extern WORD_LIST *get_directory_stack(int);
 extern WORD_LIST *list_rest_of_args(void);
 extern void dispose_words(WORD_LIST *);

@@ -82,7 +82,7 @@ pub enum BusyChoice {
 pub struct RunParams {
     /// Seconds to wait for the run's end.
     #[serde(default, deserialize_with = "crate::query::blank")]
-    #[param(default = 0, minimum = 0, maximum = 86400)]
+    #[param(default = 0, minimum = 0, maximum = 300)]
     pub wait: Option<f64>,
     /// Most bytes of each stream in the answer.
     #[serde(default, deserialize_with = "crate::query::blank")]

@@ -102,8 +102,6 @@ pub enum NoticeCode {
     TimedOut,
     /// The command runs on in the background.
     Backgrounded,
-    /// The session's own history could not be read and was set aside.
-    Damaged,
 }
 
 /// One stream of a run's output as it is kept.

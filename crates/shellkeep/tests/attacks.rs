@@ -1,5 +1,7 @@
 //! Bugs that a hostile user found, each told as a story so that it cannot come back.
 
+#![allow(clippy::expect_used, reason = "a test that cannot go on should stop")]
+
 mod support;
 
 use serde_json::{Value, json};
@@ -12,6 +14,14 @@ fn timed_run(daemon: &Daemon, session: &str, body: &Value) -> (u16, Value, Durat
     let started = Instant::now();
     let answer = daemon.post(&format!("/v1/sessions/{session}/run"), body);
     (answer.status, answer.json(), started.elapsed())
+}
+
+/// Starts a command and waits for its first output, so that what it sets up before that is there. Gives the run.
+fn begin(daemon: &Daemon, command: &str) -> String {
+    let mut stream = daemon.stream("s", &json!({"command": command, "timeout": 20}));
+    stream.next_event().expect("it says that it is ready");
+    let busy = daemon.post("/v1/sessions/s/run", &json!({"command": ":", "if_busy": "reject"})).json();
+    busy["run_id"].as_str().expect("it runs").to_owned()
 }
 
 /// With every shell busy, a command used to wait ten seconds whatever its timeout, and was then refused although shells
@@ -149,10 +159,9 @@ fn a_trap_sees_the_signal() {
     daemon.create("s");
     for signal in ["TERM", "INT"] {
         let command = format!("trap 'echo caught; exit 5' {signal}; echo ready; while :; do sleep 0.1; done");
-        let run = daemon.run("s", json!({"command": command, "blocking": false, "timeout": 20}));
-        while daemon.get(&format!("/v1/sessions/s/runs/{}/output", run.run_id())).json()["total"] == json!(0) {}
-        daemon.signal_run("s", run.run_id(), signal);
-        let done = daemon.wait_run("s", run.run_id(), 10);
+        let run_id = begin(&daemon, &command);
+        daemon.signal_run("s", &run_id, signal);
+        let done = daemon.wait_run("s", &run_id, 10);
         assert!(done.out().ends_with("caught\n"), "{signal}: {:?}", done.json);
     }
 }
@@ -165,10 +174,9 @@ fn an_interrupted_command_keeps_what_it_changed() {
     for signal in ["INT", "TERM", "HUP", "KILL"] {
         let mark = unique_sleep();
         let command = format!("x={signal}; echo ready; sleep {mark}");
-        let run = daemon.run("s", json!({"command": command, "blocking": false, "timeout": 20}));
-        while daemon.get(&format!("/v1/sessions/s/runs/{}/output", run.run_id())).json()["total"] == json!(0) {}
-        daemon.signal_run("s", run.run_id(), signal);
-        let done = daemon.wait_run("s", run.run_id(), 10);
+        let run_id = begin(&daemon, &command);
+        daemon.signal_run("s", &run_id, signal);
+        let done = daemon.wait_run("s", &run_id, 10);
         assert_eq!((done.status(), done.notice_codes()), ("interrupted", vec![]), "{signal}: {:?}", done.json);
         assert_eq!(daemon.sh("s", "echo $x").out(), format!("{signal}\n"));
     }
@@ -180,10 +188,9 @@ fn a_trap_may_go_on() {
     let daemon = Daemon::start();
     daemon.create("s");
     let command = "trap 'echo usr; n=1' USR1; echo ready; until [ \"$n\" ]; do sleep 0.1; done";
-    let run = daemon.run("s", json!({"command": command, "blocking": false, "timeout": 20}));
-    while daemon.get(&format!("/v1/sessions/s/runs/{}/output", run.run_id())).json()["total"] == json!(0) {}
-    daemon.signal_run("s", run.run_id(), "USR1");
-    let done = daemon.wait_run("s", run.run_id(), 10);
+    let run_id = begin(&daemon, command);
+    daemon.signal_run("s", &run_id, "USR1");
+    let done = daemon.wait_run("s", &run_id, 10);
     assert_eq!(done.status(), "exited", "{:?}", done.json);
     assert!(done.out().ends_with("usr\n"));
 }
