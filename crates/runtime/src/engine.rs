@@ -4,9 +4,11 @@
 mod create;
 mod inner;
 mod scope;
+mod services;
 mod tokens;
 
 pub use scope::Engine;
+pub use services::LogStream;
 pub use tokens::Guest;
 
 use crate::cell::{self, RunCell, RunControl};

@@ -37,7 +37,7 @@ pub mod stream;
 pub mod translate;
 pub mod validate;
 
-pub use engine::{Engine, EngineConfig, Guest, StartError};
+pub use engine::{Engine, EngineConfig, Guest, LogStream, StartError};
 pub use identities::{Revocation, Scope};
 pub use ops::*;
 pub use stream::RunStream;

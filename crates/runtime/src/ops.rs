@@ -1,6 +1,12 @@
 //! The closed vocabulary of operations. Every door (HTTP, MCP, command line, library) translates to these and to
 //! nothing else.
 
+mod node;
+mod service;
+
+pub use node::*;
+pub use service::*;
+
 use shellkeep_session::{ByteString, Changes, Notice, RunId, RunStatus, SessionId, SessionMeta, Timestamp};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -395,13 +401,37 @@ pub enum OpError {
         /// Why.
         reason: String,
     },
-    /// The node has no process left to give.
+    /// No such service.
+    #[error("session '{session_id}' has no service '{service_id}'; list_services names those it has")]
+    ServiceNotFound {
+        /// The session.
+        session_id: String,
+        /// The name asked for.
+        service_id: String,
+    },
+    /// The service could not be started.
+    #[error("the service could not be started: {reason}")]
+    ServiceNotStarted {
+        /// Why.
+        reason: String,
+    },
+    /// A quota is met.
+    #[error("{0}")]
+    QuotaExceeded(Box<QuotaMet>),
+    /// More work than the machine takes.
     #[error(
-        "this node runs its limit of {limit} shells and all of them are busy; try again when a command has finished"
+        "this node is overloaded: {waiting} commands wait ({limit} may) and this one waited {waited:.1?}; nothing was run. Send it again in {} s, or fewer at a time",
+        retry_after.as_secs()
     )]
-    QuotaExceeded {
-        /// The limit.
+    Overloaded {
+        /// Commands that wait.
+        waiting: usize,
+        /// How many may.
         limit: usize,
+        /// How long this one did.
+        waited: Duration,
+        /// When to try again.
+        retry_after: Duration,
     },
     /// The store cannot answer.
     #[error("the store cannot answer: {reason}; nothing was changed, try again")]
@@ -432,7 +462,10 @@ impl OpError {
             Self::BadCwd { .. } => "bad_cwd",
             Self::Restarted { .. } => "session_restarted",
             Self::ShellUnavailable { .. } => "shell_unavailable",
-            Self::QuotaExceeded { .. } => "quota_exceeded",
+            Self::QuotaExceeded(_) => "quota_exceeded",
+            Self::Overloaded { .. } => "overloaded",
+            Self::ServiceNotFound { .. } => "service_not_found",
+            Self::ServiceNotStarted { .. } => "service_not_started",
             Self::StoreUnavailable { .. } | Self::TokensUnavailable { .. } => "store_unavailable",
             Self::ShuttingDown => "shutting_down",
         }

@@ -38,6 +38,11 @@ pub struct SessionId(String);
 #[serde(try_from = "String", into = "String")]
 pub struct RunId(String);
 
+/// The name of a service inside its session: `r` and the sequence number of the record that started it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct ServiceId(String);
+
 impl SessionId {
     /// Checks a caller's text.
     pub fn parse(text: &str) -> Result<Self, IdError> {
@@ -68,6 +73,24 @@ impl RunId {
     /// The run that the record `seq` starts.
     pub fn from_seq(seq: u64) -> Self {
         Self(format!("r{seq}"))
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl ServiceId {
+    /// Checks a caller's text.
+    pub fn parse(text: &str) -> Result<Self, IdError> {
+        check(text)?;
+        Ok(Self(text.to_owned()))
+    }
+
+    /// The service that the record `seq` starts.
+    pub fn from_seq(seq: u64) -> Self {
+        Self(format!("s{seq}"))
     }
 
     /// The text.
@@ -117,6 +140,7 @@ macro_rules! text_conversions {
 
 text_conversions!(SessionId);
 text_conversions!(RunId);
+text_conversions!(ServiceId);
 
 #[cfg(test)]
 mod tests {

@@ -5,6 +5,8 @@
 //! - [`bytes`]: byte strings that stay readable in JSON.
 //! - [`shell`]: what a shell knows (variables, functions, options, …) and the difference between two such states.
 //! - [`run`]: a command, its result, its notices.
+//! - [`service`]: a command that runs on beside the session.
+//! - [`quota`]: what may be used.
 //! - [`record`]: what happened, one numbered record at a time. The only door into [`state`].
 //! - [`state`]: a session, as the fold of its records.
 //! - [`decide`]: what may happen next.
@@ -14,15 +16,19 @@ pub mod bytes;
 pub mod decide;
 pub mod id;
 pub mod plan;
+pub mod quota;
 pub mod record;
 pub mod run;
+pub mod service;
 pub mod shell;
 pub mod state;
 
 pub use bytes::ByteString;
-pub use id::{IdError, RunId, SessionId};
+pub use id::{IdError, RunId, ServiceId, SessionId};
 pub use jiff::Timestamp;
+pub use quota::{QuotaName, Quotas};
 pub use record::{Event, FORMAT_VERSION, Record};
 pub use run::{Changes, Notice, NoticeCode, Output, RunResult, RunStatus, StoredRun};
+pub use service::{Ready, RestartPolicy, Service, ServiceEnd, ServiceSpec, ServiceStamps, ServiceStatus, Stamp};
 pub use shell::{ShellDelta, ShellState};
 pub use state::{ActiveRun, LeftProcess, SessionMeta, SessionState};

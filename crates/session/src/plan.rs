@@ -20,7 +20,7 @@ pub fn after_crash(state: &SessionState, now: Timestamp, was_ended: impl Fn(&Lef
     if !ended.is_empty() {
         notices.push(jobs_notice(&ended));
     }
-    if !state.is_at_rest() {
+    if !state.holds_no_shell_work() {
         events.push(Event::ShellStopped { reason: "daemon_died".to_owned(), notices });
     }
     events

@@ -1,11 +1,14 @@
 //! What happened, one numbered record at a time. `seq` counts from 1 in each session and has no gaps.
 
 use crate::state::LeftProcess;
-use crate::{ByteString, Notice, RunId, RunResult, SessionId, SessionMeta, ShellDelta, ShellState, Timestamp};
+use crate::{
+    ByteString, Notice, RunId, RunResult, ServiceEnd, ServiceId, ServiceSpec, ServiceStamps, ServiceStatus, SessionId,
+    SessionMeta, ShellDelta, ShellState, Timestamp,
+};
 use serde::{Deserialize, Serialize};
 
 /// Version of everything this crate writes. A reader refuses a newer one.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
 
 /// One fact.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -81,6 +84,45 @@ pub enum Event {
     Restarted {
         /// The fresh state.
         shell: Box<ShellState>,
+    },
+    /// A service is about to be started. Written before any process of it exists.
+    ServiceStarted {
+        /// Its id.
+        service_id: ServiceId,
+        /// What it is made with.
+        spec: Box<ServiceSpec>,
+    },
+    /// A service has processes: for the first time, or again.
+    ServiceLive {
+        /// Its id.
+        service_id: ServiceId,
+        /// How to find them after a crash.
+        stamps: ServiceStamps,
+        /// How often it was started again.
+        restarts: u32,
+    },
+    /// A service is what its maker calls ready.
+    ServiceReady {
+        /// Its id.
+        service_id: ServiceId,
+    },
+    /// A service has no processes any more. If `status` is live, it will be started again.
+    ServiceEnded {
+        /// Its id.
+        service_id: ServiceId,
+        /// How it stands from now on.
+        status: ServiceStatus,
+        /// How it ended.
+        end: ServiceEnd,
+        /// What the next caller should know.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        notices: Vec<Notice>,
+    },
+    /// The session's agent is done with it: its services are stopped, and its files may be reclaimed after a while. Using
+    /// it again takes this back.
+    SessionEnded {
+        /// Why, in words.
+        reason: String,
     },
     /// The session is over; nothing of it is kept.
     SessionDestroyed,

@@ -102,6 +102,10 @@ pub enum NoticeCode {
     TimedOut,
     /// The command runs on in the background.
     Backgrounded,
+    /// A service ended without having been asked to.
+    ServiceEnded,
+    /// The session uses more disk than it may.
+    DiskQuota,
 }
 
 /// One stream of a run's output as it is kept.

@@ -1,6 +1,8 @@
 //! A session as the fold of its records.
 
-use crate::{ByteString, Event, Notice, Record, RunId, SessionId, ShellState, Timestamp};
+use crate::{
+    ByteString, Event, Notice, Record, RunId, Service, ServiceId, ServiceStatus, SessionId, ShellState, Timestamp, service,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -69,6 +71,12 @@ pub struct SessionState {
     /// What finished commands left running.
     #[serde(default)]
     pub processes: Vec<LeftProcess>,
+    /// Its services: those that run, and those that ended lately.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub services: BTreeMap<ServiceId, Service>,
+    /// When its agent was done with it, if it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<Timestamp>,
     /// What the next result must say.
     #[serde(default)]
     pub pending_notices: Vec<Notice>,
@@ -98,6 +106,11 @@ pub enum ApplyError {
 impl SessionState {
     /// Whether nothing of it runs, so that a crash of the daemon takes nothing from it.
     pub fn is_at_rest(&self) -> bool {
+        self.holds_no_shell_work() && !self.services.values().any(|service| service.status.is_live())
+    }
+
+    /// Whether no command of it runs or has left something running.
+    pub fn holds_no_shell_work(&self) -> bool {
         self.active_runs.is_empty() && self.processes.is_empty()
     }
 
@@ -111,6 +124,8 @@ impl SessionState {
                 generation: 0,
                 active_runs: BTreeMap::new(),
                 processes: Vec::new(),
+                services: BTreeMap::new(),
+                ended_at: None,
                 pending_notices: Vec::new(),
                 shell: (**shell).clone(),
             }),
@@ -128,6 +143,7 @@ impl SessionState {
         match &record.event {
             Event::SessionCreated { .. } | Event::SessionDestroyed => {}
             Event::RunStarted { run_id, request_id, command, .. } => {
+                self.ended_at = None;
                 let run = ActiveRun {
                     request_id: request_id.clone(),
                     command: command.clone(),
@@ -161,7 +177,52 @@ impl SessionState {
                 self.shell = (**shell).clone();
                 self.pending_notices.clear();
             }
+            Event::SessionEnded { .. } => self.ended_at = Some(record.at),
+            Event::ServiceStarted { .. }
+            | Event::ServiceLive { .. }
+            | Event::ServiceReady { .. }
+            | Event::ServiceEnded { .. } => self.apply_to_service(record),
         }
         Ok(())
+    }
+
+    fn apply_to_service(&mut self, record: &Record) {
+        match &record.event {
+            Event::ServiceStarted { service_id, spec } => {
+                self.ended_at = None;
+                let service = Service {
+                    spec: (**spec).clone(),
+                    status: ServiceStatus::Starting,
+                    started_at: record.at,
+                    stamps: None,
+                    restarts: 0,
+                    end: None,
+                };
+                self.services.insert(service_id.clone(), service);
+                service::forget_old(&mut self.services);
+            }
+            Event::ServiceLive { service_id, stamps, restarts } => {
+                if let Some(service) = self.services.get_mut(service_id) {
+                    let at_once = service.spec.ready.is_none();
+                    service.status = if at_once { ServiceStatus::Running } else { ServiceStatus::Starting };
+                    service.stamps = Some(stamps.clone());
+                    service.restarts = *restarts;
+                }
+            }
+            Event::ServiceReady { service_id } => {
+                if let Some(service) = self.services.get_mut(service_id) {
+                    service.status = ServiceStatus::Running;
+                }
+            }
+            Event::ServiceEnded { service_id, status, end, notices } => {
+                if let Some(service) = self.services.get_mut(service_id) {
+                    service.status = *status;
+                    service.stamps = None;
+                    service.end = Some(end.clone());
+                }
+                self.pending_notices.extend(notices.iter().cloned());
+            }
+            _ => {}
+        }
     }
 }

@@ -161,6 +161,8 @@ pub(crate) fn unknown_state(session_id: &SessionId) -> SessionState {
         generation: 0,
         active_runs: Default::default(),
         processes: Vec::new(),
+        services: Default::default(),
+        ended_at: None,
         pending_notices: Vec::new(),
         shell: ShellState::default(),
     }

@@ -11,8 +11,8 @@ use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use shellkeep_session::{
-    ActiveRun, ByteString, FORMAT_VERSION, LeftProcess, Notice, RunId, SessionId, SessionMeta, SessionState,
-    ShellState, StoredRun,
+    ActiveRun, ByteString, FORMAT_VERSION, LeftProcess, Notice, RunId, Service, ServiceId, SessionId, SessionMeta,
+    SessionState, ShellState, StoredRun, Timestamp,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -63,6 +63,10 @@ struct Pending {
     active_runs: BTreeMap<RunId, ActiveRun>,
     #[serde(default)]
     processes: Vec<LeftProcess>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    services: BTreeMap<ServiceId, Service>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ended_at: Option<Timestamp>,
     pending_notices: Vec<Notice>,
 }
 
@@ -159,8 +163,11 @@ fn set_up(db: &mut Connection, path: &Path, durability: Durability, check: bool)
     let transaction = db.transaction().map_err(bad)?;
     transaction.execute_batch(SCHEMA).map_err(bad)?;
     add_late_columns(&transaction).map_err(bad)?;
-    let insert = "INSERT OR IGNORE INTO meta (key, value) VALUES ('format', ?1), ('id', ?2)";
-    transaction.execute(insert, params![FORMAT_VERSION.to_string(), fresh]).map_err(bad)?;
+    // What is written from here on is in our format, whatever the file began with.
+    let format = "INSERT OR REPLACE INTO meta (key, value) VALUES ('format', ?1)";
+    transaction.execute(format, params![FORMAT_VERSION.to_string()]).map_err(bad)?;
+    let insert = "INSERT OR IGNORE INTO meta (key, value) VALUES ('id', ?1)";
+    transaction.execute(insert, params![fresh]).map_err(bad)?;
     transaction.commit().map_err(bad)?;
     let id = meta(db, "id").map_err(bad)?.unwrap_or(fresh);
     let mark = match meta(db, "applied").map_err(bad)? {
@@ -263,11 +270,21 @@ impl SessionRow {
 
     /// The state without variables and functions.
     fn state(&self, meta: SessionMeta) -> Result<SessionState, BackendError> {
-        let Pending { active_runs, processes, pending_notices } = parsed("pending", &self.pending)?;
+        let pending: Pending = parsed("pending", &self.pending)?;
         let last_active_at = time(&self.last_active_at)?;
         let shell = parsed("rest", &self.rest)?;
-        let (seq, generation) = (self.seq, self.generation);
-        Ok(SessionState { meta, seq, last_active_at, generation, active_runs, processes, pending_notices, shell })
+        Ok(SessionState {
+            meta,
+            seq: self.seq,
+            last_active_at,
+            generation: self.generation,
+            active_runs: pending.active_runs,
+            processes: pending.processes,
+            services: pending.services,
+            ended_at: pending.ended_at,
+            pending_notices: pending.pending_notices,
+            shell,
+        })
     }
 
     /// The row of a list. What cannot be read is told in it and spoils no other row.

@@ -2,12 +2,12 @@
 
 use super::{Inner, Runs, Sessions, lock};
 use crate::cell::{RunCell, RunControl};
-use crate::ops::{CreateSession, OpError};
+use crate::ops::{CreateSession, OpError, QuotaMet};
 use crate::owner::{MAILBOX, Message, Owner, Slot};
 use crate::pool::Worn;
 use crate::{recover, validate};
 use shellkeep_session::{
-    ByteString, Event, Record, RunId, SessionId, SessionMeta, SessionState, ShellState, Timestamp,
+    ByteString, Event, QuotaName, Record, RunId, SessionId, SessionMeta, SessionState, ShellState, Timestamp,
 };
 use shellkeep_store::{AppendError, ReadError};
 use std::path::Path;
@@ -192,9 +192,16 @@ impl Inner {
         self.pool.one_is_idle();
     }
 
-    /// How many shells there may be.
-    pub(crate) fn shell_limit(&self) -> usize {
-        self.pool.limit()
+    /// Every shell there may be is busy.
+    pub(crate) fn shells_are_taken(&self) -> OpError {
+        let limit = self.pool.limit() as u64;
+        OpError::QuotaExceeded(Box::new(QuotaMet {
+            quota: QuotaName::LiveShells,
+            limit,
+            used: limit,
+            agent: None,
+            services: Vec::new(),
+        }))
     }
 
     /// Ends every shell that is left. Ending waits for the kernel, so it has a thread of its own.

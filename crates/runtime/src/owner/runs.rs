@@ -37,7 +37,7 @@ impl Owner {
     fn why_waiting(&self) -> OpError {
         match &self.running {
             Some((running, ..)) => self.busy(&running.cell.run_id),
-            None => OpError::QuotaExceeded { limit: self.engine.shell_limit() },
+            None => self.engine.shells_are_taken(),
         }
     }
 

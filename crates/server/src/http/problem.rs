@@ -67,11 +67,18 @@ impl From<OpError> for Refusal {
             OpError::TokenNotFound { token_id } => refusal.with("token_id", token_id),
             OpError::RequestIdReused { request_id } => refusal.with("request_id", request_id),
             OpError::BadCwd { path, .. } => refusal.with("cwd", path),
-            OpError::QuotaExceeded { limit } => refusal.with("limit", limit),
+            OpError::QuotaExceeded(met) => {
+                refusal.with("quota", met.quota.as_str()).with("limit", met.limit).with("used", met.used)
+            }
+            OpError::Overloaded { waiting, limit, .. } => refusal.with("waiting", waiting).with("limit", limit),
+            OpError::ServiceNotFound { session_id, service_id } => {
+                refusal.with("session_id", session_id).with("service_id", service_id)
+            }
             OpError::Invalid { .. }
             | OpError::NotAllowed { .. }
             | OpError::TokensUnavailable { .. }
             | OpError::ShellUnavailable { .. }
+            | OpError::ServiceNotStarted { .. }
             | OpError::StoreUnavailable { .. }
             | OpError::ShuttingDown => refusal,
         }
@@ -83,17 +90,20 @@ fn status(error: &OpError) -> StatusCode {
     match error {
         OpError::Invalid { .. } | OpError::BadCwd { .. } => StatusCode::BAD_REQUEST,
         OpError::NotAllowed { .. } => StatusCode::FORBIDDEN,
-        OpError::SessionNotFound { .. } | OpError::RunNotFound { .. } | OpError::TokenNotFound { .. } => {
-            StatusCode::NOT_FOUND
-        }
+        OpError::SessionNotFound { .. }
+        | OpError::RunNotFound { .. }
+        | OpError::ServiceNotFound { .. }
+        | OpError::TokenNotFound { .. } => StatusCode::NOT_FOUND,
         OpError::Restarted { .. }
         | OpError::RunEnded { .. }
         | OpError::NoInput { .. }
         | OpError::Busy { .. }
         | OpError::RequestIdReused { .. } => StatusCode::CONFLICT,
-        OpError::QueueFull { .. } | OpError::QuotaExceeded { .. } => StatusCode::TOO_MANY_REQUESTS,
+        OpError::QueueFull { .. } | OpError::QuotaExceeded(_) => StatusCode::TOO_MANY_REQUESTS,
         OpError::Damaged { .. } => StatusCode::INTERNAL_SERVER_ERROR,
         OpError::ShellUnavailable { .. }
+        | OpError::ServiceNotStarted { .. }
+        | OpError::Overloaded { .. }
         | OpError::StoreUnavailable { .. }
         | OpError::TokensUnavailable { .. }
         | OpError::ShuttingDown => StatusCode::SERVICE_UNAVAILABLE,
@@ -116,6 +126,12 @@ impl IntoResponse for Refusal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use shellkeep_runtime::QuotaMet;
+
+    fn quota_met() -> OpError {
+        let quota = shellkeep_session::QuotaName::LiveShells;
+        OpError::QuotaExceeded(Box::new(QuotaMet { quota, limit: 1, used: 1, agent: None, services: Vec::new() }))
+    }
 
     fn of(error: OpError) -> (u16, String) {
         let refusal = Refusal::from(error);
@@ -136,7 +152,7 @@ mod tests {
             (OpError::Busy { session_id: session_id.clone(), run_id }, 409, "session_busy"),
             (OpError::RequestIdReused { request_id: "q".into() }, 409, "request_id_reused"),
             (OpError::QueueFull { session_id: session_id.clone(), waiting: 9 }, 429, "queue_full"),
-            (OpError::QuotaExceeded { limit: 1 }, 429, "quota_exceeded"),
+            (quota_met(), 429, "quota_exceeded"),
             (OpError::Damaged { session_id, reason: String::new() }, 500, "session_damaged"),
             (OpError::ShellUnavailable { reason: String::new() }, 503, "shell_unavailable"),
             (OpError::StoreUnavailable { reason: String::new() }, 503, "store_unavailable"),

@@ -4,8 +4,8 @@ use crate::backend::{BackendError, Mark, SessionSummary, unknown_state};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use shellkeep_session::{
-    ActiveRun, ByteString, FORMAT_VERSION, LeftProcess, Notice, RunId, SessionId, SessionMeta, SessionState,
-    ShellState, StoredRun, Timestamp,
+    ActiveRun, ByteString, FORMAT_VERSION, LeftProcess, Notice, RunId, Service, ServiceId, SessionId, SessionMeta,
+    SessionState, ShellState, StoredRun, Timestamp,
 };
 use std::collections::BTreeMap;
 use std::fs;
@@ -76,6 +76,12 @@ pub(super) struct StateFile {
     /// What finished commands left running.
     #[serde(default)]
     pub processes: Vec<LeftProcess>,
+    /// Its services.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub services: BTreeMap<ServiceId, Service>,
+    /// When its agent was done with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<Timestamp>,
     /// What the next result must say.
     pub pending_notices: Vec<Notice>,
     /// What its shell knows.
@@ -129,14 +135,26 @@ impl StateFile {
             generation: state.generation,
             active_runs: state.active_runs.clone(),
             processes: state.processes.clone(),
+            services: state.services.clone(),
+            ended_at: state.ended_at,
             pending_notices: state.pending_notices.clone(),
             shell: state.shell.clone(),
         }
     }
 
     fn into_state(self, meta: SessionMeta) -> SessionState {
-        let Self { format: _, seq, last_active_at, generation, active_runs, processes, pending_notices, shell } = self;
-        SessionState { meta, seq, last_active_at, generation, active_runs, processes, pending_notices, shell }
+        SessionState {
+            meta,
+            seq: self.seq,
+            last_active_at: self.last_active_at,
+            generation: self.generation,
+            active_runs: self.active_runs,
+            processes: self.processes,
+            services: self.services,
+            ended_at: self.ended_at,
+            pending_notices: self.pending_notices,
+            shell: self.shell,
+        }
     }
 }
 

@@ -264,11 +264,14 @@ impl Live {
         let pending = Pending {
             active_runs: std::mem::take(&mut state.active_runs),
             processes: std::mem::take(&mut state.processes),
+            services: std::mem::take(&mut state.services),
+            ended_at: state.ended_at,
             pending_notices: std::mem::take(&mut state.pending_notices),
         };
         let pending_json = json(&pending)?;
         state.active_runs = pending.active_runs;
         state.processes = pending.processes;
+        state.services = pending.services;
         state.pending_notices = pending.pending_notices;
         let sql = "UPDATE sessions SET last_active_at = ?2, cwd = ?3, generation = ?4, seq = ?5, pending = ?6, \
                    rest = ?7, damaged = ?8, unrest = ?9 WHERE id = ?1";

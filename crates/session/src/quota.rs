@@ -1,0 +1,144 @@
+//! Quotas: what may be used, of what, by whom.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// What is limited. The names are those of the settings and of the wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum QuotaName {
+    /// Processes of all sessions and services of the node.
+    Processes,
+    /// Services of the node.
+    Services,
+    /// Services of one agent.
+    ServicesPerAgent,
+    /// Live shells of the node.
+    LiveShells,
+    /// Processes of one session's shell, and of one service.
+    SessionProcesses,
+    /// Bytes of each stream of a run that can be read back.
+    OutputBytesPerRun,
+    /// Bytes of output of one session that can be read back; the oldest give way.
+    OutputBytesPerSession,
+    /// Bytes of a session's files: workspace, outputs, logs.
+    DiskBytesPerSession,
+    /// Bytes of a service's log; the oldest give way.
+    ServiceLogBytes,
+}
+
+impl QuotaName {
+    /// How many there are.
+    pub const COUNT: usize = 9;
+
+    /// All of them, in the order they are shown.
+    pub const ALL: [Self; Self::COUNT] = [
+        Self::Processes,
+        Self::Services,
+        Self::ServicesPerAgent,
+        Self::LiveShells,
+        Self::SessionProcesses,
+        Self::OutputBytesPerRun,
+        Self::OutputBytesPerSession,
+        Self::DiskBytesPerSession,
+        Self::ServiceLogBytes,
+    ];
+
+    /// Its name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Processes => "processes",
+            Self::Services => "services",
+            Self::ServicesPerAgent => "services_per_agent",
+            Self::LiveShells => "live_shells",
+            Self::SessionProcesses => "session_processes",
+            Self::OutputBytesPerRun => "output_bytes_per_run",
+            Self::OutputBytesPerSession => "output_bytes_per_session",
+            Self::DiskBytesPerSession => "disk_bytes_per_session",
+            Self::ServiceLogBytes => "service_log_bytes",
+        }
+    }
+
+    /// The one with this name.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|name| name.as_str() == text)
+    }
+
+    /// The smallest and the largest limit that make sense. Without a shell or a process nothing could run.
+    pub fn bounds(self) -> (u64, u64) {
+        match self {
+            Self::Services | Self::ServicesPerAgent => (0, 100_000),
+            Self::LiveShells => (1, 100_000),
+            Self::Processes | Self::SessionProcesses => (1, 4_000_000),
+            Self::OutputBytesPerRun | Self::OutputBytesPerSession | Self::DiskBytesPerSession => (0, 1 << 50),
+            Self::ServiceLogBytes => (64 << 10, 1 << 40),
+        }
+    }
+
+    /// Whether it counts bytes.
+    pub fn is_bytes(self) -> bool {
+        matches!(
+            self,
+            Self::OutputBytesPerRun | Self::OutputBytesPerSession | Self::DiskBytesPerSession | Self::ServiceLogBytes
+        )
+    }
+}
+
+impl fmt::Display for QuotaName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A limit for each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Quotas([u64; QuotaName::COUNT]);
+
+impl Quotas {
+    /// One limit.
+    pub fn get(&self, name: QuotaName) -> u64 {
+        self.0[name as usize]
+    }
+
+    /// Changes one limit.
+    pub fn set(&mut self, name: QuotaName, limit: u64) {
+        self.0[name as usize] = limit;
+    }
+}
+
+impl Default for Quotas {
+    fn default() -> Self {
+        let mut quotas = Self([0; QuotaName::COUNT]);
+        for (name, limit) in [
+            (QuotaName::Processes, 1000),
+            (QuotaName::Services, 500),
+            (QuotaName::ServicesPerAgent, 5),
+            (QuotaName::LiveShells, 200),
+            (QuotaName::SessionProcesses, 256),
+            (QuotaName::OutputBytesPerRun, 128 << 20),
+            (QuotaName::OutputBytesPerSession, 1 << 30),
+            (QuotaName::DiskBytesPerSession, 10 << 30),
+            (QuotaName::ServiceLogBytes, 16 << 20),
+        ] {
+            quotas.set(name, limit);
+        }
+        quotas
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_quota_has_a_name_a_place_and_a_default_within_its_bounds() {
+        let defaults = Quotas::default();
+        for (place, name) in QuotaName::ALL.into_iter().enumerate() {
+            assert_eq!(name as usize, place);
+            assert_eq!(QuotaName::parse(name.as_str()), Some(name));
+            assert_eq!(serde_json::to_value(name).unwrap(), name.as_str());
+            let (least, most) = name.bounds();
+            assert!((least..=most).contains(&defaults.get(name)), "{name}");
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! A service: a command that is meant to run on, beside the session's own shell, until somebody stops it.
+
+use crate::{ByteString, ServiceId, Timestamp};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Ended services that a session remembers; older ones are forgotten with their logs.
+pub const ENDED_KEPT: usize = 20;
+/// The first wait before a service is started again; it doubles with every attempt.
+pub const FIRST_BACKOFF: Duration = Duration::from_secs(1);
+/// The longest wait before a service is started again.
+pub const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
+/// A service that was up for this long was well: its next failure is the first again.
+pub const WELL_AFTER: Duration = Duration::from_secs(60);
+/// Starts in a row that came to nothing, after which it is given up.
+pub const MAX_ATTEMPTS: u32 = 10;
+
+/// How a service stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ServiceStatus {
+    /// It has been started and is not ready yet, or waits to be started again.
+    Starting,
+    /// It runs, and is ready as far as anyone said what that means.
+    Running,
+    /// It ended by itself; see the exit code.
+    Exited,
+    /// Somebody stopped it, or it was idle for too long.
+    Stopped,
+    /// It could not be started, ended before it was ready, or was lost.
+    Failed,
+}
+
+impl ServiceStatus {
+    /// Whether there is, or will soon be, a process.
+    pub fn is_live(self) -> bool {
+        matches!(self, Self::Starting | Self::Running)
+    }
+}
+
+/// When a service counts as ready.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ready {
+    /// When one of its processes listens on this TCP port.
+    Port(u16),
+    /// When a line of its log matches this regular expression.
+    Log(String),
+    /// When this URL on this machine answers with a status below 400.
+    Http(String),
+}
+
+/// What happens when a service ends by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RestartPolicy {
+    /// It stays ended.
+    #[default]
+    Never,
+    /// It is started again unless it ended with exit code 0.
+    OnFailure,
+    /// It is started again.
+    Always,
+}
+
+/// A process as it can be remembered; its number alone may be given to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stamp {
+    /// Process id.
+    pub pid: u32,
+    /// Start time in clock ticks since boot.
+    pub started_ticks: u64,
+}
+
+/// The processes by which a service is found again after the daemon died.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServiceStamps {
+    /// The one that writes its log and learns its exit code.
+    pub keeper: Stamp,
+    /// Its own first process.
+    pub main: Stamp,
+    /// Which boot.
+    pub boot_id: String,
+}
+
+/// How a service ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServiceEnd {
+    /// Exit code as bash says it, 128+n for a signal; none if nobody knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// The signal that ended it, without `SIG`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal: Option<String>,
+    /// When.
+    pub at: Timestamp,
+    /// Why, in words.
+    pub reason: String,
+}
+
+impl ServiceEnd {
+    /// Whether it ended as if all was well.
+    pub fn is_success(&self) -> bool {
+        self.exit_code == Some(0)
+    }
+}
+
+/// What a service is made with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServiceSpec {
+    /// What its caller calls it.
+    pub name: String,
+    /// The text.
+    pub command: ByteString,
+    /// Where it starts.
+    pub cwd: ByteString,
+    /// Exported variables beyond the session's.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
+    /// When it counts as ready; at once if nobody said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ready: Option<Ready>,
+    /// What happens when it ends by itself.
+    #[serde(default)]
+    pub restart: RestartPolicy,
+    /// The id of the agent's token that asked for it; none if the host did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+}
+
+/// A service of a session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Service {
+    /// What it was made with.
+    pub spec: ServiceSpec,
+    /// How it stands.
+    pub status: ServiceStatus,
+    /// When it was first started.
+    pub started_at: Timestamp,
+    /// Its processes, while it has some.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stamps: Option<ServiceStamps>,
+    /// How often it was started again.
+    #[serde(default)]
+    pub restarts: u32,
+    /// How it ended: for good, or the last time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end: Option<ServiceEnd>,
+}
+
+/// What became of a service that had processes when the daemon died.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Found {
+    /// It runs.
+    Alive,
+    /// It ended, and this is how.
+    Ended(ServiceEnd),
+    /// Nobody knows how it ended.
+    Gone(String),
+}
+
+/// What to do about a service that ended by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AfterEnd {
+    /// Nothing; it has this status from now on.
+    Stay(ServiceStatus),
+    /// Start it again after a wait.
+    Restart(Duration),
+}
+
+/// Decides what follows when a service has ended by itself. `attempts` are the starts in a row that came to nothing.
+pub fn after_end(policy: RestartPolicy, end: &ServiceEnd, was_ready: bool, attempts: u32) -> AfterEnd {
+    let wanted = match policy {
+        RestartPolicy::Never => false,
+        RestartPolicy::OnFailure => !end.is_success(),
+        RestartPolicy::Always => true,
+    };
+    if wanted && attempts < MAX_ATTEMPTS {
+        return AfterEnd::Restart(backoff(attempts));
+    }
+    let known = end.exit_code.is_some() && was_ready && !wanted;
+    AfterEnd::Stay(if known { ServiceStatus::Exited } else { ServiceStatus::Failed })
+}
+
+fn backoff(attempts: u32) -> Duration {
+    FIRST_BACKOFF.saturating_mul(1 << attempts.min(16)).min(LONGEST_BACKOFF)
+}
+
+/// Forgets the ended services that are beyond what is kept, the oldest first. Gives their ids.
+pub fn forget_old(services: &mut BTreeMap<ServiceId, Service>) -> Vec<ServiceId> {
+    let mut ended: Vec<(Timestamp, ServiceId)> = services
+        .iter()
+        .filter(|(_, service)| !service.status.is_live())
+        .map(|(id, service)| (service.end.as_ref().map_or(service.started_at, |end| end.at), id.clone()))
+        .collect();
+    ended.sort();
+    ended.truncate(ended.len().saturating_sub(ENDED_KEPT));
+    let forgotten: Vec<ServiceId> = ended.into_iter().map(|(_, id)| id).collect();
+    for id in &forgotten {
+        services.remove(id);
+    }
+    forgotten
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn end(exit_code: Option<i32>) -> ServiceEnd {
+        ServiceEnd { exit_code, signal: None, at: Timestamp::UNIX_EPOCH, reason: String::new() }
+    }
+
+    #[test]
+    fn a_policy_decides_and_a_loop_ends() {
+        use RestartPolicy::{Always, Never, OnFailure};
+        assert_eq!(after_end(Never, &end(Some(3)), true, 0), AfterEnd::Stay(ServiceStatus::Exited));
+        assert_eq!(after_end(Never, &end(Some(3)), false, 0), AfterEnd::Stay(ServiceStatus::Failed));
+        assert_eq!(after_end(Never, &end(None), true, 0), AfterEnd::Stay(ServiceStatus::Failed));
+        assert_eq!(after_end(OnFailure, &end(Some(0)), true, 0), AfterEnd::Stay(ServiceStatus::Exited));
+        assert_eq!(after_end(OnFailure, &end(Some(1)), true, 0), AfterEnd::Restart(FIRST_BACKOFF));
+        assert_eq!(after_end(Always, &end(Some(0)), true, 3), AfterEnd::Restart(FIRST_BACKOFF * 8));
+        assert_eq!(after_end(Always, &end(Some(0)), true, 9), AfterEnd::Restart(LONGEST_BACKOFF));
+        assert_eq!(after_end(Always, &end(Some(0)), true, MAX_ATTEMPTS), AfterEnd::Stay(ServiceStatus::Failed));
+    }
+
+    #[test]
+    fn only_old_and_ended_services_are_forgotten() {
+        let service = |status, at: i64| Service {
+            spec: ServiceSpec {
+                name: String::new(),
+                command: "x".into(),
+                cwd: "/".into(),
+                env: BTreeMap::new(),
+                ready: None,
+                restart: RestartPolicy::Never,
+                by: None,
+            },
+            status,
+            started_at: Timestamp::from_second(at).unwrap(),
+            stamps: None,
+            restarts: 0,
+            end: None,
+        };
+        let mut services = BTreeMap::new();
+        services.insert(ServiceId::from_seq(1), service(ServiceStatus::Running, 0));
+        for at in 2..=(ENDED_KEPT as u64 + 3) {
+            services.insert(ServiceId::from_seq(at), service(ServiceStatus::Exited, at as i64));
+        }
+        assert_eq!(forget_old(&mut services), [ServiceId::from_seq(2), ServiceId::from_seq(3)]);
+        assert_eq!(services.len(), ENDED_KEPT + 1);
+    }
+}
