@@ -15,17 +15,64 @@ const STOP: Duration = Duration::from_secs(30);
 
 /// A daemon with a data directory of its own. Dropping it ends both.
 pub struct Daemon {
-    child: Child,
+    running: Running,
     directory: TempDir,
+    program: PathBuf,
+    bash: PathBuf,
+    max_shells: usize,
+}
+
+struct Running {
+    child: Child,
     /// Held open: what the daemon still has to say must not fail.
-    stdout: BufReader<ChildStdout>,
+    _stdout: BufReader<ChildStdout>,
 }
 
 impl Daemon {
     /// Starts one that may have `max_shells` live shells, and waits until it listens.
     pub fn start(program: &Path, bash: &Path, max_shells: usize) -> Fallible<Self> {
         let directory = tempfile::tempdir()?;
-        let log = directory.path().join("log");
+        let running = Running::start(program, bash, max_shells, directory.path())?;
+        Ok(Self { running, directory, program: program.to_owned(), bash: bash.to_owned(), max_shells })
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.running.child.id()
+    }
+
+    /// Where it listens.
+    pub fn socket(&self) -> PathBuf {
+        self.directory.path().join("socket")
+    }
+
+    /// Where it keeps everything.
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// Asks it to end, as its host does, or kills it.
+    pub fn end(&mut self, asked: bool) {
+        self.running.end(asked);
+    }
+
+    /// Starts it again on what it left, once it has ended. Gives the time from the start of the program until it listens.
+    pub fn start_again(&mut self) -> Fallible<Duration> {
+        let start = Instant::now();
+        self.running = Running::start(&self.program, &self.bash, self.max_shells, self.directory.path())?;
+        Ok(start.elapsed())
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        self.running.end(true);
+    }
+}
+
+impl Running {
+    fn start(program: &Path, bash: &Path, max_shells: usize, directory: &Path) -> Fallible<Self> {
+        let log = directory.join("log");
         let mut command = Command::new(program);
         for (name, _) in std::env::vars_os() {
             // Whoever runs the benchmark may have settings of their own, which are not what is measured.
@@ -37,48 +84,39 @@ impl Daemon {
             .args(["serve", "--no-listen", "--max-shells", &max_shells.to_string(), "--bash"])
             .arg(bash)
             .arg("--data")
-            .arg(directory.path())
+            .arg(directory)
             .arg("--socket")
-            .arg(directory.path().join("socket"))
-            .env("XDG_CONFIG_HOME", directory.path())
+            .arg(directory.join("socket"))
+            .env("XDG_CONFIG_HOME", directory)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(File::create(&log)?);
         let mut child = command.spawn().map_err(|error| format!("{}: {error}", program.display()))?;
         let Some(stdout) = child.stdout.take() else { return Err("the daemon has no output".into()) };
-        let mut daemon = Self { child, directory, stdout: BufReader::new(stdout) };
+        let mut stdout = BufReader::new(stdout);
         let mut line = String::new();
-        daemon.stdout.read_line(&mut line)?;
+        stdout.read_line(&mut line)?;
+        let mut running = Self { child, _stdout: stdout };
         if line.starts_with("listening") {
-            return Ok(daemon);
+            return Ok(running);
         }
+        running.end(false);
         let said = std::fs::read_to_string(&log).unwrap_or_default();
         Err(format!("the daemon did not start: {said}").into())
     }
 
-    /// Its process id.
-    pub fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
-    /// Where it listens.
-    pub fn socket(&self) -> PathBuf {
-        self.directory.path().join("socket")
-    }
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        // It ends its shells itself if it is asked; killed, it could not.
-        if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
+    fn end(&mut self, asked: bool) {
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        if let (true, Some(pid), Ok(None)) = (asked, pid, self.child.try_wait()) {
+            // It ends its shells itself if it is asked.
             let _ = kill_process(pid, Signal::TERM);
-        }
-        let until = Instant::now() + STOP;
-        while Instant::now() < until {
-            if !matches!(self.child.try_wait(), Ok(None)) {
-                return;
+            let until = Instant::now() + STOP;
+            while Instant::now() < until {
+                if !matches!(self.child.try_wait(), Ok(None)) {
+                    return;
+                }
+                std::thread::sleep(Duration::from_millis(5));
             }
-            std::thread::sleep(Duration::from_millis(5));
         }
         floor::end(&mut self.child);
     }

@@ -4,6 +4,7 @@ mod create;
 mod crowd;
 mod mcp;
 mod output;
+mod scale;
 mod spawn;
 mod wake;
 mod warm;
@@ -18,7 +19,7 @@ use std::time::Duration;
 type Figure = fn(&Setup, &mut Report) -> Fallible<()>;
 
 /// Every figure by name, in the order of the table. The peers come last: they are compared with what came before.
-pub const ALL: [(&str, Figure); 8] = [
+pub const ALL: [(&str, Figure); 9] = [
     ("warm", warm::measure),
     ("mcp", mcp::measure),
     ("spawn", spawn::measure),
@@ -26,6 +27,7 @@ pub const ALL: [(&str, Figure); 8] = [
     ("output", output::measure),
     ("crowd", crowd::measure),
     ("create", create::measure),
+    ("scale", scale::measure),
     ("peers", peers::measure),
 ];
 
@@ -57,6 +59,8 @@ pub struct Effort {
     pub window: Duration,
     /// Sessions made in a turn.
     pub created: usize,
+    /// Numbers of sessions at which everything is looked at.
+    pub scale: &'static [usize],
     /// Short commands through a peer.
     pub peer_commands: usize,
     /// Large outputs through a peer.
@@ -72,6 +76,7 @@ const FULL: Effort = Effort {
     crowd_rounds: 5,
     window: Duration::from_secs(3),
     created: 1000,
+    scale: &[10, 100, 1_000, 10_000, 100_000],
     peer_commands: 100,
     peer_outputs: 20,
 };
@@ -85,6 +90,7 @@ const QUICK: Effort = Effort {
     crowd_rounds: 3,
     window: Duration::from_millis(500),
     created: 300,
+    scale: &[10, 100, 1_000, 2_000],
     peer_commands: 10,
     peer_outputs: 2,
 };

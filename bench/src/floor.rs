@@ -73,8 +73,8 @@ impl Lane for RawShell {
         self.status.as_fd()
     }
 
-    fn ask(&mut self) -> io::Result<()> {
-        self.commands.write_all(b"true\n")
+    fn ask(&mut self) -> io::Result<bool> {
+        self.commands.write_all(b"true\n").map(|()| true)
     }
 
     fn hear(&mut self) -> io::Result<bool> {
@@ -102,6 +102,24 @@ pub fn spawn(bash: &Path, arguments: &[&str]) -> Fallible<Duration> {
     let status = command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status()?;
     let elapsed = start.elapsed();
     if status.success() { Ok(elapsed) } else { Err(format!("bash {arguments:?} failed: {status}").into()) }
+}
+
+/// As many starts of `bash -c true` as `threads` threads get done in a while; gives starts per second.
+pub fn spawns(bash: &Path, threads: usize, window: Duration) -> Fallible<f64> {
+    let start = Instant::now();
+    let count = std::thread::scope(|scope| -> Fallible<u64> {
+        let one = || -> Fallible<u64> {
+            let mut count = 0;
+            while start.elapsed() < window {
+                spawn(bash, &["--norc", "--noprofile", "-c", "true"])?;
+                count += 1;
+            }
+            Ok(count)
+        };
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(one)).collect();
+        workers.into_iter().map(|worker| worker.join().map_err(|_| "a spawner panicked")?).sum()
+    })?;
+    Ok(count as f64 / start.elapsed().as_secs_f64())
 }
 
 /// `bash -c COMMAND | a reader that counts`: how long it takes until everything is read.

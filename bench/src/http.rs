@@ -61,6 +61,16 @@ impl Client {
         Ok(times)
     }
 
+    /// Reads what is there and checks the answer once it is whole.
+    fn hear(&mut self, check: Check) -> io::Result<bool> {
+        let whole = self.receive()?;
+        if whole {
+            let (start, end) = self.body.unwrap_or_default();
+            check(&self.buffer[start..end])?;
+        }
+        Ok(whole)
+    }
+
     fn send(&mut self, request: &[u8]) -> io::Result<()> {
         (self.filled, self.body) = (0, None);
         self.stream.write_all(request)
@@ -97,7 +107,13 @@ pub fn run_request(id: &str, command: &str) -> Vec<u8> {
     post(&format!("/v1/sessions/{id}/run"), &serde_json::json!({ "command": command }).to_string())
 }
 
-fn post(path: &str, body: &str) -> Vec<u8> {
+/// A request that reads something.
+pub fn get(path: &str) -> Vec<u8> {
+    format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n").into_bytes()
+}
+
+/// A request with a body in JSON.
+pub fn post(path: &str, body: &str) -> Vec<u8> {
     let length = body.len();
     let head = format!(
         "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n"
@@ -135,17 +151,46 @@ impl Lane for HttpLane {
         self.client.stream.as_fd()
     }
 
-    fn ask(&mut self) -> io::Result<()> {
-        self.client.send(&self.request)
+    fn ask(&mut self) -> io::Result<bool> {
+        self.client.send(&self.request).map(|()| true)
     }
 
     fn hear(&mut self) -> io::Result<bool> {
-        let whole = self.client.receive()?;
-        if whole {
-            let (start, end) = self.client.body.unwrap_or_default();
-            check(&self.client.buffer[start..end])?;
+        self.client.hear(check)
+    }
+}
+
+/// A connection that asks one thing after the other, until there is nothing more to ask.
+pub struct Errands<F> {
+    client: Client,
+    next: F,
+    check: Check,
+}
+
+/// Whether an answer is the one that was hoped for.
+pub type Check = fn(&[u8]) -> io::Result<()>;
+
+impl<F: FnMut() -> Option<Vec<u8>>> Errands<F> {
+    /// A connection for the requests that `next` gives.
+    pub fn connect(socket: &Path, check: Check, next: F) -> Fallible<Self> {
+        Ok(Self { client: Client::connect(socket)?, next, check })
+    }
+}
+
+impl<F: FnMut() -> Option<Vec<u8>> + Send> Lane for Errands<F> {
+    fn watch(&self) -> BorrowedFd<'_> {
+        self.client.stream.as_fd()
+    }
+
+    fn ask(&mut self) -> io::Result<bool> {
+        match (self.next)() {
+            Some(request) => self.client.send(&request).map(|()| true),
+            None => Ok(false),
         }
-        Ok(whole)
+    }
+
+    fn hear(&mut self) -> io::Result<bool> {
+        self.client.hear(self.check)
     }
 }
 

@@ -17,13 +17,16 @@ const SILENCE: Timespec = Timespec { tv_sec: 30, tv_nsec: 0 };
 pub trait Lane: Send {
     /// Becomes readable when there is something to hear.
     fn watch(&self) -> BorrowedFd<'_>;
-    /// Asks once more.
-    fn ask(&mut self) -> io::Result<()>;
+    /// Asks once more; whether there was anything to ask.
+    fn ask(&mut self) -> io::Result<bool>;
     /// Reads what is there; whether the answer is whole.
     fn hear(&mut self) -> io::Result<bool>;
 }
 
-/// Keeps every lane busy for a while, with `threads` threads; gives answers per second.
+/// Long enough for lanes that come to an end by themselves.
+pub const TO_THE_END: Duration = Duration::from_secs(3600);
+
+/// Keeps every lane busy for a while, or until it has nothing to ask, with `threads` threads; gives answers per second.
 pub fn drive<L: Lane>(lanes: &mut [L], threads: usize, window: Duration) -> Fallible<f64> {
     let start = Instant::now();
     let share = lanes.len().div_ceil(threads.max(1)).max(1);
@@ -44,10 +47,10 @@ fn drive_some<L: Lane>(lanes: &mut [L], until: Instant) -> Fallible<u64> {
     for (index, lane) in lanes.iter().enumerate() {
         epoll::add(&poll, lane.watch(), epoll::EventData::new_u64(index as u64), epoll::EventFlags::IN)?;
     }
+    let (mut asked, mut answers) = (0, 0);
     for lane in lanes.iter_mut() {
-        lane.ask()?;
+        asked += usize::from(lane.ask()?);
     }
-    let (mut asked, mut answers) = (lanes.len(), 0);
     let mut space = [MaybeUninit::uninit(); EVENTS];
     while asked > 0 {
         let (events, _) = epoll::wait(&poll, &mut space, Some(&SILENCE))?;
@@ -61,9 +64,7 @@ fn drive_some<L: Lane>(lanes: &mut [L], until: Instant) -> Fallible<u64> {
                 continue;
             }
             answers += 1;
-            if more {
-                lane.ask()?;
-            } else {
+            if !more || !lane.ask()? {
                 asked -= 1;
             }
         }

@@ -2,7 +2,7 @@
 
 use crate::Fallible;
 use shellkeep_runtime::{CreateSession, Created, Engine, EngineConfig, RunCommand, RunView};
-use shellkeep_session::SessionId;
+use shellkeep_session::{QuotaName, SessionId};
 use shellkeep_store::{Durability, Store};
 use std::future::Future;
 use std::path::Path;
@@ -29,15 +29,11 @@ impl Library {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build()?;
         let directory = tempfile::tempdir()?;
         let store = Store::open("sqlite://shellkeep.db", directory.path(), Durability::Process)?;
-        let config = EngineConfig {
-            data_dir: directory.path().to_owned(),
-            max_shells,
-            spare_shells,
-            session_processes: 256,
-            output_bytes_per_run: 128 << 20,
-            bash: bash.to_owned(),
-            agent_may_restart: false,
-        };
+        let mut config = EngineConfig::new(directory.path().to_owned(), bash.to_owned());
+        config.spare_shells = spare_shells;
+        config.quotas.set(QuotaName::LiveShells, max_shells as u64);
+        // Each shell is a process, and has some more while it works.
+        config.quotas.set(QuotaName::Processes, max_shells as u64 * 4 + 1000);
         let engine = runtime.block_on(Engine::start(config, store))?;
         Ok(Self { runtime, engine, _directory: directory })
     }

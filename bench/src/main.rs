@@ -10,6 +10,7 @@
 //! - [`lanes`]: many conversations at once, for the figures with a thousand shells.
 //! - [`peers`]: other tools, driven from Python by `bench/peers.py`.
 //! - [`report`], [`plot`]: the table and the picture.
+//! - [`scale`]: the page about many sessions, with its pictures.
 
 mod daemon;
 mod figures;
@@ -22,6 +23,7 @@ mod options;
 mod peers;
 mod plot;
 mod report;
+mod scale;
 mod stats;
 
 use options::Options;

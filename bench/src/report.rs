@@ -1,6 +1,7 @@
 //! The table: rows, how a target is judged, and its two shapes, on the terminal and in `docs/bench.md`.
 
 use crate::machine::Facts;
+use crate::scale::Point;
 use crate::stats::{Spread, digits, time};
 use std::fmt::Write;
 
@@ -13,6 +14,8 @@ pub enum Target {
     RatioAtLeast(f64),
     /// Ours alone, in the row's unit.
     Below(f64),
+    /// Ours alone, in the row's unit.
+    AtLeast(f64),
 }
 
 /// One line of the table.
@@ -47,6 +50,11 @@ impl Row {
         Self { target: Some(Target::Below(limit)), ..Self::alone(what, unit, amount) }
     }
 
+    /// An amount that must reach something.
+    pub fn least(what: String, amount: f64, unit: &str, least: f64) -> Self {
+        Self { target: Some(Target::AtLeast(least)), ..Self::alone(what, unit, amount) }
+    }
+
     /// An amount for itself.
     pub fn alone(what: String, unit: &str, amount: f64) -> Self {
         let ours = format!("{} {unit}", digits(amount));
@@ -60,6 +68,7 @@ impl Row {
             Some(Target::RatioAtMost(most)) => (format!("≤ {most}×"), yes_or_no(self.value <= most)),
             Some(Target::RatioAtLeast(least)) => (format!("≥ {least}×"), yes_or_no(self.value >= least)),
             Some(Target::Below(limit)) => (format!("< {limit}"), yes_or_no(self.value < limit)),
+            Some(Target::AtLeast(least)) => (format!("≥ {}", digits(least)), yes_or_no(self.value >= least)),
         };
         [self.what.clone(), self.floor.clone(), self.ours.clone(), ratio, target, met.to_owned()]
     }
@@ -100,6 +109,8 @@ pub struct Report {
     pub ours_by_library: Option<f64>,
     /// The same over HTTP.
     pub ours_by_http: Option<f64>,
+    /// What was measured at each number of sessions.
+    pub scale: Vec<Point>,
     /// The peers' table, each row as many cells as [`PEER_HEAD`].
     pub peers: Vec<[String; 6]>,
     facts: Facts,
@@ -119,6 +130,7 @@ impl Report {
             bars: Vec::new(),
             ours_by_library: None,
             ours_by_http: None,
+            scale: Vec::new(),
             peers: Vec::new(),
             facts,
             quick,

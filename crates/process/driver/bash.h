@@ -97,6 +97,9 @@ enum { FUNC_MULTILINE = 0x1, FUNC_EXTERNAL = 0x2 };
 /* Why bash jumped to the top level. */
 enum { JUMP_FORCE_EOF = 1, JUMP_DISCARD = 2 };
 
+/* What startup_state says of a bash that was started with -c. */
+enum { STARTED_WITH_COMMAND = 2 };
+
 /* Signal numbers beyond the real ones: DEBUG, ERR and RETURN. */
 enum { SIGNALS = 65, DEBUG_TRAP = SIGNALS, ERR_TRAP, RETURN_TRAP, TRAPS };
 

@@ -119,8 +119,7 @@ static void remember(const char *name) {
     put_back_count++;
 }
 
-static void set_for_this_call(char *name, char *value) {
-    remember(name);
+static void set_exported(char *name, char *value) {
     SHELL_VAR *variable = find_variable(name);
     /* A readonly variable stays as it is: the caller may not do what the command may not. */
     if (variable && (variable->attributes & ATT_READONLY))
@@ -131,6 +130,11 @@ static void set_for_this_call(char *name, char *value) {
         array_needs_making = 1;
         stupidly_hack_special_variables(name);
     }
+}
+
+static void set_for_this_call(char *name, char *value) {
+    remember(name);
+    set_exported(name, value);
 }
 
 static int enter_for_this_call(char *cwd) {
@@ -214,8 +218,14 @@ static int execute(char *command) {
     exit_shell(last_command_exit_value);
 }
 
+static void refuse_cwd(int why) {
+    BUFFER refusal = {0};
+    put_string(&refusal, strerror(why));
+    send_frame(FRAME_BAD_CWD, &refusal);
+    free(refusal.bytes);
+}
+
 static void run(CURSOR *in, const int *fds, int fd_count) {
-    static BUFFER refusal;
     uint32_t flags = get_u32(in);
     take_descriptors(flags, fds, fd_count);
     char *cwd = (flags & RUN_CWD) ? get_string(in) : NULL;
@@ -230,9 +240,7 @@ static void run(CURSOR *in, const int *fds, int fd_count) {
     if (refused) {
         undo_this_call();
         drop_descriptors(0);
-        refusal.length = 0;
-        put_string(&refusal, strerror(refused));
-        send_frame(FRAME_BAD_CWD, &refusal);
+        refuse_cwd(refused);
         return;
     }
     char *command = get_string(in);
@@ -245,6 +253,64 @@ static void run(CURSOR *in, const int *fds, int fd_count) {
     interrupt_state = 0;
     last_command_exit_value = status;
     report(status, 0);
+}
+
+static int enter(char *cwd) {
+    if (chdir(cwd) != 0)
+        return errno;
+    SHELL_VAR *before = find_variable("PWD");
+    if (before && before->value)
+        bind_variable("OLDPWD", before->value, 0);
+    set_working_directory(cwd);
+    bind_variable("PWD", cwd, 0);
+    array_needs_making = 1;
+    return 0;
+}
+
+/* The text, as `bash -c` runs it: the last command may take the place of this process, and there is nobody to report
+ * to. */
+static void execute_for_good(char *command) {
+    struct sigaction action = {.sa_handler = SIG_DFL};
+    close(control);
+    control = -1;
+    sigaction(INTERRUPT_SIGNAL, &action, NULL);
+    startup_state = STARTED_WITH_COMMAND;
+    parse_and_execute_level = 0;
+    indirection_level = 0;
+    int code = sigsetjmp(top_level, 0);
+    if (code == 0) {
+        int result = parse_and_execute(command, "-c", SEVAL_NOHIST | SEVAL_RESETLINE);
+        if (last_command_exit_value > 255)
+            last_command_exit_value = result;
+    }
+    if (code == JUMP_FORCE_EOF)
+        last_command_exit_value = 127;
+    if (code == JUMP_DISCARD)
+        last_command_exit_value = 1;
+    exit_shell(last_command_exit_value);
+}
+
+/* Directory and variables hold for good: this shell is used for nothing else. */
+static void become_service(CURSOR *in, const int *fds, int fd_count) {
+    static const BUFFER nothing;
+    uint32_t flags = get_u32(in);
+    take_descriptors(flags, fds, fd_count);
+    char *cwd = (flags & RUN_CWD) ? get_string(in) : NULL;
+    for (uint32_t left = get_u32(in); left && !in->bad; left--) {
+        char *name = get_string(in), *value = get_string(in);
+        set_exported(name, value);
+        free(name);
+        free(value);
+    }
+    int refused = cwd ? enter(cwd) : 0;
+    if (refused) {
+        refuse_cwd(refused);
+        return;
+    }
+    free(cwd);
+    char *command = get_string(in);
+    send_frame(FRAME_SERVICE, &nothing);
+    execute_for_good(command);
 }
 
 static void become(CURSOR *in) {
@@ -282,6 +348,8 @@ static void serve(void) {
             run(&in, fds, fd_count);
         else if (request.kind == FRAME_RESTORE)
             become(&in);
+        else if (request.kind == FRAME_SERVICE)
+            become_service(&in, fds, fd_count);
     }
 }
 

@@ -21,6 +21,7 @@ enum {
     FRAME_RESTORE = 2,  /* daemon: become this session; driver: done, with what did not work */
     FRAME_RUN = 3,      /* daemon: run this; driver: done */
     FRAME_BAD_CWD = 4,  /* driver: not run, the directory for this call cannot be entered */
+    FRAME_SERVICE = 5,  /* daemon: become this service; driver: I will, and this is my last word */
 };
 
 /* Kinds of facts in a state. */

@@ -1,277 +1,267 @@
-//! The processes of one shell: all of them, whatever they did to get away. A cage is a control group where the machine
-//! has one; elsewhere it is a mark in the environment that every descendant inherits, found by reading `/proc`.
+//! The processes of one shell or service: all of them, whatever they did to get away. A cage is a control group where
+//! the machine has one; elsewhere it is a mark in the environment that every descendant inherits, found by reading
+//! `/proc`.
 
-use crate::cgroup::{Group, Mounts};
+mod census;
+mod factory;
+mod guard;
+mod sweep;
+
+pub use crate::handle::gone;
+pub use factory::{CageFactory, CageMode, Limits};
+
+use crate::cgroup::Group;
+use crate::handle;
 use crate::proc::{self, ProcessStamp, Stat};
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::Signal;
 use std::collections::{HashMap, HashSet};
-use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The variable that carries the mark where there is no control group.
 pub const MARK: &str = "SHELLKEEP_CAGE";
+/// The variable by which the keeper of a service is known; what it starts does not have it.
+pub const KEEPER_MARK: &str = "SHELLKEEP_KEEPS";
 /// A process may fork while we look for it; we look again so many times at most.
 const PASSES: usize = 20;
 
-/// Makes cages, all under one name, so that those of a daemon that died are found again.
-#[derive(Debug)]
-pub struct CageFactory {
-    instance: String,
-    unified: Option<PathBuf>,
-    pids: Option<PathBuf>,
-    processes: u64,
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl CageFactory {
-    /// Finds out what this machine offers. `instance` is the same for every daemon on one data directory; `processes`
-    /// is the most one shell and its descendants may be.
-    pub fn detect(instance: &str, processes: u64) -> Self {
-        let mounts = Mounts::find();
-        let unified = mounts.unified.and_then(|own| usable(&own.join(instance)));
-        let v1 = mounts.pids_v1.and_then(|own| usable(&own.join(instance)));
-        let pids = unified.clone().filter(|path| offers_pids(path)).or(v1);
-        Self { instance: instance.to_owned(), unified, pids, processes }
-    }
-
-    /// Whether processes are held by a control group.
-    pub fn has_groups(&self) -> bool {
-        self.unified.is_some()
-    }
-
-    /// Whether the number of processes can be limited.
-    pub fn has_limit(&self) -> bool {
-        self.pids.is_some()
-    }
-
-    /// Ends whatever an earlier daemon of this instance left running. Returns whom.
-    pub fn sweep(&self) -> HashSet<u32> {
-        let mut ended = HashSet::new();
-        for base in [&self.unified, &self.pids].into_iter().flatten() {
-            for entry in fs::read_dir(base).into_iter().flatten().flatten() {
-                if entry.path().is_dir() {
-                    ended.extend(empty_out(entry.path()));
-                }
-            }
-        }
-        if self.unified.is_none() {
-            ended.extend(self.sweep_marks());
-        }
-        ended
-    }
-
-    /// Ends everything and removes the instance's own groups.
-    pub fn remove(&self) {
-        self.sweep();
-        for base in [&self.unified, &self.pids].into_iter().flatten() {
-            let _ = fs::remove_dir(base);
-        }
-    }
-
-    fn sweep_marks(&self) -> HashSet<u32> {
-        let prefix = format!("{MARK}={}/", self.instance);
-        let mut ended = HashSet::new();
-        for pid in proc::all().unwrap_or_default().into_keys() {
-            let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-            let is_ours = environment.split(|&b| b == 0).any(|entry| entry.starts_with(prefix.as_bytes()));
-            if is_ours && send(pid, Signal::KILL).is_some() {
-                ended.insert(pid);
-            }
-        }
-        ended
-    }
-
-    /// Makes a cage. `name` is unique within the instance.
-    pub fn cage(&self, name: &str) -> Cage {
-        let make = |base: &Option<PathBuf>| base.as_ref().and_then(|base| Group::create(base.join(name)).ok());
-        let unified = make(&self.unified);
-        let separate_pids = if self.pids == self.unified { None } else { make(&self.pids) };
-        if let Some(limited) = separate_pids.as_ref().or(unified.as_ref()) {
-            // Without the controller there is no such file; then only the count is known, not limited.
-            let _ = limited.limit_processes(self.processes);
-        }
-        Cage { mark: format!("{MARK}={}/{name}", self.instance), unified, pids: separate_pids, shell: 0 }
-    }
+/// From whom everyone in a cage descends.
+#[derive(Debug, Clone, Copy, Default)]
+struct Roots {
+    /// The shell, or a service's own first process.
+    main: Option<ProcessStamp>,
+    /// The one that looks after a service. Not in the cage itself.
+    keeper: Option<ProcessStamp>,
 }
 
-fn usable(path: &Path) -> Option<PathBuf> {
-    match fs::create_dir(path) {
-        Ok(()) => Some(path.to_owned()),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Some(path.to_owned()),
-        Err(_) => None,
-    }
-}
-
-/// Whether groups made below `path` get a pids controller; switches it on where we may.
-fn offers_pids(path: &Path) -> bool {
-    let listed =
-        |file: &Path| fs::read_to_string(file).unwrap_or_default().split_whitespace().any(|name| name == "pids");
-    if !listed(&path.join("cgroup.controllers")) {
-        let Some(parent) = path.parent() else { return false };
-        if fs::write(parent.join("cgroup.subtree_control"), "+pids").is_err() {
-            return false;
-        }
-    }
-    fs::write(path.join("cgroup.subtree_control"), "+pids").is_ok()
-}
-
-fn empty_out(path: PathBuf) -> HashSet<u32> {
-    let mut ended = HashSet::new();
-    let Ok(group) = Group::create(path) else { return ended };
-    for _ in 0..PASSES {
-        let members = group.members().unwrap_or_default();
-        if members.is_empty() {
-            break;
-        }
-        ended.extend(&members);
-        if group.kill().is_err() {
-            for pid in members {
-                send(pid, Signal::KILL);
-            }
-        }
-        wait_empty(&group);
-    }
-    ended
-}
-
-/// A killed process leaves its group a moment later; the directory can be removed only then.
-fn wait_empty(group: &Group) {
-    for _ in 0..200 {
-        if group.members().map_or(true, |members| members.is_empty()) {
-            return;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(1));
-    }
-}
-
-/// The processes of one shell.
-#[derive(Debug)]
-pub struct Cage {
-    mark: String,
+/// What a cage is made of. Shared with the guard, which looks at all of them.
+#[derive(Debug, Default)]
+struct Held {
+    name: String,
+    /// What stands after `NAME=` in the environment.
+    label: String,
     unified: Option<Group>,
     pids: Option<Group>,
-    shell: u32,
+    keepers: Option<PathBuf>,
+    roots: Mutex<Roots>,
+    /// How often it was cut back because it had too many, where no controller refuses them.
+    cut_back: AtomicU64,
+}
+
+/// The processes of one shell or service. Dropping it ends them, unless it was released.
+#[derive(Debug)]
+pub struct Cage {
+    held: Arc<Held>,
+    released: bool,
 }
 
 impl Cage {
     /// A cage that holds nobody.
     pub(crate) fn empty() -> Self {
-        Self { mark: String::new(), unified: None, pids: None, shell: 0 }
+        Self { held: Arc::default(), released: true }
+    }
+
+    /// Its name within the instance.
+    pub fn name(&self) -> &str {
+        &self.held.name
     }
 
     /// The mark to start the shell with, where the environment must carry it.
-    pub fn mark(&self) -> Option<&str> {
-        self.unified.is_none().then_some(self.mark.as_str())
+    pub fn mark(&self) -> Option<String> {
+        self.held.unified.is_none().then(|| format!("{MARK}={}", self.held.label))
+    }
+
+    /// The mark to start a keeper with.
+    pub(crate) fn keeper_mark(&self) -> String {
+        format!("{KEEPER_MARK}={}", self.held.label)
+    }
+
+    /// The file that ends everyone in it when it is written to, where there is one.
+    pub(crate) fn kill_file(&self) -> Option<PathBuf> {
+        self.held.unified.as_ref().map(|group| group.path().join("cgroup.kill"))
     }
 
     /// Puts the shell in, before it runs anything.
     pub fn enclose(&mut self, pid: u32) -> io::Result<()> {
-        self.shell = pid;
-        for group in [&self.unified, &self.pids].into_iter().flatten() {
+        lock(&self.held.roots).main = Stat::read_any(pid).map(|stat| stat.stamp());
+        for group in [&self.held.unified, &self.held.pids].into_iter().flatten() {
             group.add(pid)?;
         }
         Ok(())
     }
 
+    /// Puts the keeper of a service where it does not count, and remembers it.
+    pub(crate) fn enclose_keeper(&mut self, keeper: ProcessStamp) -> io::Result<()> {
+        lock(&self.held.roots).keeper = Some(keeper);
+        match &self.held.keepers {
+            Some(path) => Group::at(path.clone()).add(keeper.pid),
+            None => Ok(()),
+        }
+    }
+
+    /// Remembers from whom those who are already in it descend.
+    pub(crate) fn recall(&mut self, keeper: ProcessStamp, main: ProcessStamp) {
+        *lock(&self.held.roots) = Roots { main: Some(main), keeper: Some(keeper) };
+    }
+
+    /// From now on dropping it ends nobody.
+    pub fn release(&mut self) {
+        self.released = true;
+    }
+
     /// Everyone in it that is alive, the shell included.
     pub fn members(&self) -> Vec<Stat> {
-        if self.shell == 0 {
-            return Vec::new();
-        }
-        match &self.unified {
-            Some(group) => group.members().unwrap_or_default().into_iter().filter_map(Stat::read).collect(),
-            None => self.marked(),
-        }
+        self.held.members()
     }
 
-    /// Without a group: descendants of the shell, and everyone who carries the mark.
-    fn marked(&self) -> Vec<Stat> {
-        let all = proc::all().unwrap_or_default();
-        let is_ours = |stat: &&Stat| {
-            stat.pid == self.shell
-                || ancestors(&all, stat.pid).any(|pid| pid == self.shell)
-                || proc::has_mark(stat.pid, self.mark.as_bytes())
-        };
-        all.values().filter(is_ours).copied().collect()
-    }
-
-    /// How often something was not started because there were too many already.
+    /// How often something was not started, or was ended, because there were too many already.
     pub fn limit_hits(&self) -> u64 {
-        self.pids.as_ref().or(self.unified.as_ref()).map_or(0, Group::limit_hits)
+        let limited = self.held.pids.as_ref().or(self.held.unified.as_ref());
+        limited.map_or(0, Group::limit_hits) + self.held.cut_back.load(Ordering::Relaxed)
     }
 
     /// Everyone but the shell.
     pub fn others(&self) -> Vec<Stat> {
-        self.members().into_iter().filter(|stat| stat.pid != self.shell).collect()
+        let main = self.held.main_pid();
+        self.members().into_iter().filter(|stat| stat.pid != main).collect()
+    }
+
+    /// Sends a signal to everyone. Gives a handle on each receiver, which becomes readable when it ends.
+    pub fn signal_all(&self, signal: Signal) -> Vec<OwnedFd> {
+        self.held.reach(signal, <[Stat]>::to_vec)
     }
 
     /// Sends a signal to everyone but the shell, those in `spared`, and what those started. Gives a handle on each
-    /// receiver, which becomes readable when it ends. The group stands still meanwhile, so nobody escapes by forking.
+    /// receiver, which becomes readable when it ends.
     pub fn signal_others(&self, signal: Signal, spared: &[ProcessStamp]) -> Vec<OwnedFd> {
-        let frozen = self.unified.as_ref().is_some_and(|group| group.freeze(true).is_ok());
-        let mut reached: HashMap<ProcessStamp, OwnedFd> = HashMap::new();
-        for _ in 0..PASSES {
-            let before = reached.len();
-            for stat in victims(&self.members(), self.shell, spared) {
-                if let std::collections::hash_map::Entry::Vacant(slot) = reached.entry(stat.stamp())
-                    && let Some(handle) = send(stat.pid, signal)
-                {
-                    slot.insert(handle);
-                }
-            }
-            if frozen || reached.len() == before {
-                break;
-            }
-        }
-        if let (true, Some(group)) = (frozen, &self.unified) {
-            let _ = group.freeze(false);
-        }
-        reached.into_values().collect()
+        let main = self.held.main_pid();
+        self.held.reach(signal, |members| victims(members, main, spared))
     }
 
     /// Handles on everyone but the shell, those in `spared`, and what those started.
     pub fn watch_others(&self, spared: &[ProcessStamp]) -> Vec<OwnedFd> {
-        victims(&self.members(), self.shell, spared).iter().filter_map(|stat| open(stat.pid)).collect()
+        let victims = victims(&self.members(), self.held.main_pid(), spared);
+        victims.iter().filter_map(|stat| handle::open_exact(stat.stamp())).collect()
     }
 
     /// Ends everyone, the shell included, whatever they ignore.
     pub fn kill_all(&self) {
-        if self.unified.as_ref().is_some_and(|group| group.kill().is_ok()) {
-            return;
+        self.held.kill_all();
+    }
+}
+
+impl Held {
+    fn main_pid(&self) -> u32 {
+        lock(&self.roots).main.map_or(0, |stamp| stamp.pid)
+    }
+
+    fn members(&self) -> Vec<Stat> {
+        let roots = *lock(&self.roots);
+        if roots.main.is_none() && roots.keeper.is_none() {
+            return Vec::new();
         }
+        match &self.unified {
+            Some(group) => group.members().unwrap_or_default().into_iter().filter_map(Stat::read).collect(),
+            None => self.marked(roots),
+        }
+    }
+
+    /// Without a group: descendants of the roots, and everyone who carries the mark.
+    fn marked(&self, roots: Roots) -> Vec<Stat> {
+        let all = proc::all().unwrap_or_default();
+        let is_alive = |stamp: &ProcessStamp| all.get(&stamp.pid).is_some_and(|stat| stat.stamp() == *stamp);
+        let keeper = roots.keeper.filter(is_alive).map_or(0, |stamp| stamp.pid);
+        let main = roots.main.filter(is_alive).map_or(0, |stamp| stamp.pid);
+        let is_root = |pid: u32| pid != 0 && (pid == main || pid == keeper);
+        let mark = format!("{MARK}={}", self.label);
+        let is_ours = |stat: &&Stat| {
+            stat.pid != keeper
+                && (is_root(stat.pid)
+                    || proc::ancestors(&all, stat.pid).any(is_root)
+                    || proc::has_mark(stat.pid, mark.as_bytes()))
+        };
+        all.values().filter(is_ours).copied().collect()
+    }
+
+    /// Sends a signal to those of the members that `choose` gives. The group stands still meanwhile, so nobody escapes
+    /// by forking.
+    fn reach(&self, signal: Signal, choose: impl Fn(&[Stat]) -> Vec<Stat>) -> Vec<OwnedFd> {
+        let _still = self.unified.as_ref().map(Still::hold);
+        self.pursue(signal, choose)
+    }
+
+    /// Sends a signal to those of the members that `choose` gives, and looks again until nobody new is there.
+    fn pursue(&self, signal: Signal, choose: impl Fn(&[Stat]) -> Vec<Stat>) -> Vec<OwnedFd> {
+        let mut reached: HashMap<ProcessStamp, OwnedFd> = HashMap::new();
         for _ in 0..PASSES {
-            let members = self.members();
-            if members.is_empty() {
-                return;
-            }
-            for stat in members {
-                send(stat.pid, Signal::KILL);
+            let new = choose(&self.members()).into_iter().map(|stat| stat.stamp());
+            let new: Vec<(ProcessStamp, OwnedFd)> = new
+                .filter(|stamp| !reached.contains_key(stamp))
+                .filter_map(|stamp| Some((stamp, handle::open_exact(stamp)?)))
+                .collect();
+            // A number may have been given away between the group's list and the handle; the list would not have it now.
+            let listed: Option<HashSet<u32>> =
+                self.unified.as_ref().map(|group| group.members().unwrap_or_default().into_iter().collect());
+            let is_member = |stamp: &ProcessStamp| listed.as_ref().is_none_or(|listed| listed.contains(&stamp.pid));
+            let before = reached.len();
+            reached.extend(new.into_iter().filter(|(stamp, at)| is_member(stamp) && handle::send(at, signal)));
+            if reached.len() == before {
+                break;
             }
         }
+        reached.into_values().collect()
+    }
+
+    fn kill_all(&self) {
+        if self.unified.as_ref().is_none_or(|group| group.kill().is_err()) {
+            self.reach(Signal::KILL, <[Stat]>::to_vec);
+        }
+    }
+}
+
+/// A group that stands still for as long as this lives.
+struct Still<'a>(&'a Group);
+
+impl<'a> Still<'a> {
+    fn hold(group: &'a Group) -> Self {
+        // Where it cannot be frozen we work on moving targets; the passes are for that.
+        let _ = group.freeze(true);
+        Self(group)
+    }
+}
+
+impl Drop for Still<'_> {
+    fn drop(&mut self) {
+        let _ = self.0.freeze(false);
     }
 }
 
 impl Drop for Cage {
     fn drop(&mut self) {
+        if self.released {
+            return;
+        }
         self.kill_all();
-        if let Some(group) = &self.unified
-            && group.members().is_ok_and(|members| !members.is_empty())
+        let is_empty = |group: &Group| group.members().is_ok_and(|members| members.is_empty());
+        if let Some(group) = &self.held.unified
+            && !is_empty(group)
         {
             // Removing the directory must wait for the last member; that is no business of the caller's thread.
-            let paths: Vec<PathBuf> =
-                [&self.unified, &self.pids].into_iter().flatten().map(|group| group.path().to_owned()).collect();
-            std::thread::spawn(move || {
-                paths.into_iter().for_each(|path| {
-                    empty_out(path);
-                })
-            });
+            let held = Arc::clone(&self.held);
+            std::thread::spawn(move || [&held.unified, &held.pids].into_iter().flatten().for_each(sweep::empty_out));
         }
     }
 }
 
 /// Those a signal should reach.
-fn victims(members: &[Stat], shell: u32, spared: &[ProcessStamp]) -> Vec<Stat> {
+fn victims(members: &[Stat], main: u32, spared: &[ProcessStamp]) -> Vec<Stat> {
     let by_pid: HashMap<u32, Stat> = members.iter().map(|stat| (stat.pid, *stat)).collect();
     let spared: HashSet<u32> = spared
         .iter()
@@ -279,41 +269,11 @@ fn victims(members: &[Stat], shell: u32, spared: &[ProcessStamp]) -> Vec<Stat> {
         .map(|s| s.pid)
         .collect();
     let is_victim = |stat: &&Stat| {
-        stat.pid != shell
+        stat.pid != main
             && !spared.contains(&stat.pid)
-            && !ancestors(&by_pid, stat.pid).any(|pid| spared.contains(&pid))
+            && !proc::ancestors(&by_pid, stat.pid).any(|pid| spared.contains(&pid))
     };
     members.iter().filter(is_victim).copied().collect()
-}
-
-/// Parents, grandparents, …, as far as they are known. Bounded, in case the table changed under us and has a circle.
-fn ancestors(all: &HashMap<u32, Stat>, pid: u32) -> impl Iterator<Item = u32> {
-    let mut at = pid;
-    (0..all.len()).map_while(move |_| {
-        at = all.get(&at)?.parent;
-        Some(at)
-    })
-}
-
-/// Sends a signal through a handle, so that it can never reach a process that was given the number since.
-pub fn send(pid: u32, signal: Signal) -> Option<OwnedFd> {
-    let handle = open(pid)?;
-    pidfd_send_signal(&handle, signal).ok()?;
-    Some(handle)
-}
-
-/// A handle on a process.
-pub(crate) fn open(pid: u32) -> Option<OwnedFd> {
-    pidfd_open(Pid::from_raw(i32::try_from(pid).ok()?)?, PidfdFlags::NONBLOCK).ok()
-}
-
-/// Waits until the processes behind these handles have ended.
-pub async fn gone(handles: Vec<OwnedFd>) {
-    for handle in handles {
-        if let Ok(handle) = crate::stdio::watch(handle, tokio::io::Interest::READABLE) {
-            let _ = handle.readable().await;
-        }
-    }
 }
 
 #[cfg(test)]
@@ -321,7 +281,7 @@ mod tests {
     use super::*;
 
     fn stat(pid: u32, parent: u32) -> Stat {
-        Stat { pid, parent, state: b'S', started_ticks: u64::from(pid) }
+        Stat { pid, parent, state: b'S', started_ticks: u64::from(pid), cpu_ticks: 0, threads: 1 }
     }
 
     #[test]

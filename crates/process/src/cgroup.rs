@@ -5,6 +5,10 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+/// Bounds of a search through the hierarchy: far more than a machine has, far less than would be felt.
+const MOST_LOOKS: usize = 20_000;
+const DEEPEST: usize = 12;
+
 /// Where groups can be made.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Mounts {
@@ -12,6 +16,8 @@ pub struct Mounts {
     pub unified: Option<PathBuf>,
     /// Our own group in the version 1 pids hierarchy.
     pub pids_v1: Option<PathBuf>,
+    /// Where the unified hierarchy is mounted.
+    pub unified_top: Option<PathBuf>,
 }
 
 impl Mounts {
@@ -38,6 +44,7 @@ fn parse(mountinfo: &str, membership: &str) -> Mounts {
         let (kind, options) = (after.split(' ').next(), after.split(' ').nth(2).unwrap_or_default());
         if kind == Some("cgroup2") {
             mounts.unified = own(&|controllers| controllers.is_empty()).map(|path| locate(point, root, &path));
+            mounts.unified_top = Some(point.into());
         } else if kind == Some("cgroup") && options.split(',').any(|option| option == "pids") {
             let is_pids = |controllers: &str| controllers.split(',').any(|name| name == "pids");
             mounts.pids_v1 = own(&is_pids).map(|path| locate(point, root, &path));
@@ -52,19 +59,54 @@ fn locate(point: &str, root: &str, path: &str) -> PathBuf {
     Path::new(point).join(inside.trim_start_matches('/'))
 }
 
-/// One group. Its directory is removed when it is dropped, if it is empty by then.
+/// Groups of this name anywhere below `top`. A daemon may have been started in another place than the one before it.
+pub fn find_named(top: &Path, name: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut waiting = vec![(top.to_owned(), 0)];
+    let mut looks = 0;
+    while let Some((directory, depth)) = waiting.pop() {
+        looks += 1;
+        if looks > MOST_LOOKS || depth > DEEPEST {
+            continue;
+        }
+        for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
+            if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                continue;
+            }
+            if entry.file_name() == name {
+                found.push(entry.path());
+            } else {
+                waiting.push((entry.path(), depth + 1));
+            }
+        }
+    }
+    found
+}
+
+/// One group. If it is ours, its directory is removed when it is dropped and empty by then.
 #[derive(Debug)]
 pub struct Group {
     path: PathBuf,
+    is_ours: bool,
 }
 
 impl Group {
-    /// Makes the group.
+    /// Makes the group; it is ours.
     pub fn create(path: PathBuf) -> io::Result<Self> {
         match fs::create_dir(&path) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
-            _ => Ok(Self { path }),
+            _ => Ok(Self::owned(path)),
         }
+    }
+
+    /// A group that is there; it is ours from now on.
+    pub fn owned(path: PathBuf) -> Self {
+        Self { path, is_ours: true }
+    }
+
+    /// A group that is there, to look at.
+    pub fn at(path: PathBuf) -> Self {
+        Self { path, is_ours: false }
     }
 
     /// Puts a process into it; its children will be born there.
@@ -86,6 +128,23 @@ impl Group {
     /// Stops everyone in it, or lets them go on. Needs version 2.
     pub fn freeze(&self, frozen: bool) -> io::Result<()> {
         self.write("cgroup.freeze", if frozen { "1" } else { "0" })
+    }
+
+    /// Whether everyone in it stands still by now.
+    pub fn is_frozen(&self) -> bool {
+        let text = fs::read_to_string(self.path.join("cgroup.events")).unwrap_or_default();
+        text.lines().any(|line| line == "frozen 1")
+    }
+
+    /// How many threads are in it and below it, where the pids controller counts them.
+    pub fn counted(&self) -> Option<u64> {
+        fs::read_to_string(self.path.join("pids.current")).ok()?.trim().parse().ok()
+    }
+
+    /// How many threads are in it, counted by looking.
+    pub fn threads(&self) -> u64 {
+        let text = fs::read_to_string(self.path.join("cgroup.threads")).unwrap_or_default();
+        text.lines().count() as u64
     }
 
     /// Limits how many processes it may hold.
@@ -115,7 +174,9 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         // A group that still has members stays; the next sweep finds it by its name.
-        let _ = fs::remove_dir(&self.path);
+        if self.is_ours {
+            let _ = fs::remove_dir(&self.path);
+        }
     }
 }
 
@@ -130,6 +191,7 @@ mod tests {
         let mounts = parse(mountinfo, "8:pids:/a/b\n0::/\n");
         assert_eq!(mounts.unified, Some("/sys/fs/cgroup/unified".into()));
         assert_eq!(mounts.pids_v1, Some("/sys/fs/cgroup/pids/a/b".into()));
+        assert_eq!(mounts.unified_top, Some("/sys/fs/cgroup/unified".into()));
     }
 
     #[test]
@@ -138,6 +200,17 @@ mod tests {
         let mounts = parse(mountinfo, "0::/user.slice/app.scope\n");
         assert_eq!(mounts.unified, Some("/sys/fs/cgroup/user.slice/app.scope".into()));
         assert_eq!(mounts.pids_v1, None);
+    }
+
+    #[test]
+    fn groups_are_found_by_name_wherever_they_are() {
+        let top = tempfile::tempdir().unwrap();
+        for path in ["a/b/wanted/work", "wanted", "c/other"] {
+            fs::create_dir_all(top.path().join(path)).unwrap();
+        }
+        let mut found = find_named(top.path(), "wanted");
+        found.sort();
+        assert_eq!(found, [top.path().join("a/b/wanted"), top.path().join("wanted")]);
     }
 
     #[test]

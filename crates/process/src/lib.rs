@@ -6,23 +6,36 @@
 //! - [`shell`]: a live bash under the driver: restore a state, run a command, read its output, learn what it changed.
 //! - [`facts`]: a shell's state as the driver tells it.
 //! - [`spawn`]: starting bash.
-//! - [`cage`]: the processes of one shell: count them, freeze them, end them.
+//! - [`cage`]: the processes of one shell or service: count them, freeze them, limit them, end them.
 //! - [`cgroup`]: control groups, where the machine has them.
 //! - [`proc`]: reading `/proc`.
+//! - [`handle`]: handles on processes, through which they are signalled.
+//! - [`service`]: a long-running command that outlives us, and its log.
+//! - [`ports`]: which ports processes listen on.
 //! - [`stdio`]: what a command reads from and writes to.
+//! - [`pressure`]: how much the machine has to do.
 //! - [`machine`]: what this machine offers.
 
 pub mod cage;
 pub mod cgroup;
+mod channel;
 pub mod facts;
+pub mod handle;
 pub mod machine;
+pub mod ports;
+pub mod pressure;
 pub mod proc;
+pub mod service;
 pub mod shell;
 pub mod spawn;
 pub mod stdio;
 mod wire;
 
-pub use cage::{Cage, CageFactory};
+pub use cage::{Cage, CageFactory, CageMode, Limits};
 pub use facts::Fact;
+pub use pressure::{Pressure, PressureSource};
+pub use ports::{SocketTable, Sockets};
 pub use proc::ProcessStamp;
+pub use service::log::{LogWatch, ServiceLog};
+pub use service::{ServiceCommand, ServiceExit, ServiceProcess, ServiceSpec, ServiceStamps, ServiceStartError, left_exit};
 pub use shell::{Done, ExitStatus, LiveShell, Progress, RunSpec, ShellSpec, StartError, Stdin, Stream};

@@ -1,8 +1,9 @@
 //! What this machine offers, for `doctor`: one probe per question, each with its answer in plain values.
 
-use crate::cage::CageFactory;
+use crate::cage::{CageFactory, CageMode, Limits};
 use crate::cgroup::Mounts;
 use crate::shell::{LiveShell, ShellSpec};
+use std::collections::HashSet;
 use std::path::Path;
 
 /// What was found.
@@ -32,7 +33,7 @@ fn landlock() -> Option<u32> {
 /// Looks. Starts one bash and ends it again.
 pub async fn probe(bash: &Path, scratch: &Path) -> Machine {
     let name = format!("shellkeep-doctor-{}", std::process::id());
-    let factory = CageFactory::detect(&name, 16);
+    let factory = CageFactory::detect(&name, CageMode::Auto, Limits { per_cage: 16, node: 16 });
     let spec = ShellSpec { bash: bash.to_owned(), rescue: scratch.join(format!("{name}.rescue")) };
     let bash = match LiveShell::start(spec, factory.cage("probe")).await {
         Ok(shell) => Ok(shell.version().to_owned()),
@@ -45,6 +46,6 @@ pub async fn probe(bash: &Path, scratch: &Path) -> Machine {
         process_limit: factory.has_limit(),
         landlock: landlock(),
     };
-    factory.remove();
+    factory.remove(&HashSet::new());
     found
 }

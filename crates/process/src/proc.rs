@@ -26,13 +26,21 @@ pub struct Stat {
     pub state: u8,
     /// Start time in clock ticks since boot.
     pub started_ticks: u64,
+    /// Processor time it has used, its own and the kernel's for it, in clock ticks.
+    pub cpu_ticks: u64,
+    /// How many threads it has.
+    pub threads: u64,
 }
 
 impl Stat {
     /// Reads one process. A zombie counts as gone: it keeps its number and start time, and does nothing any more.
     pub fn read(pid: u32) -> Option<Self> {
-        let text = fs::read(format!("/proc/{pid}/stat")).ok()?;
-        parse_stat(&text).filter(|stat| stat.state != b'Z' && stat.state != b'X')
+        Self::read_any(pid).filter(|stat| stat.state != b'Z' && stat.state != b'X')
+    }
+
+    /// Reads one process, even if it has ended and nobody has asked how yet.
+    pub fn read_any(pid: u32) -> Option<Self> {
+        parse_stat(&fs::read(format!("/proc/{pid}/stat")).ok()?)
     }
 
     /// How to remember it.
@@ -48,11 +56,14 @@ fn parse_stat(text: &[u8]) -> Option<Stat> {
     let pid = std::str::from_utf8(text.get(..open)?).ok()?.trim().parse().ok()?;
     let rest = std::str::from_utf8(text.get(close + 2..)?).ok()?;
     let fields: Vec<&str> = rest.split(' ').collect();
+    let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
     Some(Stat {
         pid,
         state: *fields.first()?.as_bytes().first()?,
         parent: fields.get(1)?.parse().ok()?,
-        started_ticks: fields.get(19)?.parse().ok()?,
+        started_ticks: number(19)?,
+        cpu_ticks: number(11)? + number(12)?,
+        threads: number(17)?,
     })
 }
 
@@ -83,6 +94,13 @@ pub fn open_descriptors(pid: u32) -> Vec<(u32, String)> {
     open
 }
 
+/// Bytes of memory that a process has in use; 0 if it is gone.
+pub fn resident(pid: u32) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
+    let pages: u64 = text.split(' ').nth(1).and_then(|field| field.parse().ok()).unwrap_or(0);
+    pages * rustix::param::page_size() as u64
+}
+
 /// Which boot this is; the same numbers mean other processes after the next one.
 pub fn boot_id() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
@@ -96,8 +114,33 @@ pub fn all() -> io::Result<HashMap<u32, Stat>> {
 
 /// Whether a process was started with this `NAME=value` in its environment.
 pub fn has_mark(pid: u32, mark: &[u8]) -> bool {
-    let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-    environment.split(|&b| b == 0).any(|entry| entry == mark)
+    environment(pid).split(|&b| b == 0).any(|entry| entry == mark)
+}
+
+/// What stands after this `NAME=…` in the environment a process was started with.
+pub fn mark_after(pid: u32, prefix: &[u8]) -> Option<String> {
+    let environment = environment(pid);
+    let found = environment.split(|&b| b == 0).find_map(|entry| entry.strip_prefix(prefix))?;
+    Some(String::from_utf8_lossy(found).into_owned())
+}
+
+fn environment(pid: u32) -> Vec<u8> {
+    fs::read(format!("/proc/{pid}/environ")).unwrap_or_default()
+}
+
+/// Parents, grandparents, …, as far as they are known. Bounded, in case the table changed under us and has a circle.
+pub fn ancestors(all: &HashMap<u32, Stat>, pid: u32) -> impl Iterator<Item = u32> {
+    let mut at = pid;
+    (0..all.len()).map_while(move |_| {
+        at = all.get(&at)?.parent;
+        Some(at)
+    })
+}
+
+/// Threads of the whole machine; one short read, so it can be asked often.
+pub fn machine_threads() -> Option<u64> {
+    let text = fs::read_to_string("/proc/loadavg").ok()?;
+    text.split(' ').nth(3)?.split_once('/')?.1.parse().ok()
 }
 
 #[cfg(test)]
@@ -106,10 +149,10 @@ mod tests {
 
     #[test]
     fn a_name_with_parentheses_and_spaces_does_not_confuse() {
-        let mut text = b"42 (a) b (c) S 7 42 42 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 ".to_vec();
+        let mut text = b"42 (a) b (c) S 7 42 42 0 -1 0 0 0 0 0 30 12 0 0 20 0 5 0 ".to_vec();
         text.extend_from_slice(b"98765 1 2 3");
         let stat = parse_stat(&text).unwrap();
-        assert_eq!(stat, Stat { pid: 42, parent: 7, state: b'S', started_ticks: 98765 });
+        assert_eq!(stat, Stat { pid: 42, parent: 7, state: b'S', started_ticks: 98765, cpu_ticks: 42, threads: 5 });
     }
 
     #[test]

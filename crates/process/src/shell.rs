@@ -3,21 +3,21 @@
 //! `ShellSpec` describes a shell, [`LiveShell::start`] makes it live. A command is [`LiveShell::begin`] and then
 //! [`LiveShell::progress`] until it says that the command is done or the shell is gone.
 
-mod channel;
 mod finish;
+pub(crate) mod frames;
 
-use crate::cage::{self, Cage};
-use crate::facts::{self, Bytes, Fact};
+use crate::cage::Cage;
+use crate::facts::{Bytes, Fact};
 use crate::proc::{ProcessStamp, Stat};
 use crate::stdio::{self, Read, Reader, Writer};
-use crate::wire::{self, Nonce, kind};
-use crate::{proc, spawn};
-use channel::Nonces;
+use crate::channel::Channel;
+use crate::wire::{self, kind};
+use crate::{handle, proc, spawn};
+use frames::{flag, read_problems, write_command, write_restore};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::io;
-use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::Interest;
@@ -26,19 +26,11 @@ use tokio::io::unix::AsyncFd;
 /// The signal that the driver takes as a request to interrupt; `INTERRUPT_SIGNAL` in `driver.c`.
 pub const INTERRUPT: i32 = 60;
 /// How long a bash may take to start or to take over a state before it counts as stuck.
-const START_LIMIT: Duration = Duration::from_secs(20);
+pub(crate) const START_LIMIT: Duration = Duration::from_secs(20);
 /// Reads of output between two looks at the control socket, so that a flood cannot hide the end.
 const READS_AT_ONCE: usize = 16;
 /// Exit status of a driver that found a bash it does not know; `EXIT_UNSUPPORTED` in `driver.c`.
 const UNSUPPORTED: i32 = 96;
-
-mod flag {
-    pub const STDIN: u32 = 1;
-    pub const STDOUT: u32 = 2;
-    pub const STDERR: u32 = 4;
-    pub const TTY: u32 = 8;
-    pub const CWD: u32 = 16;
-}
 
 /// How to start a shell.
 #[derive(Debug, Clone)]
@@ -149,13 +141,10 @@ pub enum Progress {
 pub struct LiveShell {
     pid: u32,
     process: AsyncFd<OwnedFd>,
-    control: AsyncFd<UnixStream>,
+    channel: Channel,
     cage: Cage,
     spec: ShellSpec,
     version: String,
-    nonces: Nonces,
-    nonce: Nonce,
-    received: Vec<u8>,
     stdout: Option<Reader>,
     stderr: Option<Reader>,
     ended: Option<ExitStatus>,
@@ -169,7 +158,7 @@ impl LiveShell {
     /// Starts a bash, puts it into its cage, and waits until the driver is there.
     pub async fn start(spec: ShellSpec, mut cage: Cage) -> Result<Self, StartError> {
         let (ours, theirs) = spawn::channel()?;
-        let pid = spawn::bash(&spec.bash, theirs.as_fd(), cage.mark())?;
+        let pid = spawn::bash(&spec.bash, theirs.as_fd(), cage.mark().as_deref())?;
         drop(theirs);
         let raw = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or_else(|| io::Error::other("bad process id"))?;
         let handle = pidfd_open(raw, PidfdFlags::NONBLOCK).map_err(io::Error::from)?;
@@ -177,13 +166,10 @@ impl LiveShell {
         let mut shell = Self {
             pid,
             process: stdio::watch(handle, Interest::READABLE)?,
-            control: stdio::watch(ours, Interest::READABLE)?,
+            channel: Channel::new(ours)?,
             cage,
             spec,
             version: String::new(),
-            nonces: Nonces::new(),
-            nonce: [0; wire::NONCE_BYTES],
-            received: Vec::new(),
             stdout: None,
             stderr: None,
             ended: None,
@@ -199,17 +185,8 @@ impl LiveShell {
                 shell.version = String::from_utf8_lossy(&version).into_owned();
                 Ok(shell)
             }
-            _ => Err(shell.unsupported()),
+            _ => Err(unsupported(&shell.spec.bash, shell.ended)),
         }
-    }
-
-    fn unsupported(&self) -> StartError {
-        let detail = match self.ended {
-            Some(ExitStatus::Exited(UNSUPPORTED)) => "its inside does not look like any bash we know".to_owned(),
-            Some(ended) => format!("it ended at once: {ended:?}"),
-            None => "it answered something else".to_owned(),
-        };
-        StartError::Unsupported { path: self.spec.bash.display().to_string(), detail }
     }
 
     /// Its process id.
@@ -234,18 +211,14 @@ impl LiveShell {
 
     /// Becomes a session: takes over its state. Gives what could not be taken over, with the reason.
     pub async fn restore(&mut self, facts: &[Fact]) -> io::Result<Vec<(String, String)>> {
-        self.nonce = self.nonces.next();
-        let mut frame = wire::Writer::new(&self.nonce, kind::RESTORE);
-        frame.bytes(std::os::unix::ffi::OsStrExt::as_bytes(self.spec.rescue.as_os_str()));
-        facts::write_all(facts, &mut frame);
-        self.send(&frame.finish(), &[]).await?;
+        let mut frame = self.channel.frame(kind::RESTORE);
+        write_restore(&mut frame, &self.spec.rescue, facts);
+        self.channel.send(frame, &[]).await?;
         let reply = tokio::time::timeout(START_LIMIT, self.reply()).await;
         let Ok(Some((kind::RESTORE, payload))) = reply else {
             return Err(io::Error::other("the shell ended while it took over the session's state"));
         };
-        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-        let problems = wire::Reader::new(&payload).list(|r| Some((text(r.bytes()?), text(r.bytes()?))));
-        Ok(problems.unwrap_or_default())
+        Ok(read_problems(&payload))
     }
 
     /// Starts a command. Gives the end to write to if its input is open.
@@ -277,17 +250,9 @@ impl LiveShell {
         if flags & flag::TTY == 0 {
             flags |= self.open_outputs(&mut descriptors)?;
         }
-        self.nonce = self.nonces.next();
-        let mut frame = wire::Writer::new(&self.nonce, kind::RUN);
-        frame.u32(flags);
-        if let Some(cwd) = run.cwd {
-            frame.bytes(cwd);
-        }
-        frame.list(run.env, |w, (name, value)| {
-            w.bytes(name).bytes(value);
-        });
-        frame.bytes(run.command);
-        self.send(&frame.finish(), &descriptors).await?;
+        let mut frame = self.channel.frame(kind::RUN);
+        write_command(&mut frame, flags, run.cwd, run.env, run.command);
+        self.channel.send(frame, &descriptors).await?;
         Ok(input)
     }
 
@@ -353,6 +318,19 @@ impl LiveShell {
         let others = self.cage.others();
         self.survivors = others.iter().map(Stat::stamp).collect();
         others
+    }
+
+    async fn reply(&mut self) -> Option<(u32, Vec<u8>)> {
+        std::future::poll_fn(|cx| self.poll_reply(cx)).await
+    }
+
+    /// The frame with our nonce; `None` once the shell has ended and everything it said was read.
+    fn poll_reply(&mut self, cx: &mut Context<'_>) -> Poll<Option<(u32, Vec<u8>)>> {
+        match self.channel.poll_frame(cx) {
+            Poll::Ready(Some(frame)) => Poll::Ready(Some(frame)),
+            // A command may have closed our socket, or given it to a child, so that it stays open when the shell ends.
+            Poll::Ready(None) | Poll::Pending => self.poll_exit(cx).map(|()| None),
+        }
     }
 
     /// Ready once the process has ended; it is reaped then.
@@ -446,9 +424,9 @@ impl Drop for LiveShell {
         };
         // A killed process takes a moment to go, and its cage can be removed only then; nobody should wait for that.
         let mut handles = cage.watch_others(&[]);
-        handles.extend((!is_reaped).then(|| cage::open(pid)).flatten());
+        handles.extend((!is_reaped).then(|| handle::open(pid)).flatten());
         runtime.spawn(async move {
-            cage::gone(handles).await;
+            handle::gone(handles).await;
             if !is_reaped {
                 let _ = spawn::reap(pid);
             }
@@ -465,6 +443,16 @@ impl ExitStatus {
             Self::Signalled(signal) => 128 + signal,
         }
     }
+}
+
+/// What a bash that did not greet us is.
+pub(crate) fn unsupported(bash: &Path, ended: Option<ExitStatus>) -> StartError {
+    let detail = match ended {
+        Some(ExitStatus::Exited(UNSUPPORTED)) => "its inside does not look like any bash we know".to_owned(),
+        Some(ended) => format!("it ended at once: {ended:?}"),
+        None => "it answered something else".to_owned(),
+    };
+    StartError::Unsupported { path: bash.display().to_string(), detail }
 }
 
 enum Step {

@@ -1,9 +1,10 @@
-//! Starting bash under the driver: an empty environment, its own session, and five descriptors.
+//! Starting a process: an empty environment, its own session, a few descriptors and no others. Bash is started under the
+//! driver; what else we start is in [`crate::service`].
 
-use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::fcntl_dupfd_cloexec;
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
@@ -33,44 +34,69 @@ pub fn raise_descriptor_limit() {
 }
 
 /// The driver in memory, written once: every bash maps the same pages.
-fn driver() -> io::Result<BorrowedFd<'static>> {
+pub(crate) fn driver() -> io::Result<BorrowedFd<'static>> {
     static OBJECT: OnceLock<OwnedFd> = OnceLock::new();
-    if OBJECT.get().is_none() {
-        let object = memfd_create("shellkeep-driver", MemfdFlags::CLOEXEC)?;
-        let mut rest = DRIVER;
+    embedded(&OBJECT, "shellkeep-driver", DRIVER)
+}
+
+/// Something that was built with us, in memory and executable, written when it is first asked for.
+pub(crate) fn embedded(
+    slot: &'static OnceLock<OwnedFd>,
+    name: &str,
+    bytes: &[u8],
+) -> io::Result<BorrowedFd<'static>> {
+    if slot.get().is_none() {
+        // Kernels before 6.3 do not know that one has to ask.
+        let object = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::EXEC)
+            .or_else(|_| memfd_create(name, MemfdFlags::CLOEXEC))?;
+        let mut rest = bytes;
         while !rest.is_empty() {
             let written = rustix::io::write(&object, rest)?;
             rest = &rest[written..];
         }
-        let _ = OBJECT.set(object);
+        // Above the places too: a program is named by its number, after the places were filled.
+        let _ = slot.set(fcntl_dupfd_cloexec(&object, ABOVE_PLACES)?);
     }
-    OBJECT.get().map(rustix::fd::AsFd::as_fd).ok_or_else(|| io::Error::other("the driver's object is not there"))
+    slot.get().map(rustix::fd::AsFd::as_fd).ok_or_else(|| io::Error::other("what was built in is not there"))
+}
+
+/// The soft limit of open files that others should have, if ours is not theirs.
+pub(crate) fn descriptor_limit() -> Option<u64> {
+    DESCRIPTORS_BEFORE.get().copied()
 }
 
 /// Starts bash and returns its process id. `mark` is the only variable of its environment, if there is one.
 pub fn bash(path: &Path, control: BorrowedFd<'_>, mark: Option<&str>) -> io::Result<u32> {
     let path = CString::new(path.as_os_str().as_bytes())?;
     let mark = mark.map(CString::new).transpose()?;
+    let load = CString::new(match descriptor_limit() {
+        Some(soft) => format!("ulimit -S -n {soft}; {LOAD}"),
+        None => LOAD.to_owned(),
+    })?;
+    let arguments = [c"bash", c"--noprofile", c"--norc", c"-c", &*load];
+    start(&path, &arguments, mark.as_deref(), &[(control, PLACES[0]), (driver()?, PLACES[1])])
+}
+
+/// Starts a program at the root directory, with the null device on 0, 1 and 2, and `descriptors` at their places.
+pub(crate) fn start(
+    path: &CStr,
+    arguments: &[&CStr],
+    variable: Option<&CStr>,
+    descriptors: &[(BorrowedFd<'_>, i32)],
+) -> io::Result<u32> {
     let null = rustix::fs::open(
         c"/dev/null",
         rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CLOEXEC,
         rustix::fs::Mode::empty(),
     )?;
-    let sources = [
-        fcntl_dupfd_cloexec(&null, ABOVE_PLACES)?,
-        fcntl_dupfd_cloexec(control, ABOVE_PLACES)?,
-        fcntl_dupfd_cloexec(driver()?, ABOVE_PLACES)?,
-    ];
-    let load = CString::new(match DESCRIPTORS_BEFORE.get() {
-        Some(soft) => format!("ulimit -S -n {soft}; {LOAD}"),
-        None => LOAD.to_owned(),
-    })?;
-    let arguments = [c"bash", c"--noprofile", c"--norc", c"-c", &*load];
+    let mut moves = Vec::new();
+    for (from, to) in [(null.as_fd(), 0), (null.as_fd(), 1), (null.as_fd(), 2)].iter().chain(descriptors) {
+        moves.push((fcntl_dupfd_cloexec(from, ABOVE_PLACES)?, *to));
+    }
     let mut argv: Vec<*mut libc::c_char> = arguments.iter().map(|text| text.as_ptr().cast_mut()).collect();
     argv.push(std::ptr::null_mut());
-    let environment =
-        [mark.as_ref().map_or(std::ptr::null_mut(), |mark| mark.as_ptr().cast_mut()), std::ptr::null_mut()];
-    let actions = Actions::new(&sources)?;
+    let environment = [variable.map_or(std::ptr::null_mut(), |text| text.as_ptr().cast_mut()), std::ptr::null_mut()];
+    let actions = Actions::new(&moves)?;
     let attributes = Attributes::new()?;
     let mut pid = 0;
     // SAFETY: every pointer is to a value that lives until the call returns, and the arrays end in NULL.
@@ -95,15 +121,13 @@ fn check(error: libc::c_int) -> io::Result<()> {
 struct Actions(MaybeUninit<libc::posix_spawn_file_actions_t>);
 
 impl Actions {
-    fn new(sources: &[OwnedFd; 3]) -> io::Result<Self> {
+    fn new(moves: &[(OwnedFd, i32)]) -> io::Result<Self> {
         let mut actions = MaybeUninit::uninit();
-        let [null, control, object] = sources;
-        let moves = [(null, 0), (null, 1), (null, 2), (control, PLACES[0]), (object, PLACES[1])];
         // SAFETY: init makes the value valid for every later call; Drop destroys it.
         unsafe {
             check(libc::posix_spawn_file_actions_init(actions.as_mut_ptr()))?;
             for (from, to) in moves {
-                check(libc::posix_spawn_file_actions_adddup2(actions.as_mut_ptr(), from.as_raw_fd(), to))?;
+                check(libc::posix_spawn_file_actions_adddup2(actions.as_mut_ptr(), from.as_raw_fd(), *to))?;
             }
             // A bare shell starts at the root, wherever the daemon was started.
             check(libc::posix_spawn_file_actions_addchdir_np(actions.as_mut_ptr(), c"/".as_ptr()))?;

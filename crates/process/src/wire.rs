@@ -21,6 +21,8 @@ pub mod kind {
     pub const RUN: u32 = 3;
     /// The directory for this call cannot be entered.
     pub const BAD_CWD: u32 = 4;
+    /// Become a service.
+    pub const SERVICE: u32 = 5;
 }
 
 /// Builds a frame.

@@ -26,7 +26,11 @@ impl Fixture {
     fn new() -> Self {
         let scratch = tempfile::tempdir().unwrap();
         let name = scratch.path().file_name().unwrap().to_str().unwrap().to_owned();
-        let factory = CageFactory::detect(&format!("shellkeep-test{name}"), 128);
+        let factory = CageFactory::detect(
+            &format!("shellkeep-test{name}"),
+            CageMode::Auto,
+            Limits { per_cage: 128, node: 1000 },
+        );
         Self { factory, scratch, count: std::cell::Cell::new(0) }
     }
 
@@ -42,7 +46,7 @@ impl Fixture {
 
 impl Drop for Fixture {
     fn drop(&mut self) {
-        self.factory.remove();
+        self.factory.remove(&Default::default());
     }
 }
 

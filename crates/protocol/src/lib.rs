@@ -5,27 +5,38 @@
 //! - [`state`]: what a session's shell knows.
 //! - [`run`]: a command and its result.
 //! - [`output`]: reading a run's output, sending it input and signals.
+//! - [`service`]: services and their logs.
+//! - [`quota`], [`node`]: limits and their use, and how the node stands.
 //! - [`token`]: keys for agents.
 //! - [`health`]: how a daemon stands.
 //! - [`problem`]: errors, after RFC 9457.
 //! - [`text`]: bytes in JSON.
 
 pub mod health;
+pub mod node;
 pub mod output;
 pub mod problem;
 mod query;
+pub mod quota;
 pub mod run;
+pub mod service;
 pub mod session;
 pub mod state;
 pub mod text;
 pub mod token;
 
 pub use health::{Live, Readiness, ReadinessStatus};
+pub use node::{AgentEnded, Node};
 pub use output::{InputAccepted, InputRequest, OutputParams, OutputResponse, SignalRequest, SignalSent, StreamName};
 pub use problem::Problem;
+pub use quota::{LimitChange, Quota, QuotasRequest, QuotasResponse};
 pub use run::{
     BusyChoice, Changes, NameChanges, NoticeView, OutputEvent, RunParams, RunRequest, RunResponse, RunStatus,
     TimeoutChoice,
+};
+pub use service::{
+    AllServicesParams, LogEvent, LogParams, LogResponse, ReadyWhen, RestartChoice, Service, ServiceList, ServiceParams,
+    ServiceStatus, StartServiceRequest, StopServiceRequest,
 };
 pub use session::{CreateSessionRequest, ListParams, Session, SessionList};
 pub use state::StateResponse;

@@ -1,4 +1,4 @@
-//! Named points in the life of a command at which a test may kill the daemon, as a power cut or an operator would.
+//! Named points in the life of a command or service at which a test may kill the daemon, as a power cut or an operator would.
 
 use std::sync::OnceLock;
 
@@ -15,6 +15,8 @@ pub enum Point {
     Done,
     /// The result is written; nobody was told.
     ResultRecorded,
+    /// A service runs; that is not written.
+    ServiceStarted,
 }
 
 impl Point {
@@ -26,6 +28,7 @@ impl Point {
             Self::Begun => "begun",
             Self::Done => "done",
             Self::ResultRecorded => "result_recorded",
+            Self::ServiceStarted => "service_started",
         }
     }
 }

@@ -1,32 +1,41 @@
 //! The engine: the one object a door holds. Its methods are the vocabulary of [`crate::ops`]; each finds the owner of
 //! the session it is about, or reads the store where no owner is needed.
 
+mod config;
 mod create;
 mod inner;
+mod node;
 mod scope;
 mod services;
+mod start;
 mod tokens;
 
+pub use config::{EngineConfig, OnStop, Reclaim};
 pub use scope::Engine;
 pub use services::LogStream;
 pub use tokens::Guest;
 
+use crate::adaptive::Adaptive;
+use crate::admission::Admission;
 use crate::cell::{self, RunCell, RunControl};
+use crate::disk::DiskBook;
 use crate::identities::{Identities, Scope};
 use crate::ops::*;
 use crate::output::Place;
 use crate::owner::{Message, RunReply, Slot, Started};
 use crate::page::{self, PageError};
 use crate::pool::Pool;
+use crate::quotas::QuotaBook;
+use crate::services::Services;
 use crate::stream::RunStream;
 use crate::{recover, translate, validate};
 use scope::Permitted;
 use shellkeep_process::CageFactory;
 use shellkeep_session::{ByteString, RunId, SessionId, SessionState, ShellState};
-use shellkeep_store::{ReadError, Store, TokenFile};
+use shellkeep_store::{ReadError, Store};
 use shellkeep_workspace::Workspaces;
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -36,25 +45,6 @@ use tokio::sync::{mpsc, oneshot};
 pub const MAX_WAIT: Duration = Duration::from_secs(300);
 /// Most sessions on one page.
 pub const MAX_PAGE: usize = 1000;
-
-/// How an engine is set up.
-#[derive(Debug, Clone)]
-pub struct EngineConfig {
-    /// Where workspaces and outputs are kept.
-    pub data_dir: PathBuf,
-    /// Most live shells (spares included).
-    pub max_shells: usize,
-    /// Shells started ahead.
-    pub spare_shells: usize,
-    /// Most processes of one session.
-    pub session_processes: u64,
-    /// Bytes of one stream of one run that can be read back.
-    pub output_bytes_per_run: u64,
-    /// The bash to use.
-    pub bash: PathBuf,
-    /// Whether a new token may restart its sessions when its maker does not say.
-    pub agent_may_restart: bool,
-}
 
 /// Why an engine did not start.
 #[derive(Debug, thiserror::Error)]
@@ -70,6 +60,9 @@ pub enum StartError {
     /// The store cannot be read.
     #[error("the store cannot be read: {0}")]
     Store(String),
+    /// The quotas that were set cannot be read.
+    #[error("the quotas that were set cannot be read: {0}; mend or remove quotas.json in the data directory")]
+    Quotas(String),
     /// The agents' tokens cannot be read.
     #[error("the agents' tokens cannot be read: {0}")]
     Tokens(#[from] shellkeep_store::OpenError),
@@ -83,7 +76,13 @@ pub struct Inner {
     pub(crate) config: EngineConfig,
     pub(crate) store: Store,
     pub(crate) workspaces: Workspaces,
-    pool: Pool,
+    pub(crate) factory: Arc<CageFactory>,
+    pub(crate) pool: Pool,
+    pub(crate) services: Services,
+    pub(crate) quotas: QuotaBook,
+    pub(crate) admission: Arc<Admission>,
+    pub(crate) adaptive: Adaptive,
+    pub(crate) disk: DiskBook,
     environment: Vec<(Vec<u8>, Vec<u8>)>,
     sessions: Mutex<Sessions>,
     runs: Mutex<Runs>,
@@ -108,6 +107,11 @@ impl Sessions {
         self.owners.remove(id);
     }
 
+    /// What may be known of each without asking it.
+    pub(crate) fn slots(&self) -> impl Iterator<Item = (&SessionId, &Arc<Slot>)> {
+        self.owners.iter().map(|(id, (_, slot))| (id, slot))
+    }
+
     /// An owner changed its mind and has a new mailbox.
     pub fn reopen(&mut self, id: &SessionId, mailbox: mpsc::Sender<Message>) {
         if let Some((sender, _)) = self.owners.get_mut(id) {
@@ -121,49 +125,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Engine {
-    /// Starts: ends what an earlier daemon left running, marks what it had not finished as lost, and gets ready.
-    pub async fn start(config: EngineConfig, store: Store) -> Result<Self, StartError> {
-        for directory in ["outputs", "scratch"] {
-            make_directory(&config.data_dir.join(directory))?;
-        }
-        let home = config.data_dir.join("workspaces");
-        let workspaces = Workspaces::open(home.clone()).map_err(|error| not_made(&home, &error))?;
-        let scratch = config.data_dir.join("scratch");
-        recover::clear_scratch(&scratch);
-        let factory = CageFactory::detect(&recover::instance(&config.data_dir), config.session_processes);
-        let ended = factory.sweep();
-        if !ended.is_empty() {
-            tracing::warn!(processes = ended.len(), "ended what an earlier daemon left running");
-        }
-        recover::mark_lost(&store, &ended).await.map_err(StartError::Store)?;
-        let known = recover::known_sessions(&store).await.map_err(StartError::Store)?;
-        let identities = Identities::load(TokenFile::of(&config.data_dir), config.agent_may_restart)?;
-        let pool = Pool::new(config.bash.clone(), scratch, factory, config.max_shells, config.spare_shells);
-        let inner = Arc::new(Inner {
-            environment: recover::inherited_environment(),
-            pool,
-            store,
-            workspaces,
-            sessions: Mutex::default(),
-            runs: Mutex::default(),
-            known: Mutex::new(known),
-            identities,
-            boot_id: shellkeep_process::proc::boot_id(),
-            started: Instant::now(),
-            stopping: AtomicBool::new(false),
-            config,
-        });
-        // One shell is started before anyone asks: a bash that does not work is found out now.
-        drop(inner.pool.try_take().await?);
-        let ahead = Arc::downgrade(&inner);
-        tokio::spawn(async move {
-            if let Some(inner) = ahead.upgrade() {
-                inner.pool.keep_ahead().await;
-            }
-        });
-        Ok(Self::of(inner))
-    }
-
     /// One session.
     pub async fn get(&self, id: &SessionId) -> Result<SessionView, OpError> {
         let Permitted { inner, id } = self.over(id)?;
@@ -212,6 +173,7 @@ impl Engine {
     pub async fn destroy(&self, id: &SessionId) -> Result<(), OpError> {
         let Permitted { inner, id } = self.over(id)?;
         self.audit("destroy", id.as_str());
+        inner.stop_services_of(&id).await;
         match inner.ask(&id, Message::Destroy).await {
             // A full disk is no reason to keep what could make room on it.
             Err(OpError::Damaged { .. } | OpError::StoreUnavailable { .. }) => inner.destroy_unread(&id).await,
@@ -303,6 +265,9 @@ impl Engine {
         page.map_err(|error| match error {
             PageError::Pattern(detail) => {
                 OpError::Invalid { detail: format!("grep is not a regular expression: {detail}") }
+            }
+            PageError::Io(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                OpError::OutputReclaimed { run_id: run_id.to_string() }
             }
             PageError::Io(error) => {
                 OpError::StoreUnavailable { reason: format!("the output file cannot be read: {error}") }
@@ -407,11 +372,13 @@ impl Engine {
     pub async fn shutdown(&self) {
         let Ok(inner) = self.as_host() else { return };
         inner.stopping.store(true, Ordering::SeqCst);
+        inner.admission.close();
         let ids: Vec<SessionId> = inner.sessions().owners.keys().cloned().collect();
         let cells: Vec<Arc<RunCell>> = inner.runs().values().cloned().collect();
         for cell in cells {
             let _ = cell.control.send(RunControl::Kill).await;
         }
+        inner.leave_services().await;
         for id in ids {
             let _ = inner.ask_owner(&id, Message::Hibernate).await;
         }

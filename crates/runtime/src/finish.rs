@@ -6,7 +6,7 @@ use crate::running::{Ending, Running};
 use crate::translate;
 use shellkeep_process::{Done, ExitStatus};
 use shellkeep_session::shell::Variable;
-use shellkeep_session::{ByteString, Notice, RunResult, RunStatus, ShellDelta, decide};
+use shellkeep_session::{ByteString, Notice, QuotaName, RunResult, RunStatus, ShellDelta, decide};
 
 /// What is told with the next result of the session, whichever command it belongs to.
 #[derive(Debug, Default)]
@@ -25,8 +25,9 @@ pub fn result(owner: &mut Owner, running: &Running, done: &mut Done, untold: Unt
         notices.push(notices::timed_out(running.cell.timeout, done.facts.is_some()));
     }
     if running.met_process_limit() {
-        notices.push(notices::too_many_processes(owner.engine.config.session_processes));
+        notices.push(notices::too_many_processes(owner.engine.quotas.get(QuotaName::SessionProcesses)));
     }
+    notices.extend(owner.disk_notice());
     if by_host(done) {
         notices.push(notices::ended_by_host());
     } else {

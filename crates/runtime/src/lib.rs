@@ -8,7 +8,11 @@
 //! - [`engine`]: one method per operation.
 //! - [`identities`]: the host and its agents, and who may do what.
 //! - [`owner`]: the task that alone changes a session.
+//! - [`admission`]: who may run a command now, and who waits.
+//! - [`adaptive`]: limits that follow the pressure on the machine.
 //! - [`running`]: a command from its first byte to its end: output, input, signals, timeout.
+//! - `services`: what runs on beside the sessions; `adopt`: taking it over from a daemon that died.
+//! - `quotas`: what may be used; `housekeeping`: what is looked after from time to time.
 //! - [`alarm`]: a deadline that is moved with every command.
 //! - [`cell`], [`stream`]: a run as its watchers see it.
 //! - [`page`]: reading output piece by piece.
@@ -18,11 +22,16 @@
 //! - [`recover`]: what an earlier daemon left behind.
 //! - [`crash`]: named points at which a test may kill the daemon.
 
+pub mod adaptive;
+pub mod admission;
+mod adopt;
 pub mod alarm;
 pub mod cell;
 pub mod crash;
+mod disk;
 pub mod engine;
 pub mod finish;
+mod housekeeping;
 pub mod identities;
 pub mod late;
 pub mod notices;
@@ -31,13 +40,17 @@ pub mod output;
 pub mod owner;
 pub mod page;
 pub mod pool;
+mod quotas;
 pub mod recover;
 pub mod running;
+mod services;
 pub mod stream;
 pub mod translate;
 pub mod validate;
 
-pub use engine::{Engine, EngineConfig, Guest, LogStream, StartError};
+pub use adaptive::{Adaptive, RealSenses, Senses};
+pub use admission::{Admission, AdmissionConfig, AdmissionFigures};
+pub use engine::{Engine, EngineConfig, Guest, LogStream, OnStop, Reclaim, StartError};
 pub use identities::{Revocation, Scope};
 pub use ops::*;
 pub use stream::RunStream;

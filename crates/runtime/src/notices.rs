@@ -4,7 +4,7 @@ use shellkeep_process::proc;
 use shellkeep_process::shell::INTERRUPT;
 use shellkeep_process::{Done, ExitStatus, Fact, LiveShell};
 use shellkeep_session::plan::shorten;
-use shellkeep_session::{LeftProcess, Notice, NoticeCode};
+use shellkeep_session::{LeftProcess, Notice, NoticeCode, ServiceEnd, ServiceId, ServiceSpec};
 use std::time::Duration;
 
 /// Most things a sentence names one by one.
@@ -225,6 +225,41 @@ pub fn store_failed(reason: &str) -> Notice {
             "The command ran, but its result is not stored yet: {reason}. Until it is, a crash of the daemon would lose it."
         ),
     )
+}
+
+/// A service ended without having been asked to.
+pub fn service_ended(service_id: &ServiceId, spec: &ServiceSpec, end: &ServiceEnd) -> Notice {
+    notice(
+        NoticeCode::ServiceEnded,
+        format!(
+            "Service {service_id} ({}) does not run any more: {}. Its log can still be read under that id; start it again \
+             with start_service if it is needed.",
+            spec.name, end.reason
+        ),
+    )
+}
+
+/// The session takes more of the disk than it may.
+pub fn over_disk(limit: u64, used: u64) -> Notice {
+    let mib = |bytes: u64| bytes >> 20;
+    notice(
+        NoticeCode::DiskQuota,
+        format!(
+            "This session's files take {} MiB and may take {} MiB. Commands that write more are ended, and no service can be \
+             started; remove what is not needed (`du -sh *` shows where it is).",
+            mib(used),
+            mib(limit)
+        ),
+    )
+}
+
+/// A length of time as a person says it.
+pub fn span(time: Duration) -> String {
+    match time.as_secs() {
+        seconds @ 0..120 => format!("{seconds} s"),
+        seconds @ 120..7200 => format!("{} min", seconds / 60),
+        seconds => format!("{} h", seconds / 3600),
+    }
 }
 
 /// More output than may be kept.

@@ -339,6 +339,14 @@ pub enum OpError {
         /// The run.
         run_id: String,
     },
+    /// The output is not kept any more.
+    #[error(
+        "the output of run '{run_id}' is not kept any more: newer output of the session took its place. Its status and exit code are; run the command again if you need what it printed"
+    )]
+    OutputReclaimed {
+        /// The run.
+        run_id: String,
+    },
     /// The run does not read input.
     #[error(
         "run '{run_id}' takes no input: it was started with its input already given. Start it with blocking=false and no stdin to send input later"
@@ -455,6 +463,7 @@ impl OpError {
             Self::RunNotFound { .. } => "run_not_found",
             Self::RunEnded { .. } => "run_ended",
             Self::NoInput { .. } => "no_input",
+            Self::OutputReclaimed { .. } => "output_reclaimed",
             Self::Busy { .. } => "session_busy",
             Self::QueueFull { .. } => "queue_full",
             Self::RequestIdReused { .. } => "request_id_reused",

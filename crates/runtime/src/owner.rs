@@ -2,19 +2,26 @@
 //! messages. It lives as long as the session holds a process or has something to do, and then leaves; the session stays.
 
 mod runs;
+mod services;
 mod shell;
 
+pub use services::ServiceNews;
+
+use crate::admission::{Listener, Ticket, Waiter};
 use crate::alarm::Alarm;
 use crate::cell::RunCell;
 use crate::engine::Inner;
 use crate::late::LateOutput;
-use crate::ops::{OpError, RunCommand, RunView, SessionView};
+use crate::ops::{OpError, RunCommand, RunView, SessionView, StartService};
 use crate::pool::Worn;
 use crate::running::{Running, Step};
+use crate::services::Supervised;
 use crate::{finish, notices};
-use shellkeep_process::{Done, ExitStatus};
-use shellkeep_session::{ByteString, Event, Notice, Record, SessionId, SessionState, ShellState, Timestamp};
-use std::collections::VecDeque;
+use shellkeep_process::{Done, ExitStatus, Fact};
+use shellkeep_session::{
+    ByteString, Event, Notice, Record, Service, ServiceId, SessionId, SessionState, ShellState, Timestamp,
+};
+use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -49,6 +56,42 @@ pub enum Message {
     Destroy(Answer<()>),
     /// Drop the shell if nothing runs; says whether it did.
     Evict(oneshot::Sender<bool>),
+    /// Start a service.
+    StartService {
+        /// What to start.
+        request: Box<StartService>,
+        /// The agent's token that asks.
+        by: Option<String>,
+        /// Answered when it runs.
+        answer: Answer<Arc<Supervised>>,
+    },
+    /// Which services does it have, or had lately?
+    Services(Answer<BTreeMap<ServiceId, Service>>),
+    /// What does a service's shell have to be told?
+    ServiceFacts(Answer<Vec<Fact>>),
+    /// A supervisor has learned something.
+    ServiceNews {
+        /// About which service.
+        service_id: ServiceId,
+        /// What.
+        news: ServiceNews,
+        /// Who wants to know what is known of it then.
+        answer: oneshot::Sender<Service>,
+    },
+    /// The session's agent is done with it.
+    End {
+        /// Why.
+        reason: String,
+        /// Who asks.
+        answer: Answer<SessionView>,
+    },
+    /// Remove the session if it was ended at this time and not used since.
+    Reclaim {
+        /// When it was ended.
+        ended_at: Timestamp,
+        /// Who asks.
+        answer: Answer<()>,
+    },
     /// A command that ran on beside the session has ended.
     Detached(Box<(Running, Box<Done>)>),
 }
@@ -72,12 +115,20 @@ pub enum Started {
 /// What others may know of an owner without asking it.
 #[derive(Debug, Default)]
 pub struct Slot {
+    /// In whose name its commands wait; see [`crate::admission::agent_of`].
+    pub agent: Arc<str>,
     /// Process id of the shell, 0 without one.
     pub pid: AtomicU32,
     /// Whether a command runs or waits.
     pub busy: AtomicBool,
+    /// Whether commands wait and none runs, so that its shell can be had by another agent, whose turn it is.
+    pub waits: AtomicBool,
     /// When it was last used, in milliseconds of the engine's clock.
     pub last_used: AtomicU64,
+    /// When its disk was last measured, likewise.
+    pub measured_at: AtomicU64,
+    /// Whether it took more of the disk than it may.
+    pub over_disk: AtomicBool,
 }
 
 enum Waiting {
@@ -90,6 +141,7 @@ enum Happened {
     Run(Step),
     ShellEnded(ExitStatus),
     ShellFreed,
+    Turn(Result<Ticket, OpError>),
     WaitingExpired,
 }
 
@@ -105,8 +157,12 @@ pub struct Owner {
     idle: Option<Worn>,
     running: Option<(Running, Option<RunReply>, usize)>,
     waiting: VecDeque<Waiting>,
-    /// Whether the first of those that wait does so for a shell.
-    starved: bool,
+    /// The place of the first of those that wait in the line of the node, if that is what it waits for.
+    at_gate: Option<Waiter>,
+    /// If it waits for a shell: what tells when there may be one.
+    starved: Option<Listener>,
+    /// Whether it was told so and has not tried yet.
+    owes_a_try: bool,
     remnants: Vec<Worn>,
     /// Kept from command to command.
     alarm: Option<Alarm>,
@@ -131,7 +187,9 @@ impl Owner {
             idle: None,
             running: None,
             waiting: VecDeque::new(),
-            starved: false,
+            at_gate: None,
+            starved: None,
+            owes_a_try: false,
             remnants: Vec::new(),
             alarm: None,
             moved_to: None,
@@ -148,7 +206,8 @@ impl Owner {
                 Happened::Message(None) => return,
                 Happened::Run(step) => self.on_step(step).await,
                 Happened::ShellEnded(exit) => self.on_shell_ended(exit),
-                Happened::ShellFreed => self.starved = false,
+                Happened::ShellFreed => self.on_shell_freed(),
+                Happened::Turn(turn) => self.on_turn(turn).await,
                 Happened::WaitingExpired => self.refuse_expired(),
             }
             self.start_waiting().await;
@@ -168,19 +227,26 @@ impl Owner {
             }
         };
         let work = async {
-            match (&mut self.running, &mut self.idle) {
-                (Some((running, ..)), _) => Happened::Run(running.step().await),
-                (None, Some(worn)) => Happened::ShellEnded(worn.shell.ended().await),
-                (None, None) if self.starved => {
-                    self.engine.shell_freed().await;
+            match (&mut self.running, &mut self.idle, &mut self.starved) {
+                (Some((running, ..)), ..) => Happened::Run(running.step().await),
+                (None, Some(worn), _) => Happened::ShellEnded(worn.shell.ended().await),
+                (None, None, Some(listener)) => {
+                    listener.heard().await;
                     Happened::ShellFreed
                 }
-                (None, None) => std::future::pending().await,
+                (None, None, None) => std::future::pending().await,
+            }
+        };
+        let turn = async {
+            match &mut self.at_gate {
+                Some(waiter) => waiter.turn().await,
+                None => std::future::pending().await,
             }
         };
         tokio::select! {
             biased;
             happened = work => happened,
+            turn = turn => Happened::Turn(turn),
             message = self.mailbox.recv() => Happened::Message(message),
             () = expired => Happened::WaitingExpired,
         }
@@ -190,7 +256,10 @@ impl Owner {
         let shell = self.running.as_ref().map(|(running, ..)| &running.worn).or(self.idle.as_ref());
         self.slot.pid.store(shell.map_or(0, |worn| worn.shell.pid()), Ordering::Relaxed);
         self.slot.last_used.store(self.engine.now_ms(), Ordering::Relaxed);
-        if self.slot.busy.swap(self.is_busy(), Ordering::Relaxed) && !self.is_busy() {
+        let waits = self.running.is_none() && !self.waiting.is_empty();
+        let may_be_had = waits && !self.slot.waits.load(Ordering::Relaxed);
+        self.slot.waits.store(waits, Ordering::Relaxed);
+        if (self.slot.busy.swap(self.is_busy(), Ordering::Relaxed) && !self.is_busy()) || may_be_had {
             self.engine.one_is_idle();
         }
     }
@@ -231,13 +300,29 @@ impl Owner {
             Message::Restart(answer) => self.restart(answer).await,
             Message::Destroy(answer) => self.destroy(answer).await,
             Message::Evict(answer) => {
-                let idle = !self.is_busy();
+                // One that waits for its turn needs no shell before that.
+                let idle = self.running.is_none();
                 if idle {
                     self.rest("evicted", "the last one was given up because it was idle");
                 }
                 let _ = answer.send(idle);
             }
             Message::Detached(ended) => self.on_detached(*ended),
+            Message::StartService { request, by, answer } => self.start_service(*request, by, answer).await,
+            Message::Services(answer) => drop(answer.send(Ok(self.state.services.clone()))),
+            Message::ServiceFacts(answer) => self.service_facts(answer),
+            Message::ServiceNews { service_id, news, answer } => self.on_service_news(service_id, news, answer).await,
+            Message::End { reason, answer } if self.is_busy() => {
+                // What runs is ended first; its end is recorded before the session's.
+                self.stop_everything(OpError::Restarted { session_id: self.id.to_string() }).await;
+                self.end(&reason, answer);
+            }
+            Message::End { reason, answer } => self.end(&reason, answer),
+            Message::Reclaim { ended_at, answer } if self.state.ended_at == Some(ended_at) && !self.is_busy() => {
+                self.destroy(answer).await;
+            }
+            // It is in use again.
+            Message::Reclaim { answer, .. } => drop(answer.send(Ok(()))),
         }
     }
 
@@ -258,11 +343,12 @@ impl Owner {
                 Waiting::Hibernate(answer) => drop(answer.send(Err(error.clone()))),
             }
         }
+        self.first_has_left();
         if let Some((running, reply, max_output)) = self.running.take() {
             running.worn.shell.kill_all();
             self.finish_run(running, finish::ended_by_host(), reply, max_output).await;
         }
-        self.engine.kill_detached(&self.id).await;
+        self.engine.kill_runs(&self.id).await;
         self.idle = None;
         self.remnants.clear();
     }
@@ -301,6 +387,14 @@ impl Owner {
             generation: self.state.generation,
             seq: self.state.seq,
         }
+    }
+
+    /// What to say if the session took more of the disk than it may when it was last measured.
+    pub(crate) fn disk_notice(&self) -> Option<Notice> {
+        if !self.slot.over_disk.load(Ordering::Relaxed) {
+            return None;
+        }
+        self.engine.over_disk(&self.id).map(|(limit, used)| notices::over_disk(limit, used))
     }
 
     /// Appends to the store, then changes the state: the only door into it. A store that fails is a notice.

@@ -1,11 +1,13 @@
 //! Shells: some started ahead, so that waking a session costs the restore and not the start, and never more than the
 //! quota. A shell is never given to a second session.
 
+use crate::admission::{Bell, Listener};
 use shellkeep_process::{CageFactory, LiveShell, ShellSpec, StartError};
+use std::collections::HashSet;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Notify;
 
 /// A shell and its place under the quota; both end together.
 #[derive(Debug)]
@@ -17,23 +19,35 @@ pub struct Worn {
 
 /// A place under the quota. Giving it up is news for those who wait for one.
 #[derive(Debug)]
-struct Place {
-    permit: Option<OwnedSemaphorePermit>,
-    news: Arc<News>,
-}
+struct Place(Arc<Places>);
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.permit = None;
-        self.news.freed.notify_one();
-        self.news.wanted.notify_one();
+        self.0.taken.fetch_sub(1, Ordering::SeqCst);
+        self.0.news.freed.ring();
+        self.0.news.wanted.notify_one();
+    }
+}
+
+/// The places under the quota, which may change while they are taken.
+#[derive(Debug)]
+struct Places {
+    taken: AtomicUsize,
+    limit: AtomicUsize,
+    news: News,
+}
+
+impl Places {
+    fn take(self: &Arc<Self>) -> Option<Place> {
+        let below = |taken: usize| (taken < self.limit.load(Ordering::SeqCst)).then_some(taken + 1);
+        self.taken.fetch_update(Ordering::SeqCst, Ordering::SeqCst, below).ok().map(|_| Place(Arc::clone(self)))
     }
 }
 
 #[derive(Debug, Default)]
 struct News {
     /// A shell may be had now that could not be had before.
-    freed: Notify,
+    freed: Arc<Bell>,
     /// Spares may be missing.
     wanted: Notify,
 }
@@ -43,34 +57,49 @@ struct News {
 pub struct Pool {
     bash: PathBuf,
     scratch: PathBuf,
-    factory: CageFactory,
-    places: Arc<Semaphore>,
-    limit: usize,
+    factory: Arc<CageFactory>,
+    places: Arc<Places>,
     ahead: usize,
     spares: Mutex<Vec<Worn>>,
-    news: Arc<News>,
     started: AtomicU64,
 }
 
 impl Pool {
     /// A pool of at most `limit` shells, `ahead` of them started before anyone asks. `scratch` is an empty directory.
-    pub fn new(bash: PathBuf, scratch: PathBuf, factory: CageFactory, limit: usize, ahead: usize) -> Self {
+    pub fn new(bash: PathBuf, scratch: PathBuf, factory: Arc<CageFactory>, limit: usize, ahead: usize) -> Self {
         Self {
             bash,
             scratch,
             factory,
-            places: Arc::new(Semaphore::new(limit)),
-            limit,
+            places: Arc::new(Places { taken: AtomicUsize::new(0), limit: AtomicUsize::new(limit), news: News::default() }),
             ahead: ahead.min(limit),
             spares: Mutex::new(Vec::new()),
-            news: Arc::default(),
             started: AtomicU64::new(0),
         }
     }
 
     /// The quota.
     pub fn limit(&self) -> usize {
-        self.limit
+        self.places.limit.load(Ordering::SeqCst)
+    }
+
+    /// Changes the quota. Shells beyond a lower one are not touched; see [`Pool::excess`].
+    pub fn set_limit(&self, limit: usize) {
+        let before = self.places.limit.swap(limit, Ordering::SeqCst);
+        for _ in before..limit {
+            self.places.news.freed.ring();
+        }
+        self.places.news.wanted.notify_one();
+    }
+
+    /// How many shells live beyond the quota. Spares go first.
+    pub fn excess(&self) -> usize {
+        let beyond = self.live_count().saturating_sub(self.limit());
+        let mut spares = self.spares();
+        let kept = spares.len().saturating_sub(beyond);
+        drop(spares.split_off(kept));
+        drop(spares);
+        self.live_count().saturating_sub(self.limit())
     }
 
     /// Shells started ahead.
@@ -80,34 +109,33 @@ impl Pool {
 
     /// Shells alive, spares included.
     pub fn live_count(&self) -> usize {
-        self.limit - self.places.available_permits()
+        self.places.taken.load(Ordering::SeqCst)
     }
 
     /// A shell if one is spare or the quota allows another; `None` if every place is taken.
     pub async fn try_take(&self) -> Result<Option<Worn>, StartError> {
         let spare = self.spares().pop();
         if spare.is_some() {
-            self.news.wanted.notify_one();
+            self.places.news.wanted.notify_one();
             return Ok(spare);
         }
-        match Arc::clone(&self.places).try_acquire_owned() {
-            Ok(place) => self.start(place).await.map(Some),
-            Err(_) => Ok(None),
+        match self.places.take() {
+            Some(place) => self.start(place).await.map(Some),
+            None => Ok(None),
         }
     }
 
-    /// Waits until a shell may be had that could not be had before: a place is free, or a session has become idle.
-    pub async fn freed(&self) {
-        self.news.freed.notified().await;
+    /// Listens for a shell that could not be had before: a place is free, or a session has become idle.
+    pub fn listen(&self, agent: &Arc<str>) -> Listener {
+        self.places.news.freed.listen(agent)
     }
 
     /// A session has become idle; whoever waits may take its place.
     pub fn one_is_idle(&self) {
-        self.news.freed.notify_one();
+        self.places.news.freed.ring();
     }
 
-    async fn start(&self, permit: OwnedSemaphorePermit) -> Result<Worn, StartError> {
-        let place = Place { permit: Some(permit), news: Arc::clone(&self.news) };
+    async fn start(&self, place: Place) -> Result<Worn, StartError> {
         let number = self.started.fetch_add(1, Ordering::Relaxed);
         let name = format!("shell-{}-{number}", std::process::id());
         let spec = ShellSpec { bash: self.bash.clone(), rescue: self.scratch.join(&name) };
@@ -120,11 +148,11 @@ impl Pool {
     pub async fn keep_ahead(&self) {
         loop {
             while self.spare_count() < self.ahead {
-                let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else { break };
+                let Some(place) = self.places.take() else { break };
                 match self.start(place).await {
                     Ok(worn) => {
                         self.spares().push(worn);
-                        self.news.freed.notify_one();
+                        self.places.news.freed.ring();
                     }
                     Err(error) => {
                         tracing::warn!(%error, "a spare shell could not be started");
@@ -132,15 +160,15 @@ impl Pool {
                     }
                 }
             }
-            self.news.wanted.notified().await;
+            self.places.news.wanted.notified().await;
         }
     }
 
-    /// Gives up the spares and ends whatever is left in any cage.
-    pub fn close(&self) {
-        self.places.close();
+    /// Gives up the spares and ends whatever is left in any cage, but for those in `keep`.
+    pub fn close(&self, keep: &HashSet<String>) {
+        self.places.limit.store(0, Ordering::SeqCst);
         self.spares().clear();
-        self.factory.remove();
+        self.factory.remove(keep);
     }
 
     fn spares(&self) -> MutexGuard<'_, Vec<Worn>> {

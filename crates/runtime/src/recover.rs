@@ -1,9 +1,8 @@
 //! Before the first command: what an earlier daemon left behind, and what every new session begins with.
 
-use shellkeep_process::proc;
 use shellkeep_session::shell::{ShellState, Variable};
-use shellkeep_session::{ByteString, LeftProcess, Output, Record, RunResult, RunStatus, SessionId, Timestamp, plan};
-use shellkeep_store::{ReadError, Store};
+use shellkeep_session::{ByteString, Output, RunResult, RunStatus, SessionId};
+use shellkeep_store::Store;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -27,33 +26,6 @@ pub fn clear_scratch(scratch: &Path) {
     for entry in std::fs::read_dir(scratch).into_iter().flatten().flatten() {
         let _ = std::fs::remove_file(entry.path());
     }
-}
-
-/// Records every run that had not ended as lost. Nothing is run again.
-/// `ended` are the processes that the sweep has just ended.
-pub async fn mark_lost(store: &Store, ended: &HashSet<u32>) -> Result<(), String> {
-    let boot_id = proc::boot_id();
-    let was_ended = |process: &LeftProcess| process.boot_id != boot_id || ended.contains(&process.pid);
-    let reason = |error: ReadError| error.to_string();
-    for id in store.unfinished().await.map_err(reason)? {
-        let mut state = match store.load(&id).await {
-            Ok(Some(state)) => state,
-            Ok(None) => continue,
-            Err(ReadError::Damaged { reason }) => {
-                tracing::warn!(session = %id, reason, "set aside");
-                continue;
-            }
-            Err(error) => return Err(error.to_string()),
-        };
-        for event in plan::after_crash(&state, Timestamp::now(), was_ended) {
-            let record = Record { session_id: id.clone(), seq: state.seq + 1, at: Timestamp::now(), event };
-            store.append(&record).map_err(|error| error.to_string())?;
-            if let Err(error) = state.apply(&record) {
-                return Err(error.to_string());
-            }
-        }
-    }
-    Ok(())
 }
 
 /// All sessions, and the agent that each belongs to.

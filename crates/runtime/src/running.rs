@@ -1,5 +1,6 @@
 //! Driving one command from its first byte to its end: output, input, signals, and the timeout with its grace.
 
+use crate::admission::Ticket;
 use crate::alarm::Alarm;
 use crate::cell::{RunCell, RunControl};
 use crate::ops::{OnTimeout, Stream};
@@ -68,6 +69,8 @@ pub struct Running {
     ending: Option<(Ending, Stage)>,
     met_limit: bool,
     done: Option<Box<Done>>,
+    /// Its right to run. One in the background has none: it is not the session's any more.
+    ticket: Option<Ticket>,
 }
 
 impl Running {
@@ -81,12 +84,28 @@ impl Running {
         on_timeout: OnTimeout,
     ) -> Self {
         let input = input.map(spawn_writer);
-        Self { worn, cell, controls, input, alarm, on_timeout, ending: None, met_limit: false, done: None }
+        Self {
+            worn,
+            cell,
+            controls,
+            input,
+            alarm,
+            on_timeout,
+            ending: None,
+            met_limit: false,
+            done: None,
+            ticket: None,
+        }
     }
 
-    /// Gives back the shell and the alarm.
-    pub fn into_parts(self) -> (Worn, Alarm) {
-        (self.worn, self.alarm)
+    /// Holds the ticket for as long as it runs.
+    pub fn hold(&mut self, ticket: Ticket) {
+        self.ticket = Some(ticket);
+    }
+
+    /// Gives back the shell, the alarm and the ticket.
+    pub fn into_parts(self) -> (Worn, Alarm, Option<Ticket>) {
+        (self.worn, self.alarm, self.ticket)
     }
 
     /// Why it was ended, if it was, and the signal that did it.
@@ -107,6 +126,7 @@ impl Running {
     /// Lets it run on without a timeout.
     pub fn detach(&mut self) {
         self.on_timeout = OnTimeout::Interrupt;
+        self.ticket = None;
         self.alarm.set(crate::ops::MAX_TIMEOUT);
     }
 

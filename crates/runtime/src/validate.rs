@@ -1,7 +1,10 @@
 //! Requests that make no sense are refused here, before anything is touched, in words that say what would make sense.
 
-use crate::ops::{CreateSession, MAX_COMMAND, MAX_MAX_OUTPUT, MAX_STDIN, MAX_TIMEOUT, OpError, RunCommand};
-use shellkeep_session::{ByteString, SessionId, id};
+use crate::ops::{
+    CreateSession, MAX_COMMAND, MAX_MAX_OUTPUT, MAX_SERVICE_NAME, MAX_STDIN, MAX_TIMEOUT, OpError, RunCommand, StartService,
+};
+use crate::services::{Url, pattern};
+use shellkeep_session::{ByteString, Ready, SessionId, id};
 use std::collections::BTreeMap;
 
 /// Variables that bash computes itself and that nobody else may set.
@@ -39,6 +42,34 @@ pub fn create(request: &CreateSession) -> Result<(), OpError> {
         }
     }
     Ok(())
+}
+
+/// Checks a service.
+pub fn service(request: &StartService) -> Result<(), OpError> {
+    no_nul("command", &request.command)?;
+    let text = request.command.as_bytes();
+    if text.len() > MAX_COMMAND {
+        return Err(invalid(format!("command is longer than {MAX_COMMAND} bytes; put it into a file and run that")));
+    }
+    if text.iter().all(u8::is_ascii_whitespace) {
+        return Err(invalid("command is empty; say what to start"));
+    }
+    if let Some(name) = &request.name
+        && (name.is_empty() || name.len() > MAX_SERVICE_NAME || name.chars().any(char::is_control))
+    {
+        return Err(invalid(format!("name must be 1 to {MAX_SERVICE_NAME} bytes without control characters")));
+    }
+    if let Some(cwd) = &request.cwd {
+        no_nul("cwd", cwd)?;
+    }
+    environment(&request.env)?;
+    let checked = match &request.ready {
+        Some(Ready::Port(0)) => Err("0 is no port; give the one it will listen on".to_owned()),
+        Some(Ready::Port(_)) | None => Ok(()),
+        Some(Ready::Log(text)) => pattern(text).map(|_| ()),
+        Some(Ready::Http(text)) => Url::parse(text).map(|_| ()),
+    };
+    checked.map_err(|detail| invalid(format!("ready: {detail}")))
 }
 
 /// Checks a command.

@@ -5,11 +5,14 @@ mod body;
 mod health;
 mod index;
 pub mod metrics;
+mod node;
 pub mod openapi;
 mod output;
 pub(crate) mod params;
 pub(crate) mod problem;
-mod runs;
+mod quotas;
+pub(crate) mod runs;
+mod services;
 mod sessions;
 mod sse;
 mod tokens;
@@ -55,11 +58,20 @@ pub fn router(engine: Engine, auth: Auth, metrics: PrometheusHandle) -> Router {
         .route("/v1/sessions/{session_id}/state", get(sessions::state))
         .route("/v1/sessions/{session_id}/hibernate", post(sessions::hibernate))
         .route("/v1/sessions/{session_id}/restart", post(sessions::restart))
+        .route("/v1/sessions/{session_id}/end", post(sessions::end))
         .route("/v1/sessions/{session_id}/run", post(runs::run))
         .route("/v1/sessions/{session_id}/runs/{run_id}", get(runs::get))
         .route("/v1/sessions/{session_id}/runs/{run_id}/output", get(output::read))
         .route("/v1/sessions/{session_id}/runs/{run_id}/input", post(output::input))
         .route("/v1/sessions/{session_id}/runs/{run_id}/signal", post(output::signal))
+        .route("/v1/sessions/{session_id}/services", get(services::list).post(services::start))
+        .route("/v1/sessions/{session_id}/services/{service_id}", get(services::get))
+        .route("/v1/sessions/{session_id}/services/{service_id}/stop", post(services::stop))
+        .route("/v1/sessions/{session_id}/services/{service_id}/logs", get(services::logs))
+        .route("/v1/services", get(services::all))
+        .route("/v1/quotas", get(quotas::get).put(quotas::set))
+        .route("/v1/node", get(node::get))
+        .route("/v1/agents/{agent}/end", post(node::end_agent))
         .route("/v1/tokens", get(tokens::list).post(tokens::create))
         .route("/v1/tokens/{token_id}", delete(tokens::revoke))
         .route("/v1/mcp/stdio", get(mcp::stdio::upgrade))

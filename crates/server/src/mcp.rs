@@ -4,17 +4,20 @@
 //! - [`streamable`]: `/mcp`, streamable HTTP.
 //! - [`stdio`]: `/v1/mcp/stdio`, the daemon's end of `shellkeep mcp`; [`lines`] is its framing.
 //! - [`handler`]: what the protocol asks of a server. [`calls`] is what happens to a call while it runs.
-//! - [`tools`]: the list of tools; one file for each of them: [`run_command`], [`read_output`], [`send_input`],
-//!   [`bash`]. [`execute`] is what those that run a command share.
+//! - [`tools`]: the list of tools; one file for each of them: [`run_command`], [`start_service`], [`stop_service`],
+//!   [`list_services`], [`read_output`], [`send_input`], [`bash`]. [`execute`] is what those that run a command share,
+//!   [`target`] what those that take an id do.
 //! - [`seat`]: whose session it is; [`names`] gives names to those who brought none.
 //! - [`resources`]: sessions and outputs as resources.
-//! - [`text`], [`schema`], [`progress`]: a result in words, a type as a JSON Schema, output as it comes.
+//! - [`text`], [`service_text`], [`schema`], [`progress`]: a result in words, a service in words, a type as a JSON
+//!   Schema, output as it comes.
 
 mod bash;
 mod calls;
 mod execute;
 mod handler;
 mod lines;
+mod list_services;
 mod names;
 mod progress;
 mod read_output;
@@ -23,8 +26,12 @@ mod run_command;
 mod schema;
 mod seat;
 mod send_input;
+mod service_text;
+mod start_service;
 pub(crate) mod stdio;
+mod stop_service;
 pub(crate) mod streamable;
+mod target;
 mod text;
 mod tools;
 

@@ -7,11 +7,13 @@
 //! - [`run`]: a command, its result, its notices.
 //! - [`service`]: a command that runs on beside the session.
 //! - [`quota`]: what may be used.
+//! - [`adapt`]: limits that follow the pressure on the machine.
 //! - [`record`]: what happened, one numbered record at a time. The only door into [`state`].
 //! - [`state`]: a session, as the fold of its records.
 //! - [`decide`]: what may happen next.
 //! - [`plan`]: what to do with a session after a crash.
 
+pub mod adapt;
 pub mod bytes;
 pub mod decide;
 pub mod id;
@@ -23,6 +25,7 @@ pub mod service;
 pub mod shell;
 pub mod state;
 
+pub use adapt::{Controller, Limit, LimitChange, LimitName, PressureReading};
 pub use bytes::ByteString;
 pub use id::{IdError, RunId, ServiceId, SessionId};
 pub use jiff::Timestamp;

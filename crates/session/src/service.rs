@@ -16,6 +16,11 @@ pub const WELL_AFTER: Duration = Duration::from_secs(60);
 /// Starts in a row that came to nothing, after which it is given up.
 pub const MAX_ATTEMPTS: u32 = 10;
 
+/// The share of one processor below which a service counts as idle.
+pub const IDLE_CPU: f64 = 0.01;
+/// Clock ticks in a second, as `/proc` counts them.
+const TICKS_PER_SECOND: f64 = 100.0;
+
 /// How a service stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -149,15 +154,27 @@ pub struct Service {
     pub end: Option<ServiceEnd>,
 }
 
-/// What became of a service that had processes when the daemon died.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Found {
-    /// It runs.
-    Alive,
-    /// It ended, and this is how.
-    Ended(ServiceEnd),
-    /// Nobody knows how it ended.
-    Gone(String),
+/// What a look at a running service showed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Sample {
+    /// Bytes written to its log.
+    pub log_end: u64,
+    /// Processor time of the processes that live, in clock ticks.
+    pub cpu_ticks: u64,
+    /// How many live.
+    pub processes: usize,
+    /// Connections to the ports it listens on.
+    pub connections: usize,
+}
+
+impl Sample {
+    /// Whether the service did something between two looks. A little processor time is none: servers that wait still
+    /// have timers.
+    pub fn shows_activity_since(&self, before: &Self, elapsed: Duration) -> bool {
+        let ticks = self.cpu_ticks.saturating_sub(before.cpu_ticks);
+        let computed = ticks as f64 > elapsed.as_secs_f64() * TICKS_PER_SECOND * IDLE_CPU;
+        self.connections > 0 || self.log_end != before.log_end || self.processes != before.processes || computed
+    }
 }
 
 /// What to do about a service that ended by itself.
@@ -222,6 +239,17 @@ mod tests {
         assert_eq!(after_end(Always, &end(Some(0)), true, 3), AfterEnd::Restart(FIRST_BACKOFF * 8));
         assert_eq!(after_end(Always, &end(Some(0)), true, 9), AfterEnd::Restart(LONGEST_BACKOFF));
         assert_eq!(after_end(Always, &end(Some(0)), true, MAX_ATTEMPTS), AfterEnd::Stay(ServiceStatus::Failed));
+    }
+
+    #[test]
+    fn timers_are_not_activity_but_work_is() {
+        let minute = Duration::from_secs(60);
+        let before = Sample { log_end: 10, cpu_ticks: 100, processes: 2, connections: 0 };
+        assert!(!Sample { cpu_ticks: 150, ..before }.shows_activity_since(&before, minute));
+        assert!(Sample { cpu_ticks: 200, ..before }.shows_activity_since(&before, minute));
+        assert!(Sample { log_end: 11, ..before }.shows_activity_since(&before, minute));
+        assert!(Sample { connections: 1, ..before }.shows_activity_since(&before, minute));
+        assert!(Sample { processes: 3, ..before }.shows_activity_since(&before, minute));
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! The command line: what there is to say. What it does is in `commands`.
 
 use crate::commands;
+use crate::failure::Failure;
 use clap::{Args, Parser, Subcommand, ValueHint};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Durable shell sessions for AI agents.
 #[derive(Debug, Parser)]
@@ -16,6 +17,7 @@ pub struct Cli {
 const AFTER: &str = "Examples:
   shellkeep run -s demo -- 'cd /tmp; export NAME=ann'   a session remembers
   shellkeep run -s demo -- 'echo $NAME in $PWD'         ann in /tmp, whatever died in between
+  shellkeep services start -s demo -- 'npm run dev'     a server that goes on beside it
   shellkeep sessions ls
   shellkeep doctor
 
@@ -32,6 +34,14 @@ pub enum Command {
     Mcp(commands::mcp::McpArgs),
     /// List, show and end sessions
     Sessions(commands::sessions::SessionsArgs),
+    /// Start, stop and list services, and read their logs
+    Services(commands::services::ServicesArgs),
+    /// Show and change quotas
+    Quotas(commands::quotas::QuotasArgs),
+    /// End agents
+    Agents(commands::agents::AgentsArgs),
+    /// Watch the daemon at work, live
+    Top(commands::top::TopArgs),
     /// Make, list and revoke the tokens of agents
     Tokens(commands::tokens::TokensArgs),
     /// Show the settings in force and where each came from
@@ -58,4 +68,16 @@ pub struct DaemonArgs {
     /// Do not start a daemon when none runs
     #[arg(long, global = true)]
     pub no_start: bool,
+}
+
+/// Reads `NAME=VALUE`.
+pub fn variable(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("write NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+/// A directory of `--cwd` as the daemon, which works elsewhere, can find it.
+pub fn directory(path: &Path) -> Result<String, Failure> {
+    let path = std::path::absolute(path).map_err(|error| Failure::client(format!("--cwd: {error}")))?;
+    path.into_os_string().into_string().map_err(|_| Failure::client("--cwd: the path is not UTF-8"))
 }

@@ -2,6 +2,7 @@
 
 pub mod events;
 pub mod pipe;
+mod session;
 mod start;
 
 use crate::cli::DaemonArgs;
@@ -152,6 +153,12 @@ impl Client {
         parsed(&whole(response).await?)
     }
 
+    /// Changes something and reads the answer.
+    pub async fn put<B: Serialize, R: DeserializeOwned>(&mut self, path: &str, body: &B) -> Result<R, ClientError> {
+        let response = self.send(Method::PUT, path, "application/json", written(body)?).await?;
+        parsed(&whole(response).await?)
+    }
+
     /// Removes something.
     pub async fn delete(&mut self, path: &str) -> Result<(), ClientError> {
         let response = self.send(Method::DELETE, path, "application/json", Bytes::new()).await?;
@@ -161,6 +168,12 @@ impl Client {
     /// Sends something and reads the answer as events.
     pub async fn post_events<B: Serialize>(&mut self, path: &str, body: &B) -> Result<EventReader, ClientError> {
         let response = self.send(Method::POST, path, "text/event-stream", written(body)?).await?;
+        Ok(EventReader::new(response.into_body()))
+    }
+
+    /// Reads something as events.
+    pub async fn get_events(&mut self, path: &str) -> Result<EventReader, ClientError> {
+        let response = self.send(Method::GET, path, "text/event-stream", Bytes::new()).await?;
         Ok(EventReader::new(response.into_body()))
     }
 
@@ -196,6 +209,14 @@ impl Client {
             Err(_) => ClientError::Broken(format!("the daemon answered {status} without saying why")),
         })
     }
+}
+
+/// A text as the value of a parameter in a query.
+pub fn escaped(text: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~');
+    text.bytes()
+        .map(|byte| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .collect()
 }
 
 /// Whether an error means that no daemon is there, as opposed to one we may not talk to.
@@ -241,4 +262,15 @@ fn parsed<R: DeserializeOwned>(body: &[u8]) -> Result<R, ClientError> {
 
 fn broken(error: impl fmt::Display) -> ClientError {
     ClientError::Broken(format!("the connection to the daemon broke: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_travels_in_a_query() {
+        assert_eq!(escaped("a-b_c.d~9"), "a-b_c.d~9");
+        assert_eq!(escaped("^é &=+%$"), "%5E%C3%A9%20%26%3D%2B%25%24");
+    }
 }

@@ -1,26 +1,27 @@
 //! Settings in layers: flags over environment over file over defaults. Each value knows where it came from.
 
 mod layer;
+mod values;
 
-pub use layer::{Durability, Layer};
+pub use layer::Layer;
+pub use values::{Cages, Durability, OnStop, Span};
 
 use crate::failure::Failure;
 use serde::Serialize;
+use shellkeep_runtime::{AdmissionConfig, Reclaim};
+use shellkeep_session::{QuotaName, Quotas};
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Where the TCP door listens unless told otherwise.
 const DEFAULT_LISTEN: &str = "127.0.0.1:7433";
 /// What `listen` says when there shall be no TCP door.
 pub const NO_LISTEN: &str = "none";
-/// Live shells unless told otherwise: some 4 MiB each, so about a gigabyte.
-const DEFAULT_MAX_SHELLS: usize = 200;
 /// Shells started ahead unless told otherwise: a burst of two new sessions waits for nothing.
 const DEFAULT_SPARE_SHELLS: usize = 2;
-/// Processes of one session unless told otherwise: enough for a parallel build, too few for a fork bomb.
-const DEFAULT_SESSION_PROCESSES: u64 = 256;
-/// Bytes of output kept per run and stream unless told otherwise.
-const DEFAULT_OUTPUT_BYTES: u64 = 128 << 20;
+/// A service without output, connections or work for this long is stopped.
+const DEFAULT_IDLE_SERVICES: Span = Span(Some(Duration::from_secs(2 * 60 * 60)));
 /// What is logged unless told otherwise. The MCP library warns of every mistake of a client, who is told anyway.
 const DEFAULT_LOG: &str = "warn,rmcp=error,shellkeep=info";
 
@@ -59,14 +60,24 @@ pub struct Settings {
     pub data: Setting<PathBuf>,
     /// The store's URL.
     pub store: Setting<String>,
-    /// Most live shells.
-    pub max_shells: Setting<usize>,
     /// Shells started ahead.
     pub spare_shells: Setting<usize>,
-    /// Most processes of one session.
-    pub session_processes: Setting<u64>,
-    /// Bytes of each stream of a run that can be read back.
-    pub output_bytes_per_run: Setting<u64>,
+    /// What may be used, in the order of [`QuotaName::ALL`].
+    pub quotas: Vec<(QuotaName, Setting<u64>)>,
+    /// When idle services are stopped.
+    pub idle_services: Setting<Span>,
+    /// What becomes of services when the daemon stops.
+    pub services_on_stop: Setting<OnStop>,
+    /// Most commands that wait.
+    pub queue_length: Setting<usize>,
+    /// The longest a command waits.
+    pub queue_wait: Setting<Span>,
+    /// When an ended session is removed.
+    pub reclaim_after: Setting<Span>,
+    /// What all ended sessions together may take.
+    pub reclaim_bytes: Setting<u64>,
+    /// How processes are held.
+    pub cages: Setting<Cages>,
     /// The bash to use.
     pub bash: Setting<PathBuf>,
     /// Whether an agent's new token may restart its sessions when its maker does not say.
@@ -102,6 +113,7 @@ impl Settings {
         let (path, from_file) = layer::from_file(file, env)?;
         let layers = Layers { flags, env: layer::from_environment(env)?, file: from_file, path };
         let data = layers.pick("SHELLKEEP_DATA", |layer| layer.data.clone(), || default_data(env))?;
+        let (admission, reclaim) = (AdmissionConfig::default(), Reclaim::default());
         let settings = Self {
             listen: layers.pick("SHELLKEEP_LISTEN", |layer| layer.listen.clone(), || Ok(DEFAULT_LISTEN.to_owned()))?,
             socket: layers.pick(
@@ -110,22 +122,27 @@ impl Settings {
                 || Ok(data.value.join("shellkeep.sock")),
             )?,
             store: layers.pick("SHELLKEEP_STORE", |layer| layer.store.clone(), || Ok(default_store(&data.value)))?,
-            max_shells: layers.pick("SHELLKEEP_MAX_SHELLS", |layer| layer.max_shells, || Ok(DEFAULT_MAX_SHELLS))?,
             spare_shells: layers.pick(
                 "SHELLKEEP_SPARE_SHELLS",
                 |layer| layer.spare_shells,
                 || Ok(DEFAULT_SPARE_SHELLS),
             )?,
-            session_processes: layers.pick(
-                "SHELLKEEP_SESSION_PROCESSES",
-                |layer| layer.session_processes,
-                || Ok(DEFAULT_SESSION_PROCESSES),
+            quotas: layers.quotas()?,
+            idle_services: layers.or("SHELLKEEP_IDLE_SERVICES", |layer| layer.idle_services, DEFAULT_IDLE_SERVICES)?,
+            services_on_stop: layers.or("SHELLKEEP_SERVICES_ON_STOP", |layer| layer.services_on_stop, OnStop::Keep)?,
+            queue_length: layers.or("SHELLKEEP_QUEUE_LENGTH", |layer| layer.queue_length, admission.queue_length)?,
+            queue_wait: layers.or(
+                "SHELLKEEP_QUEUE_WAIT",
+                |layer| layer.queue_wait,
+                Span(Some(admission.queue_wait)),
             )?,
-            output_bytes_per_run: layers.pick(
-                "SHELLKEEP_OUTPUT_BYTES_PER_RUN",
-                |layer| layer.output_bytes_per_run,
-                || Ok(DEFAULT_OUTPUT_BYTES),
+            reclaim_after: layers.or(
+                "SHELLKEEP_RECLAIM_AFTER",
+                |layer| layer.reclaim_after,
+                Span(Some(reclaim.after)),
             )?,
+            reclaim_bytes: layers.or("SHELLKEEP_RECLAIM_BYTES", |layer| layer.reclaim_bytes, reclaim.bytes)?,
+            cages: layers.or("SHELLKEEP_CAGES", |layer| layer.cages, Cages::Auto)?,
             bash: layers.pick("SHELLKEEP_BASH", |layer| layer.bash.clone(), || Ok(default_bash(env)))?,
             agent_may_restart: layers.pick(
                 "SHELLKEEP_AGENT_MAY_RESTART",
@@ -142,35 +159,51 @@ impl Settings {
 
     /// Every setting, for showing.
     pub fn shown(&self) -> Vec<Shown> {
-        vec![
+        let mut shown = vec![
             show("listen", &self.listen, String::clone),
             show("socket", &self.socket, |path| shown_path(path)),
             show("data", &self.data, |path| shown_path(path)),
             show("store", &self.store, String::clone),
-            show("max_shells", &self.max_shells, ToString::to_string),
             show("spare_shells", &self.spare_shells, ToString::to_string),
-            show("session_processes", &self.session_processes, ToString::to_string),
-            show("output_bytes_per_run", &self.output_bytes_per_run, ToString::to_string),
             show("bash", &self.bash, |path| shown_path(path)),
             show("agent_may_restart", &self.agent_may_restart, ToString::to_string),
             show("durability", &self.durability, ToString::to_string),
             show("log", &self.log, String::clone),
-        ]
+            show("idle_services", &self.idle_services, ToString::to_string),
+            show("services_on_stop", &self.services_on_stop, ToString::to_string),
+            show("queue_length", &self.queue_length, ToString::to_string),
+            show("queue_wait", &self.queue_wait, ToString::to_string),
+            show("reclaim_after", &self.reclaim_after, ToString::to_string),
+            show("reclaim_bytes", &self.reclaim_bytes, ToString::to_string),
+            show("cages", &self.cages, ToString::to_string),
+        ];
+        shown.extend(self.quotas.iter().map(|(name, setting)| show(setting_of(*name), setting, ToString::to_string)));
+        shown
     }
 
     fn check(self) -> Result<Self, Failure> {
-        if self.max_shells.value == 0 {
-            return Err(Failure::start("max_shells must be at least 1; without a shell nothing can run"));
+        for (name, setting) in &self.quotas {
+            let (least, most) = name.bounds();
+            if !(least..=most).contains(&setting.value) {
+                let (name, value) = (setting_of(*name), setting.value);
+                return Err(Failure::start(format!("{name} is {value}; it must be from {least} to {most}")));
+            }
         }
-        if self.spare_shells.value >= self.max_shells.value {
-            let (spare, most) = (self.spare_shells.value, self.max_shells.value);
+        let shells = self.quota(QuotaName::LiveShells);
+        if self.spare_shells.value as u64 >= shells {
+            let (spare, most) = (self.spare_shells.value, shells);
             let message = format!("spare_shells ({spare}) must be below max_shells ({most}); spares count as shells");
             return Err(Failure::start(message));
         }
-        if self.session_processes.value == 0 {
-            return Err(Failure::start("session_processes must be at least 1; the shell itself is a process"));
+        if self.queue_wait.value.0.is_none_or(|wait| wait.is_zero()) {
+            return Err(Failure::start("queue_wait must be a length of time, as in 30s; nobody waits for ever"));
         }
         Ok(self)
+    }
+
+    /// One quota.
+    pub fn quota(&self, name: QuotaName) -> u64 {
+        self.quotas[name as usize].1.value
     }
 }
 
@@ -182,6 +215,20 @@ struct Layers {
 }
 
 impl Layers {
+    fn quotas(&self) -> Result<Vec<(QuotaName, Setting<u64>)>, Failure> {
+        let defaults = Quotas::default();
+        let pick = |name: QuotaName| {
+            let variable = format!("SHELLKEEP_{}", setting_of(name).to_uppercase());
+            Ok((name, self.or(&variable, |layer| layer.quota(name), defaults.get(name))?))
+        };
+        QuotaName::ALL.into_iter().map(pick).collect()
+    }
+
+    /// What the layers say, or a default that needs no thought.
+    fn or<T>(&self, variable: &str, get: impl Fn(&Layer) -> Option<T>, default: T) -> Result<Setting<T>, Failure> {
+        self.pick(variable, get, || Ok(default))
+    }
+
     /// The uppermost layer that says something wins.
     fn pick<T>(
         &self,
@@ -214,6 +261,14 @@ impl fmt::Display for Source {
 
 fn show<T>(name: &'static str, setting: &Setting<T>, value: impl Fn(&T) -> String) -> Shown {
     Shown { name, value: value(&setting.value), source: setting.source.to_string() }
+}
+
+/// The setting that a quota is. The number of live shells has the name it had before there were quotas.
+fn setting_of(name: QuotaName) -> &'static str {
+    match name {
+        QuotaName::LiveShells => "max_shells",
+        other => other.as_str(),
+    }
 }
 
 fn shown_path(path: &Path) -> String {
@@ -264,11 +319,12 @@ mod tests {
         let variables = [("SHELLKEEP_MAX_SHELLS", "8"), ("SHELLKEEP_LISTEN", "127.0.0.1:1")];
         let file = "max_shells = 9\nlisten = \"127.0.0.1:2\"\nspare_shells = 1\n";
         let settings = load(flags, &variables, Some(file)).unwrap();
-        assert_eq!(settings.max_shells, Setting { value: 7, source: Source::Flag });
+        assert_eq!(settings.quotas[QuotaName::LiveShells as usize].1, Setting { value: 7, source: Source::Flag });
         assert_eq!(settings.listen.value, "127.0.0.1:1");
         assert_eq!(settings.listen.source.to_string(), "env SHELLKEEP_LISTEN");
         assert!(matches!(settings.spare_shells, Setting { value: 1, source: Source::File(_) }));
-        assert_eq!(settings.session_processes, Setting { value: 256, source: Source::Default });
+        let processes = &settings.quotas[QuotaName::SessionProcesses as usize].1;
+        assert_eq!(*processes, Setting { value: 256, source: Source::Default });
     }
 
     #[test]

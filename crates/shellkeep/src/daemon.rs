@@ -1,19 +1,22 @@
 //! The daemon: joins settings, store, engine and doors, and ends them in order.
 
-use crate::config::{Durability, NO_LISTEN, Settings};
+use crate::config::{self, Cages, Durability, NO_LISTEN, Settings};
 use crate::failure::{FAILED, Failure};
 use crate::ready::Ready;
 use crate::{terminal, token};
-use shellkeep_runtime::{Engine, EngineConfig};
+use shellkeep_process::CageMode;
+use shellkeep_runtime::{AdmissionConfig, Engine, EngineConfig, OnStop, Reclaim};
 use shellkeep_server::{
     Auth, Token, bind_tcp, bind_unix, install_metrics, keep_metrics, router, serve_tcp, serve_unix,
 };
+use shellkeep_session::Quotas;
 use shellkeep_store::Store;
 use std::fs;
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
@@ -138,14 +141,35 @@ fn open_store(settings: &Settings) -> Result<Store, Failure> {
 }
 
 async fn start_engine(settings: &Settings, store: Store) -> Result<Engine, Failure> {
+    let mut quotas = Quotas::default();
+    for (name, setting) in &settings.quotas {
+        quotas.set(*name, setting.value);
+    }
+    let defaults = AdmissionConfig::default();
     let config = EngineConfig {
-        data_dir: settings.data.value.clone(),
-        max_shells: settings.max_shells.value,
         spare_shells: settings.spare_shells.value,
-        session_processes: settings.session_processes.value,
-        output_bytes_per_run: settings.output_bytes_per_run.value,
-        bash: settings.bash.value.clone(),
+        quotas,
         agent_may_restart: settings.agent_may_restart.value,
+        admission: AdmissionConfig {
+            queue_length: settings.queue_length.value,
+            queue_wait: settings.queue_wait.value.0.unwrap_or(defaults.queue_wait),
+            ..defaults
+        },
+        cages: match settings.cages.value {
+            Cages::Auto => CageMode::Auto,
+            Cages::NoLimits => CageMode::NoLimits,
+            Cages::Marks => CageMode::Marks,
+        },
+        idle_services: settings.idle_services.value.0,
+        services_on_stop: match settings.services_on_stop.value {
+            config::OnStop::Keep => OnStop::Keep,
+            config::OnStop::Stop => OnStop::Stop,
+        },
+        reclaim: Reclaim {
+            after: settings.reclaim_after.value.0.unwrap_or(Duration::MAX),
+            bytes: settings.reclaim_bytes.value,
+        },
+        ..EngineConfig::new(settings.data.value.clone(), settings.bash.value.clone())
     };
     Engine::start(config, store).await.map_err(Failure::start)
 }

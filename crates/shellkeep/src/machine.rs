@@ -6,6 +6,7 @@ use rustix::fs::{Access, access, statvfs};
 use rustix::process::{Resource, getrlimit};
 use serde::Serialize;
 use shellkeep_process::machine::probe;
+use shellkeep_session::QuotaName;
 use std::fs::read_to_string;
 use std::path::Path;
 
@@ -78,7 +79,7 @@ pub async fn checks(settings: &Settings) -> Vec<Check> {
         },
         cgroups(machine.groups, machine.unified),
         if machine.process_limit {
-            Check::ok("process limit", format!("{} per session", settings.session_processes.value))
+            Check::ok("process limit", format!("{} per session", settings.quota(QuotaName::SessionProcesses)))
         } else {
             Check::bad(
                 "process limit",

@@ -2,12 +2,39 @@
 //! the other.
 
 use crate::failure::Failure;
-use comfy_table::{ContentArrangement, Table, presets};
+use comfy_table::{Color, ContentArrangement, Table, presets};
+use indicatif::ProgressBar;
 use serde::Serialize;
+use std::future::Future;
 use std::io::{IsTerminal as _, Write as _};
+use std::time::Duration;
 
 /// Columns below which a table is better broken by the terminal than by us.
 const NARROWEST: u16 = 40;
+/// What takes longer deserves a sign of life.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// How often the sign of life moves.
+const TICK: Duration = Duration::from_millis(100);
+
+/// A cell of a table; its colour shows on a terminal only.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Cell {
+    text: String,
+    colour: Option<Colour>,
+}
+
+impl Cell {
+    /// A cell in a colour.
+    pub fn coloured(text: impl Into<String>, colour: Option<Colour>) -> Self {
+        Self { text: text.into(), colour }
+    }
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Self {
+        Self { text, colour: None }
+    }
+}
 
 /// Prints a line on stdout. A reader that went away is not our failure.
 pub fn line(text: impl AsRef<str>) {
@@ -36,11 +63,16 @@ pub fn json<T: Serialize>(value: &T) -> Result<(), Failure> {
 }
 
 /// Prints rows: a table for a person, tab-separated lines without a header for a program.
-pub fn table<const N: usize>(header: [&str; N], rows: Vec<[String; N]>) {
-    let rows = rows.into_iter().map(|row| row.map(|cell| harmless(&cell)));
+pub fn table<const N: usize, C: Into<Cell>>(header: [&str; N], rows: Vec<[C; N]>) {
+    let rows = rows.into_iter().map(|row| {
+        row.map(|cell| {
+            let Cell { text, colour } = cell.into();
+            Cell { text: harmless(&text), colour }
+        })
+    });
     if !std::io::stdout().is_terminal() {
         for row in rows {
-            line(row.join("\t"));
+            line(row.map(|cell| cell.text).join("\t"));
         }
         return;
     }
@@ -52,7 +84,13 @@ pub fn table<const N: usize>(header: [&str; N], rows: Vec<[String; N]>) {
     }
     table.set_header(header);
     for row in rows {
-        table.add_row(row);
+        table.add_row(row.map(|cell| {
+            let shown = comfy_table::Cell::new(cell.text);
+            match cell.colour {
+                Some(colour) => shown.fg(colour.into()),
+                None => shown,
+            }
+        }));
     }
     line(table.to_string());
 }
@@ -70,8 +108,24 @@ pub fn coloured(word: &str, colour: Colour) -> String {
     format!("\x1b[{}m{word}\x1b[0m", colour as u8)
 }
 
+/// Waits, and after a moment shows a person that it does.
+pub async fn patiently<T>(message: &str, work: impl Future<Output = T>) -> T {
+    let mut work = std::pin::pin!(work);
+    if let Ok(done) = tokio::time::timeout(PATIENCE, work.as_mut()).await {
+        return done;
+    }
+    if !std::io::stderr().is_terminal() {
+        return work.await;
+    }
+    let spinner = ProgressBar::new_spinner().with_message(message.to_owned());
+    spinner.enable_steady_tick(TICK);
+    let done = work.await;
+    spinner.finish_and_clear();
+    done
+}
+
 /// The colours in use, by their terminal codes.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Colour {
     /// Something required is not there.
     Red = 31,
@@ -79,4 +133,14 @@ pub enum Colour {
     Green = 32,
     /// It works, but less well.
     Yellow = 33,
+}
+
+impl From<Colour> for Color {
+    fn from(colour: Colour) -> Self {
+        match colour {
+            Colour::Red => Self::DarkRed,
+            Colour::Green => Self::DarkGreen,
+            Colour::Yellow => Self::DarkYellow,
+        }
+    }
 }

@@ -1,6 +1,10 @@
 //! A session's files. Each session has a directory of its own, made when a shell first needs it and removed with the
 //! session; a directory that the host named is used and never removed.
 
+mod usage;
+
+pub use usage::usage;
+
 use shellkeep_session::{ByteString, SessionId};
 use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};

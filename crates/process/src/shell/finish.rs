@@ -54,9 +54,9 @@ impl LiveShell {
 
     /// The shell went without a word from the driver: a signal, `exec`, or a closed socket.
     pub(super) async fn gone(&mut self, sink: &mut (dyn FnMut(Stream, &[u8]) + Send)) -> io::Result<Box<Done>> {
-        self.received = std::fs::read(&self.spec.rescue).unwrap_or_default();
+        let rescued = std::fs::read(&self.spec.rescue).unwrap_or_default();
         let _ = std::fs::remove_file(&self.spec.rescue);
-        if let Some((kind::RUN, payload)) = wire::take_frame(&mut self.received, &self.nonce) {
+        if let Some((kind::RUN, payload)) = self.channel.find(rescued) {
             // The shell ended only because its channel was closed; the command has the status it reported.
             let status = wire::Reader::new(&payload).u32().unwrap_or_default() as i32;
             self.finishing = Some(payload);

@@ -1,10 +1,12 @@
 //! What all clones of an engine share: finding owners, waking sessions, taking shells, removing files.
 
 use super::{Inner, Runs, Sessions, lock};
+use crate::admission::{Listener, agent_of};
 use crate::cell::{RunCell, RunControl};
 use crate::ops::{CreateSession, OpError, QuotaMet};
 use crate::owner::{MAILBOX, Message, Owner, Slot};
 use crate::pool::Worn;
+use crate::services::cage_name;
 use crate::{recover, validate};
 use shellkeep_session::{
     ByteString, Event, QuotaName, Record, RunId, SessionId, SessionMeta, SessionState, ShellState, Timestamp,
@@ -63,7 +65,7 @@ impl Inner {
         OpError::SessionNotFound { session_id: id.to_string() }
     }
 
-    pub(super) async fn load(&self, id: &SessionId) -> Result<SessionState, OpError> {
+    pub(crate) async fn load(&self, id: &SessionId) -> Result<SessionState, OpError> {
         if !lock(&self.known).contains_key(id) {
             return Err(self.not_found(id));
         }
@@ -98,7 +100,7 @@ impl Inner {
     }
 
     /// Asks the owner; wakes the session if it has none.
-    pub(super) async fn ask<T>(
+    pub(crate) async fn ask<T>(
         self: &Arc<Self>,
         id: &SessionId,
         message: impl FnOnce(oneshot::Sender<Result<T, OpError>>) -> Message,
@@ -140,7 +142,7 @@ impl Inner {
             return Ok(mailbox.clone());
         }
         let (mailbox, messages) = mpsc::channel(MAILBOX);
-        let slot = Arc::new(Slot::default());
+        let slot = Arc::new(Slot { agent: agent_of(&state.meta), ..Slot::default() });
         sessions.owners.insert(id.clone(), (mailbox.clone(), Arc::clone(&slot)));
         tokio::spawn(Owner::new(Arc::clone(self), state, messages, slot).serve());
         Ok(mailbox)
@@ -155,24 +157,14 @@ impl Inner {
             if let Some(worn) = self.pool.try_take().await.map_err(unavailable)? {
                 return Ok(Some(worn));
             }
-            if !self.evict_one(for_session).await {
+            if !self.evict_one(Some(for_session)).await {
                 return Ok(None);
             }
         }
     }
 
-    pub(super) async fn evict_one(&self, except: &SessionId) -> bool {
-        let mut idle: Vec<(u64, mpsc::Sender<Message>)> = self
-            .sessions()
-            .owners
-            .iter()
-            .filter(|(id, (_, slot))| {
-                *id != except && !slot.busy.load(Ordering::Relaxed) && slot.pid.load(Ordering::Relaxed) != 0
-            })
-            .map(|(_, (mailbox, slot))| (slot.last_used.load(Ordering::Relaxed), mailbox.clone()))
-            .collect();
-        idle.sort_by_key(|(last_used, _)| *last_used);
-        for (_, mailbox) in idle {
+    async fn evict_one(&self, except: Option<&SessionId>) -> bool {
+        for mailbox in self.can_be_evicted(except) {
             let (answer, waiting) = oneshot::channel();
             if mailbox.send(Message::Evict(answer)).await.is_ok() && waiting.await.unwrap_or(false) {
                 metrics::counter!("shellkeep_evictions_total").increment(1);
@@ -182,9 +174,42 @@ impl Inner {
         false
     }
 
-    /// Waits for a shell that could not be had before.
-    pub(crate) async fn shell_freed(&self) {
-        self.pool.freed().await;
+    /// Who could give up a shell, best first: those that are idle, the longest idle first, and then those of other agents
+    /// that wait for their turn. Those of the same agent keep theirs: its commands would get no faster by it.
+    fn can_be_evicted(&self, except: Option<&SessionId>) -> Vec<mpsc::Sender<Message>> {
+        let sessions = self.sessions();
+        let agent = except.and_then(|id| sessions.owners.get(id)).map(|(_, slot)| Arc::clone(&slot.agent));
+        let rank = |slot: &Slot| {
+            let (busy, waits) = (slot.busy.load(Ordering::Relaxed), slot.waits.load(Ordering::Relaxed));
+            let of_another = agent.as_ref().is_some_and(|agent| *agent != slot.agent);
+            let can = slot.pid.load(Ordering::Relaxed) != 0 && (!busy || (waits && of_another && false));
+            can.then(|| (busy, slot.last_used.load(Ordering::Relaxed)))
+        };
+        let others = sessions.owners.iter().filter(|(id, _)| Some(*id) != except);
+        let mut found: Vec<_> =
+            others.filter_map(|(_, (mailbox, slot))| Some((rank(slot)?, mailbox.clone()))).collect();
+        found.sort_by_key(|(rank, _)| *rank);
+        found.into_iter().map(|(_, mailbox)| mailbox).collect()
+    }
+
+    /// Listens for a shell that could not be had before.
+    pub(crate) fn listen_for_shell(&self, agent: &Arc<str>) -> Listener {
+        self.pool.listen(agent)
+    }
+
+    /// Gives up the shell of the session that was idle the longest; says whether there was one.
+    pub(crate) async fn evict_idlest(&self) -> bool {
+        self.evict_one(None).await
+    }
+
+    /// Whether no operation is accepted any more.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed)
+    }
+
+    /// Whether a session has an owner, and with it perhaps a shell.
+    pub(crate) fn is_awake(&self, id: &SessionId) -> bool {
+        self.sessions().owners.contains_key(id)
     }
 
     /// Tells those who wait that a session has become idle.
@@ -207,7 +232,12 @@ impl Inner {
     /// Ends every shell that is left. Ending waits for the kernel, so it has a thread of its own.
     pub(super) async fn close_pool(self: &Arc<Self>) {
         let inner = Arc::clone(self);
-        let _ = tokio::task::spawn_blocking(move || inner.pool.close()).await;
+        let _ = tokio::task::spawn_blocking(move || {
+            let running = inner.services.list(|_| true);
+            let keep = running.iter().map(|seen| cage_name(&seen.session_id, &seen.service_id)).collect();
+            inner.pool.close(&keep);
+        })
+        .await;
     }
 
     /// What a new session begins with.
@@ -232,8 +262,8 @@ impl Inner {
         Ok((meta, shell))
     }
 
-    /// Ends what still runs in the background for a session.
-    pub(crate) async fn kill_detached(&self, id: &SessionId) {
+    /// Ends every command that runs for a session, in the background too.
+    pub(crate) async fn kill_runs(&self, id: &SessionId) {
         let cells: Vec<_> =
             self.runs().iter().filter(|((owner, _), _)| owner == id).map(|(_, cell)| Arc::clone(cell)).collect();
         for cell in cells {
@@ -244,6 +274,8 @@ impl Inner {
     /// Removes a session's name and files.
     pub(crate) async fn forget(&self, id: &SessionId, workspace: &ByteString) {
         lock(&self.known).remove(id);
+        self.disk.forget(&self.config.data_dir, id);
+        let logs = self.services_directory(id);
         let (workspaces, workspace) = (self.workspaces.clone(), workspace.clone());
         let outputs = self.output_directory(id);
         let removal = tokio::task::spawn_blocking(move || {
@@ -252,6 +284,7 @@ impl Inner {
             }
             // Most sessions have no output that needed a file.
             let _ = std::fs::remove_dir_all(outputs);
+            let _ = std::fs::remove_dir_all(logs);
         });
         let _ = removal.await;
     }

@@ -1,25 +1,74 @@
-//! Operations on services.
+//! Operations on services, and the end of those who have them.
 
-use super::Engine;
+use super::{Engine, Inner, OnStop, Permitted, lock};
 use crate::ops::*;
-use shellkeep_session::{ServiceId, SessionId};
+use crate::owner::Message;
+use crate::page::{self, PageError};
+use crate::services::{self, Entry, Order, Reserved, ServiceLimits, StopReason, Supervised};
+use crate::validate;
+use shellkeep_process::Fact;
+use shellkeep_process::service::log::{LogWatch, ServiceLog};
+use shellkeep_session::{LimitName, Output, QuotaName, Service, ServiceId, SessionId};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
+/// How long services have to end by themselves when their session is removed.
+const REMOVAL_GRACE: Duration = Duration::from_secs(1);
+/// Bytes of log that a follower gets at a time.
+const FOLLOW_BYTES: u64 = 64 << 10;
+
 /// A service's log as it grows.
-pub struct LogStream;
+pub struct LogStream {
+    log: ServiceLog,
+    watch: LogWatch,
+    seen: Option<Arc<Supervised>>,
+    offset: u64,
+}
 
 impl LogStream {
-    /// The next bytes; `None` when the service has ended and everything was given.
+    /// The next bytes; `None` when the service has ended and everything was given. May be dropped and called again.
     pub async fn next(&mut self) -> Option<Result<LogPage, OpError>> {
-        None
+        loop {
+            // Asked before the log is read: what it wrote before it ended is then in the log.
+            let has_ended = self.seen.as_ref().is_none_or(|seen| !seen.facts().status.is_live());
+            let query = LogQuery { offset: self.offset, limit: FOLLOW_BYTES, tail: None, grep: None };
+            match log_page(&self.log, &query, has_ended) {
+                Ok(page) if !page.bytes.is_empty() => {
+                    self.offset = page.next_offset;
+                    return Some(Ok(page));
+                }
+                Ok(_) if has_ended => return None,
+                Ok(_) => {}
+                Err(error) => return Some(Err(error)),
+            }
+            let ended = async {
+                match &self.seen {
+                    Some(seen) => drop(seen.until(|_| false).await),
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = self.watch.changed() => {}
+                () = ended => {}
+            }
+        }
     }
 }
 
-#[allow(unused_variables, clippy::unused_async)]
 impl Engine {
     /// Starts a service with the session's directory, variables and functions.
     pub async fn start_service(&self, id: &SessionId, request: StartService) -> Result<ServiceView, OpError> {
-        Err(OpError::ShuttingDown)
+        validate::service(&request)?;
+        let Permitted { inner, id } = self.over(id)?;
+        self.audit("start_service", id.as_str());
+        let (wait, has_ready) = (request.wait.min(super::MAX_WAIT), request.ready.is_some());
+        let (request, by) = (Box::new(request), self.scope().token().map(str::to_owned));
+        let seen = inner.ask(&id, |answer| Message::StartService { request, by, answer }).await?;
+        let settled = seen.until(|service| has_ready && service.status == shellkeep_session::ServiceStatus::Running);
+        let _ = tokio::time::timeout(wait, settled).await;
+        view(seen).await
     }
 
     /// Stops a service and everything it has started: politely, and after `grace` by force.
@@ -29,12 +78,34 @@ impl Engine {
         service_id: &ServiceId,
         grace: Duration,
     ) -> Result<ServiceView, OpError> {
-        Err(OpError::ShuttingDown)
+        let Permitted { inner, id } = self.over(id)?;
+        self.audit("stop_service", id.as_str());
+        let Some(seen) = inner.services.find(&id, service_id) else {
+            return inner.stored_service(&id, service_id).await;
+        };
+        seen.tell(Order::Stop { grace: grace.min(MAX_STOP_GRACE), reason: StopReason::Asked }).await;
+        seen.until(|_| false).await;
+        view(seen).await
     }
 
     /// A session's services: those that run, and those that ended lately, in the order they were started.
     pub async fn services(&self, id: &SessionId) -> Result<Vec<ServiceView>, OpError> {
-        Err(OpError::ShuttingDown)
+        let Permitted { inner, id } = self.over(id)?;
+        let known = inner.services_of(&id).await?;
+        let live = services::views(inner.services.list(|seen| seen.session_id == *id)).await;
+        let mut views: BTreeMap<ServiceId, ServiceView> =
+            live.into_iter().map(|view| (view.service_id.clone(), view)).collect();
+        let agent = inner.agent_of(&id);
+        for (service_id, service) in known {
+            if !views.contains_key(&service_id) {
+                let directory = inner.service_directory(&id, &service_id);
+                let view = services::stored_view(&id, agent.as_deref(), &service_id, &service, &directory);
+                views.insert(service_id, view);
+            }
+        }
+        let mut views: Vec<ServiceView> = views.into_values().collect();
+        views.sort_by_key(|view| view.started_at);
+        Ok(views)
     }
 
     /// One service; waits up to `wait` until it is ready or has ended.
@@ -44,12 +115,23 @@ impl Engine {
         service_id: &ServiceId,
         wait: Duration,
     ) -> Result<ServiceView, OpError> {
-        Err(OpError::ShuttingDown)
+        let Permitted { inner, id } = self.over(id)?;
+        let Some(seen) = inner.services.find(&id, service_id) else {
+            return inner.stored_service(&id, service_id).await;
+        };
+        let ready = seen.until(|service| service.status == shellkeep_session::ServiceStatus::Running);
+        let _ = tokio::time::timeout(wait.min(super::MAX_WAIT), ready).await;
+        view(seen).await
     }
 
     /// Services that run, of all sessions; an agent sees its own. `agent` narrows it down.
     pub async fn all_services(&self, agent: Option<&str>) -> Result<Vec<ServiceView>, OpError> {
-        Err(OpError::ShuttingDown)
+        let inner = self.at_large();
+        let own = self.scope().agent();
+        let wanted = |seen: &Supervised| {
+            own.is_none_or(|own| seen.agent() == Some(own)) && agent.is_none_or(|asked| seen.agent() == Some(asked))
+        };
+        Ok(services::views(inner.services.list(wanted)).await)
     }
 
     /// Reads a service's log.
@@ -59,7 +141,11 @@ impl Engine {
         service_id: &ServiceId,
         query: LogQuery,
     ) -> Result<LogPage, OpError> {
-        Err(OpError::ShuttingDown)
+        let Permitted { inner, id } = self.over(id)?;
+        let (directory, seen) = inner.log_of(&id, service_id).await?;
+        let complete = seen.is_none_or(|seen| !seen.facts().status.is_live());
+        let reading = tokio::task::spawn_blocking(move || log_page(&ServiceLog::at(directory), &query, complete));
+        reading.await.unwrap_or_else(|error| Err(OpError::StoreUnavailable { reason: error.to_string() }))
     }
 
     /// Follows a service's log from `offset`, or from the last `tail` bytes.
@@ -70,32 +156,173 @@ impl Engine {
         offset: u64,
         tail: Option<u64>,
     ) -> Result<LogStream, OpError> {
-        Err(OpError::ShuttingDown)
+        let Permitted { inner, id } = self.over(id)?;
+        let (directory, seen) = inner.log_of(&id, service_id).await?;
+        let unreadable = |error: std::io::Error| OpError::StoreUnavailable { reason: format!("the log: {error}") };
+        let watch = LogWatch::new(&directory).map_err(unreadable)?;
+        let log = ServiceLog::at(directory);
+        let (_, end) = log.bounds().map_err(unreadable)?;
+        let offset = tail.map_or(offset, |tail| offset.max(end.saturating_sub(tail)));
+        Ok(LogStream { log, watch, seen, offset })
     }
 
     /// The agent is done: its services are stopped, its shells given up, its sessions may be reclaimed later. The
     /// host's right.
     pub async fn end_agent(&self, agent: &str) -> Result<EndedAgent, OpError> {
-        Err(OpError::ShuttingDown)
+        let inner = self.as_host()?;
+        self.audit("end_agent", agent);
+        let is_own = |owner: &Option<Arc<str>>| owner.as_deref() == Some(agent);
+        let ids: Vec<SessionId> =
+            lock(&inner.known).iter().filter(|(_, owner)| is_own(owner)).map(|(id, _)| id.clone()).collect();
+        let services = inner.stop_services(STOP_GRACE, |seen| seen.agent() == Some(agent)).await;
+        let mut sessions = 0;
+        for id in &ids {
+            match inner.end_session(id, "its agent is done").await {
+                Ok(_) => sessions += 1,
+                // One that was removed meanwhile, or cannot be read, does not keep the others from ending.
+                Err(error) => tracing::warn!(session = %id, %error, "not ended"),
+            }
+        }
+        Ok(EndedAgent { agent: agent.to_owned(), sessions, services })
     }
 
     /// One session is done, likewise. The host's right.
     pub async fn end_session(&self, id: &SessionId) -> Result<SessionView, OpError> {
-        Err(OpError::ShuttingDown)
+        self.as_host()?;
+        let Permitted { inner, id } = self.over(id)?;
+        self.audit("end_session", id.as_str());
+        inner.stop_services(STOP_GRACE, |seen| seen.session_id == *id).await;
+        inner.end_session(&id, "the host ended it").await
+    }
+}
+
+async fn view(seen: Arc<Supervised>) -> Result<ServiceView, OpError> {
+    let mut views = services::views(vec![seen]).await;
+    views.pop().ok_or_else(|| OpError::StoreUnavailable { reason: "the service could not be looked at".to_owned() })
+}
+
+/// A page of a log: like a run's output, but with its beginning gone instead of its middle.
+fn log_page(log: &ServiceLog, query: &LogQuery, complete: bool) -> Result<LogPage, OpError> {
+    let unreadable = |error: std::io::Error| OpError::StoreUnavailable { reason: format!("the log: {error}") };
+    let (first, total) = log.bounds().map_err(unreadable)?;
+    let offset = query.offset.max(first);
+    let stream = Output { total, kept: total, inline: None, tail: None };
+    let output = OutputQuery {
+        stream: Stream::Stdout,
+        offset,
+        limit: query.limit,
+        tail: query.tail,
+        grep: query.grep.clone(),
+    };
+    let read = |offset: u64, limit: usize| {
+        let (start, bytes) = log.read(offset, limit)?;
+        // What was rotated away since `bounds` is a hole; the reader goes on behind it.
+        Ok(if start == offset { bytes } else { Vec::new() })
+    };
+    let page = page::page(&stream, complete, &output, read).map_err(|error| match error {
+        PageError::Pattern(detail) => {
+            OpError::Invalid { detail: format!("grep is not a regular expression: {detail}") }
+        }
+        PageError::Io(error) => unreadable(error),
+    })?;
+    let OutputPage { bytes, offset, next_offset, total, complete } = page;
+    Ok(LogPage { bytes, offset, next_offset, first, total, complete })
+}
+
+impl Inner {
+    /// Room for one more service, or which quota is met.
+    pub(crate) fn reserve_service(&self, entry: Entry) -> Result<Reserved, (QuotaName, u64, u64)> {
+        if let Some((limit, used)) = self.over_disk(&entry.session_id) {
+            return Err((QuotaName::DiskBytesPerSession, limit, used));
+        }
+        let processes = self.factory.count();
+        let most = self.quotas.get(QuotaName::Processes);
+        if processes >= most {
+            return Err((QuotaName::Processes, most, processes));
+        }
+        let node = self.quotas.get(QuotaName::Services).min(self.adapted(LimitName::Services));
+        let limits = ServiceLimits { node, agent: self.quotas.get(QuotaName::ServicesPerAgent) };
+        self.services.reserve(entry, limits)
     }
 
-    /// The quotas and their use. An agent sees the limits and its own use.
-    pub async fn quotas(&self) -> QuotasView {
-        QuotasView { quotas: Vec::new(), changes: Vec::new() }
+    /// What a service's shell has to be told.
+    pub(crate) async fn service_facts(self: &Arc<Self>, id: &SessionId) -> Result<Vec<Fact>, OpError> {
+        self.ask(id, Message::ServiceFacts).await
     }
 
-    /// Changes quotas; kept over restarts. The host's right.
-    pub async fn set_quotas(&self, changes: QuotaChanges) -> Result<QuotasView, OpError> {
-        Err(OpError::ShuttingDown)
+    async fn services_of(&self, id: &SessionId) -> Result<BTreeMap<ServiceId, Service>, OpError> {
+        match self.ask_owner(id, Message::Services).await {
+            Some(services) => services,
+            None => self.load(id).await.map(|state| state.services),
+        }
     }
 
-    /// How the node stands. The host's to see.
-    pub async fn node(&self) -> Result<NodeView, OpError> {
-        Err(OpError::ShuttingDown)
+    async fn stored_service(&self, id: &SessionId, service_id: &ServiceId) -> Result<ServiceView, OpError> {
+        let known = self.services_of(id).await?;
+        let service = known.get(service_id).ok_or_else(|| OpError::ServiceNotFound {
+            session_id: id.to_string(),
+            service_id: service_id.to_string(),
+        })?;
+        let directory = self.service_directory(id, service_id);
+        Ok(services::stored_view(id, self.agent_of(id).as_deref(), service_id, service, &directory))
+    }
+
+    async fn log_of(
+        &self,
+        id: &SessionId,
+        service_id: &ServiceId,
+    ) -> Result<(PathBuf, Option<Arc<Supervised>>), OpError> {
+        let seen = self.services.find(id, service_id);
+        if seen.is_none() {
+            self.stored_service(id, service_id).await?;
+        }
+        Ok((self.service_directory(id, service_id), seen))
+    }
+
+    fn agent_of(&self, id: &SessionId) -> Option<Arc<str>> {
+        lock(&self.known).get(id).cloned().flatten()
+    }
+
+    /// Stops services all at once and waits until they are gone; gives how many.
+    pub(crate) async fn stop_services(&self, grace: Duration, wanted: impl Fn(&Supervised) -> bool) -> usize {
+        let services = self.services.list(wanted);
+        for seen in &services {
+            seen.tell(Order::Stop { grace, reason: StopReason::AgentEnded }).await;
+        }
+        for seen in &services {
+            seen.until(|_| false).await;
+        }
+        services.len()
+    }
+
+    /// Stops the services of a session that is about to be removed.
+    pub(super) async fn stop_services_of(&self, id: &SessionId) {
+        self.stop_services(REMOVAL_GRACE, |seen| seen.session_id == *id).await;
+    }
+
+    /// The daemon stops: services are left to the next one, or stopped, as the host wants it.
+    pub(super) async fn leave_services(&self) {
+        let services = self.services.list(|_| true);
+        for seen in &services {
+            let order = match self.config.services_on_stop {
+                OnStop::Keep => Order::Leave,
+                OnStop::Stop => Order::Stop { grace: STOP_GRACE, reason: StopReason::DaemonStops },
+            };
+            seen.tell(order).await;
+        }
+        if self.config.services_on_stop == OnStop::Stop {
+            for seen in &services {
+                seen.until(|_| false).await;
+            }
+        } else if !services.is_empty() {
+            tracing::info!(services = services.len(), "services run on; the next daemon takes them over");
+        }
+    }
+
+    async fn end_session(self: &Arc<Self>, id: &SessionId, reason: &str) -> Result<SessionView, OpError> {
+        let reason = reason.to_owned();
+        let view = self.ask(id, |answer| Message::End { reason, answer }).await?;
+        self.disk.note_ended(&self.config.data_dir, id);
+        Ok(view)
     }
 }

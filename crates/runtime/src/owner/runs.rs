@@ -1,6 +1,7 @@
 //! An owner's commands: accepted, begun, finished, sent to the background, waiting.
 
 use super::{MAX_WAITING, Message, Owner, RunReply, Started, Waiting};
+use crate::admission::{Asked, Ticket};
 use crate::alarm::Alarm;
 use crate::cell::{self, NewCell, RunCell, RunControl};
 use crate::crash::{self, Point};
@@ -10,7 +11,7 @@ use crate::ops::{DEFAULT_MAX_OUTPUT, IfBusy, OpError, RunCommand};
 use crate::pool::Worn;
 use crate::running::{Running, Step};
 use shellkeep_process::{Done, RunSpec, Stdin};
-use shellkeep_session::{ActiveRun, ByteString, Event, LeftProcess, RunId};
+use shellkeep_session::{ActiveRun, ByteString, Event, LeftProcess, QuotaName, RunId};
 use std::sync::Arc;
 use tokio::time::Instant;
 
@@ -20,7 +21,7 @@ impl Owner {
         let is_running = |run: &ActiveRun| run.request_id.is_some() && run.request_id == command.request_id;
         if !self.is_busy() || self.state.active_runs.values().any(is_running) {
             let expires = Instant::now() + command.timeout;
-            return self.start(command, reply, expires).await;
+            return self.start(command, reply, expires, None).await;
         }
         if command.if_busy == IfBusy::Reject {
             return reply.refuse(self.why_waiting());
@@ -35,9 +36,10 @@ impl Owner {
 
     /// What a command that cannot run now is waiting for.
     fn why_waiting(&self) -> OpError {
-        match &self.running {
-            Some((running, ..)) => self.busy(&running.cell.run_id),
-            None => self.engine.shells_are_taken(),
+        match (&self.running, &self.at_gate) {
+            (Some((running, ..)), _) => self.busy(&running.cell.run_id),
+            (None, Some(waiter)) => waiter.overloaded(),
+            (None, None) => self.engine.shells_are_taken(),
         }
     }
 
@@ -87,7 +89,14 @@ impl Owner {
         }
     }
 
-    pub(super) async fn start(&mut self, command: Box<RunCommand>, reply: RunReply, expires: Instant) {
+    /// Begins a command if it may run now, and else puts it first in line. `ticket` is there if it has waited for it.
+    pub(super) async fn start(
+        &mut self,
+        command: Box<RunCommand>,
+        reply: RunReply,
+        expires: Instant,
+        ticket: Option<Ticket>,
+    ) {
         if let Some(request_id) = &command.request_id {
             match self.answered_before(request_id, &command).await {
                 Ok(None) => {}
@@ -98,13 +107,21 @@ impl Owner {
         if let Some((running, ..)) = &self.running {
             return reply.refuse(self.busy(&running.cell.run_id));
         }
+        let ticket = match self.admit(&command, expires, ticket) {
+            Err(error) => return reply.refuse(error),
+            Ok(None) => return self.waiting.push_front(Waiting::Run { command, reply, expires }),
+            Ok(Some(ticket)) => ticket,
+        };
+        self.owes_a_try = false;
         match self.begin(&command).await {
             Err(error) => reply.refuse(error),
             Ok(None) => {
-                self.starved = true;
+                self.starved = Some(self.engine.listen_for_shell(&self.slot.agent));
                 self.waiting.push_front(Waiting::Run { command, reply, expires });
             }
-            Ok(Some(running)) => {
+            Ok(Some(mut running)) => {
+                running.hold(ticket);
+                self.engine.admission.begun();
                 crash::point(Point::Begun, command.command.as_bytes());
                 let reply = match reply {
                     RunReply::AtStart(answer) => {
@@ -115,6 +132,64 @@ impl Owner {
                 };
                 self.running = Some((running, reply, command.max_output));
             }
+        }
+    }
+
+    /// Asks for a ticket; `None` if it must be waited for.
+    fn admit(
+        &mut self,
+        command: &RunCommand,
+        expires: Instant,
+        ticket: Option<Ticket>,
+    ) -> Result<Option<Ticket>, OpError> {
+        if ticket.is_some() {
+            return Ok(ticket);
+        }
+        if command.if_busy == IfBusy::Reject {
+            return self.engine.admission.ask_now().map(Some);
+        }
+        match self.engine.admission.ask(&self.slot.agent, expires)? {
+            Asked::Granted(ticket) => Ok(Some(ticket)),
+            Asked::Waits(waiter) => {
+                self.at_gate = Some(waiter);
+                Ok(None)
+            }
+        }
+    }
+
+    /// The node has room for the command that waited first in line, or will not have it in time.
+    pub(super) async fn on_turn(&mut self, turn: Result<Ticket, OpError>) {
+        self.at_gate = None;
+        match (turn, self.waiting.pop_front()) {
+            (Ok(ticket), Some(Waiting::Run { command, reply, expires })) => {
+                self.start(command, reply, expires, Some(ticket)).await;
+            }
+            (Err(error), Some(Waiting::Run { reply, .. })) => {
+                reply.refuse(error);
+                self.first_has_left();
+            }
+            // Only a command has a place at the gate.
+            (_, Some(other)) => self.waiting.push_front(other),
+            (_, None) => {}
+        }
+    }
+
+    /// There may be a shell; whether there is one is seen when the command's turn has come.
+    pub(super) fn on_shell_freed(&mut self) {
+        self.starved = None;
+        self.owes_a_try = true;
+    }
+
+    /// The first in line has gone without a try. If another command is next, it asks and tries in its place; if none is,
+    /// others hear of the shell.
+    pub(super) fn first_has_left(&mut self) {
+        self.at_gate = None;
+        if matches!(self.waiting.front(), Some(Waiting::Run { .. })) {
+            return;
+        }
+        self.starved = None;
+        if std::mem::take(&mut self.owes_a_try) {
+            self.engine.one_is_idle();
         }
     }
 
@@ -152,7 +227,7 @@ impl Owner {
             cwd: self.state.shell.cwd.clone(),
             by: command.by.clone(),
             directory: Arc::clone(&self.outputs),
-            limit: self.engine.config.output_bytes_per_run,
+            limit: self.engine.quotas.get(QuotaName::OutputBytesPerRun),
         });
         let cell = Arc::new(cell);
         let env: Vec<_> =
@@ -244,7 +319,7 @@ impl Owner {
         if let Some(RunReply::AtEnd(answer)) = reply {
             let _ = answer.send(Ok(cell.view(max_output)));
         }
-        let (mut worn, alarm) = running.into_parts();
+        let (mut worn, alarm, ticket) = running.into_parts();
         self.alarm = Some(alarm);
         if done.forked {
             self.note_processes(&mut worn);
@@ -254,6 +329,9 @@ impl Owner {
         } else if !worn.shell.others().is_empty() {
             self.remnants.push(worn);
         }
+        // Whoever gets the ticket next may need this shell's place, so they must see first that it can be had.
+        self.publish();
+        drop(ticket);
     }
 
     /// Writes down what the command left running, so that even a crash can be followed by a true notice.
@@ -308,11 +386,11 @@ impl Owner {
     }
 
     pub(super) async fn start_waiting(&mut self) {
-        while self.running.is_none() && !self.over && !self.starved {
+        while self.running.is_none() && !self.over && self.at_gate.is_none() && self.starved.is_none() {
             match self.waiting.pop_front() {
-                Some(Waiting::Run { command, reply, expires }) => self.start(command, reply, expires).await,
+                Some(Waiting::Run { command, reply, expires }) => self.start(command, reply, expires, None).await,
                 Some(Waiting::Hibernate(answer)) => self.hibernate(answer),
-                None => return,
+                None => return self.first_has_left(),
             }
         }
     }
@@ -320,10 +398,13 @@ impl Owner {
     pub(super) fn refuse_expired(&mut self) {
         let reason = self.why_waiting();
         let now = Instant::now();
+        let first = self.waiting.front().and_then(Waiting::expires);
         let (expired, rest): (Vec<_>, Vec<_>) =
             self.waiting.drain(..).partition(|waiting| waiting.expires().is_some_and(|at| at <= now));
         self.waiting = rest.into();
-        self.starved &= !self.waiting.is_empty();
+        if self.waiting.front().and_then(Waiting::expires) != first {
+            self.first_has_left();
+        }
         for waiting in expired {
             if let Waiting::Run { reply, .. } = waiting {
                 reply.refuse(reason.clone());

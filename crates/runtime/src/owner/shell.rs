@@ -7,6 +7,7 @@ use crate::{notices, translate};
 use shellkeep_process::{ExitStatus, Fact};
 use shellkeep_session::shell::Variable;
 use shellkeep_session::{ByteString, Event};
+use std::sync::atomic::Ordering;
 
 /// What a new shell is told, and the problem with the working directory if there is one.
 type ToRestore = (Vec<Fact>, Option<(String, String)>);
@@ -15,6 +16,8 @@ impl Owner {
     /// Takes a shell and becomes live: the only way, for new, restored and woken sessions alike.
     /// `None` if there is no shell to be had now.
     pub(super) async fn wear(&mut self) -> Result<Option<Worn>, OpError> {
+        // Nobody may ask us for a shell while we ask them for one: both would wait for ever.
+        self.slot.pid.store(0, Ordering::Relaxed);
         let Some(mut worn) = self.engine.take_shell(&self.id).await? else { return Ok(None) };
         let unavailable = |reason: String| OpError::ShellUnavailable { reason };
         let (facts, cwd_problem) = self.facts_to_restore().map_err(unavailable)?;

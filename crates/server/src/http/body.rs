@@ -126,7 +126,10 @@ fn explain<T: DeserializeOwned>(bytes: &[u8], error: &serde_json::Error) -> Stri
 
 /// What our types are called in JSON; callers need not know Rust.
 fn in_words(message: &str) -> String {
-    message.replace("expected f64", "expected a number").replace("expected usize", "expected a whole number")
+    message
+        .replace("expected f64", "expected a number")
+        .replace("expected usize", "expected a whole number")
+        .replace("expected u64", "expected a whole number")
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use metrics::{Counter, Histogram, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
+use shellkeep_runtime::NodeView;
 use std::time::Duration;
 
 /// Buckets of every `…_seconds` histogram: from a warm `true` (tens of microseconds) to a command at its default
@@ -32,6 +33,16 @@ impl RequestMetrics {
         describe_histogram!("shellkeep_http_run_seconds", "Time from a run's request to its answer");
         describe_gauge!("shellkeep_shells", "Shells, by what they do");
         describe_gauge!("shellkeep_degraded", "1 when /readyz says degraded");
+        describe_gauge!("shellkeep_sessions", "Sessions there are");
+        describe_gauge!("shellkeep_services", "Services that run");
+        describe_gauge!("shellkeep_processes", "Processes of all sessions and services");
+        describe_gauge!("shellkeep_memory_bytes", "Resident memory of the daemon");
+        describe_gauge!("shellkeep_queue_length", "Commands that wait for their turn on the node");
+        describe_gauge!("shellkeep_commands_running", "Commands that run");
+        describe_gauge!("shellkeep_pressure", "Share of time in which something waited for a resource, 0 to 1");
+        describe_gauge!("shellkeep_memory_free_ratio", "Share of memory that is free to use, 0 to 1");
+        describe_gauge!("shellkeep_limit", "A limit, as it is in force");
+        describe_gauge!("shellkeep_limit_used", "What is used of a limit");
         let class = |class: &'static str| counter!("shellkeep_http_requests_total", "class" => class);
         Self {
             answered: [class("2xx"), class("3xx"), class("4xx"), class("5xx")],
@@ -78,6 +89,31 @@ pub(crate) async fn scrape(State(door): State<Door>, Scoped(engine): Scoped) -> 
     gauge!("shellkeep_shells", "state" => "live").set(health.live_shells as f64);
     gauge!("shellkeep_shells", "state" => "spare").set(health.spare_shells as f64);
     gauge!("shellkeep_degraded").set(if health.problems.is_empty() { 0.0 } else { 1.0 });
+    if let Ok(node) = engine.node().await {
+        gauge_node(&node);
+    }
     let kind = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
     Ok((kind, door.metrics.render()).into_response())
+}
+
+/// Figures that nobody counts as they change, read when somebody asks. Those of admission have the same names and the
+/// same meaning where they change; they are set here too, so that they are there from the first scrape on.
+fn gauge_node(node: &NodeView) {
+    gauge!("shellkeep_sessions").set(node.sessions as f64);
+    gauge!("shellkeep_services").set(node.services as f64);
+    gauge!("shellkeep_processes").set(node.processes as f64);
+    gauge!("shellkeep_memory_bytes").set(node.memory as f64);
+    gauge!("shellkeep_queue_length").set(node.waiting as f64);
+    gauge!("shellkeep_commands_running").set(node.running as f64);
+    gauge!("shellkeep_pressure", "resource" => "cpu").set(node.cpu_pressure);
+    gauge!("shellkeep_pressure", "resource" => "memory").set(node.memory_pressure);
+    gauge!("shellkeep_memory_free_ratio").set(node.memory_free);
+    gauge!("shellkeep_limit", "limit" => "running").set(node.running_limit as f64);
+    gauge!("shellkeep_limit_used", "limit" => "running").set(node.running as f64);
+    for quota in &node.quotas.quotas {
+        gauge!("shellkeep_limit", "limit" => quota.name.as_str()).set(quota.limit as f64);
+        if let Some(used) = quota.used {
+            gauge!("shellkeep_limit_used", "limit" => quota.name.as_str()).set(used as f64);
+        }
+    }
 }

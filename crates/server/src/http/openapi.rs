@@ -3,7 +3,7 @@
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use shellkeep_protocol::problem::MEDIA_TYPE;
-use shellkeep_protocol::{OutputEvent, Problem};
+use shellkeep_protocol::{LogEvent, OutputEvent, Problem};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
@@ -31,11 +31,22 @@ use utoipa::{IntoResponses, Modify, OpenApi};
         super::output::read,
         super::output::input,
         super::output::signal,
+        super::sessions::end,
+        super::services::start,
+        super::services::list,
+        super::services::get,
+        super::services::stop,
+        super::services::logs,
+        super::services::all,
+        super::quotas::get,
+        super::quotas::set,
+        super::node::get,
+        super::node::end_agent,
         super::tokens::create,
         super::tokens::list,
         super::tokens::revoke
     ),
-    components(schemas(Problem, OutputEvent)),
+    components(schemas(Problem, OutputEvent, LogEvent)),
     modifiers(&Bearer)
 )]
 struct Api;
@@ -87,11 +98,19 @@ impl IntoResponses for Common {
                 "403",
                 "`not_allowed`: the host's right; `forbidden_origin`, `forbidden_host`: a web page's request (TCP only)",
             ),
-            ("404", "`session_not_found` (another agent's too), `run_not_found`, `token_not_found`, `not_found`"),
+            (
+                "404",
+                "`session_not_found` (another agent's too), `run_not_found`, `service_not_found`, `token_not_found`, \
+                 `not_found`",
+            ),
             ("405", "`method_not_allowed`"),
             ("413", "`payload_too_large`"),
             ("500", "`session_damaged`: this session is set aside; `internal_error`: a bug"),
-            ("503", "`shell_unavailable`, `store_unavailable`, `shutting_down`"),
+            (
+                "503",
+                "`overloaded`: more work than the node takes, see `Retry-After`; `shell_unavailable`, \
+                 `service_not_started`, `store_unavailable`, `shutting_down`",
+            ),
         ])
     }
 }
@@ -104,7 +123,10 @@ impl IntoResponses for Busy {
 
 impl IntoResponses for Full {
     fn responses() -> BTreeMap<String, RefOr<Answer>> {
-        refusals(&[("429", "`quota_exceeded`, `queue_full`")])
+        refusals(&[(
+            "429",
+            "`quota_exceeded` with `quota`, `limit`, `used` and your `services`, the most idle first; `queue_full`",
+        )])
     }
 }
 
@@ -130,7 +152,7 @@ mod tests {
     fn the_document_names_every_route_and_every_schema_it_uses() {
         let text = document().to_json().unwrap();
         let document: serde_json::Value = serde_json::from_str(&text).unwrap();
-        assert_eq!(document["paths"].as_object().unwrap().len(), 17);
+        assert_eq!(document["paths"].as_object().unwrap().len(), 26);
         let run = &document["paths"]["/v1/sessions/{session_id}/run"]["post"]["responses"];
         for status in ["200", "400", "401", "404", "409", "413", "429", "503"] {
             assert!(run.get(status).is_some(), "{status}");

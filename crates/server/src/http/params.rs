@@ -5,13 +5,19 @@ use super::problem::Refusal;
 use axum::extract::{FromRequestParts, Query, RawPathParams};
 use axum::http::request::Parts;
 use serde::de::DeserializeOwned;
-use shellkeep_session::{RunId, SessionId, id};
+use shellkeep_session::{RunId, ServiceId, SessionId, id};
 
 /// `{session_id}` of a path.
 pub struct SessionPath(pub SessionId);
 
 /// `{session_id}` and `{run_id}` of a path.
 pub struct RunPath(pub SessionId, pub RunId);
+
+/// `{session_id}` and `{service_id}` of a path.
+pub struct ServicePath(pub SessionId, pub ServiceId);
+
+/// `{agent}` of a path.
+pub struct AgentPath(pub String);
 
 /// `{token_id}` of a path.
 pub struct TokenPath(pub String);
@@ -38,14 +44,30 @@ impl<S: Send + Sync> FromRequestParts<S> for RunPath {
     }
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for TokenPath {
+impl<S: Send + Sync> FromRequestParts<S> for ServicePath {
     type Rejection = Refusal;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
         let params = path_params(parts, state).await?;
-        let token_id = text(&params, "token_id")?;
-        id::check(token_id).map_err(|error| Refusal::bad_id("token_id", &error))?;
-        Ok(Self(token_id.to_owned()))
+        let service_id = ServiceId::parse(text(&params, "service_id")?);
+        let service_id = service_id.map_err(|error| Refusal::bad_id("service_id", &error))?;
+        Ok(Self(session_id(&params)?, service_id))
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for AgentPath {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+        checked(&path_params(parts, state).await?, "agent").map(Self)
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for TokenPath {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+        checked(&path_params(parts, state).await?, "token_id").map(Self)
     }
 }
 
@@ -69,6 +91,12 @@ async fn path_params<S: Send + Sync>(parts: &mut Parts, state: &S) -> Result<Raw
 
 fn session_id(params: &RawPathParams) -> Result<SessionId, Refusal> {
     SessionId::parse(text(params, "session_id")?).map_err(|error| Refusal::bad_id("session_id", &error))
+}
+
+fn checked(params: &RawPathParams, name: &str) -> Result<String, Refusal> {
+    let found = text(params, name)?;
+    id::check(found).map_err(|error| Refusal::bad_id(name, &error))?;
+    Ok(found.to_owned())
 }
 
 fn text<'a>(params: &'a RawPathParams, name: &str) -> Result<&'a str, Refusal> {

@@ -1,11 +1,15 @@
 //! Refusals: which HTTP status each error of the runtime has, and how it looks on the wire.
 
+use super::translate;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use shellkeep_protocol::Problem;
 use shellkeep_protocol::problem::MEDIA_TYPE;
-use shellkeep_runtime::OpError;
+use shellkeep_runtime::{OpError, QuotaMet};
 use shellkeep_session::IdError;
+
+/// In how many seconds to try again: data of a problem, and a header of its answer.
+const RETRY_AFTER: &str = "retry_after";
 
 /// Why a request was refused. Boxed, because it is rare and results should stay small.
 #[derive(Debug)]
@@ -45,6 +49,13 @@ impl Refusal {
         &self.0
     }
 
+    fn over_quota(self, met: QuotaMet) -> Self {
+        let services: Vec<_> = met.services.into_iter().map(translate::service).collect();
+        let services = serde_json::to_value(services).unwrap_or_default();
+        let refusal = self.with("quota", met.quota.as_str()).with("limit", met.limit).with("used", met.used);
+        refusal.with("services", services)
+    }
+
     fn with(self, name: &str, value: impl Into<serde_json::Value>) -> Self {
         Self(Box::new(self.0.with(name, value)))
     }
@@ -60,17 +71,19 @@ impl From<OpError> for Refusal {
             OpError::RunNotFound { session_id, run_id } | OpError::Busy { session_id, run_id } => {
                 refusal.with("session_id", session_id).with("run_id", run_id)
             }
-            OpError::RunEnded { run_id } | OpError::NoInput { run_id } => refusal.with("run_id", run_id),
+            OpError::RunEnded { run_id } | OpError::NoInput { run_id } | OpError::OutputReclaimed { run_id } => refusal.with("run_id", run_id),
             OpError::QueueFull { session_id, waiting } => {
                 refusal.with("session_id", session_id).with("waiting", waiting)
             }
             OpError::TokenNotFound { token_id } => refusal.with("token_id", token_id),
             OpError::RequestIdReused { request_id } => refusal.with("request_id", request_id),
             OpError::BadCwd { path, .. } => refusal.with("cwd", path),
-            OpError::QuotaExceeded(met) => {
-                refusal.with("quota", met.quota.as_str()).with("limit", met.limit).with("used", met.used)
+            OpError::QuotaExceeded(met) => refusal.over_quota(*met),
+            OpError::Overloaded { waiting, limit, retry_after, .. } => {
+                // Rounded up: to come a little late is better than to come in vain.
+                let seconds = retry_after.as_secs_f64().ceil().max(1.0) as u64;
+                refusal.with("waiting", waiting).with("limit", limit).with(RETRY_AFTER, seconds)
             }
-            OpError::Overloaded { waiting, limit, .. } => refusal.with("waiting", waiting).with("limit", limit),
             OpError::ServiceNotFound { session_id, service_id } => {
                 refusal.with("session_id", session_id).with("service_id", service_id)
             }
@@ -101,6 +114,7 @@ fn status(error: &OpError) -> StatusCode {
         | OpError::RequestIdReused { .. } => StatusCode::CONFLICT,
         OpError::QueueFull { .. } | OpError::QuotaExceeded(_) => StatusCode::TOO_MANY_REQUESTS,
         OpError::Damaged { .. } => StatusCode::INTERNAL_SERVER_ERROR,
+        OpError::OutputReclaimed { .. } => StatusCode::GONE,
         OpError::ShellUnavailable { .. }
         | OpError::ServiceNotStarted { .. }
         | OpError::Overloaded { .. }
@@ -118,6 +132,9 @@ impl IntoResponse for Refusal {
         if status == StatusCode::UNAUTHORIZED {
             let challenge = HeaderValue::from_static("Bearer realm=\"shellkeep\"");
             response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+        }
+        if let Some(seconds) = self.0.data.get(RETRY_AFTER).and_then(serde_json::Value::as_u64) {
+            response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
         }
         response
     }

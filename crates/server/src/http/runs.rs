@@ -39,7 +39,7 @@ pub async fn run(
     let command = translate::run(request)?;
     if wants_events(&headers) {
         let stream = detached(async move { engine.run_stream(&id, command).await }).await??;
-        return Ok(sse::response(stream));
+        return Ok(sse::run(stream));
     }
     let view = detached(async move { engine.run(&id, command).await }).await??;
     door.counts.ran(started.elapsed());
@@ -69,7 +69,7 @@ pub async fn get(
 
 /// Runs an operation in a task of its own. A caller that hangs up drops the handler, and with it every future the
 /// handler holds; the operation must go on.
-pub(super) async fn detached<T, F>(operation: F) -> Result<T, Refusal>
+pub(crate) async fn detached<T, F>(operation: F) -> Result<T, Refusal>
 where
     T: Send + 'static,
     F: Future<Output = T> + Send + 'static,
@@ -77,7 +77,8 @@ where
     tokio::spawn(operation).await.map_err(|error| Refusal::internal(format!("the operation broke off: {error}")))
 }
 
-fn wants_events(headers: &HeaderMap) -> bool {
+/// Whether the caller wants an answer that goes on.
+pub(super) fn wants_events(headers: &HeaderMap) -> bool {
     let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     accepted
         .flat_map(|value| value.split(','))

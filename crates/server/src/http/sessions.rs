@@ -70,6 +70,18 @@ pub async fn delete(Scoped(engine): Scoped, SessionPath(id): SessionPath, _: Not
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
+/// The session is done for now: its services are stopped and its shell is given up. It stays, and so do its files, until
+/// it is removed or reclaimed. The host's right.
+#[utoipa::path(
+    post, path = "/v1/sessions/{session_id}/end", tag = "sessions", operation_id = "end_session",
+    params(("session_id" = String, Path, description = "The session")),
+    responses((status = 200, description = "The session, without a shell", body = Session), Common)
+)]
+pub async fn end(Scoped(engine): Scoped, SessionPath(id): SessionPath, _: Nothing) -> Result<Response, Refusal> {
+    let view = detached(async move { engine.end_session(&id).await }).await??;
+    Ok(json(StatusCode::OK, &translate::session(view)))
+}
+
 /// What the session's shell knows.
 #[utoipa::path(
     get, path = "/v1/sessions/{session_id}/state", tag = "sessions", operation_id = "get_state",

@@ -1,5 +1,7 @@
 //! A run as server-sent events: `stdout`, `stderr` as they come, `result` at the end, `error` if it broke. A comment
-//! now and then keeps proxies from cutting a silent command off.
+//! now and then keeps proxies from cutting a silent command off. A service's log goes the same way ([`mod@log`]).
+
+mod log;
 
 use super::problem::Refusal;
 use super::translate;
@@ -9,8 +11,10 @@ use axum::response::{IntoResponse, Response};
 use hyper::body::Frame;
 use serde::Serialize;
 use shellkeep_protocol::OutputEvent;
-use shellkeep_runtime::{OpError, RunChunk, RunStream};
+use shellkeep_runtime::{Engine, LogStream, OpError, RunChunk, RunStream};
+use shellkeep_session::{ServiceId, SessionId};
 use std::convert::Infallible;
+use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -21,25 +25,40 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// Events made and not yet written. A slow reader holds up only its own stream.
 const BACKLOG: usize = 8;
 
+/// Where events come from. Nothing is lost if `next` is dropped before it returns.
+trait Source: Send + 'static {
+    /// The next events as they are written, or nothing worth telling; `None` at the end.
+    fn next(&mut self) -> impl Future<Output = Option<Vec<u8>>> + Send;
+}
+
 /// The answer that carries a run's events.
-pub fn response(stream: RunStream) -> Response {
+pub fn run(stream: RunStream) -> Response {
+    response(Run { stream, encoder: Encoder::default() })
+}
+
+/// The answer that carries a log as it is written.
+pub fn log(stream: LogStream, engine: Engine, session: SessionId, service: ServiceId) -> Response {
+    let (encoder, phase) = (log::Encoder::default(), log::Phase::Following);
+    response(log::Follow { stream, engine, session, service, encoder, phase })
+}
+
+fn response(source: impl Source) -> Response {
     let (sender, receiver) = mpsc::channel(BACKLOG);
-    tokio::spawn(pump(stream, sender));
+    tokio::spawn(pump(source, sender));
     let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
     (headers, Body::new(Events(receiver))).into_response()
 }
 
-/// Moves events from the run to the reader until either ends. The run itself does not end with its reader.
-async fn pump(mut stream: RunStream, sender: mpsc::Sender<Bytes>) {
-    let mut encoder = Encoder::default();
+/// Moves events to the reader until either ends. What is told of does not end with its reader.
+async fn pump(mut source: impl Source, sender: mpsc::Sender<Bytes>) {
     let mut alive = tokio::time::interval(KEEP_ALIVE);
     alive.reset();
     loop {
         let events = tokio::select! {
             biased;
             () = sender.closed() => return,
-            chunk = stream.next() => match chunk {
-                Some(chunk) => encoder.encode(chunk),
+            events = source.next() => match events {
+                Some(events) => events,
                 None => return,
             },
             _ = alive.tick() => b": alive\n\n".to_vec(),
@@ -63,6 +82,19 @@ impl hyper::body::Body for Events {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         self.0.poll_recv(context).map(|piece| piece.map(|bytes| Ok(Frame::data(bytes))))
+    }
+}
+
+/// A run that is watched.
+struct Run {
+    stream: RunStream,
+    encoder: Encoder,
+}
+
+impl Source for Run {
+    async fn next(&mut self) -> Option<Vec<u8>> {
+        let chunk = self.stream.next().await?;
+        Some(self.encoder.encode(chunk))
     }
 }
 

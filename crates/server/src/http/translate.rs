@@ -1,6 +1,12 @@
 //! From wire types to the runtime's vocabulary and back. Pure functions: what is wrong with a request is found here,
 //! before anything happens.
 
+mod node;
+mod service;
+
+pub use node::{ended_agent, node, quota_changes, quotas};
+pub use service::{grace, log_follow, log_page, log_query, service, service_list, service_wait, start_service};
+
 use super::problem::Refusal;
 use shellkeep_protocol::{self as wire, BusyChoice, RunRequest, RunResponse, StreamName, TimeoutChoice, text};
 use shellkeep_runtime::{

@@ -20,7 +20,8 @@ use std::sync::Arc;
 use tokio::sync::OwnedSemaphorePermit;
 
 const INSTRUCTIONS: &str = "A durable bash session. State (working directory, variables, functions, options) carries \
-over from call to call and survives crashes and restarts; you need not save or restore anything.";
+over from call to call and survives crashes and restarts; you need not save or restore anything. Servers and watchers are \
+started with start_service and run on by themselves.";
 
 /// Methods the SDK knows. A request of one of these that it hands us as unknown had parameters it could not read.
 const KNOWN_METHODS: &[&str] = &["tools/call", "resources/read", "initialize", "completion/complete", "prompts/get"];

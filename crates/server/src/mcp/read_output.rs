@@ -1,7 +1,10 @@
-//! `read_output`: what a run printed, while it runs and afterwards.
+//! `read_output`: what a command or a service printed, while it runs and afterwards.
 
 use super::handler::Handler;
 use super::schema;
+use super::seat::Seat;
+use super::service_text;
+use super::target::Target;
 use super::text::{self, MODEL_OUTPUT, Style, paragraph};
 use super::tools::{Entry, answer, arguments};
 use crate::http::problem::Refusal;
@@ -10,9 +13,9 @@ use rmcp::RoleServer;
 use rmcp::model::{CallToolResult, Tool, ToolAnnotations};
 use rmcp::service::RequestContext;
 use serde::{Deserialize, Serialize};
-use shellkeep_protocol::{OutputParams, OutputResponse, RunStatus as WireStatus, StreamName};
-use shellkeep_runtime::{OpError, OutputPage, RunView};
-use shellkeep_session::{RunId, RunStatus};
+use shellkeep_protocol::{LogParams, LogResponse, OutputParams, OutputResponse, ServiceStatus, StreamName};
+use shellkeep_runtime::{OpError, RunView, ServiceView};
+use shellkeep_session::{RunId, RunStatus, ServiceId};
 use std::time::Duration;
 use utoipa::ToSchema;
 
@@ -22,20 +25,21 @@ pub const TOOL: Entry = Entry {
     call: |handler, given, context| Box::pin(async move { read(handler, arguments(given)?, context).await }),
 };
 
-const DESCRIPTION: &str = "Read what a command printed: to follow one that was started with blocking=false, or to see \
-the part of a long output that run_command left out. Nothing is run again.
+const DESCRIPTION: &str = "Read what a command or a service printed: to follow a command that was started with \
+blocking=false, to see the part of a long output that run_command left out, or to read a service's log. Nothing is run \
+again.
 
-Returns up to 30,000 bytes of one stream, whether the command still runs, and its exit code once it has ended. Read on \
-from where you stopped with offset; jump to the end with tail; find lines with grep. Output is kept after the command \
-has ended.";
+Returns up to 30,000 bytes, whether it still runs, and its exit code once it has ended. Read on from where you stopped \
+with offset; jump to the end with tail; find lines with grep. A command is read from the beginning and has two streams; a \
+service is read from the end unless you give offset, and has one log for both. Output is kept after the end.";
 
 /// What it takes.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Arguments {
-    /// The id that run_command returned (`run_id`), such as r12.
+    /// The id that run_command returned (`run_id`), such as r12, or start_service (`service_id`), such as s12.
     id: String,
-    /// Which stream: stdout (the default) or stderr.
+    /// Which stream of a command: stdout (the default) or stderr. A service has one log for both.
     stream: Option<StreamName>,
     /// First byte to return; go on with the `next_offset` of the last answer.
     #[schema(default = 0)]
@@ -49,8 +53,9 @@ pub struct Arguments {
 /// What it gives.
 #[derive(Debug, Serialize, ToSchema)]
 struct Answer {
-    /// Which stream.
-    stream: StreamName,
+    /// Which stream; absent for a service, whose log has both.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stream: Option<StreamName>,
     /// The text.
     text: String,
     /// The exact bytes, where they are not UTF-8.
@@ -60,12 +65,15 @@ struct Answer {
     offset: u64,
     /// Where to read on; equal to `total` at the end.
     next_offset: u64,
+    /// The first byte that is still kept of a service's log.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    first: Option<u64>,
     /// Bytes written so far.
     total: u64,
-    /// Whether the command has ended, so that `total` is final.
+    /// Whether it has ended, so that `total` is final.
     complete: bool,
-    /// How the command stands.
-    status: WireStatus,
+    /// How it stands: running, exited, timed_out, interrupted or lost; of a service also starting, stopped or failed.
+    status: String,
     /// Its exit code, once it has one.
     exit_code: Option<i32>,
 }
@@ -76,57 +84,97 @@ async fn read(
     context: &RequestContext<RoleServer>,
 ) -> Result<CallToolResult, Refusal> {
     let seat = handler.seat(context)?;
-    let run_id = RunId::parse(&given.id).map_err(|error| Refusal::bad_id("id", &error))?;
+    match Target::parse(&given.id)? {
+        Target::Run(run_id) => read_run(handler, &seat, &run_id, given).await,
+        Target::Service(service_id) => read_log(&seat, &service_id, given).await,
+    }
+}
+
+/// With more than fits, the first bytes of the tail would come back, and not the last.
+fn tail(given: &Arguments) -> Option<u64> {
+    if given.grep.is_some() { given.tail } else { given.tail.map(|tail| tail.min(MODEL_OUTPUT as u64)) }
+}
+
+async fn read_run(handler: &Handler, seat: &Seat, run_id: &RunId, given: Arguments) -> Result<CallToolResult, Refusal> {
     let no_session = |error| match error {
         // The session is made by its first command, and so are the ids this tool takes.
         OpError::SessionNotFound { session_id } => OpError::RunNotFound { session_id, run_id: run_id.to_string() },
         other => other,
     };
-    // With more than fits, the first bytes of the tail would come back, and not the last.
-    let tail = if given.grep.is_some() { given.tail } else { given.tail.map(|tail| tail.min(MODEL_OUTPUT as u64)) };
     let params = OutputParams {
         stream: given.stream,
         offset: given.offset,
         limit: Some(MODEL_OUTPUT as u64),
-        tail,
+        tail: tail(&given),
         grep: given.grep,
     };
     let query = translate::output(params);
     let (stream, searched) = (query.stream, query.grep.is_some());
-    let mut page = seat.engine.output(&seat.session, &run_id, query).await.map_err(no_session)?;
-    let run = seat.engine.run_view(&seat.session, &run_id, Duration::ZERO, 0).await?;
-    if !searched {
-        whole_characters(&mut page);
+    let mut page = seat.engine.output(&seat.session, run_id, query).await.map_err(no_session)?;
+    let run = seat.engine.run_view(&seat.session, run_id, Duration::ZERO, 0).await?;
+    if !searched && page.next_offset < page.total {
+        page.next_offset -= leave_cut_character(&mut page.bytes);
     }
-    let notices = if run.status != RunStatus::Running && handler.notices_told(&seat, &run) {
+    let notices = if run.status != RunStatus::Running && handler.notices_told(seat, &run) {
         text::notices_in_words(&run.notices)
     } else {
         String::new()
     };
     let page = translate::output_page(stream, page);
-    answer(in_words(notices, &page, &run), &with_status(page, &run))
+    answer(run_in_words(notices, &page, &run), &run_answer(page, &run))
 }
 
-/// Leaves a character that was cut at the end to the next page.
-fn whole_characters(page: &mut OutputPage) {
-    let Err(error) = std::str::from_utf8(&page.bytes) else { return };
-    let cut = page.bytes.len() - error.valid_up_to();
-    if error.error_len().is_none() && error.valid_up_to() > 0 && page.next_offset < page.total {
-        page.bytes.truncate(error.valid_up_to());
-        page.next_offset -= cut as u64;
+async fn read_log(seat: &Seat, service_id: &ServiceId, given: Arguments) -> Result<CallToolResult, Refusal> {
+    let no_session = |error| match error {
+        OpError::SessionNotFound { session_id } => {
+            OpError::ServiceNotFound { session_id, service_id: service_id.to_string() }
+        }
+        other => other,
+    };
+    // What a log says now is at its end.
+    let from_end = (given.offset.is_none() && given.grep.is_none()).then_some(MODEL_OUTPUT as u64);
+    let params = LogParams {
+        offset: given.offset,
+        limit: Some(MODEL_OUTPUT as u64),
+        tail: tail(&given).or(from_end),
+        grep: given.grep,
+    };
+    let (asked, searched) = (params.offset.unwrap_or(0), params.grep.is_some());
+    let query = translate::log_query(params);
+    let mut page = seat.engine.service_log(&seat.session, service_id, query).await.map_err(no_session)?;
+    let service = seat.engine.service(&seat.session, service_id, Duration::ZERO).await?;
+    if !searched && page.next_offset < page.total {
+        page.next_offset -= leave_cut_character(&mut page.bytes);
+    }
+    let page = translate::log_page(page);
+    answer(log_in_words(&page, asked, &service), &log_answer(page, &service))
+}
+
+/// Leaves a character that was cut at the end to the next page. Returns how many bytes of it were there.
+fn leave_cut_character(bytes: &mut Vec<u8>) -> u64 {
+    match std::str::from_utf8(bytes) {
+        Err(error) if error.error_len().is_none() && error.valid_up_to() > 0 => {
+            let cut = bytes.len() - error.valid_up_to();
+            bytes.truncate(error.valid_up_to());
+            cut as u64
+        }
+        _ => 0,
     }
 }
 
-fn in_words(mut text: String, page: &OutputResponse, run: &RunView) -> String {
-    paragraph(&mut text, &page.text);
-    let OutputResponse { offset, next_offset, total, .. } = *page;
-    let id = &run.run_id;
+/// Where a page stands in the whole, if that needs saying.
+fn range(text: &mut String, page: &str, offset: u64, next_offset: u64, total: u64) {
     if next_offset < total && next_offset > offset {
-        let range = format!("[bytes {offset} to {next_offset} of {total}; read on with offset={next_offset}]");
-        paragraph(&mut text, &range);
-    } else if page.text.is_empty() {
-        paragraph(&mut text, &format!("[nothing at offset {offset}; {total} bytes were written]"));
+        paragraph(text, &format!("[bytes {offset} to {next_offset} of {total}; read on with offset={next_offset}]"));
+    } else if page.is_empty() {
+        paragraph(text, &format!("[nothing at offset {offset}; {total} bytes were written]"));
     }
+}
+
+fn run_in_words(mut text: String, page: &OutputResponse, run: &RunView) -> String {
+    paragraph(&mut text, &page.text);
+    range(&mut text, &page.text, page.offset, page.next_offset, page.total);
+    let id = &run.run_id;
     let ending = match run.status {
         RunStatus::Running => format!("[{id} is still running]"),
         RunStatus::Exited => format!("[{id} has ended, exit code {}]", run.exit_code.unwrap_or_default()),
@@ -136,15 +184,79 @@ fn in_words(mut text: String, page: &OutputResponse, run: &RunView) -> String {
     text
 }
 
-fn with_status(page: OutputResponse, run: &RunView) -> Answer {
+fn log_in_words(page: &LogResponse, asked: u64, service: &ServiceView) -> String {
+    let mut text = String::new();
+    if asked < page.first && page.offset == page.first {
+        paragraph(&mut text, &format!("[the log before byte {} is no longer kept]", page.first));
+    }
+    paragraph(&mut text, &page.text);
+    range(&mut text, &page.text, page.offset, page.next_offset, page.total);
+    paragraph(&mut text, &format!("[{}]", service_text::line(service)));
+    text
+}
+
+fn run_answer(page: OutputResponse, run: &RunView) -> Answer {
     let OutputResponse { stream, text, base64, offset, next_offset, total, complete } = page;
-    let status = run.status.into();
-    Answer { stream, text, base64, offset, next_offset, total, complete, status, exit_code: run.exit_code }
+    let (status, exit_code) = (word(run.status), run.exit_code);
+    Answer { stream: Some(stream), text, base64, offset, next_offset, first: None, total, complete, status, exit_code }
+}
+
+fn log_answer(page: LogResponse, service: &ServiceView) -> Answer {
+    let LogResponse { text, base64, offset, next_offset, first, total, complete } = page;
+    let status = ServiceStatus::from(service.status).as_str().to_owned();
+    let (first, exit_code) = (Some(first), service.exit_code);
+    Answer { stream: None, text, base64, offset, next_offset, first, total, complete, status, exit_code }
+}
+
+fn word(status: RunStatus) -> String {
+    match status {
+        RunStatus::Exited => "exited",
+        RunStatus::TimedOut => "timed_out",
+        RunStatus::Interrupted => "interrupted",
+        RunStatus::Running => "running",
+        RunStatus::Lost => "lost",
+    }
+    .to_owned()
 }
 
 fn define() -> Tool {
     Tool::new("read_output", DESCRIPTION, schema::of_arguments::<Arguments>())
-        .with_title("Read a command's output")
+        .with_title("Read output")
         .with_raw_output_schema(schema::of::<Answer>())
         .with_annotations(ToolAnnotations::new().read_only(true).destructive(false).idempotent(true).open_world(false))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::service_text::tests::view;
+    use super::*;
+
+    fn page(text: &str, offset: u64, first: u64, total: u64) -> LogResponse {
+        let next_offset = offset + text.len() as u64;
+        LogResponse { text: text.to_owned(), base64: None, offset, next_offset, first, total, complete: false }
+    }
+
+    #[test]
+    fn a_log_says_where_it_stands_and_how_its_service_does() {
+        let service = ServiceView { ports: Vec::new(), ..view() };
+        let state = "[s12 (web) is running, pid 4242]";
+        assert_eq!(log_in_words(&page("all\n", 0, 0, 4), 0, &service), format!("all\n{state}"));
+        assert_eq!(
+            log_in_words(&page("old\n", 100, 100, 200), 0, &service),
+            format!(
+                "[the log before byte 100 is no longer kept]\nold\n[bytes 100 to 104 of 200; read on with offset=104]\n\
+                 {state}"
+            )
+        );
+        assert!(log_in_words(&page("", 4, 0, 4), 4, &service).starts_with("[nothing at offset 4; 4 bytes"));
+    }
+
+    #[test]
+    fn a_cut_character_is_left_to_the_next_page() {
+        for (bytes, left) in [(&b"ab"[..], 0), (b"a\xc3", 1), (b"\xc3", 0), (b"a\xffb", 0), (b"a\xf0\x9f\x98", 3)] {
+            let mut kept = bytes.to_vec();
+            assert_eq!(leave_cut_character(&mut kept), left, "{bytes:?}");
+            assert_eq!(kept.len() as u64 + left, bytes.len() as u64);
+        }
+    }
 }

@@ -32,9 +32,10 @@ there. If something could not be kept (a background job, an open file), a [notic
 for programs that ask.
 - The default timeout is 30 seconds. At the timeout the command is ended and the session goes on. For builds and tests \
 give a longer timeout, up to 86400.
-- For what should run on while you do something else use blocking=false: you get an id at once, follow it with \
-read_output(id) and answer it with send_input(id). The session is busy until it ends; what has to run beside other \
-commands is started with `&` and its output redirected to a file.
+- Servers, watchers, databases and whatever else shall run on: use start_service, which gives them a log, waits until \
+they are ready, and keeps them running when everything else ends. A command that ends in `&` is fine too, for a short job.
+- For a long command that you want to follow or answer use blocking=false: you get an id at once, follow it with \
+read_output(id) and answer it with send_input(id). The session is busy until it ends.
 - A command that fails is a normal result with its exit code. Output beyond 30,000 bytes is shown as head and tail; read \
 or search the rest with read_output(id, offset or grep), do not run the command again.";
 

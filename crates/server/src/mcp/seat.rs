@@ -7,7 +7,7 @@ use crate::http::problem::Refusal;
 use axum::http::HeaderMap;
 use rmcp::RoleServer;
 use rmcp::service::RequestContext;
-use shellkeep_runtime::{CreateSession, Engine, OpError, RunCommand, RunStream};
+use shellkeep_runtime::{CreateSession, Engine, OpError, RunCommand, RunStream, ServiceView, StartService};
 use shellkeep_session::{ByteString, SessionId};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -52,14 +52,28 @@ impl Seat {
             Err(OpError::SessionNotFound { .. }) => {}
             begun => return begun,
         }
+        self.make().await?;
+        self.engine.run_stream(&self.session, command).await
+    }
+
+    /// Starts a service, and makes the session first if there is none.
+    pub async fn start(&self, request: StartService) -> Result<ServiceView, OpError> {
+        match self.engine.start_service(&self.session, request.clone()).await {
+            Err(OpError::SessionNotFound { .. }) => {}
+            started => return started,
+        }
+        self.make().await?;
+        self.engine.start_service(&self.session, request).await
+    }
+
+    async fn make(&self) -> Result<(), OpError> {
         let create = CreateSession {
             session_id: Some(self.session.clone()),
             cwd: self.cwd.clone(),
             config: serde_json::Value::Object(serde_json::Map::new()),
             ..CreateSession::default()
         };
-        self.engine.create(create).await?;
-        self.engine.run_stream(&self.session, command).await
+        self.engine.create(create).await.map(|_| ())
     }
 }
 

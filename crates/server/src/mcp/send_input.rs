@@ -2,16 +2,17 @@
 
 use super::handler::Handler;
 use super::schema;
+use super::target::Target;
 use super::tools::{Entry, answer, arguments};
 use crate::http::problem::Refusal;
 use crate::http::translate;
+use axum::http::StatusCode;
 use rmcp::RoleServer;
 use rmcp::model::{CallToolResult, Tool, ToolAnnotations};
 use rmcp::service::RequestContext;
 use serde::Deserialize;
 use shellkeep_protocol::{InputAccepted, InputRequest};
 use shellkeep_runtime::OpError;
-use shellkeep_session::RunId;
 use utoipa::ToSchema;
 
 /// The tool.
@@ -46,7 +47,16 @@ async fn send(
     context: &RequestContext<RoleServer>,
 ) -> Result<CallToolResult, Refusal> {
     let seat = handler.seat(context)?;
-    let run_id = RunId::parse(&given.id).map_err(|error| Refusal::bad_id("id", &error))?;
+    let run_id = match Target::parse(&given.id)? {
+        Target::Run(run_id) => run_id,
+        Target::Service(id) => {
+            let detail = format!(
+                "{id} is a service, and services read no input. Start a program that you want to answer with \
+                 run_command(blocking=false)"
+            );
+            return Err(Refusal::new(StatusCode::CONFLICT, "no_input", detail));
+        }
+    };
     let eof = given.eof.unwrap_or(false);
     let (bytes, end) = translate::input(InputRequest { text: Some(given.text), base64: None, eof })?;
     let accepted = InputAccepted { run_id: run_id.to_string(), bytes: bytes.len() };

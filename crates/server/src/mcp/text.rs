@@ -68,7 +68,7 @@ pub fn ending(view: &RunView, style: Style) -> String {
             "[timed out after {:.1} s and was ended; the session goes on with its state. Give a longer timeout, or run it \
              in the background{}]",
             view.duration.as_secs_f64(),
-            if style == Style::Full { " with blocking=false" } else { " with &" }
+            if style == Style::Full { " with blocking=false; a server belongs to start_service" } else { " with &" }
         ),
         RunStatus::Interrupted => format!("[interrupted, {code}; the session goes on with its state]"),
         RunStatus::Running => {

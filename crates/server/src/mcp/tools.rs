@@ -1,7 +1,7 @@
 //! The tools: what there is, what each takes, and how a call finds its tool. A new tool is one file and one line here.
 
 use super::handler::Handler;
-use super::{bash, read_output, run_command, send_input};
+use super::{bash, list_services, read_output, run_command, send_input, start_service, stop_service};
 use crate::http::problem::Refusal;
 use rmcp::RoleServer;
 use rmcp::model::{CallToolResult, ContentBlock, ErrorData, JsonObject, Tool};
@@ -35,7 +35,14 @@ pub struct Entry {
 /// A call under way. A refusal becomes a result that the model reads.
 pub type Calling<'a> = Pin<Box<dyn Future<Output = Result<CallToolResult, Refusal>> + Send + 'a>>;
 
-const DEFAULT: &[Entry] = &[run_command::TOOL, read_output::TOOL, send_input::TOOL];
+const DEFAULT: &[Entry] = &[
+    run_command::TOOL,
+    start_service::TOOL,
+    stop_service::TOOL,
+    list_services::TOOL,
+    read_output::TOOL,
+    send_input::TOOL,
+];
 const BASH: &[Entry] = &[bash::TOOL];
 
 impl Toolset {

@@ -3,11 +3,11 @@
 use super::{Client, Endpoint, agent_token, unreachable};
 use crate::config::Settings;
 use crate::failure::Failure;
-use indicatif::ProgressBar;
+use crate::terminal;
 use rustix::fs::{FlockOperation, flock};
 use rustix::pipe::PipeFlags;
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{IsTerminal as _, Read as _, Seek as _, SeekFrom};
+use std::io::{Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -15,8 +15,6 @@ use std::time::Duration;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
 
-/// A start that takes longer deserves a sign of life.
-const PATIENCE: Duration = Duration::from_secs(1);
 /// How often a daemon that somebody else is starting is looked for, and how long to pause in between. Only a daemon
 /// started by hand in the same second needs it; clients wait for each other by a lock.
 const ATTEMPTS: u32 = 40;
@@ -97,25 +95,8 @@ async fn launch(settings: &Settings, log: &Path) -> Result<bool, Failure> {
     drop(child);
     let mut reader = pipe::Receiver::from_owned_fd(reader).map_err(cannot)?;
     let mut byte = [0; 1];
-    let mut reading = std::pin::pin!(reader.read(&mut byte));
-    let spinner = match tokio::time::timeout(PATIENCE, reading.as_mut()).await {
-        Ok(read) => return Ok(read.map_err(cannot)? > 0),
-        Err(_) => spinner(),
-    };
-    let read = reading.await.map_err(cannot)?;
-    if let Some(spinner) = spinner {
-        spinner.finish_and_clear();
-    }
-    Ok(read > 0)
-}
-
-fn spinner() -> Option<ProgressBar> {
-    if !std::io::stderr().is_terminal() {
-        return None;
-    }
-    let spinner = ProgressBar::new_spinner().with_message("starting the daemon");
-    spinner.enable_steady_tick(Duration::from_millis(100));
-    Some(spinner)
+    let read = terminal::patiently("starting the daemon", reader.read(&mut byte)).await;
+    Ok(read.map_err(cannot)? > 0)
 }
 
 /// The last line the daemon wrote since we started it.

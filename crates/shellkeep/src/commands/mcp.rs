@@ -40,7 +40,7 @@ pub struct McpArgs {
 /// A set of tools.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum ToolsetName {
-    /// run_command, read_output, send_input
+    /// run_command, start_service, stop_service, list_services, read_output, send_input
     Default,
     /// The classic bash{command, restart}
     Bash,

@@ -1,14 +1,14 @@
 //! `shellkeep run`: runs a command in a session, as if it ran here.
 
-use crate::cli::DaemonArgs;
+use crate::cli::{self, DaemonArgs};
 use crate::client::{Client, ClientError, events::Event};
 use crate::failure::{Failure, RUN_FAILED};
 use crate::terminal;
 use clap::{Args, ValueHint};
 use serde::de::DeserializeOwned;
 use shellkeep_protocol::{
-    CreateSessionRequest, NoticeView, OutputEvent, Problem, RunRequest, RunResponse, RunStatus, Session, SignalRequest,
-    SignalSent, TimeoutChoice, text,
+    NoticeView, OutputEvent, Problem, RunRequest, RunResponse, RunStatus, SignalRequest, SignalSent, TimeoutChoice,
+    text,
 };
 use shellkeep_session::SessionId;
 use std::collections::BTreeMap;
@@ -50,7 +50,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     cwd: Option<PathBuf>,
     /// Exported variable for this command only; may be repeated
-    #[arg(long = "env", value_name = "K=V", value_parser = variable)]
+    #[arg(long = "env", value_name = "K=V", value_parser = cli::variable)]
     env: Vec<(String, String)>,
     /// Give the command what comes in on stdin (up to 16 MiB)
     #[arg(long)]
@@ -92,10 +92,12 @@ async fn run(args: RunArgs) -> Result<u8, Failure> {
     let mut client = Client::open(&args.daemon).await?;
     let path = format!("/v1/sessions/{}/run", args.session);
     if args.no_wait || args.json {
-        let result = in_session(&args, &mut client, async |client| client.post(&path, &request).await).await?;
+        let run = client.in_session(&args.session, args.workspace, async |client| client.post(&path, &request).await);
+        let result = run.await?;
         return finished(&args, &result);
     }
-    let mut events = in_session(&args, &mut client, async |client| client.post_events(&path, &request).await).await?;
+    let ask = async |client: &mut Client| client.post_events(&path, &request).await;
+    let mut events = client.in_session(&args.session, args.workspace, ask).await?;
     // Listened to from the first byte on: before that there is nothing to interrupt, and Ctrl-C just ends us.
     let mut presses = signal(SignalKind::interrupt()).map_err(Failure::client)?;
     let mut interrupted = false;
@@ -157,26 +159,6 @@ fn read<T: DeserializeOwned>(data: &str) -> Result<T, Failure> {
     serde_json::from_str(data).map_err(|error| Failure::client(format!("the daemon's answer cannot be read: {error}")))
 }
 
-/// Does something in a session, and makes the session first if there is none.
-async fn in_session<T>(
-    args: &RunArgs,
-    client: &mut Client,
-    act: impl AsyncFn(&mut Client) -> Result<T, ClientError>,
-) -> Result<T, Failure> {
-    match act(client).await {
-        Err(ClientError::Refused(problem)) if problem.code == "session_not_found" => {}
-        done => return Ok(done?),
-    }
-    let here = if args.workspace { None } else { std::env::current_dir().ok() };
-    let create = CreateSessionRequest {
-        session_id: Some(args.session.clone()),
-        cwd: here.and_then(|path| path.into_os_string().into_string().ok()),
-        ..CreateSessionRequest::default()
-    };
-    client.post::<_, Session>("/v1/sessions", &create).await?;
-    Ok(act(client).await?)
-}
-
 /// Interrupts our command. Its id is learned by asking for our own request again, which never runs twice.
 async fn interrupt(client: &Client, session: &str, request: &RunRequest) -> Result<(), Failure> {
     let mut second = client.another().await.map_err(Failure::client)?;
@@ -229,19 +211,12 @@ fn request(args: &RunArgs) -> Result<RunRequest, Failure> {
         Some((text, None)) => (Some(text), None),
         None => (None, None),
     };
-    let cwd = match &args.cwd {
-        Some(path) => {
-            let path = std::path::absolute(path).map_err(|error| Failure::client(format!("--cwd: {error}")))?;
-            Some(path.into_os_string().into_string().map_err(|_| Failure::client("--cwd: the path is not UTF-8"))?)
-        }
-        None => None,
-    };
     let streamed = !(args.json || args.no_wait);
     Ok(RunRequest {
         command: args.command.join(" "),
         timeout: args.timeout,
         blocking: args.no_wait.then_some(false),
-        cwd,
+        cwd: args.cwd.as_deref().map(cli::directory).transpose()?,
         env: (!args.env.is_empty()).then(|| args.env.iter().cloned().collect::<BTreeMap<_, _>>()),
         stdin,
         stdin_base64,
@@ -267,9 +242,4 @@ fn input(wanted: bool) -> Result<Option<Vec<u8>>, Failure> {
         ));
     }
     Ok(Some(bytes))
-}
-
-fn variable(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once('=').ok_or("write NAME=VALUE")?;
-    Ok((name.to_owned(), value.to_owned()))
 }

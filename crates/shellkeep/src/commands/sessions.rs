@@ -18,6 +18,7 @@ const PAGE: usize = 1000;
 #[command(after_help = "Examples:
   shellkeep sessions ls --agent builder
   shellkeep sessions state demo --json | jq .env
+  shellkeep sessions end demo
   shellkeep sessions rm demo
 
 Exit codes: 0 done, 1 not done (no such session, no daemon), 2 wrong usage.")]
@@ -53,7 +54,13 @@ enum Action {
         /// The session
         id: String,
     },
-    /// End sessions: their processes and their files
+    /// Stop a session's services and drop its shell; keep the session and its files
+    #[command(after_help = "Example:\n  shellkeep sessions end demo")]
+    End {
+        /// The session
+        id: String,
+    },
+    /// Remove sessions: their processes and their files
     #[command(after_help = "Example:\n  shellkeep sessions rm one two three")]
     Rm {
         /// The sessions
@@ -86,6 +93,11 @@ async fn act(args: SessionsArgs) -> Result<ExitCode, Failure> {
         Action::Ls { agent } => list(&mut client, agent.as_deref(), args.json).await?,
         Action::Show { id } => show(&client.get(&path(&id, "")?).await?, args.json)?,
         Action::State { id } => state(&client.get(&path(&id, "/state")?).await?, args.json)?,
+        Action::End { id } => {
+            let (path, nothing) = (path(&id, "/end")?, json!({}));
+            let end = client.post(&path, &nothing);
+            show(&terminal::patiently("stopping its services", end).await?, args.json)?;
+        }
         Action::Rm { ids } => return remove(&mut client, &ids).await,
         Action::Hibernate { id } => show(&client.post(&path(&id, "/hibernate")?, &json!({})).await?, args.json)?,
         Action::Restart { id } => show(&client.post(&path(&id, "/restart")?, &json!({})).await?, args.json)?,

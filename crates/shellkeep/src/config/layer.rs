@@ -1,9 +1,11 @@
 //! One layer of settings: what a file, the environment or the command line says. Every field may be left out.
 
 use super::Environment;
+use super::values::{Cages, Durability, OnStop, Span};
 use crate::failure::Failure;
-use clap::{Args, ValueEnum, ValueHint};
+use clap::{Args, ValueHint};
 use serde::Deserialize;
+use shellkeep_session::QuotaName;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -33,9 +35,48 @@ pub struct Layer {
     /// Most processes of one session [default: 256]
     #[arg(long, value_name = "N")]
     pub session_processes: Option<u64>,
+    /// Most processes of all sessions and services of this node [default: 1000]
+    #[arg(long, value_name = "N")]
+    pub processes: Option<u64>,
+    /// Most services of this node [default: 500]
+    #[arg(long, value_name = "N")]
+    pub services: Option<u64>,
+    /// Most services of one agent [default: 5]
+    #[arg(long, value_name = "N")]
+    pub services_per_agent: Option<u64>,
     /// Bytes of each stream of a run that can be read back [default: 134217728]
     #[arg(long, value_name = "BYTES")]
     pub output_bytes_per_run: Option<u64>,
+    /// Bytes of output of a session that can be read back; the oldest give way [default: 1073741824]
+    #[arg(long, value_name = "BYTES")]
+    pub output_bytes_per_session: Option<u64>,
+    /// Bytes on disk that a session may take [default: 10737418240]
+    #[arg(long, value_name = "BYTES")]
+    pub disk_bytes_per_session: Option<u64>,
+    /// Bytes of a service's log that are kept [default: 16777216]
+    #[arg(long, value_name = "BYTES")]
+    pub service_log_bytes: Option<u64>,
+    /// Stop a service after this long without output, connections or work, as in 2h; `never` [default: 2h]
+    #[arg(long, value_name = "TIME")]
+    pub idle_services: Option<Span>,
+    /// What becomes of services when the daemon stops [default: keep]
+    #[arg(long, value_name = "WHAT")]
+    pub services_on_stop: Option<OnStop>,
+    /// Most commands that wait for their turn on this node [default: 10000]
+    #[arg(long, value_name = "N")]
+    pub queue_length: Option<usize>,
+    /// The longest a command waits for its turn [default: 30s]
+    #[arg(long, value_name = "TIME")]
+    pub queue_wait: Option<Span>,
+    /// Remove an ended session after this long, as in 7d; `never` [default: 7d]
+    #[arg(long, value_name = "TIME")]
+    pub reclaim_after: Option<Span>,
+    /// Remove the oldest ended sessions when all of them take more than this [default: 10737418240]
+    #[arg(long, value_name = "BYTES")]
+    pub reclaim_bytes: Option<u64>,
+    /// How processes are held: `auto`, `no_limits` (as if there were no pids controller), `marks` (no cgroups) [default: auto]
+    #[arg(long, value_name = "HOW")]
+    pub cages: Option<Cages>,
     /// The bash to use [default: the first in PATH]
     #[arg(long, value_name = "PATH", value_hint = ValueHint::ExecutablePath)]
     pub bash: Option<PathBuf>,
@@ -50,34 +91,20 @@ pub struct Layer {
     pub log: Option<String>,
 }
 
-/// What an answered command survives.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ValueEnum)]
-#[serde(rename_all = "snake_case")]
-pub enum Durability {
-    /// The death of the daemon.
-    Process,
-    /// The loss of power.
-    Power,
-}
-
-impl FromStr for Durability {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text {
-            "process" => Ok(Self::Process),
-            "power" => Ok(Self::Power),
-            _ => Err("it is `process` or `power`"),
+impl Layer {
+    /// What it says about a quota. The number of live shells has the name it had before there were quotas.
+    pub fn quota(&self, name: QuotaName) -> Option<u64> {
+        match name {
+            QuotaName::Processes => self.processes,
+            QuotaName::Services => self.services,
+            QuotaName::ServicesPerAgent => self.services_per_agent,
+            QuotaName::LiveShells => self.max_shells.map(|shells| shells as u64),
+            QuotaName::SessionProcesses => self.session_processes,
+            QuotaName::OutputBytesPerRun => self.output_bytes_per_run,
+            QuotaName::OutputBytesPerSession => self.output_bytes_per_session,
+            QuotaName::DiskBytesPerSession => self.disk_bytes_per_session,
+            QuotaName::ServiceLogBytes => self.service_log_bytes,
         }
-    }
-}
-
-impl fmt::Display for Durability {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Process => "process",
-            Self::Power => "power",
-        })
     }
 }
 
@@ -91,7 +118,20 @@ pub fn from_environment(env: Environment) -> Result<Layer, Failure> {
         max_shells: parsed(env, "SHELLKEEP_MAX_SHELLS")?,
         spare_shells: parsed(env, "SHELLKEEP_SPARE_SHELLS")?,
         session_processes: parsed(env, "SHELLKEEP_SESSION_PROCESSES")?,
+        processes: parsed(env, "SHELLKEEP_PROCESSES")?,
+        services: parsed(env, "SHELLKEEP_SERVICES")?,
+        services_per_agent: parsed(env, "SHELLKEEP_SERVICES_PER_AGENT")?,
         output_bytes_per_run: parsed(env, "SHELLKEEP_OUTPUT_BYTES_PER_RUN")?,
+        output_bytes_per_session: parsed(env, "SHELLKEEP_OUTPUT_BYTES_PER_SESSION")?,
+        disk_bytes_per_session: parsed(env, "SHELLKEEP_DISK_BYTES_PER_SESSION")?,
+        service_log_bytes: parsed(env, "SHELLKEEP_SERVICE_LOG_BYTES")?,
+        idle_services: parsed(env, "SHELLKEEP_IDLE_SERVICES")?,
+        services_on_stop: parsed(env, "SHELLKEEP_SERVICES_ON_STOP")?,
+        queue_length: parsed(env, "SHELLKEEP_QUEUE_LENGTH")?,
+        queue_wait: parsed(env, "SHELLKEEP_QUEUE_WAIT")?,
+        reclaim_after: parsed(env, "SHELLKEEP_RECLAIM_AFTER")?,
+        reclaim_bytes: parsed(env, "SHELLKEEP_RECLAIM_BYTES")?,
+        cages: parsed(env, "SHELLKEEP_CAGES")?,
         bash: env("SHELLKEEP_BASH").map(PathBuf::from),
         agent_may_restart: parsed(env, "SHELLKEEP_AGENT_MAY_RESTART")?,
         durability: parsed(env, "SHELLKEEP_DURABILITY")?,

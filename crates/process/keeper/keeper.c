@@ -1,0 +1,289 @@
+/* The keeper of a service: a small process between the daemon and the service, so that the service outlives the daemon.
+ *
+ * It starts bash with the driver as the daemon would, writes what the service prints to a bounded log, and when nobody
+ * of the service is left it notes how its first process ended. The daemon that started it may die at any time, and
+ * another may come; neither is needed for any of this.
+ *
+ * Arguments: directory, bytes of log, bash, soft limit of open files or -, the group's cgroup.kill or -. */
+
+#define _GNU_SOURCE
+#include "log.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+/* What the daemon gives us; `src/service/keeper.rs` puts it there. Bash gets the first two at the same places. */
+enum { CONTROL = 3, OBJECT = 4, STATUS = 5, OUTPUT = 6, FIRST_OTHER = 7 };
+/* How much is read at once. */
+enum { CHUNK = 64 << 10 };
+/* Asked for once a service has filled a chunk: fewer switches between it and us. */
+enum { LARGE_PIPE = 1 << 20 };
+/* How long the last output may take when everybody is gone: somebody outside the tree may hold the pipe. */
+enum { DRAIN_MS = 50 };
+/* Time between two attempts to end what is left; it doubles, for what cannot be ended waits for a disk. */
+enum { KILL_PAUSE_MS = 10, LONGEST_KILL_PAUSE_MS = 1000 };
+
+static const char load_driver[] = "enable -f /proc/self/fd/4 shellkeep";
+
+static int directory = -1, signals = -1, output = OUTPUT, word = -1;
+static const char *bash_path, *soft_limit, *kill_file;
+static pid_t main_pid;
+static int main_status, main_ended, is_patient, is_killing, kill_pause = KILL_PAUSE_MS;
+static int64_t kill_again_at;
+
+static int is_given(const char *argument) { return strcmp(argument, "-") != 0; }
+
+/* ---- starting ---- */
+
+static void in_child(pid_t keeper) {
+    sigset_t none;
+    sigemptyset(&none);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != keeper)
+        _exit(127);
+    setsid();
+    struct rlimit limit;
+    if (is_given(soft_limit) && getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = strtoull(soft_limit, NULL, 10);
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+    /* Where there is no group, what we look after is known by a mark of its own. */
+    char mark[512];
+    const char *label = getenv("SHELLKEEP_KEEPS");
+    snprintf(mark, sizeof mark, "SHELLKEEP_CAGE=%s", label ? label : "");
+    char *environment[] = {is_given(kill_file) ? NULL : mark, NULL};
+    char *arguments[] = {"bash", "--noprofile", "--norc", "-c", (char *)load_driver, NULL};
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    execve(bash_path, arguments, environment);
+}
+
+/* Starts bash and tells the daemon its number, or why there is none. */
+static int start(void) {
+    int failure[2];
+    int32_t answer[2] = {0, 0};
+    if (pipe2(failure, O_CLOEXEC) != 0)
+        return 0;
+    pid_t keeper = getpid();
+    main_pid = fork();
+    if (main_pid == 0) {
+        in_child(keeper);
+        int32_t why = errno;
+        if (write(failure[1], &why, sizeof why) < 0)
+            _exit(126);
+        _exit(127);
+    }
+    if (main_pid < 0)
+        answer[1] = errno;
+    close(failure[1]);
+    if (main_pid > 0 && read(failure[0], &answer[1], sizeof answer[1]) <= 0)
+        answer[0] = (int32_t)main_pid;
+    close(failure[0]);
+    /* If the daemon is gone, bash finds its socket closed and ends. */
+    ssize_t told = write(STATUS, answer, sizeof answer);
+    (void)told;
+    close(CONTROL);
+    close(OBJECT);
+    close(STATUS);
+    return answer[0] != 0;
+}
+
+/* ---- the end ---- */
+
+/* Written ahead, so that a full disk cannot keep us from leaving word. */
+static void prepare_word(void) {
+    static const char room[64] = "                                                               ";
+    word = openat(directory, "exit.new", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (word >= 0 && write(word, room, sizeof room) < 0) {
+        close(word);
+        word = -1;
+    }
+}
+
+static void leave_word(void) {
+    struct timespec now;
+    char text[64];
+    clock_gettime(CLOCK_REALTIME, &now);
+    uint64_t at = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+    int is_signal = WIFSIGNALED(main_status);
+    int number = is_signal ? WTERMSIG(main_status) : WEXITSTATUS(main_status);
+    int length = snprintf(text, sizeof text, "%s %d %" PRIu64 "\n", is_signal ? "signalled" : "exited", number, at);
+    if (word < 0)
+        prepare_word();
+    if (word >= 0 && pwrite(word, text, (size_t)length, 0) == length && ftruncate(word, length) == 0)
+        renameat(directory, "exit.new", directory, "exit");
+}
+
+/* ---- who is left ---- */
+
+static pid_t parent_of(const char *number) {
+    char path[64], line[512];
+    snprintf(path, sizeof path, "/proc/%s/stat", number);
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0)
+        return 0;
+    ssize_t length = read(file, line, sizeof line - 1);
+    close(file);
+    line[length > 0 ? length : 0] = '\0';
+    /* The name stands in parentheses and may hold any byte; then come the state and the parent. */
+    char *rest = strrchr(line, ')');
+    int parent = 0;
+    return rest && sscanf(rest + 1, " %*c %d", &parent) == 1 ? parent : 0;
+}
+
+/* Everyone who lost his parent is our child, so ending our children until there are none ends everyone. A number cannot
+ * be given away before we have waited for its process. */
+static void kill_children(void) {
+    pid_t own = getpid();
+    DIR *listing = opendir("/proc");
+    for (struct dirent *entry; listing && (entry = readdir(listing));)
+        if (entry->d_name[0] >= '0' && entry->d_name[0] <= '9' && parent_of(entry->d_name) == own)
+            kill(atoi(entry->d_name), SIGKILL);
+    if (listing)
+        closedir(listing);
+}
+
+static int kill_group(void) {
+    int file = is_given(kill_file) ? open(kill_file, O_WRONLY | O_CLOEXEC) : -1;
+    if (file < 0)
+        return 0;
+    int is_done = write(file, "1", 1) == 1;
+    close(file);
+    return is_done;
+}
+
+static void kill_rest(void) {
+    if (is_killing || !kill_group())
+        kill_children();
+    is_killing = 1;
+    kill_again_at = now_ms() + kill_pause;
+    kill_pause = kill_pause * 2 < LONGEST_KILL_PAUSE_MS ? kill_pause * 2 : LONGEST_KILL_PAUSE_MS;
+}
+
+/* Whether anybody is left. */
+static int reap(void) {
+    for (;;) {
+        int status;
+        pid_t pid = waitpid(-1, &status, WNOHANG);
+        if (pid < 0 && errno == EINTR)
+            continue;
+        if (pid <= 0)
+            return pid == 0;
+        if (pid == main_pid && !main_ended) {
+            main_ended = 1;
+            main_status = status;
+            /* If it did well, it put itself into the background and goes on. If not, what it leaves is of no use. */
+            if (status != 0 && !is_patient)
+                kill_rest();
+        } else if (is_killing) {
+            /* Those whose parent has just gone are ours now. */
+            kill_again_at = now_ms();
+        }
+    }
+}
+
+/* ---- the loop ---- */
+
+static void take_output(void) {
+    static unsigned char chunk[CHUNK];
+    static int is_large;
+    ssize_t length = read(output, chunk, sizeof chunk);
+    if (length > 0) {
+        log_append(chunk, (size_t)length);
+        if (length == CHUNK && !is_large) {
+            is_large = 1;
+            fcntl(output, F_SETPIPE_SZ, LARGE_PIPE);
+        }
+    } else if (length == 0) {
+        close(output);
+        output = -1;
+    }
+}
+
+/* The daemon asks everyone to end and gives each its time; it ends the rest itself. */
+static void take_signals(void) {
+    struct signalfd_siginfo info;
+    while (read(signals, &info, sizeof info) == sizeof info)
+        if (info.ssi_signo == SIGUSR1)
+            is_patient = 1;
+}
+
+static void keep(void) {
+    for (;;) {
+        struct pollfd ready[2] = {{.fd = signals, .events = POLLIN}, {.fd = output, .events = POLLIN}};
+        int64_t left = kill_again_at - now_ms();
+        int events = poll(ready, 2, !is_killing ? -1 : left > 0 ? (int)left : 0);
+        if (events > 0 && ready[1].revents)
+            take_output();
+        if (is_killing && now_ms() >= kill_again_at)
+            kill_rest();
+        if (events > 0 && ready[0].revents) {
+            take_signals();
+            if (!reap())
+                return;
+        }
+    }
+}
+
+static void drain(void) {
+    int64_t until = now_ms() + DRAIN_MS;
+    while (output >= 0) {
+        int64_t left = until - now_ms();
+        struct pollfd ready = {.fd = output, .events = POLLIN};
+        if (left <= 0 || poll(&ready, 1, (int)left) == 0)
+            return;
+        take_output();
+    }
+}
+
+int main(int count, char **arguments) {
+    if (count != 6)
+        return 2;
+    uint64_t log_bytes = strtoull(arguments[2], NULL, 10);
+    bash_path = arguments[3];
+    soft_limit = arguments[4];
+    kill_file = arguments[5];
+    syscall(SYS_close_range, FIRST_OTHER, ~0U, 0);
+    for (int fd = CONTROL; fd < FIRST_OTHER; fd++)
+        if (fd == STATUS || fd == OUTPUT)
+            fcntl(fd, F_SETFD, FD_CLOEXEC);
+    prctl(PR_SET_NAME, "shellkeep-keep");
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    umask(077);
+    sigset_t all, heard;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, NULL);
+    sigemptyset(&heard);
+    sigaddset(&heard, SIGCHLD);
+    sigaddset(&heard, SIGUSR1);
+    signals = signalfd(-1, &heard, SFD_NONBLOCK | SFD_CLOEXEC);
+    directory = open(arguments[1], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (signals < 0 || directory < 0) {
+        int32_t answer[2] = {0, errno};
+        return write(STATUS, answer, sizeof answer) < 0 ? 3 : 1;
+    }
+    fcntl(OUTPUT, F_SETFL, O_NONBLOCK);
+    log_begin(directory, log_bytes);
+    prepare_word();
+    if (!start())
+        return 1;
+    keep();
+    drain();
+    leave_word();
+    return 0;
+}

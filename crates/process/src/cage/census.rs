@@ -1,0 +1,60 @@
+//! Who belongs to which cage where there are no groups: one look at `/proc` for all cages together.
+
+use super::{Held, KEEPER_MARK, MARK, lock};
+use crate::proc::{self, ProcessStamp, Stat};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Everyone who belongs to a cage of one instance, by name of the cage.
+#[derive(Debug, Default)]
+pub(super) struct Census {
+    /// Cage by process.
+    pub(super) inhabitants: Vec<(Stat, String)>,
+    /// Keepers, and the cage that each looks after.
+    pub(super) keepers: Vec<(Stat, String)>,
+}
+
+impl Census {
+    /// Looks. Those who have lost the mark are known by an ancestor who has it, or who is a root of one of `cages`.
+    pub(super) fn take(instance: &str, cages: &[Arc<Held>]) -> Self {
+        let all = proc::all().unwrap_or_default();
+        let prefix = |variable: &str| format!("{variable}={instance}/").into_bytes();
+        let (cage_prefix, keeper_prefix) = (prefix(MARK), prefix(KEEPER_MARK));
+        let mut names: HashMap<u32, String> = HashMap::new();
+        let mut keepers: HashMap<u32, String> = HashMap::new();
+        for &pid in all.keys() {
+            if let Some(name) = proc::mark_after(pid, &cage_prefix) {
+                names.insert(pid, name);
+            } else if let Some(name) = proc::mark_after(pid, &keeper_prefix) {
+                keepers.insert(pid, name);
+            }
+        }
+        let is_alive = |stamp: &ProcessStamp| all.get(&stamp.pid).is_some_and(|stat| stat.stamp() == *stamp);
+        for cage in cages {
+            let roots = *lock(&cage.roots);
+            if let Some(main) = roots.main.filter(is_alive) {
+                names.insert(main.pid, cage.name.clone());
+            }
+            if let Some(keeper) = roots.keeper.filter(is_alive) {
+                keepers.insert(keeper.pid, cage.name.clone());
+            }
+        }
+        let of = |pid: u32| names.get(&pid).or_else(|| keepers.get(&pid));
+        let lookup = |stat: &Stat| {
+            let name = of(stat.pid).or_else(|| proc::ancestors(&all, stat.pid).find_map(of))?;
+            Some((*stat, name.clone()))
+        };
+        let found = all.values().filter(|stat| !keepers.contains_key(&stat.pid)).filter_map(lookup).collect();
+        let keepers = keepers.iter().filter_map(|(pid, name)| Some((*all.get(pid)?, name.clone()))).collect();
+        Self { inhabitants: found, keepers }
+    }
+
+    /// How many threads each cage has.
+    pub(super) fn threads(&self) -> HashMap<&str, u64> {
+        let mut counts = HashMap::new();
+        for (stat, name) in &self.inhabitants {
+            *counts.entry(name.as_str()).or_default() += stat.threads;
+        }
+        counts
+    }
+}

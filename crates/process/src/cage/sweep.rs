@@ -1,0 +1,137 @@
+//! Ending what an earlier daemon left running, and nothing else.
+
+use super::census::Census;
+use super::factory::{KEEPERS, WORK, groups_in};
+use super::{CageFactory, KEEPER_MARK, PASSES};
+use crate::cgroup::Group;
+use crate::handle;
+use crate::proc::{self, Stat};
+use rustix::process::Signal;
+use std::collections::HashSet;
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How long killed processes may take to leave their group: so many looks, one each millisecond.
+const LOOKS: usize = 200;
+
+impl CageFactory {
+    /// Ends everything in cages that are not in `keep`, and keepers that look after none of those. Returns whom.
+    pub fn sweep(&self, keep: &HashSet<String>) -> HashSet<u32> {
+        let mut ended = self.sweep_groups(keep);
+        ended.extend(self.sweep_marks(keep));
+        ended.extend(self.sweep_keepers(keep));
+        ended
+    }
+
+    /// Ends everything but what is in `keep`, and removes the instance's own groups if they are empty then.
+    pub fn remove(&self, keep: &HashSet<String>) {
+        self.sweep(keep);
+        for base in self.bases() {
+            for path in [base.join(WORK), base.join(KEEPERS), base] {
+                let _ = fs::remove_dir(path);
+            }
+        }
+    }
+
+    fn bases(&self) -> Vec<PathBuf> {
+        let shared = &self.shared;
+        let mut bases: Vec<PathBuf> = shared.unified.iter().chain(&shared.elsewhere).cloned().collect();
+        bases.extend(shared.pids.iter().filter(|path| Some(*path) != shared.unified.as_ref()).cloned());
+        bases
+    }
+
+    fn sweep_groups(&self, keep: &HashSet<String>) -> HashSet<u32> {
+        let is_kept = |path: &PathBuf| path.file_name().is_some_and(|name| keep.contains(&*name.to_string_lossy()));
+        let mut doomed: Vec<Group> = Vec::new();
+        for base in self.bases() {
+            // Earlier versions had their cages beside, not in, the group for work.
+            let beside = groups_in(&base).into_iter().filter(|path| !path.ends_with(WORK) && !path.ends_with(KEEPERS));
+            let all = groups_in(&base.join(WORK)).into_iter().chain(beside);
+            doomed.extend(all.filter(|path| !is_kept(path)).map(Group::owned));
+        }
+        let mut ended = HashSet::new();
+        // All are told before any is waited for.
+        for group in &doomed {
+            ended.extend(group.members().unwrap_or_default());
+            kill_members(group);
+        }
+        doomed.iter().for_each(empty_out);
+        ended
+    }
+
+    fn sweep_marks(&self, keep: &HashSet<String>) -> HashSet<u32> {
+        let spared = lineage(std::process::id());
+        let mut ended = HashSet::new();
+        for _ in 0..PASSES {
+            let census = Census::take(&self.shared.instance, &[]);
+            let strays = census.inhabitants.iter().filter(|(stat, name)| {
+                !keep.contains(name) && !spared.contains(&stat.pid) && !ended.contains(&stat.stamp())
+            });
+            let before = ended.len();
+            let new: Vec<_> = strays.filter(|(stat, _)| end(stat)).map(|(stat, _)| stat.stamp()).collect();
+            ended.extend(new);
+            if ended.len() == before {
+                break;
+            }
+        }
+        ended.into_iter().map(|stamp| stamp.pid).collect()
+    }
+
+    /// Keepers go last: while they live, everything that they look after can be found below them.
+    fn sweep_keepers(&self, keep: &HashSet<String>) -> HashSet<u32> {
+        let prefix = format!("{KEEPER_MARK}={}/", self.shared.instance).into_bytes();
+        let mut ended = HashSet::new();
+        for base in self.bases() {
+            let group = Group::at(base.join(KEEPERS));
+            for pid in group.members().unwrap_or_default() {
+                // What is read after the handle is there is about the process behind the handle, or that has ended.
+                let Some(handle) = handle::open(pid) else { continue };
+                let name = proc::mark_after(pid, &prefix);
+                if name.is_some_and(|name| !keep.contains(&name)) && handle::send(&handle, Signal::KILL) {
+                    ended.insert(pid);
+                }
+            }
+        }
+        let census = Census::take(&self.shared.instance, &[]);
+        let strays = census.keepers.iter().filter(|(_, name)| !keep.contains(name));
+        ended.extend(strays.filter(|(stat, _)| end(stat)).map(|(stat, _)| stat.pid));
+        ended
+    }
+}
+
+fn end(stat: &Stat) -> bool {
+    handle::open_exact(stat.stamp()).is_some_and(|handle| handle::send(&handle, Signal::KILL))
+}
+
+/// A process and those it descends from: a daemon may have been started inside a session.
+fn lineage(pid: u32) -> HashSet<u32> {
+    let all = proc::all().unwrap_or_default();
+    proc::ancestors(&all, pid).chain([pid]).collect()
+}
+
+fn kill_members(group: &Group) {
+    if group.kill().is_ok() {
+        return;
+    }
+    for pid in group.members().unwrap_or_default() {
+        let Some(handle) = handle::open(pid) else { continue };
+        // Listed after the handle is there: it is a member, and not one who was given the number since.
+        if group.members().unwrap_or_default().contains(&pid) {
+            handle::send(&handle, Signal::KILL);
+        }
+    }
+}
+
+/// Ends everyone in a group and waits until they have left it; its directory can be removed only then.
+pub(super) fn empty_out(group: &Group) {
+    for look in 0..LOOKS {
+        if group.members().map_or(true, |members| members.is_empty()) {
+            return;
+        }
+        if look % (LOOKS / PASSES) == 0 {
+            kill_members(group);
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}

@@ -1,0 +1,141 @@
+//! Starting a service. Everything that was started is ended again if it does not come to an end.
+
+use super::keeper::{self, Started};
+use super::{ServiceCommand, ServiceProcess, ServiceSpec, ServiceStamps, ServiceStartError, left_exit};
+use crate::cage::Cage;
+use crate::channel::Channel;
+use crate::facts::Fact;
+use crate::handle;
+use crate::proc::{ProcessStamp, Stat};
+use crate::service::ServiceExit;
+use crate::shell::frames::{flag, read_problems, write_command, write_restore};
+use crate::shell::{START_LIMIT, StartError, unsupported};
+use crate::wire::{self, kind};
+use crate::{spawn, stdio};
+use rustix::fd::OwnedFd;
+use rustix::process::Signal;
+use std::io;
+use tokio::io::Interest;
+
+/// A keeper and what it has started so far.
+struct Starting {
+    keeper_pid: u32,
+    keeper: Option<OwnedFd>,
+    cage: Option<Cage>,
+}
+
+impl Drop for Starting {
+    fn drop(&mut self) {
+        let Some(cage) = self.cage.take() else { return };
+        cage.kill_all();
+        if let Some(keeper) = &self.keeper {
+            handle::send(keeper, Signal::KILL);
+        }
+        // Its last breath takes a moment, and nobody should wait for that.
+        let (pid, handles) = (self.keeper_pid, self.keeper.take().into_iter().collect());
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn(async move {
+                handle::gone(handles).await;
+                let _ = spawn::reap(pid);
+                drop(cage);
+            })),
+            Err(_) => drop(spawn::reap(pid)),
+        }
+    }
+}
+
+pub(super) async fn start(
+    spec: ServiceSpec,
+    cage: Cage,
+    facts: &[Fact],
+    run: ServiceCommand<'_>,
+) -> Result<(ServiceProcess, Vec<(String, String)>), ServiceStartError> {
+    // Word of an earlier life must not be taken for that of this one.
+    match std::fs::remove_file(spec.directory.join(super::EXIT_FILE)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
+        _ => {}
+    }
+    let Started { pid, control, answer, output } = keeper::start(&spec, &cage)?;
+    let mut starting = Starting { keeper_pid: pid, keeper: handle::open(pid), cage: Some(cage) };
+    let begun = async {
+        let main = answer.main().await?;
+        let stamps = starting.enclose(main)?;
+        let mut channel = Channel::new(control)?;
+        greet(&mut channel, &spec).await?;
+        let problems = restore(&mut channel, &spec, facts).await?;
+        begin(&mut channel, run, output).await?;
+        Ok::<_, ServiceStartError>((stamps, problems))
+    };
+    let begun = tokio::time::timeout(START_LIMIT, begun).await;
+    let (stamps, problems) = begun.map_err(|_| ServiceStartError::Shell(StartError::Stuck))??;
+    Ok((starting.finish(spec, stamps)?, problems))
+}
+
+impl Starting {
+    /// Puts both where they belong, before the main process is told anything.
+    fn enclose(&mut self, main: u32) -> io::Result<ServiceStamps> {
+        let gone = || io::Error::other("it ended at once");
+        let stamp = |pid: u32| -> io::Result<ProcessStamp> { Ok(Stat::read_any(pid).ok_or_else(gone)?.stamp()) };
+        let stamps = ServiceStamps { keeper: stamp(self.keeper_pid)?, main: stamp(main)? };
+        let cage = self.cage.as_mut().ok_or_else(gone)?;
+        cage.enclose_keeper(stamps.keeper)?;
+        cage.enclose(main)?;
+        Ok(stamps)
+    }
+
+    fn finish(mut self, spec: ServiceSpec, stamps: ServiceStamps) -> io::Result<ServiceProcess> {
+        let gone = || io::Error::other("the keeper ended at once");
+        let keeper = stdio::watch(self.keeper.take().ok_or_else(gone)?, Interest::READABLE)?;
+        let mut cage = self.cage.take().ok_or_else(gone)?;
+        cage.release();
+        Ok(ServiceProcess { directory: spec.directory, stamps, keeper, cage, exit: None })
+    }
+}
+
+async fn greet(channel: &mut Channel, spec: &ServiceSpec) -> Result<(), ServiceStartError> {
+    match channel.next().await {
+        Some((kind::HELLO, _)) => Ok(()),
+        Some(_) => Err(unsupported(&spec.bash, None).into()),
+        None => {
+            // The keeper says how bash ended, soon.
+            let mut watch = super::log::LogWatch::new(&spec.directory)?;
+            let ended = loop {
+                match left_exit(&spec.directory) {
+                    Some(ServiceExit::Ended { status, .. }) => break Some(status),
+                    Some(ServiceExit::Unknown) => break None,
+                    None => watch.changed().await,
+                }
+            };
+            Err(unsupported(&spec.bash, ended).into())
+        }
+    }
+}
+
+async fn restore(
+    channel: &mut Channel,
+    spec: &ServiceSpec,
+    facts: &[Fact],
+) -> Result<Vec<(String, String)>, ServiceStartError> {
+    let mut frame = channel.frame(kind::RESTORE);
+    write_restore(&mut frame, &spec.rescue, facts);
+    channel.send(frame, &[]).await?;
+    match channel.next().await {
+        Some((kind::RESTORE, payload)) => Ok(read_problems(&payload)),
+        _ => Err(io::Error::other("bash ended while it took over the session's state").into()),
+    }
+}
+
+async fn begin(channel: &mut Channel, run: ServiceCommand<'_>, output: OwnedFd) -> Result<(), ServiceStartError> {
+    let cwd = if run.cwd.is_some() { flag::CWD } else { 0 };
+    let mut frame = channel.frame(kind::SERVICE);
+    write_command(&mut frame, flag::STDOUT | flag::STDERR | cwd, run.cwd, run.env, run.command);
+    channel.send(frame, &[output.try_clone()?, output]).await?;
+    match channel.next().await {
+        Some((kind::SERVICE, _)) => Ok(()),
+        Some((kind::BAD_CWD, payload)) => {
+            let reason = wire::Reader::new(&payload).bytes().unwrap_or_default();
+            Err(ServiceStartError::BadCwd(String::from_utf8_lossy(&reason).into_owned()))
+        }
+        _ => Err(io::Error::other("bash ended before it began").into()),
+    }
+}

@@ -1,0 +1,416 @@
+//! Services: starting, finding and stopping them, and reading their logs.
+
+use crate::text;
+use serde::de::{Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+use shellkeep_session as facts;
+use std::collections::BTreeMap;
+use std::fmt;
+use utoipa::{IntoParams, ToSchema};
+
+/// Body of `POST /v1/sessions/{id}/services`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StartServiceRequest {
+    /// The text, as for `bash -c`: anything but NUL. It starts with the session's directory, variables and functions.
+    #[schema(example = "npm run dev")]
+    pub command: String,
+    /// What you call it. Without it: the beginning of the command.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Where it starts. Without it: where the session is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    /// Exported variables beyond the session's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub env: Option<BTreeMap<String, String>>,
+    /// When it counts as ready. Without it: at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ready: Option<ReadyWhen>,
+    /// What happens when it ends by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restart: Option<RestartChoice>,
+    /// Seconds to wait until it is ready or has ended, before the answer comes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(default = 0, minimum = 0, maximum = 300)]
+    pub wait: Option<f64>,
+}
+
+/// When a service counts as ready: an object with exactly one of `port`, `log` and `http`. A bare number is taken as the
+/// port, a bare text as the URL if it begins with `http://`, and else as the pattern for the log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ReadyWhen {
+    /// When one of its processes listens on this TCP port.
+    #[schema(example = 3000)]
+    Port(u16),
+    /// When a line of its log matches this regular expression.
+    #[schema(example = "listening on")]
+    Log(String),
+    /// When this URL on this machine answers with a status below 400.
+    #[schema(example = "http://127.0.0.1:3000/health")]
+    Http(String),
+}
+
+/// How a bare text says that it is a URL and not a pattern.
+const URL: &str = "http://";
+
+impl<'de> Deserialize<'de> for ReadyWhen {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ReadyVisitor)
+    }
+}
+
+struct ReadyVisitor;
+
+impl<'de> Visitor<'de> for ReadyVisitor {
+    type Value = ReadyWhen;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(
+            "one of {\"port\": 3000}, {\"log\": \"a regular expression\"}, {\"http\": \"http://127.0.0.1:3000/\"}",
+        )
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, port: u64) -> Result<ReadyWhen, E> {
+        match u16::try_from(port) {
+            Ok(port @ 1..) => Ok(ReadyWhen::Port(port)),
+            _ => Err(E::custom(format!("{port} is not a TCP port; those are 1 to {}", u16::MAX))),
+        }
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<ReadyWhen, E> {
+        Ok(if text.starts_with(URL) { ReadyWhen::Http(text.to_owned()) } else { ReadyWhen::Log(text.to_owned()) })
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ReadyWhen, A::Error> {
+        let mut found: Option<ReadyWhen> = None;
+        while let Some(name) = map.next_key::<String>()? {
+            let ready = match name.as_str() {
+                "port" => ReadyVisitor.visit_u64(map.next_value()?)?,
+                "log" => ReadyWhen::Log(map.next_value()?),
+                "http" => ReadyWhen::Http(map.next_value()?),
+                _ => return Err(A::Error::unknown_field(&name, &["port", "log", "http"])),
+            };
+            if found.replace(ready).is_some() {
+                return Err(A::Error::custom("give exactly one of port, log and http"));
+            }
+        }
+        found.ok_or_else(|| A::Error::custom("give exactly one of port, log and http"))
+    }
+}
+
+impl From<ReadyWhen> for facts::Ready {
+    fn from(ready: ReadyWhen) -> Self {
+        match ready {
+            ReadyWhen::Port(port) => Self::Port(port),
+            ReadyWhen::Log(pattern) => Self::Log(pattern),
+            ReadyWhen::Http(url) => Self::Http(url),
+        }
+    }
+}
+
+/// What happens when a service ends by itself.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RestartChoice {
+    /// It stays ended.
+    #[default]
+    Never,
+    /// It is started again, after a growing wait, unless it ended with exit code 0.
+    #[serde(alias = "on-failure")]
+    OnFailure,
+    /// It is started again, after a growing wait.
+    Always,
+}
+
+impl From<RestartChoice> for facts::RestartPolicy {
+    fn from(choice: RestartChoice) -> Self {
+        match choice {
+            RestartChoice::Never => Self::Never,
+            RestartChoice::OnFailure => Self::OnFailure,
+            RestartChoice::Always => Self::Always,
+        }
+    }
+}
+
+impl From<facts::RestartPolicy> for RestartChoice {
+    fn from(policy: facts::RestartPolicy) -> Self {
+        match policy {
+            facts::RestartPolicy::Never => Self::Never,
+            facts::RestartPolicy::OnFailure => Self::OnFailure,
+            facts::RestartPolicy::Always => Self::Always,
+        }
+    }
+}
+
+/// A service.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Service {
+    /// Its id within its session.
+    #[schema(example = "s12")]
+    pub service_id: String,
+    /// Its session.
+    pub session_id: String,
+    /// Whose it is.
+    pub agent: Option<String>,
+    /// What its caller calls it.
+    pub name: String,
+    /// The text.
+    pub command: String,
+    /// Where it started.
+    pub cwd: String,
+    /// How it stands.
+    pub status: ServiceStatus,
+    /// Its first process, or the oldest that is left of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
+    /// TCP ports on which it listens.
+    pub ports: Vec<u16>,
+    /// How many processes it has.
+    pub processes: usize,
+    /// When it was first started.
+    #[schema(format = DateTime)]
+    pub started_at: String,
+    /// When it last wrote, computed or talked to anybody.
+    #[schema(format = DateTime)]
+    pub last_active_at: String,
+    /// What happens when it ends by itself.
+    pub restart: RestartChoice,
+    /// How often it was started again.
+    pub restarts: u32,
+    /// When it ended, if it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(format = DateTime)]
+    pub ended_at: Option<String>,
+    /// Exit code as bash says it, 128+n for a signal, once it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// The signal that ended it, without `SIG`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal: Option<String>,
+    /// What there is to say about its status, in a sentence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+    /// Bytes it has written to its log, kept or not.
+    pub log_bytes: u64,
+}
+
+/// How a service stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ServiceStatus {
+    /// It has been started and is not ready yet, or waits to be started again.
+    Starting,
+    /// It runs, and is ready as far as anyone said what that means.
+    Running,
+    /// It ended by itself; see the exit code.
+    Exited,
+    /// Somebody stopped it, or it was idle for too long.
+    Stopped,
+    /// It could not be started, ended before it was ready, or was lost.
+    Failed,
+}
+
+impl ServiceStatus {
+    /// Its name on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Running => "running",
+            Self::Exited => "exited",
+            Self::Stopped => "stopped",
+            Self::Failed => "failed",
+        }
+    }
+
+    /// Whether there is, or will soon be, a process.
+    pub fn is_live(self) -> bool {
+        matches!(self, Self::Starting | Self::Running)
+    }
+}
+
+impl From<facts::ServiceStatus> for ServiceStatus {
+    fn from(status: facts::ServiceStatus) -> Self {
+        match status {
+            facts::ServiceStatus::Starting => Self::Starting,
+            facts::ServiceStatus::Running => Self::Running,
+            facts::ServiceStatus::Exited => Self::Exited,
+            facts::ServiceStatus::Stopped => Self::Stopped,
+            facts::ServiceStatus::Failed => Self::Failed,
+        }
+    }
+}
+
+/// Answer of `GET …/services` and of `GET /v1/services`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ServiceList {
+    /// The services.
+    pub services: Vec<Service>,
+}
+
+/// Query of `GET …/services/{service_id}`.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct ServiceParams {
+    /// Seconds to wait until it is ready or has ended.
+    #[serde(default, deserialize_with = "crate::query::blank")]
+    #[param(default = 0, minimum = 0, maximum = 300)]
+    pub wait: Option<f64>,
+}
+
+/// Query of `GET /v1/services`.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct AllServicesParams {
+    /// Only this agent's.
+    #[serde(default, deserialize_with = "crate::query::blank")]
+    pub agent: Option<String>,
+}
+
+/// Body of `POST …/services/{service_id}/stop`. May be left out.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StopServiceRequest {
+    /// Seconds it has to end by itself before it is killed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(default = 5, minimum = 0, maximum = 120)]
+    pub grace: Option<f64>,
+}
+
+/// Query of `GET …/services/{service_id}/logs`.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct LogParams {
+    /// First byte to return, counted from the service's first start.
+    #[serde(default, deserialize_with = "crate::query::blank")]
+    #[param(default = 0)]
+    pub offset: Option<u64>,
+    /// Most bytes to return; 1 MiB unless given, 16 MiB at most.
+    #[serde(default, deserialize_with = "crate::query::blank")]
+    pub limit: Option<u64>,
+    /// Only the last so many bytes.
+    #[serde(default, deserialize_with = "crate::query::blank")]
+    pub tail: Option<u64>,
+    /// Only lines that match this regular expression.
+    #[serde(default, deserialize_with = "crate::query::blank")]
+    pub grep: Option<String>,
+}
+
+/// A page of a service's log: what it wrote to stdout and stderr, in the order it was written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LogResponse {
+    /// The text.
+    pub text: String,
+    /// The exact bytes, where they are not UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base64: Option<String>,
+    /// Where the page starts; later than asked for if the beginning is no longer kept.
+    pub offset: u64,
+    /// Where the next page starts; equal to `total` at the end.
+    pub next_offset: u64,
+    /// The first byte that is still kept.
+    pub first: u64,
+    /// Bytes written so far.
+    pub total: u64,
+    /// Whether the service has ended, so that `total` is final.
+    pub complete: bool,
+}
+
+impl LogResponse {
+    /// The bytes.
+    pub fn into_bytes(self) -> Result<Vec<u8>, base64::DecodeError> {
+        text::decode(self.text, self.base64.as_deref())
+    }
+}
+
+/// Data of the event `log` of a log that is followed. The event `end`, with the [`Service`], is the last.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LogEvent {
+    /// The text.
+    pub text: String,
+    /// The exact bytes, where they are not UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base64: Option<String>,
+    /// Where it starts; later than the `next_offset` before it if the reader was too slow for what is kept.
+    pub offset: u64,
+    /// Where it goes on.
+    pub next_offset: u64,
+}
+
+impl LogEvent {
+    /// The event for some bytes.
+    pub fn new(bytes: Vec<u8>, offset: u64) -> Self {
+        let next_offset = offset + bytes.len() as u64;
+        let (text, base64) = text::encode(bytes);
+        Self { text, base64, offset, next_offset }
+    }
+
+    /// The bytes.
+    pub fn into_bytes(self) -> Result<Vec<u8>, base64::DecodeError> {
+        text::decode(self.text, self.base64.as_deref())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ready(json: &str) -> Result<ReadyWhen, String> {
+        serde_json::from_str(json).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn readiness_is_understood_however_it_is_said() {
+        let log = |text: &str| Ok(ReadyWhen::Log(text.to_owned()));
+        let http = |text: &str| Ok(ReadyWhen::Http(text.to_owned()));
+        assert_eq!(ready(r#"{"port": 3000}"#), Ok(ReadyWhen::Port(3000)));
+        assert_eq!(ready("3000"), Ok(ReadyWhen::Port(3000)));
+        assert_eq!(ready(r#"{"log": "^ready"}"#), log("^ready"));
+        assert_eq!(ready(r#""ready in \\d+""#), log("ready in \\d+"));
+        assert_eq!(ready(r#"{"http": "http://127.0.0.1:1/h"}"#), http("http://127.0.0.1:1/h"));
+        assert_eq!(ready(r#""http://127.0.0.1:1/h""#), http("http://127.0.0.1:1/h"));
+        assert_eq!(ready(r#"{"log": "http://.*:5173"}"#), log("http://.*:5173"));
+    }
+
+    #[test]
+    fn readiness_is_one_thing() {
+        for (wrong, expected) in [
+            ("{}", "exactly one"),
+            (r#"{"port": 1, "log": "x"}"#, "exactly one"),
+            (r#"{"port": 1, "port": 2}"#, "exactly one"),
+            (r#"{"tcp": 1}"#, "unknown field `tcp`, expected one of `port`, `log`, `http`"),
+            ("0", "not a TCP port"),
+            ("65536", "not a TCP port"),
+            (r#"{"port": 70000}"#, "not a TCP port"),
+            ("-1", "integer `-1`"),
+            ("true", "expected one of {\"port\": 3000}"),
+            ("[3000]", "expected one of"),
+        ] {
+            let error = ready(wrong).unwrap_err();
+            assert!(error.contains(expected), "{wrong}: {error}");
+        }
+    }
+
+    #[test]
+    fn readiness_is_written_as_it_is_read() {
+        for ready in [ReadyWhen::Port(1), ReadyWhen::Log("3000".into()), ReadyWhen::Http("http://x/".into())] {
+            let text = serde_json::to_string(&ready).unwrap();
+            assert_eq!(serde_json::from_str::<ReadyWhen>(&text).unwrap(), ready, "{text}");
+        }
+    }
+
+    #[test]
+    fn words_are_those_of_the_contract() {
+        use ServiceStatus::{Exited, Failed, Running, Starting, Stopped};
+        for status in [Starting, Running, Exited, Stopped, Failed] {
+            assert_eq!(serde_json::to_value(status).unwrap(), status.as_str());
+        }
+        let policies: Vec<RestartChoice> =
+            serde_json::from_str(r#"["never","on_failure","on-failure","always"]"#).unwrap();
+        assert_eq!(serde_json::to_string(&policies).unwrap(), r#"["never","on_failure","on_failure","always"]"#);
+    }
+}

@@ -1,0 +1,434 @@
+//! Admission: more work than the machine can take waits in one fair line of the node, and what cannot wait is refused.
+//!
+//! A command needs a [`Ticket`] to run. There are two limits. So many commands may *run*: that many the machine has
+//! memory for. And so many may be *young*, which is to have run for less than [`YOUNG`]: a flood of short commands keeps
+//! the processors busy and no more, while hundreds of commands that wait for something else run beside it, because they
+//! are young for a moment only. When nobody waits, a ticket costs a lock and a push. Only while somebody does is there a
+//! timer, one for all, for the moment in which the oldest young command comes of age.
+
+mod bell;
+mod counts;
+mod line;
+
+pub use bell::{Bell, Listener};
+pub use line::Line;
+
+use crate::ops::OpError;
+use counts::Counts;
+use shellkeep_session::SessionMeta;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::available_parallelism;
+use std::time::Duration;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+/// For so long a command counts as young. Most commands are done by then, and one that is not has shown whether it
+/// computes or waits: the scheduler of the machine deals with that better than we could.
+pub const YOUNG: Duration = Duration::from_millis(20);
+/// Young commands for each core: one that runs, and one to take its place while we see to its result.
+pub const YOUNG_PER_CORE: usize = 2;
+/// Commands that may run for each core, however great the pressure: fewer would leave the machine idle.
+pub const LEAST_RUNNING_PER_CORE: usize = 4;
+/// The earliest time to try again that we name; a client that is told less hammers.
+const LEAST_RETRY: Duration = Duration::from_secs(1);
+/// The latest; nobody knows more than a minute ahead.
+const MOST_RETRY: Duration = Duration::from_secs(60);
+/// How many turns the average time between two turns remembers.
+const PACE_MEMORY: u32 = 8;
+
+/// How admission is set up.
+#[derive(Debug, Clone)]
+pub struct AdmissionConfig {
+    /// Most commands that may wait on the node.
+    pub queue_length: usize,
+    /// The longest a command waits, if its own timeout is not shorter.
+    pub queue_wait: Duration,
+    /// However great the pressure, so many commands may run if there are shells for them: the lower bound of the limit
+    /// that [`Admission::set_running_limit`] is given.
+    pub min_running: usize,
+    /// Most commands that may be young at once.
+    pub young: usize,
+}
+
+impl Default for AdmissionConfig {
+    fn default() -> Self {
+        let cores = available_parallelism().map_or(1, usize::from);
+        Self {
+            queue_length: 10_000,
+            queue_wait: Duration::from_secs(30),
+            min_running: LEAST_RUNNING_PER_CORE * cores,
+            young: YOUNG_PER_CORE * cores,
+        }
+    }
+}
+
+/// How admission stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AdmissionFigures {
+    /// Commands that run.
+    pub running: usize,
+    /// Those of them that are young.
+    pub young: usize,
+    /// Commands that wait.
+    pub waiting: usize,
+    /// How many may run.
+    pub running_limit: usize,
+    /// Agents whose commands wait.
+    pub agents_waiting: usize,
+    /// Commands begun so far.
+    pub commands_total: u64,
+}
+
+/// In whose name a session's commands wait: its agent's, or its own if it has none.
+pub fn agent_of(meta: &SessionMeta) -> Arc<str> {
+    Arc::from(meta.agent.as_deref().unwrap_or(meta.session_id.as_str()))
+}
+
+/// The gate of a node.
+pub struct Admission {
+    config: AdmissionConfig,
+    state: Mutex<State>,
+    begun: AtomicU64,
+    counts: Counts,
+}
+
+struct State {
+    running: usize,
+    running_limit: usize,
+    /// Tickets of young commands with the time they were given, oldest first.
+    young: VecDeque<(u64, Instant)>,
+    line: Line<Entry>,
+    next_number: u64,
+    is_timed: bool,
+    pace: Pace,
+    is_closed: bool,
+}
+
+/// One that waits.
+struct Entry {
+    answer: oneshot::Sender<Result<Ticket, OpError>>,
+    since: Instant,
+}
+
+/// What is to be told to one that waited. Told without the lock: a ticket that nobody takes comes back by itself.
+struct Verdict {
+    answer: oneshot::Sender<Result<Ticket, OpError>>,
+    verdict: Result<Ticket, OpError>,
+}
+
+/// The answer to one who asks.
+pub enum Asked {
+    /// It may run.
+    Granted(Ticket),
+    /// It waits.
+    Waits(Waiter),
+}
+
+/// The right to run one command; given back when it is dropped.
+pub struct Ticket {
+    gate: Arc<Admission>,
+    number: u64,
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.gate.give_back(self.number);
+    }
+}
+
+/// A place in the line; given up when it is dropped.
+pub struct Waiter {
+    gate: Arc<Admission>,
+    agent: Arc<str>,
+    number: u64,
+    since: Instant,
+    deadline: Instant,
+    answer: oneshot::Receiver<Result<Ticket, OpError>>,
+}
+
+impl Waiter {
+    /// Waits for the ticket or a refusal. May be dropped and called again until it has answered.
+    pub async fn turn(&mut self) -> Result<Ticket, OpError> {
+        match tokio::time::timeout_at(self.deadline, &mut self.answer).await {
+            Ok(Ok(verdict)) => verdict,
+            // Nobody drops an entry unanswered but the end of the runtime.
+            Ok(Err(_)) => Err(OpError::ShuttingDown),
+            Err(_) => {
+                self.gate.counts.waited(self.since.elapsed());
+                Err(self.gate.refuse(self.since))
+            }
+        }
+    }
+
+    /// Why it is not running yet, as a refusal.
+    pub fn overloaded(&self) -> OpError {
+        self.gate.lock().overloaded(&self.gate.config, self.since, Instant::now())
+    }
+}
+
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        self.gate.leave(&self.agent, self.number);
+    }
+}
+
+impl Admission {
+    /// A gate through which at most `running_limit` commands go at once.
+    pub fn new(config: AdmissionConfig, running_limit: usize) -> Arc<Self> {
+        let state = State {
+            running: 0,
+            running_limit: running_limit.max(1),
+            young: VecDeque::with_capacity(config.young),
+            line: Line::default(),
+            next_number: 0,
+            is_timed: false,
+            pace: Pace::default(),
+            is_closed: false,
+        };
+        Arc::new(Self { config, state: Mutex::new(state), begun: AtomicU64::new(0), counts: Counts::new() })
+    }
+
+    /// Asks for a ticket for one command of an agent. It waits if it must, but not beyond `expires`.
+    pub fn ask(self: &Arc<Self>, agent: &Arc<str>, expires: Instant) -> Result<Asked, OpError> {
+        let now = Instant::now();
+        let mut state = self.lock();
+        if state.is_closed {
+            return Err(OpError::ShuttingDown);
+        }
+        if state.line.is_empty() && state.has_room(&self.config, now) {
+            let ticket = self.ticket(&mut state, now);
+            drop(state);
+            self.counts.running.increment(1.0);
+            return Ok(Asked::Granted(ticket));
+        }
+        let mut verdicts = Vec::new();
+        if state.line.len() >= self.config.queue_length {
+            self.counts.refused.increment(1);
+            let Some(Entry { answer, since }) = state.line.give_way(agent) else {
+                return Err(state.overloaded(&self.config, now, now));
+            };
+            verdicts.push(Verdict { answer, verdict: Err(state.overloaded(&self.config, since, now)) });
+        }
+        let waiter = self.queue(&mut state, agent, now, expires);
+        self.admit(&mut state, now, &mut verdicts);
+        let needs_timer = !state.line.is_empty() && !std::mem::replace(&mut state.is_timed, true);
+        self.tell(state, verdicts);
+        if needs_timer {
+            tokio::spawn(Arc::clone(self).watch_them_grow());
+        }
+        Ok(Asked::Waits(waiter))
+    }
+
+    /// Asks for a ticket for one command that does not want to wait.
+    pub fn ask_now(self: &Arc<Self>) -> Result<Ticket, OpError> {
+        let now = Instant::now();
+        let mut state = self.lock();
+        if state.is_closed {
+            return Err(OpError::ShuttingDown);
+        }
+        if !state.line.is_empty() || !state.has_room(&self.config, now) {
+            self.counts.refused.increment(1);
+            return Err(state.overloaded(&self.config, now, now));
+        }
+        let ticket = self.ticket(&mut state, now);
+        drop(state);
+        self.counts.running.increment(1.0);
+        Ok(ticket)
+    }
+
+    /// A command has begun.
+    pub fn begun(&self) {
+        self.begun.fetch_add(1, Ordering::Relaxed);
+        self.counts.begun.increment(1);
+    }
+
+    /// Lets more or fewer run, but never none. What runs is not touched.
+    pub fn set_running_limit(self: &Arc<Self>, limit: usize) {
+        let mut verdicts = Vec::new();
+        let mut state = self.lock();
+        state.running_limit = limit.max(1);
+        self.admit(&mut state, Instant::now(), &mut verdicts);
+        self.tell(state, verdicts);
+    }
+
+    /// Refuses everyone who waits and everyone who comes, because the daemon stops.
+    pub fn close(&self) {
+        let mut verdicts = Vec::new();
+        let mut state = self.lock();
+        state.is_closed = true;
+        while let Some(Entry { answer, .. }) = state.line.pop() {
+            verdicts.push(Verdict { answer, verdict: Err(OpError::ShuttingDown) });
+        }
+        self.tell(state, verdicts);
+    }
+
+    /// How it stands.
+    pub fn figures(&self) -> AdmissionFigures {
+        let mut state = self.lock();
+        state.grow_up(Instant::now());
+        AdmissionFigures {
+            running: state.running,
+            young: state.young.len(),
+            waiting: state.line.len(),
+            running_limit: state.running_limit,
+            agents_waiting: state.line.agents(),
+            commands_total: self.begun.load(Ordering::Relaxed),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ticket(self: &Arc<Self>, state: &mut State, now: Instant) -> Ticket {
+        let number = state.take_number();
+        state.running += 1;
+        state.young.push_back((number, now));
+        Ticket { gate: Arc::clone(self), number }
+    }
+
+    fn queue(self: &Arc<Self>, state: &mut State, agent: &Arc<str>, now: Instant, expires: Instant) -> Waiter {
+        if state.line.is_empty() {
+            state.pace.begins(now);
+        }
+        let (answer, receiver) = oneshot::channel();
+        let number = state.take_number();
+        state.line.push(&Arc::from("all"), number, Entry { answer, since: now });
+        Waiter {
+            gate: Arc::clone(self),
+            agent: Arc::clone(agent),
+            number,
+            since: now,
+            deadline: now.checked_add(self.config.queue_wait).map_or(expires, |limit| limit.min(expires)),
+            answer: receiver,
+        }
+    }
+
+    /// Gives tickets to those whose turn it is, as long as there is room.
+    fn admit(self: &Arc<Self>, state: &mut State, now: Instant, verdicts: &mut Vec<Verdict>) {
+        while !state.line.is_empty() && state.has_room(&self.config, now) {
+            let Some(Entry { answer, since }) = state.line.pop() else { return };
+            state.pace.turn(now);
+            let ticket = self.ticket(state, now);
+            self.counts.running.increment(1.0);
+            self.counts.waited(now - since);
+            verdicts.push(Verdict { answer, verdict: Ok(ticket) });
+        }
+    }
+
+    fn tell(&self, state: MutexGuard<'_, State>, verdicts: Vec<Verdict>) {
+        self.counts.waiting.set(state.line.len() as f64);
+        drop(state);
+        for Verdict { answer, verdict } in verdicts {
+            // Who has left meanwhile does not take it, and then the ticket is dropped here and so given back.
+            let _ = answer.send(verdict);
+        }
+    }
+
+    fn give_back(self: &Arc<Self>, number: u64) {
+        self.counts.running.decrement(1.0);
+        let mut state = self.lock();
+        state.running -= 1;
+        if let Ok(place) = state.young.binary_search_by_key(&number, |(number, _)| *number) {
+            state.young.remove(place);
+        }
+        if state.line.is_empty() {
+            return;
+        }
+        let mut verdicts = Vec::new();
+        self.admit(&mut state, Instant::now(), &mut verdicts);
+        self.tell(state, verdicts);
+    }
+
+    fn leave(&self, agent: &Arc<str>, number: u64) {
+        let mut state = self.lock();
+        if state.line.remove(agent, number).is_some() {
+            self.tell(state, Vec::new());
+        }
+    }
+
+    fn refuse(&self, since: Instant) -> OpError {
+        self.counts.refused.increment(1);
+        self.lock().overloaded(&self.config, since, Instant::now())
+    }
+
+    /// The timer, for as long as somebody waits.
+    async fn watch_them_grow(self: Arc<Self>) {
+        while let Some(at) = self.next_of_age() {
+            tokio::time::sleep_until(at).await;
+        }
+    }
+
+    /// Gives room that has come by itself to those who wait, and says when to look again. Nobody who is young later than
+    /// now comes of age before that, so nothing that happens meanwhile can ask for an earlier look.
+    fn next_of_age(self: &Arc<Self>) -> Option<Instant> {
+        let now = Instant::now();
+        let mut verdicts = Vec::new();
+        let mut state = self.lock();
+        self.admit(&mut state, now, &mut verdicts);
+        let oldest = state.young.front().map_or(now, |(_, since)| *since);
+        let next = (!state.line.is_empty()).then_some(oldest + YOUNG);
+        state.is_timed = next.is_some();
+        self.tell(state, verdicts);
+        next
+    }
+}
+
+impl State {
+    fn take_number(&mut self) -> u64 {
+        let number = self.next_number;
+        self.next_number += 1;
+        number
+    }
+
+    fn grow_up(&mut self, now: Instant) {
+        while self.young.front().is_some_and(|(_, since)| *since + YOUNG <= now) {
+            self.young.pop_front();
+        }
+    }
+
+    fn has_room(&mut self, config: &AdmissionConfig, now: Instant) -> bool {
+        self.grow_up(now);
+        self.running < self.running_limit && self.young.len() < config.young.max(1)
+    }
+
+    fn overloaded(&self, config: &AdmissionConfig, since: Instant, now: Instant) -> OpError {
+        let waiting = self.line.len();
+        OpError::Overloaded {
+            waiting,
+            limit: config.queue_length,
+            waited: now - since,
+            retry_after: self.pace.for_so_many(waiting, now),
+        }
+    }
+}
+
+/// How fast the line moves.
+#[derive(Debug, Default)]
+struct Pace {
+    between: Duration,
+    last: Option<Instant>,
+}
+
+impl Pace {
+    fn begins(&mut self, now: Instant) {
+        self.last = Some(now);
+    }
+
+    fn turn(&mut self, now: Instant) {
+        let since = self.last.replace(now).map_or(Duration::ZERO, |last| now - last);
+        self.between = (self.between * (PACE_MEMORY - 1) + since) / PACE_MEMORY;
+    }
+
+    /// About how long so many turns take.
+    fn for_so_many(&self, turns: usize, now: Instant) -> Duration {
+        let stuck_for = self.last.map_or(Duration::ZERO, |last| now - last);
+        let turns = u32::try_from(turns).unwrap_or(u32::MAX);
+        self.between.max(stuck_for).saturating_mul(turns).clamp(LEAST_RETRY, MOST_RETRY)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,143 @@
+//! After a daemon died: which of its services still run and are taken over, which have ended, and which of its commands
+//! are lost. Nothing is ever run again that was not meant to be, and nothing is touched that is not ours.
+
+use crate::notices;
+use crate::services::{cage_name, end_of};
+use shellkeep_process::proc::Stat;
+use shellkeep_process::service::{ServiceExit, left_exit};
+use shellkeep_session::service::{AfterEnd, after_end};
+use shellkeep_session::{
+    Event, LeftProcess, Record, Service, ServiceEnd, ServiceId, ServiceStatus, SessionId, SessionState, Stamp, Timestamp,
+    plan,
+};
+use shellkeep_store::{ReadError, Store};
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+
+/// A service that was live when the daemon died.
+#[derive(Debug)]
+pub(crate) struct Left {
+    /// Its session.
+    pub(crate) session_id: SessionId,
+    /// Whose it is.
+    pub(crate) agent: Option<String>,
+    /// Its id.
+    pub(crate) service_id: ServiceId,
+    /// What is known of it.
+    pub(crate) service: Service,
+    /// How it ended, if it has.
+    pub(crate) end: Option<ServiceEnd>,
+}
+
+/// Sessions that the daemon left in the middle of something.
+pub(crate) async fn unfinished(store: &Store) -> Result<Vec<SessionState>, String> {
+    let mut states = Vec::new();
+    for id in store.unfinished().await.map_err(|error| error.to_string())? {
+        match store.load(&id).await {
+            Ok(Some(state)) => states.push(state),
+            Ok(None) => {}
+            Err(ReadError::Damaged { reason }) => tracing::warn!(session = %id, reason, "set aside"),
+            Err(error) => return Err(error.to_string()),
+        }
+    }
+    Ok(states)
+}
+
+/// What became of the services that were live. Reads `/proc` and what their keepers left behind.
+pub(crate) fn services_left(states: &[SessionState], boot_id: &str, directory: &Path) -> Vec<Left> {
+    let live = states.iter().flat_map(|state| {
+        let services = state.services.iter().filter(|(_, service)| service.status.is_live());
+        services.map(move |(service_id, service)| (state, service_id, service))
+    });
+    let look = |(state, service_id, service): (&SessionState, &ServiceId, &Service)| {
+        let directory = directory.join(state.meta.session_id.as_str()).join(service_id.as_str());
+        Left {
+            session_id: state.meta.session_id.clone(),
+            agent: state.meta.agent.clone(),
+            service_id: service_id.clone(),
+            service: service.clone(),
+            end: how_it_ended(service, boot_id, &directory),
+        }
+    };
+    live.map(look).collect()
+}
+
+fn how_it_ended(service: &Service, boot_id: &str, directory: &Path) -> Option<ServiceEnd> {
+    let unknown = |reason: &str| ServiceEnd {
+        exit_code: None,
+        signal: None,
+        at: Timestamp::now(),
+        reason: reason.to_owned(),
+    };
+    let Some(stamps) = &service.stamps else {
+        // It waited to be started again, or was just being started for the first time.
+        let died = || unknown("the daemon died while it was being started");
+        return Some(service.end.clone().unwrap_or_else(died));
+    };
+    if stamps.boot_id != boot_id {
+        return Some(unknown("the machine was restarted"));
+    }
+    if is_alive(stamps.keeper) {
+        return None;
+    }
+    let exit = left_exit(directory).map(end_of);
+    Some(exit.unwrap_or_else(|| unknown("it was ended from outside while no daemon ran; nobody knows how")))
+}
+
+fn is_alive(stamp: Stamp) -> bool {
+    Stat::read(stamp.pid).is_some_and(|stat| stat.started_ticks == stamp.started_ticks)
+}
+
+/// The cages of those that still run: everything else of the dead daemon is ended.
+pub(crate) fn cages_to_keep(left: &[Left]) -> HashSet<String> {
+    let alive = left.iter().filter(|left| left.end.is_none());
+    alive.map(|left| cage_name(&left.session_id, &left.service_id)).collect()
+}
+
+/// Records every run that had not ended as lost, and every service that has ended as ended; gives the services that
+/// still need somebody: those that run, and those that are to be started again. `ended` are the processes that the sweep
+/// has just ended.
+pub(crate) fn settle(
+    store: &Store,
+    states: Vec<SessionState>,
+    left: Vec<Left>,
+    boot_id: &str,
+    ended: &HashSet<u32>,
+) -> Result<Vec<Left>, String> {
+    let was_ended = |process: &LeftProcess| process.boot_id != boot_id || ended.contains(&process.pid);
+    let mut states: HashMap<SessionId, SessionState> =
+        states.into_iter().map(|state| (state.meta.session_id.clone(), state)).collect();
+    for state in states.values_mut() {
+        for event in plan::after_crash(state, Timestamp::now(), was_ended) {
+            follow(store, state, event)?;
+        }
+    }
+    let mut needed = Vec::new();
+    for left in left {
+        match (stays_ended(&left), states.get_mut(&left.session_id)) {
+            (Some(event), Some(state)) => follow(store, state, event)?,
+            _ => needed.push(left),
+        }
+    }
+    Ok(needed)
+}
+
+fn stays_ended(left: &Left) -> Option<Event> {
+    let end = left.end.clone()?;
+    let Service { spec, status, .. } = &left.service;
+    let AfterEnd::Stay(status) = after_end(spec.restart, &end, *status == ServiceStatus::Running, 0) else { return None };
+    let notices = vec![notices::service_ended(&left.service_id, spec, &end)];
+    Some(Event::ServiceEnded { service_id: left.service_id.clone(), status, end, notices })
+}
+
+/// How a service ended that was alive a moment ago.
+pub(crate) fn ended_just_now(directory: &Path) -> ServiceEnd {
+    end_of(left_exit(directory).unwrap_or(ServiceExit::Unknown))
+}
+
+fn follow(store: &Store, state: &mut SessionState, event: Event) -> Result<(), String> {
+    let session_id = state.meta.session_id.clone();
+    let record = Record { session_id, seq: state.seq + 1, at: Timestamp::now(), event };
+    store.append(&record).map_err(|error| error.to_string())?;
+    state.apply(&record).map_err(|error| error.to_string())
+}

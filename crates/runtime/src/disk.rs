@@ -1,0 +1,195 @@
+//! What sessions take of the disk: measured off every hot path, old outputs given back, and the files of ended sessions
+//! reclaimed. A measurement walks a tree, so it is paid for only for sessions that did something since the last one.
+
+use crate::engine::Inner;
+use crate::owner::Slot;
+use shellkeep_session::{QuotaName, SessionId, Timestamp};
+use shellkeep_workspace::usage;
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+/// Where a file for each ended session stands, so that they are found without reading all sessions.
+const ENDED: &str = "ended";
+
+/// A command that writes less than this between two measurements may be one that cleans up.
+const GROWTH: u64 = 1 << 20;
+
+/// What is known of the disk.
+#[derive(Debug, Default)]
+pub(crate) struct DiskBook {
+    used: Mutex<HashMap<SessionId, u64>>,
+}
+
+impl DiskBook {
+    fn used(&self) -> MutexGuard<'_, HashMap<SessionId, u64>> {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What a session took when it was last measured.
+    pub(crate) fn last(&self, id: &SessionId) -> Option<u64> {
+        self.used().get(id).copied()
+    }
+
+    /// A session is gone.
+    pub(crate) fn forget(&self, data_dir: &Path, id: &SessionId) {
+        self.used().remove(id);
+        let _ = fs::remove_file(data_dir.join(ENDED).join(id.as_str()));
+    }
+
+    /// A session was ended. The file is only a hint; its state says whether it is still so.
+    pub(crate) fn note_ended(&self, data_dir: &Path, id: &SessionId) {
+        let directory = data_dir.join(ENDED);
+        let noted = fs::create_dir_all(&directory).and_then(|()| fs::write(directory.join(id.as_str()), ""));
+        if let Err(error) = noted {
+            tracing::warn!(session = %id, %error, "its files will not be reclaimed by themselves");
+        }
+    }
+
+    /// Sessions that were ended, or had been at some time.
+    pub(crate) fn ended(&self, data_dir: &Path) -> Vec<SessionId> {
+        let entries = fs::read_dir(data_dir.join(ENDED)).into_iter().flatten().flatten();
+        entries.filter_map(|entry| SessionId::parse(entry.file_name().to_str()?).ok()).collect()
+    }
+
+    /// A session that was ended is in use again.
+    pub(crate) fn not_ended(&self, data_dir: &Path, id: &SessionId) {
+        let _ = fs::remove_file(data_dir.join(ENDED).join(id.as_str()));
+    }
+}
+
+/// The bytes of some directories together.
+pub(crate) fn measure(directories: &[PathBuf]) -> u64 {
+    directories.iter().map(|directory| usage(directory)).sum()
+}
+
+/// Removes the oldest output files of a session until they fit. Gives the bytes that were freed.
+pub(crate) fn trim_outputs(directory: &Path, limit: u64) -> u64 {
+    let mut files: Vec<(SystemTime, u64, PathBuf)> = fs::read_dir(directory)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| {
+            let metadata = entry.metadata().ok().filter(fs::Metadata::is_file)?;
+            Some((metadata.modified().ok()?, metadata.len(), entry.path()))
+        })
+        .collect();
+    files.sort();
+    let mut total: u64 = files.iter().map(|(_, bytes, _)| bytes).sum();
+    let before = total;
+    for (_, bytes, path) in files {
+        if total <= limit {
+            break;
+        }
+        if fs::remove_file(path).is_ok() {
+            total -= bytes;
+        }
+    }
+    before - total
+}
+
+impl Inner {
+    /// Sessions that did something since their disk was last measured.
+    pub(crate) fn active_since_measured(&self) -> Vec<SessionId> {
+        let was_used = |slot: &Slot| slot.last_used.load(Ordering::Relaxed) >= slot.measured_at.load(Ordering::Relaxed);
+        let does_work = |slot: &Slot| slot.busy.load(Ordering::Relaxed) || was_used(slot);
+        self.sessions().slots().filter(|(_, slot)| does_work(slot)).map(|(id, _)| id.clone()).collect()
+    }
+
+    /// A session's disk was measured now. Gives whether it takes more than it may and still grows.
+    pub(crate) fn measured(&self, id: &SessionId, bytes: u64) -> bool {
+        let before = self.disk.used().insert(id.clone(), bytes).unwrap_or(0);
+        let is_over = bytes > self.quotas.get(QuotaName::DiskBytesPerSession);
+        if let Some((_, slot)) = self.sessions().slots().find(|(found, _)| *found == id) {
+            slot.measured_at.store(self.now_ms(), Ordering::Relaxed);
+            slot.over_disk.store(is_over, Ordering::Relaxed);
+        }
+        is_over && bytes > before + GROWTH
+    }
+
+    /// The disk quota and what a session takes, if that is more.
+    pub(crate) fn over_disk(&self, id: &SessionId) -> Option<(u64, u64)> {
+        let limit = self.quotas.get(QuotaName::DiskBytesPerSession);
+        self.disk.last(id).filter(|&used| used > limit).map(|used| (limit, used))
+    }
+
+    /// The directories that are a session's own.
+    pub(crate) fn directories_of(&self, id: &SessionId) -> Vec<PathBuf> {
+        let workspace = self.workspaces.of(id);
+        let workspace = PathBuf::from(OsStr::from_bytes(workspace.as_bytes()));
+        vec![workspace, self.output_directory(id).to_path_buf(), self.services_directory(id)]
+    }
+}
+
+/// An ended session that could be reclaimed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Candidate {
+    /// Which.
+    pub(crate) id: SessionId,
+    /// When it was ended.
+    pub(crate) ended_at: Timestamp,
+    /// What it takes.
+    pub(crate) bytes: u64,
+}
+
+/// Which of the ended sessions go: those that are old, and the oldest of the rest until the others fit.
+pub(crate) fn to_reclaim(mut ended: Vec<Candidate>, now: Timestamp, rule: crate::Reclaim) -> Vec<Candidate> {
+    ended.sort_by_key(|candidate| candidate.ended_at);
+    let mut total: u64 = ended.iter().map(|candidate| candidate.bytes).sum();
+    let mut going = Vec::new();
+    for candidate in ended {
+        let age = now.duration_since(candidate.ended_at);
+        let is_old = std::time::Duration::try_from(age).is_ok_and(|age| age >= rule.after);
+        if is_old || total > rule.bytes {
+            total -= candidate.bytes;
+            going.push(candidate);
+        }
+    }
+    going
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Reclaim;
+    use std::time::Duration;
+
+    fn candidate(name: &str, at: i64, bytes: u64) -> Candidate {
+        Candidate { id: SessionId::parse(name).unwrap(), ended_at: Timestamp::from_second(at).unwrap(), bytes }
+    }
+
+    fn names(going: &[Candidate]) -> Vec<&str> {
+        going.iter().map(|candidate| candidate.id.as_str()).collect()
+    }
+
+    #[test]
+    fn the_old_go_first_and_only_as_many_as_needed() {
+        let rule = Reclaim { after: Duration::from_secs(100), bytes: 25 };
+        let ended = vec![candidate("c", 60, 10), candidate("a", 0, 10), candidate("b", 50, 10), candidate("d", 70, 10)];
+        let now = Timestamp::from_second(110).unwrap();
+        assert_eq!(names(&to_reclaim(ended.clone(), now, rule)), ["a", "b"]);
+        let ample = Reclaim { bytes: 100, ..rule };
+        assert_eq!(names(&to_reclaim(ended.clone(), now, ample)), ["a"]);
+        assert!(to_reclaim(ended, Timestamp::from_second(90).unwrap(), ample).is_empty());
+    }
+
+    #[test]
+    fn outputs_give_way_oldest_first() {
+        let home = tempfile::tempdir().unwrap();
+        for (age, name) in [(30, "r1"), (20, "r2"), (10, "r3")] {
+            let path = home.path().join(name);
+            fs::write(&path, [0; 100]).unwrap();
+            let at = SystemTime::now() - Duration::from_secs(age);
+            fs::File::options().write(true).open(&path).unwrap().set_modified(at).unwrap();
+        }
+        assert_eq!(trim_outputs(home.path(), 150), 200);
+        assert!(!home.path().join("r1").exists() && !home.path().join("r2").exists());
+        assert_eq!(trim_outputs(home.path(), 150), 0);
+        assert!(home.path().join("r3").exists());
+    }
+}

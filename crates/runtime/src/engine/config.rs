@@ -1,0 +1,79 @@
+//! How an engine is set up.
+
+use crate::adaptive::{RealSenses, Senses};
+use crate::admission::AdmissionConfig;
+use shellkeep_process::CageMode;
+use shellkeep_session::Quotas;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How an engine is set up. [`EngineConfig::new`] has the defaults.
+#[derive(Debug, Clone)]
+pub struct EngineConfig {
+    /// Where workspaces, outputs and logs are kept.
+    pub data_dir: PathBuf,
+    /// The bash to use.
+    pub bash: PathBuf,
+    /// Shells started ahead.
+    pub spare_shells: usize,
+    /// What may be used.
+    pub quotas: Quotas,
+    /// Whether a new token may restart its sessions when its maker does not say.
+    pub agent_may_restart: bool,
+    /// How many commands run and wait.
+    pub admission: AdmissionConfig,
+    /// How processes are held.
+    pub cages: CageMode,
+    /// After how long without any activity a service is stopped; never if none.
+    pub idle_services: Option<Duration>,
+    /// What becomes of services when the daemon stops.
+    pub services_on_stop: OnStop,
+    /// When the files of ended sessions are given back.
+    pub reclaim: Reclaim,
+    /// The clock and the machine's pressure.
+    pub senses: Arc<dyn Senses>,
+}
+
+/// What becomes of services when the daemon stops.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnStop {
+    /// They run on, and the next daemon takes them over.
+    Keep,
+    /// They are stopped.
+    Stop,
+}
+
+/// When the files of ended sessions are given back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reclaim {
+    /// An ended session is removed after this long.
+    pub after: Duration,
+    /// All ended sessions together may take so many bytes; the oldest are removed first.
+    pub bytes: u64,
+}
+
+impl Default for Reclaim {
+    fn default() -> Self {
+        Self { after: Duration::from_secs(7 * 24 * 60 * 60), bytes: 10 << 30 }
+    }
+}
+
+impl EngineConfig {
+    /// Everything at its default.
+    pub fn new(data_dir: PathBuf, bash: PathBuf) -> Self {
+        Self {
+            data_dir,
+            bash,
+            spare_shells: 2,
+            quotas: Quotas::default(),
+            agent_may_restart: false,
+            admission: AdmissionConfig::default(),
+            cages: CageMode::Auto,
+            idle_services: Some(Duration::from_secs(2 * 60 * 60)),
+            services_on_stop: OnStop::Keep,
+            reclaim: Reclaim::default(),
+            senses: Arc::new(RealSenses),
+        }
+    }
+}

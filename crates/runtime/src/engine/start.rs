@@ -1,0 +1,147 @@
+//! Starting an engine: what an earlier daemon left running is taken over or ended, what it had not finished is marked as
+//! lost, and only then is anything new begun.
+
+use super::{Engine, EngineConfig, Inner, StartError, make_directory, not_made};
+use crate::adaptive::Adaptive;
+use crate::admission::Admission;
+use crate::adopt::{self, Left};
+use crate::identities::Identities;
+use crate::pool::Pool;
+use crate::quotas::QuotaBook;
+use crate::services::{Begin, Entry, Supervisor, cage_name};
+use crate::{housekeeping, recover};
+use shellkeep_process::service::{ServiceProcess, ServiceStamps};
+use shellkeep_process::{CageFactory, Limits, ProcessStamp};
+use shellkeep_session::{Limit, LimitName, QuotaName, Stamp};
+use shellkeep_store::{Store, TokenFile};
+use shellkeep_workspace::Workspaces;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+/// Shells and services that the machine's pressure never takes away, if the quota has them.
+pub(super) const LEAST: usize = 4;
+
+impl Engine {
+    /// Starts: ends what an earlier daemon left running, takes over its services, marks what it had not finished as lost,
+    /// and gets ready.
+    pub async fn start(config: EngineConfig, store: Store) -> Result<Self, StartError> {
+        for directory in ["outputs", "scratch", "services"] {
+            make_directory(&config.data_dir.join(directory))?;
+        }
+        let home = config.data_dir.join("workspaces");
+        let workspaces = Workspaces::open(home.clone()).map_err(|error| not_made(&home, &error))?;
+        let scratch = config.data_dir.join("scratch");
+        recover::clear_scratch(&scratch);
+        let quotas = QuotaBook::load(config.quotas, &config.data_dir).map_err(|error| StartError::Quotas(error.to_string()))?;
+        let factory = CageFactory::detect(&recover::instance(&config.data_dir), config.cages, process_limits(&quotas));
+        let factory = Arc::new(factory);
+        let boot_id = shellkeep_process::proc::boot_id();
+        let left = after_crash(&config, &store, &factory, &boot_id).await.map_err(StartError::Store)?;
+        let known = recover::known_sessions(&store).await.map_err(StartError::Store)?;
+        let identities = Identities::load(TokenFile::of(&config.data_dir), config.agent_may_restart)?;
+        let shells = quota(&quotas, QuotaName::LiveShells);
+        let pool = Pool::new(config.bash.clone(), scratch, Arc::clone(&factory), shells, config.spare_shells);
+        let running = Limit::new(LimitName::Running, config.admission.min_running.min(shells), shells);
+        let adaptive = Adaptive::new(
+            [
+                running,
+                Limit::new(LimitName::LiveShells, LEAST.min(shells), shells),
+                Limit::new(LimitName::Services, LEAST.min(quota(&quotas, QuotaName::Services)), quota(&quotas, QuotaName::Services)),
+            ],
+            Arc::clone(&config.senses),
+        );
+        let inner = Arc::new(Inner {
+            environment: recover::inherited_environment(),
+            pool,
+            factory,
+            store,
+            workspaces,
+            sessions: Mutex::default(),
+            runs: Mutex::default(),
+            known: Mutex::new(known),
+            services: Default::default(),
+            quotas,
+            admission: Admission::new(config.admission.clone(), shells),
+            adaptive,
+            disk: Default::default(),
+            identities,
+            boot_id,
+            started: Instant::now(),
+            stopping: AtomicBool::new(false),
+            config,
+        });
+        // One shell is started before anyone asks: a bash that does not work is found out now.
+        drop(inner.pool.try_take().await?);
+        for service in left {
+            take_over(&inner, service);
+        }
+        let ahead = Arc::downgrade(&inner);
+        tokio::spawn(async move {
+            if let Some(inner) = ahead.upgrade() {
+                inner.pool.keep_ahead().await;
+            }
+        });
+        housekeeping::spawn(&inner);
+        Ok(Self::of(inner))
+    }
+}
+
+/// A quota as a count.
+pub(super) fn quota(quotas: &QuotaBook, name: QuotaName) -> usize {
+    usize::try_from(quotas.get(name)).unwrap_or(usize::MAX)
+}
+
+/// The limits of processes that the quotas say.
+pub(super) fn process_limits(quotas: &QuotaBook) -> Limits {
+    Limits { per_cage: quotas.get(QuotaName::SessionProcesses), node: quotas.get(QuotaName::Processes) }
+}
+
+/// Brings everything of a dead daemon to rest but the services that run; gives those to be looked after.
+async fn after_crash(
+    config: &EngineConfig,
+    store: &Store,
+    factory: &Arc<CageFactory>,
+    boot_id: &str,
+) -> Result<Vec<Left>, String> {
+    let states = adopt::unfinished(store).await?;
+    let left = adopt::services_left(&states, boot_id, &config.data_dir.join("services"));
+    let keep = adopt::cages_to_keep(&left);
+    let sweeping = Arc::clone(factory);
+    let ended = tokio::task::spawn_blocking(move || sweeping.sweep(&keep)).await.map_err(|error| error.to_string())?;
+    if !ended.is_empty() {
+        tracing::warn!(processes = ended.len(), "ended what an earlier daemon left running");
+    }
+    adopt::settle(store, states, left, boot_id, &ended)
+}
+
+/// Goes on where the dead daemon was with a service.
+fn take_over(inner: &Arc<Inner>, left: Left) {
+    let stamp = |stamp: Stamp| ProcessStamp { pid: stamp.pid, started_ticks: stamp.started_ticks };
+    let directory = inner.service_directory(&left.session_id, &left.service_id);
+    let begin = match (left.end, &left.service.stamps) {
+        (Some(end), _) => Begin::Ended(end),
+        (None, None) => return,
+        (None, Some(stamps)) => {
+            let stamps = ServiceStamps { keeper: stamp(stamps.keeper), main: stamp(stamps.main) };
+            let cage = inner.factory.adopt(&cage_name(&left.session_id, &left.service_id), stamps.main);
+            match ServiceProcess::adopt(directory.clone(), cage, stamps) {
+                Ok(Some(process)) => Begin::Adopted(Box::new(process)),
+                // It ended in this very moment, or cannot be reached; its keeper may have left a word.
+                Ok(None) | Err(_) => Begin::Ended(adopt::ended_just_now(&directory)),
+            }
+        }
+    };
+    if let Begin::Adopted(_) = &begin {
+        tracing::info!(session = %left.session_id, service = %left.service_id, "a service was taken over");
+    }
+    let reserved = inner.services.adopt(Entry {
+        session_id: left.session_id,
+        service_id: left.service_id,
+        agent: left.agent,
+        service: left.service,
+        directory,
+        now: inner.config.senses.now(),
+    });
+    Supervisor::spawn(Arc::clone(inner), reserved, begin);
+}

@@ -1,0 +1,112 @@
+//! The quotas in force: what the settings say, what the host has changed since, kept over restarts in a file.
+
+use crate::ops::{OpError, QuotaChanges};
+use shellkeep_session::{QuotaName, Quotas};
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// The file in the data directory that keeps what the host has changed.
+const FILE: &str = "quotas.json";
+
+/// The quotas. Reading one is a load of a number, so that a hot path may.
+pub(crate) struct QuotaBook {
+    configured: Quotas,
+    in_force: [AtomicU64; QuotaName::COUNT],
+    set: Mutex<BTreeMap<QuotaName, u64>>,
+    path: PathBuf,
+}
+
+impl QuotaBook {
+    /// Reads what the host has changed before. A file that cannot be understood is an error: a limit must not be lifted
+    /// by a broken file.
+    pub(crate) fn load(configured: Quotas, data_dir: &Path) -> io::Result<Self> {
+        let path = data_dir.join(FILE);
+        let set: BTreeMap<QuotaName, u64> = match std::fs::read(&path) {
+            Ok(bytes) => serde_json::from_slice(&bytes)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeMap::new(),
+            Err(error) => return Err(error),
+        };
+        let limit = |name: QuotaName| set.get(&name).copied().unwrap_or_else(|| configured.get(name));
+        let in_force = QuotaName::ALL.map(|name| AtomicU64::new(limit(name)));
+        Ok(Self { configured, in_force, set: Mutex::new(set), path })
+    }
+
+    /// The limit in force.
+    pub(crate) fn get(&self, name: QuotaName) -> u64 {
+        self.in_force[name as usize].load(Ordering::Relaxed)
+    }
+
+    /// What the settings say.
+    pub(crate) fn configured(&self, name: QuotaName) -> u64 {
+        self.configured.get(name)
+    }
+
+    /// What the host has set since.
+    pub(crate) fn set_since(&self, name: QuotaName) -> Option<u64> {
+        self.set.lock().unwrap_or_else(PoisonError::into_inner).get(&name).copied()
+    }
+
+    /// Changes some, all or none. They are on disk before they are in force.
+    pub(crate) fn change(&self, changes: &QuotaChanges) -> Result<(), OpError> {
+        for (name, limit) in changes {
+            let (least, most) = name.bounds();
+            if limit.is_some_and(|limit| !(least..=most).contains(&limit)) {
+                let detail = format!("{name} must be from {least} to {most}; nothing was changed");
+                return Err(OpError::Invalid { detail });
+            }
+        }
+        let mut set = self.set.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut changed = set.clone();
+        for (name, limit) in changes {
+            match limit {
+                Some(limit) => changed.insert(*name, *limit),
+                None => changed.remove(name),
+            };
+        }
+        self.write(&changed).map_err(|error| OpError::StoreUnavailable {
+            reason: format!("the quotas cannot be kept in {}: {error}", self.path.display()),
+        })?;
+        for (name, limit) in QuotaName::ALL.into_iter().zip(&self.in_force) {
+            limit.store(changed.get(&name).copied().unwrap_or_else(|| self.configured.get(name)), Ordering::Relaxed);
+        }
+        *set = changed;
+        Ok(())
+    }
+
+    fn write(&self, set: &BTreeMap<QuotaName, u64>) -> io::Result<()> {
+        let temporary = self.path.with_extension("json.new");
+        std::fs::write(&temporary, serde_json::to_vec_pretty(set)?)?;
+        std::fs::rename(&temporary, &self.path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_is_kept_and_can_be_taken_back() {
+        let home = tempfile::tempdir().unwrap();
+        let book = QuotaBook::load(Quotas::default(), home.path()).unwrap();
+        book.change(&QuotaChanges::from([(QuotaName::ServicesPerAgent, Some(9))])).unwrap();
+        let book = QuotaBook::load(Quotas::default(), home.path()).unwrap();
+        assert_eq!(book.get(QuotaName::ServicesPerAgent), 9);
+        assert_eq!(book.set_since(QuotaName::ServicesPerAgent), Some(9));
+        book.change(&QuotaChanges::from([(QuotaName::ServicesPerAgent, None)])).unwrap();
+        assert_eq!(book.get(QuotaName::ServicesPerAgent), 5);
+    }
+
+    #[test]
+    fn one_wrong_limit_changes_nothing() {
+        let home = tempfile::tempdir().unwrap();
+        let book = QuotaBook::load(Quotas::default(), home.path()).unwrap();
+        let changes = QuotaChanges::from([(QuotaName::Services, Some(7)), (QuotaName::LiveShells, Some(0))]);
+        assert!(matches!(book.change(&changes), Err(OpError::Invalid { .. })));
+        assert_eq!(book.get(QuotaName::Services), 500);
+        std::fs::write(home.path().join(FILE), "{\"services\": \"many\"}").unwrap();
+        assert!(QuotaBook::load(Quotas::default(), home.path()).is_err());
+    }
+}

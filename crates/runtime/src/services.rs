@@ -1,0 +1,323 @@
+//! Services that run, of all sessions. Each has a task of its own (`supervise`), which alone touches its processes; this
+//! is the book of them, by which they are found, counted and limited. What is known of a service is a fact of its session
+//! and is recorded by the session's owner.
+
+mod activity;
+mod ready;
+mod supervise;
+
+pub(crate) use activity::look;
+pub(crate) use ready::{Url, pattern};
+pub(crate) use supervise::{Begin, Supervisor, end_of};
+
+use crate::engine::Inner;
+use crate::ops::{QuotaMet, ServiceView};
+use activity::Activity;
+use shellkeep_process::ports::SocketTable;
+use shellkeep_process::proc::Stat;
+use shellkeep_process::service::log::ServiceLog;
+use shellkeep_session::service::Ready;
+use shellkeep_session::{QuotaName, Service, ServiceId, ServiceStatus, SessionId, Timestamp};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot, watch};
+
+/// Orders that may wait for one supervisor.
+const ORDERS: usize = 16;
+
+/// A service's full name on this node.
+pub(crate) type Name = (SessionId, ServiceId);
+
+/// Why a service is stopped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum StopReason {
+    /// Somebody asked.
+    Asked,
+    /// Nothing happened in it for this long.
+    Idle(Duration),
+    /// Its agent or session is done.
+    AgentEnded,
+    /// The daemon stops, and its host wants services to stop with it.
+    DaemonStops,
+}
+
+/// What a supervisor can be told.
+pub(crate) enum Order {
+    /// Stop the service.
+    Stop {
+        /// How long it has to end by itself.
+        grace: Duration,
+        /// Why.
+        reason: StopReason,
+    },
+    /// Say who is alive in it.
+    Look(oneshot::Sender<Vec<Stat>>),
+    /// Leave it running and go: another daemon takes over.
+    Leave,
+}
+
+/// A service that runs, as everyone but its supervisor sees it.
+pub struct Supervised {
+    pub(crate) session_id: SessionId,
+    pub(crate) service_id: ServiceId,
+    agent: Option<Arc<str>>,
+    directory: PathBuf,
+    orders: mpsc::Sender<Order>,
+    facts: watch::Sender<Service>,
+    activity: Mutex<Activity>,
+}
+
+/// Those that are to be told of a new service at once.
+pub(crate) struct Reserved {
+    /// What others see.
+    pub(crate) seen: Arc<Supervised>,
+    /// What its supervisor is told.
+    pub(crate) orders: mpsc::Receiver<Order>,
+}
+
+/// What a new service is entered with.
+pub(crate) struct Entry {
+    /// Its session.
+    pub(crate) session_id: SessionId,
+    /// Its id.
+    pub(crate) service_id: ServiceId,
+    /// Whose it is.
+    pub(crate) agent: Option<String>,
+    /// What is known of it.
+    pub(crate) service: Service,
+    /// Where its log is.
+    pub(crate) directory: PathBuf,
+    /// Now.
+    pub(crate) now: Timestamp,
+}
+
+/// Limits under which a service may be started.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ServiceLimits {
+    /// Of the node.
+    pub(crate) node: u64,
+    /// Of one agent.
+    pub(crate) agent: u64,
+}
+
+/// The book.
+#[derive(Default)]
+pub(crate) struct Services {
+    live: Mutex<HashMap<Name, Arc<Supervised>>>,
+}
+
+impl Services {
+    fn live(&self) -> MutexGuard<'_, HashMap<Name, Arc<Supervised>>> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Enters a new service, if there is room for it. Counting and entering are one step.
+    pub(crate) fn reserve(&self, entry: Entry, limits: ServiceLimits) -> Result<Reserved, (QuotaName, u64, u64)> {
+        let mut live = self.live();
+        let of_agent = live.values().filter(|seen| seen.is_of(entry.agent.as_deref(), &entry.session_id)).count() as u64;
+        if of_agent >= limits.agent {
+            return Err((QuotaName::ServicesPerAgent, limits.agent, of_agent));
+        }
+        let all = live.len() as u64;
+        if all >= limits.node {
+            return Err((QuotaName::Services, limits.node, all));
+        }
+        Ok(enter(&mut live, entry))
+    }
+
+    /// Enters a service that runs already.
+    pub(crate) fn adopt(&self, entry: Entry) -> Reserved {
+        enter(&mut self.live(), entry)
+    }
+
+    /// One that runs.
+    pub(crate) fn find(&self, session_id: &SessionId, service_id: &ServiceId) -> Option<Arc<Supervised>> {
+        self.live().get(&(session_id.clone(), service_id.clone())).cloned()
+    }
+
+    /// All that run, and belong to whom `wanted` says, in the order they were started.
+    pub(crate) fn list(&self, wanted: impl Fn(&Supervised) -> bool) -> Vec<Arc<Supervised>> {
+        let mut found: Vec<_> = self.live().values().filter(|seen| wanted(seen)).cloned().collect();
+        found.sort_by_key(|seen| (seen.facts.borrow().started_at, seen.session_id.clone(), seen.service_id.clone()));
+        found
+    }
+
+    /// How many run.
+    pub(crate) fn count(&self) -> usize {
+        self.live().len()
+    }
+
+    fn remove(&self, seen: &Supervised) {
+        self.live().remove(&(seen.session_id.clone(), seen.service_id.clone()));
+    }
+}
+
+fn enter(live: &mut HashMap<Name, Arc<Supervised>>, entry: Entry) -> Reserved {
+    let (sender, orders) = mpsc::channel(ORDERS);
+    let name = (entry.session_id.clone(), entry.service_id.clone());
+    let seen = Arc::new(Supervised {
+        session_id: entry.session_id,
+        service_id: entry.service_id,
+        agent: entry.agent.map(Arc::from),
+        directory: entry.directory,
+        orders: sender,
+        facts: watch::Sender::new(entry.service),
+        activity: Mutex::new(Activity::begin(entry.now)),
+    });
+    live.insert(name, Arc::clone(&seen));
+    Reserved { seen, orders }
+}
+
+impl Supervised {
+    /// Whether it counts as this agent's; a session without an agent is its own.
+    pub(crate) fn is_of(&self, agent: Option<&str>, session_id: &SessionId) -> bool {
+        match (self.agent.as_deref(), agent) {
+            (Some(own), Some(asked)) => own == asked,
+            (None, None) => self.session_id == *session_id,
+            _ => false,
+        }
+    }
+
+    /// Whose it is.
+    pub(crate) fn agent(&self) -> Option<&str> {
+        self.agent.as_deref()
+    }
+
+    /// What is known of it.
+    pub(crate) fn facts(&self) -> Service {
+        self.facts.borrow().clone()
+    }
+
+    /// Tells its supervisor. One that has just ended does not listen any more, and need not.
+    pub(crate) async fn tell(&self, order: Order) {
+        let _ = self.orders.send(order).await;
+    }
+
+    /// Waits until its facts are as wanted, or it has ended.
+    pub(crate) async fn until(&self, wanted: impl Fn(&Service) -> bool) -> Service {
+        let mut facts = self.facts.subscribe();
+        let found = facts.wait_for(|service| !service.status.is_live() || wanted(service)).await;
+        match found {
+            Ok(service) => service.clone(),
+            Err(_) => self.facts(),
+        }
+    }
+
+    /// Who is alive in it.
+    pub(crate) async fn members(&self) -> Vec<Stat> {
+        let (answer, waiting) = oneshot::channel();
+        self.tell(Order::Look(answer)).await;
+        waiting.await.unwrap_or_default()
+    }
+
+    fn activity(&self) -> MutexGuard<'_, Activity> {
+        self.activity.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A service as callers see it, with what the machine says about those that run. Reads `/proc`, so not on a hot path.
+pub(crate) async fn views(services: Vec<Arc<Supervised>>) -> Vec<ServiceView> {
+    let mut looked = Vec::with_capacity(services.len());
+    for seen in services {
+        let members = seen.members().await;
+        looked.push((seen, members));
+    }
+    let reading = tokio::task::spawn_blocking(move || {
+        let mut table: Option<SocketTable> = None;
+        looked.iter().map(|(seen, members)| live_view(seen, members, &mut table)).collect()
+    });
+    reading.await.unwrap_or_default()
+}
+
+fn live_view(seen: &Supervised, members: &[Stat], table: &mut Option<SocketTable>) -> ServiceView {
+    let service = seen.facts();
+    let mut view = stored_view(&seen.session_id, seen.agent(), &seen.service_id, &service, &seen.directory);
+    let pids: Vec<u32> = members.iter().map(|stat| stat.pid).collect();
+    if table.is_none() {
+        *table = pids.first().and_then(|&pid| SocketTable::read(pid).ok());
+    }
+    view.ports = table.as_ref().map(|table| table.of(&pids).listening).unwrap_or_default();
+    view.processes = members.len();
+    let main = service.stamps.as_ref().map(|stamps| stamps.main.pid);
+    let oldest = members.iter().min_by_key(|stat| stat.started_ticks).map(|stat| stat.pid);
+    view.pid = main.filter(|pid| pids.contains(pid)).or(oldest);
+    view.last_active_at = seen.activity().last_active;
+    view
+}
+
+/// A service as its session remembers it.
+pub(crate) fn stored_view(
+    session_id: &SessionId,
+    agent: Option<&str>,
+    service_id: &ServiceId,
+    service: &Service,
+    directory: &Path,
+) -> ServiceView {
+    let Service { spec, status, started_at, restarts, end, .. } = service;
+    let ended = end.as_ref().filter(|_| !status.is_live());
+    ServiceView {
+        service_id: service_id.clone(),
+        session_id: session_id.clone(),
+        agent: agent.map(str::to_owned),
+        name: spec.name.clone(),
+        command: spec.command.clone(),
+        cwd: spec.cwd.clone(),
+        status: *status,
+        pid: None,
+        ports: Vec::new(),
+        processes: 0,
+        started_at: *started_at,
+        last_active_at: end.as_ref().map_or(*started_at, |end| end.at),
+        restart: spec.restart,
+        restarts: *restarts,
+        ended_at: ended.map(|end| end.at),
+        exit_code: ended.and_then(|end| end.exit_code),
+        signal: ended.and_then(|end| end.signal.clone()),
+        detail: detail(service),
+        log_bytes: ServiceLog::at(directory).bounds().map_or(0, |(_, end)| end),
+    }
+}
+
+fn detail(service: &Service) -> Option<String> {
+    match (service.status, &service.stamps, &service.end) {
+        (ServiceStatus::Starting, Some(_), _) => service.spec.ready.as_ref().map(|ready| match ready {
+            Ready::Port(port) => format!("it does not listen on port {port} yet"),
+            Ready::Log(pattern) => format!("no line of its log matches `{pattern}` yet"),
+            Ready::Http(url) => format!("{url} does not answer well yet"),
+        }),
+        (ServiceStatus::Starting, None, Some(end)) => Some(format!("it will be started again: {}", end.reason)),
+        (ServiceStatus::Starting | ServiceStatus::Running, ..) => None,
+        (_, _, end) => end.as_ref().map(|end| end.reason.clone()),
+    }
+}
+
+impl Inner {
+    /// Where a service's log is.
+    pub(crate) fn service_directory(&self, session_id: &SessionId, service_id: &ServiceId) -> PathBuf {
+        self.services_directory(session_id).join(service_id.as_str())
+    }
+
+    /// Where the logs of a session's services are.
+    pub(crate) fn services_directory(&self, session_id: &SessionId) -> PathBuf {
+        self.config.data_dir.join("services").join(session_id.as_str())
+    }
+
+    /// A refusal that names the caller's services, the most idle first.
+    pub(crate) async fn quota_met(
+        &self,
+        (quota, limit, used): (QuotaName, u64, u64),
+        agent: Option<&str>,
+        session_id: &SessionId,
+    ) -> Box<QuotaMet> {
+        let mut services = views(self.services.list(|seen| seen.is_of(agent, session_id))).await;
+        services.sort_by_key(|view| view.last_active_at);
+        Box::new(QuotaMet { quota, limit, used, agent: agent.map(str::to_owned), services })
+    }
+}
+
+/// The name of the cage that holds a service; the same for every daemon on one data directory.
+pub(crate) fn cage_name(session_id: &SessionId, service_id: &ServiceId) -> String {
+    format!("service-{session_id}-{service_id}")
+}

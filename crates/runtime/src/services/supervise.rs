@@ -1,0 +1,342 @@
+//! The task of one service: starts it, waits until it is ready, notices its end, starts it again if its maker wants that,
+//! and stops it. It alone touches the processes; what it learns becomes a fact through the session's owner.
+
+use super::ready::Probe;
+use super::{Order, Reserved, StopReason, Supervised, cage_name};
+use crate::crash::{self, Point};
+use crate::engine::Inner;
+use crate::notices;
+use crate::ops::OpError;
+use crate::owner::{Message, ServiceNews};
+use rustix::process::Signal;
+use shellkeep_process::service::log::ServiceLog;
+use shellkeep_process::service::{ServiceCommand, ServiceExit, ServiceProcess, ServiceSpec, ServiceStartError};
+use shellkeep_process::{ExitStatus, ProcessStamp};
+use shellkeep_session::service::{AfterEnd, WELL_AFTER, after_end};
+use shellkeep_session::{Notice, Service, ServiceEnd, ServiceStamps, ServiceStatus, Stamp, Timestamp};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+
+/// How long a killed service may take to be gone; one that hangs in the kernel is not waited for any longer.
+const KILL_GRACE: Duration = Duration::from_secs(5);
+
+/// With what a supervisor begins.
+pub(crate) enum Begin {
+    /// A new service. Who asked for it hears when it runs.
+    Start(oneshot::Sender<Result<Arc<Supervised>, OpError>>),
+    /// One that an earlier daemon started.
+    Adopted(Box<ServiceProcess>),
+    /// One that an earlier daemon started and that has ended since, or was to be started again.
+    Ended(ServiceEnd),
+}
+
+/// The task of one service.
+pub(crate) struct Supervisor {
+    engine: Arc<Inner>,
+    seen: Arc<Supervised>,
+    orders: mpsc::Receiver<Order>,
+    /// Starts in a row that came to nothing.
+    attempts: u32,
+}
+
+/// How a life of a service ended.
+enum LifeEnd {
+    /// By itself.
+    Own(ServiceEnd),
+    /// By order.
+    Ordered(ServiceEnd, StopReason),
+    /// It goes on without us.
+    Left,
+}
+
+/// How the wait before a restart ended.
+enum Waited {
+    /// It was not disturbed.
+    Whole,
+    /// The service is not to be started again.
+    Stopped(StopReason),
+    /// The next daemon will do it.
+    Left,
+}
+
+impl Supervisor {
+    /// Begins to look after an entered service.
+    pub(crate) fn spawn(engine: Arc<Inner>, reserved: Reserved, begin: Begin) {
+        let Reserved { seen, orders } = reserved;
+        tokio::spawn(Self { engine, seen, orders, attempts: 0 }.serve(begin));
+    }
+
+    /// Serves until the service has ended for good.
+    async fn serve(mut self, begin: Begin) {
+        let mut next = match begin {
+            Begin::Start(caller) => {
+                let started = self.start().await;
+                let answer = started.as_ref().map(|_| Arc::clone(&self.seen)).map_err(|(error, _)| error.clone());
+                let next = match started {
+                    Ok(process) => Some(process),
+                    Err((error, end)) => {
+                        self.ended(ServiceStatus::Failed, end, Vec::new()).await;
+                        tracing::info!(session = %self.seen.session_id, service = %self.seen.service_id, %error,
+                            "a service did not start");
+                        None
+                    }
+                };
+                let _ = caller.send(answer);
+                next
+            }
+            Begin::Adopted(process) => Some(*process),
+            Begin::Ended(end) => self.after_own_end(end).await,
+        };
+        while let Some(process) = next {
+            next = match self.live(process).await {
+                LifeEnd::Own(end) => self.after_own_end(end).await,
+                LifeEnd::Ordered(end, reason) => {
+                    let notices = self.notices_of_stop(&end, &reason);
+                    self.ended(ServiceStatus::Stopped, end, notices).await;
+                    None
+                }
+                LifeEnd::Left => None,
+            };
+        }
+        self.engine.services.remove(&self.seen);
+    }
+
+    /// Starts the processes and records them.
+    async fn start(&mut self) -> Result<ServiceProcess, (OpError, ServiceEnd)> {
+        let failed = |error: OpError| {
+            let reason = format!("it could not be started: {error}");
+            (error, ServiceEnd { exit_code: None, signal: None, at: Timestamp::now(), reason })
+        };
+        let service = self.seen.facts();
+        let facts = self.engine.service_facts(&self.seen.session_id).await.map_err(failed)?;
+        let unavailable = |reason: String| failed(OpError::ServiceNotStarted { reason });
+        std::fs::create_dir_all(&self.seen.directory).map_err(|error| unavailable(error.to_string()))?;
+        let spec = &service.spec;
+        let env: Vec<_> =
+            spec.env.iter().map(|(name, value)| (name.clone().into_bytes(), value.clone().into_bytes())).collect();
+        let run = ServiceCommand { command: spec.command.as_bytes(), cwd: Some(spec.cwd.as_bytes()), env: &env };
+        let name = cage_name(&self.seen.session_id, &self.seen.service_id);
+        let process_spec = ServiceSpec {
+            bash: self.engine.config.bash.clone(),
+            directory: self.seen.directory.clone(),
+            log_bytes: self.engine.quotas.get(shellkeep_session::QuotaName::ServiceLogBytes),
+            rescue: self.engine.config.data_dir.join("scratch").join(&name),
+        };
+        let cage = self.engine.factory.cage(&name);
+        let (process, _) =
+            ServiceProcess::start(process_spec, cage, &facts, run).await.map_err(|error| match error {
+                ServiceStartError::BadCwd(reason) => {
+                    failed(OpError::BadCwd { path: spec.cwd.to_text().into_owned(), reason })
+                }
+                ServiceStartError::Shell(error) => unavailable(error.to_string()),
+            })?;
+        crash::point(Point::ServiceStarted, spec.command.as_bytes());
+        let stamps = stamps(&process, &self.engine.boot_id);
+        metrics::counter!("shellkeep_services_started_total").increment(1);
+        let restarts = service.restarts + u32::from(service.end.is_some());
+        if self.tell(ServiceNews::Live { stamps, restarts }).await.is_none() {
+            process.kill();
+            return Err(failed(OpError::SessionNotFound { session_id: self.seen.session_id.to_string() }));
+        }
+        Ok(process)
+    }
+
+    /// One life, from a running process to its end.
+    async fn live(&mut self, mut process: ServiceProcess) -> LifeEnd {
+        let up_since = Instant::now();
+        let service = self.seen.facts();
+        let log_start = if service.restarts == 0 { 0 } else { log_end(&self.seen) };
+        let mut probe = match service.status {
+            ServiceStatus::Starting => {
+                service.spec.ready.as_ref().and_then(|ready| Probe::new(ready, &self.seen.directory, log_start))
+            }
+            _ => None,
+        };
+        loop {
+            tokio::select! {
+                exit = process.ended() => {
+                    if up_since.elapsed() >= WELL_AFTER {
+                        self.attempts = 0;
+                    }
+                    return LifeEnd::Own(end_of(exit));
+                }
+                Some(order) = self.orders.recv() => match order {
+                    Order::Look(answer) => drop(answer.send(process.members())),
+                    Order::Leave => return LifeEnd::Left,
+                    Order::Stop { grace, reason } => return self.stop(process, grace, reason).await,
+                },
+                () = due(&mut probe) => {
+                    if let Some(looking) = &mut probe && looking.look(&process.members()).await {
+                        probe = None;
+                        self.tell(ServiceNews::Ready).await;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Politely first, and by force when the grace is over.
+    async fn stop(&mut self, mut process: ServiceProcess, grace: Duration, reason: StopReason) -> LifeEnd {
+        process.stop(Signal::TERM);
+        let mut deadline = Instant::now() + grace;
+        let mut killed = false;
+        let exit = loop {
+            tokio::select! {
+                exit = process.ended() => break exit,
+                Some(order) = self.orders.recv() => match order {
+                    Order::Look(answer) => drop(answer.send(process.members())),
+                    // A second order can only make it faster.
+                    Order::Stop { grace, .. } => deadline = deadline.min(Instant::now() + grace),
+                    Order::Leave => return LifeEnd::Left,
+                },
+                () = tokio::time::sleep_until(deadline) => {
+                    if killed {
+                        break ServiceExit::Unknown;
+                    }
+                    killed = true;
+                    process.kill();
+                    deadline = Instant::now() + KILL_GRACE;
+                }
+            }
+        };
+        let end = ServiceEnd { reason: stop_sentence(&reason, killed), ..end_of(exit) };
+        LifeEnd::Ordered(end, reason)
+    }
+
+    /// What follows when it ended by itself: it stays so, or it is started again after a while.
+    async fn after_own_end(&mut self, mut end: ServiceEnd) -> Option<ServiceProcess> {
+        loop {
+            let service = self.seen.facts();
+            let was_ready = service.status == ServiceStatus::Running;
+            let wait = match after_end(service.spec.restart, &end, was_ready, self.attempts) {
+                AfterEnd::Stay(status) => {
+                    let notices = vec![notices::service_ended(&self.seen.service_id, &service.spec, &end)];
+                    self.ended(status, end, notices).await;
+                    return None;
+                }
+                AfterEnd::Restart(wait) => wait,
+            };
+            self.attempts += 1;
+            metrics::counter!("shellkeep_service_restarts_total").increment(1);
+            let reason = format!("{}; attempt {} in {} s", end.reason, self.attempts, wait.as_secs());
+            self.ended(ServiceStatus::Starting, ServiceEnd { reason, ..end.clone() }, Vec::new()).await;
+            match self.wait_to_restart(wait).await {
+                Waited::Whole => {}
+                Waited::Left => return None,
+                Waited::Stopped(reason) => {
+                    end.reason = stop_sentence(&reason, false);
+                    let notices = self.notices_of_stop(&end, &reason);
+                    self.ended(ServiceStatus::Stopped, end, notices).await;
+                    return None;
+                }
+            }
+            match self.start().await {
+                Ok(process) => return Some(process),
+                Err((OpError::SessionNotFound { .. }, _)) => return None,
+                Err((_, failure)) => end = failure,
+            }
+        }
+    }
+
+    async fn wait_to_restart(&mut self, wait: Duration) -> Waited {
+        let until = Instant::now() + wait;
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep_until(until) => return Waited::Whole,
+                Some(order) = self.orders.recv() => match order {
+                    Order::Look(answer) => drop(answer.send(Vec::new())),
+                    Order::Stop { reason, .. } => return Waited::Stopped(reason),
+                    // Nothing runs that could be left; the next daemon finds it waiting.
+                    Order::Leave => return Waited::Left,
+                },
+            }
+        }
+    }
+
+    async fn ended(&mut self, status: ServiceStatus, end: ServiceEnd, notices: Vec<Notice>) {
+        let news = ServiceNews::Ended { status, end: end.clone(), notices };
+        if self.tell(news).await.is_none() {
+            // The session is gone, but who waits for the service must still hear of its end.
+            self.seen.facts.send_modify(|service| {
+                service.status = if status.is_live() { ServiceStatus::Failed } else { status };
+                service.stamps = None;
+                service.end = Some(end);
+            });
+        }
+    }
+
+    /// Makes news a fact; `None` if there is no session any more.
+    async fn tell(&mut self, news: ServiceNews) -> Option<()> {
+        let (answer, waiting) = oneshot::channel();
+        let service_id = self.seen.service_id.clone();
+        self.engine.deliver(&self.seen.session_id, Message::ServiceNews { service_id, news, answer }).await;
+        let service: Service = waiting.await.ok()?;
+        self.seen.facts.send_replace(service);
+        Some(())
+    }
+
+    fn notices_of_stop(&self, end: &ServiceEnd, reason: &StopReason) -> Vec<Notice> {
+        match reason {
+            StopReason::Asked | StopReason::AgentEnded => Vec::new(),
+            StopReason::Idle(_) | StopReason::DaemonStops => {
+                vec![notices::service_ended(&self.seen.service_id, &self.seen.facts().spec, end)]
+            }
+        }
+    }
+}
+
+async fn due(probe: &mut Option<Probe>) {
+    match probe {
+        Some(probe) => probe.due().await,
+        None => std::future::pending().await,
+    }
+}
+
+fn log_end(seen: &Supervised) -> u64 {
+    ServiceLog::at(&seen.directory).bounds().map_or(0, |(_, end)| end)
+}
+
+fn stamps(process: &ServiceProcess, boot_id: &str) -> ServiceStamps {
+    let stamp = |stamp: ProcessStamp| Stamp { pid: stamp.pid, started_ticks: stamp.started_ticks };
+    let stamps = process.stamps();
+    ServiceStamps { keeper: stamp(stamps.keeper), main: stamp(stamps.main), boot_id: boot_id.to_owned() }
+}
+
+/// How a service ended, in facts.
+pub(crate) fn end_of(exit: ServiceExit) -> ServiceEnd {
+    match exit {
+        ServiceExit::Unknown => ServiceEnd {
+            exit_code: None,
+            signal: None,
+            at: Timestamp::now(),
+            reason: "nobody knows how it ended: the process that kept its log was killed".to_owned(),
+        },
+        ServiceExit::Ended { status, at_ms } => {
+            let at = i64::try_from(at_ms).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
+            let signal = match status {
+                ExitStatus::Signalled(number) => Some(crate::translate::signal_name(number)),
+                ExitStatus::Exited(_) => None,
+            };
+            let reason = match &signal {
+                Some(signal) => format!("it was ended by signal {signal}"),
+                None => format!("it ended with exit code {}", status.code()),
+            };
+            let at = at.unwrap_or_else(Timestamp::now);
+            ServiceEnd { exit_code: Some(status.code()), signal, at, reason }
+        }
+    }
+}
+
+fn stop_sentence(reason: &StopReason, killed: bool) -> String {
+    let why = match reason {
+        StopReason::Asked => "it was stopped".to_owned(),
+        StopReason::Idle(idle) => {
+            format!("it was stopped after {} without output, connections or work", notices::span(*idle))
+        }
+        StopReason::AgentEnded => "it was stopped with its agent".to_owned(),
+        StopReason::DaemonStops => "it was stopped with the daemon".to_owned(),
+    };
+    if killed { format!("{why}, by force: it did not end when it was asked to") } else { why }
+}

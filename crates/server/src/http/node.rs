@@ -1,0 +1,33 @@
+//! `/v1/node` and `/v1/agents`: the node as a whole, and the end of an agent. Both are the host's.
+
+use super::auth::Scoped;
+use super::body::Nothing;
+use super::openapi::Common;
+use super::params::AgentPath;
+use super::problem::Refusal;
+use super::{json, runs::detached, translate};
+use axum::http::StatusCode;
+use axum::response::Response;
+use shellkeep_protocol::{AgentEnded, Node};
+
+/// How the node stands: sessions, shells, services, quotas, queue, pressure.
+#[utoipa::path(
+    get, path = "/v1/node", tag = "daemon", operation_id = "get_node",
+    responses((status = 200, description = "The node", body = Node), Common)
+)]
+pub async fn get(Scoped(engine): Scoped) -> Result<Response, Refusal> {
+    let view = engine.node().await?;
+    Ok(json(StatusCode::OK, &translate::node(view)))
+}
+
+/// The agent is done: its services are stopped and its shells given up. Its sessions stay until they are removed or
+/// reclaimed.
+#[utoipa::path(
+    post, path = "/v1/agents/{agent}/end", tag = "agents", operation_id = "end_agent",
+    params(("agent" = String, Path, description = "The agent")),
+    responses((status = 200, description = "What was ended", body = AgentEnded), Common)
+)]
+pub async fn end_agent(Scoped(engine): Scoped, AgentPath(agent): AgentPath, _: Nothing) -> Result<Response, Refusal> {
+    let ended = detached(async move { engine.end_agent(&agent).await }).await??;
+    Ok(json(StatusCode::OK, &translate::ended_agent(ended)))
+}

@@ -1,0 +1,33 @@
+//! `/v1/quotas`: what may be used, and what is.
+
+use super::auth::Scoped;
+use super::body::{Json, SMALL_LIMIT};
+use super::openapi::Common;
+use super::problem::Refusal;
+use super::{json, translate};
+use axum::http::StatusCode;
+use axum::response::Response;
+use shellkeep_protocol::{QuotasRequest, QuotasResponse};
+
+/// The quotas and their use. An agent sees the limits and its own use.
+#[utoipa::path(
+    get, path = "/v1/quotas", tag = "quotas", operation_id = "get_quotas",
+    responses((status = 200, description = "The quotas", body = QuotasResponse), Common)
+)]
+pub async fn get(Scoped(engine): Scoped) -> Result<Response, Refusal> {
+    Ok(json(StatusCode::OK, &translate::quotas(engine.quotas().await)))
+}
+
+/// Changes quotas: those that are named. `null` brings back what the settings say. Kept over restarts. The host's right.
+#[utoipa::path(
+    put, path = "/v1/quotas", tag = "quotas", operation_id = "set_quotas",
+    request_body(
+        content = QuotasRequest, description = "New limits by name.",
+        example = json!({"services_per_agent": 10, "processes": null})
+    ),
+    responses((status = 200, description = "The quotas, as they are now", body = QuotasResponse), Common)
+)]
+pub async fn set(Scoped(engine): Scoped, Json(request): Json<QuotasRequest, SMALL_LIMIT>) -> Result<Response, Refusal> {
+    let view = engine.set_quotas(translate::quota_changes(request)?).await?;
+    Ok(json(StatusCode::OK, &translate::quotas(view)))
+}

@@ -1,0 +1,133 @@
+//! `…/services` and `/v1/services`: start, find and stop services, read their logs.
+
+use super::auth::Scoped;
+use super::body::{Json, SMALL_LIMIT};
+use super::openapi::{Common, Full};
+use super::params::{Params, ServicePath, SessionPath};
+use super::problem::Refusal;
+use super::runs::{detached, wants_events};
+use super::{json, sse, translate};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use shellkeep_protocol::{
+    AllServicesParams, LogEvent, LogParams, LogResponse, Service, ServiceList, ServiceParams, StartServiceRequest,
+    StopServiceRequest,
+};
+
+/// Starts a service: a command that runs on, beside the session's shell, until somebody stops it.
+///
+/// It starts with the session's directory, variables and functions, and keeps running when the session hibernates and
+/// when the daemon is restarted. Answers at once, or with `wait` when it is ready or has ended.
+#[utoipa::path(
+    post, path = "/v1/sessions/{session_id}/services", tag = "services", operation_id = "start_service",
+    params(("session_id" = String, Path, description = "The session")),
+    request_body = StartServiceRequest,
+    responses((status = 201, description = "The service, however it stands by now", body = Service), Full, Common)
+)]
+pub async fn start(
+    Scoped(engine): Scoped,
+    SessionPath(id): SessionPath,
+    Json(request): Json<StartServiceRequest, SMALL_LIMIT>,
+) -> Result<Response, Refusal> {
+    let request = translate::start_service(request)?;
+    let view = detached(async move { engine.start_service(&id, request).await }).await??;
+    Ok(json(StatusCode::CREATED, &translate::service(view)))
+}
+
+/// A session's services: those that run, and those that ended lately, in the order they were started.
+#[utoipa::path(
+    get, path = "/v1/sessions/{session_id}/services", tag = "services", operation_id = "list_services",
+    params(("session_id" = String, Path, description = "The session")),
+    responses((status = 200, description = "The services", body = ServiceList), Common)
+)]
+pub async fn list(Scoped(engine): Scoped, SessionPath(id): SessionPath) -> Result<Response, Refusal> {
+    let views = engine.services(&id).await?;
+    Ok(json(StatusCode::OK, &translate::service_list(views)))
+}
+
+/// Services that run, of all sessions. An agent sees its own.
+#[utoipa::path(
+    get, path = "/v1/services", tag = "services", operation_id = "list_all_services",
+    params(AllServicesParams),
+    responses((status = 200, description = "The services", body = ServiceList), Common)
+)]
+pub async fn all(Scoped(engine): Scoped, Params(params): Params<AllServicesParams>) -> Result<Response, Refusal> {
+    let views = engine.all_services(params.agent.as_deref()).await?;
+    Ok(json(StatusCode::OK, &translate::service_list(views)))
+}
+
+/// How a service stands. `wait` holds the answer back until it is ready or has ended, or so many seconds have passed.
+#[utoipa::path(
+    get, path = "/v1/sessions/{session_id}/services/{service_id}", tag = "services", operation_id = "get_service",
+    params(
+        ("session_id" = String, Path, description = "The session"),
+        ("service_id" = String, Path, description = "The service"),
+        ServiceParams
+    ),
+    responses((status = 200, description = "The service", body = Service), Common)
+)]
+pub async fn get(
+    Scoped(engine): Scoped,
+    ServicePath(id, service_id): ServicePath,
+    Params(params): Params<ServiceParams>,
+) -> Result<Response, Refusal> {
+    let wait = translate::service_wait(params.wait)?;
+    let view = engine.service(&id, &service_id, wait).await?;
+    Ok(json(StatusCode::OK, &translate::service(view)))
+}
+
+/// Stops a service and everything it has started: politely, and after `grace` by force. To stop one that has ended is no
+/// error.
+#[utoipa::path(
+    post, path = "/v1/sessions/{session_id}/services/{service_id}/stop", tag = "services",
+    operation_id = "stop_service",
+    params(
+        ("session_id" = String, Path, description = "The session"),
+        ("service_id" = String, Path, description = "The service")
+    ),
+    request_body(content = StopServiceRequest, description = "May be empty."),
+    responses((status = 200, description = "The service, which has ended", body = Service), Common)
+)]
+pub async fn stop(
+    Scoped(engine): Scoped,
+    ServicePath(id, service_id): ServicePath,
+    Json(request): Json<StopServiceRequest, SMALL_LIMIT>,
+) -> Result<Response, Refusal> {
+    let grace = translate::grace(&request)?;
+    let view = detached(async move { engine.stop_service(&id, &service_id, grace).await }).await??;
+    Ok(json(StatusCode::OK, &translate::service(view)))
+}
+
+/// Reads a service's log: stdout and stderr as they were written.
+///
+/// `offset` and `limit` walk through it: start at 0 and go on at `next_offset`. `tail` gives the last so many bytes,
+/// `grep` the lines that match a regular expression. With `Accept: text/event-stream` the log is followed from `offset`,
+/// or from the last `tail` bytes: events `log` (data: `{text, base64?, offset, next_offset}`) as it is written, then
+/// `end` (data: the service).
+#[utoipa::path(
+    get, path = "/v1/sessions/{session_id}/services/{service_id}/logs", tag = "services", operation_id = "read_log",
+    params(
+        ("session_id" = String, Path, description = "The session"),
+        ("service_id" = String, Path, description = "The service"),
+        LogParams
+    ),
+    responses(
+        (status = 200, description = "A page of the log, or its events", content(
+            (LogResponse = "application/json"), (LogEvent = "text/event-stream"))),
+        Common
+    )
+)]
+pub async fn logs(
+    Scoped(engine): Scoped,
+    ServicePath(id, service_id): ServicePath,
+    Params(params): Params<LogParams>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    if wants_events(&headers) {
+        let (offset, tail) = translate::log_follow(&params)?;
+        let stream = engine.follow_log(&id, &service_id, offset, tail).await?;
+        return Ok(sse::log(stream, engine, id, service_id));
+    }
+    let page = engine.service_log(&id, &service_id, translate::log_query(params)).await?;
+    Ok(json(StatusCode::OK, &translate::log_page(page)))
+}

@@ -1,0 +1,133 @@
+//! A log as events: `log` as it is written, `end` with the service when it has ended, `error` if it broke.
+
+use super::{Source, event, whole};
+use crate::http::problem::Refusal;
+use crate::http::translate;
+use shellkeep_protocol::LogEvent;
+use shellkeep_runtime::{Engine, LogPage, LogStream};
+use shellkeep_session::{ServiceId, SessionId};
+use std::time::Duration;
+
+/// A log that is followed, and whose it is.
+pub struct Follow {
+    pub stream: LogStream,
+    pub engine: Engine,
+    pub session: SessionId,
+    pub service: ServiceId,
+    pub encoder: Encoder,
+    pub phase: Phase,
+}
+
+/// How far it has come. Kept, because asking for the next event may be broken off at any time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// The service writes.
+    Following,
+    /// It has ended, and nobody was told so yet.
+    Ended,
+    /// All is said.
+    Over,
+}
+
+impl Source for Follow {
+    async fn next(&mut self) -> Option<Vec<u8>> {
+        let mut events = Vec::new();
+        if self.phase == Phase::Following {
+            match self.stream.next().await {
+                Some(Ok(page)) => self.encoder.encode(&mut events, page),
+                Some(Err(error)) => {
+                    self.phase = Phase::Over;
+                    self.encoder.flush(&mut events);
+                    event(&mut events, "error", Refusal::from(error).problem());
+                }
+                None => {
+                    self.phase = Phase::Ended;
+                    self.encoder.flush(&mut events);
+                }
+            }
+            return Some(events);
+        }
+        if self.phase == Phase::Over {
+            return None;
+        }
+        match self.engine.service(&self.session, &self.service, Duration::ZERO).await {
+            Ok(view) => event(&mut events, "end", &translate::service(view)),
+            Err(error) => event(&mut events, "error", Refusal::from(error).problem()),
+        }
+        self.phase = Phase::Over;
+        Some(events)
+    }
+}
+
+/// Turns pages into events. A character that was cut between two pages waits for its other half.
+#[derive(Default)]
+pub struct Encoder {
+    held: Vec<u8>,
+    next_offset: u64,
+}
+
+impl Encoder {
+    fn encode(&mut self, events: &mut Vec<u8>, page: LogPage) {
+        if page.offset != self.next_offset {
+            // What lay between is no longer kept, so the other half will never come.
+            self.flush(events);
+        }
+        let offset = page.offset - self.held.len() as u64;
+        self.next_offset = page.offset + page.bytes.len() as u64;
+        log(events, whole(&mut self.held, page.bytes), offset);
+    }
+
+    fn flush(&mut self, events: &mut Vec<u8>) {
+        let held = std::mem::take(&mut self.held);
+        let offset = self.next_offset - held.len() as u64;
+        log(events, held, offset);
+    }
+}
+
+fn log(events: &mut Vec<u8>, bytes: Vec<u8>, offset: u64) {
+    if !bytes.is_empty() {
+        event(events, "log", &LogEvent::new(bytes, offset));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(bytes: &[u8], offset: u64) -> LogPage {
+        let next_offset = offset + bytes.len() as u64;
+        LogPage { bytes: bytes.to_vec(), offset, next_offset, first: 0, total: next_offset, complete: false }
+    }
+
+    fn encoded(encoder: &mut Encoder, bytes: &[u8], offset: u64) -> String {
+        let mut events = Vec::new();
+        encoder.encode(&mut events, page(bytes, offset));
+        String::from_utf8(events).unwrap()
+    }
+
+    #[test]
+    fn offsets_follow_the_characters() {
+        let mut encoder = Encoder::default();
+        assert_eq!(
+            encoded(&mut encoder, b"a\xc3", 10),
+            "event: log\ndata: {\"text\":\"a\",\"offset\":10,\"next_offset\":11}\n\n"
+        );
+        assert_eq!(
+            encoded(&mut encoder, b"\xa9b", 12),
+            "event: log\ndata: {\"text\":\"é\u{62}\",\"offset\":11,\"next_offset\":14}\n\n"
+        );
+    }
+
+    #[test]
+    fn a_gap_ends_an_unfinished_character() {
+        let mut encoder = Encoder::default();
+        assert_eq!(encoded(&mut encoder, b"\xc3", 0), "");
+        let events = encoded(&mut encoder, b"later", 100);
+        let told: Vec<&str> = events.split("\n\n").collect();
+        assert!(
+            told[0].contains("\"base64\":\"ww==\"") && told[0].contains("\"offset\":0,\"next_offset\":1"),
+            "{events}"
+        );
+        assert!(told[1].contains("\"text\":\"later\",\"offset\":100,\"next_offset\":105"), "{events}");
+    }
+}

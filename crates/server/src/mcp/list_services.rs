@@ -1,0 +1,68 @@
+//! `list_services`: what runs on, and what did.
+
+use super::handler::Handler;
+use super::schema;
+use super::seat::Seat;
+use super::service_text;
+use super::tools::{Entry, answer, arguments};
+use crate::http::problem::Refusal;
+use crate::http::translate;
+use rmcp::RoleServer;
+use rmcp::model::{CallToolResult, Tool, ToolAnnotations};
+use rmcp::service::RequestContext;
+use serde::Deserialize;
+use shellkeep_protocol::ServiceList;
+use shellkeep_runtime::{OpError, ServiceView};
+use utoipa::ToSchema;
+
+/// The tool.
+pub const TOOL: Entry = Entry {
+    define,
+    call: |handler, given, context| {
+        Box::pin(async move {
+            let Arguments {} = arguments(given)?;
+            list(handler, context).await
+        })
+    },
+};
+
+const DESCRIPTION: &str = "List your services: id, name, status, pid, ports, exit code, when each was last active. Shows \
+those that run and those that ended lately, so that you can see what became of one. Read a log with read_output(id), stop \
+a service with stop_service(service_id).";
+
+/// What it takes: nothing.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {}
+
+async fn list(handler: &Handler, context: &RequestContext<RoleServer>) -> Result<CallToolResult, Refusal> {
+    let seat = handler.seat(context)?;
+    let own = match seat.engine.services(&seat.session).await {
+        // The session is made by its first command.
+        Err(OpError::SessionNotFound { .. }) => Vec::new(),
+        found => found?,
+    };
+    let elsewhere = elsewhere(&seat, &own).await?;
+    let text = service_text::list(&own, &elsewhere);
+    answer(text, &translate::service_list(own.into_iter().chain(elsewhere).collect()))
+}
+
+/// An agent's services in its other sessions, which count towards its quota like those in this one. The host's are
+/// everybody's, and no business of a model.
+async fn elsewhere(seat: &Seat, own: &[ServiceView]) -> Result<Vec<ServiceView>, Refusal> {
+    if seat.engine.scope().agent().is_none() {
+        return Ok(Vec::new());
+    }
+    let mut all = seat.engine.all_services(None).await?;
+    // By what was found and not by the seat's name for it, which may be the short one. Where this session has no services
+    // at all, none of them can be among these.
+    all.retain(|view| !own.iter().any(|known| known.session_id == view.session_id));
+    Ok(all)
+}
+
+fn define() -> Tool {
+    Tool::new("list_services", DESCRIPTION, schema::of_arguments::<Arguments>())
+        .with_title("List services")
+        .with_raw_output_schema(schema::of::<ServiceList>())
+        .with_annotations(ToolAnnotations::new().read_only(true).destructive(false).idempotent(true).open_world(false))
+}

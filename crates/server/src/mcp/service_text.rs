@@ -1,0 +1,187 @@
+//! A service in words, for a model: what it is called, how it stands, where it listens, the end of its log when it did
+//! not make it, and what to do next. Pure, so that tests are tables.
+
+use super::text::paragraph;
+use shellkeep_protocol::text::encode;
+use shellkeep_runtime::{LogPage, ServiceView};
+use shellkeep_session::{ServiceStatus, plan};
+
+/// Bytes of the log that are shown of a service that ended or is not ready: a screenful, and usually the reason.
+pub const LAST_WORDS: u64 = 2048;
+
+/// A service that somebody has just started, stopped or asked for.
+pub fn service(view: &ServiceView, log: Option<LogPage>) -> String {
+    let mut text = line(view);
+    if let Some(log) = log {
+        end_of_log(&mut text, log);
+    }
+    paragraph(&mut text, &next_steps(view));
+    text
+}
+
+/// Services, one to a line. `elsewhere` are those of the agent's other sessions.
+pub fn list(own: &[ServiceView], elsewhere: &[ServiceView]) -> String {
+    let mut text = String::new();
+    for view in own {
+        paragraph(&mut text, &format!("{}: `{}`", line(view), plan::shorten(&view.command.to_text())));
+    }
+    for view in elsewhere {
+        let command = plan::shorten(&view.command.to_text());
+        paragraph(&mut text, &format!("{} in session {}: `{command}`", line(view), view.session_id));
+    }
+    if text.is_empty() {
+        return "There are no services. Start one with start_service(command=\"…\").".to_owned();
+    }
+    let hint = "[read a log with read_output(id), stop a service with stop_service(service_id";
+    let session = if elsewhere.is_empty() { "" } else { "; for one of another session also session" };
+    paragraph(&mut text, &format!("{hint}{session})]"));
+    text
+}
+
+/// `s12 (web) is running, pid 4242, listening on 5173: http://127.0.0.1:5173`
+pub fn line(view: &ServiceView) -> String {
+    let mut text = format!("{} ({}) {}", view.service_id, plan::shorten(&view.name), status(view));
+    if let Some(pid) = view.pid {
+        text += &format!(", pid {pid}");
+    }
+    if view.restarts > 0 {
+        text += &format!(", started again {} times", view.restarts);
+    }
+    if !view.ports.is_empty() {
+        let all = |prefix: &str| view.ports.iter().map(|port| format!("{prefix}{port}")).collect::<Vec<_>>().join(", ");
+        text += &format!(", listening on {}: {}", all(""), all("http://127.0.0.1:"));
+    }
+    if let Some(detail) = &view.detail {
+        text += &format!(" ({detail})");
+    }
+    text
+}
+
+fn status(view: &ServiceView) -> String {
+    let how = match (view.exit_code, &view.signal) {
+        (_, Some(signal)) => format!(" by signal {signal}"),
+        (Some(code), None) => format!(" with exit code {code}"),
+        (None, None) => String::new(),
+    };
+    match view.status {
+        ServiceStatus::Starting => "is starting and not ready yet".to_owned(),
+        ServiceStatus::Running => "is running".to_owned(),
+        ServiceStatus::Exited => format!("has ended{how}"),
+        ServiceStatus::Stopped => format!("is stopped{how}"),
+        ServiceStatus::Failed => format!("has failed{how}"),
+    }
+}
+
+fn end_of_log(text: &mut String, log: LogPage) {
+    if log.total == 0 {
+        paragraph(text, "[it has written nothing]");
+        return;
+    }
+    let cut = log.offset > log.first;
+    let (words, _) = encode(log.bytes);
+    // The first line of a tail is seldom whole.
+    let words = match words.split_once('\n') {
+        Some((_, rest)) if cut && !rest.is_empty() => rest,
+        _ => &words,
+    };
+    paragraph(text, if cut { "[the end of its log]" } else { "[its log]" });
+    paragraph(text, words);
+}
+
+fn next_steps(view: &ServiceView) -> String {
+    let id = &view.service_id;
+    match view.status {
+        ServiceStatus::Starting => format!(
+            "[see later how it stands with read_output(id=\"{id}\"), or stop it with stop_service(service_id=\"{id}\")]"
+        ),
+        ServiceStatus::Running => {
+            format!("[read its log with read_output(id=\"{id}\"), stop it with stop_service(service_id=\"{id}\")]")
+        }
+        ServiceStatus::Exited | ServiceStatus::Failed => {
+            format!("[it does not run any more; its whole log is at read_output(id=\"{id}\", offset=0)]")
+        }
+        ServiceStatus::Stopped => String::new(),
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use shellkeep_session::{RestartPolicy, ServiceId, SessionId, Timestamp};
+
+    /// A service that runs.
+    pub fn view() -> ServiceView {
+        ServiceView {
+            service_id: ServiceId::from_seq(12),
+            session_id: SessionId::parse("other").unwrap(),
+            agent: None,
+            name: "web".to_owned(),
+            command: "npm run dev".into(),
+            cwd: "/".into(),
+            status: ServiceStatus::Running,
+            pid: Some(4242),
+            ports: vec![5173],
+            processes: 3,
+            started_at: Timestamp::UNIX_EPOCH,
+            last_active_at: Timestamp::UNIX_EPOCH,
+            restart: RestartPolicy::Never,
+            restarts: 0,
+            ended_at: None,
+            exit_code: None,
+            signal: None,
+            detail: None,
+            log_bytes: 9,
+        }
+    }
+
+    fn log(text: &str, offset: u64) -> LogPage {
+        let total = offset + text.len() as u64;
+        LogPage { bytes: text.into(), offset, next_offset: total, first: 0, total, complete: true }
+    }
+
+    #[test]
+    fn a_service_that_runs_says_where() {
+        assert_eq!(
+            service(&view(), None),
+            "s12 (web) is running, pid 4242, listening on 5173: http://127.0.0.1:5173\n\
+             [read its log with read_output(id=\"s12\"), stop it with stop_service(service_id=\"s12\")]"
+        );
+        let two = ServiceView { ports: vec![1, 2], restarts: 4, ..view() };
+        assert_eq!(
+            line(&two),
+            "s12 (web) is running, pid 4242, started again 4 times, listening on 1, 2: http://127.0.0.1:1, \
+             http://127.0.0.1:2"
+        );
+    }
+
+    #[test]
+    fn a_service_that_failed_shows_its_last_words() {
+        let failed = ServiceView {
+            status: ServiceStatus::Failed,
+            pid: None,
+            ports: Vec::new(),
+            exit_code: Some(1),
+            detail: Some("it ended before it was ready".to_owned()),
+            ..view()
+        };
+        assert_eq!(
+            service(&failed, Some(log("rest of a line\nEADDRINUSE\n", 100))),
+            "s12 (web) has failed with exit code 1 (it ended before it was ready)\n[the end of its log]\nEADDRINUSE\n\
+             [it does not run any more; its whole log is at read_output(id=\"s12\", offset=0)]"
+        );
+        assert!(service(&failed, Some(log("whole\nlog", 0))).contains("[its log]\nwhole\nlog\n["));
+        assert!(service(&failed, Some(log("", 0))).contains("[it has written nothing]"));
+        // One long line is shown rather than nothing.
+        assert!(service(&failed, Some(log("a long line\n", 100))).contains("a long line"));
+    }
+
+    #[test]
+    fn a_list_names_the_session_of_those_elsewhere() {
+        assert!(list(&[], &[]).contains("start_service"));
+        let text = list(&[ServiceView { ports: Vec::new(), ..view() }], &[view()]);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], "s12 (web) is running, pid 4242: `npm run dev`");
+        assert!(lines[1].ends_with("http://127.0.0.1:5173 in session other: `npm run dev`"), "{text}");
+        assert!(lines[2].contains("also session"), "{text}");
+    }
+}

@@ -1,0 +1,145 @@
+//! `start_service`: a command that runs on beside the session.
+
+use super::handler::Handler;
+use super::schema;
+use super::seat::Seat;
+use super::service_text::{self, LAST_WORDS};
+use super::tools::{Entry, answer, arguments};
+use crate::http::problem::Refusal;
+use crate::http::runs::detached;
+use crate::http::translate;
+use rmcp::RoleServer;
+use rmcp::model::{CallToolResult, Tool, ToolAnnotations};
+use rmcp::service::RequestContext;
+use serde::Deserialize;
+use shellkeep_protocol::{ReadyWhen, RestartChoice, Service, StartServiceRequest};
+use shellkeep_runtime::{LogPage, LogQuery, ServiceView};
+use shellkeep_session::ServiceStatus;
+use utoipa::ToSchema;
+
+/// The tool.
+pub const TOOL: Entry = Entry {
+    define,
+    call: |handler, given, context| Box::pin(async move { start(handler, arguments(given)?, context).await }),
+};
+
+/// Seconds a call waits for a service to become ready: most servers are by then, and no client gives up sooner.
+const READY_WAIT: f64 = 30.0;
+/// Seconds a call waits to see whether the service ends at once, where it was not said what ready means. A wrong command
+/// shows by then.
+const SETTLE_WAIT: f64 = 1.0;
+
+const DESCRIPTION: &str = "Start a command that runs on while you do other things: a dev server, a database, a watcher, a \
+worker. Returns an id such as s12, its pid and the ports it listens on.
+
+It starts with your session's working directory, variables, functions and venv, and does not keep the session busy. It \
+keeps running when your call ends, when the session sleeps and when the daemon is restarted, until you stop it with \
+stop_service(service_id). Do not add `&`, nohup or a redirection: what it prints goes to a log that you read with \
+read_output(id).
+
+- Say when it is ready with one of ready_port, ready_log and ready_http: the call then waits for that, up to 30 seconds. \
+Without it the call returns after a second. Either way you see at once if it failed, with the end of its log.
+- It reads no input. For a program that you answer use run_command(blocking=false) and send_input.
+- Only so many services may run (often 5). Stop those that you need no longer; list_services shows them. One that is idle \
+for hours is stopped.";
+
+/// What it takes.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    /// The bash command, as you would type it, in the foreground.
+    #[schema(example = "npm run dev")]
+    command: String,
+    /// What you call it, such as web.
+    name: Option<String>,
+    /// It is ready when it listens on this TCP port.
+    #[schema(minimum = 1, maximum = 65535, example = 5173)]
+    ready_port: Option<u16>,
+    /// It is ready when a line of its output matches this regular expression.
+    #[schema(example = "listening on")]
+    ready_log: Option<String>,
+    /// It is ready when this URL on this machine answers with a status below 400.
+    #[schema(example = "http://127.0.0.1:5173/")]
+    ready_http: Option<String>,
+    /// Where it starts. Leave it out for the session's own working directory.
+    cwd: Option<String>,
+    /// What happens when it ends by itself: never (the default) starts it again, on_failure starts it again unless its
+    /// exit code is 0, always starts it again.
+    restart: Option<RestartChoice>,
+}
+
+async fn start(
+    handler: &Handler,
+    given: Arguments,
+    context: &RequestContext<RoleServer>,
+) -> Result<CallToolResult, Refusal> {
+    let seat = handler.seat(context)?;
+    let request = translate::start_service(request(given)?)?;
+    let (starter, asked) = (seat.clone(), request);
+    // A client that goes away has asked for a service that runs on, and not for one that is half started.
+    let view = detached(async move { starter.start(asked).await }).await??;
+    let log = last_words(&seat, &view).await?;
+    answer(service_text::service(&view, log), &translate::service(view))
+}
+
+/// The end of the log of a service that is not well, for the model to see why.
+pub async fn last_words(seat: &Seat, view: &ServiceView) -> Result<Option<LogPage>, Refusal> {
+    if matches!(view.status, ServiceStatus::Running | ServiceStatus::Stopped) {
+        return Ok(None);
+    }
+    let query = LogQuery { offset: 0, limit: LAST_WORDS, tail: Some(LAST_WORDS), grep: None };
+    Ok(Some(seat.engine.service_log(&view.session_id, &view.service_id, query).await?))
+}
+
+fn request(given: Arguments) -> Result<StartServiceRequest, Refusal> {
+    let Arguments { command, name, ready_port, ready_log, ready_http, cwd, restart } = given;
+    let conditions = [ready_port.map(ReadyWhen::Port), ready_log.map(ReadyWhen::Log), ready_http.map(ReadyWhen::Http)];
+    let mut conditions = conditions.into_iter().flatten();
+    let ready = conditions.next();
+    if conditions.next().is_some() {
+        return Err(Refusal::invalid("give one of ready_port, ready_log and ready_http, not several"));
+    }
+    if ready == Some(ReadyWhen::Port(0)) {
+        return Err(Refusal::invalid("ready_port: 0 is not a TCP port; those are 1 to 65535"));
+    }
+    let wait = if ready.is_some() { READY_WAIT } else { SETTLE_WAIT };
+    Ok(StartServiceRequest { command, name, cwd, env: None, ready, restart, wait: Some(wait) })
+}
+
+fn define() -> Tool {
+    Tool::new("start_service", DESCRIPTION, schema::of_arguments::<Arguments>())
+        .with_title("Start a service")
+        .with_raw_output_schema(schema::of::<Service>())
+        .with_annotations(ToolAnnotations::new().read_only(false).destructive(true).idempotent(false).open_world(true))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn read(given: Value) -> Result<StartServiceRequest, String> {
+        let Value::Object(given) = given else { panic!("arguments are an object") };
+        let asked = arguments::<Arguments>(given).and_then(request);
+        asked.map_err(|refusal| refusal.problem().detail.clone())
+    }
+
+    #[test]
+    fn readiness_is_said_in_one_way_and_waited_for() {
+        let plain = read(json!({"command": "x"})).unwrap();
+        assert_eq!((plain.ready, plain.wait), (None, Some(SETTLE_WAIT)));
+        let port = read(json!({"command": "x", "ready_port": 80, "restart": "always"})).unwrap();
+        assert_eq!((port.ready, port.wait), (Some(ReadyWhen::Port(80)), Some(READY_WAIT)));
+        assert_eq!(port.restart, Some(RestartChoice::Always));
+        for (wrong, expected) in [
+            (json!({"command": "x", "ready_port": 80, "ready_log": "y"}), "not several"),
+            (json!({"command": "x", "ready_port": 0}), "ready_port: 0"),
+            (json!({"command": "x", "ready_port": 70000}), "ready_port: "),
+            (json!({"command": "x", "ready": 80}), "unknown argument `ready`"),
+            (json!({}), "missing argument `command`"),
+        ] {
+            let error = read(wrong.clone()).unwrap_err();
+            assert!(error.contains(expected), "{wrong}: {error}");
+        }
+    }
+}

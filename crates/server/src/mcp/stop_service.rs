@@ -1,0 +1,68 @@
+//! `stop_service`: ends a service and everything it has started.
+
+use super::handler::Handler;
+use super::schema;
+use super::service_text;
+use super::target;
+use super::tools::{Entry, answer, arguments};
+use crate::http::problem::Refusal;
+use crate::http::runs::detached;
+use crate::http::translate;
+use rmcp::RoleServer;
+use rmcp::model::{CallToolResult, Tool, ToolAnnotations};
+use rmcp::service::RequestContext;
+use serde::Deserialize;
+use shellkeep_protocol::Service;
+use shellkeep_runtime::{OpError, STOP_GRACE};
+use shellkeep_session::SessionId;
+use utoipa::ToSchema;
+
+/// The tool.
+pub const TOOL: Entry = Entry {
+    define,
+    call: |handler, given, context| Box::pin(async move { stop(handler, arguments(given)?, context).await }),
+};
+
+const DESCRIPTION: &str = "Stop a service that you started with start_service, with everything it has started itself. It \
+is asked to end, and after 5 seconds it is killed. Returns when it is gone. Its log stays and is read with \
+read_output(id). To stop one that has already ended is no error.";
+
+/// What it takes.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    /// The id that start_service returned, such as s12.
+    service_id: String,
+    /// The session it is in, where list_services shows one beside it. Leave it out for your own.
+    session: Option<String>,
+}
+
+async fn stop(
+    handler: &Handler,
+    given: Arguments,
+    context: &RequestContext<RoleServer>,
+) -> Result<CallToolResult, Refusal> {
+    let seat = handler.seat(context)?;
+    let service_id = target::service(&given.service_id)?;
+    let session = match &given.session {
+        Some(session) => SessionId::parse(session).map_err(|error| Refusal::bad_id("session", &error))?,
+        None => seat.session.clone(),
+    };
+    let missing = service_id.to_string();
+    let stopped = detached(async move { seat.engine.stop_service(&session, &service_id, STOP_GRACE).await }).await?;
+    let view = stopped.map_err(|error| match error {
+        // The caller's own session is made by its first command, and so are the ids this tool takes.
+        OpError::SessionNotFound { session_id } if given.session.is_none() => {
+            OpError::ServiceNotFound { session_id, service_id: missing }
+        }
+        other => other,
+    })?;
+    answer(service_text::service(&view, None), &translate::service(view))
+}
+
+fn define() -> Tool {
+    Tool::new("stop_service", DESCRIPTION, schema::of_arguments::<Arguments>())
+        .with_title("Stop a service")
+        .with_raw_output_schema(schema::of::<Service>())
+        .with_annotations(ToolAnnotations::new().read_only(false).destructive(true).idempotent(true).open_world(false))
+}

@@ -1,0 +1,52 @@
+//! What an id names: `r12` is a command, `s12` a service. The daemon gives both out, and nobody else does.
+
+use crate::http::problem::Refusal;
+use shellkeep_session::{RunId, ServiceId};
+
+/// What a tool is asked about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// A command.
+    Run(RunId),
+    /// A service.
+    Service(ServiceId),
+}
+
+impl Target {
+    /// Reads the argument `id`.
+    pub fn parse(id: &str) -> Result<Self, Refusal> {
+        let is_service = id.strip_prefix('s').is_some_and(is_number);
+        let parsed = if is_service { ServiceId::parse(id).map(Self::Service) } else { RunId::parse(id).map(Self::Run) };
+        parsed.map_err(|error| Refusal::bad_id("id", &error))
+    }
+}
+
+/// Reads the argument `service_id`. A command's id is taken for what it is, because the two are easily mixed up.
+pub fn service(id: &str) -> Result<ServiceId, Refusal> {
+    if id.strip_prefix('r').is_some_and(is_number) {
+        return Err(Refusal::invalid(format!(
+            "service_id: {id} is a command and no service; those begin with s, and list_services names them"
+        )));
+    }
+    ServiceId::parse(id).map_err(|error| Refusal::bad_id("service_id", &error))
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_say_what_they_name() {
+        assert_eq!(Target::parse("s12").unwrap(), Target::Service(ServiceId::from_seq(12)));
+        assert_eq!(Target::parse("r12").unwrap(), Target::Run(RunId::from_seq(12)));
+        // What is neither is no command that exists, and is refused as one.
+        assert_eq!(Target::parse("server").unwrap(), Target::Run(RunId::parse("server").unwrap()));
+        assert!(Target::parse("../s1").unwrap_err().problem().detail.starts_with("id: "));
+        assert_eq!(service("s3").unwrap(), ServiceId::from_seq(3));
+        assert!(service("r3").unwrap_err().problem().detail.contains("is a command"));
+    }
+}

@@ -1,0 +1,68 @@
+//! `shellkeep agents`: ends agents.
+
+use crate::cli::DaemonArgs;
+use crate::client::Client;
+use crate::failure::Failure;
+use crate::terminal;
+use clap::{Args, Subcommand};
+use serde_json::json;
+use shellkeep_protocol::AgentEnded;
+use shellkeep_session::id;
+use std::process::ExitCode;
+
+/// Arguments of `agents`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "An agent is whoever a session belongs to: `agent` of its sessions, and of its tokens. Its end stops
+its services and gives up its shells. Its sessions stay, with their state and files, until they are removed or reclaimed;
+its tokens stay in force (revoke them with `shellkeep tokens revoke`).
+
+Examples:
+  shellkeep agents end builder
+
+Exit codes: 0 done, 1 not done (not the host, no daemon), 2 wrong usage."
+)]
+pub struct AgentsArgs {
+    #[command(subcommand)]
+    action: Action,
+    #[command(flatten)]
+    daemon: DaemonArgs,
+    /// Print JSON
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+/// What to do with agents.
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Stop an agent's services and give up its shells
+    #[command(after_help = "Example:\n  shellkeep agents end builder")]
+    End {
+        /// The agent
+        name: String,
+    },
+}
+
+/// Does it.
+pub fn execute(args: AgentsArgs) -> Result<ExitCode, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::client)?;
+    runtime.block_on(act(args))
+}
+
+async fn act(args: AgentsArgs) -> Result<ExitCode, Failure> {
+    let Action::End { name } = args.action;
+    // Checked here too: a name with a slash would ask for another path.
+    id::check(&name).map_err(|error| Failure::client(format!("'{name}': {error}")))?;
+    let mut client = Client::open(&args.daemon).await?;
+    let path = format!("/v1/agents/{name}/end");
+    let nothing = json!({});
+    let end = client.post(&path, &nothing);
+    let ended: AgentEnded = terminal::patiently("stopping its services", end).await?;
+    if args.json {
+        terminal::json(&ended)?;
+    } else {
+        let AgentEnded { agent, sessions, services } = ended;
+        terminal::line(format!("{agent}: {sessions} sessions ended, {services} services stopped"));
+    }
+    Ok(ExitCode::SUCCESS)
+}

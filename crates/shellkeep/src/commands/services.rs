@@ -1,0 +1,160 @@
+//! `shellkeep services`: starts, stops and lists services, and reads their logs.
+
+mod find;
+mod logs;
+mod show;
+mod start;
+
+use crate::cli::DaemonArgs;
+use crate::client::{Client, escaped};
+use crate::failure::Failure;
+use crate::terminal;
+use clap::{Args, Subcommand};
+use shellkeep_protocol::{Service, ServiceList, StopServiceRequest};
+use std::process::ExitCode;
+
+/// Arguments of `services`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "A service is a command that runs on beside a session's shell: a dev server, a database, a watcher.
+It starts with the session's directory, variables and functions, goes on when the daemon is restarted, and has a log.
+
+Examples:
+  shellkeep services start -s demo --name web --ready-port 8000 -- 'python3 -m http.server 8000'
+  shellkeep services ls
+  shellkeep services logs -f s3
+  shellkeep services stop s3
+
+Exit codes: 0 done, 1 not done (no such service, over quota, no daemon; `start`: it has ended or failed), 2 wrong usage."
+)]
+pub struct ServicesArgs {
+    #[command(subcommand)]
+    action: Action,
+    #[command(flatten)]
+    daemon: DaemonArgs,
+    /// Print JSON
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+/// What to do with services.
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Start a service and print its id
+    Start(start::StartArgs),
+    /// Stop services and everything they have started
+    #[command(after_help = "Examples:
+  shellkeep services stop s3
+  shellkeep services stop -s demo s3 s7 --grace 30")]
+    Stop {
+        /// The session; needed only where several have a service of that id
+        #[arg(short, long, value_name = "NAME")]
+        session: Option<String>,
+        /// Seconds they have to end by themselves before they are killed [default: 5]
+        #[arg(long, value_name = "S")]
+        grace: Option<f64>,
+        /// The services
+        #[arg(required = true, value_name = "ID")]
+        ids: Vec<String>,
+    },
+    /// List services: those that run, or with -s those of a session, ended ones too
+    #[command(after_help = "Examples:
+  shellkeep services ls
+  shellkeep services ls -s demo
+  shellkeep services ls --agent builder --json | jq -r '.services[].service_id'")]
+    Ls {
+        /// Only this session's, with those that ended lately
+        #[arg(short, long, value_name = "NAME", conflicts_with = "agent")]
+        session: Option<String>,
+        /// Only this agent's
+        #[arg(long)]
+        agent: Option<String>,
+    },
+    /// Print a service's log, or follow it
+    Logs(logs::LogsArgs),
+}
+
+/// Does it.
+pub fn execute(args: ServicesArgs) -> Result<ExitCode, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::client)?;
+    runtime.block_on(act(args))
+}
+
+async fn act(args: ServicesArgs) -> Result<ExitCode, Failure> {
+    let json = args.json;
+    match args.action {
+        Action::Start(start) => start::start(&args.daemon, start, json).await,
+        Action::Stop { session, grace, ids } => {
+            let mut client = Client::open(&args.daemon).await?;
+            stop(&mut client, session.as_deref(), grace, &ids, json).await
+        }
+        Action::Ls { session, agent } => {
+            let mut client = Client::open(&args.daemon).await?;
+            list(&mut client, session.as_deref(), agent.as_deref(), json).await
+        }
+        Action::Logs(logs) => {
+            let mut client = Client::open(&args.daemon).await?;
+            logs::logs(&mut client, &logs, json).await
+        }
+    }
+}
+
+async fn list(
+    client: &mut Client,
+    session: Option<&str>,
+    agent: Option<&str>,
+    json: bool,
+) -> Result<ExitCode, Failure> {
+    let path = match (session, agent) {
+        (Some(session), _) => find::of_session(session)?,
+        (None, Some(agent)) => format!("/v1/services?agent={}", escaped(agent)),
+        (None, None) => "/v1/services".to_owned(),
+    };
+    let list: ServiceList = client.get(&path).await?;
+    if json {
+        terminal::json(&list)?;
+    } else {
+        show::table(list.services);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Stops what can be stopped, and says of each that could not.
+async fn stop(
+    client: &mut Client,
+    session: Option<&str>,
+    grace: Option<f64>,
+    ids: &[String],
+    json: bool,
+) -> Result<ExitCode, Failure> {
+    let places = find::all(client, session, ids).await?;
+    let mut code = ExitCode::SUCCESS;
+    let mut stopped = Vec::new();
+    for (id, place) in ids.iter().zip(places) {
+        match stop_one(client, id, place, grace).await {
+            Ok(service) => stopped.push(service),
+            Err(failure) => {
+                failure.report();
+                code = ExitCode::FAILURE;
+            }
+        }
+    }
+    if json {
+        terminal::json(&ServiceList { services: stopped })?;
+    } else {
+        stopped.iter().for_each(|service| terminal::line(show::sentence(service)));
+    }
+    Ok(code)
+}
+
+async fn stop_one(
+    client: &mut Client,
+    id: &str,
+    place: Result<String, Failure>,
+    grace: Option<f64>,
+) -> Result<Service, Failure> {
+    let path = format!("{}/stop", place?);
+    let request = StopServiceRequest { grace };
+    let stopping = client.post(&path, &request);
+    Ok(terminal::patiently(&format!("stopping {id}"), stopping).await?)
+}

@@ -1,0 +1,139 @@
+//! `shellkeep services logs`.
+
+use super::{find, show};
+use crate::client::{Client, ClientError, escaped};
+use crate::failure::Failure;
+use crate::terminal;
+use clap::Args;
+use serde::de::DeserializeOwned;
+use shellkeep_protocol::{LogEvent, LogResponse, Problem, Service};
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+/// Bytes asked for at a time.
+const PAGE: u64 = 1 << 20;
+/// The longest page the daemon gives: what `--json` prints.
+const LONGEST_PAGE: u64 = 16 << 20;
+/// Exit code when nobody reads our output any more: 128 + SIGPIPE.
+const NO_READER: u8 = 141;
+
+/// Arguments of `services logs`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  shellkeep services logs s3
+  shellkeep services logs -s demo s3 --tail 4096
+  shellkeep services logs s3 --grep 'error|warn'
+  shellkeep services logs -f s3
+
+The log is what the service wrote to stdout and stderr. It is kept up to a quota (service_log_bytes), the newest part of
+it. With -f it is followed until the service ends or you press Ctrl-C, which does not stop the service. --json prints a
+page of up to 16 MiB, or with -f a line for each piece and at the end the service.
+
+Exit codes: 0 done, 1 not done (no such service, no daemon), 2 wrong usage, 141 nobody reads the output.")]
+pub struct LogsArgs {
+    /// The session; needed only where several have a service of that id, or where the service has ended
+    #[arg(short, long, value_name = "NAME")]
+    session: Option<String>,
+    /// Only the last so many bytes
+    #[arg(long, value_name = "BYTES")]
+    tail: Option<u64>,
+    /// From this byte on
+    #[arg(long, value_name = "BYTES", conflicts_with = "tail")]
+    offset: Option<u64>,
+    /// Only lines that match this regular expression
+    #[arg(long, value_name = "REGEX", conflicts_with = "follow")]
+    grep: Option<String>,
+    /// Follow it until the service ends
+    #[arg(short, long)]
+    follow: bool,
+    /// The service
+    #[arg(value_name = "ID")]
+    id: String,
+}
+
+/// Does it.
+pub async fn logs(client: &mut Client, args: &LogsArgs, json: bool) -> Result<ExitCode, Failure> {
+    let path = format!("{}/logs", find::path(client, args.session.as_deref(), &args.id).await?);
+    match (args.follow, json) {
+        (true, _) => follow(client, &path, args, json).await,
+        (false, true) => {
+            let page: LogResponse = client.get(&query(&path, args, None, LONGEST_PAGE)).await?;
+            terminal::json(&page)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        (false, false) => print(client, &path, args).await,
+    }
+}
+
+/// Prints what there is by now. What is written meanwhile is left out, or it might never end.
+async fn print(client: &mut Client, path: &str, args: &LogsArgs) -> Result<ExitCode, Failure> {
+    let mut page: LogResponse = client.get(&query(path, args, None, PAGE)).await?;
+    let end = page.total;
+    loop {
+        let (next, stuck) = (page.next_offset, page.next_offset <= page.offset);
+        if !write(&page.into_bytes().map_err(Failure::client)?)? {
+            return Ok(ExitCode::from(NO_READER));
+        }
+        if next >= end || stuck {
+            return Ok(ExitCode::SUCCESS);
+        }
+        page = client.get(&query(path, args, Some(next), PAGE)).await?;
+    }
+}
+
+async fn follow(client: &mut Client, path: &str, args: &LogsArgs, json: bool) -> Result<ExitCode, Failure> {
+    let begin = match (args.offset, args.tail) {
+        (Some(offset), _) => format!("?offset={offset}"),
+        (None, Some(tail)) => format!("?tail={tail}"),
+        (None, None) => String::new(),
+    };
+    let mut events = client.get_events(&format!("{path}{begin}")).await?;
+    while let Some(event) = events.next().await? {
+        let is_heard = match event.name.as_str() {
+            "error" => return Err(ClientError::Refused(Box::new(read::<Problem>(&event.data)?)).into()),
+            "log" | "end" if json => write(format!("{}\n", event.data).as_bytes())?,
+            "log" => write(&read::<LogEvent>(&event.data)?.into_bytes().map_err(Failure::client)?)?,
+            "end" => {
+                terminal::notice(&show::sentence(&read::<Service>(&event.data)?));
+                true
+            }
+            // A newer daemon may tell more than we know.
+            _ => true,
+        };
+        if !is_heard {
+            return Ok(ExitCode::from(NO_READER));
+        }
+        if event.name == "end" {
+            return Ok(ExitCode::SUCCESS);
+        }
+    }
+    Err(Failure::client("the daemon ended the log before the service did; follow it again"))
+}
+
+fn query(path: &str, args: &LogsArgs, offset: Option<u64>, limit: u64) -> String {
+    let mut query = format!("{path}?limit={limit}");
+    // The tail is where it begins; from there on it goes by offset.
+    match (offset.or(args.offset), args.tail) {
+        (Some(offset), _) => query += &format!("&offset={offset}"),
+        (None, Some(tail)) => query += &format!("&tail={tail}"),
+        (None, None) => {}
+    }
+    if let Some(pattern) = &args.grep {
+        query += &format!("&grep={}", escaped(pattern));
+    }
+    query
+}
+
+/// Writes to stdout. False if nobody reads it.
+fn write(bytes: &[u8]) -> Result<bool, Failure> {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(Failure::client(format!("the output cannot be written: {error}"))),
+    }
+}
+
+fn read<T: DeserializeOwned>(data: &str) -> Result<T, Failure> {
+    serde_json::from_str(data).map_err(|error| Failure::client(format!("the daemon's answer cannot be read: {error}")))
+}

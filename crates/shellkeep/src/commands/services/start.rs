@@ -1,0 +1,140 @@
+//! `shellkeep services start`.
+
+use super::{find, show};
+use crate::cli::{self, DaemonArgs};
+use crate::client::Client;
+use crate::failure::Failure;
+use crate::terminal;
+use clap::{Args, ValueEnum, ValueHint};
+use shellkeep_protocol::{LogResponse, ReadyWhen, RestartChoice, Service, StartServiceRequest};
+use std::io::{IsTerminal as _, Write as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Seconds to wait for a service to become ready, unless told otherwise.
+const READY_WAIT: f64 = 30.0;
+/// Seconds to see whether a service ends at once, where nobody said what ready means.
+const SETTLE_WAIT: f64 = 1.0;
+/// Bytes of the log that are shown of a service that did not make it.
+const LAST_WORDS: u64 = 2048;
+
+/// Arguments of `services start`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  shellkeep services start -s demo -- 'npm run dev'
+  shellkeep services start -s demo --name web --ready-port 5173 -- 'npx vite --port 5173'
+  shellkeep services start -s demo --ready-log 'ready in' --restart on_failure -- './worker'
+  id=$(shellkeep services start -s demo -- './server')
+
+The session is made when there is none; it then starts in the directory you are in. Standard output has the service's id
+alone; how it stands is said on standard error.
+
+Exit codes: 0 it runs, or ended with code 0; 1 it failed, or could not be started; 2 wrong usage.")]
+pub struct StartArgs {
+    /// The session
+    #[arg(short, long, value_name = "NAME")]
+    session: String,
+    /// What to call it [default: the beginning of the command]
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// Where it starts [default: where the session is]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    cwd: Option<PathBuf>,
+    /// Exported variable beyond the session's; may be repeated
+    #[arg(long = "env", value_name = "K=V", value_parser = cli::variable)]
+    env: Vec<(String, String)>,
+    #[command(flatten)]
+    ready: ReadyArgs,
+    /// What happens when it ends by itself
+    #[arg(long, value_name = "POLICY", default_value = "never")]
+    restart: Restart,
+    /// Seconds to wait until it is ready, or to see whether it ends at once [default: 30 with --ready-…, else 1]
+    #[arg(long, value_name = "S")]
+    wait: Option<f64>,
+    /// A new session starts in a directory of its own instead of this one
+    #[arg(long)]
+    workspace: bool,
+    /// The command; several words are joined by spaces
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+/// When it counts as ready.
+#[derive(Debug, Args)]
+#[group(multiple = false)]
+struct ReadyArgs {
+    /// It is ready when it listens on this TCP port
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    ready_port: Option<u16>,
+    /// It is ready when a line of its log matches this regular expression
+    #[arg(long, value_name = "REGEX")]
+    ready_log: Option<String>,
+    /// It is ready when this URL on this machine answers with a status below 400
+    #[arg(long, value_name = "URL", value_hint = ValueHint::Url)]
+    ready_http: Option<String>,
+}
+
+/// What happens when it ends by itself.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+#[value(rename_all = "snake_case")]
+enum Restart {
+    /// It stays ended
+    Never,
+    /// It is started again unless it ended with exit code 0
+    #[value(alias = "on-failure")]
+    OnFailure,
+    /// It is started again
+    Always,
+}
+
+/// Does it.
+pub async fn start(daemon: &DaemonArgs, args: StartArgs, json: bool) -> Result<ExitCode, Failure> {
+    let root = find::of_session(&args.session)?;
+    let (session, workspace) = (args.session.clone(), args.workspace);
+    let request = request(args)?;
+    let mut client = Client::open(daemon).await?;
+    let starting = client.in_session(&session, workspace, async |client| client.post(&root, &request).await);
+    let service: Service = terminal::patiently("waiting for the service", starting).await?;
+    if json {
+        terminal::json(&service)?;
+    } else {
+        terminal::line(&service.service_id);
+        say(&mut client, &root, &service).await?;
+    }
+    let is_well = service.status.is_live() || service.exit_code == Some(0);
+    Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Says how it stands: to a person always, to a program's log only if it did not make it.
+async fn say(client: &mut Client, root: &str, service: &Service) -> Result<(), Failure> {
+    if service.status.is_live() {
+        if std::io::stderr().is_terminal() {
+            terminal::notice(&show::sentence(service));
+        }
+        return Ok(());
+    }
+    terminal::notice(&show::sentence(service));
+    let page: LogResponse = client.get(&format!("{root}/{}/logs?tail={LAST_WORDS}", service.service_id)).await?;
+    let bytes = page.into_bytes().map_err(Failure::client)?;
+    let _ = std::io::stderr().write_all(&bytes);
+    Ok(())
+}
+
+fn request(args: StartArgs) -> Result<StartServiceRequest, Failure> {
+    let ReadyArgs { ready_port, ready_log, ready_http } = args.ready;
+    let ready = ready_port.map(ReadyWhen::Port).or(ready_log.map(ReadyWhen::Log)).or(ready_http.map(ReadyWhen::Http));
+    let default_wait = if ready.is_some() { READY_WAIT } else { SETTLE_WAIT };
+    Ok(StartServiceRequest {
+        command: args.command.join(" "),
+        name: args.name,
+        cwd: args.cwd.as_deref().map(cli::directory).transpose()?,
+        env: (!args.env.is_empty()).then(|| args.env.into_iter().collect()),
+        ready,
+        restart: Some(match args.restart {
+            Restart::Never => RestartChoice::Never,
+            Restart::OnFailure => RestartChoice::OnFailure,
+            Restart::Always => RestartChoice::Always,
+        }),
+        wait: Some(args.wait.unwrap_or(default_wait)),
+    })
+}

@@ -1,0 +1,265 @@
+//! `shellkeep top`: the daemon as it works, live.
+
+mod app;
+mod columns;
+mod draw;
+mod follow;
+mod keys;
+mod layout;
+mod list;
+mod log;
+mod panes;
+mod poll;
+mod quotas;
+mod rates;
+mod screen;
+mod snapshot;
+mod text;
+mod theme;
+mod views;
+mod wants;
+
+use crate::cli::DaemonArgs;
+use crate::client::{self, Client, Endpoint};
+use crate::failure::Failure;
+use crate::terminal;
+use app::{App, Effect};
+use clap::Args;
+use draw::Look;
+use poll::Poller;
+use ratatui::crossterm::event::{Event, KeyEventKind};
+use screen::Screen;
+use shellkeep_protocol::{Node, ServiceList};
+use shellkeep_session::Timestamp;
+use std::io::IsTerminal as _;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+use theme::Theme;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use wants::{Followed, News, ServiceKey, Wants};
+
+/// News that may wait to be drawn; the poller waits when we are slow.
+const NEWS_WAITING: usize = 32;
+/// How often the screen is drawn although nothing came: "3s ago" becomes "4s ago".
+const REDRAW: Duration = Duration::from_secs(1);
+/// Exit codes of a program that a signal ended, as shells say it.
+const SIGNALLED: u8 = 128;
+
+/// Arguments of `top`.
+#[derive(Debug, Args)]
+#[command(after_help = "Keys: 1 2 3 or Tab choose services, sessions or changes of limits; Enter looks closely, l follows a
+service's log, x stops a service (after y), / filters, ? explains the rest, q leaves.
+
+On a pipe, or with --once, it prints one look and ends. NO_COLOR switches colours off.
+
+Examples:
+  shellkeep top
+  shellkeep top --url http://127.0.0.1:7433 --interval 5
+  shellkeep top --once
+  shellkeep top --json | jq .commands_total
+
+Exit codes: 0 done, 1 not done (no daemon, not the host), 2 wrong usage, 128+n ended by signal n.")]
+pub struct TopArgs {
+    #[command(flatten)]
+    daemon: DaemonArgs,
+    /// Seconds between two looks
+    #[arg(long, value_name = "S", default_value = "1", value_parser = interval)]
+    interval: Duration,
+    /// Print one look and end
+    #[arg(long)]
+    once: bool,
+    /// Print how the node stands as JSON, once
+    #[arg(long)]
+    json: bool,
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    let wrong = || "a number of seconds from 0.1 to 3600".to_owned();
+    let seconds: f64 = text.parse().map_err(|_| wrong())?;
+    if (0.1..=3600.0).contains(&seconds) { Ok(Duration::from_secs_f64(seconds)) } else { Err(wrong()) }
+}
+
+/// Does it.
+pub fn execute(args: TopArgs) -> Result<ExitCode, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::client)?;
+    runtime.block_on(act(args))
+}
+
+async fn act(args: TopArgs) -> Result<ExitCode, Failure> {
+    let (_, endpoint) = client::find(&args.daemon)?;
+    let mut client = Client::open(&args.daemon).await?;
+    // Asked before the screen is taken, so that a refusal is a line to read and an exit code.
+    let node: Node = client.get("/v1/node").await?;
+    let dumb = std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb");
+    if args.json {
+        terminal::json(&node)?;
+    } else if args.once || dumb || !std::io::stdout().is_terminal() {
+        let list: ServiceList = client.get("/v1/services").await?;
+        terminal::line(snapshot::text(&node, &list.services, Timestamp::now()).trim_end());
+    } else {
+        drop(client);
+        return Live::start(endpoint, args.interval)?.run().await;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The screen and everything that moves it.
+struct Live {
+    app: App,
+    theme: Theme,
+    screen: Screen,
+    keys: mpsc::Receiver<Event>,
+    news: mpsc::Receiver<News>,
+    wants: watch::Sender<Wants>,
+    began: Instant,
+    helpers: Helpers,
+}
+
+/// What works beside the screen. It ends with it.
+struct Helpers {
+    endpoint: Endpoint,
+    news: mpsc::Sender<News>,
+    /// The poller, and services being stopped.
+    tasks: JoinSet<()>,
+    /// Whoever follows a log.
+    follower: JoinSet<()>,
+    followed: Option<Followed>,
+}
+
+/// What ends us from outside.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hangup: Signal,
+}
+
+impl Live {
+    fn start(endpoint: Endpoint, interval: Duration) -> Result<Self, Failure> {
+        let (sender, news) = mpsc::channel(NEWS_WAITING);
+        let app = App::default();
+        let (wants, wanted) = watch::channel(app.wants());
+        let mut tasks = JoinSet::new();
+        let poller = Poller { endpoint: endpoint.clone(), interval, wants: wanted, news: sender.clone() };
+        tasks.spawn(poller.run());
+        let helpers = Helpers { endpoint, news: sender, tasks, follower: JoinSet::new(), followed: None };
+        let screen = Screen::open()
+            .map_err(|error| Failure::client(format!("the terminal cannot be used: {error}; try --once")))?;
+        let theme = Theme::from_environment();
+        Ok(Self { app, theme, screen, keys: screen::events(), news, wants, began: Instant::now(), helpers })
+    }
+
+    async fn run(mut self) -> Result<ExitCode, Failure> {
+        let mut signals = Signals::listen()?;
+        let mut redraw = tokio::time::interval(REDRAW);
+        loop {
+            self.draw()?;
+            let effect = tokio::select! {
+                event = self.keys.recv() => match event {
+                    Some(event) => self.on_event(&event),
+                    None => return Err(Failure::client("the terminal is gone")),
+                },
+                Some(news) = self.news.recv() => {
+                    self.on_news(news);
+                    None
+                }
+                _ = redraw.tick() => {
+                    self.app.on_tick(self.began.elapsed());
+                    None
+                }
+                number = signals.next() => return Ok(ExitCode::from(SIGNALLED + number)),
+                Some(ended) = self.helpers.tasks.join_next() => match ended {
+                    Ok(()) => None,
+                    Err(error) => return Err(Failure::client(format!("an error of shellkeep's own: {error}"))),
+                },
+            };
+            match effect {
+                Some(Effect::Quit) => return Ok(ExitCode::SUCCESS),
+                Some(Effect::Stop(key)) => self.helpers.stop(key),
+                Some(Effect::Suspend) => self.screen.suspend().map_err(Failure::client)?,
+                None => {}
+            }
+            self.settle();
+        }
+    }
+
+    fn draw(&mut self) -> Result<(), Failure> {
+        let Self { app, screen, theme, .. } = self;
+        let look = Look { theme: *theme, now: Timestamp::now() };
+        let drawn = screen.draw(|frame| {
+            layout::fit(app, frame.area());
+            draw::screen(frame, app, look);
+        });
+        drawn.map_err(|error| Failure::client(format!("the terminal is gone: {error}")))
+    }
+
+    fn on_event(&mut self, event: &Event) -> Option<Effect> {
+        match event {
+            Event::Key(key) if key.kind != KeyEventKind::Release => self.app.on_key(*key, self.began.elapsed()),
+            // A new size is seen when the screen is drawn.
+            _ => None,
+        }
+    }
+
+    /// Takes in what came, and what came with it: one picture for all.
+    fn on_news(&mut self, news: News) {
+        self.app.on_news(news, self.began.elapsed());
+        while let Ok(news) = self.news.try_recv() {
+            self.app.on_news(news, self.began.elapsed());
+        }
+    }
+
+    /// Lets the helpers know what is in sight now.
+    fn settle(&mut self) {
+        let wants = self.app.wants();
+        self.helpers.follow(wants.log.as_ref());
+        self.wants.send_if_modified(|known| {
+            let other = *known != wants;
+            *known = wants;
+            other
+        });
+    }
+}
+
+impl Helpers {
+    fn stop(&mut self, key: ServiceKey) {
+        self.tasks.spawn(poll::stop(self.endpoint.clone(), key, self.news.clone()));
+    }
+
+    fn follow(&mut self, log: Option<&Followed>) {
+        if self.followed.as_ref() == log {
+            return;
+        }
+        // Dropping the set ends who is in it.
+        self.follower = JoinSet::new();
+        self.followed = log.cloned();
+        if let Some(log) = log {
+            self.follower.spawn(follow::follow(self.endpoint.clone(), log.clone(), self.news.clone()));
+        }
+    }
+}
+
+impl Signals {
+    fn listen() -> Result<Self, Failure> {
+        let listen = |kind| signal(kind).map_err(Failure::client);
+        Ok(Self {
+            terminate: listen(SignalKind::terminate())?,
+            interrupt: listen(SignalKind::interrupt())?,
+            hangup: listen(SignalKind::hangup())?,
+        })
+    }
+
+    /// The number of the signal that came.
+    async fn next(&mut self) -> u8 {
+        let came = tokio::select! {
+            _ = self.terminate.recv() => SignalKind::terminate(),
+            _ = self.interrupt.recv() => SignalKind::interrupt(),
+            _ = self.hangup.recv() => SignalKind::hangup(),
+        };
+        u8::try_from(came.as_raw_value()).unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod samples;

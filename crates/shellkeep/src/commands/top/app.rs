@@ -1,0 +1,254 @@
+//! The state of the screen: a plain value that keys and news change and that the drawing reads. It asks nobody anything;
+//! what it wants to know it says in [`Wants`].
+
+use super::list::List;
+use super::panes::{ServicesPane, SessionsPane};
+use super::rates::Rates;
+use super::theme::Level;
+use super::views::View;
+use super::wants::{News, ServiceKey, Wants};
+use shellkeep_protocol::{Node, Service};
+use std::time::Duration;
+
+/// How long a message stays.
+const MESSAGE_STAYS: Duration = Duration::from_secs(8);
+
+/// The lists.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Tab {
+    /// Services that run.
+    #[default]
+    Services,
+    /// Sessions.
+    Sessions,
+    /// Changes of limits.
+    Changes,
+}
+
+impl Tab {
+    /// All, in their order.
+    pub const ALL: [Self; 3] = [Self::Services, Self::Sessions, Self::Changes];
+
+    /// Its heading.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Services => "Services",
+            Self::Sessions => "Sessions",
+            Self::Changes => "Changes",
+        }
+    }
+}
+
+/// Whether the daemon answers.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub enum Link {
+    /// Nobody knows yet.
+    #[default]
+    Unknown,
+    /// It does.
+    Up {
+        /// Its version.
+        version: String,
+        /// Its process.
+        pid: u32,
+    },
+    /// It does not.
+    Lost {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// A line that is being typed.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Prompt {
+    /// What it is for.
+    pub purpose: Purpose,
+    /// What was typed.
+    pub text: String,
+    /// What was in force before, for those who change their mind.
+    pub before: String,
+}
+
+/// What a line is typed for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// To filter the list.
+    Filter,
+    /// To search the log.
+    Search,
+}
+
+/// A question to be answered with yes or no: whether a service shall be stopped.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Question {
+    /// Which.
+    pub key: ServiceKey,
+    /// Its name.
+    pub name: String,
+}
+
+/// Something to say for a while.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Message {
+    /// The sentence.
+    pub text: String,
+    /// How worrying it is.
+    pub level: Level,
+    until: Duration,
+}
+
+/// What a key asks for beyond a change of the screen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Effect {
+    /// Leave.
+    Quit,
+    /// Stop a service.
+    Stop(ServiceKey),
+    /// Step aside for the shell that started us, until it lets us go on.
+    Suspend,
+}
+
+/// Everything that is on the screen. Times are counted from the program's start.
+#[derive(Debug, Default)]
+pub struct App {
+    /// Whether the daemon answers.
+    pub link: Link,
+    /// How the node stood when it was asked last.
+    pub node: Option<Node>,
+    /// Commands per second.
+    pub rates: Rates,
+    /// Which list is to be seen.
+    pub tab: Tab,
+    /// The services.
+    pub services: ServicesPane,
+    /// The sessions.
+    pub sessions: SessionsPane,
+    /// Selection among the changes of limits.
+    pub changes: List,
+    /// What was opened, the topmost last.
+    pub views: Vec<View>,
+    /// The line that is being typed.
+    pub prompt: Option<Prompt>,
+    /// The question that waits for an answer.
+    pub question: Option<Question>,
+    /// Whether the keys are explained.
+    pub help: bool,
+    /// What there is to say.
+    pub message: Option<Message>,
+    /// How many logs were opened.
+    pub logs_opened: u64,
+}
+
+impl App {
+    /// What it wants to know.
+    pub fn wants(&self) -> Wants {
+        let mut wants = Wants::default();
+        match self.views.last() {
+            None => match self.tab {
+                Tab::Services => wants.services = true,
+                Tab::Sessions => wants.sessions = Some(self.sessions.query.clone()),
+                Tab::Changes => {}
+            },
+            Some(View::Session(view)) => wants.session = Some(view.id.clone()),
+            Some(View::Service(view)) => wants.service = Some(view.key.clone()),
+            Some(View::Log(log)) => wants.log = Some(log.which.clone()),
+        }
+        wants
+    }
+
+    /// The daemon said something.
+    pub fn on_news(&mut self, news: News, at: Duration) {
+        match news {
+            News::Found(daemon) => self.link = Link::Up { version: daemon.version, pid: daemon.pid },
+            News::Lost { reason } => self.link = Link::Lost { reason },
+            News::Node(node) => {
+                self.rates.record(at, node.commands_total);
+                self.changes.set_length(node.quotas.changes.len());
+                self.node = Some(*node);
+            }
+            News::Services(services) => self.services.set(services),
+            News::Sessions { query, page } => self.sessions.set(&query, page),
+            News::Session { id, detail } => {
+                if let Some(view) = self.views.iter_mut().find_map(|view| match view {
+                    View::Session(view) if view.id == id => Some(view),
+                    _ => None,
+                }) {
+                    view.set(detail);
+                }
+            }
+            News::Service { key, detail } => {
+                if let Some(view) = self.views.iter_mut().find_map(|view| match view {
+                    View::Service(view) if view.key == key => Some(view),
+                    _ => None,
+                }) {
+                    view.set(detail);
+                }
+            }
+            News::Log { log: which, page } => {
+                if let Some(View::Log(log)) = self.views.last_mut()
+                    && log.which == which
+                {
+                    log.set(page);
+                }
+            }
+            News::Stopped { key, outcome } => self.on_stopped(&key, outcome, at),
+            News::Refused { reason } => self.say(reason, Level::Bad, at),
+        }
+    }
+
+    /// Time has passed.
+    pub fn on_tick(&mut self, at: Duration) {
+        if self.message.as_ref().is_some_and(|message| message.until <= at) {
+            self.message = None;
+        }
+    }
+
+    /// Says something for a while.
+    pub fn say(&mut self, text: String, level: Level, at: Duration) {
+        self.message = Some(Message { text, level, until: at + MESSAGE_STAYS });
+    }
+
+    /// The service that a key would act on.
+    pub fn pointed_at(&self) -> Option<&Service> {
+        match self.views.last() {
+            None if self.tab == Tab::Services => self.services.selected(),
+            Some(View::Session(view)) => view.selected(),
+            Some(View::Service(view)) => Some(&view.service),
+            _ => None,
+        }
+    }
+
+    /// The filter of the list in sight.
+    pub fn filter(&self) -> &str {
+        match self.tab {
+            Tab::Services => &self.services.filter,
+            Tab::Sessions => &self.sessions.query.filter,
+            Tab::Changes => "",
+        }
+    }
+
+    /// Filters the list in sight.
+    pub fn set_filter(&mut self, filter: String) {
+        match self.tab {
+            Tab::Services => self.services.set_filter(filter),
+            Tab::Sessions => self.sessions.set_filter(filter),
+            Tab::Changes => {}
+        }
+    }
+
+    fn on_stopped(&mut self, key: &ServiceKey, outcome: Result<Box<Service>, String>, at: Duration) {
+        let ServiceKey { session, service } = key;
+        match outcome {
+            Ok(ended) => {
+                let code = ended.exit_code.map_or_else(String::new, |code| format!(", exit code {code}"));
+                let status = ended.status.as_str();
+                self.say(format!("{service} ({}) of session {session} is {status}{code}", ended.name), Level::Good, at);
+            }
+            Err(reason) => self.say(format!("{service} of session {session} was not stopped: {reason}"), Level::Bad, at),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

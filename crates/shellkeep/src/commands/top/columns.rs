@@ -1,0 +1,98 @@
+//! Which columns of a table fit into a width, and how wide each is. The dearest stay, the others give way.
+
+/// Blank columns between two.
+pub const GAP: u16 = 2;
+
+/// A column before it is measured.
+#[derive(Debug, Clone, Copy)]
+pub struct Column {
+    /// Its heading.
+    pub title: &'static str,
+    /// The least width at which it is worth showing.
+    pub least: u16,
+    /// The rank by which it stays: 0 is the last to go.
+    pub rank: u8,
+    /// Whether it is set to the right, as figures are.
+    pub right: bool,
+}
+
+impl Column {
+    /// A column of text.
+    pub const fn text(title: &'static str, least: u16, rank: u8) -> Self {
+        Self { title, least, rank, right: false }
+    }
+
+    /// A column of figures.
+    pub const fn figures(title: &'static str, least: u16, rank: u8) -> Self {
+        Self { title, least, rank, right: true }
+    }
+}
+
+/// The columns that fit, each with its place in `columns` and its width. `wanted` are the widths at which nothing would
+/// be cut.
+pub fn fit(columns: &[Column], wanted: &[u16], width: u16) -> Vec<(usize, u16)> {
+    let want = |place: usize| wanted.get(place).copied().unwrap_or(0).max(columns[place].title.len() as u16);
+    let least = |place: usize| columns[place].least.min(want(place));
+    let mut ranked: Vec<usize> = (0..columns.len()).collect();
+    ranked.sort_by_key(|place| columns[*place].rank);
+    let mut left = width;
+    let mut kept: Vec<(usize, u16)> = Vec::new();
+    for place in ranked {
+        let gap = if kept.is_empty() { 0 } else { GAP };
+        // The dearest column is shown at any width.
+        let needed = if kept.is_empty() { least(place).min(width) } else { least(place) + gap };
+        if needed > left {
+            break;
+        }
+        left -= needed;
+        kept.push((place, needed - gap));
+    }
+    // What is left goes to those who want more, one cell at a time so that nobody goes short.
+    while left > 0 {
+        let mut given = false;
+        for (place, width) in &mut kept {
+            if left > 0 && *width < want(*place) {
+                *width += 1;
+                left -= 1;
+                given = true;
+            }
+        }
+        if !given {
+            break;
+        }
+    }
+    kept.sort_by_key(|(place, _)| *place);
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const COLUMNS: [Column; 4] = [
+        Column::text("id", 2, 1),
+        Column::text("session", 8, 0),
+        Column::figures("pid", 5, 3),
+        Column::text("name", 6, 2),
+    ];
+
+    #[test]
+    fn the_dearest_stay_in_their_order() {
+        assert_eq!(fit(&COLUMNS, &[3, 20, 5, 10], 60), [(0, 3), (1, 20), (2, 5), (3, 10)]);
+        assert_eq!(fit(&COLUMNS, &[3, 20, 5, 10], 30), [(0, 3), (1, 9), (2, 5), (3, 7)]);
+        assert_eq!(fit(&COLUMNS, &[3, 20, 5, 10], 26), [(0, 3), (1, 11), (3, 8)]);
+        assert_eq!(fit(&COLUMNS, &[3, 20, 5, 10], 5), [(1, 5)]);
+        assert_eq!(fit(&COLUMNS, &[0, 0, 0, 0], 80), [(0, 2), (1, 7), (2, 3), (3, 4)], "headings count");
+    }
+
+    proptest! {
+        #[test]
+        fn they_never_need_more_than_there_is(wanted in proptest::collection::vec(0u16..60, 4), width in 0u16..200) {
+            let kept = fit(&COLUMNS, &wanted, width);
+            let gaps = GAP * u16::try_from(kept.len().saturating_sub(1)).unwrap();
+            prop_assert!(kept.iter().map(|(_, width)| width).sum::<u16>() + gaps <= width);
+            prop_assert!(kept.windows(2).all(|pair| pair[0].0 < pair[1].0));
+        }
+    }
+}

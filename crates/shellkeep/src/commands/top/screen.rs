@@ -1,0 +1,92 @@
+//! The terminal: taken over while we draw, and given back however we end.
+
+use ratatui::Terminal;
+use ratatui::backend::CrosstermBackend;
+use ratatui::crossterm::cursor::Show;
+use ratatui::crossterm::event::{self, Event};
+use ratatui::crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
+use ratatui::crossterm::execute;
+use ratatui::prelude::Frame;
+use rustix::process::{Signal, getpid, kill_process};
+use std::io::{self, Stdout};
+use std::sync::Once;
+use tokio::sync::mpsc;
+
+/// Keys that may wait for us. Who types faster waits for the screen.
+const KEYS_WAITING: usize = 64;
+
+/// The terminal while it is ours. Dropping it gives it back.
+pub struct Screen {
+    terminal: Terminal<CrosstermBackend<Stdout>>,
+}
+
+impl Screen {
+    /// Takes the terminal over.
+    pub fn open() -> io::Result<Self> {
+        give_back_on_panic();
+        // Made before the terminal is changed, so that every way out of here gives it back.
+        let mut screen = Self { terminal: Terminal::new(CrosstermBackend::new(io::stdout()))? };
+        screen.enter()?;
+        Ok(screen)
+    }
+
+    /// Draws. Only what has changed is written.
+    pub fn draw(&mut self, picture: impl FnOnce(&mut Frame<'_>)) -> io::Result<()> {
+        self.terminal.draw(picture).map(|_| ())
+    }
+
+    /// Steps aside until the shell that started us lets us go on.
+    pub fn suspend(&mut self) -> io::Result<()> {
+        leave()?;
+        kill_process(getpid(), Signal::TSTP)?;
+        self.enter()
+    }
+
+    fn enter(&mut self) -> io::Result<()> {
+        enable_raw_mode()?;
+        execute!(io::stdout(), EnterAlternateScreen)?;
+        self.terminal.clear()
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        // There is nobody left to tell if the terminal is gone.
+        let _ = leave();
+    }
+}
+
+/// What is typed, and changes of size. It ends when the terminal does.
+pub fn events() -> mpsc::Receiver<Event> {
+    let (sender, receiver) = mpsc::channel(KEYS_WAITING);
+    // Reading a terminal blocks; a thread of its own does not hold up the end of the program.
+    std::thread::spawn(move || {
+        while let Ok(event) = event::read() {
+            if sender.blocking_send(event).is_err() {
+                break;
+            }
+        }
+    });
+    receiver
+}
+
+fn leave() -> io::Result<()> {
+    let raw = disable_raw_mode();
+    execute!(io::stdout(), LeaveAlternateScreen, Show)?;
+    raw
+}
+
+/// A panic's message must be readable, and the shell usable after it.
+fn give_back_on_panic() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            let _ = leave();
+            before(panic);
+        }));
+    });
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,144 @@
+//! Values of settings that are neither numbers nor text: each is written the same way in a file, in the environment and on
+//! the command line.
+
+use clap::ValueEnum;
+use serde::Deserialize;
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// What an answered command survives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum Durability {
+    /// The death of the daemon.
+    Process,
+    /// The loss of power.
+    Power,
+}
+
+impl FromStr for Durability {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "process" => Ok(Self::Process),
+            "power" => Ok(Self::Power),
+            _ => Err("it is `process` or `power`"),
+        }
+    }
+}
+
+impl fmt::Display for Durability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Process => "process",
+            Self::Power => "power",
+        })
+    }
+}
+
+/// What becomes of services when the daemon stops.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum OnStop {
+    /// They run on, and the next daemon takes them over.
+    Keep,
+    /// They are stopped.
+    Stop,
+}
+
+/// How processes are held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ValueEnum)]
+#[serde(rename_all = "snake_case")]
+#[value(rename_all = "snake_case")]
+pub enum Cages {
+    /// By what the machine offers.
+    Auto,
+    /// By control groups, but as if there were no pids controller.
+    NoLimits,
+    /// Without control groups: by marks in the environment.
+    Marks,
+}
+
+macro_rules! by_name {
+    ($kind:ident: $($name:literal = $value:ident),*) => {
+        impl FromStr for $kind {
+            type Err = String;
+
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                match text {
+                    $($name => Ok(Self::$value),)*
+                    _ => Err(format!("it is one of {}", [$($name),*].join(", "))),
+                }
+            }
+        }
+
+        impl fmt::Display for $kind {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(match self {
+                    $(Self::$value => $name,)*
+                })
+            }
+        }
+    };
+}
+
+by_name!(OnStop: "keep" = Keep, "stop" = Stop);
+by_name!(Cages: "auto" = Auto, "no_limits" = NoLimits, "marks" = Marks);
+
+/// A length of time such as `90s`, `15min`, `2h` or `7d`; `never` is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Span(pub Option<Duration>);
+
+/// The units, the largest first.
+const UNITS: [(&str, u64); 4] = [("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)];
+
+impl FromStr for Span {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "never" {
+            return Ok(Self(None));
+        }
+        let wrong = || format!("'{text}' is no length of time; write it as 90s, 15min, 2h or 7d, or never");
+        let digits = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
+        let (number, unit) = text.split_at(digits);
+        let (_, seconds) = UNITS.into_iter().find(|(name, _)| *name == unit).ok_or_else(wrong)?;
+        let number: u64 = number.parse().map_err(|_| wrong())?;
+        number.checked_mul(seconds).map(|seconds| Self(Some(Duration::from_secs(seconds)))).ok_or_else(wrong)
+    }
+}
+
+impl TryFrom<String> for Span {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(time) = self.0 else { return f.write_str("never") };
+        let fits = |(_, seconds): &(&str, u64)| time.as_secs() % seconds == 0 && time.as_secs() >= *seconds;
+        let (name, seconds) = UNITS.into_iter().find(fits).unwrap_or(("s", 1));
+        write!(f, "{}{name}", time.as_secs() / seconds)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_span_is_written_as_it_is_read() {
+        for text in ["0s", "90s", "15min", "2h", "7d", "never"] {
+            assert_eq!(text.parse::<Span>().unwrap().to_string(), text);
+        }
+        for wrong in ["", "2", "h", "2 h", "-1s", "2weeks", "99999999999999999999d", "184467440737095516d"] {
+            assert!(wrong.parse::<Span>().is_err(), "{wrong}");
+        }
+    }
+}
