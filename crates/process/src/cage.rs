@@ -50,6 +50,8 @@ struct Held {
     unified: Option<Group>,
     pids: Option<Group>,
     keepers: Option<PathBuf>,
+    /// How many it might hold when it was made, where the kernel limits it.
+    limit: Option<u64>,
     roots: Mutex<Roots>,
     /// How often it was cut back because it had too many, where no controller refuses them.
     cut_back: AtomicU64,
@@ -92,7 +94,15 @@ impl Cage {
     pub fn enclose(&mut self, pid: u32) -> io::Result<()> {
         lock(&self.held.roots).main = Stat::read_any(pid).map(|stat| stat.stamp());
         for group in [&self.held.unified, &self.held.pids].into_iter().flatten() {
-            group.add(pid)?;
+            match group.add(pid) {
+                // An earlier cage of this name has just been cleared away, and took the empty group with it.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    group.create_again()?;
+                    let _ = self.held.limit.map(|most| group.limit_processes(most));
+                    group.add(pid)?;
+                }
+                other => other?,
+            }
         }
         Ok(())
     }

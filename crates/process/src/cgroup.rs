@@ -93,9 +93,15 @@ pub struct Group {
 impl Group {
     /// Makes the group; it is ours.
     pub fn create(path: PathBuf) -> io::Result<Self> {
-        match fs::create_dir(&path) {
+        let group = Self::owned(path);
+        group.create_again().map(|()| group)
+    }
+
+    /// Makes its directory, if it is not there.
+    pub fn create_again(&self) -> io::Result<()> {
+        match fs::create_dir(&self.path) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
-            _ => Ok(Self::owned(path)),
+            _ => Ok(()),
         }
     }
 

@@ -33,9 +33,11 @@ mod wire;
 
 pub use cage::{Cage, CageFactory, CageMode, Limits};
 pub use facts::Fact;
-pub use pressure::{Pressure, PressureSource};
 pub use ports::{SocketTable, Sockets};
+pub use pressure::{Pressure, PressureSource};
 pub use proc::ProcessStamp;
 pub use service::log::{LogWatch, ServiceLog};
-pub use service::{ServiceCommand, ServiceExit, ServiceProcess, ServiceSpec, ServiceStamps, ServiceStartError, left_exit};
+pub use service::{
+    ServiceCommand, ServiceExit, ServiceProcess, ServiceSpec, ServiceStamps, ServiceStartError, left_exit,
+};
 pub use shell::{Done, ExitStatus, LiveShell, Progress, RunSpec, ShellSpec, StartError, Stdin, Stream};

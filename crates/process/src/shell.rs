@@ -7,10 +7,10 @@ mod finish;
 pub(crate) mod frames;
 
 use crate::cage::Cage;
+use crate::channel::Channel;
 use crate::facts::{Bytes, Fact};
 use crate::proc::{ProcessStamp, Stat};
 use crate::stdio::{self, Read, Reader, Writer};
-use crate::channel::Channel;
 use crate::wire::{self, kind};
 use crate::{handle, proc, spawn};
 use frames::{flag, read_problems, write_command, write_restore};

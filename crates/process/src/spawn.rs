@@ -40,11 +40,7 @@ pub(crate) fn driver() -> io::Result<BorrowedFd<'static>> {
 }
 
 /// Something that was built with us, in memory and executable, written when it is first asked for.
-pub(crate) fn embedded(
-    slot: &'static OnceLock<OwnedFd>,
-    name: &str,
-    bytes: &[u8],
-) -> io::Result<BorrowedFd<'static>> {
+pub(crate) fn embedded(slot: &'static OnceLock<OwnedFd>, name: &str, bytes: &[u8]) -> io::Result<BorrowedFd<'static>> {
     if slot.get().is_none() {
         // Kernels before 6.3 do not know that one has to ask.
         let object = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::EXEC)

@@ -295,7 +295,7 @@ impl Admission {
         }
         let (answer, receiver) = oneshot::channel();
         let number = state.take_number();
-        state.line.push(&Arc::from("all"), number, Entry { answer, since: now });
+        state.line.push(agent, number, Entry { answer, since: now });
         Waiter {
             gate: Arc::clone(self),
             agent: Arc::clone(agent),

@@ -9,9 +9,6 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Sessions read from the store at a time.
-const PAGE: usize = 10_000;
-
 /// The name under which the processes of this data directory's daemons are found, now and after a crash.
 pub fn instance(data_dir: &Path) -> String {
     let path = std::fs::canonicalize(data_dir).unwrap_or_else(|_| data_dir.to_owned());
@@ -33,27 +30,8 @@ pub type Known = HashMap<SessionId, Option<Arc<str>>>;
 
 /// The names and agents of all sessions.
 pub async fn known_sessions(store: &Store) -> Result<Known, String> {
-    let mut known = Known::new();
-    // An agent has many sessions and its name is kept once.
-    let mut agents: HashSet<Arc<str>> = HashSet::new();
-    let mut shared = |agent: String| match agents.get(agent.as_str()) {
-        Some(known) => Arc::clone(known),
-        None => {
-            let agent: Arc<str> = agent.into();
-            agents.insert(Arc::clone(&agent));
-            agent
-        }
-    };
-    let mut after: Option<SessionId> = None;
-    loop {
-        let page = store.list(None, after.as_ref(), PAGE).await.map_err(|error| error.to_string())?;
-        let is_last = page.len() < PAGE;
-        after = page.last().map(|summary| summary.meta.session_id.clone());
-        known.extend(page.into_iter().map(|summary| (summary.meta.session_id, summary.meta.agent.map(&mut shared))));
-        if is_last {
-            return Ok(known);
-        }
-    }
+    let names = store.names().await.map_err(|error| error.to_string())?;
+    Ok(names.into_iter().collect())
 }
 
 /// The daemon's environment as new sessions get it: without our own settings, which hold a token, and without what

@@ -180,7 +180,9 @@ async fn what_cannot_wait_is_refused_and_not_run() {
     let answer = node.engine.run(&hasty, RunCommand { if_busy: IfBusy::Reject, ..RunCommand::new("true") }).await;
     assert!(is_overloaded(&answer), "who does not want to wait is told at once: {answer:?}");
     let answer = node.engine.run(&node.session(Some("greedy")).await, RunCommand::new("true")).await;
-    let Err(OpError::Overloaded { waiting: 2, limit: 2, .. }) = answer else { panic!("{answer:?}") };
+    let Err(OpError::Overloaded { waiting: 2, limit: 2, waited: Duration::ZERO, .. }) = answer else {
+        panic!("{answer:?}")
+    };
 
     let modest = node.send(&hasty, RunCommand { timeout: LONG, ..RunCommand::new("true") });
     let refused = timeout(LONG, newer).await.expect("it gives way to another agent").unwrap();

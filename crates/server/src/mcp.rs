@@ -26,7 +26,7 @@ mod run_command;
 mod schema;
 mod seat;
 mod send_input;
-mod service_text;
+pub(crate) mod service_text;
 mod start_service;
 pub(crate) mod stdio;
 mod stop_service;

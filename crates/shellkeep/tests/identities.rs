@@ -88,7 +88,8 @@ fn is(status: u16, name: &str) -> (u16, String) {
 /// A query and a body.
 type Call = (&'static str, &'static str);
 
-/// How every route about a session is called: method, path, calls. `{run_id}` is a run that exists.
+/// How every route about a session is called: method, path, calls. `{run_id}` and `{service_id}` are a run and a service
+/// that exist.
 const ROUTES: &[(&str, &str, &[Call])] = &[
     ("get", "/v1/sessions/{session_id}", &[("", "")]),
     ("delete", "/v1/sessions/{session_id}", &[("", "")]),
@@ -115,6 +116,28 @@ const ROUTES: &[(&str, &str, &[Call])] = &[
         "/v1/sessions/{session_id}/runs/{run_id}/signal",
         &[("", "{\"signal\": \"INT\"}"), ("", "{\"signal\": \"X\"}")],
     ),
+    ("post", "/v1/sessions/{session_id}/end", &[("", "")]),
+    ("get", "/v1/sessions/{session_id}/services", &[("", "")]),
+    (
+        "post",
+        "/v1/sessions/{session_id}/services",
+        &[
+            ("", "{\"command\": \"true\"}"),
+            ("", "{\"command\": \"true\", \"wait\": 1}"),
+            ("", "{\"command\": \"true\", \"ready\": 0}"),
+        ],
+    ),
+    ("get", "/v1/sessions/{session_id}/services/{service_id}", &[("", ""), ("?wait=1", ""), ("?wait=x", "")]),
+    (
+        "post",
+        "/v1/sessions/{session_id}/services/{service_id}/stop",
+        &[("", ""), ("", "{\"grace\": 0}"), ("", "{\"grace\": -1}")],
+    ),
+    (
+        "get",
+        "/v1/sessions/{session_id}/services/{service_id}/logs",
+        &[("", ""), ("?tail=5", ""), ("?offset=1", ""), ("?grep=(", "")],
+    ),
 ];
 
 /// Routes about no session, and what an agent gets there.
@@ -127,6 +150,12 @@ const OTHER_ROUTES: &[(&str, &str, &str, u16)] = &[
     ("get", "/v1/tokens", "", 403),
     ("post", "/v1/tokens", "{\"agent\": \"bob\"}", 403),
     ("delete", "/v1/tokens/{token_id}", "", 403),
+    ("get", "/v1/services", "", 200),
+    ("get", "/v1/services?agent=ann", "", 200),
+    ("get", "/v1/quotas", "", 200),
+    ("put", "/v1/quotas", "{\"services_per_agent\": 1000}", 403),
+    ("get", "/v1/node", "", 403),
+    ("post", "/v1/agents/{agent}/end", "", 403),
     ("get", "/v1/sessions", "", 200),
     ("post", "/v1/sessions", "{\"session_id\": \"mine\"}", 201),
 ];
@@ -164,6 +193,9 @@ fn another_agents_session_is_like_none() {
         &json!({"command": "read line; echo got $line", "blocking": false, "request_id": "known"}),
     );
     let run_id = run.json()["run_id"].as_str().unwrap().to_owned();
+    let service = ann.post(&format!("/v1/sessions/{theirs}/services"), &json!({"command": "sleep 600"}));
+    assert_eq!(service.status, 201, "{}", service.text());
+    let service_id = service.json()["service_id"].as_str().unwrap().to_owned();
     daemon.create_with(json!({"session_id": "by-the-host-ann", "agent": "ann"}));
     daemon.create_with(json!({"session_id": "by-the-host-all"}));
     let pairs = [
@@ -177,7 +209,8 @@ fn another_agents_session_is_like_none() {
             for accept in ["application/json", "text/event-stream"] {
                 for (existing, missing) in pairs {
                     let ask = |session: &str| {
-                        let target = path.replace("{session_id}", session).replace("{run_id}", &run_id) + query;
+                        let target = path.replace("{session_id}", session).replace("{run_id}", &run_id);
+                        let target = target.replace("{service_id}", &service_id) + query;
                         let request = Request::new(&method.to_uppercase(), &target).header("accept", accept);
                         let mut answer = bob.send(request.json(*body));
                         answer.headers.retain(|(name, _)| name != "date");
@@ -198,6 +231,34 @@ fn another_agents_session_is_like_none() {
     ann.post(&format!("/v1/sessions/{theirs}/runs/{run_id}/input"), &json!({"text": "a line\n"}));
     let ended = ann.get(&format!("/v1/sessions/{theirs}/runs/{run_id}?wait=20")).json();
     assert_eq!(ended["stdout"], "got a line\n");
+    let service = ann.get(&format!("/v1/sessions/{theirs}/services/{service_id}")).json();
+    assert_eq!((&service["status"], &service["pid"].is_u64()), (&json!("running"), &true), "{service}");
+}
+
+#[test]
+fn services_and_quotas_show_an_agent_its_own() {
+    let daemon = daemon();
+    let (ann, bob) = (Agent::named(&daemon, "ann"), Agent::named(&daemon, "bob"));
+    let start = |agent: &Agent| {
+        agent.create("s");
+        let answer = agent.post("/v1/sessions/s/services", &json!({"command": "sleep 600"}));
+        assert_eq!(answer.status, 201, "{}", answer.text());
+    };
+    let listed = |answer: Response| -> Vec<String> {
+        let list = answer.json()["services"].as_array().unwrap().clone();
+        list.iter().map(|service| service["agent"].as_str().unwrap().to_owned()).collect()
+    };
+    let used = |agent: &Agent| agent.get("/v1/quotas").json()["quotas"]["services_per_agent"]["used"].clone();
+    start(&ann);
+    assert!(listed(bob.get("/v1/services")).is_empty() && listed(bob.get("/v1/services?agent=ann")).is_empty());
+    assert_eq!(used(&bob), 0);
+    start(&bob);
+    assert_eq!(listed(bob.get("/v1/services")), ["bob"]);
+    assert_eq!((used(&ann), used(&bob)), (json!(1), json!(1)));
+    let quotas = bob.get("/v1/quotas").json();
+    assert_eq!((&quotas["changes"], &quotas["quotas"]["services_per_agent"]["limit"]), (&json!([]), &json!(5)));
+    assert_eq!(listed(daemon.get("/v1/services?agent=ann")), ["ann"]);
+    assert_eq!(listed(daemon.get("/v1/services")).len(), 2);
 }
 
 #[test]
@@ -205,7 +266,7 @@ fn routes_about_no_session_tell_an_agent_nothing_of_others() {
     let daemon = daemon();
     let (ann, bob) = (Agent::named(&daemon, "ann"), Agent::named(&daemon, "bob"));
     for (method, path, body, status) in OTHER_ROUTES {
-        let target = path.replace("{token_id}", &ann.id);
+        let target = path.replace("{token_id}", &ann.id).replace("{agent}", "ann");
         let answer = bob.send(Request::new(&method.to_uppercase(), &target).json(*body));
         assert_eq!(answer.status, *status, "{method} {path}: {}", answer.text());
         if *status == 403 {

@@ -5,6 +5,8 @@ use shellkeep_session::state::ApplyError;
 use shellkeep_session::{
     ByteString, Event, Record, RunId, SessionId, SessionMeta, SessionState, ShellState, StoredRun, Timestamp,
 };
+use std::collections::HashSet;
+use std::sync::Arc;
 
 /// A place in the journal: everything before it has been applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
@@ -46,6 +48,9 @@ pub struct SessionSummary {
     pub damaged: Option<String>,
 }
 
+/// Whose a session is. Agents have many sessions, so their names are shared.
+pub type Name = (SessionId, Option<Arc<str>>);
+
 /// Why a backend did not do what it was asked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BackendError {
@@ -86,6 +91,14 @@ pub trait Backend: Send {
         limit: usize,
     ) -> Result<Vec<SessionSummary>, BackendError>;
 
+    /// The names of all sessions and of the agents they belong to, in no order. Asked at every start, so it must not
+    /// read the sessions themselves if that can be helped.
+    fn names(&mut self) -> Result<Vec<Name>, BackendError> {
+        let mut agents = Agents::default();
+        let all = self.list(None, None, usize::MAX)?;
+        Ok(all.into_iter().map(|one| (one.meta.session_id, agents.share(one.meta.agent.as_deref()))).collect())
+    }
+
     /// One run of a session.
     fn run(&mut self, session_id: &SessionId, run_id: &RunId) -> Result<Option<StoredRun>, BackendError>;
 
@@ -97,6 +110,28 @@ pub trait Backend: Send {
 
     /// Undamaged sessions with a run that has started and not ended, ordered by id.
     fn unfinished(&mut self) -> Result<Vec<SessionId>, BackendError>;
+
+    /// Does a small piece of upkeep while there is nothing else to do; whether more is left.
+    fn tidy(&mut self) -> Result<bool, BackendError> {
+        Ok(false)
+    }
+}
+
+/// Keeps each agent's name once.
+#[derive(Default)]
+pub(crate) struct Agents(HashSet<Arc<str>>);
+
+impl Agents {
+    /// The one copy of a name.
+    pub(crate) fn share(&mut self, agent: Option<&str>) -> Option<Arc<str>> {
+        let agent = agent?;
+        if let Some(known) = self.0.get(agent) {
+            return Some(Arc::clone(known));
+        }
+        let agent: Arc<str> = agent.into();
+        self.0.insert(Arc::clone(&agent));
+        Some(agent)
+    }
 }
 
 /// What a backend knows of a session before it takes the next record.

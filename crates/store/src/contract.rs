@@ -8,8 +8,9 @@ mod stories;
 use crate::{AppendError, Durability, OpenError, Store};
 use shellkeep_session::shell::{Function, Variable};
 use shellkeep_session::{
-    Event, Notice, NoticeCode, Output, Record, RunId, RunResult, RunStatus, SessionId, SessionMeta, SessionState,
-    ShellDelta, ShellState, Timestamp,
+    Event, Notice, NoticeCode, Output, Ready, Record, RestartPolicy, RunId, RunResult, RunStatus, ServiceEnd, ServiceId,
+    ServiceSpec, ServiceStamps, ServiceStatus, SessionId, SessionMeta, SessionState, ShellDelta, ShellState, Stamp,
+    Timestamp,
 };
 use std::future::Future;
 use std::path::{Path, PathBuf};
@@ -165,6 +166,34 @@ impl Teller {
         teller.finish(&run, delta);
         let notice = Notice { code: NoticeCode::ShellReplaced, message: "a new shell".to_owned() };
         teller.say(Event::ShellStopped { reason: "died".to_owned(), notices: vec![notice] });
+        teller
+    }
+
+    /// A session with services, as there are since format version 2.
+    pub(super) fn served(name: &str) -> Self {
+        let mut teller = Self::lived(name);
+        let service_id = ServiceId::from_seq(teller.state.seq + 1);
+        let spec = ServiceSpec {
+            name: "web".to_owned(),
+            command: "serve".into(),
+            cwd: "/elsewhere".into(),
+            env: [("PORT".to_owned(), "80".to_owned())].into(),
+            ready: Some(Ready::Port(80)),
+            restart: RestartPolicy::OnFailure,
+            by: Some("tok_1".to_owned()),
+        };
+        teller.say(Event::ServiceStarted { service_id: service_id.clone(), spec: Box::new(spec.clone()) });
+        let stamp = |pid: u32| Stamp { pid, started_ticks: 7 };
+        let stamps = ServiceStamps { keeper: stamp(11), main: stamp(12), boot_id: "b".to_owned() };
+        teller.say(Event::ServiceLive { service_id: service_id.clone(), stamps: stamps.clone(), restarts: 0 });
+        teller.say(Event::ServiceReady { service_id: service_id.clone() });
+        let end = ServiceEnd { exit_code: Some(143), signal: Some("TERM".to_owned()), at: at(99), reason: "x".to_owned() };
+        let status = ServiceStatus::Exited;
+        teller.say(Event::ServiceEnded { service_id, status, end, notices: Vec::new() });
+        teller.say(Event::SessionEnded { reason: "done".to_owned() });
+        let service_id = ServiceId::from_seq(teller.state.seq + 1);
+        teller.say(Event::ServiceStarted { service_id: service_id.clone(), spec: Box::new(spec) });
+        teller.say(Event::ServiceLive { service_id, stamps, restarts: 1 });
         teller
     }
 

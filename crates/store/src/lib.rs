@@ -30,7 +30,7 @@ mod tail;
 pub mod tokens;
 mod writer;
 
-pub use backend::{Backend, BackendError, Entry, Mark, SessionSummary};
+pub use backend::{Backend, BackendError, Entry, Mark, Name, SessionSummary};
 pub use journal::AppendError;
 pub use open::{Durability, OpenError};
 pub use store::{ReadError, Store, SyncError};

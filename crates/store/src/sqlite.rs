@@ -2,8 +2,10 @@
 //! one variable writes one variable, however large the rest of the shell is.
 
 mod apply;
+mod schema;
+mod space;
 
-use crate::backend::{Backend, BackendError, Entry, Mark, SessionSummary, fresh_id, unknown_state};
+use crate::backend::{Agents, Backend, BackendError, Entry, Mark, Name, SessionSummary, unknown_state};
 use crate::lock;
 use crate::open::{Durability, OpenError};
 use apply::Live;
@@ -11,49 +13,13 @@ use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use shellkeep_session::{
-    ActiveRun, ByteString, FORMAT_VERSION, LeftProcess, Notice, RunId, Service, ServiceId, SessionId, SessionMeta,
-    SessionState, ShellState, StoredRun, Timestamp,
+    ActiveRun, ByteString, LeftProcess, Notice, RunId, Service, ServiceId, SessionId, SessionMeta, SessionState,
+    ShellState, StoredRun, Timestamp,
 };
+use space::Space;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::path::Path;
-
-/// A larger database is not checked whole at the start: that would read every page and keep the daemon from serving
-/// for minutes. Damage in it shows when the page is read.
-const CHECK_BYTES: u64 = 256 * 1024 * 1024;
-
-/// Prepared statements that are kept; more than this crate has.
-const STATEMENTS: usize = 64;
-
-/// Page cache: the inner pages of all tables and the leaves in use, so that a batch reads little from the file.
-const CACHE_KIB: i64 = 16 * 1024;
-
-/// Pages in the write-ahead log before they are carried over, which costs a wait for the disk: 16 MiB, so that the same
-/// leaf is carried over once for many batches.
-const CHECKPOINT_PAGES: i64 = 4096;
-
-/// Columns that change with every record are apart from those that never change: SQLite rewrites a row as a whole.
-const SCHEMA: &str = "
-CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS sessions (
-    id TEXT PRIMARY KEY, agent TEXT, last_active_at TEXT NOT NULL, cwd BLOB NOT NULL, generation INTEGER NOT NULL,
-    seq INTEGER NOT NULL, pending TEXT NOT NULL, rest TEXT NOT NULL, damaged TEXT, unrest INTEGER NOT NULL DEFAULT 0
-) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS sessions_unrest ON sessions (id) WHERE unrest = 1;
-CREATE INDEX IF NOT EXISTS sessions_of_agent ON sessions (agent, id);
-CREATE TABLE IF NOT EXISTS origins (
-    session TEXT PRIMARY KEY, created_at TEXT NOT NULL, meta TEXT NOT NULL, first_shell TEXT NOT NULL
-);
-CREATE TABLE IF NOT EXISTS shell_entries (
-    session TEXT NOT NULL, kind TEXT NOT NULL, name BLOB NOT NULL, value TEXT NOT NULL,
-    PRIMARY KEY (session, kind, name)
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS runs (
-    session TEXT NOT NULL, seq INTEGER NOT NULL, run_id TEXT NOT NULL, request_id TEXT, command BLOB NOT NULL,
-    started_at TEXT NOT NULL, result TEXT, by_token TEXT, PRIMARY KEY (session, seq)
-) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS runs_by_request ON runs (session, request_id) WHERE request_id IS NOT NULL;
-";
 
 const RUN_COLUMNS: &str = "SELECT run_id, seq, request_id, command, started_at, result, by_token FROM runs ";
 
@@ -77,6 +43,7 @@ pub(crate) struct SqliteBackend {
     applied: Mark,
     /// Sessions that were written lately, without their variables and functions.
     live: HashMap<SessionId, Live>,
+    space: Space,
     _lock: File,
 }
 
@@ -90,14 +57,12 @@ impl SqliteBackend {
         let mut lock_path = path.as_os_str().to_owned();
         lock_path.push(".lock");
         let lock = lock::take(Path::new(&lock_path))?;
-        let small = std::fs::metadata(path).map_or(0, |metadata| metadata.len()) <= CHECK_BYTES;
-        let mut db = Connection::open(path).map_err(|error| open_error(path, &error))?;
-        let (id, applied) = set_up(&mut db, path, durability, small)?;
-        Ok(Self { db, id, applied, live: HashMap::new(), _lock: lock })
+        let (db, id, applied) = schema::open(path, durability)?;
+        Ok(Self { db, id, applied, live: HashMap::new(), space: Space::default(), _lock: lock })
     }
 
     fn row(&self, session_id: &SessionId) -> Result<Option<SessionRow>, BackendError> {
-        let sql = "SELECT s.last_active_at, s.cwd, s.generation, s.seq, s.pending, s.rest, s.damaged, o.meta \
+        let sql = "SELECT s.last_active_at, s.cwd, s.generation, s.seq, s.pending, s.rest, s.damaged, o.meta, s.based \
                    FROM sessions s LEFT JOIN origins o ON o.session = s.id WHERE s.id = ?1";
         let mut statement = self.db.prepare_cached(sql).map_err(failed)?;
         let row = statement.query_row([session_id.as_str()], SessionRow::read).optional().map_err(failed)?;
@@ -107,21 +72,26 @@ impl SqliteBackend {
         }
     }
 
-    fn entries<V: DeserializeOwned>(
+    /// Puts the rows of one kind over what is there already.
+    fn lay_over<V: DeserializeOwned>(
         &self,
         session_id: &SessionId,
         kind: &str,
-    ) -> Result<BTreeMap<ByteString, V>, BackendError> {
+        entries: &mut BTreeMap<ByteString, V>,
+    ) -> Result<(), BackendError> {
         let sql = "SELECT name, value FROM shell_entries WHERE session = ?1 AND kind = ?2";
         let mut statement = self.db.prepare_cached(sql).map_err(failed)?;
         let mut rows = statement.query(params![session_id.as_str(), kind]).map_err(failed)?;
-        let mut entries = BTreeMap::new();
         while let Some(row) = rows.next().map_err(failed)? {
             let name: Vec<u8> = row.get(0).map_err(damaged)?;
-            let value: String = row.get(1).map_err(damaged)?;
-            entries.insert(ByteString(name), parsed("a variable or function", &value)?);
+            let value = row.get_ref(1).and_then(|value| Ok(value.as_str()?)).map_err(damaged)?;
+            if value == apply::GONE {
+                entries.remove(name.as_slice());
+            } else {
+                entries.insert(ByteString(name), parsed("a variable or function", value)?);
+            }
         }
-        Ok(entries)
+        Ok(())
     }
 
     fn one_run(
@@ -134,69 +104,6 @@ impl SqliteBackend {
         let mut statement = self.db.prepare_cached(&format!("{RUN_COLUMNS} {condition}")).map_err(failed)?;
         let mut rows = statement.query(values).map_err(failed)?;
         rows.next().map_err(failed)?.map(read_run).transpose()
-    }
-}
-
-fn set_up(db: &mut Connection, path: &Path, durability: Durability, check: bool) -> Result<(String, Mark), OpenError> {
-    let bad = |error: rusqlite::Error| open_error(path, &error);
-    db.set_prepared_statement_cache_capacity(STATEMENTS);
-    db.pragma_update(None, "journal_mode", "WAL").map_err(bad)?;
-    let synchronous = if durability == Durability::Power { "FULL" } else { "NORMAL" };
-    db.pragma_update(None, "synchronous", synchronous).map_err(bad)?;
-    db.pragma_update(None, "cache_size", -CACHE_KIB).map_err(bad)?;
-    db.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES).map_err(bad)?;
-    if check {
-        let answer: String = db.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(bad)?;
-        if answer != "ok" {
-            return Err(OpenError::Corrupt { path: path.to_owned(), reason: answer });
-        }
-    }
-    // The format is checked before anything is changed.
-    let tables = db.query_row("SELECT 1 FROM sqlite_schema WHERE name = 'meta'", [], |_| Ok(())).optional();
-    if tables.map_err(bad)?.is_some() {
-        let found: u32 = meta(db, "format").map_err(bad)?.and_then(|text| text.parse().ok()).unwrap_or(0);
-        if found > FORMAT_VERSION {
-            return Err(OpenError::NewerFormat { place: path.to_owned(), found, ours: FORMAT_VERSION });
-        }
-    }
-    let fresh = fresh_id().map_err(|error| OpenError::not_writable(path, &error))?;
-    let transaction = db.transaction().map_err(bad)?;
-    transaction.execute_batch(SCHEMA).map_err(bad)?;
-    add_late_columns(&transaction).map_err(bad)?;
-    // What is written from here on is in our format, whatever the file began with.
-    let format = "INSERT OR REPLACE INTO meta (key, value) VALUES ('format', ?1)";
-    transaction.execute(format, params![FORMAT_VERSION.to_string()]).map_err(bad)?;
-    let insert = "INSERT OR IGNORE INTO meta (key, value) VALUES ('id', ?1)";
-    transaction.execute(insert, params![fresh]).map_err(bad)?;
-    transaction.commit().map_err(bad)?;
-    let id = meta(db, "id").map_err(bad)?.unwrap_or(fresh);
-    let mark = match meta(db, "applied").map_err(bad)? {
-        Some(text) => serde_json::from_str(&text)
-            .map_err(|error| OpenError::Corrupt { path: path.to_owned(), reason: error.to_string() })?,
-        None => Mark::default(),
-    };
-    Ok((id, mark))
-}
-
-/// Columns that came after the first files were written. An older program leaves them empty and is not disturbed.
-fn add_late_columns(db: &Connection) -> rusqlite::Result<()> {
-    let sql = "SELECT 1 FROM pragma_table_info('runs') WHERE name = 'by_token'";
-    match db.query_row(sql, [], |_| Ok(())).optional()? {
-        Some(()) => Ok(()),
-        None => db.execute_batch("ALTER TABLE runs ADD COLUMN by_token TEXT"),
-    }
-}
-
-fn meta(db: &Connection, key: &str) -> rusqlite::Result<Option<String>> {
-    db.query_row("SELECT value FROM meta WHERE key = ?1", [key], |row| row.get(0)).optional()
-}
-
-fn open_error(path: &Path, error: &rusqlite::Error) -> OpenError {
-    use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
-    let reason = error.to_string();
-    match error.sqlite_error_code() {
-        Some(DatabaseCorrupt | NotADatabase) => OpenError::Corrupt { path: path.to_owned(), reason },
-        _ => OpenError::NotWritable { path: path.to_owned(), reason },
     }
 }
 
@@ -235,6 +142,8 @@ struct SessionRow {
     rest: String,
     damaged: Option<String>,
     meta: Option<String>,
+    /// Whether the rows of `shell_entries` hold only what differs from the first shell.
+    based: bool,
 }
 
 impl SessionRow {
@@ -258,6 +167,7 @@ impl SessionRow {
             rest: text(5),
             damaged,
             meta: row.get(7).unwrap_or_default(),
+            based: row.get(8).unwrap_or_default(),
         })
     }
 
@@ -331,18 +241,26 @@ impl Backend for SqliteBackend {
     fn apply(&mut self, entries: &[Entry], mark: Mark) -> Result<(), BackendError> {
         let applied = apply::apply(&mut self.db, &mut self.live, entries, mark);
         match applied {
-            Ok(()) => self.applied = mark,
+            Ok(deleted) => {
+                self.applied = mark;
+                self.space.look_again(deleted);
+            }
             // What the transaction took back must not live on in memory.
             Err(_) => self.live.clear(),
         }
-        applied
+        applied.map(|_| ())
     }
 
     fn load(&mut self, session_id: &SessionId) -> Result<Option<SessionState>, BackendError> {
         let Some(row) = self.row(session_id)? else { return Ok(None) };
         let mut state = row.state(row.meta()?)?;
-        state.shell.variables = self.entries(session_id, apply::VARIABLE)?;
-        state.shell.functions = self.entries(session_id, apply::FUNCTION)?;
+        if row.based
+            && let Some(first) = apply::first_shell(&self.db, session_id)?
+        {
+            (state.shell.variables, state.shell.functions) = (first.variables, first.functions);
+        }
+        self.lay_over(session_id, apply::VARIABLE, &mut state.shell.variables)?;
+        self.lay_over(session_id, apply::FUNCTION, &mut state.shell.functions)?;
         Ok(Some(state))
     }
 
@@ -353,8 +271,9 @@ impl Backend for SqliteBackend {
         limit: usize,
     ) -> Result<Vec<SessionSummary>, BackendError> {
         let condition = if agent.is_some() { "s.agent = ?3 AND" } else { "?3 IS NULL AND" };
+        // A list shows neither what is pending nor the rest of the shell, so they are not read.
         let sql = format!(
-            "SELECT s.last_active_at, s.cwd, s.generation, s.seq, s.pending, s.rest, s.damaged, o.meta, s.id \
+            "SELECT s.last_active_at, s.cwd, s.generation, s.seq, NULL, NULL, s.damaged, o.meta, 0, s.id \
              FROM sessions s LEFT JOIN origins o ON o.session = s.id \
              WHERE {condition} s.id > ?1 ORDER BY s.id LIMIT ?2"
         );
@@ -362,7 +281,7 @@ impl Backend for SqliteBackend {
         // No id is empty, so every id is greater than the empty text.
         let after = after.map_or("", SessionId::as_str);
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let read = |row: &Row<'_>| Ok((row.get::<_, String>(8)?, SessionRow::read(row)?));
+        let read = |row: &Row<'_>| Ok((row.get::<_, String>(9)?, SessionRow::read(row)?));
         let rows = statement.query_map(params![after, limit, agent], read).map_err(failed)?;
         let mut summaries = Vec::new();
         for row in rows {
@@ -372,6 +291,21 @@ impl Backend for SqliteBackend {
             }
         }
         Ok(summaries)
+    }
+
+    fn names(&mut self) -> Result<Vec<Name>, BackendError> {
+        // Both columns are in the index, so the table itself is not read.
+        let sql = "SELECT agent, id FROM sessions INDEXED BY sessions_of_agent";
+        let mut statement = self.db.prepare_cached(sql).map_err(failed)?;
+        let mut rows = statement.query([]).map_err(failed)?;
+        let (mut agents, mut names) = (Agents::default(), Vec::new());
+        while let Some(row) = rows.next().map_err(failed)? {
+            let text = |index| row.get_ref(index).ok().and_then(|value| value.as_str().ok());
+            if let Some(Ok(session_id)) = text(1).map(SessionId::parse) {
+                names.push((session_id, agents.share(text(0))));
+            }
+        }
+        Ok(names)
     }
 
     fn run(&mut self, session_id: &SessionId, run_id: &RunId) -> Result<Option<StoredRun>, BackendError> {
@@ -395,11 +329,7 @@ impl Backend for SqliteBackend {
         if self.row(session_id)?.is_none() {
             return Ok(None);
         }
-        let sql = "SELECT first_shell FROM origins WHERE session = ?1";
-        let mut statement = self.db.prepare_cached(sql).map_err(failed)?;
-        let text: Option<String> =
-            statement.query_row([session_id.as_str()], |row| row.get(0)).optional().map_err(failed)?;
-        text.map(|text| parsed("its first shell", &text)).transpose()
+        apply::first_shell(&self.db, session_id)
     }
 
     fn unfinished(&mut self) -> Result<Vec<SessionId>, BackendError> {
@@ -408,5 +338,9 @@ impl Backend for SqliteBackend {
         let ids = statement.query_map([], |row| row.get::<_, String>(0)).map_err(failed)?;
         let ids: Vec<String> = ids.collect::<rusqlite::Result<_>>().map_err(failed)?;
         Ok(ids.iter().filter_map(|id| SessionId::parse(id).ok()).collect())
+    }
+
+    fn tidy(&mut self) -> Result<bool, BackendError> {
+        self.space.give_back(&self.db)
     }
 }

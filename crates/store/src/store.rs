@@ -1,6 +1,6 @@
 //! The front of the store: the only thing that the runtime uses.
 
-use crate::backend::{Backend, BackendError, SessionSummary};
+use crate::backend::{Backend, BackendError, Name, SessionSummary};
 use crate::fault::Point;
 use crate::journal::AppendError;
 use crate::lock::hold;
@@ -128,6 +128,11 @@ impl Store {
     ) -> Result<Vec<SessionSummary>, ReadError> {
         let (agent, after) = (agent.map(str::to_owned), after.cloned());
         self.ask(move |backend| backend.list(agent.as_deref(), after.as_ref(), limit)).await
+    }
+
+    /// The names of all sessions and of the agents they belong to, in no order.
+    pub async fn names(&self) -> Result<Vec<Name>, ReadError> {
+        self.ask(|backend| backend.names()).await
     }
 
     /// One run of a session.

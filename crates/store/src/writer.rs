@@ -169,8 +169,8 @@ impl Writer {
     }
 
     /// Returns when there is something to do and it is time to do it.
-    fn wait(&self) {
-        let shared = &self.shared;
+    fn wait(&mut self) {
+        let shared = Arc::clone(&self.shared);
         let urgent = || shared.is_closing() || shared.has_requests();
         while !urgent() {
             let deadline = match self.retry_at {
@@ -179,7 +179,9 @@ impl Writer {
                     shared.sleeping.store(true, Ordering::Relaxed);
                     let end = shared.journal.end();
                     if self.tail.is_at(&end) && !end.queued {
-                        std::thread::park();
+                        if !self.tidy() {
+                            std::thread::park();
+                        }
                         continue;
                     }
                     Instant::now() + GATHER
@@ -196,6 +198,14 @@ impl Writer {
             }
         }
         shared.sleeping.store(false, Ordering::Relaxed);
+    }
+
+    /// Lets the backend put its house in order, a little at a time; whether there is more to do.
+    fn tidy(&mut self) -> bool {
+        self.backend.tidy().unwrap_or_else(|error| {
+            tracing::warn!(%error, "the store's upkeep failed; it is tried again after the next deletion");
+            false
+        })
     }
 
     /// Answers those who wait for the disk, all with one sync, and gives back the others.

@@ -139,7 +139,8 @@ impl CageFactory {
     /// the keeper of a service.
     pub fn adopt(&self, name: &str, root: ProcessStamp) -> Cage {
         let has_it = |base: &&PathBuf| base.join(WORK).join(name).is_dir();
-        let base = self.shared.unified.iter().chain(&self.shared.elsewhere).find(has_it).or(self.shared.unified.as_ref());
+        let base =
+            self.shared.unified.iter().chain(&self.shared.elsewhere).find(has_it).or(self.shared.unified.as_ref());
         self.held_at(name, base.map(PathBuf::as_path), Roots { main: None, keeper: Some(root) })
     }
 
@@ -148,10 +149,9 @@ impl CageFactory {
         let make = |base: &Path| Group::create(base.join(WORK).join(name)).ok();
         let unified = unified_base.and_then(make);
         let pids = if shared.pids == shared.unified { None } else { shared.pids.as_deref().and_then(make) };
-        if shared.pids.is_some()
-            && let Some(limited) = pids.as_ref().or(unified.as_ref())
-        {
-            let _ = limited.limit_processes(self.limits().per_cage);
+        let limit = shared.pids.is_some().then(|| self.limits().per_cage);
+        if let (Some(limited), Some(most)) = (pids.as_ref().or(unified.as_ref()), limit) {
+            let _ = limited.limit_processes(most);
         }
         let keepers = unified.is_some().then(|| unified_base.map(|base| base.join(KEEPERS))).flatten();
         let label = format!("{}/{name}", shared.instance);
@@ -161,6 +161,7 @@ impl CageFactory {
             unified,
             pids,
             keepers,
+            limit,
             roots: Mutex::new(roots),
             cut_back: AtomicU64::new(0),
         });

@@ -51,8 +51,12 @@ pub(super) fn start(spec: &ServiceSpec, cage: &Cage) -> io::Result<Started> {
     let arguments: Vec<_> = arguments.iter().map(CString::as_c_str).collect();
     let mark = CString::new(cage.keeper_mark())?;
     let path = CString::new(format!("/proc/self/fd/{}", program.as_raw_fd()))?;
-    let descriptors =
-        [(theirs.as_fd(), PLACES[0]), (spawn::driver()?, PLACES[1]), (told.as_fd(), PLACES[2]), (read.as_fd(), PLACES[3])];
+    let descriptors = [
+        (theirs.as_fd(), PLACES[0]),
+        (spawn::driver()?, PLACES[1]),
+        (told.as_fd(), PLACES[2]),
+        (read.as_fd(), PLACES[3]),
+    ];
     let pid = spawn::start(&path, &arguments, Some(&mark), &descriptors)?;
     Ok(Started { pid, control, answer: Answer(answer), output })
 }

@@ -72,9 +72,7 @@ fn hub() -> io::Result<&'static Hub> {
     if HUB.get().is_none() {
         let hub = Hub { inotify: init(CreateFlags::CLOEXEC)?, waiting: Mutex::default() };
         let _ = HUB.set(hub);
-        std::thread::Builder::new()
-            .name("shellkeep-watch".to_owned())
-            .spawn(|| HUB.get().map(Hub::listen))?;
+        std::thread::Builder::new().name("shellkeep-watch".to_owned()).spawn(|| HUB.get().map(Hub::listen))?;
     }
     HUB.get().ok_or_else(|| io::Error::other("nobody watches"))
 }
@@ -98,7 +96,11 @@ impl Hub {
             changed.dedup();
             let waiting = self.waiting();
             let told = |number: &i32| is_overflow || changed.binary_search(number).is_ok();
-            waiting.iter().filter(|(number, _)| told(number)).flat_map(|(_, all)| all).for_each(|news| news.notify_one());
+            waiting
+                .iter()
+                .filter(|(number, _)| told(number))
+                .flat_map(|(_, all)| all)
+                .for_each(|news| news.notify_one());
             drop(waiting);
             std::thread::sleep(BATCH);
         }

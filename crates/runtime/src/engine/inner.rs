@@ -182,7 +182,7 @@ impl Inner {
         let rank = |slot: &Slot| {
             let (busy, waits) = (slot.busy.load(Ordering::Relaxed), slot.waits.load(Ordering::Relaxed));
             let of_another = agent.as_ref().is_some_and(|agent| *agent != slot.agent);
-            let can = slot.pid.load(Ordering::Relaxed) != 0 && (!busy || (waits && of_another && false));
+            let can = slot.pid.load(Ordering::Relaxed) != 0 && (!busy || (waits && of_another));
             can.then(|| (busy, slot.last_used.load(Ordering::Relaxed)))
         };
         let others = sessions.owners.iter().filter(|(id, _)| Some(*id) != except);

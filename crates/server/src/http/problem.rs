@@ -71,7 +71,9 @@ impl From<OpError> for Refusal {
             OpError::RunNotFound { session_id, run_id } | OpError::Busy { session_id, run_id } => {
                 refusal.with("session_id", session_id).with("run_id", run_id)
             }
-            OpError::RunEnded { run_id } | OpError::NoInput { run_id } | OpError::OutputReclaimed { run_id } => refusal.with("run_id", run_id),
+            OpError::RunEnded { run_id } | OpError::NoInput { run_id } | OpError::OutputReclaimed { run_id } => {
+                refusal.with("run_id", run_id)
+            }
             OpError::QueueFull { session_id, waiting } => {
                 refusal.with("session_id", session_id).with("waiting", waiting)
             }
@@ -143,11 +145,17 @@ impl IntoResponse for Refusal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use shellkeep_runtime::QuotaMet;
+    use crate::mcp::service_text::tests::view;
+    use std::time::Duration;
 
     fn quota_met() -> OpError {
         let quota = shellkeep_session::QuotaName::LiveShells;
         OpError::QuotaExceeded(Box::new(QuotaMet { quota, limit: 1, used: 1, agent: None, services: Vec::new() }))
+    }
+
+    fn overloaded() -> OpError {
+        let (waited, retry_after) = (Duration::from_secs(30), Duration::from_millis(1200));
+        OpError::Overloaded { waiting: 10, limit: 10, waited, retry_after }
     }
 
     fn of(error: OpError) -> (u16, String) {
@@ -172,6 +180,9 @@ mod tests {
             (quota_met(), 429, "quota_exceeded"),
             (OpError::Damaged { session_id, reason: String::new() }, 500, "session_damaged"),
             (OpError::ShellUnavailable { reason: String::new() }, 503, "shell_unavailable"),
+            (OpError::ServiceNotFound { session_id: "s".into(), service_id: "s1".into() }, 404, "service_not_found"),
+            (OpError::ServiceNotStarted { reason: String::new() }, 503, "service_not_started"),
+            (overloaded(), 503, "overloaded"),
             (OpError::StoreUnavailable { reason: String::new() }, 503, "store_unavailable"),
             (OpError::ShuttingDown, 503, "shutting_down"),
         ];
@@ -184,5 +195,32 @@ mod tests {
     fn a_busy_session_names_its_run() {
         let refusal = Refusal::from(OpError::Busy { session_id: "s".into(), run_id: "r7".into() });
         assert_eq!(serde_json::to_value(refusal.problem()).unwrap()["run_id"], "r7");
+    }
+
+    #[test]
+    fn an_overloaded_node_says_when_to_come_again() {
+        let response = Refusal::from(overloaded()).into_response();
+        assert_eq!(response.headers()[header::RETRY_AFTER], "2");
+        let refusal = Refusal::from(overloaded());
+        let data = &refusal.problem().data;
+        assert_eq!((&data["waiting"], &data["limit"], &data["retry_after"]), (&10.into(), &10.into(), &2.into()));
+        assert!(Refusal::from(OpError::ShuttingDown).into_response().headers().get(header::RETRY_AFTER).is_none());
+    }
+
+    #[test]
+    fn a_met_quota_names_the_services_that_could_go() {
+        let quota = shellkeep_session::QuotaName::ServicesPerAgent;
+        let met = QuotaMet { quota, limit: 1, used: 1, agent: Some("ann".into()), services: vec![view()] };
+        let refusal = Refusal::from(OpError::QuotaExceeded(Box::new(met)));
+        let data = serde_json::to_value(refusal.problem()).unwrap();
+        assert_eq!(
+            (&data["quota"], &data["limit"], &data["used"]),
+            (&"services_per_agent".into(), &1.into(), &1.into())
+        );
+        assert_eq!(
+            (&data["services"][0]["service_id"], &data["services"][0]["ports"][0]),
+            (&"s12".into(), &5173.into())
+        );
+        assert!(refusal.problem().detail.contains("stop_service"), "{}", refusal.problem());
     }
 }

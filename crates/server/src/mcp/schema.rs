@@ -34,6 +34,8 @@ pub fn of_arguments<T: ToSchema>() -> Arc<JsonObject> {
     let mut root = Arc::unwrap_or_clone(of::<T>());
     root.remove("description");
     let definitions = root.remove("$defs").unwrap_or_default();
+    // A tool without arguments says so; to leave the field out is more than some clients understand.
+    root.entry("properties").or_insert_with(|| Value::Object(JsonObject::new()));
     if let Some(Value::Object(properties)) = root.get_mut("properties") {
         for property in properties.values_mut() {
             if let Value::Object(property) = property {

@@ -70,7 +70,7 @@ async def cancellation(client):
 
 async def first(client, directory, mode, door):
     tools = [tool.name for tool in (await client.list_tools()).tools]
-    assert tools == ["run_command", "read_output", "send_input"], tools
+    assert tools == ["run_command", "start_service", "stop_service", "list_services", "read_output", "send_input"], tools
     await run(client, "cd /usr; export STAGE=test; hi() { echo hi $1; }")
     failed = await run(client, "echo oops >&2; exit 3")
     assert failed.content[0].text == "[stderr]\noops\n[exit code 3]", failed

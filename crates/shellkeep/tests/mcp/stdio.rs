@@ -25,14 +25,23 @@ fn the_tools_are_those_of_the_contract() {
     assert_eq!(client.hello["protocolVersion"], "2025-06-18");
     assert_eq!(client.hello["serverInfo"]["name"], "shellkeep");
     let tools = client.request("tools/list", json!({}));
-    assert_eq!(names(&tools), ["run_command", "read_output", "send_input"]);
-    let tool = |at: usize| &tools["result"]["tools"][at];
-    assert_eq!(tool(0)["annotations"]["destructiveHint"], true);
-    assert_eq!(tool(1)["annotations"]["readOnlyHint"], true);
-    assert_eq!(tool(0)["inputSchema"]["required"], json!(["command"]));
-    assert_eq!(tool(1)["inputSchema"]["required"], json!(["id"]));
-    assert_eq!(tool(2)["inputSchema"]["required"], json!(["id", "text"]));
-    assert!(tool(0)["outputSchema"]["properties"]["exit_code"].is_object());
+    // What a client must give, and whether it may be called without asking a person.
+    let table = [
+        ("run_command", json!(["command"]), false),
+        ("start_service", json!(["command"]), false),
+        ("stop_service", json!(["service_id"]), false),
+        ("list_services", Value::Null, true),
+        ("read_output", json!(["id"]), true),
+        ("send_input", json!(["id", "text"]), false),
+    ];
+    assert_eq!(names(&tools), table.each_ref().map(|(name, ..)| *name));
+    for (at, (name, required, is_read_only)) in table.into_iter().enumerate() {
+        let tool = &tools["result"]["tools"][at];
+        assert_eq!(tool["inputSchema"]["required"], required, "{name}");
+        assert_eq!(tool["annotations"]["readOnlyHint"], is_read_only, "{name}");
+        assert_eq!(tool["annotations"]["destructiveHint"], !is_read_only, "{name}");
+    }
+    assert!(tools["result"]["tools"][0]["outputSchema"]["properties"]["exit_code"].is_object());
     assert_eq!(client.leave(), Some(0));
 }
 

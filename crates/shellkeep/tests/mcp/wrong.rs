@@ -52,6 +52,19 @@ fn a_wrong_call_says_what_would_be_right() {
         ("read_output", json!({"id": "r3", "stream": "both"}), "stream"),
         ("read_output", json!({"id": "r3", "grep": "("}), "regular expression"),
         ("send_input", json!({"id": "r999", "text": "x"}), "(run_not_found)"),
+        ("send_input", json!({"id": "s3", "text": "x"}), "services read no input"),
+        ("read_output", json!({"id": "s999"}), "(service_not_found)"),
+        ("stop_service", json!({"service_id": "s999"}), "(service_not_found)"),
+        ("stop_service", json!({"service_id": "s3", "session": "nobody"}), "(session_not_found)"),
+        ("stop_service", json!({"service_id": "r3"}), "is a command and no service"),
+        ("stop_service", json!({}), "missing argument `service_id`"),
+        ("list_services", json!({"all": true}), "unknown argument `all`"),
+        ("start_service", json!({"command": ""}), "command: empty"),
+        ("start_service", json!({"command": "true", "ready_port": 1, "ready_log": "x"}), "not several"),
+        ("start_service", json!({"command": "true", "ready_log": "("}), "(invalid_request)"),
+        ("start_service", json!({"command": "true", "ready_http": "ftp://x"}), "(invalid_request)"),
+        ("start_service", json!({"command": "true", "restart": "sometimes"}), "restart: unknown variant"),
+        ("start_service", json!({"command": "true", "cwd": "/no/such/place"}), "(bad_cwd)"),
     ];
     client.run("echo one");
     for (tool, arguments, expected) in table {

@@ -3,7 +3,7 @@
 
 use super::http::{Door, LiveResponse, Request, Response};
 use super::reply::Reply;
-use super::{bash, procs};
+use super::{bash, groups, procs};
 use serde_json::{Value, json};
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -48,6 +48,12 @@ impl Settings {
 
     pub fn tcp(mut self) -> Self {
         self.tcp = true;
+        self
+    }
+
+    /// One more setting of the command line, as in `("--processes", "60")`.
+    pub fn set(mut self, name: &str, value: &str) -> Self {
+        self.args.extend([name.to_owned(), value.to_owned()]);
         self
     }
 
@@ -96,6 +102,12 @@ impl Daemon {
     pub fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+
+    /// Starts it again with other settings.
+    pub fn restart_with(&mut self, settings: Settings) {
+        self.settings = settings;
+        self.restart();
     }
 
     /// Starts it again on the same directory.
@@ -236,11 +248,14 @@ impl Drop for Daemon {
         let orphans = procs::descendants(self.child.id());
         self.stop();
         // What a failed test left behind must not disturb the next: by id, and only what still is a child of that time.
-        for process in orphans.into_iter().chain(procs::working_in(self.directory.path())) {
-            if procs::alive(process.pid) {
-                signal(process.pid, "KILL");
+        let near = orphans.into_iter().chain(procs::working_in(self.directory.path())).map(|process| process.pid);
+        // Services outlive their daemon; they are known by their groups or marks.
+        for pid in near.chain(groups::members(&self.data(), "")) {
+            if procs::alive(pid) {
+                signal(pid, "KILL");
             }
         }
+        groups::remove(&self.data());
     }
 }
 

@@ -4,9 +4,11 @@
 
 pub mod bash;
 pub mod daemon;
+pub mod groups;
 pub mod http;
 pub mod procs;
 pub mod reply;
+pub mod services;
 
 pub use daemon::{Daemon, Settings};
 pub use http::{Door, Request, Response};

@@ -62,6 +62,11 @@ pub fn alive(pid: u32) -> bool {
     look(pid).is_some() && !is_zombie(pid)
 }
 
+/// When a process was started, in clock ticks since boot: with its number, who it is.
+pub fn started_ticks(pid: u32) -> Option<u64> {
+    stat(pid)?.get(19)?.parse().ok()
+}
+
 /// Resident memory in KiB.
 pub fn resident_kib(pid: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();

@@ -120,8 +120,8 @@ fn a_session_made_anew_survives_replay(house: House) {
 
 fn a_newer_journal_is_refused(house: House) {
     drop(house.open());
-    fs::write(house.path().join("journal/0000000099.jsonl"), "{\"format\":2,\"store\":\"x\"}\n").unwrap();
-    assert!(matches!(house.try_open(), Err(OpenError::NewerFormat { found: 2, ours: 1, .. })));
+    fs::write(house.path().join("journal/0000000099.jsonl"), "{\"format\":3,\"store\":\"x\"}\n").unwrap();
+    assert!(matches!(house.try_open(), Err(OpenError::NewerFormat { found: 3, ours: 2, .. })));
 }
 
 fn a_journal_of_another_store_is_refused(house: House) {
@@ -234,8 +234,8 @@ fn a_newer_database_is_refused() {
     let house = House::new("sqlite://store.db");
     drop(house.open());
     let db = rusqlite::Connection::open(house.path().join("store.db")).unwrap();
-    db.execute("UPDATE meta SET value = '2' WHERE key = 'format'", []).unwrap();
-    assert!(matches!(house.try_open(), Err(OpenError::NewerFormat { found: 2, ours: 1, .. })));
+    db.execute("UPDATE meta SET value = '3' WHERE key = 'format'", []).unwrap();
+    assert!(matches!(house.try_open(), Err(OpenError::NewerFormat { found: 3, ours: 2, .. })));
 }
 
 #[test]
@@ -243,9 +243,9 @@ fn a_newer_directory_is_refused() {
     let house = House::new("file://store");
     drop(house.open());
     let path = house.path().join("store/applied.json");
-    let text = fs::read_to_string(&path).unwrap().replace("\"format\": 1", "\"format\": 2");
+    let text = fs::read_to_string(&path).unwrap().replace("\"format\": 2", "\"format\": 3");
     fs::write(&path, text).unwrap();
-    assert!(matches!(house.try_open(), Err(OpenError::NewerFormat { found: 2, ours: 1, .. })));
+    assert!(matches!(house.try_open(), Err(OpenError::NewerFormat { found: 3, ours: 2, .. })));
 }
 
 /// One session's row or file is broken; the session says so, others go on, and it can be destroyed.

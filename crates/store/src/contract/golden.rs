@@ -1,4 +1,5 @@
-//! Files that pin format version 1. A change that breaks one of these needs a new version, not a new golden file.
+//! Files that pin the format, a set for each version. A change that breaks one of these needs a new version, not a new
+//! golden file.
 
 use super::*;
 
@@ -13,51 +14,78 @@ fn compare(name: &str, found: &str) {
     assert_eq!(found, std::fs::read_to_string(&path).unwrap(), "golden/{name}");
 }
 
-#[test]
-fn journal_lines_keep_their_form() {
-    let teller = Teller::lived("golden");
+fn lines(teller: &Teller) -> String {
     let lines: Vec<String> = teller.records.iter().map(|record| serde_json::to_string(record).unwrap()).collect();
-    compare("v1-journal.jsonl", &(lines.join("\n") + "\n"));
+    lines.join("\n") + "\n"
+}
+
+fn records(text: &str) -> Vec<Record> {
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 #[test]
-fn a_golden_journal_is_still_read() {
-    let text = include_str!("../../golden/v1-journal.jsonl");
-    let records: Vec<Record> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(records, Teller::lived("golden").records);
+fn journal_lines_keep_their_form() {
+    compare("v2-journal.jsonl", &lines(&Teller::served("golden")));
+    // Whatever version 1 had is written as it was.
+    compare("v1-journal.jsonl", &lines(&Teller::lived("golden")));
+}
+
+#[test]
+fn golden_journals_are_still_read() {
+    assert_eq!(records(include_str!("../../golden/v1-journal.jsonl")), Teller::lived("golden").records);
+    assert_eq!(records(include_str!("../../golden/v2-journal.jsonl")), Teller::served("golden").records);
 }
 
 #[test]
 fn session_files_keep_their_form() {
     let house = House::new("file://store");
     let store = house.open();
-    let mut teller = Teller::lived("golden");
+    let mut teller = Teller::served("golden");
     teller.start(Some("req-2"));
     teller.append_to(&store);
     wait(store.flush()).unwrap();
     let directory = house.path().join("store/sessions/golden");
     for (file, golden) in [
-        ("meta.json", "v1-meta.json"),
-        ("state.json", "v1-state.json"),
-        ("config_snapshot.json", "v1-config_snapshot.json"),
-        ("runs/r3.json", "v1-run.json"),
+        ("meta.json", "v2-meta.json"),
+        ("state.json", "v2-state.json"),
+        ("config_snapshot.json", "v2-config_snapshot.json"),
+        ("runs/r3.json", "v2-run.json"),
     ] {
         compare(golden, &std::fs::read_to_string(directory.join(file)).unwrap());
     }
 }
 
-#[test]
-fn golden_session_files_are_still_read() {
+/// A store with one session whose files are these.
+fn house_with(meta: &str, state: &str, run: &str) -> House {
     let house = House::new("file://store");
     let directory = house.path().join("store/sessions/golden");
     std::fs::create_dir_all(directory.join("runs")).unwrap();
-    std::fs::write(directory.join("meta.json"), include_str!("../../golden/v1-meta.json")).unwrap();
-    std::fs::write(directory.join("state.json"), include_str!("../../golden/v1-state.json")).unwrap();
-    std::fs::write(directory.join("runs/r3.json"), include_str!("../../golden/v1-run.json")).unwrap();
+    std::fs::write(directory.join("meta.json"), meta).unwrap();
+    std::fs::write(directory.join("state.json"), state).unwrap();
+    std::fs::write(directory.join("runs/r3.json"), run).unwrap();
+    house
+}
+
+fn assert_read(house: &House, mut teller: Teller) {
     let store = house.open();
-    let mut teller = Teller::lived("golden");
     teller.start(Some("req-2"));
     teller.assert_in(&store);
     let run = wait(store.run_by_request(&id("golden"), "req-1")).unwrap().unwrap();
     assert_eq!(run.result, Some(result()));
+}
+
+#[test]
+fn golden_session_files_are_still_read() {
+    let first = house_with(
+        include_str!("../../golden/v1-meta.json"),
+        include_str!("../../golden/v1-state.json"),
+        include_str!("../../golden/v1-run.json"),
+    );
+    assert_read(&first, Teller::lived("golden"));
+    let second = house_with(
+        include_str!("../../golden/v2-meta.json"),
+        include_str!("../../golden/v2-state.json"),
+        include_str!("../../golden/v2-run.json"),
+    );
+    assert_read(&second, Teller::served("golden"));
 }

@@ -1,6 +1,6 @@
 //! Applying a batch: each session's records are folded in memory, then each changed row is written once.
 
-use super::{Pending, SessionRow, failed, int};
+use super::{Pending, SessionRow, damaged, failed, int, parsed};
 use crate::backend::{BackendError, Entry, Known, Mark, Step, started_run, step, unknown_state};
 use rusqlite::{Connection, OptionalExtension as _, params};
 use serde::Serialize;
@@ -12,6 +12,9 @@ pub(super) const VARIABLE: &str = "variable";
 
 /// Kind of a row of `shell_entries` that holds a function.
 pub(super) const FUNCTION: &str = "function";
+
+/// The value of a variable or function that the first shell has and the session has not. No JSON is empty.
+pub(super) const GONE: &str = "";
 
 /// Sessions remembered between batches. An entry is small, since it has neither variables nor functions; beyond this
 /// number all are forgotten and read again when they are needed.
@@ -28,8 +31,10 @@ pub(super) struct Live {
     unreadable: bool,
     /// Whether its row must be written.
     changed: bool,
-    /// Its first shell and meta, if it began in this batch.
-    origin: Option<ShellState>,
+    /// Its first shell as JSON, if it began in this batch.
+    origin: Option<String>,
+    /// Whether the rows hold only what differs from the first shell.
+    based: bool,
     /// Whether all variables and functions give way to those in `entries`.
     replace_entries: bool,
     /// Variables and functions to write as JSON, or to delete.
@@ -40,17 +45,18 @@ pub(super) struct Live {
     results: Vec<(String, String)>,
 }
 
-/// Applies the entries and the mark, all or nothing.
+/// Applies the entries and the mark, all or nothing. Tells whether a session was deleted.
 pub(super) fn apply(
     db: &mut Connection,
     live: &mut HashMap<SessionId, Live>,
     entries: &[Entry],
     mark: Mark,
-) -> Result<()> {
+) -> Result<bool> {
     let transaction = db.transaction().map_err(failed)?;
+    let mut deleted = false;
     for entry in entries {
         match entry {
-            Entry::Record(record) => take_record(&transaction, live, record)?,
+            Entry::Record(record) => deleted |= take_record(&transaction, live, record)?,
             Entry::Damaged { session_id, reason } => damage(&transaction, live, session_id, reason.clone())?,
         }
     }
@@ -63,31 +69,40 @@ pub(super) fn apply(
     if live.len() > LIVE_SESSIONS {
         live.clear();
     }
-    Ok(())
+    Ok(deleted)
 }
 
-fn take_record(db: &Connection, live: &mut HashMap<SessionId, Live>, record: &Record) -> Result<()> {
+/// Takes over one record; whether it deleted its session.
+fn take_record(db: &Connection, live: &mut HashMap<SessionId, Live>, record: &Record) -> Result<bool> {
     let session_id = &record.session_id;
     let session = find(db, live, session_id)?;
     let known = session.as_ref().map(|live| Known { seq: live.state.seq, damaged: live.damaged.is_some() });
     match (step(known, record), session) {
-        (Step::Skip, _) => Ok(()),
-        (Step::Damage { reason }, _) => damage(db, live, session_id, reason),
+        (Step::Skip, _) => {}
+        (Step::Damage { reason }, _) => damage(db, live, session_id, reason)?,
         (Step::Destroy, _) => {
             live.remove(session_id);
-            delete(db, session_id)
+            delete(db, session_id)?;
+            return Ok(true);
         }
-        (Step::Create, _) => match SessionState::create(record) {
-            Ok(state) => {
-                live.insert(session_id.clone(), Live::begin(state)?);
-                Ok(())
-            }
-            Err(error) => damage(db, live, session_id, error.to_string()),
+        (Step::Create, _) => match Live::create(record)? {
+            Ok(session) => drop(live.insert(session_id.clone(), session)),
+            Err(reason) => damage(db, live, session_id, reason)?,
         },
-        (Step::Apply, Some(session)) => session.apply(record),
+        (Step::Apply, Some(session)) => session.apply(record)?,
         // Only a session that is there can be told to go on.
-        (Step::Apply, None) => Ok(()),
+        (Step::Apply, None) => {}
     }
+    Ok(false)
+}
+
+/// What a session's shell knew at its creation.
+pub(super) fn first_shell(db: &Connection, session_id: &SessionId) -> Result<Option<ShellState>> {
+    let mut statement = db.prepare_cached("SELECT first_shell FROM origins WHERE session = ?1").map_err(failed)?;
+    let mut rows = statement.query([session_id.as_str()]).map_err(failed)?;
+    let Some(row) = rows.next().map_err(failed)? else { return Ok(None) };
+    let text = row.get_ref(0).map_err(failed)?.as_str().map_err(|error| damaged(error.into()))?;
+    parsed("its first shell", text).map(Some)
 }
 
 fn find<'a>(
@@ -96,7 +111,7 @@ fn find<'a>(
     session_id: &SessionId,
 ) -> Result<Option<&'a mut Live>> {
     if !live.contains_key(session_id) {
-        let sql = "SELECT last_active_at, cwd, generation, seq, pending, rest, damaged, NULL FROM sessions \
+        let sql = "SELECT last_active_at, cwd, generation, seq, pending, rest, damaged, NULL, based FROM sessions \
                    WHERE id = ?1";
         let mut statement = db.prepare_cached(sql).map_err(failed)?;
         let row = statement.query_row([session_id.as_str()], SessionRow::read).optional().map_err(failed)?;
@@ -109,7 +124,7 @@ fn find<'a>(
 
 fn damage(db: &Connection, live: &mut HashMap<SessionId, Live>, session_id: &SessionId, reason: String) -> Result<()> {
     if find(db, live, session_id)?.is_none() {
-        live.insert(session_id.clone(), Live::begin(unknown_state(session_id))?);
+        live.insert(session_id.clone(), Live::begin(unknown_state(session_id), &ShellState::default())?);
     }
     if let Some(session) = live.get_mut(session_id) {
         session.damaged.get_or_insert(reason);
@@ -138,6 +153,7 @@ impl Live {
             unreadable: false,
             changed: false,
             origin: None,
+            based: false,
             replace_entries: false,
             entries: BTreeMap::new(),
             runs: BTreeMap::new(),
@@ -145,19 +161,30 @@ impl Live {
         }
     }
 
-    fn begin(state: SessionState) -> Result<Self> {
-        let mut session = Self::new(state);
-        session.origin = Some(session.state.shell.clone());
-        session.changed = true;
-        session.replace_all()?;
-        Ok(session)
+    /// The session that a record creates, or why it cannot be.
+    fn create(record: &Record) -> Result<std::result::Result<Self, String>> {
+        let Event::SessionCreated { meta, shell } = &record.event else {
+            return Ok(Err("a session begins with its creation".to_owned()));
+        };
+        // Copying variables and functions would be most of the work, and the rows do not need them.
+        let event = Event::SessionCreated { meta: meta.clone(), shell: Box::new(without_entries(shell)) };
+        let bare = Record { session_id: record.session_id.clone(), seq: record.seq, at: record.at, event };
+        match SessionState::create(&bare) {
+            Ok(state) => Self::begin(state, shell).map(Ok),
+            Err(error) => Ok(Err(error.to_string())),
+        }
+    }
+
+    /// A session without rows. Nothing differs from its first shell yet.
+    fn begin(state: SessionState, first_shell: &ShellState) -> Result<Self> {
+        Ok(Self { origin: Some(json(first_shell)?), based: true, changed: true, ..Self::new(state) })
     }
 
     /// A row that cannot be read sets its session aside; the batch goes on.
     fn from_row(session_id: &SessionId, row: SessionRow) -> Self {
         let unknown = unknown_state(session_id);
         match row.state(unknown.meta.clone()) {
-            Ok(state) => Self { damaged: row.damaged, ..Self::new(state) },
+            Ok(state) => Self { damaged: row.damaged, based: row.based, ..Self::new(state) },
             Err(error) => {
                 let damaged = Some(row.damaged.unwrap_or_else(|| error.to_string()));
                 Self { damaged, unreadable: true, changed: true, ..Self::new(SessionState { seq: row.seq, ..unknown }) }
@@ -197,9 +224,10 @@ impl Live {
         }
     }
 
-    /// Moves all variables and functions of the state to the rows to be written.
+    /// Moves all variables and functions of the state to the rows to be written, whatever the first shell had.
     fn replace_all(&mut self) -> Result<()> {
         self.replace_entries = true;
+        self.based = false;
         self.entries.clear();
         for (name, variable) in std::mem::take(&mut self.state.shell.variables) {
             self.entries.insert((VARIABLE, name), Some(json(&variable)?));
@@ -220,20 +248,7 @@ impl Live {
         if std::mem::take(&mut self.replace_entries) {
             execute(db, "DELETE FROM shell_entries WHERE session = ?1", params![id])?;
         }
-        for ((kind, name), value) in std::mem::take(&mut self.entries) {
-            match value {
-                Some(value) => execute(
-                    db,
-                    "INSERT OR REPLACE INTO shell_entries (session, kind, name, value) VALUES (?1, ?2, ?3, ?4)",
-                    params![id, kind, name.as_bytes(), value],
-                )?,
-                None => execute(
-                    db,
-                    "DELETE FROM shell_entries WHERE session = ?1 AND kind = ?2 AND name = ?3",
-                    params![id, kind, name.as_bytes()],
-                )?,
-            }
-        }
+        self.write_entries(db, session_id)?;
         for run in std::mem::take(&mut self.runs).into_values() {
             let result = run.result.as_ref().map(json).transpose()?;
             let sql = "INSERT OR REPLACE INTO runs \
@@ -250,17 +265,35 @@ impl Live {
         Ok(())
     }
 
+    fn write_entries(&mut self, db: &Connection, session_id: &SessionId) -> Result<()> {
+        let entries = std::mem::take(&mut self.entries);
+        // What goes must be told to be gone if the first shell had it, and needs no row otherwise.
+        let any_gone = self.based && entries.values().any(Option::is_none);
+        let first = if any_gone { first_shell(db, session_id)? } else { None }.unwrap_or_default();
+        for ((kind, name), value) in entries {
+            let is_in_first = match kind {
+                VARIABLE => first.variables.contains_key(&name),
+                _ => first.functions.contains_key(&name),
+            };
+            let (id, name) = (session_id.as_str(), name.as_bytes());
+            match value.or_else(|| is_in_first.then(|| GONE.to_owned())) {
+                Some(value) => execute(
+                    db,
+                    "INSERT OR REPLACE INTO shell_entries (session, kind, name, value) VALUES (?1, ?2, ?3, ?4)",
+                    params![id, kind, name, value],
+                )?,
+                None => execute(
+                    db,
+                    "DELETE FROM shell_entries WHERE session = ?1 AND kind = ?2 AND name = ?3",
+                    params![id, kind, name],
+                )?,
+            }
+        }
+        Ok(())
+    }
+
     fn write_row(&mut self, db: &Connection, id: &str) -> Result<()> {
         let state = &mut self.state;
-        if let Some(first_shell) = self.origin.take() {
-            let sql = "INSERT OR REPLACE INTO origins (session, created_at, meta, first_shell) VALUES (?1, ?2, ?3, ?4)";
-            let created_at = state.meta.created_at.to_string();
-            execute(db, sql, params![id, created_at, json(&state.meta)?, json(&first_shell)?])?;
-            let sql = "INSERT OR REPLACE INTO sessions \
-                       (id, agent, last_active_at, cwd, generation, seq, pending, rest) \
-                       VALUES (?1, ?2, '', x'', 0, 0, '', '')";
-            execute(db, sql, params![id, state.meta.agent])?;
-        }
         let pending = Pending {
             active_runs: std::mem::take(&mut state.active_runs),
             processes: std::mem::take(&mut state.processes),
@@ -273,11 +306,41 @@ impl Live {
         state.processes = pending.processes;
         state.services = pending.services;
         state.pending_notices = pending.pending_notices;
-        let sql = "UPDATE sessions SET last_active_at = ?2, cwd = ?3, generation = ?4, seq = ?5, pending = ?6, \
-                   rest = ?7, damaged = ?8, unrest = ?9 WHERE id = ?1";
         let (at, cwd, rest) = (state.last_active_at.to_string(), state.shell.cwd.as_bytes(), json(&state.shell)?);
         let (generation, seq, unrest) = (int(state.generation), int(state.seq), !state.is_at_rest());
-        execute(db, sql, params![id, at, cwd, generation, seq, pending_json, rest, self.damaged, unrest])
+        let (damaged, based) = (&self.damaged, self.based);
+        let Some(first_shell) = self.origin.take() else {
+            let sql = "UPDATE sessions SET last_active_at = ?2, cwd = ?3, generation = ?4, seq = ?5, pending = ?6, \
+                       rest = ?7, damaged = ?8, unrest = ?9, based = ?10 WHERE id = ?1";
+            return execute(db, sql, params![id, at, cwd, generation, seq, pending_json, rest, damaged, unrest, based]);
+        };
+        let sql = "INSERT OR REPLACE INTO origins (session, created_at, meta, first_shell) VALUES (?1, ?2, ?3, ?4)";
+        let created_at = state.meta.created_at.to_string();
+        execute(db, sql, params![id, created_at, json(&state.meta)?, first_shell])?;
+        let sql = "INSERT OR REPLACE INTO sessions \
+                   (id, last_active_at, cwd, generation, seq, pending, rest, damaged, unrest, based, agent) \
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+        let agent = &state.meta.agent;
+        execute(db, sql, params![id, at, cwd, generation, seq, pending_json, rest, damaged, unrest, based, agent])
+    }
+}
+
+/// A shell's small parts.
+fn without_entries(shell: &ShellState) -> ShellState {
+    ShellState {
+        cwd: shell.cwd.clone(),
+        directory_stack: shell.directory_stack.clone(),
+        variables: BTreeMap::new(),
+        functions: BTreeMap::new(),
+        aliases: shell.aliases.clone(),
+        options: shell.options.clone(),
+        traps: shell.traps.clone(),
+        umask: shell.umask,
+        limits: shell.limits.clone(),
+        positional: shell.positional.clone(),
+        argv0: shell.argv0.clone(),
+        disabled_builtins: shell.disabled_builtins.clone(),
+        status: shell.status,
     }
 }
 

@@ -64,8 +64,11 @@ pub fn pane(frame: &mut Frame<'_>, area: Rect, app: &App, look: Look, with_rate:
     }
     if with_rate {
         let [name, picture] = Layout::horizontal([Constraint::Length(RATE), Constraint::Min(0)]).areas(rows[5]);
-        figure(frame, Rect { width: name.width - 2, ..name }, "commands/s", rate_words(app), look);
+        figure(frame, Rect { width: name.width.saturating_sub(2), ..name }, "commands/s", rate_words(app), look);
         spark(frame, picture, app, look);
+    } else {
+        let [left, _] = halves(rows[5]);
+        figure(frame, left, "commands", text::count(node.commands_total), look);
     }
 }
 

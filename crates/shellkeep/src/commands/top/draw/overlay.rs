@@ -12,8 +12,16 @@ use ratatui::widgets::{Clear, Paragraph, Wrap};
 /// A key and what it does, in a word.
 type Hint = (&'static str, &'static str);
 
-const SERVICES: &[Hint] =
-    &[("⏎", "inspect"), ("l", "log"), ("x", "stop"), ("/", "filter"), ("s", "sort"), ("Tab", "next"), ("?", "help"), ("q", "quit")];
+const SERVICES: &[Hint] = &[
+    ("⏎", "inspect"),
+    ("l", "log"),
+    ("x", "stop"),
+    ("/", "filter"),
+    ("s", "sort"),
+    ("Tab", "next"),
+    ("?", "help"),
+    ("q", "quit"),
+];
 const SESSIONS: &[Hint] = &[("⏎", "inspect"), ("/", "filter"), ("Tab", "next"), ("?", "help"), ("q", "quit")];
 const CHANGES: &[Hint] = &[("Tab", "next"), ("?", "help"), ("q", "quit")];
 const SESSION: &[Hint] = &[("⏎", "service"), ("l", "log"), ("x", "stop"), ("?", "help"), ("q", "back")];
@@ -70,16 +78,18 @@ fn hints_for(app: &App) -> &'static [Hint] {
     }
 }
 
-/// As many hints as fit, each whole.
+/// As many hints as fit, each whole. The last two, how to get help and how to get out, go last.
 fn hints(hints: &[Hint], width: usize, look: Look) -> Line<'static> {
-    let mut line = Line::default();
-    for (key, word) in hints {
-        let spans = [Span::styled(format!(" {key}"), look.theme.accent()), Span::styled(format!(" {word} "), look.theme.faint())];
-        if line.width() + spans.iter().map(Span::width).sum::<usize>() <= width {
-            line.spans.extend(spans);
-        }
-    }
-    line
+    let spans = |(key, word): &Hint| {
+        let key = Span::styled(format!(" {key}"), look.theme.accent());
+        [key, Span::styled(format!(" {word} "), look.theme.faint())]
+    };
+    let (others, last) = hints.split_at(hints.len().saturating_sub(2));
+    let kept = (0..=others.len()).rev().map(|kept| {
+        let shown = others[..kept].iter().chain(last);
+        Line::from(shown.flat_map(spans).collect::<Vec<_>>())
+    });
+    kept.into_iter().find(|line| line.width() <= width).unwrap_or_default()
 }
 
 /// The question in the middle of the screen.

@@ -1,0 +1,378 @@
+//! Services, quotas and ends at the doors: over HTTP as a program asks for them, and on the command line.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test says what it expected by panicking")]
+
+mod support;
+
+use serde_json::{Value, json};
+use std::io::{BufRead as _, BufReader};
+use std::net::TcpStream;
+use std::process::{Command, Output, Stdio};
+use support::daemon::free_port;
+use support::procs::{self, unique_sleep};
+use support::{Daemon, Door, Request, Response, bash};
+
+fn start(daemon: &Daemon, session: &str, body: &Value) -> Value {
+    let answer = daemon.post(&format!("/v1/sessions/{session}/services"), body);
+    assert_eq!(answer.status, 201, "{body}: {}", answer.text());
+    answer.json()
+}
+
+fn code(answer: &Response) -> (u16, String) {
+    (answer.status, answer.json()["code"].as_str().unwrap_or_default().to_owned())
+}
+
+fn put(daemon: &Daemon, body: &str) -> Response {
+    daemon.send(&Request::new("PUT", "/v1/quotas").json(body))
+}
+
+#[test]
+fn a_service_over_http() {
+    let daemon = Daemon::start();
+    daemon.create("s");
+    let port = free_port().port();
+    let command = format!("python3 -u -m http.server {port} --bind 127.0.0.1");
+    let url = format!("http://127.0.0.1:{port}/");
+    let service = start(
+        &daemon,
+        "s",
+        &json!({"command": command, "name": "web", "ready": url, "restart": "on-failure", "env": {"A": "1"}, "wait": 30}),
+    );
+    for (field, expected) in [
+        ("session_id", json!("s")),
+        ("agent", Value::Null),
+        ("name", json!("web")),
+        ("command", json!(command)),
+        ("status", json!("running")),
+        ("ports", json!([port])),
+        ("restart", json!("on_failure")),
+        ("restarts", json!(0)),
+    ] {
+        assert_eq!(service[field], expected, "{field} of {service}");
+    }
+    assert!(service["processes"].as_u64().unwrap() >= 1 && service["started_at"].as_str().unwrap().ends_with('Z'));
+    for absent in ["ended_at", "exit_code", "signal"] {
+        assert!(service.get(absent).is_none(), "{absent} of {service}");
+    }
+    let id = service["service_id"].as_str().unwrap();
+    let path = format!("/v1/sessions/s/services/{id}");
+    assert_eq!(daemon.get(&path).json()["pid"], service["pid"]);
+    assert_eq!(daemon.get("/v1/services").json()["services"][0]["service_id"], json!(id));
+    let log = daemon.get(&format!("{path}/logs?grep=GET")).json();
+    assert!(log["text"].as_str().unwrap().contains("GET / HTTP"), "{log}");
+    // A body without fields may be left out.
+    let stopped = daemon.send(&Request::new("POST", &format!("{path}/stop")));
+    assert_eq!((stopped.status, &stopped.json()["status"]), (200, &json!("stopped")), "{}", stopped.text());
+    assert!(stopped.json()["ended_at"].is_string());
+    assert!(TcpStream::connect(("127.0.0.1", port)).is_err());
+    assert_eq!(daemon.get("/v1/services").json(), json!({"services": []}));
+    assert_eq!(daemon.get("/v1/sessions/s/services").json()["services"][0]["status"], "stopped");
+    let deleted = daemon.send(&Request::new("DELETE", &path));
+    assert_eq!(code(&deleted), (405, "method_not_allowed".to_owned()));
+}
+
+#[test]
+fn a_log_is_followed_to_its_end() {
+    let daemon = Daemon::start();
+    daemon.create("s");
+    let command = "printf 'h\\303'; printf '\\251\\n'; until [ -e go ]; do sleep 0.01; done; printf '\\377'; exit 4";
+    let service = start(&daemon, "s", &json!({"command": command}));
+    let path = format!("/v1/sessions/s/services/{}/logs", service["service_id"].as_str().unwrap());
+    let request = Request::new("GET", &path).header("accept", "text/event-stream");
+    let mut events = request.open(&daemon.door()).unwrap();
+    let mut text = String::new();
+    let mut offset = 0;
+    while text != "hé\n" {
+        let event = events.next_event().expect("the log goes on");
+        let data: Value = serde_json::from_str(&event.data).unwrap();
+        assert_eq!((event.event.as_str(), &data["offset"]), ("log", &json!(offset)));
+        assert!(data.get("base64").is_none(), "text stays text: {data}");
+        text += data["text"].as_str().unwrap();
+        offset = data["next_offset"].as_u64().unwrap();
+    }
+    daemon.sh("s", "touch go");
+    let last = events.next_event().unwrap();
+    let data: Value = serde_json::from_str(&last.data).unwrap();
+    assert_eq!((&data["base64"], &data["offset"]), (&json!("/w=="), &json!(4)));
+    let end = events.next_event().unwrap();
+    let service: Value = serde_json::from_str(&end.data).unwrap();
+    assert_eq!((end.event.as_str(), &service["exit_code"]), ("end", &json!(4)), "{service}");
+    assert_eq!(events.next_event(), None);
+    let tail = Request::new("GET", &format!("{path}?tail=2")).header("accept", "text/event-stream");
+    let first = tail.open(&daemon.door()).unwrap().next_event().unwrap();
+    assert!(first.data.contains("\"offset\":3,\"next_offset\":5"), "{first:?}");
+    let page = daemon.get(&format!("{path}?limit=3")).json();
+    assert_eq!((&page["text"], &page["next_offset"]), (&json!("hé"), &json!(3)));
+    assert_eq!((&page["total"], &page["first"], &page["complete"]), (&json!(5), &json!(0), &json!(true)));
+    let both = Request::new("GET", &format!("{path}?grep=x")).header("accept", "text/event-stream");
+    assert_eq!(code(&daemon.send(&both)), (400, "invalid_request".to_owned()));
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let daemon = Daemon::start();
+    daemon.create("s");
+    let refused = |body: Value, expected: &str| {
+        let answer = daemon.post("/v1/sessions/s/services", &body);
+        assert_eq!(code(&answer), (400, "invalid_request".to_owned()), "{body}: {}", answer.text());
+        assert!(answer.text().contains(expected), "{body}: {}", answer.text());
+    };
+    refused(json!({}), "missing field `command`");
+    refused(json!({"command": "x", "ready": {"port": 1, "log": "x"}}), "exactly one");
+    refused(json!({"command": "x", "ready": {"port": 70000}}), "not a TCP port");
+    refused(json!({"command": "x", "ready": "("}), "regular expression");
+    refused(json!({"command": "x", "ready": {"http": "http://example.com/"}}), "ready");
+    refused(json!({"command": "x", "wait": 301}), "wait: 301");
+    refused(json!({"command": "x", "name": "two\nlines"}), "name");
+    refused(json!({"command": "x", "restart": "maybe"}), "on_failure");
+    let nowhere = daemon.post("/v1/sessions/s/services", &json!({"command": "x", "cwd": "/no/such"}));
+    assert_eq!(code(&nowhere), (400, "bad_cwd".to_owned()));
+    for target in ["/v1/sessions/s/services/s9", "/v1/sessions/s/services/s9/logs"] {
+        assert_eq!(code(&daemon.get(target)), (404, "service_not_found".to_owned()), "{target}");
+    }
+    let stop = |body: Value| code(&daemon.post("/v1/sessions/s/services/s9/stop", &body));
+    assert_eq!(stop(json!({})), (404, "service_not_found".to_owned()));
+    assert_eq!(stop(json!({"grace": 121})), (400, "invalid_request".to_owned()));
+    assert_eq!(code(&daemon.get("/v1/sessions/none/services")), (404, "session_not_found".to_owned()));
+    assert_eq!(daemon.get("/v1/sessions/s/services").json(), json!({"services": []}));
+}
+
+#[test]
+fn quotas_are_shown_changed_and_kept() {
+    let mut daemon = Daemon::start();
+    let quotas = daemon.get("/v1/quotas").json();
+    assert_eq!(quotas["quotas"]["services_per_agent"], json!({"configured": 5, "limit": 5}));
+    let services = &quotas["quotas"]["services"];
+    assert_eq!((&services["configured"], &services["used"]), (&json!(500), &json!(0)), "{quotas}");
+    let changed = put(&daemon, "{\"services_per_agent\": 1, \"service_log_bytes\": 1048576}");
+    assert_eq!(changed.status, 200, "{}", changed.text());
+    assert_eq!(changed.json()["quotas"]["services_per_agent"], json!({"configured": 5, "set": 1, "limit": 1}));
+    for (body, expected) in [
+        ("{\"shells\": 1}", "live_shells"),
+        ("{\"services\": -1}", "a whole number"),
+        ("{\"services\": \"7\"}", "services: invalid type"),
+        ("{\"live_shells\": 0}", "live_shells"),
+        ("[]", "JSON object"),
+    ] {
+        let answer = put(&daemon, body);
+        assert_eq!(code(&answer), (400, "invalid_request".to_owned()), "{body}");
+        assert!(answer.text().contains(expected), "{body}: {}", answer.text());
+    }
+    daemon.restart();
+    assert_eq!(daemon.get("/v1/quotas").json()["quotas"]["services_per_agent"]["set"], 1);
+    daemon.create_with(json!({"session_id": "s", "agent": "ann"}));
+    start(&daemon, "s", &json!({"command": "exec sleep 600", "name": "first"}));
+    let refused = daemon.post("/v1/sessions/s/services", &json!({"command": "exec sleep 600"}));
+    assert_eq!(code(&refused), (429, "quota_exceeded".to_owned()));
+    let problem = refused.json();
+    assert_eq!(
+        (&problem["quota"], &problem["limit"], &problem["used"]),
+        (&json!("services_per_agent"), &json!(1), &json!(1))
+    );
+    assert_eq!(problem["services"][0]["name"], "first", "{problem}");
+    assert_eq!(put(&daemon, "{\"services_per_agent\": null}").json()["quotas"]["services_per_agent"].get("set"), None);
+    start(&daemon, "s", &json!({"command": "exec sleep 600"}));
+}
+
+#[test]
+fn an_end_stops_services_and_keeps_the_session() {
+    let daemon = Daemon::start();
+    let marks = [unique_sleep(), unique_sleep(), unique_sleep()];
+    for (session, mark) in ["a1", "a2", "b1"].into_iter().zip(&marks) {
+        daemon.create_with(json!({"session_id": session, "agent": session[..1]}));
+        daemon.sh(session, "x=kept");
+        start(&daemon, session, &json!({"command": format!("exec sleep {mark}")}));
+    }
+    let ended = daemon.post("/v1/agents/a/end", &json!({}));
+    assert_eq!((ended.status, ended.json()), (200, json!({"agent": "a", "sessions": 2, "services": 2})));
+    assert!(procs::marked(&marks[0]).is_empty() && procs::marked(&marks[1]).is_empty());
+    assert_eq!(procs::marked(&marks[2]).len(), 1, "another agent's goes on");
+    assert_eq!(daemon.get("/v1/sessions/a1").json()["live"], false);
+    assert_eq!(daemon.sh("a1", "echo $x").out(), "kept\n");
+    let session = daemon.send(&Request::new("POST", "/v1/sessions/b1/end"));
+    assert_eq!((session.status, &session.json()["live"]), (200, &json!(false)), "{}", session.text());
+    assert!(procs::marked(&marks[2]).is_empty());
+}
+
+#[test]
+fn the_node_and_its_figures() {
+    let daemon = Daemon::start();
+    daemon.create("s");
+    daemon.sh("s", "true");
+    start(&daemon, "s", &json!({"command": "exec sleep 600"}));
+    let node = daemon.get("/v1/node").json();
+    assert_eq!(
+        (&node["sessions"], &node["services"], &node["live_shells"]),
+        (&json!(1), &json!(1), &json!(1)),
+        "{node}"
+    );
+    assert_eq!(node["quotas"]["services"]["used"], 1);
+    assert!(node["memory"].as_u64().unwrap() > 1 << 20 && node["uptime"].as_f64().unwrap() > 0.0, "{node}");
+    assert!(node["commands_total"].as_u64().unwrap() >= 1 && node["processes"].as_u64().unwrap() >= 2, "{node}");
+    let metrics = daemon.get("/metrics").text();
+    for line in [
+        "shellkeep_sessions 1",
+        "shellkeep_services 1",
+        "shellkeep_limit{limit=\"services\"} 500",
+        "shellkeep_limit_used{limit=\"services\"} 1",
+        "shellkeep_queue_length 0",
+        "shellkeep_commands_running 0",
+    ] {
+        assert!(metrics.lines().any(|found| found == line), "{line} is not in\n{metrics}");
+    }
+    for name in [
+        "shellkeep_processes",
+        "shellkeep_memory_bytes",
+        "shellkeep_pressure{resource=\"cpu\"}",
+        "shellkeep_pressure{resource=\"memory\"}",
+    ] {
+        assert!(metrics.lines().any(|found| found.starts_with(name)), "{name} is not in\n{metrics}");
+    }
+}
+
+/// The command line on this daemon's socket.
+fn command(daemon: &Daemon, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_shellkeep"));
+    let Door::Socket(socket) = daemon.door() else { panic!("a socket") };
+    command.env_clear().envs(bash::environment()).env("SHELLKEEP_DATA", daemon.data()).stdin(Stdio::null());
+    command.current_dir(daemon.directory());
+    command.args(&args[..1]).arg("--socket").arg(socket).arg("--no-start").args(&args[1..]);
+    command
+}
+
+fn shellkeep(daemon: &Daemon, args: &[&str]) -> Output {
+    command(daemon, args).output().unwrap()
+}
+
+fn out(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn services_on_the_command_line() {
+    let daemon = Daemon::start();
+    let port = free_port().port().to_string();
+    let serve = format!("python3 -u -m http.server {port} --bind 127.0.0.1");
+    let args =
+        ["services", "start", "-s", "demo", "--name", "web", "--ready-port", &port, "--env", "A=1", "--", &serve];
+    let started = shellkeep(&daemon, &args);
+    assert!(started.status.success(), "{started:?}");
+    let id = out(&started).trim().to_owned();
+    // It was made here, as `run` would.
+    assert_eq!(daemon.cwd("demo"), daemon.directory().canonicalize().unwrap());
+    let listed = out(&shellkeep(&daemon, &["services", "ls"]));
+    let row: Vec<&str> = listed.trim_end().split('\t').collect();
+    assert_eq!(row[..5], [id.as_str(), "demo", "-", "web", "running"], "{listed}");
+    assert_eq!((row[6], row[9]), (port.as_str(), serve.as_str()), "{listed}");
+    let json: Value =
+        serde_json::from_slice(&shellkeep(&daemon, &["services", "ls", "-s", "demo", "--json"]).stdout).unwrap();
+    assert_eq!(json["services"][0]["ports"], json!([port.parse::<u16>().unwrap()]));
+    assert!(out(&shellkeep(&daemon, &["services", "ls", "--agent", "nobody"])).is_empty());
+    let log = shellkeep(&daemon, &["services", "logs", &id, "--grep", "^Serving HTTP.*port"]);
+    assert!(out(&log).starts_with("Serving HTTP on 127.0.0.1"), "{log:?}");
+    assert_eq!(out(&shellkeep(&daemon, &["services", "logs", "-s", "demo", &id, "--tail", "1"])), "\n");
+    let stopped = shellkeep(&daemon, &["services", "stop", &id, "--grace", "10"]);
+    assert!(stopped.status.success() && out(&stopped).starts_with(&format!("{id} (web) stopped")), "{stopped:?}");
+    // It does not run any more, so the session must be said.
+    let gone = shellkeep(&daemon, &["services", "logs", &id]);
+    assert_eq!(gone.status.code(), Some(1));
+    assert!(err(&gone).contains("-s"), "{gone:?}");
+    assert!(out(&shellkeep(&daemon, &["services", "logs", "-s", "demo", &id])).contains("Serving HTTP"));
+}
+
+#[test]
+fn what_fails_on_the_command_line_says_so() {
+    let daemon = Daemon::start();
+    let failed = shellkeep(&daemon, &["services", "start", "-s", "demo", "--", "echo out of luck; exit 3"]);
+    assert_eq!((failed.status.code(), out(&failed).starts_with('s')), (Some(1), true), "{failed:?}");
+    assert!(err(&failed).contains("exit code 3") && err(&failed).contains("out of luck"), "{failed:?}");
+    let ended = shellkeep(&daemon, &["services", "start", "-s", "demo", "--json", "--", "true"]);
+    assert!(ended.status.success(), "{ended:?}");
+    assert_eq!(serde_json::from_slice::<Value>(&ended.stdout).unwrap()["exit_code"], 0);
+    // The same id in two sessions is said to be so.
+    let sleep = ["--", "exec sleep 600"];
+    let ids = ["x1", "x2"].map(|session| {
+        out(&shellkeep(&daemon, &[&["services", "start", "-s", session, "--wait", "0"], &sleep[..]].concat()))
+    });
+    assert_eq!(ids[0], ids[1]);
+    let id = ids[0].trim();
+    let which = shellkeep(&daemon, &["services", "stop", id]);
+    assert_eq!(which.status.code(), Some(1));
+    assert!(err(&which).contains("x1") && err(&which).contains("x2") && err(&which).contains("-s"), "{which:?}");
+    assert!(shellkeep(&daemon, &["services", "stop", "-s", "x1", id]).status.success());
+    // One that is not there does not keep the others from being stopped.
+    let mixed = shellkeep(&daemon, &["services", "stop", "s999", id]);
+    assert_eq!(mixed.status.code(), Some(1));
+    assert!(err(&mixed).contains("'s999'") && out(&mixed).contains("stopped"), "{mixed:?}");
+    assert!(out(&shellkeep(&daemon, &["services", "ls"])).is_empty());
+    for wrong in [
+        &["services", "start", "-s", "demo", "--ready-port", "1", "--ready-log", "x", "--", "true"][..],
+        &["services", "start", "-s", "demo", "--ready-port", "0", "--", "true"],
+        &["services", "start", "-s", "demo", "--restart", "maybe", "--", "true"],
+        &["services", "logs", "-f", "--grep", "x", "s1"],
+        &["quotas", "set", "services"],
+        &["quotas", "set", "shells=3"],
+    ] {
+        assert_eq!(shellkeep(&daemon, wrong).status.code(), Some(2), "{wrong:?}");
+    }
+}
+
+#[test]
+fn a_log_is_followed_on_the_command_line() {
+    let daemon = Daemon::start();
+    let wait = "echo begun; until [ -e go ]; do sleep 0.01; done; echo over; exit 7";
+    let id =
+        out(&shellkeep(&daemon, &["services", "start", "-s", "demo", "--wait", "0", "--", wait])).trim().to_owned();
+    let mut child = command(&daemon, &["services", "logs", "-f", &id])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    assert_eq!(lines.next().as_deref(), Some("begun"));
+    // The second line comes only if it is really followed: the service waits for this.
+    daemon.sh("demo", "touch go");
+    assert_eq!(lines.next().as_deref(), Some("over"));
+    assert_eq!(lines.next(), None);
+    let ended = child.wait_with_output().unwrap();
+    assert!(ended.status.success() && err(&ended).contains("exit code 7"), "{ended:?}");
+    let json = out(&shellkeep(&daemon, &["services", "logs", "-f", "-s", "demo", &id, "--json"]));
+    let last: Value = serde_json::from_str(json.lines().last().unwrap()).unwrap();
+    assert_eq!(last["exit_code"], 7, "{json}");
+    let page: Value =
+        serde_json::from_slice(&shellkeep(&daemon, &["services", "logs", "-s", "demo", &id, "--json"]).stdout).unwrap();
+    assert_eq!((&page["text"], &page["complete"]), (&json!("begun\nover\n"), &json!(true)));
+}
+
+#[test]
+fn quotas_and_ends_on_the_command_line() {
+    let daemon = Daemon::start();
+    let rows = |output: &Output| -> Vec<Vec<String>> {
+        out(output).lines().map(|line| line.split('\t').map(str::to_owned).collect()).collect()
+    };
+    let shown = rows(&shellkeep(&daemon, &["quotas"]));
+    let find = |rows: &[Vec<String>], name: &str| rows.iter().find(|row| row[0] == name).unwrap()[1..4].to_vec();
+    assert_eq!(shown.len(), 9, "{shown:?}");
+    assert_eq!(find(&shown, "services_per_agent"), ["5", "-", "5"]);
+    let set = rows(&shellkeep(&daemon, &["quotas", "set", "services_per_agent=7", "service_log_bytes=1M"]));
+    assert_eq!(find(&set, "services_per_agent"), ["5", "7", "7"]);
+    assert_eq!(find(&set, "service_log_bytes")[1..], ["1048576", "1048576"]);
+    let reset = rows(&shellkeep(&daemon, &["quotas", "reset", "services_per_agent"]));
+    assert_eq!(find(&reset, "services_per_agent"), ["5", "-", "5"]);
+    let json: Value = serde_json::from_slice(&shellkeep(&daemon, &["quotas", "--json"]).stdout).unwrap();
+    assert_eq!(json["quotas"]["service_log_bytes"]["set"], 1 << 20);
+    let beyond = shellkeep(&daemon, &["quotas", "set", "live_shells=0"]);
+    assert_eq!(beyond.status.code(), Some(1), "{beyond:?}");
+    daemon.create_with(json!({"session_id": "s", "agent": "ann"}));
+    let mark = unique_sleep();
+    start(&daemon, "s", &json!({"command": format!("exec sleep {mark}")}));
+    assert_eq!(out(&shellkeep(&daemon, &["agents", "end", "ann"])), "ann: 1 sessions ended, 1 services stopped\n");
+    assert!(procs::marked(&mark).is_empty());
+    start(&daemon, "s", &json!({"command": format!("exec sleep {mark}")}));
+    let ended: Value = serde_json::from_slice(&shellkeep(&daemon, &["sessions", "end", "s", "--json"]).stdout).unwrap();
+    assert_eq!((&ended["session_id"], &ended["live"]), (&json!("s"), &json!(false)));
+    assert!(procs::marked(&mark).is_empty());
+}

@@ -1,0 +1,58 @@
+//! Giving disk back: pages that nothing uses any more go to the end of the file, and the file becomes shorter.
+
+use super::failed;
+use crate::backend::BackendError;
+use rusqlite::Connection;
+
+/// Pages that may stay free: the next sessions will want them, and moving a page costs two writes.
+const SPARE_PAGES: i64 = 4096;
+
+/// The part of the file that may be free, as its divisor.
+const SPARE_PART: i64 = 4;
+
+/// Pages given back at a time: a few milliseconds, after which somebody who waits gets a turn.
+const STEP_PAGES: i64 = 256;
+
+/// Whether it is worth looking for free pages.
+#[derive(Default)]
+pub(super) struct Space {
+    /// Something was deleted since the last look.
+    loosened: bool,
+    /// Pages are being given back until few are free.
+    shrinking: bool,
+}
+
+impl Space {
+    /// Notes that a batch deleted something, or did not.
+    pub(super) fn look_again(&mut self, deleted: bool) {
+        self.loosened |= deleted;
+    }
+
+    /// Gives back some pages; whether there is more to do.
+    pub(super) fn give_back(&mut self, db: &Connection) -> Result<bool, BackendError> {
+        if !self.loosened && !self.shrinking {
+            return Ok(false);
+        }
+        self.loosened = false;
+        let number =
+            |name: &str| db.query_row(&format!("PRAGMA {name}"), [], |row| row.get::<_, i64>(0)).map_err(failed);
+        let (free, all) = (number("freelist_count")?, number("page_count")?);
+        // It begins late and ends early, so that a few deletions do not move pages to and fro.
+        let most = SPARE_PAGES.max(all / SPARE_PART);
+        let enough = if self.shrinking { SPARE_PAGES / 2 } else { most };
+        // 2 is INCREMENTAL; a file of an older program cannot shrink.
+        if free <= enough || number("auto_vacuum")? != 2 {
+            if std::mem::take(&mut self.shrinking) {
+                // The file itself becomes shorter when the log has been carried over.
+                db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).map_err(failed)?;
+            }
+            return Ok(false);
+        }
+        self.shrinking = true;
+        let mut statement = db.prepare(&format!("PRAGMA incremental_vacuum({STEP_PAGES})")).map_err(failed)?;
+        let mut rows = statement.query([]).map_err(failed)?;
+        // A step gives a row for each page and ends with the last of them.
+        while rows.next().map_err(failed)?.is_some() {}
+        Ok(true)
+    }
+}
