@@ -1,6 +1,7 @@
 //! One suite of stories for all backends, told through the front as the runtime uses it.
 
 mod crash;
+mod database;
 mod golden;
 mod property;
 mod stories;

@@ -1,6 +1,7 @@
 //! Starting a service. Everything that was started is ended again if it does not come to an end.
 
 use super::keeper::{self, Started};
+use super::log::LogWatch;
 use super::{ServiceCommand, ServiceProcess, ServiceSpec, ServiceStamps, ServiceStartError, left_exit};
 use crate::cage::Cage;
 use crate::channel::Channel;
@@ -59,7 +60,10 @@ pub(super) async fn start(
     let mut starting = Starting { keeper_pid: pid, keeper: handle::open(pid), cage: Some(cage) };
     let begun = async {
         let main = answer.main().await?;
-        let stamps = starting.enclose(main)?;
+        let stamps = match starting.enclose(main) {
+            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Err(ended_early(&spec).await),
+            other => other?,
+        };
         let mut channel = Channel::new(control)?;
         greet(&mut channel, &spec).await?;
         let problems = restore(&mut channel, &spec, facts).await?;
@@ -74,7 +78,7 @@ pub(super) async fn start(
 impl Starting {
     /// Puts both where they belong, before the main process is told anything.
     fn enclose(&mut self, main: u32) -> io::Result<ServiceStamps> {
-        let gone = || io::Error::other("it ended at once");
+        let gone = || io::Error::from_raw_os_error(libc::ESRCH);
         let stamp = |pid: u32| -> io::Result<ProcessStamp> { Ok(Stat::read_any(pid).ok_or_else(gone)?.stamp()) };
         let stamps = ServiceStamps { keeper: stamp(self.keeper_pid)?, main: stamp(main)? };
         let cage = self.cage.as_mut().ok_or_else(gone)?;
@@ -96,19 +100,23 @@ async fn greet(channel: &mut Channel, spec: &ServiceSpec) -> Result<(), ServiceS
     match channel.next().await {
         Some((kind::HELLO, _)) => Ok(()),
         Some(_) => Err(unsupported(&spec.bash, None).into()),
-        None => {
-            // The keeper says how bash ended, soon.
-            let mut watch = super::log::LogWatch::new(&spec.directory)?;
-            let ended = loop {
-                match left_exit(&spec.directory) {
-                    Some(ServiceExit::Ended { status, .. }) => break Some(status),
-                    Some(ServiceExit::Unknown) => break None,
-                    None => watch.changed().await,
-                }
-            };
-            Err(unsupported(&spec.bash, ended).into())
-        }
+        None => Err(ended_early(spec).await),
     }
+}
+
+/// Bash went before it said anything. The keeper will say how.
+async fn ended_early(spec: &ServiceSpec) -> ServiceStartError {
+    let mut watch = match LogWatch::new(&spec.directory) {
+        Ok(watch) => watch,
+        Err(error) => return error.into(),
+    };
+    let status = loop {
+        if let Some(ServiceExit::Ended { status, .. }) = left_exit(&spec.directory) {
+            break status;
+        }
+        watch.changed().await;
+    };
+    unsupported(&spec.bash, Some(status)).into()
 }
 
 async fn restore(

@@ -5,7 +5,7 @@ use crate::backend::BackendError;
 use rusqlite::Connection;
 
 /// Pages that may stay free: the next sessions will want them, and moving a page costs two writes.
-const SPARE_PAGES: i64 = 4096;
+const SPARE_PAGES: i64 = 1024;
 
 /// The part of the file that may be free, as its divisor.
 const SPARE_PART: i64 = 4;
@@ -14,12 +14,18 @@ const SPARE_PART: i64 = 4;
 const STEP_PAGES: i64 = 256;
 
 /// Whether it is worth looking for free pages.
-#[derive(Default)]
 pub(super) struct Space {
     /// Something was deleted since the last look.
     loosened: bool,
     /// Pages are being given back until few are free.
     shrinking: bool,
+}
+
+impl Default for Space {
+    /// An earlier daemon may have left something to do.
+    fn default() -> Self {
+        Self { loosened: true, shrinking: false }
+    }
 }
 
 impl Space {
