@@ -3,20 +3,23 @@
 //! A command needs a [`Ticket`] to run. There are two limits. So many commands may *run*: that many the machine has
 //! memory for. And so many may be *young*, which is to have run for less than [`YOUNG`]: a flood of short commands keeps
 //! the processors busy and no more, while hundreds of commands that wait for something else run beside it, because they
-//! are young for a moment only. When nobody waits, a ticket costs a lock and a push. Only while somebody does is there a
-//! timer, one for all, for the moment in which the oldest young command comes of age.
+//! are young for a moment only. Of the young, one agent has not all while others are about. When nobody waits, a ticket
+//! costs a lock and a push. Only while somebody does is there a timer, one for all, for the moment in which the oldest
+//! young command comes of age.
 
 mod bell;
 mod counts;
 mod line;
+mod room;
 
 pub use bell::{Bell, Listener};
 pub use line::Line;
+pub use room::{ABOUT, YOUNG};
 
 use crate::ops::OpError;
 use counts::Counts;
+use room::Room;
 use shellkeep_session::SessionMeta;
-use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::available_parallelism;
@@ -24,11 +27,10 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-/// For so long a command counts as young. Most commands are done by then, and one that is not has shown whether it
-/// computes or waits: the scheduler of the machine deals with that better than we could.
-pub const YOUNG: Duration = Duration::from_millis(20);
 /// Young commands for each core: one that runs, and one to take its place while we see to its result.
 pub const YOUNG_PER_CORE: usize = 2;
+/// Cores that a flood of one agent's short commands leaves to others while they are about.
+pub const CORES_FOR_OTHERS: usize = 1;
 /// Commands that may run for each core, however great the pressure: fewer would leave the machine idle.
 pub const LEAST_RUNNING_PER_CORE: usize = 4;
 /// The earliest time to try again that we name; a client that is told less hammers.
@@ -50,6 +52,8 @@ pub struct AdmissionConfig {
     pub min_running: usize,
     /// Most commands that may be young at once.
     pub young: usize,
+    /// Most of those that may be one agent's while others are about.
+    pub young_of_one: usize,
 }
 
 impl Default for AdmissionConfig {
@@ -60,6 +64,7 @@ impl Default for AdmissionConfig {
             queue_wait: Duration::from_secs(30),
             min_running: LEAST_RUNNING_PER_CORE * cores,
             young: YOUNG_PER_CORE * cores,
+            young_of_one: cores.saturating_sub(CORES_FOR_OTHERS).max(1),
         }
     }
 }
@@ -95,10 +100,7 @@ pub struct Admission {
 }
 
 struct State {
-    running: usize,
-    running_limit: usize,
-    /// Tickets of young commands with the time they were given, oldest first.
-    young: VecDeque<(u64, Instant)>,
+    room: Room,
     line: Line<Entry>,
     next_number: u64,
     is_timed: bool,
@@ -108,6 +110,7 @@ struct State {
 
 /// One that waits.
 struct Entry {
+    agent: Arc<str>,
     answer: oneshot::Sender<Result<Ticket, OpError>>,
     since: Instant,
 }
@@ -178,9 +181,7 @@ impl Admission {
     /// A gate through which at most `running_limit` commands go at once.
     pub fn new(config: AdmissionConfig, running_limit: usize) -> Arc<Self> {
         let state = State {
-            running: 0,
-            running_limit: running_limit.max(1),
-            young: VecDeque::with_capacity(config.young),
+            room: Room::new(running_limit, config.young, config.young_of_one),
             line: Line::default(),
             next_number: 0,
             is_timed: false,
@@ -193,27 +194,23 @@ impl Admission {
     /// Asks for a ticket for one command of an agent. It waits if it must, but not beyond `expires`.
     pub fn ask(self: &Arc<Self>, agent: &Arc<str>, expires: Instant) -> Result<Asked, OpError> {
         let now = Instant::now();
+        let mut verdicts = Vec::new();
         let mut state = self.lock();
-        if state.is_closed {
-            return Err(OpError::ShuttingDown);
-        }
-        if state.line.is_empty() && state.has_room(&self.config, now) {
-            let ticket = self.ticket(&mut state, now);
-            drop(state);
-            self.counts.running.increment(1.0);
+        if let Some(ticket) = self.enter(&mut state, agent, now, &mut verdicts)? {
+            self.tell(state, verdicts);
             return Ok(Asked::Granted(ticket));
         }
-        let mut verdicts = Vec::new();
         if state.line.len() >= self.config.queue_length {
             self.counts.refused.increment(1);
-            let Some(Entry { answer, since }) = state.line.give_way(agent) else {
-                return Err(state.overloaded(&self.config, now, now));
+            let Some(Entry { answer, since, .. }) = state.line.give_way(agent) else {
+                let refusal = state.overloaded(&self.config, now, now);
+                self.tell(state, verdicts);
+                return Err(refusal);
             };
             verdicts.push(Verdict { answer, verdict: Err(state.overloaded(&self.config, since, now)) });
         }
         let waiter = self.queue(&mut state, agent, now, expires);
-        self.admit(&mut state, now, &mut verdicts);
-        let needs_timer = !state.line.is_empty() && !std::mem::replace(&mut state.is_timed, true);
+        let needs_timer = !std::mem::replace(&mut state.is_timed, true);
         self.tell(state, verdicts);
         if needs_timer {
             tokio::spawn(Arc::clone(self).watch_them_grow());
@@ -222,20 +219,17 @@ impl Admission {
     }
 
     /// Asks for a ticket for one command that does not want to wait.
-    pub fn ask_now(self: &Arc<Self>) -> Result<Ticket, OpError> {
+    pub fn ask_now(self: &Arc<Self>, agent: &Arc<str>) -> Result<Ticket, OpError> {
         let now = Instant::now();
+        let mut verdicts = Vec::new();
         let mut state = self.lock();
-        if state.is_closed {
-            return Err(OpError::ShuttingDown);
-        }
-        if !state.line.is_empty() || !state.has_room(&self.config, now) {
+        let ticket = self.enter(&mut state, agent, now, &mut verdicts)?;
+        let refusal = state.overloaded(&self.config, now, now);
+        self.tell(state, verdicts);
+        ticket.ok_or_else(|| {
             self.counts.refused.increment(1);
-            return Err(state.overloaded(&self.config, now, now));
-        }
-        let ticket = self.ticket(&mut state, now);
-        drop(state);
-        self.counts.running.increment(1.0);
-        Ok(ticket)
+            refusal
+        })
     }
 
     /// A command has begun.
@@ -248,7 +242,7 @@ impl Admission {
     pub fn set_running_limit(self: &Arc<Self>, limit: usize) {
         let mut verdicts = Vec::new();
         let mut state = self.lock();
-        state.running_limit = limit.max(1);
+        state.room.set_running_limit(limit);
         self.admit(&mut state, Instant::now(), &mut verdicts);
         self.tell(state, verdicts);
     }
@@ -267,12 +261,11 @@ impl Admission {
     /// How it stands.
     pub fn figures(&self) -> AdmissionFigures {
         let mut state = self.lock();
-        state.grow_up(Instant::now());
         AdmissionFigures {
-            running: state.running,
-            young: state.young.len(),
+            running: state.room.running(),
+            young: state.room.young(Instant::now()),
             waiting: state.line.len(),
-            running_limit: state.running_limit,
+            running_limit: state.room.running_limit(),
             agents_waiting: state.line.agents(),
             commands_total: self.begun.load(Ordering::Relaxed),
         }
@@ -282,10 +275,28 @@ impl Admission {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn ticket(self: &Arc<Self>, state: &mut State, now: Instant) -> Ticket {
+    /// Lets a newcomer in if there is a place for it that nobody waits for. Those who wait and could not have it, because
+    /// their agents have their part, are not overtaken by that.
+    fn enter(
+        self: &Arc<Self>,
+        state: &mut State,
+        agent: &Arc<str>,
+        now: Instant,
+        verdicts: &mut Vec<Verdict>,
+    ) -> Result<Option<Ticket>, OpError> {
+        if state.is_closed {
+            return Err(OpError::ShuttingDown);
+        }
+        state.room.sees(agent, now);
+        self.admit(state, now, verdicts);
+        let is_free = !state.line.has(agent) && state.room.is_open_for(agent, now);
+        Ok(is_free.then(|| self.ticket(state, agent, now)))
+    }
+
+    fn ticket(self: &Arc<Self>, state: &mut State, agent: &Arc<str>, now: Instant) -> Ticket {
         let number = state.take_number();
-        state.running += 1;
-        state.young.push_back((number, now));
+        state.room.enter(number, agent, now);
+        self.counts.running.increment(1.0);
         Ticket { gate: Arc::clone(self), number }
     }
 
@@ -295,7 +306,7 @@ impl Admission {
         }
         let (answer, receiver) = oneshot::channel();
         let number = state.take_number();
-        state.line.push(agent, number, Entry { answer, since: now });
+        state.line.push(agent, number, Entry { agent: Arc::clone(agent), answer, since: now });
         Waiter {
             gate: Arc::clone(self),
             agent: Arc::clone(agent),
@@ -308,11 +319,11 @@ impl Admission {
 
     /// Gives tickets to those whose turn it is, as long as there is room.
     fn admit(self: &Arc<Self>, state: &mut State, now: Instant, verdicts: &mut Vec<Verdict>) {
-        while !state.line.is_empty() && state.has_room(&self.config, now) {
-            let Some(Entry { answer, since }) = state.line.pop() else { return };
+        while !state.line.is_empty() && state.room.is_open(now) {
+            let next = state.line.pop_if(|agent| state.room.is_open_for(agent, now));
+            let Some(Entry { agent, answer, since }) = next else { return };
             state.pace.turn(now);
-            let ticket = self.ticket(state, now);
-            self.counts.running.increment(1.0);
+            let ticket = self.ticket(state, &agent, now);
             self.counts.waited(now - since);
             verdicts.push(Verdict { answer, verdict: Ok(ticket) });
         }
@@ -330,10 +341,7 @@ impl Admission {
     fn give_back(self: &Arc<Self>, number: u64) {
         self.counts.running.decrement(1.0);
         let mut state = self.lock();
-        state.running -= 1;
-        if let Ok(place) = state.young.binary_search_by_key(&number, |(number, _)| *number) {
-            state.young.remove(place);
-        }
+        state.room.leave(number);
         if state.line.is_empty() {
             return;
         }
@@ -368,8 +376,7 @@ impl Admission {
         let mut verdicts = Vec::new();
         let mut state = self.lock();
         self.admit(&mut state, now, &mut verdicts);
-        let oldest = state.young.front().map_or(now, |(_, since)| *since);
-        let next = (!state.line.is_empty()).then_some(oldest + YOUNG);
+        let next = (!state.line.is_empty()).then(|| state.room.next_of_age().unwrap_or(now + YOUNG));
         state.is_timed = next.is_some();
         self.tell(state, verdicts);
         next
@@ -381,17 +388,6 @@ impl State {
         let number = self.next_number;
         self.next_number += 1;
         number
-    }
-
-    fn grow_up(&mut self, now: Instant) {
-        while self.young.front().is_some_and(|(_, since)| *since + YOUNG <= now) {
-            self.young.pop_front();
-        }
-    }
-
-    fn has_room(&mut self, config: &AdmissionConfig, now: Instant) -> bool {
-        self.grow_up(now);
-        self.running < self.running_limit && self.young.len() < config.young.max(1)
     }
 
     fn overloaded(&self, config: &AdmissionConfig, since: Instant, now: Instant) -> OpError {

@@ -3,7 +3,7 @@
 use shellkeep_session::shell::{ShellState, Variable};
 use shellkeep_session::{ByteString, Output, RunResult, RunStatus, SessionId};
 use shellkeep_store::Store;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;

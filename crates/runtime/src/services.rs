@@ -27,6 +27,9 @@ use tokio::sync::{mpsc, oneshot, watch};
 /// Orders that may wait for one supervisor.
 const ORDERS: usize = 16;
 
+/// How long a supervisor may take to say who is alive.
+const LOOK_LIMIT: Duration = Duration::from_secs(1);
+
 /// A service's full name on this node.
 pub(crate) type Name = (SessionId, ServiceId);
 
@@ -205,11 +208,14 @@ impl Supervised {
         }
     }
 
-    /// Who is alive in it.
+    /// Who is alive in it; nobody, if its supervisor is busy with starting it.
     pub(crate) async fn members(&self) -> Vec<Stat> {
         let (answer, waiting) = oneshot::channel();
-        self.tell(Order::Look(answer)).await;
-        waiting.await.unwrap_or_default()
+        let asking = async {
+            self.tell(Order::Look(answer)).await;
+            waiting.await.unwrap_or_default()
+        };
+        tokio::time::timeout(LOOK_LIMIT, asking).await.unwrap_or_default()
     }
 
     fn activity(&self) -> MutexGuard<'_, Activity> {

@@ -35,6 +35,7 @@ impl Net {
 impl Drop for Net {
     fn drop(&mut self) {
         let Some(path) = &self.0 else { return };
+        println!("PEAK {:?}", std::fs::read_to_string(path.join("pids.peak")));
         let _ = std::fs::write(path.with_file_name("cgroup.procs"), std::process::id().to_string());
         // Whoever was started in it has ended by now, or leaves in a moment.
         for _ in 0..1000 {

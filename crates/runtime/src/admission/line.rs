@@ -58,9 +58,21 @@ impl<T> Line<T> {
         self.agents.insert(Arc::clone(agent), Waiters { turn, queue: VecDeque::from([(number, item)]) });
     }
 
+    /// Whether any of an agent's wait.
+    pub fn has(&self, agent: &Arc<str>) -> bool {
+        self.agents.contains_key(agent)
+    }
+
     /// The next whose turn it is.
     pub fn pop(&mut self) -> Option<T> {
-        let (turn, agent) = self.turns.pop_first()?;
+        self.pop_if(|_| true)
+    }
+
+    /// The next whose turn it is of the agents that may; the others keep theirs.
+    pub fn pop_if(&mut self, mut may: impl FnMut(&Arc<str>) -> bool) -> Option<T> {
+        let (&turn, agent) = self.turns.iter().find(|(_, agent)| may(agent))?;
+        let agent = Arc::clone(agent);
+        self.turns.remove(&turn);
         let waiters = self.agents.get_mut(&agent)?;
         self.lengths.remove(&(waiters.queue.len(), turn));
         self.length -= 1;

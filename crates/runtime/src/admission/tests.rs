@@ -16,7 +16,7 @@ fn agent(name: &str) -> Arc<str> {
 
 /// A gate that lets `young` young commands run, and `running` in all.
 fn gate(young: usize, running: usize) -> Arc<Admission> {
-    let config = AdmissionConfig { young, ..AdmissionConfig::default() };
+    let config = AdmissionConfig { young, young_of_one: young, ..AdmissionConfig::default() };
     Admission::new(config, running)
 }
 
@@ -149,10 +149,10 @@ async fn nobody_overtakes_those_who_wait() {
     // There would be room for this one, were it not promised.
     let mut late = waits(&gate, "b");
     assert!(answer(&mut late).is_none());
-    assert!(gate.ask_now().is_err_and(|error| error.code() == "overloaded"));
+    assert!(gate.ask_now(&agent("b")).is_err_and(|error| error.code() == "overloaded"));
     drop(answer(&mut waiter).unwrap().ok().unwrap());
     drop(answer(&mut late).unwrap().ok().unwrap());
-    assert!(gate.ask_now().is_ok());
+    assert!(gate.ask_now(&agent("b")).is_ok());
 }
 
 #[tokio::test(start_paused = true)]
@@ -229,7 +229,7 @@ async fn a_closed_gate_refuses_all() {
     gate.close();
     assert!(matches!(answer(&mut waiter), Some(Err(OpError::ShuttingDown))));
     assert!(matches!(gate.ask(&agent("a"), Instant::now() + LONG), Err(OpError::ShuttingDown)));
-    assert!(matches!(gate.ask_now(), Err(OpError::ShuttingDown)));
+    assert!(matches!(gate.ask_now(&agent("b")), Err(OpError::ShuttingDown)));
     assert_eq!(gate.figures().waiting, 0);
 }
 

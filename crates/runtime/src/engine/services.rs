@@ -97,11 +97,10 @@ impl Engine {
             live.into_iter().map(|view| (view.service_id.clone(), view)).collect();
         let agent = inner.agent_of(&id);
         for (service_id, service) in known {
-            if !views.contains_key(&service_id) {
-                let directory = inner.service_directory(&id, &service_id);
-                let view = services::stored_view(&id, agent.as_deref(), &service_id, &service, &directory);
-                views.insert(service_id, view);
-            }
+            views.entry(service_id).or_insert_with_key(|service_id| {
+                let directory = inner.service_directory(&id, service_id);
+                services::stored_view(&id, agent.as_deref(), service_id, &service, &directory)
+            });
         }
         let mut views: Vec<ServiceView> = views.into_values().collect();
         views.sort_by_key(|view| view.started_at);

@@ -146,7 +146,7 @@ impl Owner {
             return Ok(ticket);
         }
         if command.if_busy == IfBusy::Reject {
-            return self.engine.admission.ask_now().map(Some);
+            return self.engine.admission.ask_now(&self.slot.agent).map(Some);
         }
         match self.engine.admission.ask(&self.slot.agent, expires)? {
             Asked::Granted(ticket) => Ok(Some(ticket)),

@@ -28,12 +28,13 @@ pub(super) struct Probe {
     kind: Kind,
     next: Instant,
     wait: Duration,
+    has_looked: bool,
 }
 
 enum Kind {
     Port(u16),
     Log { pattern: Regex, log: ServiceLog, watch: Option<LogWatch>, offset: u64 },
-    Http(Url),
+    Http { url: Url, answered: bool },
 }
 
 /// A URL on this machine.
@@ -84,29 +85,34 @@ impl Probe {
                 let watch = LogWatch::new(directory).ok();
                 Kind::Log { pattern: pattern(text).ok()?, log: ServiceLog::at(directory), watch, offset }
             }
-            Ready::Http(text) => Kind::Http(Url::parse(text).ok()?),
+            Ready::Http(text) => Kind::Http { url: Url::parse(text).ok()?, answered: false },
         };
-        Some(Self { kind, next: Instant::now(), wait: WAITS.0 })
+        Some(Self { kind, next: Instant::now(), wait: WAITS.0, has_looked: false })
     }
 
     /// Waits until it is worth looking. May be dropped and called again.
     pub(super) async fn due(&mut self) {
         match &mut self.kind {
-            Kind::Log { watch: Some(watch), .. } if self.next <= Instant::now() => watch.changed().await,
+            Kind::Log { watch: Some(watch), .. } if self.has_looked => watch.changed().await,
+            Kind::Http { url, answered } => {
+                tokio::time::sleep_until(self.next).await;
+                *answered = url.answers().await;
+            }
             _ => tokio::time::sleep_until(self.next).await,
         }
     }
 
     /// Looks.
-    pub(super) async fn look(&mut self, members: &[Stat]) -> bool {
+    pub(super) fn look(&mut self, members: &[Stat]) -> bool {
         let found = match &mut self.kind {
             Kind::Port(port) => {
                 let pids: Vec<u32> = members.iter().map(|stat| stat.pid).collect();
                 ports::listening(&pids).contains(port)
             }
             Kind::Log { pattern, log, offset, .. } => search(log, pattern, offset),
-            Kind::Http(url) => url.answers().await,
+            Kind::Http { answered, .. } => *answered,
         };
+        self.has_looked = true;
         self.next = Instant::now() + self.wait;
         self.wait = (self.wait * 2).min(WAITS.1);
         found

@@ -97,7 +97,8 @@ impl Supervisor {
                     self.ended(ServiceStatus::Stopped, end, notices).await;
                     None
                 }
-                LifeEnd::Left => None,
+                // It stays in the book: the daemon that stops must spare it.
+                LifeEnd::Left => return,
             };
         }
         self.engine.services.remove(&self.seen);
@@ -168,7 +169,7 @@ impl Supervisor {
                     Order::Stop { grace, reason } => return self.stop(process, grace, reason).await,
                 },
                 () = due(&mut probe) => {
-                    if let Some(looking) = &mut probe && looking.look(&process.members()).await {
+                    if let Some(looking) = &mut probe && looking.look(&process.members()) {
                         probe = None;
                         self.tell(ServiceNews::Ready).await;
                     }

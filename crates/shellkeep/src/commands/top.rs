@@ -49,7 +49,8 @@ const SIGNALLED: u8 = 128;
 
 /// Arguments of `top`.
 #[derive(Debug, Args)]
-#[command(after_help = "Keys: 1 2 3 or Tab choose services, sessions or changes of limits; Enter looks closely, l follows a
+#[command(
+    after_help = "Keys: 1 2 3 or Tab choose services, sessions or changes of limits; Enter looks closely, l follows a
 service's log, x stops a service (after y), / filters, ? explains the rest, q leaves.
 
 On a pipe, or with --once, it prints one look and ends. NO_COLOR switches colours off.
@@ -60,7 +61,8 @@ Examples:
   shellkeep top --once
   shellkeep top --json | jq .commands_total
 
-Exit codes: 0 done, 1 not done (no daemon, not the host), 2 wrong usage, 128+n ended by signal n.")]
+Exit codes: 0 done, 1 not done (no daemon, not the host), 2 wrong usage, 128+n ended by signal n."
+)]
 pub struct TopArgs {
     #[command(flatten)]
     daemon: DaemonArgs,

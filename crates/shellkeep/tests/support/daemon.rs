@@ -250,10 +250,11 @@ impl Drop for Daemon {
         // What a failed test left behind must not disturb the next: by id, and only what still is a child of that time.
         let near = orphans.into_iter().chain(procs::working_in(self.directory.path())).map(|process| process.pid);
         // Services outlive their daemon; they are known by their groups or marks.
-        for pid in near.chain(groups::members(&self.data(), "")) {
-            if procs::alive(pid) {
-                signal(pid, "KILL");
-            }
+        let left: Vec<u32> = near.chain(groups::members(&self.data(), "")).filter(|pid| procs::alive(*pid)).collect();
+        left.iter().for_each(|pid| signal(*pid, "KILL"));
+        let deadline = Instant::now() + STOP_LIMIT;
+        while left.iter().any(|pid| procs::alive(*pid)) && Instant::now() < deadline {
+            std::thread::park_timeout(Duration::from_millis(5));
         }
         groups::remove(&self.data());
     }

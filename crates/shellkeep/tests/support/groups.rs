@@ -32,7 +32,8 @@ fn collect(path: PathBuf, all: &mut Vec<PathBuf>) {
 
 /// The groups of services.
 pub fn of_services(data: &Path) -> Vec<PathBuf> {
-    let is_service = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("service-"));
+    let is_service =
+        |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("service-"));
     of(data).into_iter().filter(is_service).collect()
 }
 

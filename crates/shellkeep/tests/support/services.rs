@@ -30,10 +30,8 @@ pub fn until_within<T>(limit: Duration, what: &str, mut look: impl FnMut() -> Op
 pub fn in_parallel<T: Sync, R: Send>(threads: usize, items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let size = items.len().div_ceil(threads.max(1)).max(1);
     std::thread::scope(|scope| {
-        let begun: Vec<_> = items
-            .chunks(size)
-            .map(|chunk| scope.spawn(|| chunk.iter().map(&work).collect::<Vec<R>>()))
-            .collect();
+        let begun: Vec<_> =
+            items.chunks(size).map(|chunk| scope.spawn(|| chunk.iter().map(&work).collect::<Vec<R>>())).collect();
         begun.into_iter().flat_map(|thread| thread.join().expect("a part of the work failed")).collect()
     })
 }

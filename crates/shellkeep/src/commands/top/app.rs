@@ -245,7 +245,9 @@ impl App {
                 let status = ended.status.as_str();
                 self.say(format!("{service} ({}) of session {session} is {status}{code}", ended.name), Level::Good, at);
             }
-            Err(reason) => self.say(format!("{service} of session {session} was not stopped: {reason}"), Level::Bad, at),
+            Err(reason) => {
+                self.say(format!("{service} of session {session} was not stopped: {reason}"), Level::Bad, at)
+            }
         }
     }
 }

@@ -96,12 +96,13 @@ fn bar(width: usize, share: f64, open: f64, look: Look) -> Vec<Span<'static>> {
     let cells = |share: f64| ((share.clamp(0.0, 1.0) * width as f64).round() as usize).min(width);
     // Something is more than nothing, and not everything is less than all.
     let mut used = cells(share);
-    if share > 0.0 && used == 0 {
-        used = 1;
+    if share > 0.0 {
+        used = used.max(1);
     }
-    if share < 1.0 && used == width {
-        used = width.saturating_sub(1);
+    if share < 1.0 {
+        used = used.min(width.saturating_sub(1));
     }
+    let used = used.min(width);
     let open = cells(open).max(used);
     let level = if open == 0 { Level::Bad } else { Level::of(share / (open as f64 / width.max(1) as f64)) };
     vec![

@@ -5,7 +5,9 @@ use super::wants::{News, ServiceKey, SessionDetail, SessionsPage, SessionsQuery,
 use crate::client::{Client, ClientError, Endpoint};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use shellkeep_protocol::{Node, Readiness, Service, ServiceList, Session, SessionList, StateResponse, StopServiceRequest};
+use shellkeep_protocol::{
+    Node, Readiness, Service, ServiceList, Session, SessionList, StateResponse, StopServiceRequest,
+};
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, timeout};
@@ -159,10 +161,11 @@ impl Poller {
         let mut page = SessionsPage { next: query.after.clone(), ..SessionsPage::default() };
         loop {
             let after = page.next.map_or_else(String::new, |after| format!("&after={after}"));
-            let part = match self.ask::<SessionList>(client, &format!("/v1/sessions?limit={limit}{agent}{after}")).await? {
-                Ok(part) => part,
-                Err(reason) => return self.tell(News::Refused { reason }).await,
-            };
+            let part =
+                match self.ask::<SessionList>(client, &format!("/v1/sessions?limit={limit}{agent}{after}")).await? {
+                    Ok(part) => part,
+                    Err(reason) => return self.tell(News::Refused { reason }).await,
+                };
             page.next = part.next;
             page.searched += part.sessions.len();
             let full = take(&mut page, part.sessions, &text);

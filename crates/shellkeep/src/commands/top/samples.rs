@@ -4,7 +4,8 @@
 use super::app::App;
 use super::wants::{News, SessionDetail, SessionsPage, SessionsQuery, StateSummary};
 use shellkeep_protocol::{
-    LimitChange, Node, Quota, QuotasResponse, Readiness, ReadinessStatus, RestartChoice, Service, ServiceStatus, Session,
+    LimitChange, Node, Quota, QuotasResponse, Readiness, ReadinessStatus, RestartChoice, Service, ServiceStatus,
+    Session,
 };
 use shellkeep_session::Timestamp;
 use std::time::Duration;
@@ -163,9 +164,6 @@ pub fn app() -> App {
         app.on_news(News::Node(Box::new(node)), Duration::from_secs(second));
     }
     app.on_news(News::Services(services()), Duration::from_secs(120));
-    app.on_news(
-        News::Sessions { query: SessionsQuery::default(), page: page(0, 200, true) },
-        Duration::from_secs(120),
-    );
+    app.on_news(News::Sessions { query: SessionsQuery::default(), page: page(0, 200, true) }, Duration::from_secs(120));
     app
 }

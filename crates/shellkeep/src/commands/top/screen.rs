@@ -4,8 +4,10 @@ use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::Show;
 use ratatui::crossterm::event::{self, Event};
-use ratatui::crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
 use ratatui::crossterm::execute;
+use ratatui::crossterm::terminal::{
+    Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+};
 use ratatui::prelude::Frame;
 use rustix::process::{Signal, getpid, kill_process};
 use std::io::{self, Stdout};
@@ -25,8 +27,8 @@ impl Screen {
     pub fn open() -> io::Result<Self> {
         give_back_on_panic();
         // Made before the terminal is changed, so that every way out of here gives it back.
-        let mut screen = Self { terminal: Terminal::new(CrosstermBackend::new(io::stdout()))? };
-        screen.enter()?;
+        let screen = Self { terminal: fresh()? };
+        enter()?;
         Ok(screen)
     }
 
@@ -39,13 +41,9 @@ impl Screen {
     pub fn suspend(&mut self) -> io::Result<()> {
         leave()?;
         kill_process(getpid(), Signal::TSTP)?;
-        self.enter()
-    }
-
-    fn enter(&mut self) -> io::Result<()> {
-        enable_raw_mode()?;
-        execute!(io::stdout(), EnterAlternateScreen)?;
-        self.terminal.clear()
+        enter()?;
+        self.terminal = fresh()?;
+        Ok(())
     }
 }
 
@@ -68,6 +66,16 @@ pub fn events() -> mpsc::Receiver<Event> {
         }
     });
     receiver
+}
+
+/// A drawing surface that remembers nothing and so draws everything.
+fn fresh() -> io::Result<Terminal<CrosstermBackend<Stdout>>> {
+    Terminal::new(CrosstermBackend::new(io::stdout()))
+}
+
+fn enter() -> io::Result<()> {
+    enable_raw_mode()?;
+    execute!(io::stdout(), EnterAlternateScreen, Clear(ClearType::All))
 }
 
 fn leave() -> io::Result<()> {

@@ -19,7 +19,11 @@ pub fn text(node: &Node, services: &[Service], now: Timestamp) -> String {
     section(&mut out, &["QUOTA", "USED", "IN FORCE", "CONFIGURED"], &quota_rows(node));
     if !services.is_empty() {
         let rows: Vec<Vec<String>> = services.iter().map(|service| service_row(service, now)).collect();
-        section(&mut out, &["SERVICE", "SESSION", "AGENT", "NAME", "STATUS", "PID", "PORTS", "ACTIVE", "LOG", "RESTARTS"], &rows);
+        section(
+            &mut out,
+            &["SERVICE", "SESSION", "AGENT", "NAME", "STATUS", "PID", "PORTS", "ACTIVE", "LOG", "RESTARTS"],
+            &rows,
+        );
     }
     if !node.quotas.changes.is_empty() {
         let rows: Vec<Vec<String>> = node.quotas.changes.iter().map(|change| change_row(change, now)).collect();
@@ -47,7 +51,14 @@ fn facts(node: &Node) -> Vec<(&'static str, String)> {
         ),
         ("services", count(node.services)),
         ("processes", text::count(node.processes)),
-        ("memory", format!("{} of the daemon, {} of the machine free", text::bytes(node.memory), text::percent(node.memory_free))),
+        (
+            "memory",
+            format!(
+                "{} of the daemon, {} of the machine free",
+                text::bytes(node.memory),
+                text::percent(node.memory_free)
+            ),
+        ),
         (
             "pressure",
             format!("cpu {}, memory {}", text::percent(node.cpu_pressure), text::percent(node.memory_pressure)),

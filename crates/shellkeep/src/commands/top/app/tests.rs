@@ -31,7 +31,15 @@ fn selected(app: &App) -> String {
 fn log_page(text: &str) -> Box<LogResponse> {
     let length = text.len() as u64;
     let text = text.to_owned();
-    Box::new(LogResponse { text, base64: None, offset: 0, next_offset: length, first: 0, total: length, complete: false })
+    Box::new(LogResponse {
+        text,
+        base64: None,
+        offset: 0,
+        next_offset: length,
+        first: 0,
+        total: length,
+        complete: false,
+    })
 }
 
 #[test]

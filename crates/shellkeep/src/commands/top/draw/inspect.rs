@@ -50,11 +50,8 @@ fn session_facts(detail: &SessionDetail, look: Look) -> Vec<Line<'static>> {
     };
     let figure = look.theme.figure();
     let agent = session.agent.as_deref().map_or_else(|| "–".to_owned(), text::clean);
-    let times = format!(
-        "{}, made {}",
-        text::ago(look.now, &session.last_active_at),
-        text::ago(look.now, &session.created_at)
-    );
+    let times =
+        format!("{}, made {}", text::ago(look.now, &session.last_active_at), text::ago(look.now, &session.created_at));
     let names = |names: &[String]| match names {
         [] => "none".to_owned(),
         some => format!("{}: {}", some.len(), text::clean(&some.join(" "))),

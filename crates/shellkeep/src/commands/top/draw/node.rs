@@ -22,14 +22,20 @@ const LEVELS: u64 = 8;
 /// Rates are drawn in thousandths, so that a slow daemon has a picture too.
 const PARTS: f64 = 1000.0;
 
-/// The node in one line.
+/// The node in one line: as many facts as fit, each whole.
 pub fn line(frame: &mut Frame<'_>, area: Rect, app: &App, look: Look) {
     let (words, level) = link(app);
     let mut spans = vec![Span::styled(" shellkeep ", look.theme.accent())];
     spans.push(Span::styled(format!("● {words}"), look.theme.level(level)));
+    let mut left = usize::from(area.width).saturating_sub(spans.iter().map(Span::width).sum());
     for fact in app.node.iter().flat_map(|node| facts(node, app)) {
-        spans.push(Span::styled(" · ", look.theme.faint()));
-        spans.push(Span::raw(fact));
+        let pair = [Span::styled(" · ", look.theme.faint()), Span::raw(fact)];
+        let width: usize = pair.iter().map(Span::width).sum();
+        if width > left {
+            break;
+        }
+        left -= width;
+        spans.extend(pair);
     }
     frame.render_widget(Line::from(spans), area);
 }

@@ -89,7 +89,8 @@ fn hints(hints: &[Hint], width: usize, look: Look) -> Line<'static> {
         let shown = others[..kept].iter().chain(last);
         Line::from(shown.flat_map(spans).collect::<Vec<_>>())
     });
-    kept.into_iter().find(|line| line.width() <= width).unwrap_or_default()
+    // The blank behind the last one may be cut off.
+    kept.into_iter().find(|line| line.width() <= width + 1).unwrap_or_default()
 }
 
 /// The question in the middle of the screen.

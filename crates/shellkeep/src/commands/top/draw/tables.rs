@@ -58,7 +58,9 @@ pub fn tabs(frame: &mut Frame<'_>, area: Rect, app: &App, look: Look) {
     let inside = block.inner(area);
     frame.render_widget(block, area);
     match app.tab {
-        Tab::Services if app.services.shown().is_empty() => nothing(frame, inside, &no_services(app), look.theme.faint()),
+        Tab::Services if app.services.shown().is_empty() => {
+            nothing(frame, inside, &no_services(app), look.theme.faint())
+        }
         Tab::Services => services(frame, inside, app.services.shown(), &app.services.list, look),
         Tab::Sessions if app.sessions.page.sessions.is_empty() => {
             nothing(frame, inside, &no_sessions(app), look.theme.faint());
@@ -164,8 +166,11 @@ fn sessions(frame: &mut Frame<'_>, area: Rect, app: &App, look: Look) {
     let plain = Style::new();
     let faint = look.theme.faint();
     let word = |session: &Session| -> Vec<Word> {
-        let (shell, style) =
-            if session.live { ("live", look.theme.level(Level::Good)) } else { ("asleep", look.theme.level(Level::Past)) };
+        let (shell, style) = if session.live {
+            ("live", look.theme.level(Level::Good))
+        } else {
+            ("asleep", look.theme.level(Level::Past))
+        };
         vec![
             (text::clean(&session.session_id), plain),
             (or_dash(session.agent.as_deref()), faint),
@@ -212,9 +217,9 @@ fn table(frame: &mut Frame<'_>, area: Rect, columns: &[Column], rows: &[Vec<Word
         let line = Line::styled(text::cut(text, usize::from(width)), *style);
         Cell::from(if columns[column].right { line.right_aligned() } else { line })
     };
-    let heading = kept.iter().map(|(column, width)| {
-        line(*column, *width, &(columns[*column].title.to_owned(), look.theme.faint()))
-    });
+    let heading = kept
+        .iter()
+        .map(|(column, width)| line(*column, *width, &(columns[*column].title.to_owned(), look.theme.faint())));
     let window = list.window();
     let shown = rows.iter().enumerate().take(window.end).skip(window.start).map(|(place, words)| {
         let selected = place == list.selected;
@@ -222,8 +227,11 @@ fn table(frame: &mut Frame<'_>, area: Rect, columns: &[Column], rows: &[Vec<Word
             let (text, style) = &words[*column];
             line(*column, *width, &(text.clone(), if selected { Style::new() } else { *style }))
         };
-        Row::new(kept.iter().map(cell).collect::<Vec<_>>())
-            .style(if selected { look.theme.selected() } else { Style::new() })
+        Row::new(kept.iter().map(cell).collect::<Vec<_>>()).style(if selected {
+            look.theme.selected()
+        } else {
+            Style::new()
+        })
     });
     let widths = kept.iter().map(|(_, width)| Constraint::Length(*width));
     let table = Table::new(shown, widths).header(Row::new(heading.collect::<Vec<_>>())).column_spacing(GAP);

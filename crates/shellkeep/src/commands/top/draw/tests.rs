@@ -50,7 +50,8 @@ fn cell_of<'a>(buffer: &'a Buffer, text: &str) -> &'a Cell {
 fn show_log(app: &mut App, text: &str) {
     let length = text.len() as u64;
     let text = text.to_owned();
-    let page = LogResponse { text, base64: None, offset: 0, next_offset: length, first: 0, total: length, complete: false };
+    let page =
+        LogResponse { text, base64: None, offset: 0, next_offset: length, first: 0, total: length, complete: false };
     let log = app.wants().log.expect("a log is open");
     app.on_news(News::Log { log, page: Ok(Box::new(page)) }, AT);
 }
@@ -109,16 +110,15 @@ fn a_narrow_screen_keeps_what_matters() {
 
 #[test]
 fn a_small_screen_has_one_line_for_the_node() {
-    let expected = "\
- shellkeep ● ready · up 3d 4h · 100,000 sessions
-╭ 1 Services 490 ─ 2 Sessions 100,000 ─ 3 Changes╮
-│ id   session  name    status    ports          │
-│ s1   api      server  running   5173           │
-╰────────────────────────────────────────────────╯
- ⏎ inspect  l log  x stop  / filter  ? help  q quit";
-    let small = lines(&mut samples::app(), 50, 6);
-    assert_eq!(small[..3], expected.lines().collect::<Vec<_>>()[..3]);
-    assert_eq!(small[5], " ⏎ inspect  l log  x stop  / filter  ? help  q quit");
+    let expected = [
+        " shellkeep ● ready · up 3d 4h · 100,000 sessions",
+        "╭ 1 Services 490 ─ 2 Sessions 100,000 ─ 3 Changes╮",
+        "│ id   session  name    status    ports  active  │",
+        "│ s1   api      server  running   5173   3m ago  │",
+        "╰────────────────────────────────────────────────╯",
+        " ⏎ inspect  l log  x stop  / filter  ? help  q quit",
+    ];
+    assert_eq!(lines(&mut samples::app(), 50, 6), expected);
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn a_wide_screen_has_a_picture_of_the_rate() {
     let wide = lines(&mut samples::app(), 160, 20);
     assert!(wide[0].contains("╭ commands/s 2,370 ") && wide[0].contains(" peak 2,370 in 5 min ╮"), "{}", wide[0]);
     assert!(wide[1].contains("▂▅▇ │"), "the newest column is the highest: {}", wide[1]);
-    assert!(wide[6].starts_with("│ commands        1,001,416,100") || wide[6].contains("commands"), "{}", wide[6]);
+    assert!(wide[6].starts_with("│ commands        1,141,610    "), "{}", wide[6]);
 }
 
 #[test]
@@ -183,11 +183,15 @@ fn colours_say_how_things_stand_and_shapes_say_it_too() {
 #[test]
 fn sessions_say_where_in_the_list_one_is() {
     let mut app = samples::app();
-    press(&mut app, "2jj");
+    press(&mut app, "2");
     let list = lines(&mut app, 110, 24);
     assert!(list[8].ends_with("1 to 200 · more below ╮"), "{}", list[8]);
     assert_eq!(list[9].trim_end_matches([' ', '│']), "│ session  agent    shell   pid  active   records  shells  cwd");
-    assert!(list[10].starts_with("│ s000     builder  live    777  42s ago    1,234       2  /srv/app"), "{}", list[10]);
+    assert!(
+        list[10].starts_with("│ s000     builder  live    777  42s ago    1,234       2  /srv/app"),
+        "{}",
+        list[10]
+    );
     assert!(list[11].starts_with("│ s001     –        asleep    –  42s ago"), "{}", list[11]);
     press(&mut app, "/x");
     let typing = lines(&mut app, 110, 24);
@@ -199,7 +203,10 @@ fn changes_say_what_why_and_when() {
     let mut app = samples::app();
     press(&mut app, "3");
     let changes = lines(&mut app, 110, 24);
-    assert!(changes[10].starts_with("│ 3m ago  live shells  ▼ 200 → 150  memory pressure was 0.42 for 10 s"), "{changes:?}");
+    assert!(
+        changes[10].starts_with("│ 3m ago  live shells  ▼ 200 → 150  memory pressure was 0.42 for 10 s"),
+        "{changes:?}"
+    );
     assert!(changes[11].starts_with("│ 2h ago  live shells  ▲ 100 → 200  the machine has room again"), "{changes:?}");
     assert_eq!(app.tab, Tab::Changes);
 }
@@ -210,7 +217,8 @@ fn a_session_is_shown_with_its_services() {
     press(&mut app, "2\n");
     assert!(lines(&mut app, 110, 30)[8].starts_with("╭ session s000 ─"));
     app.on_news(News::Session { id: "s000".to_owned(), detail: Ok(Box::new(samples::detail("s000"))) }, AT);
-    let seen: Vec<String> = lines(&mut app, 110, 30).iter().map(|line| line.trim_matches(['│', ' ']).to_owned()).collect();
+    let seen: Vec<String> =
+        lines(&mut app, 110, 30).iter().map(|line| line.trim_matches(['│', ' ']).to_owned()).collect();
     let expected = [
         "agent        builder",
         "shell        live, pid 777",
@@ -254,7 +262,11 @@ fn a_log_fills_the_screen_and_marks_what_was_found() {
     let text: String = (1..=50).map(|number| format!("line {number} \u{1b}[31mred\u{1b}[0m\n")).collect();
     show_log(&mut app, &text);
     let seen = lines(&mut app, 80, 12);
-    assert!(seen[1].starts_with("╭ log of s1 · server · session api ─") && seen[1].ends_with("● following ╮"), "{}", seen[1]);
+    assert!(
+        seen[1].starts_with("╭ log of s1 · server · session api ─") && seen[1].ends_with("● following ╮"),
+        "{}",
+        seen[1]
+    );
     assert!(seen[2].starts_with("│ line 43 red  ") && seen[9].starts_with("│ line 50 red  "), "{seen:?}");
     assert!(seen[10].ends_with(" line 43 of 50 ╯"), "{}", seen[10]);
     press(&mut app, "/LINE 7\n");
@@ -269,7 +281,10 @@ fn a_question_and_the_help_lie_over_the_rest() {
     let mut app = samples::app();
     press(&mut app, "x");
     let asked = lines(&mut app, 80, 24).join("\n");
-    assert!(asked.contains("Stop s1 (server) of session api and everything it") && asked.contains("y stop it"), "{asked}");
+    assert!(
+        asked.contains("Stop s1 (server) of session api and everything it") && asked.contains("y stop it"),
+        "{asked}"
+    );
     press(&mut app, "n?");
     let help = lines(&mut app, 80, 24).join("\n");
     assert!(help.contains("follow the log of a service") && help.contains("any key closes this"), "{help}");
@@ -277,8 +292,8 @@ fn a_question_and_the_help_lie_over_the_rest() {
 
 #[test]
 fn every_size_can_be_drawn() {
-    for width in (1..=40).chain([60, 103, 104, 149, 150, 300]) {
-        for height in (1..=26).chain([60]) {
+    for width in (1..=9).chain([20, 31, 60, 103, 104, 149, 150, 300]) {
+        for height in (1..=5).chain([8, 9, 10, 16, 17, 22, 40]) {
             let mut app = samples::app();
             for keys in ["", "2", "\n", "q3", "1\n", "l", "q", "qx", "n?"] {
                 press(&mut app, keys);
