@@ -13,7 +13,7 @@ pub use factory::{CageFactory, CageMode, Limits};
 use crate::cgroup::Group;
 use crate::handle;
 use crate::proc::{self, ProcessStamp, Stat};
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal};
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -27,6 +27,10 @@ pub const MARK: &str = "SHELLKEEP_CAGE";
 pub const KEEPER_MARK: &str = "SHELLKEEP_KEEPS";
 /// A process may fork while we look for it; we look again so many times at most.
 const PASSES: usize = 20;
+/// Handles held while we signal many; fewer than any limit of open files.
+const HANDLES_AT_ONCE: usize = 256;
+/// More processes than this in one cage may be a bomb.
+const MANY: usize = 32;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -201,37 +205,73 @@ impl Held {
     }
 
     /// Sends a signal to those of the members that `choose` gives. The group stands still meanwhile, so nobody escapes
-    /// by forking.
+    /// by forking. Gives handles on them.
     fn reach(&self, signal: Signal, choose: impl Fn(&[Stat]) -> Vec<Stat>) -> Vec<OwnedFd> {
         let _still = self.unified.as_ref().map(Still::hold);
-        self.pursue(signal, choose)
+        let mut handles = Vec::new();
+        self.pursue(signal, choose, |handle| handles.push(handle));
+        handles
     }
 
     /// Sends a signal to those of the members that `choose` gives, and looks again until nobody new is there.
-    fn pursue(&self, signal: Signal, choose: impl Fn(&[Stat]) -> Vec<Stat>) -> Vec<OwnedFd> {
-        let mut reached: HashMap<ProcessStamp, OwnedFd> = HashMap::new();
+    fn pursue(&self, signal: Signal, choose: impl Fn(&[Stat]) -> Vec<Stat>, mut reached: impl FnMut(OwnedFd)) {
+        let mut done: HashSet<ProcessStamp> = HashSet::new();
         for _ in 0..PASSES {
-            let new = choose(&self.members()).into_iter().map(|stat| stat.stamp());
-            let new: Vec<(ProcessStamp, OwnedFd)> = new
-                .filter(|stamp| !reached.contains_key(stamp))
-                .filter_map(|stamp| Some((stamp, handle::open_exact(stamp)?)))
-                .collect();
-            // A number may have been given away between the group's list and the handle; the list would not have it now.
-            let listed: Option<HashSet<u32>> =
-                self.unified.as_ref().map(|group| group.members().unwrap_or_default().into_iter().collect());
-            let is_member = |stamp: &ProcessStamp| listed.as_ref().is_none_or(|listed| listed.contains(&stamp.pid));
-            let before = reached.len();
-            reached.extend(new.into_iter().filter(|(stamp, at)| is_member(stamp) && handle::send(at, signal)));
-            if reached.len() == before {
+            let mut new: Vec<ProcessStamp> = choose(&self.members()).iter().map(Stat::stamp).collect();
+            new.retain(|stamp| !done.contains(stamp));
+            let before = done.len();
+            for some in new.chunks(HANDLES_AT_ONCE) {
+                let handles: Vec<_> =
+                    some.iter().filter_map(|&stamp| Some((stamp, handle::open_exact(stamp)?))).collect();
+                // A number may have been given away between the group's list and the handle; the list would not have
+                // it now.
+                let listed: Option<HashSet<u32>> =
+                    self.unified.as_ref().map(|group| group.members().unwrap_or_default().into_iter().collect());
+                for (stamp, handle) in handles {
+                    let is_member = listed.as_ref().is_none_or(|listed| listed.contains(&stamp.pid));
+                    if is_member && handle::send(&handle, signal) {
+                        done.insert(stamp);
+                        reached(handle);
+                    }
+                }
+            }
+            if done.len() == before {
                 break;
             }
         }
-        reached.into_values().collect()
     }
 
     fn kill_all(&self) {
-        if self.unified.as_ref().is_none_or(|group| group.kill().is_err()) {
-            self.reach(Signal::KILL, <[Stat]>::to_vec);
+        if self.unified.as_ref().is_some_and(|group| group.kill().is_ok()) {
+            return;
+        }
+        // Many may be becoming more, faster than one by one can be ended.
+        let members = self.members();
+        if self.unified.is_none() && members.len() > MANY {
+            stop_process_groups(&members);
+        }
+        let _still = self.unified.as_ref().map(Still::hold);
+        self.pursue(Signal::KILL, <[Stat]>::to_vec, drop);
+    }
+}
+
+/// Brings the process groups of these processes to a stop, each with one call, however many are in it. Nobody else is in
+/// them: a process cannot join a group of another session, and each cage began with a session of its own.
+fn stop_process_groups(members: &[Stat]) {
+    let mut groups: HashMap<u32, Vec<ProcessStamp>> = HashMap::new();
+    for stat in members {
+        groups.entry(stat.group).or_default().push(stat.stamp());
+    }
+    for (number, stamps) in groups {
+        let Some(group) = i32::try_from(number).ok().and_then(Pid::from_raw) else { continue };
+        // Once one of them stands still it stays in its group, and the group's number is not another's.
+        let stands = |stamp: &ProcessStamp| {
+            let handle = handle::open_exact(*stamp)?;
+            handle::send(&handle, Signal::STOP).then_some(())?;
+            Stat::read(stamp.pid).filter(|stat| stat.stamp() == *stamp && stat.group == number)
+        };
+        if stamps.iter().find_map(stands).is_some() {
+            let _ = rustix::process::kill_process_group(group, Signal::STOP);
         }
     }
 }
@@ -291,7 +331,7 @@ mod tests {
     use super::*;
 
     fn stat(pid: u32, parent: u32) -> Stat {
-        Stat { pid, parent, state: b'S', started_ticks: u64::from(pid), cpu_ticks: 0, threads: 1 }
+        Stat { pid, parent, state: b'S', started_ticks: u64::from(pid), cpu_ticks: 0, threads: 1, group: 10 }
     }
 
     #[test]

@@ -30,6 +30,8 @@ pub struct Stat {
     pub cpu_ticks: u64,
     /// How many threads it has.
     pub threads: u64,
+    /// Its process group.
+    pub group: u32,
 }
 
 impl Stat {
@@ -64,6 +66,7 @@ fn parse_stat(text: &[u8]) -> Option<Stat> {
         started_ticks: number(19)?,
         cpu_ticks: number(11)? + number(12)?,
         threads: number(17)?,
+        group: fields.get(2)?.parse().ok()?,
     })
 }
 
@@ -152,7 +155,10 @@ mod tests {
         let mut text = b"42 (a) b (c) S 7 42 42 0 -1 0 0 0 0 0 30 12 0 0 20 0 5 0 ".to_vec();
         text.extend_from_slice(b"98765 1 2 3");
         let stat = parse_stat(&text).unwrap();
-        assert_eq!(stat, Stat { pid: 42, parent: 7, state: b'S', started_ticks: 98765, cpu_ticks: 42, threads: 5 });
+        assert_eq!(
+            stat,
+            Stat { pid: 42, parent: 7, state: b'S', started_ticks: 98765, cpu_ticks: 42, threads: 5, group: 42 }
+        );
     }
 
     #[test]

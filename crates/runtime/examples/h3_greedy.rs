@@ -34,7 +34,7 @@ fn main() {
     rt.block_on(async move { tokio::spawn(async move {
         let store = Store::open("sqlite://shellkeep.db", &d, Durability::Process).unwrap();
         let mut c = EngineConfig::new(d.clone(), "/bin/bash".into());
-        if young > 0 { c.admission.young = young; }
+        if young > 0 { c.admission.young = young; } if let Ok(v) = std::env::var("ONE") { c.admission.young_of_one = v.parse().unwrap(); }
         c.admission.queue_wait = Duration::from_secs(600);
         let engine = Engine::start(c, store).await.unwrap();
         let b = session(&engine, "b").await;

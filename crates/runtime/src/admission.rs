@@ -105,6 +105,8 @@ struct State {
     next_number: u64,
     is_timed: bool,
     pace: Pace,
+    /// The length of the line as the metrics have it.
+    published: usize,
     is_closed: bool,
 }
 
@@ -186,6 +188,7 @@ impl Admission {
             next_number: 0,
             is_timed: false,
             pace: Pace::default(),
+            published: 0,
             is_closed: false,
         };
         Arc::new(Self { config, state: Mutex::new(state), begun: AtomicU64::new(0), counts: Counts::new() })
@@ -329,8 +332,11 @@ impl Admission {
         }
     }
 
-    fn tell(&self, state: MutexGuard<'_, State>, verdicts: Vec<Verdict>) {
-        self.counts.waiting.set(state.line.len() as f64);
+    fn tell(&self, mut state: MutexGuard<'_, State>, verdicts: Vec<Verdict>) {
+        let waiting = state.line.len();
+        if std::mem::replace(&mut state.published, waiting) != waiting {
+            self.counts.waiting.set(waiting as f64);
+        }
         drop(state);
         for Verdict { answer, verdict } in verdicts {
             // Who has left meanwhile does not take it, and then the ticket is dropped here and so given back.

@@ -1,6 +1,7 @@
 //! The engine: the one object a door holds. Its methods are the vocabulary of [`crate::ops`]; each finds the owner of
 //! the session it is about, or reads the store where no owner is needed.
 
+mod background;
 mod config;
 mod create;
 mod inner;

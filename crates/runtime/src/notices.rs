@@ -217,6 +217,16 @@ pub fn backgrounded(run_id: &str, timeout: Duration) -> Notice {
     )
 }
 
+/// The timeout was reached and the command could not run on.
+pub fn no_room_in_background() -> Notice {
+    notice(
+        NoticeCode::Backgrounded,
+        "The command was to run on in the background, where it counts as a service, but this agent already runs as many as \
+         it may; so it was ended. Stop one with stop_service, or give a longer timeout."
+            .to_owned(),
+    )
+}
+
 /// The store refused.
 pub fn store_failed(reason: &str) -> Notice {
     notice(

@@ -123,6 +123,12 @@ impl Running {
         self.met_limit
     }
 
+    /// Ends it at its timeout, though it was to run on.
+    pub fn end_at_timeout(&mut self) {
+        self.on_timeout = OnTimeout::Interrupt;
+        self.end(Ending::TimedOut);
+    }
+
     /// Lets it run on without a timeout.
     pub fn detach(&mut self) {
         self.on_timeout = OnTimeout::Interrupt;

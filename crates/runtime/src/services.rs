@@ -103,6 +103,8 @@ pub(crate) struct ServiceLimits {
     pub(crate) node: u64,
     /// Of one agent.
     pub(crate) agent: u64,
+    /// What the agent has running in the background that counts as services, too.
+    pub(crate) background: u64,
 }
 
 /// The book.
@@ -119,7 +121,8 @@ impl Services {
     /// Enters a new service, if there is room for it. Counting and entering are one step.
     pub(crate) fn reserve(&self, entry: Entry, limits: ServiceLimits) -> Result<Reserved, (QuotaName, u64, u64)> {
         let mut live = self.live();
-        let of_agent = live.values().filter(|seen| seen.is_of(entry.agent.as_deref(), &entry.session_id)).count() as u64;
+        let services = live.values().filter(|seen| seen.is_of(entry.agent.as_deref(), &entry.session_id)).count();
+        let of_agent = services as u64 + limits.background;
         if of_agent >= limits.agent {
             return Err((QuotaName::ServicesPerAgent, limits.agent, of_agent));
         }
@@ -318,6 +321,7 @@ impl Inner {
         session_id: &SessionId,
     ) -> Box<QuotaMet> {
         let mut services = views(self.services.list(|seen| seen.is_of(agent, session_id))).await;
+        services.extend(self.backgrounds_named(agent, session_id));
         services.sort_by_key(|view| view.last_active_at);
         Box::new(QuotaMet { quota, limit, used, agent: agent.map(str::to_owned), services })
     }

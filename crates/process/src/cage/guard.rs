@@ -3,19 +3,19 @@
 
 use super::census::Census;
 use super::{CageFactory, Held, Limits, Still};
-use crate::handle;
 use crate::proc::{self, Stat};
-use rustix::process::{Pid, Signal};
+use rustix::process::Signal;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-/// Time between two looks at the number of threads of the machine.
-const LOOK: Duration = Duration::from_millis(100);
+/// Time between two looks at the number of threads of the machine. A bomb makes ten a millisecond, and a look costs a
+/// few microseconds.
+const LOOK: Duration = Duration::from_millis(25);
 /// The same while that number grows quickly.
-const CLOSER_LOOK: Duration = Duration::from_millis(10);
+const CLOSER_LOOK: Duration = Duration::from_millis(5);
 /// We count at least this often, in case one cage grew while others shrank.
 const COUNT_ANYWAY: Duration = Duration::from_secs(5);
 /// How long a group may take to stand still.
@@ -85,7 +85,7 @@ impl Guard {
 
     fn hold_limits(&mut self, per_cage: u64, node: u64) {
         let cages = self.factory.cages();
-        let mut counts = self.count(&cages);
+        let mut counts = self.count(&cages, per_cage);
         for (cage, count) in &mut counts {
             if *count > per_cage {
                 self.cut_back(cage);
@@ -103,13 +103,18 @@ impl Guard {
         }
     }
 
-    fn count(&self, cages: &[Arc<Held>]) -> Vec<(Arc<Held>, u64)> {
+    fn count(&self, cages: &[Arc<Held>], per_cage: u64) -> Vec<(Arc<Held>, u64)> {
         let census = if self.factory.has_groups() {
             Census::default()
         } else {
             Census::take(&self.factory.shared.instance, cages)
         };
         let marked = census.threads();
+        // By the time we look again there would be twice as many.
+        for (name, _) in marked.iter().filter(|(_, count)| **count > per_cage) {
+            let of_it = census.inhabitants.iter().filter(|(_, of)| of == name);
+            super::stop_process_groups(&of_it.map(|(stat, _)| *stat).collect::<Vec<_>>());
+        }
         let count = |cage: &Arc<Held>| match &cage.unified {
             Some(group) => group.threads(),
             None => marked.get(cage.name.as_str()).copied().unwrap_or(0),
@@ -135,14 +140,14 @@ impl Held {
         let _still = self.unified.as_ref().map(Still::hold);
         self.stand_still();
         let but_main = |stat: &&Stat| stat.pid != main;
-        self.pursue(Signal::KILL, |members| members.iter().filter(but_main).copied().collect());
+        self.pursue(Signal::KILL, |members| members.iter().filter(but_main).copied().collect(), drop);
         if self.unified.is_none() {
-            self.pursue(Signal::CONT, <[Stat]>::to_vec);
+            self.pursue(Signal::CONT, <[Stat]>::to_vec, drop);
         }
     }
 
-    /// Waits until everyone has come to a stop. Without a group they are told by a signal: first to the shell's process group, in which most of its
-    /// children are, in one call; then to whoever is found elsewhere.
+    /// Waits until everyone has come to a stop. Without a group they are told by a signal: first by process groups, in
+    /// which most are, then whoever is found elsewhere.
     fn stand_still(&self) {
         if let Some(group) = &self.unified {
             let since = Instant::now();
@@ -151,14 +156,7 @@ impl Held {
             }
             return;
         }
-        let main = super::lock(&self.roots).main;
-        // While the handle is good the number is not another's, and a group is named by its first process.
-        if let Some((stamp, handle)) = main.and_then(|stamp| Some((stamp, handle::open_exact(stamp)?)))
-            && let Some(group) = i32::try_from(stamp.pid).ok().and_then(Pid::from_raw)
-            && handle::send(&handle, Signal::STOP)
-        {
-            let _ = rustix::process::kill_process_group(group, Signal::STOP);
-        }
-        self.pursue(Signal::STOP, <[Stat]>::to_vec);
+        super::stop_process_groups(&self.members());
+        self.pursue(Signal::STOP, <[Stat]>::to_vec, drop);
     }
 }

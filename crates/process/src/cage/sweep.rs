@@ -2,7 +2,7 @@
 
 use super::census::Census;
 use super::factory::{KEEPERS, WORK, groups_in};
-use super::{CageFactory, KEEPER_MARK, PASSES};
+use super::{CageFactory, KEEPER_MARK, MANY, PASSES, stop_process_groups};
 use crate::cgroup::Group;
 use crate::handle;
 use crate::proc::{self, Stat};
@@ -65,12 +65,15 @@ impl CageFactory {
         let mut ended = HashSet::new();
         for _ in 0..PASSES {
             let census = Census::take(&self.shared.instance, &[]);
-            let strays = census.inhabitants.iter().filter(|(stat, name)| {
+            let is_stray = |(stat, name): &&(Stat, String)| {
                 !keep.contains(name) && !spared.contains(&stat.pid) && !ended.contains(&stat.stamp())
-            });
+            };
+            let strays: Vec<Stat> = census.inhabitants.iter().filter(is_stray).map(|(stat, _)| *stat).collect();
+            if strays.len() > MANY {
+                stop_process_groups(&strays);
+            }
             let before = ended.len();
-            let new: Vec<_> = strays.filter(|(stat, _)| end(stat)).map(|(stat, _)| stat.stamp()).collect();
-            ended.extend(new);
+            ended.extend(strays.iter().filter(|stat| end(stat)).map(Stat::stamp));
             if ended.len() == before {
                 break;
             }

@@ -1,6 +1,7 @@
 //! The gate on its own: who gets in, in which order, and that nobody is forgotten.
 
 use super::*;
+use std::collections::VecDeque;
 use std::future::Future as _;
 use std::sync::atomic::AtomicUsize;
 use std::task::{Context, Waker};
@@ -231,6 +232,40 @@ async fn a_closed_gate_refuses_all() {
     assert!(matches!(gate.ask(&agent("a"), Instant::now() + LONG), Err(OpError::ShuttingDown)));
     assert!(matches!(gate.ask_now(&agent("b")), Err(OpError::ShuttingDown)));
     assert_eq!(gate.figures().waiting, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_agent_has_not_all_places_for_the_young_while_others_are_about() {
+    let config = AdmissionConfig { young: 4, young_of_one: 2, ..AdmissionConfig::default() };
+    let gate = Admission::new(config, 100);
+    let alone: Vec<Ticket> = (0..4).map(|_| granted(&gate, "greedy")).collect();
+    let mut other = waits(&gate, "other");
+    let mut greedy = waits(&gate, "greedy");
+    drop(alone);
+    let _tickets = (answer(&mut other).unwrap().ok().unwrap(), answer(&mut greedy).unwrap().ok().unwrap());
+    let _second = granted(&gate, "greedy");
+    let mut third = waits(&gate, "greedy");
+    assert!(answer(&mut third).is_none(), "it has its part");
+    let late = granted(&gate, "late");
+    assert_eq!(gate.figures().young, 4, "who comes finds a place, and overtakes nobody who could have had it");
+    let mut later = waits(&gate, "late");
+    drop(late);
+    let _late = answer(&mut later).unwrap().ok().unwrap();
+    assert!(answer(&mut third).is_none());
+    tokio::time::advance(YOUNG).await;
+    assert!(third.turn().await.is_ok(), "what is not young any more is not counted");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_is_alone_has_all_places() {
+    let config = AdmissionConfig { young: 4, young_of_one: 1, ..AdmissionConfig::default() };
+    let gate = Admission::new(config, 100);
+    drop(granted(&gate, "other"));
+    let first = granted(&gate, "greedy");
+    drop(waits(&gate, "greedy"));
+    drop(first);
+    tokio::time::advance(ABOUT).await;
+    let _all: Vec<Ticket> = (0..4).map(|_| granted(&gate, "greedy")).collect();
 }
 
 /// Tasks on several threads ask, hold, leave while they wait, and leave when they have just been let in; a wake-up that

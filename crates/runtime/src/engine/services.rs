@@ -80,6 +80,9 @@ impl Engine {
     ) -> Result<ServiceView, OpError> {
         let Permitted { inner, id } = self.over(id)?;
         self.audit("stop_service", id.as_str());
+        if let Some(cell) = inner.background(&id, service_id) {
+            return Ok(inner.stop_background(&id, &cell, grace.min(MAX_STOP_GRACE)).await);
+        }
         let Some(seen) = inner.services.find(&id, service_id) else {
             return inner.stored_service(&id, service_id).await;
         };
@@ -103,6 +106,7 @@ impl Engine {
             });
         }
         let mut views: Vec<ServiceView> = views.into_values().collect();
+        views.extend(inner.backgrounds(|session| session == &*id));
         views.sort_by_key(|view| view.started_at);
         Ok(views)
     }
@@ -115,6 +119,11 @@ impl Engine {
         wait: Duration,
     ) -> Result<ServiceView, OpError> {
         let Permitted { inner, id } = self.over(id)?;
+        if let Some(view) =
+            inner.backgrounds(|session| session == &*id).into_iter().find(|view| view.service_id == *service_id)
+        {
+            return Ok(view);
+        }
         let Some(seen) = inner.services.find(&id, service_id) else {
             return inner.stored_service(&id, service_id).await;
         };
@@ -130,7 +139,14 @@ impl Engine {
         let wanted = |seen: &Supervised| {
             own.is_none_or(|own| seen.agent() == Some(own)) && agent.is_none_or(|asked| seen.agent() == Some(asked))
         };
-        Ok(services::views(inner.services.list(wanted)).await)
+        let mut views = services::views(inner.services.list(wanted)).await;
+        let wanted = |id: &SessionId| {
+            let whose = inner.agent_of(id);
+            own.is_none_or(|own| whose.as_deref() == Some(own))
+                && agent.is_none_or(|asked| whose.as_deref() == Some(asked))
+        };
+        views.extend(inner.backgrounds(wanted));
+        Ok(views)
     }
 
     /// Reads a service's log.
@@ -141,6 +157,9 @@ impl Engine {
         query: LogQuery,
     ) -> Result<LogPage, OpError> {
         let Permitted { inner, id } = self.over(id)?;
+        if let Some(cell) = inner.background(&id, service_id) {
+            return self.background_log(&id, &cell.run_id, query).await;
+        }
         let (directory, seen) = inner.log_of(&id, service_id).await?;
         let complete = seen.is_none_or(|seen| !seen.facts().status.is_live());
         let reading = tokio::task::spawn_blocking(move || log_page(&ServiceLog::at(directory), &query, complete));
@@ -206,13 +225,8 @@ fn log_page(log: &ServiceLog, query: &LogQuery, complete: bool) -> Result<LogPag
     let (first, total) = log.bounds().map_err(unreadable)?;
     let offset = query.offset.max(first);
     let stream = Output { total, kept: total, inline: None, tail: None };
-    let output = OutputQuery {
-        stream: Stream::Stdout,
-        offset,
-        limit: query.limit,
-        tail: query.tail,
-        grep: query.grep.clone(),
-    };
+    let output =
+        OutputQuery { stream: Stream::Stdout, offset, limit: query.limit, tail: query.tail, grep: query.grep.clone() };
     let read = |offset: u64, limit: usize| {
         let (start, bytes) = log.read(offset, limit)?;
         // What was rotated away since `bounds` is a hole; the reader goes on behind it.
@@ -240,7 +254,9 @@ impl Inner {
             return Err((QuotaName::Processes, most, processes));
         }
         let node = self.quotas.get(QuotaName::Services).min(self.adapted(LimitName::Services));
-        let limits = ServiceLimits { node, agent: self.quotas.get(QuotaName::ServicesPerAgent) };
+        let background = self.backgrounds_of(entry.agent.as_deref(), &entry.session_id) as u64;
+        let of_agent = self.quotas.get(QuotaName::ServicesPerAgent);
+        let limits = ServiceLimits { node, agent: of_agent, background };
         self.services.reserve(entry, limits)
     }
 
@@ -278,7 +294,7 @@ impl Inner {
         Ok((self.service_directory(id, service_id), seen))
     }
 
-    fn agent_of(&self, id: &SessionId) -> Option<Arc<str>> {
+    pub(super) fn agent_of(&self, id: &SessionId) -> Option<Arc<str>> {
         lock(&self.known).get(id).cloned().flatten()
     }
 

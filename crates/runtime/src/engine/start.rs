@@ -33,7 +33,8 @@ impl Engine {
         let workspaces = Workspaces::open(home.clone()).map_err(|error| not_made(&home, &error))?;
         let scratch = config.data_dir.join("scratch");
         recover::clear_scratch(&scratch);
-        let quotas = QuotaBook::load(config.quotas, &config.data_dir).map_err(|error| StartError::Quotas(error.to_string()))?;
+        let quotas =
+            QuotaBook::load(config.quotas, &config.data_dir).map_err(|error| StartError::Quotas(error.to_string()))?;
         let factory = CageFactory::detect(&recover::instance(&config.data_dir), config.cages, process_limits(&quotas));
         let factory = Arc::new(factory);
         let boot_id = shellkeep_process::proc::boot_id();
@@ -47,7 +48,11 @@ impl Engine {
             [
                 running,
                 Limit::new(LimitName::LiveShells, LEAST.min(shells), shells),
-                Limit::new(LimitName::Services, LEAST.min(quota(&quotas, QuotaName::Services)), quota(&quotas, QuotaName::Services)),
+                Limit::new(
+                    LimitName::Services,
+                    LEAST.min(quota(&quotas, QuotaName::Services)),
+                    quota(&quotas, QuotaName::Services),
+                ),
             ],
             Arc::clone(&config.senses),
         );

@@ -346,6 +346,12 @@ impl Owner {
     /// The command outgrew its time: it keeps its shell, the session takes another.
     pub(super) async fn detach(&mut self) {
         let Some((mut running, reply, max_output)) = self.running.take() else { return };
+        if !self.engine.has_room_in_background(self.state.meta.agent.as_deref(), &self.id) {
+            self.fresh_notices.push(notices::no_room_in_background());
+            running.end_at_timeout();
+            self.running = Some((running, reply, max_output));
+            return;
+        }
         let run_id = running.cell.run_id.clone();
         running.cell.detach(notices::backgrounded(run_id.as_str(), running.cell.timeout));
         self.record(Event::RunDetached { run_id });

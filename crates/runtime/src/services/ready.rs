@@ -147,7 +147,8 @@ mod tests {
         let url = Url::parse("http://127.0.0.1:8080/health?x=1").unwrap();
         assert_eq!((url.authority.as_str(), url.path.as_str()), ("127.0.0.1:8080", "/health?x=1"));
         assert_eq!(Url::parse("http://localhost").unwrap().authority, "localhost:80");
-        for bad in ["https://127.0.0.1/", "http://example.com/", "http://127.0.0.1.example.com/", "nonsense", "", "/x"] {
+        for bad in ["https://127.0.0.1/", "http://example.com/", "http://127.0.0.1.example.com/", "nonsense", "", "/x"]
+        {
             assert!(Url::parse(bad).is_err(), "{bad}");
         }
     }

@@ -58,7 +58,7 @@ fn session_facts(detail: &SessionDetail, look: Look) -> Vec<Line<'static>> {
     };
     let variables = format!("{}, {} of them exported", state.variables, state.exported);
     let history = format!(
-        "{} records, {} shells so far, last exit status {}",
+        "{} records, shell number {}, last exit status {}",
         text::count(session.seq),
         session.generation,
         state.status

@@ -156,9 +156,10 @@ fn rate_words(app: &App) -> String {
 }
 
 fn spark(frame: &mut Frame<'_>, area: Rect, app: &App, look: Look) {
-    let most = ((app.rates.peak() * PARTS) as u64).max(1);
+    let levels = LEVELS * u64::from(area.height.max(1));
+    let most = ((app.rates.peak() * PARTS) as u64).max(levels);
     // Nothing is a thin line; only where nobody looked there is no line.
-    let least = most.div_ceil(LEVELS * u64::from(area.height.max(1)));
+    let least = most.div_ceil(levels);
     let columns = app.rates.columns(usize::from(area.width));
     let data: Vec<Option<u64>> =
         columns.into_iter().map(|rate| rate.map(|rate| ((rate * PARTS) as u64).max(least))).collect();

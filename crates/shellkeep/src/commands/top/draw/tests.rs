@@ -224,7 +224,7 @@ fn a_session_is_shown_with_its_services() {
         "shell        live, pid 777",
         "last active  42s ago, made 1d ago",
         "cwd          /srv/app",
-        "history      1,234 records, 2 shells so far, last exit status 0",
+        "history      1,234 records, shell number 2, last exit status 0",
         "variables    12, 5 of them exported · aliases 1 · traps 1: EXIT",
         "functions    2: deploy greet",
         "",
