@@ -2,6 +2,7 @@
 
 mod create;
 mod crowd;
+mod greedy;
 mod mcp;
 mod output;
 mod scale;
@@ -19,7 +20,7 @@ use std::time::Duration;
 type Figure = fn(&Setup, &mut Report) -> Fallible<()>;
 
 /// Every figure by name, in the order of the table. The peers come last: they are compared with what came before.
-pub const ALL: [(&str, Figure); 9] = [
+pub const ALL: [(&str, Figure); 10] = [
     ("warm", warm::measure),
     ("mcp", mcp::measure),
     ("spawn", spawn::measure),
@@ -27,6 +28,7 @@ pub const ALL: [(&str, Figure); 9] = [
     ("output", output::measure),
     ("crowd", crowd::measure),
     ("create", create::measure),
+    ("greedy", greedy::measure),
     ("scale", scale::measure),
     ("peers", peers::measure),
 ];
@@ -59,6 +61,10 @@ pub struct Effort {
     pub window: Duration,
     /// Sessions made in a turn.
     pub created: usize,
+    /// Commands of an agent that floods the daemon.
+    pub greedy: usize,
+    /// Turns of that.
+    pub greedy_rounds: usize,
     /// Numbers of sessions at which everything is looked at.
     pub scale: &'static [usize],
     /// Short commands through a peer.
@@ -76,6 +82,8 @@ const FULL: Effort = Effort {
     crowd_rounds: 5,
     window: Duration::from_secs(3),
     created: 1000,
+    greedy: 10_000,
+    greedy_rounds: 5,
     scale: &[10, 100, 1_000, 10_000, 100_000],
     peer_commands: 100,
     peer_outputs: 20,
@@ -90,6 +98,8 @@ const QUICK: Effort = Effort {
     crowd_rounds: 3,
     window: Duration::from_millis(500),
     created: 300,
+    greedy: 2_000,
+    greedy_rounds: 3,
     scale: &[10, 100, 1_000, 2_000],
     peer_commands: 10,
     peer_outputs: 2,

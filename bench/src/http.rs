@@ -42,7 +42,16 @@ impl Client {
 
     /// Makes a session and gives its id.
     pub fn create(&mut self) -> Fallible<String> {
-        let body = self.call(&post("/v1/sessions", "{}"))?;
+        self.make(&serde_json::json!({}))
+    }
+
+    /// Makes a session of an agent and gives its id.
+    pub fn create_for(&mut self, agent: &str) -> Fallible<String> {
+        self.make(&serde_json::json!({ "agent": agent }))
+    }
+
+    fn make(&mut self, session: &serde_json::Value) -> Fallible<String> {
+        let body = self.call(&post("/v1/sessions", &session.to_string()))?;
         let answer: serde_json::Value = serde_json::from_slice(body)?;
         let id = answer.get("session_id").and_then(serde_json::Value::as_str);
         id.map(str::to_owned).ok_or_else(|| format!("no session was made: {answer}").into())

@@ -10,8 +10,9 @@
 //! - [`lanes`]: many conversations at once, for the figures with a thousand shells.
 //! - [`peers`]: other tools, driven from Python by `bench/peers.py`.
 //! - [`report`], [`plot`]: the table and the picture.
-//! - [`scale`]: the page about many sessions, with its pictures.
+//! - [`scale`], [`curves`]: the page about many sessions, and its picture.
 
+mod curves;
 mod daemon;
 mod figures;
 mod floor;
@@ -64,5 +65,10 @@ fn bench(options: &Options) -> Fallible<()> {
     std::fs::write(options.out.join("bench.md"), report.markdown())?;
     std::fs::write(options.out.join("bench.svg"), plot::bars(&report.bars))?;
     println!("written: {0}/bench.md and {0}/bench.svg", options.out.display());
+    if !report.scale.is_empty() {
+        std::fs::write(options.out.join("scale.md"), scale::markdown(&report.scale, &report.machine(), options.quick))?;
+        std::fs::write(options.out.join("scale.svg"), scale::picture(&report.scale))?;
+        println!("written: {0}/scale.md and {0}/scale.svg", options.out.display());
+    }
     Ok(())
 }

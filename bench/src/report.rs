@@ -193,7 +193,8 @@ impl Report {
         text
     }
 
-    fn machine(&self) -> String {
+    /// What the figures are from, in a line.
+    pub fn machine(&self) -> String {
         let Facts { cores, processor, kernel, bash, date, load } = &self.facts;
         format!("{date} · {cores} cores ({processor}) · Linux {kernel} · bash {bash} · load before the start {load}")
     }

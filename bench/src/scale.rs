@@ -1,6 +1,8 @@
 //! What was measured at each number of sessions, and `docs/scale.md` with its pictures.
 
-use crate::stats::Spread;
+use crate::curves::{Curve, Panel, Tone, panels};
+use crate::stats::{Spread, digits, time};
+use std::fmt::Write;
 
 /// A spread of nothing.
 const NONE: Spread = Spread { p50: f64::NAN, p99: f64::NAN };
@@ -68,5 +70,179 @@ impl Point {
             ready_cold: nothing,
             listed: nothing,
         }
+    }
+}
+
+const INTRODUCTION: &str = "# A hundred thousand sessions
+
+Written by `make bench`; do not edit. What each operation costs as the number of sessions grows, with the default store
+(SQLite). The targets are judged in `bench.md`, where the last column of this table is repeated.
+
+Every session has real state: it is made with a working directory, an agent, a configuration and thirty exported variables
+of its own (beside those of the daemon's environment); then it is woken, gets three functions, an alias and two more
+variables, and runs a second command that writes to both streams. Names are random, as the daemon makes them. The daemon
+may have 16 live shells, so all but a few sessions are asleep. Some must prove at the end of each size that their state is
+there, also after the last restart.
+
+";
+
+const READING: &str = "
+Reading it:
+
+- *Created by library* is one task that makes one session after the other, in an engine of its own for each size. A session
+  is kept when its record is in the journal; *in the database* is how long after the last one the store's thread had brought
+  all of them over.
+- *Memory* is what the daemon has resident beyond an empty one, divided by the sessions. Much of it is there once: the
+  database's page cache (16 MiB) and the batches of the store's thread. It is looked at when the sessions have been made,
+  when each has been woken and put to sleep, and in a new daemon on the same data.
+- *Ready again* is the time from the start of the program until it listens. *Cold* is with the store's files taken out of the
+  page cache.
+- *`true`* is a short command in a session that is awake, taken in turns with a second engine, or daemon, that has ten
+  sessions.
+- *A random session* is a command `true` for one session after the other, chosen by chance, on eight connections: nearly every
+  one wakes a session and puts another one to sleep. The floor is eight threads that start `bash --norc -c true`, in turns
+  with it. The client takes its processor time from the same cores.
+- *Disk* is the database with its log and the journal, after a clean stop.
+";
+
+/// `docs/scale.md`.
+pub fn markdown(points: &[Point], machine: &str, quick: bool) -> String {
+    let mut text = String::from(INTRODUCTION);
+    if quick {
+        text += "This is a short run (`--quick`): fewer sessions.\n\n";
+    }
+    let _ = writeln!(text, "{machine}\n\n![Costs over the number of sessions](scale.svg)\n");
+    let heads: Vec<String> = points.iter().map(|point| digits(point.sessions as f64)).collect();
+    let _ = writeln!(text, "| sessions | {} |", heads.join(" | "));
+    let _ = writeln!(text, "|---{}|", "|---:".repeat(points.len()));
+    for (what, show) in LINES {
+        let cells: Vec<String> = points.iter().map(|point| show(point).unwrap_or_else(|| "–".to_owned())).collect();
+        let _ = writeln!(text, "| {what} | {} |", cells.join(" | "));
+    }
+    text + READING
+}
+
+/// A line of the table: what it is, and how a point shows it.
+type Line = (&'static str, fn(&Point) -> Option<String>);
+
+const LINES: [Line; 18] = [
+    ("created by library, a second", |point| number(point.created)),
+    ("in the database after the last one", |point| seconds(point.applied)),
+    ("created over HTTP on one connection, a second", |point| number(point.created_by_one)),
+    ("created over HTTP on four connections, a second", |point| number(point.created_by_many)),
+    ("memory of a session, made, KiB", |point| each(point, point.memory_made)),
+    ("memory of a session, woken and asleep again, KiB", |point| each(point, point.memory_woken)),
+    ("memory of a session, after a restart, KiB", |point| each(point, point.memory_restarted)),
+    ("ready again, stopped", |point| seconds(point.ready_stopped)),
+    ("ready again, killed", |point| seconds(point.ready_killed)),
+    ("ready again, stopped and cold", |point| seconds(point.ready_cold)),
+    ("`true` by library", |point| seconds(point.warm.1.p50)),
+    ("… against ten sessions", |point| ratio(point.warm)),
+    ("`true` over HTTP", |point| seconds(point.warm_http.1.p50)),
+    ("… against ten sessions", |point| ratio(point.warm_http)),
+    ("a random session runs `true`, a second", |point| number(point.wakes)),
+    ("… against starts of `bash -c true`", |point| ratio_of(point.spawns, point.wakes)),
+    ("all listed by pages of 1000", |point| seconds(point.listed)),
+    ("disk of a session, KiB", |point| each(point, point.disk)),
+];
+
+fn number(value: f64) -> Option<String> {
+    value.is_finite().then(|| digits(value))
+}
+
+fn seconds(value: f64) -> Option<String> {
+    value.is_finite().then(|| time(value))
+}
+
+fn each(point: &Point, value: f64) -> Option<String> {
+    number(value / point.sessions as f64)
+}
+
+fn ratio(sides: (Spread, Spread)) -> Option<String> {
+    ratio_of(sides.0.p50, sides.1.p50)
+}
+
+fn ratio_of(floor: f64, ours: f64) -> Option<String> {
+    number(ours / floor).map(|ratio| ratio + "×")
+}
+
+/// `docs/scale.svg`.
+pub fn picture(points: &[Point]) -> String {
+    let curve = |name, tone, value: fn(&Point) -> f64| {
+        let points = points.iter().map(|point| (point.sessions, value(point))).collect();
+        Curve { name, tone, points }
+    };
+    let panel = |title, logarithmic, limit, curves| Panel { title, logarithmic, limit, curves };
+    let all = [
+        panel(
+            "Sessions created, a second",
+            false,
+            None,
+            vec![
+                curve("library", Tone::First, |point| point.created),
+                curve("HTTP", Tone::Second, |point| point.created_by_one),
+                curve("HTTP, four connections", Tone::Third, |point| point.created_by_many),
+            ],
+        ),
+        panel(
+            "Memory of a dormant session, KiB",
+            true,
+            Some(2.0),
+            vec![
+                curve("made", Tone::First, |point| point.memory_made / point.sessions as f64),
+                curve("woken", Tone::Second, |point| point.memory_woken / point.sessions as f64),
+                curve("restarted", Tone::Third, |point| point.memory_restarted / point.sessions as f64),
+            ],
+        ),
+        panel(
+            "Ready again, milliseconds",
+            true,
+            Some(1000.0),
+            vec![
+                curve("stopped", Tone::First, |point| point.ready_stopped * 1e3),
+                curve("killed", Tone::Second, |point| point.ready_killed * 1e3),
+                curve("cold", Tone::Third, |point| point.ready_cold * 1e3),
+            ],
+        ),
+        panel(
+            "`true` in a session that is awake, µs",
+            false,
+            None,
+            vec![
+                curve("library", Tone::First, |point| point.warm.1.p50 * 1e6),
+                curve("HTTP", Tone::Second, |point| point.warm_http.1.p50 * 1e6),
+            ],
+        ),
+        panel(
+            "Commands in random sessions, a second",
+            false,
+            None,
+            vec![
+                curve("bash -c true", Tone::Floor, |point| point.spawns),
+                curve("shellkeep, waking", Tone::First, |point| point.wakes),
+            ],
+        ),
+        panel(
+            "All sessions listed, milliseconds",
+            true,
+            None,
+            vec![curve("HTTP", Tone::First, |point| point.listed * 1e3)],
+        ),
+    ];
+    panels("What a session costs, from ten to a hundred thousand", "across: number of sessions, logarithmic", &all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_measured_is_not_shown_as_a_number() {
+        let mut points = vec![Point::new(10), Point::new(100)];
+        points[1].wakes = 500.0;
+        points[1].spawns = 1000.0;
+        let text = markdown(&points, "a machine", true);
+        assert!(!text.contains("NaN") && !picture(&points).contains("NaN"), "{text}");
+        assert!(text.contains("| … against starts of `bash -c true` | – | 0.50× |"), "{text}");
     }
 }

@@ -45,7 +45,12 @@ fn rows(point: &Point) -> Vec<Row> {
     };
     let created = |how: &str, rate: f64| Row::alone(format!("{count} sessions created, {how}"), "a second", rate);
     vec![
-        Row::least(format!("{count} sessions created, library, one after the other"), point.created, "a second", CREATED),
+        Row::least(
+            format!("{count} sessions created, library, one after the other"),
+            point.created,
+            "a second",
+            CREATED,
+        ),
         created("HTTP on one connection", point.created_by_one),
         created("HTTP on four connections", point.created_by_many),
         Row::alone(format!("{count} sessions created: in the database after the last one"), "s", point.applied),
@@ -55,7 +60,12 @@ fn rows(point: &Point) -> Vec<Row> {
         ready("stopped", point.ready_stopped),
         ready("killed", point.ready_killed),
         ready("stopped, nothing of it in the page cache", point.ready_cold),
-        Row::latency(format!("`true`, library, beside {count} sessions, against ten"), point.warm.0, point.warm.1, WARM),
+        Row::latency(
+            format!("`true`, library, beside {count} sessions, against ten"),
+            point.warm.0,
+            point.warm.1,
+            WARM,
+        ),
         Row::latency(
             format!("`true`, HTTP, beside {count} sessions, against ten"),
             point.warm_http.0,
@@ -63,7 +73,9 @@ fn rows(point: &Point) -> Vec<Row> {
             WARM,
         ),
         Row::rate(
-            format!("a random one of {count} dormant sessions runs `true`, HTTP on eight connections, beside starts of `bash -c true`"),
+            format!(
+                "a random one of {count} dormant sessions runs `true`, HTTP on eight connections, beside starts of `bash -c true`"
+            ),
             "a second",
             point.spawns,
             point.wakes,

@@ -22,7 +22,6 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -30,10 +29,8 @@
 
 /* What the daemon gives us; `src/service/keeper.rs` puts it there. Bash gets the first two at the same places. */
 enum { CONTROL = 3, OBJECT = 4, STATUS = 5, OUTPUT = 6, FIRST_OTHER = 7 };
-/* How much is read at once. */
-enum { CHUNK = 64 << 10 };
-/* Asked for once a service has filled a chunk: fewer switches between it and us. */
-enum { LARGE_PIPE = 1 << 20 };
+/* What the pipe holds at first. When that was full, we ask for more: fewer switches between the service and us. */
+enum { FIRST_PIPE = 64 << 10, LARGE_PIPE = 1 << 20 };
 /* How long the last output may take when everybody is gone: somebody outside the tree may hold the pipe. */
 enum { DRAIN_MS = 50 };
 /* Time between two attempts to end what is left; it doubles, for what cannot be ended waits for a disk. */
@@ -200,15 +197,11 @@ static int reap(void) {
 /* ---- the loop ---- */
 
 static void take_output(void) {
-    static unsigned char chunk[CHUNK];
     static int is_large;
-    ssize_t length = read(output, chunk, sizeof chunk);
-    if (length > 0) {
-        log_append(chunk, (size_t)length);
-        if (length == CHUNK && !is_large) {
-            is_large = 1;
-            fcntl(output, F_SETPIPE_SZ, LARGE_PIPE);
-        }
+    ssize_t length = log_take(output);
+    if (length >= FIRST_PIPE && !is_large) {
+        is_large = 1;
+        fcntl(output, F_SETPIPE_SZ, LARGE_PIPE);
     } else if (length == 0) {
         close(output);
         output = -1;
@@ -264,7 +257,6 @@ int main(int count, char **arguments) {
             fcntl(fd, F_SETFD, FD_CLOEXEC);
     prctl(PR_SET_NAME, "shellkeep-keep");
     prctl(PR_SET_CHILD_SUBREAPER, 1);
-    umask(077);
     sigset_t all, heard;
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, NULL);

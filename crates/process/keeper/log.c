@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -19,6 +20,8 @@ enum { MOST_SEGMENTS = 64 };
 enum { LEAST_PART = 4096 };
 /* How long we do not try again after a write failed. */
 enum { RETRY_MS = 100 };
+/* What is copied at once where bytes must go through our own memory. */
+enum { COPY_BYTES = 64 << 10 };
 enum { NAME_BYTES = 32, OFFSET_DIGITS = 20 };
 
 typedef struct {
@@ -84,7 +87,7 @@ static void make_room(uint64_t bytes) {
 static int open_segment(uint64_t start, int flags) {
     char name[NAME_BYTES];
     name_of(name, start);
-    return openat(directory, name, O_WRONLY | O_APPEND | O_CLOEXEC | flags, 0600);
+    return openat(directory, name, O_WRONLY | O_CLOEXEC | flags, 0600);
 }
 
 void log_begin(int where, uint64_t most) {
@@ -105,6 +108,7 @@ void log_begin(int where, uint64_t most) {
     if (count) {
         written = segments[count - 1].start + segments[count - 1].size;
         file = open_segment(segments[count - 1].start, 0);
+        lseek(file, 0, SEEK_END);
     }
 }
 
@@ -144,25 +148,54 @@ static int has_segment(void) {
     return 1;
 }
 
-void log_append(const unsigned char *bytes, size_t length) {
-    while (length && has_segment()) {
-        SEGMENT *current = &segments[count - 1];
-        size_t step = part - current->size < length ? (size_t)(part - current->size) : length;
-        make_room(step);
-        current = &segments[count - 1];
-        ssize_t done = write(file, bytes, step);
-        if (done < 0 && errno == EINTR)
-            continue;
-        size_t wrote = done > 0 ? (size_t)done : 0;
-        current->size += wrote;
-        kept += wrote;
-        written += wrote;
-        bytes += wrote;
-        length -= wrote;
-        if (wrote < step) {
-            failed_at = now_ms();
-            close_segment();
-        }
-    }
+static void give_up_segment(void) {
+    failed_at = now_ms();
+    close_segment();
+}
+
+static void count_written(size_t length) {
+    segments[count - 1].size += length;
+    kept += length;
     written += length;
+}
+
+/* By way of our own memory: to drop it, or to write it where the file system cannot take pages from a pipe. */
+static ssize_t copy(int pipe, size_t most, int is_kept) {
+    static unsigned char bytes[COPY_BYTES];
+    ssize_t length = read(pipe, bytes, most < sizeof bytes ? most : sizeof bytes);
+    if (length <= 0)
+        return length;
+    ssize_t done = is_kept ? write(file, bytes, (size_t)length) : 0;
+    if (done > 0)
+        count_written((size_t)done);
+    if (is_kept && done < length)
+        give_up_segment();
+    written += (uint64_t)(length - (done > 0 ? done : 0));
+    return length;
+}
+
+ssize_t log_take(int pipe) {
+    static int must_copy;
+    int waiting = 0;
+    if (!has_segment())
+        return copy(pipe, COPY_BYTES, 0);
+    /* If nothing waits we ask for one byte, to learn whether there can be more. */
+    size_t most = ioctl(pipe, FIONREAD, &waiting) == 0 && waiting > 0 ? (size_t)waiting : 1;
+    uint64_t room = part - segments[count - 1].size;
+    if (most > room)
+        most = (size_t)room;
+    make_room(most);
+    if (must_copy)
+        return copy(pipe, most, 1);
+    ssize_t moved = splice(pipe, NULL, file, NULL, most, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+    if (moved > 0)
+        count_written((size_t)moved);
+    if (moved >= 0 || errno == EAGAIN || errno == EINTR)
+        return moved;
+    if (errno == EINVAL) {
+        must_copy = 1;
+        return copy(pipe, most, 1);
+    }
+    give_up_segment();
+    return copy(pipe, COPY_BYTES, 0);
 }

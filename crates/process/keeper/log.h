@@ -4,8 +4,8 @@
 #ifndef SHELLKEEP_LOG_H
 #define SHELLKEEP_LOG_H
 
-#include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 /* Milliseconds on a clock that is never set. */
 int64_t now_ms(void);
@@ -13,7 +13,9 @@ int64_t now_ms(void);
 /* Goes on where an earlier life ended. Never more than `limit` bytes are kept. */
 void log_begin(int directory, uint64_t limit);
 
-/* Appends. What cannot be written is dropped, but counted: what comes later still has its true offset. */
-void log_append(const unsigned char *bytes, size_t length);
+/* Moves what is in the pipe now to the log, or a part of it. What cannot be written is dropped, but counted: what comes
+ * later still has its true offset. Returns how much it was; 0 if nobody can write to the pipe any more; -1 if there was
+ * nothing. */
+ssize_t log_take(int pipe);
 
 #endif

@@ -18,7 +18,7 @@ use std::collections::{HashMap, HashSet};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The variable that carries the mark where there is no control group.
@@ -59,6 +59,8 @@ struct Held {
     roots: Mutex<Roots>,
     /// How often it was cut back because it had too many, where no controller refuses them.
     cut_back: AtomicU64,
+    /// Whether the guard has stopped it to count.
+    is_suspect: AtomicBool,
 }
 
 /// The processes of one shell or service. Dropping it ends them, unless it was released.
@@ -331,7 +333,16 @@ mod tests {
     use super::*;
 
     fn stat(pid: u32, parent: u32) -> Stat {
-        Stat { pid, parent, state: b'S', started_ticks: u64::from(pid), cpu_ticks: 0, threads: 1, group: 10 }
+        Stat {
+            pid,
+            parent,
+            state: b'S',
+            started_ticks: u64::from(pid),
+            cpu_ticks: 0,
+            threads: 1,
+            group: 10,
+            session: 10,
+        }
     }
 
     #[test]

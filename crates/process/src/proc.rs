@@ -32,6 +32,8 @@ pub struct Stat {
     pub threads: u64,
     /// Its process group.
     pub group: u32,
+    /// Its session. Nobody can join one; it is begun by a process of the same number.
+    pub session: u32,
 }
 
 impl Stat {
@@ -67,6 +69,7 @@ fn parse_stat(text: &[u8]) -> Option<Stat> {
         cpu_ticks: number(11)? + number(12)?,
         threads: number(17)?,
         group: fields.get(2)?.parse().ok()?,
+        session: fields.get(3)?.parse().ok()?,
     })
 }
 
@@ -122,9 +125,15 @@ pub fn has_mark(pid: u32, mark: &[u8]) -> bool {
 
 /// What stands after this `NAME=…` in the environment a process was started with.
 pub fn mark_after(pid: u32, prefix: &[u8]) -> Option<String> {
+    let [found] = marks_after(pid, [prefix]);
+    found
+}
+
+/// What stands after each of these `NAME=…` in the environment a process was started with.
+pub fn marks_after<const COUNT: usize>(pid: u32, prefixes: [&[u8]; COUNT]) -> [Option<String>; COUNT] {
     let environment = environment(pid);
-    let found = environment.split(|&b| b == 0).find_map(|entry| entry.strip_prefix(prefix))?;
-    Some(String::from_utf8_lossy(found).into_owned())
+    let text = |found: &[u8]| String::from_utf8_lossy(found).into_owned();
+    prefixes.map(|prefix| environment.split(|&b| b == 0).find_map(|entry| entry.strip_prefix(prefix)).map(text))
 }
 
 fn environment(pid: u32) -> Vec<u8> {
@@ -140,10 +149,22 @@ pub fn ancestors(all: &HashMap<u32, Stat>, pid: u32) -> impl Iterator<Item = u32
     })
 }
 
-/// Threads of the whole machine; one short read, so it can be asked often.
-pub fn machine_threads() -> Option<u64> {
-    let text = fs::read_to_string("/proc/loadavg").ok()?;
-    text.split(' ').nth(3)?.split_once('/')?.1.parse().ok()
+/// What is known of all processes together by one short read, so that it can be asked often.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Glance {
+    /// Threads of the whole machine. The dead count until somebody has asked after them.
+    pub threads: u64,
+    /// The number that was given out last.
+    pub newest: u32,
+}
+
+impl Glance {
+    /// Looks.
+    pub fn take() -> Option<Self> {
+        let text = fs::read_to_string("/proc/loadavg").ok()?;
+        let mut words = text.split_whitespace().skip(3);
+        Some(Self { threads: words.next()?.split_once('/')?.1.parse().ok()?, newest: words.next()?.parse().ok()? })
+    }
 }
 
 #[cfg(test)]
@@ -152,13 +173,28 @@ mod tests {
 
     #[test]
     fn a_name_with_parentheses_and_spaces_does_not_confuse() {
-        let mut text = b"42 (a) b (c) S 7 42 42 0 -1 0 0 0 0 0 30 12 0 0 20 0 5 0 ".to_vec();
+        let mut text = b"42 (a) b (c) S 7 41 40 0 -1 0 0 0 0 0 30 12 0 0 20 0 5 0 ".to_vec();
         text.extend_from_slice(b"98765 1 2 3");
         let stat = parse_stat(&text).unwrap();
         assert_eq!(
             stat,
-            Stat { pid: 42, parent: 7, state: b'S', started_ticks: 98765, cpu_ticks: 42, threads: 5, group: 42 }
+            Stat {
+                pid: 42,
+                parent: 7,
+                state: b'S',
+                started_ticks: 98765,
+                cpu_ticks: 42,
+                threads: 5,
+                group: 41,
+                session: 40
+            }
         );
+    }
+
+    #[test]
+    fn a_glance_sees_the_machine() {
+        let glance = Glance::take().unwrap();
+        assert!(glance.threads > 0 && glance.newest > 0);
     }
 
     #[test]

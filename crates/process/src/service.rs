@@ -141,10 +141,12 @@ impl ServiceProcess {
         }
         // It is our child unless an earlier daemon started it.
         let _ = waitid(WaitId::PidFd(self.keeper.get_ref().as_fd()), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
-        // A keeper that was killed could not see to the rest.
-        let rest = self.cage.signal_all(Signal::KILL);
-        let _ = tokio::time::timeout(GONE_LIMIT, handle::gone(rest)).await;
         let exit = left_exit(&self.directory).unwrap_or(ServiceExit::Unknown);
+        if exit == ServiceExit::Unknown {
+            // A keeper that was killed could not see to the rest.
+            let rest = self.cage.signal_all(Signal::KILL);
+            let _ = tokio::time::timeout(GONE_LIMIT, handle::gone(rest)).await;
+        }
         self.exit = Some(exit);
         exit
     }

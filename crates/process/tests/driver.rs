@@ -216,7 +216,7 @@ async fn a_terminal_is_for_one_command() {
     };
     let text = String::from_utf8_lossy(&output);
     assert!(text.contains("/dev/pts/"), "{text}");
-    assert!(text.contains("terminal\r\n24 80\r\n") && text.contains("<typed>"), "{text}");
+    assert!(["terminal\r\n", "24 80\r\n", "<typed>"].iter().all(|part| text.contains(part)), "{text}");
     assert_eq!((done.status, done.exit), (0, None));
     let after = run(&mut shell, "[ -t 1 ] || echo \"no terminal $x\"; : < /dev/tty").await;
     assert_eq!(after.stdout, b"no terminal 1\n");

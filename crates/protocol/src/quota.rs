@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
 /// Body of `PUT /v1/quotas`: new limits by name. Those that are not named stay; `null` brings back what the settings say.
-pub type QuotasRequest = BTreeMap<String, Option<u64>>;
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(transparent)]
+#[schema(example = json!({"services_per_agent": 10, "processes": null}))]
+pub struct QuotasRequest(pub BTreeMap<String, Option<u64>>);
 
 /// Answer of `GET /v1/quotas` and of `PUT /v1/quotas`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

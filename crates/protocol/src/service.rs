@@ -40,15 +40,13 @@ pub struct StartServiceRequest {
 /// port, a bare text as the URL if it begins with `http://`, and else as the pattern for the log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[schema(example = json!({"port": 3000}))]
 pub enum ReadyWhen {
     /// When one of its processes listens on this TCP port.
-    #[schema(example = 3000)]
     Port(u16),
     /// When a line of its log matches this regular expression.
-    #[schema(example = "listening on")]
     Log(String),
     /// When this URL on this machine answers with a status below 400.
-    #[schema(example = "http://127.0.0.1:3000/health")]
     Http(String),
 }
 

@@ -1,7 +1,7 @@
 //! Limits that follow the machine: reads the pressure, lets [`shellkeep_session::adapt`] decide, and tells of every
 //! change in the log, in the metrics and in a short memory. Who applies a change is the engine.
 
-use metrics::{Gauge, counter, describe_counter, describe_gauge, gauge};
+use metrics::{Counter, Gauge, counter, describe_counter, describe_gauge, gauge};
 use shellkeep_process::Pressure;
 use shellkeep_session::{Controller, Limit, LimitChange, LimitName, PressureReading, Timestamp};
 use std::collections::VecDeque;
@@ -39,7 +39,6 @@ pub struct Adaptive {
     state: Mutex<State>,
     cpu: Gauge,
     memory: Gauge,
-    memory_free: Gauge,
 }
 
 struct State {
@@ -52,19 +51,21 @@ impl Adaptive {
     /// Follows these limits. Nothing happens by itself; see [`Adaptive::tick`].
     pub fn new(limits: impl IntoIterator<Item = Limit>, senses: Arc<dyn Senses>) -> Self {
         describe_gauge!("shellkeep_pressure", "Share of time in which something waited for this resource");
-        describe_gauge!("shellkeep_memory_free", "Share of memory that is available");
         describe_gauge!("shellkeep_limit", "Limits in force that follow the pressure");
         describe_counter!("shellkeep_limit_changes_total", "Changes of those limits");
         let controller = Controller::new(limits);
         for limit in controller.limits() {
             publish(limit.name, limit.now);
+            // There from the first scrape on: that it came to be would be no increase to Prometheus.
+            for direction in ["up", "down"] {
+                changes(limit.name, direction).increment(0);
+            }
         }
         Self {
             senses,
             state: Mutex::new(State { controller, last: None, recent: VecDeque::new() }),
             cpu: gauge!("shellkeep_pressure", "resource" => "cpu"),
             memory: gauge!("shellkeep_pressure", "resource" => "memory"),
-            memory_free: gauge!("shellkeep_memory_free"),
         }
     }
 
@@ -75,7 +76,6 @@ impl Adaptive {
         let at = self.senses.now();
         self.cpu.set(pressure.cpu);
         self.memory.set(pressure.memory);
-        self.memory_free.set(pressure.memory_free);
         let Pressure { cpu, memory, memory_free, .. } = pressure;
         let mut state = self.lock();
         state.last = Some(pressure);
@@ -121,7 +121,7 @@ impl State {
         tracing::info!(limit = %name, from, to, reason, "a limit follows the machine");
         publish(*name, *to);
         let direction = if to > from { "up" } else { "down" };
-        counter!("shellkeep_limit_changes_total", "limit" => name.as_str(), "direction" => direction).increment(1);
+        changes(*name, direction).increment(1);
         if self.recent.len() == REMEMBERED {
             self.recent.pop_front();
         }
@@ -131,6 +131,10 @@ impl State {
 
 fn publish(name: LimitName, now: usize) {
     gauge!("shellkeep_limit", "limit" => name.as_str()).set(now as f64);
+}
+
+fn changes(name: LimitName, direction: &'static str) -> Counter {
+    counter!("shellkeep_limit_changes_total", "limit" => name.as_str(), "direction" => direction)
 }
 
 #[cfg(test)]

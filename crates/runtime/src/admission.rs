@@ -31,8 +31,9 @@ use tokio::time::Instant;
 pub const YOUNG_PER_CORE: usize = 2;
 /// Cores that a flood of one agent's short commands leaves to others while they are about.
 pub const CORES_FOR_OTHERS: usize = 1;
-/// Commands that may run for each core, however great the pressure: fewer would leave the machine idle.
-pub const LEAST_RUNNING_PER_CORE: usize = 4;
+/// Commands that may run for each core, however great the pressure. Most that run for long wait for something, and must
+/// not shut out all others because somebody computes beside them.
+pub const LEAST_RUNNING_PER_CORE: usize = 16;
 /// The earliest time to try again that we name; a client that is told less hammers.
 const LEAST_RETRY: Duration = Duration::from_secs(1);
 /// The latest; nobody knows more than a minute ahead.

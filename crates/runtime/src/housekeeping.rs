@@ -74,8 +74,7 @@ async fn follow_pressure(inner: &Arc<Inner>) {
 }
 
 async fn look_at_services(inner: &Arc<Inner>) {
-    let services = inner.services.list(|_| true);
-    let stopped = services::look(services, inner.config.senses.now(), inner.config.idle_services).await;
+    let stopped = services::look(inner, inner.config.senses.now(), inner.config.idle_services).await;
     metrics::counter!("shellkeep_services_idle_stopped_total").increment(stopped as u64);
     metrics::gauge!("shellkeep_services").set(inner.services.count() as f64);
 }

@@ -22,13 +22,10 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, watch};
 
 /// Orders that may wait for one supervisor.
 const ORDERS: usize = 16;
-
-/// How long a supervisor may take to say who is alive.
-const LOOK_LIMIT: Duration = Duration::from_secs(1);
 
 /// A service's full name on this node.
 pub(crate) type Name = (SessionId, ServiceId);
@@ -55,8 +52,6 @@ pub(crate) enum Order {
         /// Why.
         reason: StopReason,
     },
-    /// Say who is alive in it.
-    Look(oneshot::Sender<Vec<Stat>>),
     /// Leave it running and go: another daemon takes over.
     Leave,
 }
@@ -121,12 +116,13 @@ impl Services {
     /// Enters a new service, if there is room for it. Counting and entering are one step.
     pub(crate) fn reserve(&self, entry: Entry, limits: ServiceLimits) -> Result<Reserved, (QuotaName, u64, u64)> {
         let mut live = self.live();
-        let services = live.values().filter(|seen| seen.is_of(entry.agent.as_deref(), &entry.session_id)).count();
+        let is_own = |seen: &&Arc<Supervised>| seen.is_live() && seen.is_of(entry.agent.as_deref(), &entry.session_id);
+        let services = live.values().filter(is_own).count();
         let of_agent = services as u64 + limits.background;
         if of_agent >= limits.agent {
             return Err((QuotaName::ServicesPerAgent, limits.agent, of_agent));
         }
-        let all = live.len() as u64;
+        let all = live.values().filter(|seen| seen.is_live()).count() as u64;
         if all >= limits.node {
             return Err((QuotaName::Services, limits.node, all));
         }
@@ -145,14 +141,14 @@ impl Services {
 
     /// All that run, and belong to whom `wanted` says, in the order they were started.
     pub(crate) fn list(&self, wanted: impl Fn(&Supervised) -> bool) -> Vec<Arc<Supervised>> {
-        let mut found: Vec<_> = self.live().values().filter(|seen| wanted(seen)).cloned().collect();
+        let mut found: Vec<_> = self.live().values().filter(|seen| seen.is_live() && wanted(seen)).cloned().collect();
         found.sort_by_key(|seen| (seen.facts.borrow().started_at, seen.session_id.clone(), seen.service_id.clone()));
         found
     }
 
     /// How many run.
     pub(crate) fn count(&self) -> usize {
-        self.live().len()
+        self.live().values().filter(|seen| seen.is_live()).count()
     }
 
     fn remove(&self, seen: &Supervised) {
@@ -186,6 +182,11 @@ impl Supervised {
         }
     }
 
+    /// Whether it runs, or soon will. One that has ended stays in the book for a moment.
+    pub(crate) fn is_live(&self) -> bool {
+        self.facts.borrow().status.is_live()
+    }
+
     /// Whose it is.
     pub(crate) fn agent(&self) -> Option<&str> {
         self.agent.as_deref()
@@ -211,31 +212,34 @@ impl Supervised {
         }
     }
 
-    /// Who is alive in it; nobody, if its supervisor is busy with starting it.
-    pub(crate) async fn members(&self) -> Vec<Stat> {
-        let (answer, waiting) = oneshot::channel();
-        let asking = async {
-            self.tell(Order::Look(answer)).await;
-            waiting.await.unwrap_or_default()
-        };
-        tokio::time::timeout(LOOK_LIMIT, asking).await.unwrap_or_default()
-    }
-
     fn activity(&self) -> MutexGuard<'_, Activity> {
         self.activity.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A service as callers see it, with what the machine says about those that run. Reads `/proc`, so not on a hot path.
-pub(crate) async fn views(services: Vec<Arc<Supervised>>) -> Vec<ServiceView> {
-    let mut looked = Vec::with_capacity(services.len());
-    for seen in services {
-        let members = seen.members().await;
-        looked.push((seen, members));
-    }
+pub(crate) async fn views(engine: &Inner, services: Vec<Arc<Supervised>>) -> Vec<ServiceView> {
+    let looked = with_members(engine, services).await;
     let reading = tokio::task::spawn_blocking(move || {
         let mut table: Option<SocketTable> = None;
         looked.iter().map(|(seen, members)| live_view(seen, members, &mut table)).collect()
+    });
+    reading.await.unwrap_or_default()
+}
+
+/// Services, each with who is alive in it. Many are looked at in one go: where there are no control groups, each look is
+/// one through all processes of the machine.
+async fn with_members(engine: &Inner, services: Vec<Arc<Supervised>>) -> Vec<(Arc<Supervised>, Vec<Stat>)> {
+    let factory = Arc::clone(&engine.factory);
+    let reading = tokio::task::spawn_blocking(move || {
+        let name = |seen: &Supervised| cage_name(&seen.session_id, &seen.service_id);
+        let mut members = factory.members_of(&services.iter().map(|seen| name(seen)).collect());
+        let mut looked = Vec::with_capacity(services.len());
+        for seen in services {
+            let own = members.remove(&name(&seen)).unwrap_or_default();
+            looked.push((seen, own));
+        }
+        looked
     });
     reading.await.unwrap_or_default()
 }
@@ -252,7 +256,7 @@ fn live_view(seen: &Supervised, members: &[Stat], table: &mut Option<SocketTable
     let main = service.stamps.as_ref().map(|stamps| stamps.main.pid);
     let oldest = members.iter().min_by_key(|stat| stat.started_ticks).map(|stat| stat.pid);
     view.pid = main.filter(|pid| pids.contains(pid)).or(oldest);
-    view.last_active_at = seen.activity().last_active;
+    view.last_active_at = seen.activity().last_active_with(view.log_bytes);
     view
 }
 
@@ -320,7 +324,7 @@ impl Inner {
         agent: Option<&str>,
         session_id: &SessionId,
     ) -> Box<QuotaMet> {
-        let mut services = views(self.services.list(|seen| seen.is_of(agent, session_id))).await;
+        let mut services = views(self, self.services.list(|seen| seen.is_of(agent, session_id))).await;
         services.extend(self.backgrounds_named(agent, session_id));
         services.sort_by_key(|view| view.last_active_at);
         Box::new(QuotaMet { quota, limit, used, agent: agent.map(str::to_owned), services })

@@ -8,9 +8,9 @@ use std::fmt;
 
 /// Above this share of time in which something waited for a CPU, more work at once makes every command slower and none
 /// done sooner. Some waiting is what a machine in good use looks like.
-pub const CPU_HIGH: f64 = 0.80;
+pub const CPU_HIGH: f64 = 0.90;
 /// Below this share there is room for more. Well below [`CPU_HIGH`], so that giving room does not take it away again.
-pub const CPU_LOW: f64 = 0.50;
+pub const CPU_LOW: f64 = 0.60;
 /// Above this share of time in which something waited for memory, the machine has begun to spend its time on paging.
 pub const MEMORY_HIGH: f64 = 0.10;
 /// Below this share memory is no trouble.

@@ -57,8 +57,12 @@ fn a_service_over_http() {
     let path = format!("/v1/sessions/s/services/{id}");
     assert_eq!(daemon.get(&path).json()["pid"], service["pid"]);
     assert_eq!(daemon.get("/v1/services").json()["services"][0]["service_id"], json!(id));
+    // The server tells of a request after it has answered it.
+    let follow = Request::new("GET", &format!("{path}/logs")).header("accept", "text/event-stream");
+    let mut events = follow.open(&daemon.door()).unwrap();
+    while !events.next_event().expect("the log goes on").data.contains("GET / HTTP") {}
     let log = daemon.get(&format!("{path}/logs?grep=GET")).json();
-    assert!(log["text"].as_str().unwrap().contains("GET / HTTP"), "{log}");
+    assert!(log["text"].as_str().unwrap().starts_with("127.0.0.1 - - ["), "{log}");
     // A body without fields may be left out.
     let stopped = daemon.send(&Request::new("POST", &format!("{path}/stop")));
     assert_eq!((stopped.status, &stopped.json()["status"]), (200, &json!("stopped")), "{}", stopped.text());
@@ -105,6 +109,26 @@ fn a_log_is_followed_to_its_end() {
     assert_eq!((&page["total"], &page["first"], &page["complete"]), (&json!(5), &json!(0), &json!(true)));
     let both = Request::new("GET", &format!("{path}?grep=x")).header("accept", "text/event-stream");
     assert_eq!(code(&daemon.send(&both)), (400, "invalid_request".to_owned()));
+}
+
+#[test]
+fn a_command_in_the_background_is_listed_and_stopped_as_a_service() {
+    let daemon = Daemon::start();
+    daemon.create("s");
+    let mark = unique_sleep();
+    let command = format!("echo begun; sleep {mark}");
+    let run = daemon.run("s", json!({"command": command, "timeout": 0.5, "on_timeout": "background"}));
+    assert_eq!(run.status(), "running");
+    let listed = daemon.get("/v1/services").json();
+    assert_eq!(
+        (&listed["services"][0]["service_id"], &listed["services"][0]["command"]),
+        (&json!(run.run_id()), &json!(command))
+    );
+    let path = format!("/v1/sessions/s/services/{}", run.run_id());
+    assert_eq!(daemon.get(&format!("{path}/logs")).json()["text"], "begun\n");
+    assert_eq!(daemon.post(&format!("{path}/stop"), &json!({})).json()["status"], "stopped");
+    assert!(procs::marked(&mark).is_empty());
+    assert_eq!(daemon.get("/v1/services").json(), json!({"services": []}));
 }
 
 #[test]

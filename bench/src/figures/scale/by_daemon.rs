@@ -170,7 +170,11 @@ impl Crowd {
             }
         }
         let elapsed = start.elapsed().as_secs_f64();
-        if listed == expected { Ok(elapsed) } else { Err(format!("{listed} sessions were listed, not {expected}").into()) }
+        if listed == expected {
+            Ok(elapsed)
+        } else {
+            Err(format!("{listed} sessions were listed, not {expected}").into())
+        }
     }
 
     /// Sessions that had lost their state would be cheap to keep.

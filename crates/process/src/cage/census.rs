@@ -15,20 +15,16 @@ pub(super) struct Census {
 }
 
 impl Census {
-    /// Looks. Those who have lost the mark are known by an ancestor who has it, or who is a root of one of `cages`.
+    /// Looks at everyone.
     pub(super) fn take(instance: &str, cages: &[Arc<Held>]) -> Self {
-        let all = proc::all().unwrap_or_default();
-        let prefix = |variable: &str| format!("{variable}={instance}/").into_bytes();
-        let (cage_prefix, keeper_prefix) = (prefix(MARK), prefix(KEEPER_MARK));
+        Self::among(&proc::all().unwrap_or_default(), instance, cages)
+    }
+
+    /// Sorts those in `all`. Who descends from a root of one of `cages` is known without a look at his environment;
+    /// and who has lost the mark, by an ancestor who has it.
+    pub(super) fn among(all: &HashMap<u32, Stat>, instance: &str, cages: &[Arc<Held>]) -> Self {
         let mut names: HashMap<u32, String> = HashMap::new();
         let mut keepers: HashMap<u32, String> = HashMap::new();
-        for &pid in all.keys() {
-            if let Some(name) = proc::mark_after(pid, &cage_prefix) {
-                names.insert(pid, name);
-            } else if let Some(name) = proc::mark_after(pid, &keeper_prefix) {
-                keepers.insert(pid, name);
-            }
-        }
         let is_alive = |stamp: &ProcessStamp| all.get(&stamp.pid).is_some_and(|stat| stat.stamp() == *stamp);
         for cage in cages {
             let roots = *lock(&cage.roots);
@@ -39,9 +35,23 @@ impl Census {
                 keepers.insert(keeper.pid, cage.name.clone());
             }
         }
+        let prefix = |variable: &str| format!("{variable}={instance}/").into_bytes();
+        let (cage_prefix, keeper_prefix) = (prefix(MARK), prefix(KEEPER_MARK));
+        let is_known = |pid: &u32| names.contains_key(pid) || keepers.contains_key(pid);
+        let unknown: Vec<u32> = (all.keys().copied())
+            .filter(|pid| !is_known(pid) && !proc::ancestors(all, *pid).any(|ancestor| is_known(&ancestor)))
+            .collect();
+        for pid in unknown {
+            let [cage, keeper] = proc::marks_after(pid, [&cage_prefix, &keeper_prefix]);
+            if let Some(name) = cage {
+                names.insert(pid, name);
+            } else if let Some(name) = keeper {
+                keepers.insert(pid, name);
+            }
+        }
         let of = |pid: u32| names.get(&pid).or_else(|| keepers.get(&pid));
         let lookup = |stat: &Stat| {
-            let name = of(stat.pid).or_else(|| proc::ancestors(&all, stat.pid).find_map(of))?;
+            let name = of(stat.pid).or_else(|| proc::ancestors(all, stat.pid).find_map(of))?;
             Some((*stat, name.clone()))
         };
         let found = all.values().filter(|stat| !keepers.contains_key(&stat.pid)).filter_map(lookup).collect();

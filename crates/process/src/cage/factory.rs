@@ -3,11 +3,12 @@
 use super::census::Census;
 use super::{Cage, Held, Roots, lock};
 use crate::cgroup::{self, Group, Mounts};
-use crate::proc::ProcessStamp;
+use crate::proc::{ProcessStamp, Stat};
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 /// The group in which all cages are; its limit is the node's.
@@ -130,18 +131,33 @@ impl CageFactory {
         }
     }
 
+    /// Who is alive in these cages, by name, the keepers not included. One look at the machine serves all of them.
+    pub fn members_of(&self, names: &HashSet<String>) -> HashMap<String, Vec<Stat>> {
+        let cages: Vec<_> = self.cages().into_iter().filter(|cage| names.contains(&cage.name)).collect();
+        if self.has_groups() {
+            return cages.iter().map(|cage| (cage.name.clone(), cage.members())).collect();
+        }
+        let mut members: HashMap<String, Vec<Stat>> = HashMap::new();
+        for (stat, name) in Census::take(&self.shared.instance, &cages).inhabitants {
+            if names.contains(&name) {
+                members.entry(name).or_default().push(stat);
+            }
+        }
+        members
+    }
+
     /// Makes a cage. `name` is unique within the instance.
     pub fn cage(&self, name: &str) -> Cage {
         self.held_at(name, self.shared.unified.as_deref(), Roots::default())
     }
 
-    /// Takes over a cage that an earlier daemon made; nobody in it is touched. `root` is from whom all in it descend:
-    /// the keeper of a service.
+    /// Takes over a cage that an earlier daemon made; nobody in it is touched. `root` is from whom those in it descend,
+    /// as far as is known before [`crate::ServiceProcess::adopt`]; without groups they are found by it.
     pub fn adopt(&self, name: &str, root: ProcessStamp) -> Cage {
         let has_it = |base: &&PathBuf| base.join(WORK).join(name).is_dir();
         let base =
             self.shared.unified.iter().chain(&self.shared.elsewhere).find(has_it).or(self.shared.unified.as_ref());
-        self.held_at(name, base.map(PathBuf::as_path), Roots { main: None, keeper: Some(root) })
+        self.held_at(name, base.map(PathBuf::as_path), Roots { main: Some(root), keeper: None })
     }
 
     fn held_at(&self, name: &str, unified_base: Option<&Path>, roots: Roots) -> Cage {
@@ -164,6 +180,7 @@ impl CageFactory {
             limit,
             roots: Mutex::new(roots),
             cut_back: AtomicU64::new(0),
+            is_suspect: AtomicBool::new(false),
         });
         let mut cages = lock(&shared.cages);
         cages.retain(|cage| cage.strong_count() > 0);

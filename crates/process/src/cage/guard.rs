@@ -3,7 +3,8 @@
 
 use super::census::Census;
 use super::{CageFactory, Held, Limits, Still};
-use crate::proc::{self, Stat};
+use crate::cgroup::Group;
+use crate::proc::{self, Glance, Stat};
 use rustix::process::Signal;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,13 +19,18 @@ const LOOK: Duration = Duration::from_millis(25);
 const CLOSER_LOOK: Duration = Duration::from_millis(5);
 /// We count at least this often, in case one cage grew while others shrank.
 const COUNT_ANYWAY: Duration = Duration::from_secs(5);
+/// So long after a cage was cut back we count at every look: the dead still count for the machine until somebody asks
+/// after them, and hide those who take their place.
+const ALERT: Duration = Duration::from_secs(2);
 /// How long a group may take to stand still.
 const FREEZE_LIMIT: Duration = Duration::from_millis(500);
 /// A cage that was cut back this often in a row is one whose own first process starts too many; then it goes too.
 const PATIENCE: u32 = 3;
 /// After this long without being cut back, a cage is in good standing again.
 const FORGIVEN_AFTER: Duration = Duration::from_secs(10);
-/// The guard competes with what it guards against; where we may, it goes first.
+/// Of the newest processes we look at this many to see who makes them.
+const NEWEST: u32 = 64;
+/// The guard competes with what it guards against; where it may not go first, it is at least this much preferred.
 const GUARD_NICE: i32 = -15;
 
 impl CageFactory {
@@ -37,7 +43,7 @@ impl CageFactory {
         let factory = self.clone();
         // A thread of its own: when there is something to do, everybody else is busy.
         let started = std::thread::Builder::new().name("shellkeep-guard".to_owned()).spawn(move || {
-            let _ = rustix::process::setpriority_process(None, GUARD_NICE);
+            go_first();
             Guard::new(factory).run(&stopped);
         });
         if started.is_ok() {
@@ -47,17 +53,28 @@ impl CageFactory {
     }
 }
 
+/// A thousand who want to run leave little to one who is treated as one of them.
+fn go_first() {
+    let priority = libc::sched_param { sched_priority: 1 };
+    // SAFETY: the structure is whole and outlives the call; 0 is the calling thread.
+    if unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &priority) } != 0 {
+        let _ = rustix::process::setpriority_process(None, GUARD_NICE);
+    }
+}
+
 struct Guard {
     factory: CageFactory,
     /// Threads of the machine when we counted last, or fewer if there were fewer since.
     lowest: u64,
     counted: Instant,
+    /// When a cage was last cut back.
+    last_cut: Option<Instant>,
     strikes: HashMap<String, (u32, Instant)>,
 }
 
 impl Guard {
     fn new(factory: CageFactory) -> Self {
-        Self { factory, lowest: 0, counted: Instant::now(), strikes: HashMap::new() }
+        Self { factory, lowest: u64::MAX, counted: Instant::now(), last_cut: None, strikes: HashMap::new() }
     }
 
     fn run(mut self, stopped: &mpsc::Receiver<()>) {
@@ -71,21 +88,25 @@ impl Guard {
     fn look(&mut self) -> bool {
         let Limits { per_cage, node } = self.factory.limits();
         let margin = (per_cage.min(node) / 4).clamp(4, 256);
-        let threads = proc::machine_threads().unwrap_or(u64::MAX);
+        let Some(Glance { threads, newest }) = Glance::take() else { return false };
         self.lowest = self.lowest.min(threads);
+        if threads > self.lowest.saturating_add(per_cage) && !self.factory.has_groups() {
+            stop_makers(newest, &self.factory.cages());
+        }
         let has_grown = threads > self.lowest.saturating_add(margin);
-        if !has_grown && self.counted.elapsed() < COUNT_ANYWAY {
+        let is_alert = self.last_cut.is_some_and(|at| at.elapsed() < ALERT);
+        if !has_grown && !is_alert && self.counted.elapsed() < COUNT_ANYWAY {
             return false;
         }
         self.lowest = threads;
-        self.counted = Instant::now();
         self.hold_limits(per_cage, node);
-        has_grown
+        self.counted = Instant::now();
+        has_grown || is_alert
     }
 
     fn hold_limits(&mut self, per_cage: u64, node: u64) {
         let cages = self.factory.cages();
-        let mut counts = self.count(&cages, per_cage);
+        let mut counts = self.count(&cages);
         for (cage, count) in &mut counts {
             if *count > per_cage {
                 self.cut_back(cage);
@@ -94,30 +115,25 @@ impl Guard {
         }
         // If all are within their own limit and still too many together, the largest pays.
         while counts.iter().map(|(_, count)| count).sum::<u64>() > node {
-            let Some((cage, count)) = counts.iter_mut().max_by_key(|(_, count)| *count) else { return };
-            if *count <= 1 {
-                return;
-            }
+            let largest = counts.iter_mut().max_by_key(|(_, count)| *count).filter(|(_, count)| *count > 1);
+            let Some((cage, count)) = largest else { break };
             self.cut_back(cage);
             *count = 1;
         }
+        // Who was stopped on suspicion and has not been cut back goes on.
+        for cage in cages.iter().filter(|cage| cage.is_suspect.swap(false, Ordering::Relaxed)) {
+            cage.pursue(Signal::CONT, <[Stat]>::to_vec, drop);
+        }
     }
 
-    fn count(&self, cages: &[Arc<Held>], per_cage: u64) -> Vec<(Arc<Held>, u64)> {
-        let census = if self.factory.has_groups() {
-            Census::default()
+    fn count(&self, cages: &[Arc<Held>]) -> Vec<(Arc<Held>, u64)> {
+        let count: Box<dyn Fn(&Held) -> u64> = if self.factory.has_groups() {
+            Box::new(|cage| cage.unified.as_ref().map_or(0, Group::threads))
         } else {
-            Census::take(&self.factory.shared.instance, cages)
-        };
-        let marked = census.threads();
-        // By the time we look again there would be twice as many.
-        for (name, _) in marked.iter().filter(|(_, count)| **count > per_cage) {
-            let of_it = census.inhabitants.iter().filter(|(_, of)| of == name);
-            super::stop_process_groups(&of_it.map(|(stat, _)| *stat).collect::<Vec<_>>());
-        }
-        let count = |cage: &Arc<Held>| match &cage.unified {
-            Some(group) => group.threads(),
-            None => marked.get(cage.name.as_str()).copied().unwrap_or(0),
+            let census = Census::take(&self.factory.shared.instance, cages);
+            let counts: HashMap<String, u64> =
+                census.threads().into_iter().map(|(name, count)| (name.to_owned(), count)).collect();
+            Box::new(move |cage| counts.get(&cage.name).copied().unwrap_or(0))
         };
         cages.iter().map(|cage| (Arc::clone(cage), count(cage))).collect()
     }
@@ -127,12 +143,37 @@ impl Guard {
         let (strikes, last) = self.strikes.entry(cage.name.clone()).or_insert((0, Instant::now()));
         *strikes += 1;
         *last = Instant::now();
+        self.last_cut = Some(Instant::now());
         cage.cut_back.fetch_add(1, Ordering::Relaxed);
         cage.cut_down(*strikes <= PATIENCE);
     }
 }
 
+/// Where there are no groups, finding out who belongs to whom takes longer than a bomb needs to double. Most of one are
+/// in the session in which it began: if most of the newest processes are of one session, it stands still until we have
+/// counted.
+fn stop_makers(newest: u32, cages: &[Arc<Held>]) {
+    let newest: Vec<Stat> = (0..NEWEST).filter_map(|back| Stat::read(newest.checked_sub(back)?)).collect();
+    for cage in cages {
+        let main = cage.main_pid();
+        let made: Vec<Stat> = newest.iter().filter(|stat| stat.session == main).copied().collect();
+        if made.len() * 2 > newest.len() && cage.began_session(&made) {
+            super::stop_process_groups(&made);
+            cage.is_suspect.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
 impl Held {
+    /// Whether these processes of a session with our main process's number are ours. The number is not given away while
+    /// the session lives, but it may have ended, and another have begun.
+    fn began_session(&self, members: &[Stat]) -> bool {
+        let main = super::lock(&self.roots).main;
+        let mark = format!("{}={}", super::MARK, self.label);
+        main.is_some_and(|main| Stat::read_any(main.pid).is_some_and(|stat| stat.stamp() == main))
+            || members.iter().any(|stat| proc::has_mark(stat.pid, mark.as_bytes()))
+    }
+
     /// Ends everyone, or everyone but the shell. Nobody runs meanwhile, so nobody can start others faster than we end
     /// them.
     fn cut_down(&self, spares_main: bool) {

@@ -1,5 +1,6 @@
 //! The log: bounded, with offsets that stay true.
 
+use crate::elsewhere::start_elsewhere;
 use crate::fixture::{Fixture, LONG, end_of, status_of, until};
 use shellkeep_process::*;
 use std::path::Path;
@@ -102,6 +103,36 @@ async fn a_removed_segment_leaves_a_hole() {
     assert_eq!(fixture.log("service-a").read(0, 100).unwrap(), (6, b"second\n".to_vec()));
     service.kill();
     end_of(&mut service).await;
+}
+
+/// The disk takes no more for a while, here because no file may grow beyond a limit. What was printed meanwhile is
+/// missing, what comes later has its true offset, and the end is known.
+#[tokio::test]
+async fn what_cannot_be_written_is_counted() {
+    const PRINTED: u64 = 600_000;
+    // Less than a segment, more than what is written to start a service at all.
+    const LARGEST_FILE: u64 = 200_000;
+    let fixture = Fixture::new(CageMode::Auto);
+    let command = format!("yes {LINE} | head -c {PRINTED}; read -t 0.3 <> <(:); echo after; exit 6");
+    let (mut daemon, stamps) = start_elsewhere(&fixture, &command, Some(LARGEST_FILE));
+    let mut service = fixture.adopt("service-a", stamps);
+    match &mut service {
+        Some(service) => assert_eq!(status_of(service).await, ExitStatus::Exited(6)),
+        None => assert!(left_exit(&fixture.directory("service-a")).is_some()),
+    }
+    daemon.kill().unwrap();
+    daemon.wait().unwrap();
+    let log = fixture.log("service-a");
+    assert_eq!(log.bounds().unwrap(), (0, PRINTED + 6));
+    assert_eq!(log.tail(6).unwrap(), (PRINTED, b"after\n".to_vec()));
+    let (mut next, mut kept) = (0, 0);
+    while next < PRINTED {
+        let (offset, bytes) = log.read(next, usize::MAX).unwrap();
+        assert!(is_flood(offset, &bytes[..bytes.len().min((PRINTED - offset) as usize)]), "at {offset}");
+        kept += bytes.len() as u64;
+        next = offset + bytes.len() as u64;
+    }
+    assert!((LARGEST_FILE..PRINTED).contains(&kept), "{kept}");
 }
 
 #[tokio::test]

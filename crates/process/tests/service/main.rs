@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on should stop")]
 
+mod elsewhere;
 mod fixture;
 mod life;
 mod limits;

@@ -68,7 +68,7 @@ impl Engine {
         let seen = inner.ask(&id, |answer| Message::StartService { request, by, answer }).await?;
         let settled = seen.until(|service| has_ready && service.status == shellkeep_session::ServiceStatus::Running);
         let _ = tokio::time::timeout(wait, settled).await;
-        view(seen).await
+        view(inner, seen).await
     }
 
     /// Stops a service and everything it has started: politely, and after `grace` by force.
@@ -88,14 +88,14 @@ impl Engine {
         };
         seen.tell(Order::Stop { grace: grace.min(MAX_STOP_GRACE), reason: StopReason::Asked }).await;
         seen.until(|_| false).await;
-        view(seen).await
+        view(inner, seen).await
     }
 
     /// A session's services: those that run, and those that ended lately, in the order they were started.
     pub async fn services(&self, id: &SessionId) -> Result<Vec<ServiceView>, OpError> {
         let Permitted { inner, id } = self.over(id)?;
         let known = inner.services_of(&id).await?;
-        let live = services::views(inner.services.list(|seen| seen.session_id == *id)).await;
+        let live = services::views(inner, inner.services.list(|seen| seen.session_id == *id)).await;
         let mut views: BTreeMap<ServiceId, ServiceView> =
             live.into_iter().map(|view| (view.service_id.clone(), view)).collect();
         let agent = inner.agent_of(&id);
@@ -129,7 +129,7 @@ impl Engine {
         };
         let ready = seen.until(|service| service.status == shellkeep_session::ServiceStatus::Running);
         let _ = tokio::time::timeout(wait.min(super::MAX_WAIT), ready).await;
-        view(seen).await
+        view(inner, seen).await
     }
 
     /// Services that run, of all sessions; an agent sees its own. `agent` narrows it down.
@@ -139,7 +139,7 @@ impl Engine {
         let wanted = |seen: &Supervised| {
             own.is_none_or(|own| seen.agent() == Some(own)) && agent.is_none_or(|asked| seen.agent() == Some(asked))
         };
-        let mut views = services::views(inner.services.list(wanted)).await;
+        let mut views = services::views(inner, inner.services.list(wanted)).await;
         let wanted = |id: &SessionId| {
             let whose = inner.agent_of(id);
             own.is_none_or(|own| whose.as_deref() == Some(own))
@@ -175,6 +175,10 @@ impl Engine {
         tail: Option<u64>,
     ) -> Result<LogStream, OpError> {
         let Permitted { inner, id } = self.over(id)?;
+        if let Some(cell) = inner.background(&id, service_id) {
+            let detail = format!("'{}' is a command in the background; read its output as a run's", cell.run_id);
+            return Err(OpError::Invalid { detail });
+        }
         let (directory, seen) = inner.log_of(&id, service_id).await?;
         let unreadable = |error: std::io::Error| OpError::StoreUnavailable { reason: format!("the log: {error}") };
         let watch = LogWatch::new(&directory).map_err(unreadable)?;
@@ -214,8 +218,8 @@ impl Engine {
     }
 }
 
-async fn view(seen: Arc<Supervised>) -> Result<ServiceView, OpError> {
-    let mut views = services::views(vec![seen]).await;
+async fn view(inner: &Inner, seen: Arc<Supervised>) -> Result<ServiceView, OpError> {
+    let mut views = services::views(inner, vec![seen]).await;
     views.pop().ok_or_else(|| OpError::StoreUnavailable { reason: "the service could not be looked at".to_owned() })
 }
 

@@ -131,11 +131,11 @@ impl fmt::Display for QuotaMet {
             None => write!(f, "None of them is yours; try again later, or ask the host for a higher limit of {quota}"),
             Some(first) => {
                 let named: Vec<String> = services.iter().map(named).collect();
-                let (id, name) = (&first.service_id, &first.name);
+                let (id, name, session) = (&first.service_id, &first.name, &first.session_id);
                 write!(
                     f,
-                    "Stop one that is not needed any more and try again, for example {id} ({name}) with stop_service. \
-                     Yours, the most idle first: {}",
+                    "Stop one that is not needed any more and try again, for example {id} ({name}) of session {session} with \
+                     stop_service. Yours, the most idle first: {}",
                     named.join("; ")
                 )
             }

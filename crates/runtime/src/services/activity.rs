@@ -1,13 +1,13 @@
 //! When a service last did something: wrote, computed, or talked to anybody.
 
-use super::{Order, StopReason, Supervised};
+use super::{Order, StopReason, Supervised, with_members};
+use crate::engine::Inner;
 use crate::ops::STOP_GRACE;
 use shellkeep_process::ports::SocketTable;
 use shellkeep_process::proc::Stat;
 use shellkeep_process::service::log::ServiceLog;
 use shellkeep_session::Timestamp;
 use shellkeep_session::service::Sample;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// What is known of a service's doings.
@@ -24,6 +24,15 @@ impl Activity {
         Self { last_active: now, sampled_at: now, sample: None }
     }
 
+    /// When it last did something, if its log ends here now: what it wrote since the last look was just now.
+    pub(super) fn last_active_with(&mut self, log_end: u64) -> Timestamp {
+        if let Some(sample) = self.sample.as_mut().filter(|sample| sample.log_end != log_end) {
+            sample.log_end = log_end;
+            self.last_active = self.last_active.max(Timestamp::now());
+        }
+        self.last_active
+    }
+
     fn take(&mut self, sample: Sample, now: Timestamp) {
         let elapsed = Duration::try_from(now.duration_since(self.sampled_at)).unwrap_or_default();
         if self.sample.as_ref().is_none_or(|before| sample.shows_activity_since(before, elapsed)) {
@@ -35,12 +44,8 @@ impl Activity {
 }
 
 /// Looks at every service once, and stops those in which nothing has happened for `idle`. Gives how many it stopped.
-pub(crate) async fn look(services: Vec<Arc<Supervised>>, now: Timestamp, idle: Option<Duration>) -> usize {
-    let mut looked = Vec::with_capacity(services.len());
-    for seen in services {
-        let members = seen.members().await;
-        looked.push((seen, members));
-    }
+pub(crate) async fn look(engine: &Inner, now: Timestamp, idle: Option<Duration>) -> usize {
+    let looked = with_members(engine, engine.services.list(|_| true)).await;
     let sampling = tokio::task::spawn_blocking(move || {
         let first = looked.iter().find_map(|(_, members)| members.first());
         let table = first.and_then(|stat| SocketTable::read(stat.pid).ok());

@@ -1,11 +1,6 @@
 //! Whether a service is what its maker calls ready. A log tells by itself when to look again; a port and a URL do not, so
 //! they are looked at again and again, less and less often.
 
-use http_body_util::Empty;
-use hyper::Request;
-use hyper::body::Bytes;
-use hyper::header::HOST;
-use hyper_util::rt::TokioIo;
 use regex::bytes::Regex;
 use shellkeep_process::ports;
 use shellkeep_process::proc::Stat;
@@ -13,6 +8,7 @@ use shellkeep_process::service::log::{LogWatch, ServiceLog};
 use shellkeep_session::service::Ready;
 use std::path::Path;
 use std::time::Duration;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
@@ -47,27 +43,47 @@ pub(crate) struct Url {
 impl Url {
     /// Checks a caller's text: another machine must not be asked in the daemon's name.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        let uri: hyper::Uri = text.parse().map_err(|_| format!("'{text}' is no URL"))?;
-        let host = uri.host().unwrap_or_default();
-        if uri.scheme_str() != Some("http") || !matches!(host, "localhost" | "127.0.0.1" | "[::1]") {
-            return Err(format!("'{text}' is not on this machine; write it as http://127.0.0.1:PORT/PATH"));
+        let wrong = || format!("'{text}' is not on this machine; write it as http://127.0.0.1:PORT/PATH");
+        let rest = text.strip_prefix("http://").ok_or_else(wrong)?;
+        let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+        let path = path.split('#').next().unwrap_or_default();
+        if path.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
+            return Err(format!("'{text}' has a space or a control character; write it as %20 or the like"));
         }
-        let path = uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
-        Ok(Self { authority: format!("{host}:{}", uri.port_u16().unwrap_or(80)), path })
+        let host =
+            LOCAL.into_iter().find(|host| authority.strip_prefix(host).is_some_and(is_port)).ok_or_else(wrong)?;
+        let port = authority[host.len()..].strip_prefix(':').unwrap_or("80");
+        let slash = if path.starts_with('/') { "" } else { "/" };
+        Ok(Self { authority: format!("{host}:{port}"), path: format!("{slash}{path}") })
     }
 
     async fn answers(&self) -> bool {
         let asking = async {
-            let stream = TcpStream::connect(&self.authority).await.ok()?;
-            let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.ok()?;
-            let request = Request::get(&self.path).header(HOST, &self.authority).body(Empty::<Bytes>::new()).ok()?;
-            tokio::select! {
-                answer = sender.send_request(request) => Some(answer.ok()?.status().as_u16() < 400),
-                _ = connection => None,
-            }
+            let mut stream = TcpStream::connect(&self.authority).await.ok()?;
+            let Self { authority, path } = self;
+            let request =
+                format!("GET {path} HTTP/1.1\r\nHost: {authority}\r\nAccept: */*\r\nConnection: close\r\n\r\n");
+            stream.write_all(request.as_bytes()).await.ok()?;
+            let mut line = [0; STATUS_LINE.len()];
+            stream.read_exact(&mut line).await.ok()?;
+            status(&line)
         };
-        matches!(tokio::time::timeout(HTTP_TIMEOUT, asking).await, Ok(Some(true)))
+        matches!(tokio::time::timeout(HTTP_TIMEOUT, asking).await, Ok(Some(100..400)))
     }
+}
+
+/// The names of this machine that a URL may have.
+const LOCAL: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
+/// As much of an answer as tells its status.
+const STATUS_LINE: &[u8] = b"HTTP/1.1 200";
+
+fn is_port(text: &str) -> bool {
+    text.is_empty() || text.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok_and(|port| port != 0))
+}
+
+fn status(line: &[u8]) -> Option<u16> {
+    let text = std::str::from_utf8(line).ok()?;
+    text.strip_prefix("HTTP/1.")?.split_once(' ')?.1.parse().ok()
 }
 
 /// The regular expression of a caller.
@@ -146,10 +162,32 @@ mod tests {
     fn only_this_machine_is_asked() {
         let url = Url::parse("http://127.0.0.1:8080/health?x=1").unwrap();
         assert_eq!((url.authority.as_str(), url.path.as_str()), ("127.0.0.1:8080", "/health?x=1"));
-        assert_eq!(Url::parse("http://localhost").unwrap().authority, "localhost:80");
-        for bad in ["https://127.0.0.1/", "http://example.com/", "http://127.0.0.1.example.com/", "nonsense", "", "/x"]
-        {
+        let bare = Url::parse("http://localhost").unwrap();
+        assert_eq!((bare.authority.as_str(), bare.path.as_str()), ("localhost:80", "/"));
+        assert_eq!(Url::parse("http://[::1]:9?x#y").unwrap().path, "/?x");
+        for bad in [
+            "https://127.0.0.1/",
+            "http://example.com/",
+            "http://127.0.0.1.example.com/",
+            "http://127.0.0.1@example.com/",
+            "http://127.0.0.1:0/",
+            "http://127.0.0.1:99999/",
+            "http://127.0.0.1/a b",
+            "http://127.0.0.1/a\r\nX: y",
+            "nonsense",
+            "",
+            "/x",
+        ] {
             assert!(Url::parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_status_is_read_from_the_first_bytes() {
+        assert_eq!(status(b"HTTP/1.1 204"), Some(204));
+        assert_eq!(status(b"HTTP/1.0 503"), Some(503));
+        for bad in [&b"HTTP/2 200 x"[..], b"SSH-2.0-Open", b"HTTP/1.1 abc", b"\xff\xff"] {
+            assert_eq!(status(bad), None);
         }
     }
 }

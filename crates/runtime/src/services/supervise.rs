@@ -164,7 +164,6 @@ impl Supervisor {
                     return LifeEnd::Own(end_of(exit));
                 }
                 Some(order) = self.orders.recv() => match order {
-                    Order::Look(answer) => drop(answer.send(process.members())),
                     Order::Leave => return LifeEnd::Left,
                     Order::Stop { grace, reason } => return self.stop(process, grace, reason).await,
                 },
@@ -187,7 +186,6 @@ impl Supervisor {
             tokio::select! {
                 exit = process.ended() => break exit,
                 Some(order) = self.orders.recv() => match order {
-                    Order::Look(answer) => drop(answer.send(process.members())),
                     // A second order can only make it faster.
                     Order::Stop { grace, .. } => deadline = deadline.min(Instant::now() + grace),
                     Order::Leave => return LifeEnd::Left,
@@ -242,17 +240,13 @@ impl Supervisor {
     }
 
     async fn wait_to_restart(&mut self, wait: Duration) -> Waited {
-        let until = Instant::now() + wait;
-        loop {
-            tokio::select! {
-                () = tokio::time::sleep_until(until) => return Waited::Whole,
-                Some(order) = self.orders.recv() => match order {
-                    Order::Look(answer) => drop(answer.send(Vec::new())),
-                    Order::Stop { reason, .. } => return Waited::Stopped(reason),
-                    // Nothing runs that could be left; the next daemon finds it waiting.
-                    Order::Leave => return Waited::Left,
-                },
-            }
+        tokio::select! {
+            () = tokio::time::sleep(wait) => Waited::Whole,
+            Some(order) = self.orders.recv() => match order {
+                Order::Stop { reason, .. } => Waited::Stopped(reason),
+                // Nothing runs that could be left; the next daemon finds it waiting.
+                Order::Leave => Waited::Left,
+            },
         }
     }
 

@@ -4,9 +4,10 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 
 const PAGE: &str = "shellkeep: durable shell sessions for AI agents\n\n\
-    POST /v1/sessions            make a session, or find it again\n\
-    POST /v1/sessions/{id}/run   run a command in it\n\
-    GET  /openapi.json           everything else\n";
+    POST /v1/sessions                 make a session, or find it again\n\
+    POST /v1/sessions/{id}/run        run a command in it\n\
+    POST /v1/sessions/{id}/services   start what runs on beside it\n\
+    GET  /openapi.json                everything else\n";
 
 /// A page that says where one is.
 #[utoipa::path(

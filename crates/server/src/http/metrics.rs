@@ -21,6 +21,17 @@ const SECONDS: [f64; 18] = [
 /// How often recorded samples are folded into their buckets; between two folds they take memory.
 const UPKEEP: Duration = Duration::from_secs(5);
 
+/// Counters of what is rare, which other crates make when it first happens. They are there from the first scrape on,
+/// because that they came to be would be no increase to Prometheus.
+const RARE: [(&str, &str); 6] = [
+    ("shellkeep_evictions_total", "Shells given up because another session needed their place"),
+    ("shellkeep_output_failures_total", "Outputs that could not be kept"),
+    ("shellkeep_reclaimed_bytes_total", "Bytes of ended sessions that were removed"),
+    ("shellkeep_service_restarts_total", "Services that were started again"),
+    ("shellkeep_services_idle_stopped_total", "Services that were stopped because nobody used them"),
+    ("shellkeep_store_failures_total", "Times that the store could not do its work"),
+];
+
 /// What this door counts.
 pub(crate) struct RequestMetrics {
     answered: [Counter; 4],
@@ -40,9 +51,12 @@ impl RequestMetrics {
         describe_gauge!("shellkeep_queue_length", "Commands that wait for their turn on the node");
         describe_gauge!("shellkeep_commands_running", "Commands that run");
         describe_gauge!("shellkeep_pressure", "Share of time in which something waited for a resource, 0 to 1");
-        describe_gauge!("shellkeep_memory_free_ratio", "Share of memory that is free to use, 0 to 1");
         describe_gauge!("shellkeep_limit", "A limit, as it is in force");
         describe_gauge!("shellkeep_limit_used", "What is used of a limit");
+        for (name, words) in RARE {
+            describe_counter!(name, words);
+            counter!(name).increment(0);
+        }
         let class = |class: &'static str| counter!("shellkeep_http_requests_total", "class" => class);
         Self {
             answered: [class("2xx"), class("3xx"), class("4xx"), class("5xx")],
@@ -107,7 +121,7 @@ fn gauge_node(node: &NodeView) {
     gauge!("shellkeep_commands_running").set(node.running as f64);
     gauge!("shellkeep_pressure", "resource" => "cpu").set(node.cpu_pressure);
     gauge!("shellkeep_pressure", "resource" => "memory").set(node.memory_pressure);
-    gauge!("shellkeep_memory_free_ratio").set(node.memory_free);
+    gauge!("shellkeep_memory_free").set(node.memory_free);
     gauge!("shellkeep_limit", "limit" => "running").set(node.running_limit as f64);
     gauge!("shellkeep_limit_used", "limit" => "running").set(node.running as f64);
     for quota in &node.quotas.quotas {

@@ -21,10 +21,7 @@ pub async fn get(Scoped(engine): Scoped) -> Result<Response, Refusal> {
 /// Changes quotas: those that are named. `null` brings back what the settings say. Kept over restarts. The host's right.
 #[utoipa::path(
     put, path = "/v1/quotas", tag = "quotas", operation_id = "set_quotas",
-    request_body(
-        content = QuotasRequest, description = "New limits by name.",
-        example = json!({"services_per_agent": 10, "processes": null})
-    ),
+    request_body = QuotasRequest,
     responses((status = 200, description = "The quotas, as they are now", body = QuotasResponse), Common)
 )]
 pub async fn set(Scoped(engine): Scoped, Json(request): Json<QuotasRequest, SMALL_LIMIT>) -> Result<Response, Refusal> {

@@ -51,24 +51,26 @@ pub fn line(view: &ServiceView) -> String {
         let all = |prefix: &str| view.ports.iter().map(|port| format!("{prefix}{port}")).collect::<Vec<_>>().join(", ");
         text += &format!(", listening on {}: {}", all(""), all("http://127.0.0.1:"));
     }
-    if let Some(detail) = &view.detail {
+    if let Some(detail) = view.detail.as_ref().filter(|_| view.status.is_live()) {
         text += &format!(" ({detail})");
     }
     text
 }
 
 fn status(view: &ServiceView) -> String {
-    let how = match (view.exit_code, &view.signal) {
-        (_, Some(signal)) => format!(" by signal {signal}"),
-        (Some(code), None) => format!(" with exit code {code}"),
-        (None, None) => String::new(),
+    // The sentence says the code or the signal, and what else there is to know.
+    let how = match (&view.detail, view.exit_code, &view.signal) {
+        (Some(detail), ..) => format!(": {detail}"),
+        (None, _, Some(signal)) => format!(" by signal {signal}"),
+        (None, Some(code), None) => format!(" with exit code {code}"),
+        (None, None, None) => String::new(),
     };
     match view.status {
         ServiceStatus::Starting => "is starting and not ready yet".to_owned(),
         ServiceStatus::Running => "is running".to_owned(),
-        ServiceStatus::Exited => format!("has ended{how}"),
-        ServiceStatus::Stopped => format!("is stopped{how}"),
-        ServiceStatus::Failed => format!("has failed{how}"),
+        ServiceStatus::Exited => format!("exited{how}"),
+        ServiceStatus::Stopped => format!("stopped{how}"),
+        ServiceStatus::Failed => format!("failed{how}"),
     }
 }
 
@@ -166,7 +168,7 @@ pub mod tests {
         };
         assert_eq!(
             service(&failed, Some(log("rest of a line\nEADDRINUSE\n", 100))),
-            "s12 (web) has failed with exit code 1 (it ended before it was ready)\n[the end of its log]\nEADDRINUSE\n\
+            "s12 (web) failed: it ended before it was ready\n[the end of its log]\nEADDRINUSE\n\
              [it does not run any more; its whole log is at read_output(id=\"s12\", offset=0)]"
         );
         assert!(service(&failed, Some(log("whole\nlog", 0))).contains("[its log]\nwhole\nlog\n["));

@@ -3,7 +3,6 @@
 use super::handler::Handler;
 use super::schema;
 use super::service_text;
-use super::target;
 use super::tools::{Entry, answer, arguments};
 use crate::http::problem::Refusal;
 use crate::http::runs::detached;
@@ -14,7 +13,7 @@ use rmcp::service::RequestContext;
 use serde::Deserialize;
 use shellkeep_protocol::Service;
 use shellkeep_runtime::{OpError, STOP_GRACE};
-use shellkeep_session::SessionId;
+use shellkeep_session::{ServiceId, SessionId};
 use utoipa::ToSchema;
 
 /// The tool.
@@ -23,15 +22,15 @@ pub const TOOL: Entry = Entry {
     call: |handler, given, context| Box::pin(async move { stop(handler, arguments(given)?, context).await }),
 };
 
-const DESCRIPTION: &str = "Stop a service that you started with start_service, with everything it has started itself. It \
-is asked to end, and after 5 seconds it is killed. Returns when it is gone. Its log stays and is read with \
-read_output(id). To stop one that has already ended is no error.";
+const DESCRIPTION: &str = "Stop a service that you started with start_service, or whatever else list_services shows, with \
+everything it has started itself. It is asked to end, and after 5 seconds it is killed. Returns when it is gone. Its log \
+stays and is read with read_output(id). To stop one that has already ended is no error.";
 
 /// What it takes.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    /// The id that start_service returned, such as s12.
+    /// The id that start_service returned or list_services shows, such as s12.
     service_id: String,
     /// The session it is in, where list_services shows one beside it. Leave it out for your own.
     session: Option<String>,
@@ -43,7 +42,7 @@ async fn stop(
     context: &RequestContext<RoleServer>,
 ) -> Result<CallToolResult, Refusal> {
     let seat = handler.seat(context)?;
-    let service_id = target::service(&given.service_id)?;
+    let service_id = ServiceId::parse(&given.service_id).map_err(|error| Refusal::bad_id("service_id", &error))?;
     let session = match &given.session {
         Some(session) => SessionId::parse(session).map_err(|error| Refusal::bad_id("session", &error))?,
         None => seat.session.clone(),

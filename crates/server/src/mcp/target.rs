@@ -21,16 +21,6 @@ impl Target {
     }
 }
 
-/// Reads the argument `service_id`. A command's id is taken for what it is, because the two are easily mixed up.
-pub fn service(id: &str) -> Result<ServiceId, Refusal> {
-    if id.strip_prefix('r').is_some_and(is_number) {
-        return Err(Refusal::invalid(format!(
-            "service_id: {id} is a command and no service; those begin with s, and list_services names them"
-        )));
-    }
-    ServiceId::parse(id).map_err(|error| Refusal::bad_id("service_id", &error))
-}
-
 fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
@@ -46,7 +36,5 @@ mod tests {
         // What is neither is no command that exists, and is refused as one.
         assert_eq!(Target::parse("server").unwrap(), Target::Run(RunId::parse("server").unwrap()));
         assert!(Target::parse("../s1").unwrap_err().problem().detail.starts_with("id: "));
-        assert_eq!(service("s3").unwrap(), ServiceId::from_seq(3));
-        assert!(service("r3").unwrap_err().problem().detail.contains("is a command"));
     }
 }

@@ -80,12 +80,12 @@ async fn act(args: QuotasArgs) -> Result<ExitCode, Failure> {
 }
 
 fn wanted(action: Action) -> QuotasRequest {
-    match action {
+    QuotasRequest(match action {
         Action::Set { changes } => {
             changes.into_iter().map(|(name, limit)| (name.as_str().to_owned(), Some(limit))).collect()
         }
         Action::Reset { names } => names.into_iter().map(|name| (name.as_str().to_owned(), None)).collect(),
-    }
+    })
 }
 
 fn show(response: &QuotasResponse) {
@@ -124,7 +124,7 @@ fn row(name: QuotaName, quota: &Quota, is_person: bool) -> [Cell; 5] {
 
 /// Bytes as a person reads them, without loss: `16M`, but `16777217`.
 pub fn in_units(bytes: u64) -> String {
-    let fits = |bits: u32| bytes != 0 && bytes % (1 << bits) == 0;
+    let fits = |bits: u32| bytes != 0 && bytes.is_multiple_of(1 << bits);
     match UNITS.into_iter().rev().find(|(_, bits)| fits(*bits)) {
         Some((unit, bits)) => format!("{}{unit}", bytes >> bits),
         None => bytes.to_string(),

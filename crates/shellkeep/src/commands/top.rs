@@ -64,8 +64,6 @@ Examples:
 Exit codes: 0 done, 1 not done (no daemon, not the host), 2 wrong usage, 128+n ended by signal n."
 )]
 pub struct TopArgs {
-    #[command(flatten)]
-    daemon: DaemonArgs,
     /// Seconds between two looks
     #[arg(long, value_name = "S", default_value = "1", value_parser = interval)]
     interval: Duration,
@@ -75,6 +73,8 @@ pub struct TopArgs {
     /// Print how the node stands as JSON, once
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    daemon: DaemonArgs,
 }
 
 fn interval(text: &str) -> Result<Duration, String> {

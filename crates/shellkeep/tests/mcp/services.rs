@@ -48,7 +48,7 @@ fn a_server_runs_beside_the_session_until_it_is_stopped() {
     assert_eq!(over_http["services"][0]["pid"], json!(pid));
     let stopped = client.call("stop_service", json!({"service_id": id}));
     assert_eq!(stopped.data()["status"], "stopped", "{}", stopped.text());
-    assert!(stopped.text().starts_with(&format!("{id} (web) is stopped")), "{}", stopped.text());
+    assert!(stopped.text().starts_with(&format!("{id} (web) stopped")), "{}", stopped.text());
     assert!(TcpStream::connect(("127.0.0.1", port)).is_err());
     assert!(!procs::alive(u32::try_from(pid).unwrap()));
     assert_eq!(client.call("list_services", json!({})).data()["services"][0]["status"], "stopped");
@@ -86,7 +86,7 @@ fn a_service_that_does_not_make_it_says_why() {
     let ended = client.call("start_service", json!({"command": "echo out; echo 'port in use' >&2; exit 3"}));
     service_id(&ended);
     assert_eq!((&ended.data()["status"], &ended.data()["exit_code"]), (&json!("exited"), &json!(3)));
-    assert!(ended.text().contains("has ended with exit code 3"), "{}", ended.text());
+    assert!(ended.text().contains("exited: it ended with exit code 3"), "{}", ended.text());
     assert!(ended.text().contains("[its log]\nout\nport in use\n"), "{}", ended.text());
     let failed = client.call("start_service", json!({"command": "no-such-program --serve", "ready_port": 1}));
     assert_eq!((&failed.data()["status"], &failed.data()["exit_code"]), (&json!("failed"), &json!(127)));

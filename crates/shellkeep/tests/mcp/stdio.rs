@@ -214,6 +214,10 @@ fn a_notice_reaches_the_model_once() {
     let mut client = Client::start(&daemon, daemon.directory(), &[]);
     let mark = unique_sleep();
     client.run(&format!("hi() {{ echo hi; }}; sleep {mark} >/dev/null 2>&1 &"));
+    // Until it has become `sleep`, it is a bash like any other and could not be named.
+    while procs::marked(&mark).is_empty() {
+        std::thread::yield_now();
+    }
     daemon.hibernate(&client.session());
     let told = client.run("hi");
     assert!(told.text().starts_with("[notice] This is a new shell"), "{}", told.text());

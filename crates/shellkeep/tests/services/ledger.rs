@@ -207,16 +207,14 @@ fn a_recycled_number_is_never_touched() {
 /// Services that end while nobody looks.
 #[test]
 fn what_ended_while_no_daemon_ran_is_told_afterwards() {
-    let mut daemon = Daemon::start();
     for mode in ["auto", "marks"] {
-        daemon.restart_with(Settings::default().set("--cages", mode));
-        let session = format!("s-{mode}");
-        daemon.create(&session);
-        let gate = daemon.directory().join(format!("gate-{mode}"));
+        let mut daemon = Daemon::with(Settings::default().set("--cages", mode));
+        daemon.create("s");
+        let gate = daemon.directory().join("gate");
         let wait = format!("until [ -e {} ]; do sleep 0.05; done", gate.display());
         let start = |command: &str, restart: &str| {
             let body = json!({"command": format!("{wait}; {command}"), "restart": restart});
-            daemon.start_service(&session, body)
+            daemon.start_service("s", body)
         };
         let seven = start("echo bye; exit 7", "never");
         let killed = start("kill -9 $$", "never");
@@ -226,18 +224,18 @@ fn what_ended_while_no_daemon_ran_is_told_afterwards() {
         std::fs::write(&gate, "").unwrap();
         until("all have ended", || groups::of_services_alive(&daemon.data()).is_empty().then_some(()));
         daemon.restart();
-        let seven = daemon.service(&session, id(&seven));
+        let seven = daemon.service("s", id(&seven));
         assert_eq!((&seven["status"], &seven["exit_code"]), (&json!("exited"), &json!(7)), "{seven}");
         assert_eq!(seven["detail"], "it ended with exit code 7");
-        assert_eq!(daemon.service_log(&session, id(&seven)), "bye\n");
-        let killed = daemon.service(&session, id(&killed));
+        assert_eq!(daemon.service_log("s", id(&seven)), "bye\n");
+        let killed = daemon.service("s", id(&killed));
         assert_eq!((&killed["status"], &killed["signal"]), (&json!("exited"), &json!("KILL")), "{killed}");
-        let well = daemon.service(&session, id(&well));
+        let well = daemon.service("s", id(&well));
         assert_eq!((&well["status"], &well["exit_code"]), (&json!("exited"), &json!(0)), "{well}");
-        let again = daemon.service_until(&session, id(&again), "running");
+        let again = daemon.service_until("s", id(&again), "running");
         assert_eq!(again["restarts"], 1, "{again}");
         assert!(procs::alive(pid(&again)));
-        let told = daemon.sh(&session, "echo on");
+        let told = daemon.sh("s", "echo on");
         assert_eq!(told.notice_codes().iter().filter(|code| **code == "service_ended").count(), 3, "{:?}", told.json);
         assert!(told.notice_text().contains("it ended with exit code 7"), "{}", told.notice_text());
     }

@@ -4,7 +4,13 @@
 //! The long ones are ignored; `cargo nextest run -p shellkeep --test services --run-ignored only --no-capture` runs them.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test says what it expected by panicking")]
 
+mod admission;
+mod bomb;
+mod clean;
+mod flood;
 mod ledger;
+mod life;
+mod logs;
 mod quota;
 #[path = "../support/mod.rs"]
 mod support;

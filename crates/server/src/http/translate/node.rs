@@ -7,7 +7,7 @@ use shellkeep_session::QuotaName;
 
 /// A request to change quotas.
 pub fn quota_changes(request: wire::QuotasRequest) -> Result<QuotaChanges, Refusal> {
-    request.into_iter().map(|(name, limit)| Ok((quota_name(&name)?, limit))).collect()
+    request.0.into_iter().map(|(name, limit)| Ok((quota_name(&name)?, limit))).collect()
 }
 
 fn quota_name(text: &str) -> Result<QuotaName, Refusal> {

@@ -39,28 +39,23 @@ fn colour(service: &Service) -> Option<Colour> {
     }
 }
 
-/// A service in a line: `s3 (web) is running, pid 4242, listening on 8000`.
+/// A service in a line: `s3 (web) is running, pid 4242, listening on 8000`. Without colour, for it is said in a notice.
 pub fn sentence(service: &Service) -> String {
     let Service { service_id, name, status, .. } = service;
-    let coloured = match colour(service) {
-        Some(colour) => terminal::coloured(status.as_str(), colour),
-        None => status.as_str().to_owned(),
-    };
     let verb = if status.is_live() { "is " } else { "" };
-    let mut text = format!("{service_id} ({}) {verb}{coloured}", shorten(name));
+    let mut text = format!("{service_id} ({}) {verb}{}", shorten(name), status.as_str());
     if let Some(pid) = service.pid {
         text += &format!(", pid {pid}");
     }
     if !service.ports.is_empty() {
         text += &format!(", listening on {}", ports(service));
     }
-    match (&service.exit_code, &service.signal) {
-        (_, Some(signal)) => text += &format!(", by signal {signal}"),
-        (Some(code), None) => text += &format!(", exit code {code}"),
-        (None, None) => {}
-    }
-    if let Some(detail) = &service.detail {
-        text += &format!(": {detail}");
+    match (&service.detail, service.exit_code, &service.signal) {
+        // The sentence says the code or the signal, and what else there is to know.
+        (Some(detail), ..) => text += &format!(": {detail}"),
+        (None, _, Some(signal)) => text += &format!(", by signal {signal}"),
+        (None, Some(code), None) => text += &format!(", exit code {code}"),
+        (None, None, None) => {}
     }
     text
 }
@@ -110,6 +105,7 @@ pub mod tests {
             detail: Some("it ended before it was ready".to_owned()),
             ..service("s3", "a")
         };
-        assert_eq!(sentence(&ended), "s3 (web) failed, exit code 1: it ended before it was ready");
+        assert_eq!(sentence(&ended), "s3 (web) failed: it ended before it was ready");
+        assert_eq!(sentence(&Service { detail: None, ..ended }), "s3 (web) failed, exit code 1");
     }
 }

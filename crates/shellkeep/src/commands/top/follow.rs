@@ -1,7 +1,7 @@
 //! Follows a log. It asks for what is new a few times a second, and never for more than a person can have missed: a
 //! service that writes faster than anybody reads costs no more than one that does not.
 
-use super::poll::service_path;
+use super::poll::{ANSWER_LIMIT, RETRY, service_path};
 use super::wants::{Followed, News};
 use crate::client::{Client, ClientError, Endpoint};
 use shellkeep_protocol::LogResponse;
@@ -12,13 +12,9 @@ use tokio::time::timeout;
 /// Bytes to begin with, from the end.
 const TAIL: u64 = 1 << 20;
 /// Bytes asked for at a time. Who is further behind than this goes on at the end.
-const PAGE: u64 = 1 << 20;
+const PAGE: u64 = 256 << 10;
 /// How often to ask.
 const PAUSE: Duration = Duration::from_millis(200);
-/// How long to wait before a daemon that is gone is looked for again.
-const RETRY: Duration = Duration::from_secs(1);
-/// A daemon that is silent for so long is as good as gone.
-const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 
 /// Where in a log one is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,7 +77,8 @@ async fn page(
 fn query(place: Place) -> String {
     match place {
         Place::At { offset, behind } if behind <= PAGE => format!("offset={offset}&limit={PAGE}"),
-        Place::At { .. } | Place::End => format!("tail={TAIL}"),
+        Place::At { .. } => format!("tail={PAGE}"),
+        Place::End => format!("tail={TAIL}"),
     }
 }
 
@@ -92,7 +89,7 @@ mod tests {
     #[test]
     fn who_is_far_behind_goes_on_at_the_end() {
         assert_eq!(query(Place::End), "tail=1048576");
-        assert_eq!(query(Place::At { offset: 7, behind: 0 }), "offset=7&limit=1048576");
-        assert_eq!(query(Place::At { offset: 7, behind: PAGE + 1 }), "tail=1048576");
+        assert_eq!(query(Place::At { offset: 7, behind: 0 }), "offset=7&limit=262144");
+        assert_eq!(query(Place::At { offset: 7, behind: PAGE + 1 }), "tail=262144");
     }
 }

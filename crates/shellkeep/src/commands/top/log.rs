@@ -81,6 +81,10 @@ impl Log {
             return;
         };
         let mut bytes = bytes.as_slice();
+        if !self.follow && !self.complete && self.would_push_out(bytes) {
+            // Who has stopped to read goes on reading; what is left out is said later.
+            return;
+        }
         let gap = match self.next {
             None => {
                 self.before = offset;
@@ -102,7 +106,7 @@ impl Log {
         self.next = Some(next);
         if gap > 0 {
             self.end_line();
-            self.push(format!("… {} were written faster than they could be shown …", text::bytes(gap)));
+            self.push(format!("… {} are left out here …", text::bytes(gap)));
         }
         self.append(bytes);
         self.settle();
@@ -177,6 +181,11 @@ impl Log {
         self.follow = false;
         self.top = place;
         true
+    }
+
+    fn would_push_out(&self, bytes: &[u8]) -> bool {
+        let lines = bytes.iter().filter(|byte| **byte == b'\n').count();
+        self.lines.len() + lines > MOST_LINES || self.bytes + bytes.len() > MOST_BYTES
     }
 
     fn append(&mut self, mut bytes: &[u8]) {
@@ -291,7 +300,7 @@ mod tests {
         log.feed(page(110, b"le\nopen"));
         assert_eq!(seen(&log), ["whole", "open"], "a page that was seen before changes nothing");
         log.feed(page(5000, b"later\n"));
-        assert_eq!(seen(&log)[1..3], ["open", "… 4.8 KiB were written faster than they could be shown …"]);
+        assert_eq!(seen(&log)[1..3], ["open", "… 4.8 KiB are left out here …"]);
         assert_eq!(seen(&log)[3], "later");
     }
 
@@ -307,6 +316,21 @@ mod tests {
         assert!(log.unfinished.len() <= MOST_LINE, "a line without an end is several");
         log.feed(page(many.len() as u64 + 100_000, &b"z\n".repeat(30_000)));
         assert_eq!(log.lines.len(), MOST_LINES);
+    }
+
+    #[test]
+    fn who_has_stopped_to_read_goes_on_reading() {
+        let mut log = log(3);
+        let flood = b"x\n".repeat(MOST_LINES - 2);
+        log.feed(page(0, b"first\nsecond\n"));
+        log.feed(page(13, &flood));
+        log.step(Step::First);
+        let end = 13 + flood.len() as u64;
+        log.feed(page(end, b"more\nand more\n"));
+        assert_eq!(seen(&log), ["first", "second", "x"]);
+        log.step(Step::Last);
+        log.feed(page(end + 14, b"the end\n"));
+        assert_eq!(seen(&log), ["x", "… 14 B are left out here …", "the end"]);
     }
 
     #[test]

@@ -181,9 +181,9 @@ impl SessionsPane {
         self.page.sessions.get(self.list.selected)
     }
 
-    /// Whether the page is the one that is wanted.
-    pub fn is_known(&self) -> bool {
-        self.known
+    /// Whether the page that is wanted, or a part of it, is still on its way.
+    pub fn is_searching(&self) -> bool {
+        !self.known || !self.page.complete
     }
 
     fn next_page(&mut self) {

@@ -13,17 +13,19 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, timeout};
 
 /// A daemon that is silent for so long is as good as gone.
-const ANSWER_LIMIT: Duration = Duration::from_secs(10);
+pub const ANSWER_LIMIT: Duration = Duration::from_secs(20);
 /// Stopping waits for the service's grace, and then for its processes to go.
 const STOP_LIMIT: Duration = Duration::from_secs(60);
 /// How long to wait before a daemon that is gone is looked for again.
-const RETRY: Duration = Duration::from_secs(1);
+pub const RETRY: Duration = Duration::from_secs(1);
 /// Sessions on one page of the screen.
 const PAGE: usize = 200;
 /// Sessions asked for at a time while searching: the most there are to a page on the wire.
 const SEARCH_PAGE: usize = 1000;
 /// Sessions that are searched before the page is shown as it is, with the rest behind "more".
 const MOST_SEARCHED: usize = 200_000;
+/// How long a search goes on before the rest of the screen has its turn.
+const SLICE: Duration = Duration::from_millis(200);
 /// A search rests this many times as long as it took.
 const REST: u32 = 10;
 
@@ -39,6 +41,14 @@ pub struct Poller {
     pub news: mpsc::Sender<News>,
 }
 
+/// Whether a round is through with everything.
+enum Progress {
+    /// It is.
+    Done,
+    /// A search goes on.
+    More,
+}
+
 /// Why a round ended early.
 enum Halt {
     /// The daemon does not answer.
@@ -47,37 +57,48 @@ enum Halt {
     Unheard,
 }
 
-/// A search that was done, and when it may be done again.
-struct Searched {
+/// A search through the sessions, as far as it has come. It is done in slices, so that the rest of the screen lives on.
+struct Search {
     query: SessionsQuery,
-    again: Instant,
+    page: SessionsPage,
+    began: Instant,
+    /// When it is done again; nothing while it is not through.
+    again: Option<Instant>,
+    /// Whether it was through before, so that what it finds half-way is no news.
+    known: bool,
+}
+
+impl Search {
+    fn new(query: &SessionsQuery, known: bool) -> Self {
+        let page = SessionsPage { next: query.after.clone(), ..SessionsPage::default() };
+        Self { query: query.clone(), page, began: Instant::now(), again: None, known }
+    }
 }
 
 impl Poller {
     /// Asks until nobody wants to know any more.
     pub async fn run(mut self) {
         let mut client: Option<Client> = None;
-        let mut searched: Option<Searched> = None;
+        let mut search: Option<Search> = None;
         let mut due = Instant::now();
         loop {
             let began = Instant::now();
             let wants = self.wants.borrow_and_update().clone();
             // Between two turns, only what is newly in sight is asked for.
             let turn = began >= due;
-            let mut pause = self.interval;
-            match self.round(&mut client, &mut searched, &wants, turn).await {
-                Ok(()) => {}
+            if turn {
+                due = began + self.interval;
+            }
+            match self.round(&mut client, &mut search, &wants, turn).await {
+                Ok(Progress::Done) => {}
+                Ok(Progress::More) => continue,
                 Err(Halt::Unheard) => return,
                 Err(Halt::Lost(reason)) => {
-                    (client, searched, pause) = (None, None, RETRY);
-                    due = began;
+                    (client, search, due) = (None, None, Instant::now() + RETRY);
                     if self.news.send(News::Lost { reason }).await.is_err() {
                         return;
                     }
                 }
-            }
-            if due <= began {
-                due = began + pause;
             }
             tokio::select! {
                 () = tokio::time::sleep_until(due) => {}
@@ -91,10 +112,10 @@ impl Poller {
     async fn round(
         &self,
         client: &mut Option<Client>,
-        searched: &mut Option<Searched>,
+        search: &mut Option<Search>,
         wants: &Wants,
         turn: bool,
-    ) -> Result<(), Halt> {
+    ) -> Result<Progress, Halt> {
         let fresh = client.is_none();
         let client = match client {
             Some(client) => client,
@@ -116,9 +137,6 @@ impl Poller {
                 Err(reason) => self.tell(News::Refused { reason }).await?,
             }
         }
-        if let Some(query) = &wants.sessions {
-            self.sessions(client, searched, query).await?;
-        }
         if let Some(id) = &wants.session {
             let detail = self.session(client, id).await?;
             self.tell(News::Session { id: id.clone(), detail: detail.map(Box::new) }).await?;
@@ -127,7 +145,10 @@ impl Poller {
             let detail = self.ask::<Service>(client, &service_path(key)).await?;
             self.tell(News::Service { key: key.clone(), detail: detail.map(Box::new) }).await?;
         }
-        Ok(())
+        match &wants.sessions {
+            Some(query) => self.sessions(client, search, query).await,
+            None => Ok(Progress::Done),
+        }
     }
 
     async fn session(&self, client: &mut Client, id: &str) -> Result<Result<SessionDetail, String>, Halt> {
@@ -144,42 +165,65 @@ impl Poller {
         Ok(services.map(|list| SessionDetail { session, state, services: list.services }))
     }
 
-    /// One page of sessions. With a filter, the daemon's pages are searched until one page of the screen is full.
+    /// One page of sessions. With a filter, the daemon's pages are searched until one page of the screen is full, or for a
+    /// slice of time; then what was found so far is shown.
     async fn sessions(
         &self,
         client: &mut Client,
-        searched: &mut Option<Searched>,
+        search: &mut Option<Search>,
         query: &SessionsQuery,
-    ) -> Result<(), Halt> {
+    ) -> Result<Progress, Halt> {
         let began = Instant::now();
-        if searched.as_ref().is_some_and(|last| last.query == *query && last.again > began) {
-            return Ok(());
+        let mut going = match search.take().filter(|last| last.query == *query) {
+            Some(last) => match last.again {
+                Some(again) if again > began => {
+                    *search = Some(last);
+                    return Ok(Progress::Done);
+                }
+                Some(_) => Search::new(query, true),
+                None => last,
+            },
+            None => Search::new(query, false),
+        };
+        while going.again.is_none() && began.elapsed() < SLICE {
+            if let Err(reason) = self.search_on(client, &mut going).await? {
+                self.tell(News::Refused { reason }).await?;
+                return Ok(Progress::Done);
+            }
         }
-        let (agent, text) = query.parts();
+        let through = going.again.is_some();
+        if through || !going.known {
+            let mut page = going.page.clone();
+            if !through {
+                page.next = None;
+            }
+            self.tell(News::Sessions { query: query.clone(), page }).await?;
+        }
+        *search = Some(going);
+        Ok(if through { Progress::Done } else { Progress::More })
+    }
+
+    /// Searches one of the daemon's pages.
+    async fn search_on(&self, client: &mut Client, search: &mut Search) -> Result<Result<(), String>, Halt> {
+        let (agent, text) = search.query.parts();
         let limit = if text.is_empty() { PAGE } else { SEARCH_PAGE };
         let agent = agent.map_or_else(String::new, |agent| format!("&agent={agent}"));
-        let mut page = SessionsPage { next: query.after.clone(), ..SessionsPage::default() };
-        loop {
-            let after = page.next.map_or_else(String::new, |after| format!("&after={after}"));
-            let part =
-                match self.ask::<SessionList>(client, &format!("/v1/sessions?limit={limit}{agent}{after}")).await? {
-                    Ok(part) => part,
-                    Err(reason) => return self.tell(News::Refused { reason }).await,
-                };
-            page.next = part.next;
-            page.searched += part.sessions.len();
-            let full = take(&mut page, part.sessions, &text);
-            if full || text.is_empty() || page.next.is_none() || page.searched >= MOST_SEARCHED {
-                break;
-            }
-            // Somebody types on; what was looked for is not wanted any more.
-            if self.wants.has_changed().unwrap_or(true) {
-                return Ok(());
-            }
+        let after = search.page.next.as_ref().map_or_else(String::new, |after| format!("&after={after}"));
+        let path = format!("/v1/sessions?limit={limit}{agent}{after}");
+        let part = match self.ask::<SessionList>(client, &path).await? {
+            Ok(part) => part,
+            Err(reason) => return Ok(Err(reason)),
+        };
+        let page = &mut search.page;
+        page.next = part.next;
+        page.searched += part.sessions.len();
+        let full = take(page, part.sessions, &text);
+        if full || text.is_empty() || page.next.is_none() || page.searched >= MOST_SEARCHED {
+            page.complete = true;
+            let rest = if text.is_empty() { Duration::ZERO } else { search.began.elapsed() * REST };
+            search.again = Some(Instant::now() + rest);
         }
-        let rest = if text.is_empty() { Duration::ZERO } else { began.elapsed() * REST };
-        *searched = Some(Searched { query: query.clone(), again: Instant::now() + rest });
-        self.tell(News::Sessions { query: query.clone(), page }).await
+        Ok(Ok(()))
     }
 
     /// Asks one question. The inner error is the daemon's refusal, in its words.
@@ -252,4 +296,38 @@ async fn ask_to_stop(endpoint: &Endpoint, key: &ServiceKey) -> Result<Service, S
 
 async fn post<B: Serialize, R: DeserializeOwned>(client: &mut Client, path: &str, body: &B) -> Result<R, String> {
     client.post(path, body).await.map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::top::samples::page;
+
+    fn names(page: &SessionsPage) -> Vec<&str> {
+        page.sessions.iter().map(|session| session.session_id.as_str()).collect()
+    }
+
+    #[test]
+    fn a_search_takes_what_matches_by_name_or_by_agent() {
+        let mut found = SessionsPage { searched: 30, ..SessionsPage::default() };
+        assert!(!take(&mut found, page(0, 30, false).sessions, "s01"));
+        assert_eq!(names(&found), (10..20).map(|number| format!("s{number:03}")).collect::<Vec<_>>());
+        let mut found = SessionsPage { searched: 6, ..SessionsPage::default() };
+        assert!(!take(&mut found, page(0, 6, false).sessions, "build"));
+        assert_eq!((names(&found), found.searched), (vec!["s000", "s002", "s004"], 6));
+    }
+
+    #[test]
+    fn a_full_page_goes_on_behind_its_last_session() {
+        let mut found = SessionsPage { next: Some("s999".to_owned()), searched: 1000, ..SessionsPage::default() };
+        assert!(take(&mut found, page(0, 1000, true).sessions, "s"));
+        assert_eq!((found.sessions.len(), found.next.as_deref(), found.searched), (PAGE, Some("s199"), PAGE));
+        let mut found = SessionsPage { next: Some("s199".to_owned()), searched: PAGE, ..SessionsPage::default() };
+        assert!(take(&mut found, page(0, PAGE, true).sessions, ""));
+        assert_eq!(
+            (found.next.as_deref(), found.searched),
+            (Some("s199"), PAGE),
+            "the daemon's own page is taken whole"
+        );
+    }
 }

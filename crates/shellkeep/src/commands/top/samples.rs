@@ -133,7 +133,7 @@ pub fn page(from: usize, count: usize, next: bool) -> SessionsPage {
     let sessions: Vec<Session> =
         (from..from + count).map(|number| session(&format!("s{number:03}"), number % 2 == 0)).collect();
     let last = sessions.last().map(|session| session.session_id.clone());
-    SessionsPage { next: last.filter(|_| next), searched: sessions.len(), sessions }
+    SessionsPage { next: last.filter(|_| next), searched: sessions.len(), sessions, complete: true }
 }
 
 pub fn detail(id: &str) -> SessionDetail {

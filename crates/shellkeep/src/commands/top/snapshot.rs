@@ -41,12 +41,12 @@ fn facts(node: &Node) -> Vec<(&'static str, String)> {
         (
             "commands",
             format!(
-                "{} so far, {} of {} running, {} waiting of {} agents",
+                "{} so far, {} of {} running, {} waiting of {}",
                 text::count(node.commands_total),
                 count(node.running),
                 count(node.running_limit),
                 count(node.waiting),
-                count(node.agents_waiting),
+                text::counted(node.agents_waiting, "agent"),
             ),
         ),
         ("services", count(node.services)),

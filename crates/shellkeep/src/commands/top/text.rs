@@ -8,12 +8,18 @@ pub fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place) % 3 == 0 {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);
     }
     text
+}
+
+/// So many of something: `1 session`, `2 sessions`.
+pub fn counted(number: usize, thing: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} {thing}{plural}", count(number as u64))
 }
 
 /// Bytes in the largest unit that leaves a number before the point: `45.2 MiB`.
@@ -161,6 +167,7 @@ mod tests {
             [0, 7, 999, 1000, 100_000, 1_234_567].map(count),
             ["0", "7", "999", "1,000", "100,000", "1,234,567"]
         );
+        assert_eq!([0, 1, 2000].map(|number| counted(number, "agent")), ["0 agents", "1 agent", "2,000 agents"]);
         let sizes = [0, 1023, 1024, 1536, 128 << 20, (1 << 30) - 1, u64::MAX];
         assert_eq!(sizes.map(bytes), ["0 B", "1023 B", "1 KiB", "1.5 KiB", "128 MiB", "1 GiB", "16 EiB"]);
         let spans = [0.0, 59.9, 60.0, 3_725.0, 273_600.0];

@@ -72,6 +72,8 @@ pub struct SessionsPage {
     pub next: Option<String>,
     /// How many sessions were looked at for it.
     pub searched: usize,
+    /// Whether that were all there is to look at for it.
+    pub complete: bool,
 }
 
 /// One session, looked at closely.

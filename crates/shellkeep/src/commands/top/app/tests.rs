@@ -104,11 +104,11 @@ fn sessions_are_turned_page_by_page() {
     press(&mut app, KeyCode::Down);
     let second = SessionsQuery { filter: String::new(), after: Some("s199".to_owned()) };
     assert_eq!(app.wants().sessions, Some(second.clone()));
-    assert!(!app.sessions.is_known());
+    assert!(app.sessions.is_searching());
     press(&mut app, KeyCode::Down);
     assert_eq!(app.wants().sessions, Some(second.clone()), "one page at a time");
     app.on_news(News::Sessions { query: SessionsQuery::default(), page: page(0, 200, true) }, AT);
-    assert!(!app.sessions.is_known(), "the page before is late and not wanted any more");
+    assert!(app.sessions.is_searching(), "the page before is late and not wanted any more");
     app.on_news(News::Sessions { query: second.clone(), page: page(200, 50, false) }, AT);
     assert_eq!((app.sessions.selected().expect("a session").session_id.as_str(), app.sessions.before), ("s200", 200));
     app.on_news(News::Sessions { query: second, page: page(199, 51, false) }, AT);

@@ -43,8 +43,8 @@ pub fn line(frame: &mut Frame<'_>, area: Rect, app: &App, look: Look) {
 fn facts(node: &Node, app: &App) -> [String; 7] {
     [
         format!("up {}", text::span(node.uptime)),
-        format!("{} sessions", text::count(node.sessions as u64)),
-        format!("{} services", text::count(node.services as u64)),
+        text::counted(node.sessions, "session"),
+        text::counted(node.services, "service"),
         format!("{} commands/s", rate_words(app)),
         format!("{} waiting", text::count(node.waiting as u64)),
         format!("cpu pressure {}", text::percent(node.cpu_pressure)),
@@ -118,7 +118,7 @@ fn figures(node: &Node) -> [[(&'static str, String); 2]; 4] {
     let count = |number: usize| text::count(number as u64);
     let queue = match node.waiting {
         0 => "0".to_owned(),
-        waiting => format!("{} of {} agents", count(waiting), count(node.agents_waiting)),
+        waiting => format!("{} of {}", count(waiting), text::counted(node.agents_waiting, "agent")),
     };
     let shells = format!("{} live · {} spare", count(node.live_shells), count(node.spare_shells));
     let running = format!("{} of {}", count(node.running), count(node.running_limit));

@@ -95,7 +95,7 @@ fn note(app: &App) -> String {
     };
     match app.tab {
         Tab::Services => format!("{filter}{}", app.services.order.words()),
-        Tab::Sessions if !app.sessions.is_known() => format!("{filter}searching"),
+        Tab::Sessions if app.sessions.is_searching() => format!("{filter}searching"),
         Tab::Sessions => {
             let (first, length) = (app.sessions.before, app.sessions.page.sessions.len());
             let more = if app.sessions.page.next.is_some() { " · more below" } else { "" };
@@ -118,10 +118,10 @@ fn no_services(app: &App) -> String {
 }
 
 fn no_sessions(app: &App) -> String {
-    match (app.sessions.is_known(), app.sessions.query.filter.as_str()) {
-        (false, _) => "…".to_owned(),
-        (true, "") => "no session yet; make one with `shellkeep run -s NAME -- COMMAND`".to_owned(),
-        (true, filter) => {
+    match (app.sessions.is_searching(), app.sessions.query.filter.as_str()) {
+        (true, _) => "…".to_owned(),
+        (false, "") => "no session yet; make one with `shellkeep run -s NAME -- COMMAND`".to_owned(),
+        (false, filter) => {
             let searched = text::count(app.sessions.page.searched as u64);
             format!("none of {searched} sessions matches '{}'; Esc shows all", text::clean(filter))
         }

@@ -116,7 +116,7 @@ fn a_small_screen_has_one_line_for_the_node() {
         "│ id   session  name    status    ports  active  │",
         "│ s1   api      server  running   5173   3m ago  │",
         "╰────────────────────────────────────────────────╯",
-        " ⏎ inspect  l log  x stop  / filter  ? help  q quit",
+        " ⏎ inspect  l log  x stop  ? help  q quit",
     ];
     assert_eq!(lines(&mut samples::app(), 50, 6), expected);
 }
