@@ -189,7 +189,8 @@ impl Held {
         }
     }
 
-    /// Without a group: descendants of the roots, and everyone who carries the mark.
+    /// Without a group: descendants of the roots, and everyone who carries the mark. Nobody gets away from below a
+    /// keeper that is alive, so then there is no need to look for marks.
     fn marked(&self, roots: Roots) -> Vec<Stat> {
         let all = proc::all().unwrap_or_default();
         let is_alive = |stamp: &ProcessStamp| all.get(&stamp.pid).is_some_and(|stat| stat.stamp() == *stamp);
@@ -201,7 +202,7 @@ impl Held {
             stat.pid != keeper
                 && (is_root(stat.pid)
                     || proc::ancestors(&all, stat.pid).any(is_root)
-                    || proc::has_mark(stat.pid, mark.as_bytes()))
+                    || (keeper == 0 && proc::has_mark(stat.pid, mark.as_bytes())))
         };
         all.values().filter(is_ours).copied().collect()
     }

@@ -29,6 +29,7 @@ pub mod service;
 pub mod shell;
 pub mod spawn;
 pub mod stdio;
+mod strays;
 mod wire;
 
 pub use cage::{Cage, CageFactory, CageMode, Limits};
@@ -41,3 +42,4 @@ pub use service::{
     ServiceCommand, ServiceExit, ServiceProcess, ServiceSpec, ServiceStamps, ServiceStartError, left_exit,
 };
 pub use shell::{Done, ExitStatus, LiveShell, Progress, RunSpec, ShellSpec, StartError, Stdin, Stream};
+pub use strays::reap_strays;

@@ -10,7 +10,7 @@ use crate::cage::Cage;
 use crate::facts::{Bytes, Fact};
 use crate::proc::{ProcessStamp, Stat};
 use crate::shell::{ExitStatus, StartError};
-use crate::{handle, stdio};
+use crate::{handle, spawn, stdio};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::process::{Signal, WaitId, WaitIdOptions, waitid};
 use std::io;
@@ -140,7 +140,10 @@ impl ServiceProcess {
             ready.retain_ready();
         }
         // It is our child unless an earlier daemon started it.
-        let _ = waitid(WaitId::PidFd(self.keeper.get_ref().as_fd()), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
+        let keeper = WaitId::PidFd(self.keeper.get_ref().as_fd());
+        if let Ok(Some(_)) = waitid(keeper, WaitIdOptions::EXITED | WaitIdOptions::NOHANG) {
+            spawn::awaited().remove(&self.stamps.keeper.pid);
+        }
         let exit = left_exit(&self.directory).unwrap_or(ServiceExit::Unknown);
         if exit == ServiceExit::Unknown {
             // A keeper that was killed could not see to the rest.

@@ -4,12 +4,13 @@
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::fcntl_dupfd_cloexec;
+use std::collections::BTreeSet;
 use std::ffi::{CStr, CString};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::OnceLock;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The driver as it was built; see `build.rs`.
 const DRIVER: &[u8] = include_bytes!(env!("SHELLKEEP_DRIVER"));
@@ -95,6 +96,7 @@ pub(crate) fn start(
     let actions = Actions::new(&moves)?;
     let attributes = Attributes::new()?;
     let mut pid = 0;
+    let mut awaited = awaited();
     // SAFETY: every pointer is to a value that lives until the call returns, and the arrays end in NULL.
     let error = unsafe {
         libc::posix_spawn(
@@ -107,7 +109,15 @@ pub(crate) fn start(
         )
     };
     check(error)?;
-    u32::try_from(pid).map_err(io::Error::other)
+    let pid = u32::try_from(pid).map_err(io::Error::other)?;
+    awaited.insert(pid);
+    Ok(pid)
+}
+
+/// Children that somebody of us waits for. Held while one is started, so that none is missing for a moment.
+pub(crate) fn awaited() -> MutexGuard<'static, BTreeSet<u32>> {
+    static AWAITED: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
+    AWAITED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn check(error: libc::c_int) -> io::Result<()> {
@@ -185,6 +195,7 @@ pub fn reap(pid: u32) -> io::Result<crate::ExitStatus> {
         }
         info.assume_init()
     };
+    awaited().remove(&pid);
     // SAFETY: after a successful waitid for an exited child, si_status is the field in use.
     let status = unsafe { info.si_status() };
     Ok(if info.si_code == libc::CLD_EXITED {

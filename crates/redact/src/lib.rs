@@ -1,0 +1,1 @@
+//! Finding and masking what must not be told.

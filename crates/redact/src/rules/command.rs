@@ -1,0 +1,99 @@
+//! Passwords on command lines whose flags do not tell: `curl -u user:password`, `mysql -ppassword`.
+
+use crate::class::{BARE, Class, SPACE, WORD};
+use crate::found::Found;
+use crate::rules::Rule;
+use crate::rules::value::{self, Opening};
+use crate::view::View;
+
+/// Longest user name.
+const USER: usize = 64;
+/// How far behind the program's name its flag is looked for.
+const FLAG: usize = 120;
+
+static USER_BYTES: Class = Class::visible_but(b" \"'`\\:;|&<>()[]{}*$/,");
+/// Where a command ends.
+static COMMAND: Class = Class::visible_but(b";|&*\"`");
+
+/// `user:password` after the `-u` or `--user` that ends at `end`.
+pub(crate) fn user_flag(view: &View, start: usize, end: usize) -> Option<Found> {
+    if !view.rules().has(Rule::UserFlag) || view.at(start).is_some_and(|byte| byte == b'-') && !view.boundary(start) {
+        return None;
+    }
+    let equals = usize::from(view.at(end) == Some(b'='));
+    let after = view.run(end + equals, &SPACE, 4);
+    let opening = Opening::at(view, after);
+    if after == end {
+        return None;
+    }
+    let colon = view.run(opening.value, &USER_BYTES, USER);
+    if view.at(colon) != Some(b':') || colon == opening.value {
+        return None;
+    }
+    let password = Opening { value: colon + 1, ..opening };
+    // `docker run -u 1000:1000` and `-u node:node` are a user and a group.
+    let user = view.slice(opening.value, colon);
+    let word = view.slice(colon + 1, view.run(colon + 1, &WORD, USER));
+    let group = user == word || (is_number(user) && is_number(word));
+    (!group && value::credentials(view, &password))
+        .then(|| Found::open(Rule::UserFlag, colon + 1, password.tail(&BARE)))
+}
+
+fn is_number(word: &[u8]) -> bool {
+    !word.is_empty() && word.iter().all(u8::is_ascii_digit)
+}
+
+/// A program and the flag behind which its password stands.
+struct Program {
+    name: &'static str,
+    flag: &'static [u8],
+    /// Whether the password follows without a space.
+    glued: bool,
+}
+
+const PROGRAMS: &[Program] = &[
+    Program { name: "sshpass", flag: b" -p", glued: false },
+    Program { name: "sshpass", flag: b" -p", glued: true },
+    Program { name: "mysql", flag: b" -p", glued: true },
+    Program { name: "mysqldump", flag: b" -p", glued: true },
+    Program { name: "mysqladmin", flag: b" -p", glued: true },
+    Program { name: "mariadb", flag: b" -p", glued: true },
+    Program { name: "redis-cli", flag: b" -a", glued: false },
+    Program { name: "docker login", flag: b" -p", glued: false },
+    Program { name: "podman login", flag: b" -p", glued: false },
+    Program { name: "openssl", flag: b" pass:", glued: true },
+    Program { name: "unzip", flag: b" -P", glued: false },
+    Program { name: "zip", flag: b" -P", glued: false },
+    Program { name: "htpasswd", flag: b" -b", glued: false },
+];
+
+/// The names by which programs are looked for.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    let mut names: Vec<&str> = PROGRAMS.iter().map(|program| program.name).collect();
+    names.dedup();
+    names.into_iter()
+}
+
+/// The password on the command line of the program whose name is between `start` and `end`.
+pub(crate) fn program(view: &View, start: usize, end: usize) -> Option<Found> {
+    if !view.rules().has(Rule::CommandFlag) || view.at(end) != Some(b' ') || !view.boundary(start) {
+        return None;
+    }
+    let stop = view.run(end, &COMMAND, FLAG);
+    let line = view.slice(end, stop);
+    let name = view.slice(start, end);
+    let known = PROGRAMS.iter().filter(|program| program.name.as_bytes() == name);
+    known.filter_map(|program| flag_value(view, program, line, end)).next()
+}
+
+fn flag_value(view: &View, program: &Program, line: &[u8], from: usize) -> Option<Found> {
+    let flag_end = from + memchr::memmem::find(line, program.flag)? + program.flag.len();
+    let after = view.run(flag_end, &SPACE, 4);
+    if program.glued != (after == flag_end) {
+        return None;
+    }
+    let opening = Opening::at(view, after);
+    let dash = view.at(opening.value) == Some(b'-');
+    (!dash && value::credentials(view, &opening))
+        .then(|| Found::open(Rule::CommandFlag, opening.value, opening.tail(&BARE)))
+}

@@ -1,0 +1,94 @@
+//! What stands in headers: bearer tokens, basic authentication, cookies. A header that is written as one
+//! (`Authorization: …`) is found by its name; `Bearer` and `Basic` are found in other text too.
+
+use crate::class::{BARE, BASE64, Class, LINE, REST, SPACE};
+use crate::found::{Found, Tail};
+use crate::rules::Rule;
+use crate::rules::value::{self, Opening};
+use crate::view::View;
+use base64::Engine as _;
+use base64::alphabet;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+
+/// Shortest bearer token outside of a header; shorter ones are words of a sentence.
+const BEARER: usize = 16;
+/// Shortest credentials of basic authentication: `a:b` is four bytes in base64.
+const BASIC: usize = 4;
+/// How much of it is decoded to look for the colon between user and password.
+const BASIC_LOOK: usize = 256;
+
+static BEARER_BYTES: Class = Class::of(b"a-zA-Z0-9._~+/=:-");
+static SCHEME: Class = Class::of(b"a-zA-Z0-9_-");
+
+const DECODER: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new()
+        .with_decode_padding_mode(DecodePaddingMode::Indifferent)
+        .with_decode_allow_trailing_bits(true),
+);
+
+/// Schemes whose credentials are a list with quotes in it; they go on to the end of the line.
+const LISTS: &[&[u8]] = &[b"Digest", b"AWS4-HMAC-SHA256", b"OAuth", b"Hawk"];
+/// Other schemes; what follows is one word.
+const SCHEMES: &[&[u8]] = &[
+    b"Bearer", b"Basic", b"Token", b"ApiKey", b"Api-Key", b"Key", b"Bot", b"Negotiate", b"NTLM", b"JWT", b"SSWS",
+    b"GoogleLogin", b"PRIVATE-TOKEN", b"MAC", b"DPoP", b"GenieKey", b"Splunk",
+];
+
+/// A bearer token after the word `Bearer` that ends at `end`.
+pub(crate) fn bearer(view: &View, start: usize, end: usize) -> Option<Found> {
+    if !view.rules().has(Rule::Bearer) || !view.boundary(start) {
+        return None;
+    }
+    let from = view.run(end, &SPACE, 4);
+    let stop = view.run(from, &BEARER_BYTES, usize::MAX);
+    let digit = view.slice(from, stop).iter().any(u8::is_ascii_digit);
+    (from > end && stop - from >= BEARER && digit)
+        .then(|| Found::open(Rule::Bearer, from, Tail::Class(&BEARER_BYTES)))
+}
+
+/// Basic authentication after the word `Basic` that ends at `end`: base64 with a colon in it.
+pub(crate) fn basic(view: &View, start: usize, end: usize) -> Option<Found> {
+    if !view.rules().has(Rule::BasicAuth) || !view.boundary(start) {
+        return None;
+    }
+    let from = view.run(end, &SPACE, 4);
+    let stop = view.run(from, &BASE64, BASIC_LOOK);
+    let whole = &view.slice(from, stop)[..(stop - from) / 4 * 4];
+    let colon = DECODER.decode(whole).is_ok_and(|decoded| decoded.contains(&b':'));
+    (from > end && stop - from >= BASIC && colon).then(|| Found::open(Rule::BasicAuth, from, Tail::Class(&BASE64)))
+}
+
+/// The credentials of an `Authorization` header, whose value begins at `opening`. The scheme stays.
+pub(crate) fn authorization(view: &View, opening: &Opening) -> Option<Found> {
+    let scheme_end = view.run(opening.value, &SCHEME, 24);
+    let scheme = view.slice(opening.value, scheme_end);
+    let is_in = |list: &[&[u8]]| list.iter().any(|known| known.eq_ignore_ascii_case(scheme));
+    let after = view.run(scheme_end, &SPACE, 4);
+    let (rule, listed) = match () {
+        () if is_in(LISTS) => (Rule::AuthHeader, true),
+        () if scheme.eq_ignore_ascii_case(b"Bearer") => (Rule::Bearer, false),
+        () if scheme.eq_ignore_ascii_case(b"Basic") => (Rule::BasicAuth, false),
+        () => (Rule::AuthHeader, false),
+    };
+    if !view.rules().has(rule) {
+        return None;
+    }
+    if after == scheme_end || !(is_in(SCHEMES) || is_in(LISTS)) {
+        return value::weak(view, opening).then(|| Found::open(rule, opening.value, opening.tail(&BARE)));
+    }
+    let named = Opening { value: after, ..*opening };
+    let tail = if listed { Tail::Class(&LINE) } else { named.tail(&BARE) };
+    value::credentials(view, &named).then(|| Found::open(rule, after, tail))
+}
+
+/// How much of a cookie is looked at for the `=` that every cookie has.
+const COOKIE_LOOK: usize = 128;
+
+/// The cookies of a header, whose value begins at `opening`.
+pub(crate) fn cookie(view: &View, opening: &Opening) -> Option<Found> {
+    let stop = view.run(opening.value, &REST, COOKIE_LOOK);
+    let pair = view.slice(opening.value, stop).contains(&b'=');
+    (view.rules().has(Rule::Cookie) && pair && !value::is_template(view, opening.value))
+        .then(|| Found::open(Rule::Cookie, opening.value, opening.tail(&REST)))
+}
