@@ -44,8 +44,8 @@ pub struct Panel {
     pub title: &'static str,
     /// Whether the scale is logarithmic.
     pub logarithmic: bool,
-    /// A value that should not be passed.
-    pub limit: Option<f64>,
+    /// What was aimed at, drawn as a line.
+    pub target: Option<f64>,
     /// The curves.
     pub curves: Vec<Curve>,
 }
@@ -88,7 +88,7 @@ impl Frame {
         let sessions = || points().map(|(sessions, _)| (*sessions as f64).log10());
         let across = (sessions().reduce(f64::min)?, sessions().reduce(f64::max)?);
         let across = if across.0 < across.1 { across } else { (across.0 - 0.5, across.0 + 0.5) };
-        let values = || points().map(|(_, value)| *value).chain(panel.limit).filter(|value| *value > 0.0);
+        let values = || points().map(|(_, value)| *value).chain(panel.target).filter(|value| *value > 0.0);
         let (low, high) = (values().reduce(f64::min)?, values().reduce(f64::max)?);
         let up = if panel.logarithmic {
             let low = low.log10().floor();
@@ -119,8 +119,8 @@ impl Frame {
         );
         self.legend(svg, panel, left, top + 18.0);
         self.grid(svg);
-        if let Some(limit) = panel.limit {
-            let (from, to, y) = (self.x(10f64.powf(self.across.0)), self.x(10f64.powf(self.across.1)), self.y(limit));
+        if let Some(target) = panel.target {
+            let (from, to, y) = (self.x(10f64.powf(self.across.0)), self.x(10f64.powf(self.across.1)), self.y(target));
             let _ = writeln!(
                 svg,
                 "<line x1=\"{from:.1}\" y1=\"{y:.1}\" x2=\"{to:.1}\" y2=\"{y:.1}\" stroke=\"#cf222e\" \
@@ -135,7 +135,7 @@ impl Frame {
     fn legend(&self, svg: &mut String, panel: &Panel, left: f64, y: f64) {
         let mut x = left;
         let names = panel.curves.iter().map(|curve| (curve.name, colour(curve.tone)));
-        for (name, colour) in names.chain(panel.limit.map(|_| ("target", "#cf222e"))) {
+        for (name, colour) in names.chain(panel.target.map(|_| ("target", "#cf222e"))) {
             let _ = writeln!(
                 svg,
                 "<rect x=\"{x:.1}\" y=\"{:.1}\" width=\"14\" height=\"3\" fill=\"{colour}\"/>\
@@ -236,7 +236,7 @@ mod tests {
         let panel = |logarithmic| Panel {
             title: "title",
             logarithmic,
-            limit: Some(60.0),
+            target: Some(60.0),
             curves: vec![Curve { name: "a", tone: Tone::First, points: points.clone() }],
         };
         for logarithmic in [false, true] {
@@ -244,7 +244,7 @@ mod tests {
             assert!(frame.x(10.0) < frame.x(100_000.0) && frame.x(100_000.0) <= PANEL.0 - INSET.2);
             assert!(frame.y(60.0) < frame.y(5.0) && frame.y(60.0) >= INSET.1 && frame.y(5.0) <= PANEL.1 - INSET.3);
         }
-        let empty = Panel { title: "nothing", logarithmic: true, limit: None, curves: Vec::new() };
+        let empty = Panel { title: "nothing", logarithmic: true, target: None, curves: Vec::new() };
         assert!(!panels("t", "s", &[empty]).contains("nothing"));
     }
 

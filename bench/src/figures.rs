@@ -83,7 +83,7 @@ const FULL: Effort = Effort {
     window: Duration::from_secs(3),
     created: 1000,
     greedy: 10_000,
-    greedy_rounds: 5,
+    greedy_rounds: 3,
     scale: &[10, 100, 1_000, 10_000, 100_000],
     peer_commands: 100,
     peer_outputs: 20,

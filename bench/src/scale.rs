@@ -172,12 +172,12 @@ pub fn picture(points: &[Point]) -> String {
         let points = points.iter().map(|point| (point.sessions, value(point))).collect();
         Curve { name, tone, points }
     };
-    let panel = |title, logarithmic, limit, curves| Panel { title, logarithmic, limit, curves };
+    let panel = |title, logarithmic, target, curves| Panel { title, logarithmic, target, curves };
     let all = [
         panel(
             "Sessions created, a second",
             false,
-            None,
+            Some(20_000.0),
             vec![
                 curve("library", Tone::First, |point| point.created),
                 curve("HTTP", Tone::Second, |point| point.created_by_one),
@@ -229,7 +229,7 @@ pub fn picture(points: &[Point]) -> String {
             vec![curve("HTTP", Tone::First, |point| point.listed * 1e3)],
         ),
     ];
-    panels("What a session costs, from ten to a hundred thousand", "across: number of sessions, logarithmic", &all)
+    panels("What a session costs as their number grows", "across: sessions, logarithmic", &all)
 }
 
 #[cfg(test)]

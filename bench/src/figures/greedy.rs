@@ -15,8 +15,9 @@ const TARGET: Target = Target::RatioAtMost(2.0);
 const SESSIONS: usize = 100;
 /// Places for all sessions, as by default.
 const LIVE_SHELLS: usize = 200;
-/// What the greedy agent runs: something that costs nothing but the call, and something that starts a process.
-const FLOODS: [&str; 2] = ["true", "/bin/true"];
+/// What the greedy agent runs: something that costs nothing but the call, and something that starts a process, of which a
+/// fifth is as long a flood.
+const FLOODS: [(&str, usize); 2] = [("true", 1), ("/bin/true", 5)];
 /// The modest agent's commands before the flood.
 const ALONE: usize = 2000;
 /// Untimed commands before each turn.
@@ -31,17 +32,17 @@ pub fn measure(setup: &Setup, report: &mut Report) -> Fallible<()> {
     for id in sessions.iter().chain([&modest]) {
         client.times(id, "true", 1)?;
     }
-    for flood in FLOODS {
+    for (flood, part) in FLOODS {
+        let count = setup.effort.greedy / part;
         let (mut alone, mut beside) = (Rounds::default(), Rounds::default());
         let mut rates = Vec::new();
         for _ in 0..setup.effort.greedy_rounds {
             client.times(&modest, "true", SETTLE)?;
             alone.push(client.times(&modest, "true", ALONE)?);
-            let (times, rate) = flooded(&daemon, &mut client, &sessions, &modest, flood, setup.effort.greedy)?;
+            let (times, rate) = flooded(&daemon, &mut client, &sessions, &modest, flood, count)?;
             beside.push(times);
             rates.push(rate);
         }
-        let count = setup.effort.greedy;
         let what = format!(
             "`true` of one agent while another sends {count} × `{flood}` on {SESSIONS} connections, against none"
         );

@@ -12,8 +12,11 @@ use crate::stats::digits;
 
 /// Creations per second through the library.
 const CREATED: f64 = 20_000.0;
-/// Kibibytes of the daemon that a dormant session may take.
+/// Kibibytes of the daemon that a dormant session may take where there are as many as [`MANY`]. With few of them the
+/// daemon's fixed costs, divided by their number, are all that is seen.
 const MEMORY: f64 = 2.0;
+/// See [`MEMORY`].
+const MANY: usize = 100_000;
 /// Seconds until a daemon with all sessions is ready again.
 const READY: f64 = 1.0;
 /// A short command beside many sessions, against the same beside ten.
@@ -38,6 +41,9 @@ fn rows(point: &Point) -> Vec<Row> {
     let beyond = |kibibytes: f64| kibibytes / point.sessions as f64;
     let memory = |when: &str, kibibytes: f64| {
         let what = format!("memory of a dormant session beyond the empty daemon, {count} of them, {when}");
+        if point.sessions < MANY {
+            return Row::alone(what, "KiB", beyond(kibibytes));
+        }
         Row::limit(what, beyond(kibibytes), "KiB", MEMORY)
     };
     let ready = |when: &str, seconds: f64| {

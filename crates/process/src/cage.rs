@@ -18,7 +18,7 @@ use std::collections::{HashMap, HashSet};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The variable that carries the mark where there is no control group.
@@ -59,8 +59,8 @@ struct Held {
     roots: Mutex<Roots>,
     /// How often it was cut back because it had too many, where no controller refuses them.
     cut_back: AtomicU64,
-    /// Whether the guard has stopped it to count.
-    is_suspect: AtomicBool,
+    /// Some of those whom the guard has stopped to count, one at least of each process group.
+    suspects: Mutex<Vec<Stat>>,
 }
 
 /// The processes of one shell or service. Dropping it ends them, unless it was released.
@@ -251,30 +251,31 @@ impl Held {
         // Many may be becoming more, faster than one by one can be ended.
         let members = self.members();
         if self.unified.is_none() && members.len() > MANY {
-            stop_process_groups(&members);
+            signal_process_groups(&members, Signal::STOP);
         }
         let _still = self.unified.as_ref().map(Still::hold);
         self.pursue(Signal::KILL, <[Stat]>::to_vec, drop);
     }
 }
 
-/// Brings the process groups of these processes to a stop, each with one call, however many are in it. Nobody else is in
-/// them: a process cannot join a group of another session, and each cage began with a session of its own.
-fn stop_process_groups(members: &[Stat]) {
+/// Brings the process groups of these processes to a stop, or lets them go on, each with one call, however many are in
+/// it. Nobody else is in them: a process cannot join a group of another session, and each cage began with a session of
+/// its own.
+fn signal_process_groups(members: &[Stat], signal: Signal) {
     let mut groups: HashMap<u32, Vec<ProcessStamp>> = HashMap::new();
     for stat in members {
         groups.entry(stat.group).or_default().push(stat.stamp());
     }
     for (number, stamps) in groups {
         let Some(group) = i32::try_from(number).ok().and_then(Pid::from_raw) else { continue };
-        // Once one of them stands still it stays in its group, and the group's number is not another's.
+        // While one of them stands still it stays in its group, and the group's number is not another's.
         let stands = |stamp: &ProcessStamp| {
             let handle = handle::open_exact(*stamp)?;
             handle::send(&handle, Signal::STOP).then_some(())?;
             Stat::read(stamp.pid).filter(|stat| stat.stamp() == *stamp && stat.group == number)
         };
         if stamps.iter().find_map(stands).is_some() {
-            let _ = rustix::process::kill_process_group(group, Signal::STOP);
+            let _ = rustix::process::kill_process_group(group, signal);
         }
     }
 }

@@ -26,11 +26,8 @@ impl Fixture {
     fn new() -> Self {
         let scratch = tempfile::tempdir().unwrap();
         let name = scratch.path().file_name().unwrap().to_str().unwrap().to_owned();
-        let factory = CageFactory::detect(
-            &format!("shellkeep-test{name}"),
-            CageMode::Auto,
-            Limits { per_cage: 128, node: 1000 },
-        );
+        let factory =
+            CageFactory::detect(&format!("shellkeep-test{name}"), CageMode::Auto, Limits { per_cage: 128, node: 1000 });
         Self { factory, scratch, count: std::cell::Cell::new(0) }
     }
 

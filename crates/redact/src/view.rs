@@ -1,7 +1,7 @@
 //! What a rule may look at: the text around a place, within limits that do not depend on how the text was cut into
 //! pieces. Every look is counted, so that a test can show that no input makes a rule slow.
 
-use crate::class::{Class, WORD};
+use crate::class::{Class, DIGIT, WORD};
 use crate::rules::Rules;
 use std::cell::Cell;
 
@@ -19,6 +19,8 @@ pub(crate) struct View<'a> {
     /// What stands before the floor in the output: nothing at the start, or the mask.
     before_floor: Option<u8>,
     end: usize,
+    /// Whether the text goes on behind the end.
+    cut: bool,
     rules: Rules,
     /// Where the last name ends that was judged; its other parts need not be judged again.
     name_end: &'a Cell<usize>,
@@ -30,6 +32,7 @@ pub(crate) struct Limits<'a> {
     pub(crate) floor: usize,
     pub(crate) before_floor: Option<u8>,
     pub(crate) end: usize,
+    pub(crate) cut: bool,
     pub(crate) rules: Rules,
     pub(crate) name_end: &'a Cell<usize>,
     pub(crate) looked: &'a Cell<u64>,
@@ -37,8 +40,8 @@ pub(crate) struct Limits<'a> {
 
 impl<'a> View<'a> {
     pub(crate) fn new(text: &'a [u8], limits: &Limits<'a>) -> Self {
-        let Limits { floor, before_floor, end, rules, name_end, looked } = *limits;
-        Self { text, floor, before_floor, end: end.min(text.len()), rules, name_end, looked }
+        let Limits { floor, before_floor, end, cut, rules, name_end, looked } = *limits;
+        Self { text, floor, before_floor, end: end.min(text.len()), cut, rules, name_end, looked }
     }
 
     /// The rules in force.
@@ -51,9 +54,9 @@ impl<'a> View<'a> {
         self.name_end
     }
 
-    /// Where the window ends.
-    pub(crate) fn end(&self) -> usize {
-        self.end
+    /// Whether what ends at `at` may go on, out of sight.
+    pub(crate) fn is_open(&self, at: usize) -> bool {
+        self.cut && at == self.end
     }
 
     /// The byte at `at`; nothing where the line or the window ends.
@@ -127,6 +130,15 @@ impl<'a> View<'a> {
             }
             _ => true,
         }
+    }
+
+    /// Where a word begins that was found to begin at `start` and ends before `end`: behind the escape sequence before it,
+    /// whose last bytes look like part of the word.
+    pub(crate) fn without_escape(&self, start: usize, end: usize) -> usize {
+        let parameters = self.run(start, &DIGIT, 4);
+        let places = [start + 1, start + 5, parameters + 1];
+        let behind = |place: &usize| *place < end && after_escape(self.text, self.floor, *place);
+        places.into_iter().find(behind).unwrap_or(start)
     }
 
     /// Adds to what was looked at.

@@ -5,7 +5,7 @@
 //! the processors busy and no more, while hundreds of commands that wait for something else run beside it, because they
 //! are young for a moment only. Of the young, one agent has not all while others are about. When nobody waits, a ticket
 //! costs a lock and a push. Only while somebody does is there a timer, one for all, for the moment in which the oldest
-//! young command comes of age.
+//! young command comes of age; it also ends the waits that were too long.
 
 mod bell;
 mod counts;
@@ -20,6 +20,7 @@ use crate::ops::OpError;
 use counts::Counts;
 use room::Room;
 use shellkeep_session::SessionMeta;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::available_parallelism;
@@ -103,6 +104,8 @@ pub struct Admission {
 struct State {
     room: Room,
     line: Line<Entry>,
+    /// When those in the line have waited long enough.
+    deadlines: BTreeMap<(Instant, u64), Arc<str>>,
     next_number: u64,
     is_timed: bool,
     pace: Pace,
@@ -116,6 +119,7 @@ struct Entry {
     agent: Arc<str>,
     answer: oneshot::Sender<Result<Ticket, OpError>>,
     since: Instant,
+    deadline: (Instant, u64),
 }
 
 /// What is to be told to one that waited. Told without the lock: a ticket that nobody takes comes back by itself.
@@ -150,22 +154,14 @@ pub struct Waiter {
     agent: Arc<str>,
     number: u64,
     since: Instant,
-    deadline: Instant,
     answer: oneshot::Receiver<Result<Ticket, OpError>>,
 }
 
 impl Waiter {
     /// Waits for the ticket or a refusal. May be dropped and called again until it has answered.
     pub async fn turn(&mut self) -> Result<Ticket, OpError> {
-        match tokio::time::timeout_at(self.deadline, &mut self.answer).await {
-            Ok(Ok(verdict)) => verdict,
-            // Nobody drops an entry unanswered but the end of the runtime.
-            Ok(Err(_)) => Err(OpError::ShuttingDown),
-            Err(_) => {
-                self.gate.counts.waited(self.since.elapsed());
-                Err(self.gate.refuse(self.since))
-            }
-        }
+        // Nobody drops an entry unanswered.
+        (&mut self.answer).await.unwrap_or(Err(OpError::ShuttingDown))
     }
 
     /// Why it is not running yet, as a refusal.
@@ -186,6 +182,7 @@ impl Admission {
         let state = State {
             room: Room::new(running_limit, config.young, config.young_of_one),
             line: Line::default(),
+            deadlines: BTreeMap::new(),
             next_number: 0,
             is_timed: false,
             pace: Pace::default(),
@@ -206,12 +203,12 @@ impl Admission {
         }
         if state.line.len() >= self.config.queue_length {
             self.counts.refused.increment(1);
-            let Some(Entry { answer, since, .. }) = state.line.give_way(agent) else {
+            let Some(entry) = state.line.give_way(agent) else {
                 let refusal = state.overloaded(&self.config, now, now);
                 self.tell(state, verdicts);
                 return Err(refusal);
             };
-            verdicts.push(Verdict { answer, verdict: Err(state.overloaded(&self.config, since, now)) });
+            verdicts.push(state.refusal(entry, &self.config, now));
         }
         let waiter = self.queue(&mut state, agent, now, expires);
         let needs_timer = !std::mem::replace(&mut state.is_timed, true);
@@ -256,6 +253,7 @@ impl Admission {
         let mut verdicts = Vec::new();
         let mut state = self.lock();
         state.is_closed = true;
+        state.deadlines.clear();
         while let Some(Entry { answer, .. }) = state.line.pop() {
             verdicts.push(Verdict { answer, verdict: Err(OpError::ShuttingDown) });
         }
@@ -310,22 +308,18 @@ impl Admission {
         }
         let (answer, receiver) = oneshot::channel();
         let number = state.take_number();
-        state.line.push(agent, number, Entry { agent: Arc::clone(agent), answer, since: now });
-        Waiter {
-            gate: Arc::clone(self),
-            agent: Arc::clone(agent),
-            number,
-            since: now,
-            deadline: now.checked_add(self.config.queue_wait).map_or(expires, |limit| limit.min(expires)),
-            answer: receiver,
-        }
+        let deadline = (now.checked_add(self.config.queue_wait).map_or(expires, |limit| limit.min(expires)), number);
+        state.deadlines.insert(deadline, Arc::clone(agent));
+        state.line.push(agent, number, Entry { agent: Arc::clone(agent), answer, since: now, deadline });
+        Waiter { gate: Arc::clone(self), agent: Arc::clone(agent), number, since: now, answer: receiver }
     }
 
     /// Gives tickets to those whose turn it is, as long as there is room.
     fn admit(self: &Arc<Self>, state: &mut State, now: Instant, verdicts: &mut Vec<Verdict>) {
         while !state.line.is_empty() && state.room.is_open(now) {
             let next = state.line.pop_if(|agent| state.room.is_open_for(agent, now));
-            let Some(Entry { agent, answer, since }) = next else { return };
+            let Some(Entry { agent, answer, since, deadline }) = next else { return };
+            state.deadlines.remove(&deadline);
             state.pace.turn(now);
             let ticket = self.ticket(state, &agent, now);
             self.counts.waited(now - since);
@@ -359,14 +353,21 @@ impl Admission {
 
     fn leave(&self, agent: &Arc<str>, number: u64) {
         let mut state = self.lock();
-        if state.line.remove(agent, number).is_some() {
+        if let Some(entry) = state.line.remove(agent, number) {
+            state.deadlines.remove(&entry.deadline);
             self.tell(state, Vec::new());
         }
     }
 
-    fn refuse(&self, since: Instant) -> OpError {
-        self.counts.refused.increment(1);
-        self.lock().overloaded(&self.config, since, Instant::now())
+    /// Refuses those who have waited long enough.
+    fn expire(&self, state: &mut State, now: Instant, verdicts: &mut Vec<Verdict>) {
+        while let Some(first) = state.deadlines.first_entry().filter(|first| first.key().0 <= now) {
+            let ((_, number), agent) = first.remove_entry();
+            let Some(entry) = state.line.remove(&agent, number) else { continue };
+            self.counts.refused.increment(1);
+            self.counts.waited(now - entry.since);
+            verdicts.push(state.refusal(entry, &self.config, now));
+        }
     }
 
     /// The timer, for as long as somebody waits.
@@ -376,13 +377,14 @@ impl Admission {
         }
     }
 
-    /// Gives room that has come by itself to those who wait, and says when to look again. Nobody who is young later than
-    /// now comes of age before that, so nothing that happens meanwhile can ask for an earlier look.
+    /// Gives room that has come by itself to those who wait, ends waits, and says when to look again. Nobody who is young
+    /// later than now comes of age before that, so nothing that happens meanwhile can ask for an earlier look.
     fn next_of_age(self: &Arc<Self>) -> Option<Instant> {
         let now = Instant::now();
         let mut verdicts = Vec::new();
         let mut state = self.lock();
         self.admit(&mut state, now, &mut verdicts);
+        self.expire(&mut state, now, &mut verdicts);
         let next = (!state.line.is_empty()).then(|| state.room.next_of_age().unwrap_or(now + YOUNG));
         state.is_timed = next.is_some();
         self.tell(state, verdicts);
@@ -395,6 +397,12 @@ impl State {
         let number = self.next_number;
         self.next_number += 1;
         number
+    }
+
+    /// Tells one that has just left the line that it has waited for nothing.
+    fn refusal(&mut self, entry: Entry, config: &AdmissionConfig, now: Instant) -> Verdict {
+        self.deadlines.remove(&entry.deadline);
+        Verdict { answer: entry.answer, verdict: Err(self.overloaded(config, entry.since, now)) }
     }
 
     fn overloaded(&self, config: &AdmissionConfig, since: Instant, now: Instant) -> OpError {

@@ -7,8 +7,8 @@ use shellkeep_process::proc::Stat;
 use shellkeep_process::service::{ServiceExit, left_exit};
 use shellkeep_session::service::{AfterEnd, after_end};
 use shellkeep_session::{
-    Event, LeftProcess, Record, Service, ServiceEnd, ServiceId, ServiceStatus, SessionId, SessionState, Stamp, Timestamp,
-    plan,
+    Event, LeftProcess, Record, Service, ServiceEnd, ServiceId, ServiceStatus, SessionId, SessionState, Stamp,
+    Timestamp, plan,
 };
 use shellkeep_store::{ReadError, Store};
 use std::collections::{HashMap, HashSet};
@@ -63,12 +63,8 @@ pub(crate) fn services_left(states: &[SessionState], boot_id: &str, directory: &
 }
 
 fn how_it_ended(service: &Service, boot_id: &str, directory: &Path) -> Option<ServiceEnd> {
-    let unknown = |reason: &str| ServiceEnd {
-        exit_code: None,
-        signal: None,
-        at: Timestamp::now(),
-        reason: reason.to_owned(),
-    };
+    let unknown =
+        |reason: &str| ServiceEnd { exit_code: None, signal: None, at: Timestamp::now(), reason: reason.to_owned() };
     let Some(stamps) = &service.stamps else {
         // It waited to be started again, or was just being started for the first time.
         let died = || unknown("the daemon died while it was being started");
@@ -125,7 +121,9 @@ pub(crate) fn settle(
 fn stays_ended(left: &Left) -> Option<Event> {
     let end = left.end.clone()?;
     let Service { spec, status, .. } = &left.service;
-    let AfterEnd::Stay(status) = after_end(spec.restart, &end, *status == ServiceStatus::Running, 0) else { return None };
+    let AfterEnd::Stay(status) = after_end(spec.restart, &end, *status == ServiceStatus::Running, 0) else {
+        return None;
+    };
     let notices = vec![notices::service_ended(&left.service_id, spec, &end)];
     Some(Event::ServiceEnded { service_id: left.service_id.clone(), status, end, notices })
 }

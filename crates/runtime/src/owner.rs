@@ -219,7 +219,9 @@ impl Owner {
     }
 
     async fn next(&mut self) -> Happened {
-        let expiry = self.waiting.iter().filter_map(Waiting::expires).min();
+        // The gate sees to the one that stands there.
+        let unseen = self.waiting.iter().skip(usize::from(self.at_gate.is_some()));
+        let expiry = unseen.filter_map(Waiting::expires).min();
         let expired = async {
             match expiry {
                 Some(at) => tokio::time::sleep_until(at).await,

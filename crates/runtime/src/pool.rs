@@ -71,7 +71,11 @@ impl Pool {
             bash,
             scratch,
             factory,
-            places: Arc::new(Places { taken: AtomicUsize::new(0), limit: AtomicUsize::new(limit), news: News::default() }),
+            places: Arc::new(Places {
+                taken: AtomicUsize::new(0),
+                limit: AtomicUsize::new(limit),
+                news: News::default(),
+            }),
             ahead: ahead.min(limit),
             spares: Mutex::new(Vec::new()),
             started: AtomicU64::new(0),

@@ -1,7 +1,8 @@
 //! Requests that make no sense are refused here, before anything is touched, in words that say what would make sense.
 
 use crate::ops::{
-    CreateSession, MAX_COMMAND, MAX_MAX_OUTPUT, MAX_SERVICE_NAME, MAX_STDIN, MAX_TIMEOUT, OpError, RunCommand, StartService,
+    CreateSession, MAX_COMMAND, MAX_MAX_OUTPUT, MAX_SERVICE_NAME, MAX_STDIN, MAX_TIMEOUT, OpError, RunCommand,
+    StartService,
 };
 use crate::services::{Url, pattern};
 use shellkeep_session::{ByteString, Ready, SessionId, id};

@@ -17,7 +17,9 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 
 /// Far more than anything here takes, on a machine that does something else beside it.
-const LONG: Duration = Duration::from_secs(120);
+const LONG: Duration = Duration::from_secs(200);
+/// What a command of a flood may take, which waits for all before it.
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// An engine in a directory of its own. Another bash can be tried by naming it.
 struct Node {
@@ -101,7 +103,7 @@ fn is_overloaded(answer: &Result<RunView, OpError>) -> bool {
 async fn a_flood_of_one_agent_does_not_drown_another() {
     const SESSIONS: usize = 40;
     const EACH: usize = 50;
-    let node = Node::start(100, AdmissionConfig { young: 1, queue_wait: LONG, ..AdmissionConfig::default() }).await;
+    let node = Node::start(100, AdmissionConfig { young: 1, queue_wait: PATIENCE, ..AdmissionConfig::default() }).await;
     let other = node.session(Some("other")).await;
     ok(node.send(&other, RunCommand::new("true")).await);
     let answered = Arc::new(AtomicUsize::new(0));
@@ -111,7 +113,7 @@ async fn a_flood_of_one_agent_does_not_drown_another() {
         for _ in 0..EACH {
             let (engine, id, answered) = (node.engine.clone(), id.clone(), Arc::clone(&answered));
             greedy.spawn(async move {
-                let answer = engine.run(&id, RunCommand { timeout: LONG, ..RunCommand::new("true") }).await;
+                let answer = engine.run(&id, RunCommand { timeout: PATIENCE, ..RunCommand::new("true") }).await;
                 answered.fetch_add(1, Ordering::SeqCst);
                 answer
             });
@@ -121,7 +123,7 @@ async fn a_flood_of_one_agent_does_not_drown_another() {
     let mut overtaken: Vec<usize> = Vec::new();
     for _ in 0..51 {
         let before = answered.load(Ordering::SeqCst);
-        ok(node.send(&other, RunCommand::new("true")).await);
+        ok(node.send(&other, RunCommand { timeout: PATIENCE, ..RunCommand::new("true") }).await);
         overtaken.push(answered.load(Ordering::SeqCst) - before);
     }
     assert!(answered.load(Ordering::SeqCst) < SESSIONS * EACH, "the flood was over before it was measured");
@@ -139,7 +141,7 @@ async fn a_flood_of_one_agent_does_not_drown_another() {
 /// agent's turn must be worth something: it gets the shell of a session that waits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_agent_without_a_shell_gets_one_when_its_turn_comes() {
-    let node = Node::start(2, AdmissionConfig { young: 1, queue_wait: LONG, ..AdmissionConfig::default() }).await;
+    let node = Node::start(2, AdmissionConfig { young: 1, queue_wait: PATIENCE, ..AdmissionConfig::default() }).await;
     let mut greedy = JoinSet::new();
     let answered = Arc::new(AtomicUsize::new(0));
     for _ in 0..2 {
@@ -147,7 +149,7 @@ async fn an_agent_without_a_shell_gets_one_when_its_turn_comes() {
         for _ in 0..200 {
             let (engine, id, answered) = (node.engine.clone(), id.clone(), Arc::clone(&answered));
             greedy.spawn(async move {
-                let answer = engine.run(&id, RunCommand { timeout: LONG, ..RunCommand::new("true") }).await;
+                let answer = engine.run(&id, RunCommand { timeout: PATIENCE, ..RunCommand::new("true") }).await;
                 answered.fetch_add(1, Ordering::SeqCst);
                 answer
             });

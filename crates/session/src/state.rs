@@ -1,7 +1,8 @@
 //! A session as the fold of its records.
 
 use crate::{
-    ByteString, Event, Notice, Record, RunId, Service, ServiceId, ServiceStatus, SessionId, ShellState, Timestamp, service,
+    ByteString, Event, Notice, Record, RunId, Service, ServiceId, ServiceStatus, SessionId, ShellState, Timestamp,
+    service,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -5,11 +5,13 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
-/// Orphans of the command end at once; the daemon looks for them every second, because idle services are looked at so
-/// often.
-const LIMIT: Duration = Duration::from_secs(30);
+/// Prints how many zombies there are when there are none, or after 25 s. The daemon looks for them as often as for idle
+/// services, which is every second here.
+const UNTIL_NONE_IS_LEFT: &str = r"
+zombies() { grep -lE '^State:\s+Z' /proc/[0-9]*/status 2>/dev/null | wc -l; }
+while [ $(zombies) != 0 ] && [ $SECONDS -lt 25 ]; do sleep 0.1; done
+zombies";
 
 fn run(socket: &std::path::Path, command: &str) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_shellkeep"))
@@ -46,14 +48,8 @@ fn the_first_process_reaps_what_nobody_waits_for() {
     let mut lines = BufReader::new(daemon.stdout.take().unwrap()).lines();
     assert!(lines.next().unwrap().unwrap().starts_with("listening on"));
 
-    let zombies = "grep -lE '^State:\\s+Z' /proc/[0-9]*/status 2>/dev/null | wc -l";
     run(&socket, "for n in 1 2 3 4 5; do ( sleep 0.2 & ); done; sleep 0.4");
-    let began = Instant::now();
-    let mut left = run(&socket, zombies);
-    while left.trim() != "0" && began.elapsed() < LIMIT {
-        std::thread::sleep(Duration::from_millis(200));
-        left = run(&socket, zombies);
-    }
+    let left = run(&socket, UNTIL_NONE_IS_LEFT);
     // Ends the namespace, and with it everything in it.
     daemon.kill().unwrap();
     daemon.wait().unwrap();

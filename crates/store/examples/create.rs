@@ -84,10 +84,10 @@ impl Timer {
 fn writer_time() -> Duration {
     let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let read = |task: &Path, name: &str| std::fs::read_to_string(task.join(name)).unwrap_or_default();
-    let nanos = tasks
+    let nanos: u64 = tasks
         .map(|task| task.path())
         .filter(|task| read(task, "comm").trim() == "store-writer")
-        .filter_map(|task| read(&task, "schedstat").split(' ').next()?.parse().ok())
+        .filter_map(|task| read(&task, "schedstat").split(' ').next()?.parse::<u64>().ok())
         .sum();
     Duration::from_nanos(nanos)
 }

@@ -31,6 +31,16 @@ pub enum Entry {
     },
 }
 
+impl Entry {
+    /// Whose it is.
+    pub fn session_id(&self) -> &SessionId {
+        match self {
+            Self::Record(record) => &record.session_id,
+            Self::Damaged { session_id, .. } => session_id,
+        }
+    }
+}
+
 /// A session as a list shows it, without its shell.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionSummary {

@@ -9,9 +9,9 @@ mod stories;
 use crate::{AppendError, Durability, OpenError, Store};
 use shellkeep_session::shell::{Function, Variable};
 use shellkeep_session::{
-    Event, Notice, NoticeCode, Output, Ready, Record, RestartPolicy, RunId, RunResult, RunStatus, ServiceEnd, ServiceId,
-    ServiceSpec, ServiceStamps, ServiceStatus, SessionId, SessionMeta, SessionState, ShellDelta, ShellState, Stamp,
-    Timestamp,
+    Event, Notice, NoticeCode, Output, Ready, Record, RestartPolicy, RunId, RunResult, RunStatus, ServiceEnd,
+    ServiceId, ServiceSpec, ServiceStamps, ServiceStatus, SessionId, SessionMeta, SessionState, ShellDelta, ShellState,
+    Stamp, Timestamp,
 };
 use std::future::Future;
 use std::path::{Path, PathBuf};
@@ -188,7 +188,8 @@ impl Teller {
         let stamps = ServiceStamps { keeper: stamp(11), main: stamp(12), boot_id: "b".to_owned() };
         teller.say(Event::ServiceLive { service_id: service_id.clone(), stamps: stamps.clone(), restarts: 0 });
         teller.say(Event::ServiceReady { service_id: service_id.clone() });
-        let end = ServiceEnd { exit_code: Some(143), signal: Some("TERM".to_owned()), at: at(99), reason: "x".to_owned() };
+        let end =
+            ServiceEnd { exit_code: Some(143), signal: Some("TERM".to_owned()), at: at(99), reason: "x".to_owned() };
         let status = ServiceStatus::Exited;
         teller.say(Event::ServiceEnded { service_id, status, end, notices: Vec::new() });
         teller.say(Event::SessionEnded { reason: "done".to_owned() });

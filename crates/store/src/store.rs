@@ -6,7 +6,7 @@ use crate::journal::AppendError;
 use crate::lock::hold;
 use crate::memory::MemoryBackend;
 use crate::open::Durability;
-use crate::writer::{Request, Shared};
+use crate::writer::{Read, Request, Shared};
 use shellkeep_session::{Record, RunId, SessionId, SessionState, ShellState, StoredRun};
 use std::fmt;
 use std::fs::File;
@@ -115,8 +115,8 @@ impl Store {
 
     /// A session's state, or nothing if there is no such session.
     pub async fn load(&self, session_id: &SessionId) -> Result<Option<SessionState>, ReadError> {
-        let session_id = session_id.clone();
-        self.ask(move |backend| backend.load(&session_id)).await
+        let about = session_id.clone();
+        self.ask_about(session_id, move |backend| backend.load(&about)).await
     }
 
     /// Sessions ordered by id, those of one agent or all; a page begins after the last id of the page before.
@@ -137,8 +137,8 @@ impl Store {
 
     /// One run of a session.
     pub async fn run(&self, session_id: &SessionId, run_id: &RunId) -> Result<Option<StoredRun>, ReadError> {
-        let (session_id, run_id) = (session_id.clone(), run_id.clone());
-        self.ask(move |backend| backend.run(&session_id, &run_id)).await
+        let (about, run_id) = (session_id.clone(), run_id.clone());
+        self.ask_about(session_id, move |backend| backend.run(&about, &run_id)).await
     }
 
     /// The run that a caller's key started, so that a retry never runs twice.
@@ -147,14 +147,14 @@ impl Store {
         session_id: &SessionId,
         request_id: &str,
     ) -> Result<Option<StoredRun>, ReadError> {
-        let (session_id, request_id) = (session_id.clone(), request_id.to_owned());
-        self.ask(move |backend| backend.run_by_request(&session_id, &request_id)).await
+        let (about, request_id) = (session_id.clone(), request_id.to_owned());
+        self.ask_about(session_id, move |backend| backend.run_by_request(&about, &request_id)).await
     }
 
     /// What the session's shell knew at its creation, for a restart.
     pub async fn first_shell(&self, session_id: &SessionId) -> Result<Option<ShellState>, ReadError> {
-        let session_id = session_id.clone();
-        self.ask(move |backend| backend.first_shell(&session_id)).await
+        let about = session_id.clone();
+        self.ask_about(session_id, move |backend| backend.first_shell(&about)).await
     }
 
     /// Sessions with a run that has started and not ended: those that a crash interrupted.
@@ -191,19 +191,37 @@ impl Store {
         T: Send + 'static,
         F: FnOnce(&mut dyn Backend) -> Result<T, BackendError> + Send + 'static,
     {
+        self.put(None, question).await
+    }
+
+    /// The same for a question about one session, for which only that session's records must have been applied.
+    async fn ask_about<T, F>(&self, session_id: &SessionId, question: F) -> Result<T, ReadError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut dyn Backend) -> Result<T, BackendError> + Send + 'static,
+    {
+        self.put(Some(session_id), question).await
+    }
+
+    async fn put<T, F>(&self, about: Option<&SessionId>, question: F) -> Result<T, ReadError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut dyn Backend) -> Result<T, BackendError> + Send + 'static,
+    {
         let shared = match &self.inner.kind {
             Kind::Memory(backend) => return Ok(question(&mut *hold(backend))?),
             Kind::Journalled { shared, .. } => shared,
         };
         let (answer, waiting) = oneshot::channel();
-        shared.post(Request::Read(Box::new(move |backend| {
+        let answer = Box::new(move |backend: Result<&mut dyn Backend, String>| {
             let result = match backend {
                 Ok(backend) => question(backend).map_err(ReadError::from),
                 Err(reason) => Err(ReadError::Unavailable { reason }),
             };
             // Who no longer waits needs no answer.
             let _ = answer.send(result);
-        })));
+        });
+        shared.post(Request::Read(Read { about: about.cloned(), answer }));
         waiting.await.unwrap_or_else(|_| Err(ReadError::Unavailable { reason: "the store is closed".to_owned() }))
     }
 }

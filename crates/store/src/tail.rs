@@ -27,6 +27,13 @@ pub(crate) struct Batch {
     pub mark: Mark,
 }
 
+impl Batch {
+    /// Whether there is nothing to apply; a mark alone may still be worth it, at the end of a segment.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty() && self.unreadable.is_empty()
+    }
+}
+
 /// The journal's reading end.
 pub(crate) struct Tail {
     directory: PathBuf,

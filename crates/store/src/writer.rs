@@ -1,12 +1,14 @@
 //! The thread between journal and backend. It sleeps until there is something to do, lets records gather for a moment,
-//! applies them in batches, and answers readers after it has applied everything that was appended before they asked.
+//! and applies them in batches. A reader sees everything that was appended before it asked: if any of it is about what it
+//! asks for, that is applied first.
 
 use crate::backend::{Backend, Entry, Mark};
 use crate::fault::{Faults, Point};
 use crate::journal::Journal;
 use crate::lock::hold;
 use crate::problems::{Part, Problems};
-use crate::tail::Tail;
+use crate::tail::{Batch, Tail};
+use shellkeep_session::SessionId;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::Thread;
@@ -23,12 +25,24 @@ const GATHER: Duration = Duration::from_millis(100);
 /// First and longest pause between attempts at something that failed.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 
+/// How much of the journal is read to see whether it matters to a reader, and kept until it is time to apply it. More
+/// than this is applied at once: it is a good batch already, and memory is not free.
+const AHEAD_BYTES: u64 = 1024 * 1024;
+
 /// What a reader does with the backend, or with the reason why it is not up to date.
-pub(crate) type Read = Box<dyn FnOnce(Result<&mut dyn Backend, String>) + Send>;
+pub(crate) type Answer = Box<dyn FnOnce(Result<&mut dyn Backend, String>) + Send>;
+
+/// Somebody who wants to look into the backend.
+pub(crate) struct Read {
+    /// The only session it is about, if there is one.
+    pub about: Option<SessionId>,
+    /// What it does.
+    pub answer: Answer,
+}
 
 /// What the writer can be asked.
 pub(crate) enum Request {
-    /// Look into the backend once it has everything.
+    /// Look into the backend once it has everything that matters.
     Read(Read),
     /// Force the journal to disk.
     Sync(oneshot::Sender<Result<(), String>>),
@@ -126,6 +140,10 @@ pub(crate) struct Writer {
     shared: Arc<Shared>,
     backend: Box<dyn Backend>,
     tail: Tail,
+    /// Read from the journal and not applied yet.
+    ahead: Batch,
+    /// When what has gathered must be applied.
+    due: Option<Instant>,
     backoff: Duration,
     retry_at: Option<Instant>,
 }
@@ -134,7 +152,8 @@ impl Writer {
     /// A writer that goes on where the backend stopped.
     pub(crate) fn new(shared: Arc<Shared>, backend: Box<dyn Backend>) -> Self {
         let tail = Tail::new(shared.journal.directory().to_owned(), backend.applied());
-        Self { shared, backend, tail, backoff: BACKOFF.0, retry_at: None }
+        let ahead = Batch { mark: backend.applied(), ..Batch::default() };
+        Self { shared, backend, tail, ahead, due: None, backoff: BACKOFF.0, retry_at: None }
     }
 
     /// Works until the store is closed.
@@ -150,14 +169,23 @@ impl Writer {
             }
             let requests = self.shared.take_requests();
             let drained = self.shared.journal.drain();
-            let reads = self.serve_syncs(requests, &drained);
+            let is_asked = !requests.is_empty();
+            let mut reads = self.serve_syncs(requests, &drained);
+            if is_asked && !closing && drained.is_ok() {
+                reads = self.answer_at_once(reads);
+                let now = Instant::now();
+                let due = *self.due.get_or_insert(now + GATHER);
+                if reads.is_empty() && self.retry_at.unwrap_or(due) > now {
+                    continue;
+                }
+            }
             let mut applied = self.catch_up();
             if drained.is_err() && applied.is_ok() {
                 applied = self.apply_waiting();
             }
             self.plan_retry(drained.is_ok() && applied.is_ok());
             for read in reads {
-                read(match &applied {
+                (read.answer)(match &applied {
                     Ok(()) => Ok(&mut *self.backend),
                     Err(reason) => Err(reason.clone()),
                 });
@@ -178,13 +206,14 @@ impl Writer {
                 None => {
                     shared.sleeping.store(true, Ordering::Relaxed);
                     let end = shared.journal.end();
-                    if self.tail.is_at(&end) && !end.queued {
+                    if self.tail.is_at(&end) && self.ahead.is_empty() && !end.queued {
+                        self.due = None;
                         if !self.tidy() {
                             std::thread::park();
                         }
                         continue;
                     }
-                    Instant::now() + GATHER
+                    *self.due.get_or_insert_with(|| Instant::now() + GATHER)
                 }
             };
             // Appends need not wake a writer that will look by itself.
@@ -235,21 +264,67 @@ impl Writer {
         reads
     }
 
+    /// Answers those who ask about a session of which nothing waits to be applied, and gives back the others. Waking a
+    /// session then costs no transaction, and what others did is written once for many such readers.
+    fn answer_at_once(&mut self, reads: Vec<Read>) -> Vec<Read> {
+        if reads.iter().all(|read| read.about.is_none()) || !self.look_ahead() {
+            return reads;
+        }
+        let waits = |id: &SessionId| self.ahead.entries.iter().any(|entry| entry.session_id() == id);
+        let (later, at_once): (Vec<Read>, Vec<Read>) =
+            reads.into_iter().partition(|read| read.about.as_ref().is_none_or(waits));
+        for read in at_once {
+            (read.answer)(Ok(&mut *self.backend));
+        }
+        later
+    }
+
+    /// Reads the journal to its present end without applying it; whether it came so far.
+    fn look_ahead(&mut self) -> bool {
+        let end = self.shared.journal.end();
+        let (applied, mark) = (self.backend.applied(), &self.ahead.mark);
+        let from = if applied.segment == mark.segment { applied.offset } else { 0 };
+        if mark.segment != end.segment || end.length.saturating_sub(from) > AHEAD_BYTES {
+            return false;
+        }
+        loop {
+            match self.tail.next(&end) {
+                Ok(Some(batch)) => self.take_ahead(batch),
+                Ok(None) => return true,
+                // Applying will meet the same error and tell of it.
+                Err(_) => return false,
+            }
+        }
+    }
+
+    fn take_ahead(&mut self, batch: Batch) {
+        self.tail.advance(batch.mark);
+        self.ahead.entries.extend(batch.entries);
+        self.ahead.unreadable.extend(batch.unreadable);
+        self.ahead.mark = batch.mark;
+    }
+
     /// Applies the journal up to its present end.
     fn catch_up(&mut self) -> Result<(), String> {
         let end = self.shared.journal.end();
         loop {
-            let batch = match self.tail.next(&end) {
-                Ok(Some(batch)) => batch,
-                Ok(None) => return Ok(()),
-                Err(error) => return self.failed(format!("the journal cannot be read: {error}")),
-            };
-            self.apply(&batch.entries, batch.mark)?;
+            if self.ahead.is_empty() {
+                match self.tail.next(&end) {
+                    Ok(Some(batch)) => self.take_ahead(batch),
+                    Ok(None) => break,
+                    Err(error) => return self.failed(format!("the journal cannot be read: {error}")),
+                }
+            }
+            let before = self.backend.applied().segment;
+            let batch = std::mem::take(&mut self.ahead);
+            if let Err(reason) = self.apply(&batch.entries, batch.mark) {
+                self.ahead = batch;
+                return Err(reason);
+            }
+            self.ahead.mark = batch.mark;
             for reason in batch.unreadable {
                 self.shared.problems.unreadable(reason);
             }
-            let before = self.tail.position().segment;
-            self.tail.advance(batch.mark);
             for number in before..batch.mark.segment {
                 self.shared.journal.remove(number);
             }
@@ -257,6 +332,8 @@ impl Writer {
                 self.serve_urgent_syncs();
             }
         }
+        self.due = None;
+        Ok(())
     }
 
     /// A long backlog must not hold up those who wait only for the disk.

@@ -21,6 +21,7 @@ const INPUT_AND_OUTPUT: &[&str] =
 
 const RULES: &[Rule] = &[
     Rule { name: "session", may_name: &[], must_not_have: INPUT_AND_OUTPUT },
+    Rule { name: "redact", may_name: &[], must_not_have: INPUT_AND_OUTPUT },
     Rule { name: "store", may_name: &["session"], must_not_have: &["axum", "hyper", "clap", "libc"] },
     Rule { name: "process", may_name: &[], must_not_have: &["serde", "serde_json", "axum", "hyper", "clap"] },
     Rule { name: "workspace", may_name: &["session"], must_not_have: &["axum", "hyper", "clap"] },
@@ -140,6 +141,8 @@ mod tests {
             ("server", "shellkeep-process"),
             ("server", "shellkeep-store"),
             ("protocol", "tokio"),
+            ("redact", "shellkeep-session"),
+            ("redact", "tokio"),
             ("unheard", "serde"),
         ] {
             assert_eq!(check(&manifest(folder, &[dependency])).len(), 1, "{folder} -> {dependency}");

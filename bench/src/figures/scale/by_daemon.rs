@@ -56,7 +56,7 @@ pub fn measure(setup: &Setup, points: &mut [Point]) -> Fallible<()> {
         many.prove(wanted)?;
         many.begin_again(point)?;
         many.prove(wanted)?;
-        eprintln!("  {point:?}");
+        eprintln!("  {wanted} sessions over HTTP");
     }
     Ok(())
 }

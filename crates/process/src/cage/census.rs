@@ -25,14 +25,23 @@ impl Census {
     pub(super) fn among(all: &HashMap<u32, Stat>, instance: &str, cages: &[Arc<Held>]) -> Self {
         let mut names: HashMap<u32, String> = HashMap::new();
         let mut keepers: HashMap<u32, String> = HashMap::new();
+        // A session's number is its first process's, and belongs to it for as long as that lives.
+        let mut sessions: HashMap<u32, String> = HashMap::new();
         let is_alive = |stamp: &ProcessStamp| all.get(&stamp.pid).is_some_and(|stat| stat.stamp() == *stamp);
         for cage in cages {
             let roots = *lock(&cage.roots);
             if let Some(main) = roots.main.filter(is_alive) {
                 names.insert(main.pid, cage.name.clone());
+                sessions.insert(main.pid, cage.name.clone());
             }
             if let Some(keeper) = roots.keeper.filter(is_alive) {
                 keepers.insert(keeper.pid, cage.name.clone());
+            }
+        }
+        // To read an environment may take long while its owner forks, so whoever is known otherwise is not asked.
+        for stat in all.values() {
+            if let Some(name) = sessions.get(&stat.session) {
+                names.entry(stat.pid).or_insert_with(|| name.clone());
             }
         }
         let prefix = |variable: &str| format!("{variable}={instance}/").into_bytes();

@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 /// The group in which all cages are; its limit is the node's.
@@ -180,7 +180,7 @@ impl CageFactory {
             limit,
             roots: Mutex::new(roots),
             cut_back: AtomicU64::new(0),
-            is_suspect: AtomicBool::new(false),
+            suspects: Mutex::default(),
         });
         let mut cages = lock(&shared.cages);
         cages.retain(|cage| cage.strong_count() > 0);

@@ -2,7 +2,7 @@
 //! and cut back the cage that has too many.
 
 use super::census::Census;
-use super::{CageFactory, Held, Limits, Still};
+use super::{CageFactory, Held, Limits, Still, lock, signal_process_groups};
 use crate::cgroup::Group;
 use crate::proc::{self, Glance, Stat};
 use rustix::process::Signal;
@@ -30,6 +30,8 @@ const PATIENCE: u32 = 3;
 const FORGIVEN_AFTER: Duration = Duration::from_secs(10);
 /// Of the newest processes we look at this many to see who makes them.
 const NEWEST: u32 = 64;
+/// Fewer than this many of them prove nothing.
+const FEWEST: usize = 6;
 /// The guard competes with what it guards against; where it may not go first, it is at least this much preferred.
 const GUARD_NICE: i32 = -15;
 
@@ -90,10 +92,10 @@ impl Guard {
         let margin = (per_cage.min(node) / 4).clamp(4, 256);
         let Some(Glance { threads, newest }) = Glance::take() else { return false };
         self.lowest = self.lowest.min(threads);
-        if threads > self.lowest.saturating_add(per_cage) && !self.factory.has_groups() {
+        let has_grown = threads > self.lowest.saturating_add(margin);
+        if has_grown && !self.factory.has_groups() {
             stop_makers(newest, &self.factory.cages());
         }
-        let has_grown = threads > self.lowest.saturating_add(margin);
         let is_alert = self.last_cut.is_some_and(|at| at.elapsed() < ALERT);
         if !has_grown && !is_alert && self.counted.elapsed() < COUNT_ANYWAY {
             return false;
@@ -121,8 +123,8 @@ impl Guard {
             *count = 1;
         }
         // Who was stopped on suspicion and has not been cut back goes on.
-        for cage in cages.iter().filter(|cage| cage.is_suspect.swap(false, Ordering::Relaxed)) {
-            cage.pursue(Signal::CONT, <[Stat]>::to_vec, drop);
+        for cage in &cages {
+            signal_process_groups(&std::mem::take(&mut *lock(&cage.suspects)), Signal::CONT);
         }
     }
 
@@ -151,15 +153,15 @@ impl Guard {
 
 /// Where there are no groups, finding out who belongs to whom takes longer than a bomb needs to double. Most of one are
 /// in the session in which it began: if most of the newest processes are of one session, it stands still until we have
-/// counted.
+/// counted. Those of a bomb may live for a moment only, so it is the newest that are alive.
 fn stop_makers(newest: u32, cages: &[Arc<Held>]) {
     let newest: Vec<Stat> = (0..NEWEST).filter_map(|back| Stat::read(newest.checked_sub(back)?)).collect();
     for cage in cages {
         let main = cage.main_pid();
         let made: Vec<Stat> = newest.iter().filter(|stat| stat.session == main).copied().collect();
-        if made.len() * 2 > newest.len() && cage.began_session(&made) {
-            super::stop_process_groups(&made);
-            cage.is_suspect.store(true, Ordering::Relaxed);
+        if made.len() * 2 > newest.len() && made.len() >= FEWEST && cage.began_session(&made) {
+            signal_process_groups(&made, Signal::STOP);
+            *lock(&cage.suspects) = made;
         }
     }
 }
@@ -168,7 +170,7 @@ impl Held {
     /// Whether these processes of a session with our main process's number are ours. The number is not given away while
     /// the session lives, but it may have ended, and another have begun.
     fn began_session(&self, members: &[Stat]) -> bool {
-        let main = super::lock(&self.roots).main;
+        let main = lock(&self.roots).main;
         let mark = format!("{}={}", super::MARK, self.label);
         main.is_some_and(|main| Stat::read_any(main.pid).is_some_and(|stat| stat.stamp() == main))
             || members.iter().any(|stat| proc::has_mark(stat.pid, mark.as_bytes()))
@@ -197,7 +199,7 @@ impl Held {
             }
             return;
         }
-        super::stop_process_groups(&self.members());
+        signal_process_groups(&self.members(), Signal::STOP);
         self.pursue(Signal::STOP, <[Stat]>::to_vec, drop);
     }
 }

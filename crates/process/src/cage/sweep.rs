@@ -2,7 +2,7 @@
 
 use super::census::Census;
 use super::factory::{KEEPERS, WORK, groups_in};
-use super::{CageFactory, KEEPER_MARK, MANY, PASSES, stop_process_groups};
+use super::{CageFactory, KEEPER_MARK, MANY, PASSES, signal_process_groups};
 use crate::cgroup::Group;
 use crate::handle;
 use crate::proc::{self, Stat};
@@ -70,10 +70,12 @@ impl CageFactory {
             };
             let strays: Vec<Stat> = census.inhabitants.iter().filter(is_stray).map(|(stat, _)| *stat).collect();
             if strays.len() > MANY {
-                stop_process_groups(&strays);
+                signal_process_groups(&strays, Signal::STOP);
             }
             let before = ended.len();
-            ended.extend(strays.iter().filter(|stat| end(stat)).map(Stat::stamp));
+            // One whose children were ended first may have gone by itself.
+            strays.iter().for_each(end);
+            ended.extend(strays.iter().map(Stat::stamp));
             if ended.len() == before {
                 break;
             }
@@ -98,13 +100,18 @@ impl CageFactory {
         }
         let census = Census::take(&self.shared.instance, &[]);
         let strays = census.keepers.iter().filter(|(_, name)| !keep.contains(name));
-        ended.extend(strays.filter(|(stat, _)| end(stat)).map(|(stat, _)| stat.pid));
+        for (stat, _) in strays {
+            end(stat);
+            ended.insert(stat.pid);
+        }
         ended
     }
 }
 
-fn end(stat: &Stat) -> bool {
-    handle::open_exact(stat.stamp()).is_some_and(|handle| handle::send(&handle, Signal::KILL))
+fn end(stat: &Stat) {
+    if let Some(handle) = handle::open_exact(stat.stamp()) {
+        handle::send(&handle, Signal::KILL);
+    }
 }
 
 /// A process and those it descends from: a daemon may have been started inside a session.

@@ -1,22 +1,27 @@
 //! How many processes there may be: held by the kernel where it can, by the guard elsewhere.
 
 use crate::fixture::{Fixture, Sleeps, end_of, in_each_mode, status_of, until};
+use rustix::process::Signal;
 use shellkeep_process::*;
 use std::path::PathBuf;
+use std::time::Duration;
 use tokio::time::timeout;
 
 in_each_mode! {
     a_fork_bomb_is_held: NoLimits, Marks;
+    a_fork_bomb_in_a_shell_is_held: NoLimits, Marks;
     one_that_starts_too_many_itself_is_ended_in_the_end: NoLimits, Marks;
     the_largest_pays_for_the_node: NoLimits, Marks;
 }
 
 const PER_CAGE: u64 = 60;
 const NODE: u64 = 200;
+/// How long a bomb may rage before the test gives up and clears it away.
+const BOMB: Duration = Duration::from_secs(30);
 const TIGHT: Limits = Limits { per_cage: PER_CAGE, node: NODE };
 
 /// A bomb that the guard does not hold should end the test and not the machine: where the kernel can, it limits all of
-/// this process's children far above what the guard allows.
+/// this process's children, well above what the guard allows, and ends them with the test.
 struct Net(Option<PathBuf>);
 
 impl Net {
@@ -25,7 +30,7 @@ impl Net {
         let path = own.join(format!("shellkeep-test-net-{}", std::process::id()));
         let spread = || {
             std::fs::create_dir(&path)?;
-            std::fs::write(path.join("pids.max"), "4000")?;
+            std::fs::write(path.join("pids.max"), "2500")?;
             std::fs::write(path.join("cgroup.procs"), std::process::id().to_string())
         };
         Self(spread().is_ok().then_some(path))
@@ -41,13 +46,21 @@ impl Net {
 impl Drop for Net {
     fn drop(&mut self) {
         let Some(path) = &self.0 else { return };
-        let _ = std::fs::write(path.with_file_name("cgroup.procs"), std::process::id().to_string());
-        // Whoever was started in it has ended by now, or leaves in a moment.
-        for _ in 0..1000 {
+        let own = std::process::id();
+        let _ = std::fs::write(path.join("pids.max"), "0");
+        let _ = std::fs::write(path.with_file_name("cgroup.procs"), own.to_string());
+        let group = cgroup::Group::at(path.clone());
+        for _ in 0..10_000 {
+            for pid in group.members().unwrap_or_default() {
+                let handle = shellkeep_process::handle::open(pid);
+                if group.members().unwrap_or_default().contains(&pid) {
+                    handle.map(|handle| shellkeep_process::handle::send(&handle, Signal::KILL));
+                }
+            }
             if std::fs::remove_dir(path).is_ok() {
                 break;
             }
-            std::thread::park_timeout(std::time::Duration::from_millis(1));
+            std::thread::park_timeout(Duration::from_millis(1));
         }
     }
 }
@@ -59,8 +72,20 @@ fn guarded(fixture: &Fixture) -> tokio::task::JoinHandle<()> {
     tokio::spawn(async move { factory.guard().await })
 }
 
+/// What a shell prints.
+async fn answer(shell: &mut LiveShell, command: &str) -> Vec<u8> {
+    let spec = RunSpec { command: command.as_bytes(), cwd: None, env: &[], stdin: Stdin::Empty };
+    shell.begin(spec).await.unwrap();
+    let mut said = Vec::new();
+    let answered = async {
+        while let Progress::Output = shell.progress(&mut |_, bytes| said.extend_from_slice(bytes)).await.unwrap() {}
+    };
+    timeout(BOMB, answered).await.expect("the shell answers");
+    said
+}
+
 async fn a_fork_bomb_is_held(fixture: Fixture) {
-    let net = Net::spread();
+    let (net, fixture) = (Net::spread(), fixture);
     let guard = guarded(&fixture);
     let sleeps = Sleeps::new();
     let mut bystander = fixture.start("service-bystander", &format!("{} & wait", sleeps.command(1))).await;
@@ -69,16 +94,10 @@ async fn a_fork_bomb_is_held(fixture: Fixture) {
     shell.restore(&[]).await.unwrap();
     let mut bomb = fixture.start("service-bomb", "bomb() { bomb | bomb & }; bomb").await;
     // Others go on meanwhile.
-    let spec = RunSpec { command: b"echo $((1 + 1)) | cat", cwd: None, env: &[], stdin: Stdin::Empty };
-    shell.begin(spec).await.unwrap();
-    let mut said = Vec::new();
-    let answered = async {
-        while let Progress::Output = shell.progress(&mut |_, bytes| said.extend_from_slice(bytes)).await.unwrap() {}
-    };
-    timeout(crate::fixture::LONG, answered).await.expect("the shell answers");
-    assert_eq!(said, b"2\n");
+    assert_eq!(answer(&mut shell, "echo $((1 + 1)) | cat").await, b"2\n");
     // Nobody is left of it: its main process has ended by itself, the rest was cut down.
-    assert_eq!(status_of(&mut bomb).await, ExitStatus::Exited(0));
+    let ended = timeout(BOMB, status_of(&mut bomb)).await.expect("it is held");
+    assert_eq!(ended, ExitStatus::Exited(0));
     assert!(bomb.limit_hits() > 0);
     assert!(bomb.members().is_empty());
     assert!(!shell.hit_process_limit(), "it was not the shell's doing");
@@ -89,13 +108,39 @@ async fn a_fork_bomb_is_held(fixture: Fixture) {
     guard.abort();
 }
 
+/// What loses its parent in a shell belongs to the system's first process and is known by its mark alone. The limit is
+/// one that people have: the bomb is large by the time it is met.
+async fn a_fork_bomb_in_a_shell_is_held(fixture: Fixture) {
+    let (net, fixture) = (Net::spread(), fixture);
+    let guard = guarded(&fixture);
+    fixture.factory.set_limits(Limits { per_cage: 500, node: 1000 });
+    let spec = ShellSpec { bash: "/bin/bash".into(), rescue: fixture.scratch.path().join("rescue") };
+    let mut shell = LiveShell::start(spec, fixture.factory.cage("shell-1")).await.unwrap();
+    shell.restore(&[]).await.unwrap();
+    assert_eq!(answer(&mut shell, "x=1; bomb() { bomb | bomb & }; bomb").await, b"");
+    let mut looks = tokio::time::interval(Duration::from_millis(5));
+    let held = async {
+        while !shell.hit_process_limit() {
+            looks.tick().await;
+        }
+        while !shell.others().is_empty() {
+            looks.tick().await;
+        }
+    };
+    timeout(BOMB, held).await.expect("nobody is left of the bomb, and it is known why");
+    assert_eq!(answer(&mut shell, "echo $x").await, b"1\n");
+    assert!(net.is_untouched());
+    guard.abort();
+}
+
 /// Cutting back its children does not help; after some patience the whole of it goes.
 async fn one_that_starts_too_many_itself_is_ended_in_the_end(fixture: Fixture) {
-    let net = Net::spread();
+    let (net, fixture) = (Net::spread(), fixture);
     let guard = guarded(&fixture);
     let sleeps = Sleeps::new();
     let mut service = fixture.start("service-a", &format!("while :; do {} & done", sleeps.command(1))).await;
-    assert_eq!(status_of(&mut service).await, ExitStatus::Signalled(9));
+    let ended = timeout(BOMB, status_of(&mut service)).await.expect("it is held");
+    assert_eq!(ended, ExitStatus::Signalled(9));
     assert!(service.limit_hits() > 1, "it was given more than one chance");
     assert_eq!(sleeps.alive(), [0; 0]);
     assert!(net.is_untouched());
@@ -103,7 +148,7 @@ async fn one_that_starts_too_many_itself_is_ended_in_the_end(fixture: Fixture) {
 }
 
 async fn the_largest_pays_for_the_node(fixture: Fixture) {
-    let _net = Net::spread();
+    let (_net, fixture) = (Net::spread(), fixture);
     let limits = Limits { per_cage: 60, node: 60 };
     let guard = guarded(&fixture);
     fixture.factory.set_limits(limits);

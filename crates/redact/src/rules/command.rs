@@ -22,7 +22,7 @@ pub(crate) fn user_flag(view: &View, start: usize, end: usize) -> Option<Found> 
     }
     let equals = usize::from(view.at(end) == Some(b'='));
     let after = view.run(end + equals, &SPACE, 4);
-    let opening = Opening::at(view, after);
+    let opening = Opening::at(view, after, &BARE);
     if after == end {
         return None;
     }
@@ -30,13 +30,12 @@ pub(crate) fn user_flag(view: &View, start: usize, end: usize) -> Option<Found> 
     if view.at(colon) != Some(b':') || colon == opening.value {
         return None;
     }
-    let password = Opening { value: colon + 1, ..opening };
+    let password = opening.from(colon + 1);
     // `docker run -u 1000:1000` and `-u node:node` are a user and a group.
     let user = view.slice(opening.value, colon);
     let word = view.slice(colon + 1, view.run(colon + 1, &WORD, USER));
     let group = user == word || (is_number(user) && is_number(word));
-    (!group && value::credentials(view, &password))
-        .then(|| Found::open(Rule::UserFlag, colon + 1, password.tail(&BARE)))
+    (!group && value::credentials(view, &password)).then(|| Found::open(Rule::UserFlag, colon + 1, password.tail()))
 }
 
 fn is_number(word: &[u8]) -> bool {
@@ -64,7 +63,6 @@ const PROGRAMS: &[Program] = &[
     Program { name: "openssl", flag: b" pass:", glued: true },
     Program { name: "unzip", flag: b" -P", glued: false },
     Program { name: "zip", flag: b" -P", glued: false },
-    Program { name: "htpasswd", flag: b" -b", glued: false },
 ];
 
 /// The names by which programs are looked for.
@@ -92,8 +90,7 @@ fn flag_value(view: &View, program: &Program, line: &[u8], from: usize) -> Optio
     if program.glued != (after == flag_end) {
         return None;
     }
-    let opening = Opening::at(view, after);
+    let opening = Opening::at(view, after, &BARE);
     let dash = view.at(opening.value) == Some(b'-');
-    (!dash && value::credentials(view, &opening))
-        .then(|| Found::open(Rule::CommandFlag, opening.value, opening.tail(&BARE)))
+    (!dash && value::credentials(view, &opening)).then(|| Found::open(Rule::CommandFlag, opening.value, opening.tail()))
 }

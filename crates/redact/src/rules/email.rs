@@ -17,9 +17,44 @@ static DOMAIN: Class = Class::of(b"a-zA-Z0-9.-");
 
 /// Names that look like a top-level domain and are none: units of systemd, images (`icon@2x.png`), local networks.
 const NOT_TOP_LEVEL: &[&[u8]] = &[
-    b"service", b"socket", b"timer", b"target", b"mount", b"automount", b"slice", b"scope", b"device", b"path", b"swap",
-    b"png", b"jpg", b"jpeg", b"gif", b"svg", b"webp", b"ico", b"bmp", b"pdf", b"html", b"json", b"yaml", b"yml", b"toml",
-    b"js", b"ts", b"jsx", b"tsx", b"mjs", b"css", b"scss", b"local", b"localdomain", b"internal", b"lan", b"tgz", b"gz",
+    b"service",
+    b"socket",
+    b"timer",
+    b"target",
+    b"mount",
+    b"automount",
+    b"slice",
+    b"scope",
+    b"device",
+    b"path",
+    b"swap",
+    b"png",
+    b"jpg",
+    b"jpeg",
+    b"gif",
+    b"svg",
+    b"webp",
+    b"ico",
+    b"bmp",
+    b"pdf",
+    b"html",
+    b"json",
+    b"yaml",
+    b"yml",
+    b"toml",
+    b"js",
+    b"ts",
+    b"jsx",
+    b"tsx",
+    b"mjs",
+    b"css",
+    b"scss",
+    b"local",
+    b"localdomain",
+    b"internal",
+    b"lan",
+    b"tgz",
+    b"gz",
 ];
 
 /// Users under which machines log in to code hosts; not people.
@@ -30,12 +65,12 @@ pub(crate) fn find(view: &View, at: usize, after: usize) -> Option<Found> {
     if !view.rules().has(Rule::Email) {
         return None;
     }
+    let stop = domain_end(view, after)?;
     let start = local_start(view, at)?;
     if NOT_PEOPLE.contains(&view.slice(start, at)) || view.ends(start, b"://") {
         return None;
     }
-    let stop = domain_end(view, after)?;
-    let tail = Tail::Class(if stop == view.end() { &DOMAIN } else { &WORD });
+    let tail = Tail::Class(if view.is_open(stop) { &DOMAIN } else { &WORD });
     Some(Found { rule: Rule::Email, start, solid: stop, tail })
 }
 
@@ -52,10 +87,7 @@ fn local_start(view: &View, at: usize) -> Option<usize> {
             false => run,
         };
     }
-    // An escape before the address is not part of it: `\nann@…` in JSON.
-    if view.before(start) == Some(b'\\') && matches!(view.at(start), Some(b'n' | b'r' | b't')) {
-        start += 1;
-    }
+    start = view.without_escape(start, at);
     while start < at && view.at(start).is_some_and(|byte| byte < 0x80 && !WORD.has(byte)) {
         start += if view.at(start) == Some(b'%') && at - start > 3 { 3 } else { 1 };
     }

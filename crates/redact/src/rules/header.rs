@@ -1,7 +1,7 @@
 //! What stands in headers: bearer tokens, basic authentication, cookies. A header that is written as one
 //! (`Authorization: …`) is found by its name; `Bearer` and `Basic` are found in other text too.
 
-use crate::class::{BARE, BASE64, Class, LINE, REST, SPACE};
+use crate::class::{BASE64, Class, LINE, REST, SPACE};
 use crate::found::{Found, Tail};
 use crate::rules::Rule;
 use crate::rules::value::{self, Opening};
@@ -18,6 +18,7 @@ const BASIC: usize = 4;
 const BASIC_LOOK: usize = 256;
 
 static BEARER_BYTES: Class = Class::of(b"a-zA-Z0-9._~+/=:-");
+static BASE64_BODY: Class = Class::of(b"a-zA-Z0-9+/");
 static SCHEME: Class = Class::of(b"a-zA-Z0-9_-");
 
 const DECODER: GeneralPurpose = GeneralPurpose::new(
@@ -31,8 +32,23 @@ const DECODER: GeneralPurpose = GeneralPurpose::new(
 const LISTS: &[&[u8]] = &[b"Digest", b"AWS4-HMAC-SHA256", b"OAuth", b"Hawk"];
 /// Other schemes; what follows is one word.
 const SCHEMES: &[&[u8]] = &[
-    b"Bearer", b"Basic", b"Token", b"ApiKey", b"Api-Key", b"Key", b"Bot", b"Negotiate", b"NTLM", b"JWT", b"SSWS",
-    b"GoogleLogin", b"PRIVATE-TOKEN", b"MAC", b"DPoP", b"GenieKey", b"Splunk",
+    b"Bearer",
+    b"Basic",
+    b"Token",
+    b"ApiKey",
+    b"Api-Key",
+    b"Key",
+    b"Bot",
+    b"Negotiate",
+    b"NTLM",
+    b"JWT",
+    b"SSWS",
+    b"GoogleLogin",
+    b"PRIVATE-TOKEN",
+    b"MAC",
+    b"DPoP",
+    b"GenieKey",
+    b"Splunk",
 ];
 
 /// A bearer token after the word `Bearer` that ends at `end`.
@@ -43,8 +59,7 @@ pub(crate) fn bearer(view: &View, start: usize, end: usize) -> Option<Found> {
     let from = view.run(end, &SPACE, 4);
     let stop = view.run(from, &BEARER_BYTES, usize::MAX);
     let digit = view.slice(from, stop).iter().any(u8::is_ascii_digit);
-    (from > end && stop - from >= BEARER && digit)
-        .then(|| Found::open(Rule::Bearer, from, Tail::Class(&BEARER_BYTES)))
+    (from > end && stop - from >= BEARER && digit).then(|| Found::open(Rule::Bearer, from, Tail::Class(&BEARER_BYTES)))
 }
 
 /// Basic authentication after the word `Basic` that ends at `end`: base64 with a colon in it.
@@ -53,10 +68,21 @@ pub(crate) fn basic(view: &View, start: usize, end: usize) -> Option<Found> {
         return None;
     }
     let from = view.run(end, &SPACE, 4);
-    let stop = view.run(from, &BASE64, BASIC_LOOK);
+    // Without the padding, so that less of it decodes to less of the same.
+    let stop = view.run(from, &BASE64_BODY, BASIC_LOOK);
     let whole = &view.slice(from, stop)[..(stop - from) / 4 * 4];
-    let colon = DECODER.decode(whole).is_ok_and(|decoded| decoded.contains(&b':'));
-    (from > end && stop - from >= BASIC && colon).then(|| Found::open(Rule::BasicAuth, from, Tail::Class(&BASE64)))
+    let user = DECODER.decode(whole).is_ok_and(|decoded| has_user(&decoded));
+    (from > end && stop - from >= BASIC && user).then(|| Found::open(Rule::BasicAuth, from, Tail::Class(&BASE64)))
+}
+
+/// Whether a user and a colon come first. Without a user, some of the password must be text too.
+fn has_user(decoded: &[u8]) -> bool {
+    let printable = |bytes: &[u8]| bytes.iter().all(|byte| (0x20..0x7f).contains(byte) || *byte >= 0x80);
+    let Some(colon) = memchr::memchr(b':', decoded) else { return false };
+    match colon {
+        0 => decoded.get(1..9).is_some_and(printable),
+        colon => printable(&decoded[..colon]),
+    }
 }
 
 /// The credentials of an `Authorization` header, whose value begins at `opening`. The scheme stays.
@@ -75,20 +101,22 @@ pub(crate) fn authorization(view: &View, opening: &Opening) -> Option<Found> {
         return None;
     }
     if after == scheme_end || !(is_in(SCHEMES) || is_in(LISTS)) {
-        return value::weak(view, opening).then(|| Found::open(rule, opening.value, opening.tail(&BARE)));
+        return value::weak(view, opening).then(|| Found::open(rule, opening.value, opening.tail()));
     }
-    let named = Opening { value: after, ..*opening };
-    let tail = if listed { Tail::Class(&LINE) } else { named.tail(&BARE) };
+    let named = opening.from(after);
+    let tail = if listed { Tail::Class(&LINE) } else { named.tail() };
     value::credentials(view, &named).then(|| Found::open(rule, after, tail))
 }
 
+/// What a cookie is judged by: without a mask, which would bring nearer what was out of sight.
+static COOKIE: Class = Class::visible_but(b"\"'`\\*");
 /// How much of a cookie is looked at for the `=` that every cookie has.
-const COOKIE_LOOK: usize = 128;
+const COOKIE_LOOK: usize = 64;
 
 /// The cookies of a header, whose value begins at `opening`.
 pub(crate) fn cookie(view: &View, opening: &Opening) -> Option<Found> {
-    let stop = view.run(opening.value, &REST, COOKIE_LOOK);
+    let stop = view.run(opening.value, &COOKIE, COOKIE_LOOK);
     let pair = view.slice(opening.value, stop).contains(&b'=');
     (view.rules().has(Rule::Cookie) && pair && !value::is_template(view, opening.value))
-        .then(|| Found::open(Rule::Cookie, opening.value, opening.tail(&REST)))
+        .then(|| Found::open(Rule::Cookie, opening.value, opening.tail_of(&REST)))
 }

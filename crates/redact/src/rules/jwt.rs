@@ -38,7 +38,7 @@ pub(crate) fn find(view: &View, start: usize, end: usize) -> Option<Found> {
     };
     let stop = view.run(header, &TOKEN_DOT, usize::MAX);
     let dots = view.slice(header, stop).iter().rev().take_while(|byte| **byte == b'.').count();
-    let whole = stop < view.end();
+    let whole = !view.is_open(stop);
     let solid = if whole { stop - dots } else { stop };
     let tail = Tail::Class(if whole { &crate::class::WORD } else { &TOKEN_DOT });
     found.then_some(Found { rule: Rule::Jwt, start, solid, tail })
@@ -48,5 +48,7 @@ pub(crate) fn find(view: &View, start: usize, end: usize) -> Option<Found> {
 fn names_an_algorithm(encoded: &[u8]) -> bool {
     let whole = &encoded[..encoded.len() / 4 * 4];
     let decoded = DECODER.decode(whole).unwrap_or_default();
-    [&b"\"alg\""[..], b"\"enc\"", b"\"kid\"", b"\"x5c\""].iter().any(|key| memchr::memmem::find(&decoded, key).is_some())
+    [&b"\"alg\""[..], b"\"enc\"", b"\"kid\"", b"\"x5c\""]
+        .iter()
+        .any(|key| memchr::memmem::find(&decoded, key).is_some())
 }

@@ -23,8 +23,8 @@ pub(crate) static TOKENS: &[Token] = &[
     token(Rule::Slack, "xwfp-", &[Run(&TOKEN, 10)]),
     plain(Rule::SendGrid, "SG.", &[Exactly(&TOKEN, 22), Text("."), Run(&TOKEN, 30)]),
     token(Rule::Mailgun, "key-", &[Exactly(&LOWER_ALNUM, 32)]),
-    plain(Rule::Brevo, "xkeysib-", &[Run(&HEX, 40)]),
-    plain(Rule::Brevo, "xsmtpsib-", &[Run(&HEX, 40)]),
+    plain(Rule::Brevo, "xkeysib-", &[Run(&TOKEN, 40)]),
+    plain(Rule::Brevo, "xsmtpsib-", &[Run(&TOKEN, 40)]),
 ];
 
 static PERCENT: Class = Class::of(b"a-zA-Z0-9_%+/=-");

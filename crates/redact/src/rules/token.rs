@@ -44,29 +44,33 @@ pub(crate) fn find(view: &View, token: &Token, start: usize, end: usize) -> Opti
     if !view.rules().has(token.rule) || !view.is(start, token.prefix.as_bytes()) || !view.boundary(start) {
         return None;
     }
-    let (stop, tail) = parts(view, token.parts, end)?;
+    let stop = parts(view, token.parts, end)?;
     let digit = || view.slice(end, stop).iter().any(u8::is_ascii_digit);
     if token.digit && !digit() {
         return None;
     }
-    Some(Found { rule: token.rule, start, solid: stop, tail })
+    let Some(Part::Run(class, _)) = token.parts.last() else { return Some(Found::span(token.rule, start, stop)) };
+    // Only a token that was accepted is followed to its end: a text of nothing but prefixes would be read once for each.
+    let whole = view.run(stop, class, usize::MAX);
+    let solid = without_end_of_sentence(view, stop, whole);
+    let tail = Tail::Class(if view.is_open(whole) { class } else { &WORD });
+    Some(Found { rule: token.rule, start, solid, tail })
 }
 
-/// Where the parts end, if they are there, and how the mask goes on.
-pub(crate) fn parts(view: &View, parts: &[Part], from: usize) -> Option<(usize, Tail)> {
+/// How much of a run is looked at for a digit.
+const LOOK: usize = 48;
+
+/// How far the parts are seen, if they are there.
+fn parts(view: &View, parts: &[Part], from: usize) -> Option<usize> {
     let mut at = from;
-    let mut tail = Tail::Class(&WORD);
     for (index, part) in parts.iter().enumerate() {
         match part {
             Part::Run(class, least) => {
-                let stop = view.run(at, class, usize::MAX);
+                let stop = view.run(at, class, LOOK.max(*least));
                 if stop - at < *least {
                     return None;
                 }
-                if stop == view.end() {
-                    tail = Tail::Class(class);
-                }
-                at = without_end_of_sentence(view, at + least, stop);
+                at = stop;
             }
             Part::Exactly(class, count) => {
                 let stop = view.run(at, class, *count);
@@ -84,13 +88,13 @@ pub(crate) fn parts(view: &View, parts: &[Part], from: usize) -> Option<(usize, 
             }
         }
     }
-    Some((at, tail))
+    Some(at)
 }
 
 /// A dot or dash at the end belongs to the sentence, if the window shows that the token ends.
 fn without_end_of_sentence(view: &View, least: usize, stop: usize) -> usize {
     let mut at = stop;
-    while stop < view.end() && at > least && view.slice(at - 1, at).iter().all(|byte| matches!(byte, b'.' | b'-')) {
+    while !view.is_open(stop) && at > least && view.slice(at - 1, at).iter().all(|byte| matches!(byte, b'.' | b'-')) {
         at -= 1;
     }
     at

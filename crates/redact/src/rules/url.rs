@@ -19,26 +19,28 @@ pub(crate) fn find(view: &View, _start: usize, from: usize) -> Option<Found> {
     if !view.rules().has(Rule::UrlPassword) {
         return None;
     }
+    if let Some(key) = key_as_user(view, from) {
+        return Some(key);
+    }
     let stop = view.run(from, &AUTHORITY, USER_INFO);
     let authority = view.slice(from, stop);
-    let host = memchr::memrchr(b'@', authority)?;
+    // A mask was put by another rule. Where it stands is no password any more, and behind it nothing is known.
+    let known = memchr::memmem::find(authority, crate::MASK).unwrap_or(authority.len());
+    let host = memchr::memrchr(b'@', &authority[..known])?;
     let user_info = &authority[..host];
-    let Some(colon) = memchr::memchr(b':', user_info) else {
-        return key_as_user(view, from, user_info);
-    };
+    let colon = memchr::memchr(b':', user_info)?;
     let (user, password) = (&user_info[..colon], &user_info[colon + 1..]);
-    // A mask in there was put by another rule, and what is left beside it must stay as it is.
-    let masked = user.contains(&b'*') || memchr::memmem::find(password, crate::MASK).is_some();
     let start = from + colon + 1;
-    if password.is_empty() || masked || value::is_template(view, start) {
+    if password.is_empty() || user.contains(&b'*') || value::is_template(view, start) {
         return None;
     }
     Some(Found::span(Rule::UrlPassword, start, from + host))
 }
 
-fn key_as_user(view: &View, from: usize, user: &[u8]) -> Option<Found> {
-    let key = user.len() >= KEY_AS_USER
-        && user.iter().all(|byte| WORD.has(*byte))
-        && user.iter().any(u8::is_ascii_digit);
-    key.then(|| Found::span(Rule::UrlPassword, from, from + user.len())).filter(|_| view.at(from + user.len()).is_some())
+/// A user that is a key: one long word with a digit in it.
+fn key_as_user(view: &View, from: usize) -> Option<Found> {
+    let stop = view.run(from, &WORD, USER_INFO);
+    let digit = view.slice(from, stop).iter().any(u8::is_ascii_digit);
+    (stop - from >= KEY_AS_USER && digit && view.at(stop) == Some(b'@'))
+        .then(|| Found::span(Rule::UrlPassword, from, stop))
 }

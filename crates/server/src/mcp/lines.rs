@@ -127,9 +127,10 @@ impl<S: AsyncRead + AsyncWrite + Send + 'static> Transport<RoleServer> for Lines
 }
 
 async fn write<S: AsyncWrite>(stream: &Mutex<WriteHalf<S>>, message: &ServerJsonRpcMessage) -> io::Result<()> {
+    // Written down only when it is its turn: answers that wait for a client who does not read cost neither time nor room.
+    let mut stream = stream.lock().await;
     let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');
-    let mut stream = stream.lock().await;
     stream.write_all(&line).await?;
     stream.flush().await
 }

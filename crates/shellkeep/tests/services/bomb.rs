@@ -14,7 +14,7 @@ const BOMB: &str = ":(){ :|:& };:";
 /// One that does not end by itself even when forks fail: what is killed is replaced.
 const PERSISTENT: &str = "f() { while :; do f & sleep 0.01; done; }; f";
 /// How long it may go on.
-const TIMEOUT: f64 = 4.0;
+const TIMEOUT: f64 = 3.0;
 
 /// A bomb that the daemon does not hold should end the test and not the machine: where the kernel can, it limits the test
 /// and all it starts far above what the daemon allows.

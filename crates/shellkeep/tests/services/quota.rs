@@ -213,7 +213,8 @@ fn no_service_is_started_when_the_node_is_full_of_processes() {
     let problem = refused.json();
     assert_eq!((&problem["quota"], &problem["limit"]), (&json!("processes"), &json!(28)), "{problem}");
     assert!(problem["used"].as_u64().unwrap() >= 28);
-    assert!(problem["detail"].as_str().unwrap().contains("(many) with stop_service"), "{problem}");
+    let words = problem["detail"].as_str().unwrap();
+    assert!(words.contains(&format!("{} (many)", id(&started))) && words.contains("stop_service"), "{words}");
     daemon.stop_service("s", id(&started));
     assert_eq!(daemon.ask_service("s", &json!({"command": "exec sleep 1000"})).status, 201);
 }

@@ -12,7 +12,7 @@ tell!(filesystem = "file://store", sqlite = "sqlite://store.db"; (
     a_journal_of_another_store_is_refused, a_refusing_disk_loses_nothing_and_keeps_order,
     a_failing_backend_is_retried, a_closed_store_says_so, segments_rotate_and_are_removed,
     power_durability_waits_for_the_disk, a_session_made_anew_survives_replay,
-    a_directory_that_is_a_file_is_refused
+    a_directory_that_is_a_file_is_refused, a_reader_needs_only_its_own_session
 ));
 
 /// Appends while the backend takes nothing, so that everything is in the journal alone.
@@ -213,6 +213,33 @@ fn power_durability_waits_for_the_disk(house: House) {
     store.arm_fault(Point::JournalWrite, 0);
     wait(store.sync()).unwrap();
     teller.assert_in(&store);
+}
+
+/// While the backend takes nothing, a session of which nothing waits can be read, and one of which something does cannot:
+/// it would be an old state. Afterwards both are as they were told.
+fn a_reader_needs_only_its_own_session(house: House) {
+    let store = house.open();
+    let (mut waiting, resting) = (Teller::lived("a"), Teller::lived("b"));
+    waiting.append_to(&store);
+    resting.append_to(&store);
+    wait(store.flush()).unwrap();
+    store.arm_fault(Point::BackendApply, u64::MAX);
+    waiting.say(Event::ShellStarted { generation: 2 });
+    waiting.append_last(&store).unwrap();
+    resting.assert_in(&store);
+    assert!(matches!(wait(store.load(&id("a"))), Err(ReadError::Unavailable { .. })));
+    // Also when applying has failed already.
+    resting.assert_in(&store);
+    assert!(matches!(wait(store.list(None, None, 9)), Err(ReadError::Unavailable { .. })));
+    store.arm_fault(Point::BackendApply, 0);
+    waiting.assert_in(&store);
+    assert!(store.problems().is_empty());
+    // What was read ahead is applied once, whoever asked for it.
+    waiting.say(Event::ShellStarted { generation: 3 });
+    waiting.append_last(&store).unwrap();
+    resting.assert_in(&store);
+    drop(store);
+    waiting.assert_in(&house.open());
 }
 
 fn a_directory_that_is_a_file_is_refused(house: House) {

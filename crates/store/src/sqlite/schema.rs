@@ -2,13 +2,14 @@
 
 use crate::backend::{Mark, fresh_id};
 use crate::open::{Durability, OpenError};
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OptionalExtension as _, params};
 use shellkeep_session::FORMAT_VERSION;
 use std::path::Path;
 
-/// A larger database is not checked whole at the start: that would read every page and keep the daemon from serving
-/// for minutes. Damage in it shows when the page is read.
-const CHECK_BYTES: u64 = 256 * 1024 * 1024;
+/// A larger database is not checked whole at the start: that would read every page, and the daemon is to serve within a
+/// second. Damage in it shows when the page is read.
+const CHECK_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Prepared statements that are kept; more than this crate has.
 const STATEMENTS: usize = 64;
@@ -58,6 +59,8 @@ fn set_up(db: &mut Connection, path: &Path, durability: Durability, check: bool)
     // Only a file without tables takes this: in an older one, free pages are used again but never given back.
     db.pragma_update(None, "auto_vacuum", "INCREMENTAL").map_err(bad)?;
     db.set_prepared_statement_cache_capacity(STATEMENTS);
+    // Without this some statements are prepared again for every new value, in search of a better plan.
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(bad)?;
     db.pragma_update(None, "journal_mode", "WAL").map_err(bad)?;
     let synchronous = if durability == Durability::Power { "FULL" } else { "NORMAL" };
     db.pragma_update(None, "synchronous", synchronous).map_err(bad)?;

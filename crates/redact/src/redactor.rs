@@ -1,0 +1,130 @@
+//! The rules in force and the values given at run time, ready for use.
+
+use crate::config::{Config, ConfigError};
+use crate::extra::{self, Compiled};
+use crate::hints::Hints;
+use crate::rules::{Rule, Rules};
+use crate::scanner::{self, Sink};
+use crate::secrets::{Edit, Secrets};
+use crate::stream::Stream;
+use crate::{MASK, names};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Masks secrets. Cheap to clone, and the same for every session that has the same configuration and values.
+#[derive(Clone)]
+pub struct Redactor {
+    core: Arc<Core>,
+    hints: &'static Hints,
+}
+
+/// What a redactor knows.
+pub(crate) struct Core {
+    pub(crate) rules: Rules,
+    /// What each byte may be to the scanner.
+    pub(crate) kinds: [u8; 256],
+    pub(crate) extra: Arc<[Compiled]>,
+    pub(crate) secrets: Option<Secrets>,
+}
+
+/// A secret that was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// The rule that found it.
+    pub rule: &'static str,
+    /// Where it stands in the text.
+    pub range: Range<usize>,
+}
+
+impl Redactor {
+    /// A redactor without values of its own.
+    pub fn new(config: &Config) -> Result<Self, ConfigError> {
+        let national = config.national_ids.iter().map(String::as_str);
+        let rules = config.rules.with(national)?;
+        let core = Core { rules, kinds: scanner::kinds(rules), extra: extra::compile(&config.extra)?, secrets: None };
+        Ok(Self { core: Arc::new(core), hints: Hints::get()? })
+    }
+
+    /// The same with these values to mask, in the place of those it had: registered secrets, for example. They are found as
+    /// they are and escaped for JSON, URLs and shells, and in base64. Those that [`crate::is_maskable`] refuses are not taken.
+    pub fn with_secrets<V: AsRef<[u8]>>(&self, values: impl IntoIterator<Item = V>) -> Result<Self, ConfigError> {
+        let secrets = if self.core.rules.has(Rule::Registered) { Secrets::new(values)? } else { None };
+        let core = Core { kinds: self.core.kinds, extra: self.core.extra.clone(), rules: self.core.rules, secrets };
+        Ok(Self { core: Arc::new(core), hints: self.hints })
+    }
+
+    /// The values among these variables whose names look secret, for [`Redactor::with_secrets`].
+    pub fn secret_values<N: AsRef<str>, V>(variables: impl IntoIterator<Item = (N, V)>) -> impl Iterator<Item = V> {
+        variables.into_iter().filter(|(name, _)| names::looks_secret(name.as_ref())).map(|(_, value)| value)
+    }
+
+    /// The text with its secrets masked.
+    pub fn redact(&self, text: &[u8]) -> Vec<u8> {
+        let mut out = Vec::with_capacity(text.len());
+        let mut stream = self.stream();
+        stream.push(text, &mut out);
+        stream.finish(&mut out);
+        out
+    }
+
+    /// The text with its secrets masked. UTF-8 stays UTF-8.
+    pub fn redact_str(&self, text: &str) -> String {
+        let masked = self.redact(text.as_bytes());
+        String::from_utf8(masked).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+    }
+
+    /// A text in pieces.
+    pub fn stream(&self) -> Stream {
+        Stream::new(self.core.clone(), self.hints)
+    }
+
+    /// The secrets in a text, by where they begin.
+    pub fn find(&self, text: &[u8]) -> Vec<Finding> {
+        let mut regions = Regions::default();
+        let edits = self.stream().run(text, &mut regions);
+        let in_text = |place: u64, end: bool| to_original(&edits, place, end);
+        let by_rules = regions.0.iter().map(|(rule, range)| {
+            let range = in_text(range.start, false)..in_text(range.end, true);
+            Finding { rule: rule.name(), range }
+        });
+        let registered = edits.iter().map(|edit| {
+            let range = edit.start as usize..edit.end as usize;
+            Finding { rule: Rule::Registered.name(), range }
+        });
+        let mut findings: Vec<Finding> = registered.chain(by_rules).collect();
+        findings.sort_by_key(|finding| finding.range.start);
+        findings
+    }
+}
+
+/// Where a place of the text with masked values was in the text as it was given.
+fn to_original(edits: &[Edit], place: u64, end: bool) -> usize {
+    let after = edits.partition_point(|edit| edit.mask < place);
+    let Some(edit) = after.checked_sub(1).map(|index| edits[index]) else { return place as usize };
+    let behind = place - edit.mask;
+    let mask = MASK.len() as u64;
+    let original = match behind < mask {
+        true if end => edit.end,
+        true => edit.start,
+        false => edit.end + behind - mask,
+    };
+    original as usize
+}
+
+/// The regions that rules mask.
+#[derive(Default)]
+struct Regions(Vec<(Rule, Range<u64>)>);
+
+impl Sink for Regions {
+    fn text(&mut self, _bytes: &[u8]) {}
+
+    fn begin(&mut self, rule: Rule, at: u64) {
+        self.0.push((rule, at..at));
+    }
+
+    fn end(&mut self, at: u64) {
+        if let Some((_, range)) = self.0.last_mut() {
+            range.end = at;
+        }
+    }
+}

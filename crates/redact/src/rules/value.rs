@@ -1,0 +1,261 @@
+//! Whether what stands where a secret would stand is one. Source code, templates and sentences are full of `password:`
+//! and `token =` with no secret behind them.
+//!
+//! A value with a mask in it is left alone, and where a test looks beyond the value, it takes a mask for what was there
+//! before. So each test that says no says no again when something near was masked, and masking twice changes nothing.
+
+use crate::class::{Class, ESCAPED, IDENTIFIER, LETTER, SPACE, WORD};
+use crate::found::Tail;
+use crate::names;
+use crate::view::View;
+
+/// How much of a value is judged.
+const LOOK: usize = 64;
+/// Shortest value with a name that leaves no doubt.
+const STRONG: usize = 3;
+/// Shortest value with a name that leaves doubt.
+const WEAK: usize = 8;
+
+/// Bytes of a value that must speak for itself.
+static WEAK_BYTES: Class = Class::visible_but(b" \"'`\\,;&|<>()[]{}*");
+static WORDS: Class = Class::of(b"a-zA-Z_-");
+static SENTENCE: Class = Class::of(b"a-zA-Z_ -");
+static FULL_STOP: Class = Class::of(b".!?");
+
+/// Where a value begins, and how it is quoted.
+#[derive(Clone, Copy)]
+pub(crate) struct Opening {
+    /// Its first byte, behind the quote.
+    pub(crate) value: usize,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    /// Without quotes, of this class.
+    Bare(&'static Class),
+    Quoted(u8),
+    /// Behind `\"`: JSON in JSON.
+    Escaped,
+}
+
+impl Opening {
+    /// The value at `at`, with the quote before it. Without one, it is of the class `bare`.
+    pub(crate) fn at(view: &View, at: usize, bare: &'static Class) -> Self {
+        let prefix = matches!(view.at(at), Some(b'b' | b'r' | b'u' | b'f' | b'L' | b'@'));
+        let quote = |at: usize| view.at(at).filter(|byte| matches!(byte, b'"' | b'\'' | b'`'));
+        if let Some(quote) = quote(at) {
+            return Self { value: at + 1, kind: Kind::Quoted(quote) };
+        }
+        if view.at(at) == Some(b'\\') && quote(at + 1).is_some() {
+            return Self { value: at + 2, kind: Kind::Escaped };
+        }
+        match quote(at + 1).filter(|_| prefix) {
+            Some(quote) => Self { value: at + 2, kind: Kind::Quoted(quote) },
+            None => Self { value: at, kind: Kind::Bare(bare) },
+        }
+    }
+
+    /// The same quotes, with the value beginning further on.
+    pub(crate) fn from(&self, value: usize) -> Self {
+        Self { value, ..*self }
+    }
+
+    /// How a mask of the value goes on.
+    pub(crate) fn tail(&self) -> Tail {
+        match self.kind {
+            Kind::Bare(class) => Tail::Class(class),
+            Kind::Quoted(quote) => Tail::Quoted { quote, escaped: false },
+            Kind::Escaped => Tail::Class(&ESCAPED),
+        }
+    }
+
+    /// The same for a value that is of another class if it has no quotes.
+    pub(crate) fn tail_of(&self, bare: &'static Class) -> Tail {
+        if self.is_bare() { Tail::Class(bare) } else { self.tail() }
+    }
+
+    /// Whether the value has single quotes, as in SQL.
+    pub(crate) fn is_single_quoted(&self) -> bool {
+        matches!(self.kind, Kind::Quoted(b'\''))
+    }
+
+    fn is_bare(&self) -> bool {
+        matches!(self.kind, Kind::Bare(_))
+    }
+
+    /// Whether the value ends before `at`.
+    fn ends(&self, view: &View, at: usize) -> bool {
+        let Some(byte) = view.at(at) else { return true };
+        match self.kind {
+            Kind::Bare(class) => !class.has(byte),
+            Kind::Quoted(quote) => byte == quote && view.before(at) != Some(b'\\'),
+            Kind::Escaped => !ESCAPED.has(byte),
+        }
+    }
+
+    /// Whether the value has at least so many bytes.
+    fn has(&self, view: &View, least: usize) -> bool {
+        (self.value..self.value + least).all(|at| !self.ends(view, at))
+    }
+
+    /// Whether there is a letter or a digit in what is judged of the value, or one of another alphabet.
+    fn has_letters(&self, view: &View) -> bool {
+        let judged = (self.value..self.value + LOOK).take_while(|at| !self.ends(view, *at));
+        judged.into_iter().any(|at| view.at(at).is_some_and(|byte| byte.is_ascii_alphanumeric() || byte >= 0x80))
+    }
+
+    /// Whether a mask is in what is judged of the value.
+    fn holds_mask(&self, view: &View) -> bool {
+        let judged = (self.value..self.value + LOOK).take_while(|at| !self.ends(view, *at));
+        judged.into_iter().any(|at| view.at(at) == Some(crate::MASK[0]) && view.is(at, crate::MASK))
+    }
+}
+
+/// How a name and its value stand together.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Manner {
+    /// `NAME=value`
+    Environment,
+    /// `--name value`, `--name=value`
+    Flag,
+    /// `<name>value</name>`
+    Element,
+    /// `name=value`
+    Tight,
+    /// `name: value`, `name = value`
+    Loose,
+}
+
+/// Whether a value stands there, after a name that leaves no doubt.
+pub(crate) fn strong(view: &View, opening: &Opening, manner: Manner) -> bool {
+    let environment = manner == Manner::Environment;
+    let lower = view.at(opening.value).is_some_and(|byte| byte.is_ascii_lowercase());
+    opening.has(view, STRONG)
+        && !is_template(view, opening.value)
+        && ((environment && lower) || !is_placeholder(view, opening))
+        && !(opening.is_bare() && is_code(view, opening.value, manner))
+        && !(opening.is_bare() && is_sentence(view, opening, manner))
+        && !(opening.is_bare() && manner == Manner::Loose && is_declared(view, opening))
+        && opening.has_letters(view)
+        && (opening.is_bare() || !is_label(view, opening))
+        && !opening.holds_mask(view)
+}
+
+/// Whether a value stands there that speaks for itself: long enough, with letters and digits, and in one piece.
+pub(crate) fn weak(view: &View, opening: &Opening) -> bool {
+    let start = opening.value;
+    let stop = view.run(start, &WEAK_BYTES, LOOK);
+    let text = view.slice(start, stop);
+    let mixed = text.iter().any(u8::is_ascii_digit) && text.iter().any(u8::is_ascii_alphabetic);
+    let whole = text.len() == LOOK || opening.ends(view, stop);
+    let place = text.starts_with(b"/") || text.starts_with(b"./") || text.starts_with(b"http");
+    text.len() >= WEAK
+        && mixed
+        && whole
+        && !place
+        && !is_template(view, start)
+        && !is_placeholder(view, opening)
+        && !(opening.is_bare() && (is_code(view, start, Manner::Loose) || is_declared(view, opening)))
+}
+
+/// Whether credentials stand there, in a place where nothing else does.
+pub(crate) fn credentials(view: &View, opening: &Opening) -> bool {
+    opening.has(view, STRONG)
+        && !is_template(view, opening.value)
+        && !is_placeholder(view, opening)
+        && !opening.holds_mask(view)
+}
+
+/// Whether a variable or a template stands there, or a mask.
+pub(crate) fn is_template(view: &View, at: usize) -> bool {
+    let second = view.at(at + 1);
+    let name = second.is_some_and(|byte| IDENTIFIER.has(byte) || byte == b'*');
+    match view.at(at) {
+        Some(b'$') => name || matches!(second, Some(b'{' | b'(')),
+        Some(b'%') => matches!(second, Some(b'{' | b'(' | b'*')) || is_percent_name(view, at + 1),
+        Some(b'@' | b':') => name,
+        Some(b'#') => second == Some(b'{'),
+        Some(b'<' | b'{' | b'[') => true,
+        Some(b'*') => view.is(at, crate::MASK),
+        Some(b'-') => view.is(at, b"-----"),
+        _ => false,
+    }
+}
+
+/// Whether `%s` or `%NAME%` stands there, and not an escaped byte of a URL.
+fn is_percent_name(view: &View, at: usize) -> bool {
+    let hex = |at: usize| view.at(at).is_some_and(|byte| byte.is_ascii_hexdigit());
+    view.at(at).is_some_and(|byte| LETTER.has(byte)) && !(hex(at) && hex(at + 1))
+}
+
+/// Whether the value is a word that stands for a value: `string`, `null`, `your_token`, `PASSWORD`, `MAX_32`.
+fn is_placeholder(view: &View, opening: &Opening) -> bool {
+    let stop = view.run(opening.value, &WORD, LOOK);
+    let word = view.slice(opening.value, stop);
+    let letters = word.iter().all(|byte| IDENTIFIER.has(*byte));
+    let capitals = word.len() > 1 && word.iter().all(|byte| !byte.is_ascii_lowercase());
+    let constant = capitals && (letters || (word.contains(&b'_') && !word[0].is_ascii_digit()));
+    opening.ends(view, stop) && (constant || names::is_common_word(word) || (letters && names::mentions_secret(word)))
+}
+
+/// Whether the value is a type with a value behind it (`X: u32 = 1`), or a number in a list (`X = 0x10,`).
+fn is_declared(view: &View, opening: &Opening) -> bool {
+    let word = view.run(opening.value, &WORD, LOOK);
+    if word == opening.value || !opening.ends(view, word) {
+        return false;
+    }
+    let number = view.at(opening.value).is_some_and(|byte| byte.is_ascii_digit());
+    match view.at(word) {
+        Some(b' ') => view.at(view.run(word, &SPACE, 4)) == Some(b'='),
+        Some(b',' | b';' | b')') => number,
+        _ => false,
+    }
+}
+
+/// Whether an expression of a programming language stands there.
+fn is_code(view: &View, at: usize, manner: Manner) -> bool {
+    let stop = view.run(at, &WORD, LOOK);
+    let letters = view.run(at, &IDENTIFIER, LOOK) == stop;
+    let second = view.at(stop + 1);
+    let name = second.is_some_and(|byte| IDENTIFIER.has(byte) || byte == b'*');
+    let called = || view.at(view.run(stop + 1, &WORD, LOOK)) == Some(b'(');
+    let pointer = view.at(at) == Some(b'*') && view.at(at + 1).is_some_and(|byte| IDENTIFIER.has(byte));
+    if pointer {
+        return true;
+    }
+    let follows = match view.at(stop) {
+        Some(b'(' | b'[') => true,
+        Some(b'.') => name && (letters || called()),
+        Some(b':') => second == Some(b':'),
+        Some(b'-') => second == Some(b'>'),
+        Some(b'?') => second == Some(b'.'),
+        Some(b'!') => letters && second == Some(b'('),
+        Some(b'<') => manner != Manner::Element,
+        Some(b'{') => letters,
+        _ => false,
+    };
+    stop > at && follows
+}
+
+/// Whether a word stands there that more words follow, or that is a name in a list.
+fn is_sentence(view: &View, opening: &Opening, manner: Manner) -> bool {
+    let word = view.run(opening.value, &WORDS, LOOK);
+    let stop = view.run(word, &FULL_STOP, 3);
+    if word == opening.value || !opening.ends(view, stop) {
+        return false;
+    }
+    let second = |at: usize| view.at(at).is_some_and(|byte| LETTER.has(byte) || byte == b'*');
+    match view.at(stop) {
+        Some(b' ' | b'\t') => manner == Manner::Loose && second(view.run(stop, &SPACE, 4)),
+        Some(b'\'') => second(stop + 1),
+        Some(b',' | b')' | b';' | b']' | b'}') => matches!(manner, Manner::Loose | Manner::Tight),
+        _ => false,
+    }
+}
+
+/// Whether a text for people stands there: words, and one of them tells what is asked for.
+fn is_label(view: &View, opening: &Opening) -> bool {
+    let stop = view.run(opening.value, &SENTENCE, LOOK);
+    opening.ends(view, stop) && names::mentions_secret(view.slice(opening.value, stop))
+}

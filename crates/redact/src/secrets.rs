@@ -1,0 +1,304 @@
+//! Values given at run time: registered secrets, and the values of variables whose names look secret. They are masked
+//! wherever they stand, before any rule looks at the text.
+
+use crate::config::ConfigError;
+use crate::variants;
+use aho_corasick::{AhoCorasick, Input, MatchKind};
+
+/// Shortest value that is masked; a shorter one would be found everywhere.
+const SHORTEST: usize = 6;
+/// Shortest encoded form of a value.
+const SHORTEST_FORM: usize = 8;
+/// Longer values are looked for piece by piece.
+const PIECE: usize = 256;
+/// Longest piece: a piece and the rest behind it.
+pub(crate) const LONGEST: usize = 2 * PIECE - 1;
+/// Progress worth a round when a line has no end yet.
+const ROUND: usize = 512;
+/// The most text that is held back.
+pub(crate) const HELD: usize = LONGEST + ROUND;
+
+/// Values that are common and tell nothing.
+const COMMON: &[&str] = &[
+    "localhost",
+    "password",
+    "changeme",
+    "example",
+    "default",
+    "disabled",
+    "enabled",
+    "development",
+    "production",
+    "staging",
+    "testing",
+    "username",
+    "undefined",
+    "unknown",
+    "secret",
+    "private",
+    "public",
+    "admin123",
+    "letmein",
+    "qwerty",
+    "foobar",
+    "string",
+    "object",
+    "number",
+    "boolean",
+    "integer",
+    "0.0.0.0",
+    "127.0.0.1",
+    "postgres",
+    "mysql",
+    "sqlite",
+    "application",
+    "github",
+    "gitlab",
+    "docker",
+    "ubuntu",
+    "debian",
+    "python",
+    "nodejs",
+    "windows",
+    "master",
+    "develop",
+    "release",
+    "latest",
+    "stable",
+    "always",
+    "required",
+    "optional",
+    "anonymous",
+    "nobody",
+    "notset",
+    "not-set",
+    "http://",
+    "https://",
+    "/dev/null",
+    "bearer",
+    "digest",
+    "placeholder",
+    "redacted",
+];
+
+/// Whether a value given at run time can be masked: not if it is shorter than six bytes or so common that every text would
+/// be full of masks.
+pub fn is_maskable(value: &[u8]) -> bool {
+    pieces(value).next().is_some()
+}
+
+/// The parts of a value that are looked for: its lines, without what a mask could be mistaken for.
+fn pieces(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let lines = value.split(|byte| matches!(byte, b'\n' | b'\r')).map(<[u8]>::trim_ascii);
+    lines.flat_map(without_stars).filter(|piece| piece.len() >= SHORTEST && !is_common(piece))
+}
+
+/// The parts of a line between masks. A value that held a mask, or began with a star, would be found where there is none
+/// once something beside it was masked.
+fn without_stars(line: &[u8]) -> Vec<&[u8]> {
+    let mut parts = Vec::new();
+    let mut rest = line;
+    while let Some(at) = memchr::memmem::find(rest, crate::MASK) {
+        parts.push(&rest[..at]);
+        rest = &rest[at + crate::MASK.len()..];
+    }
+    parts.push(rest);
+    parts.into_iter().map(trim_stars).collect()
+}
+
+fn trim_stars(part: &[u8]) -> &[u8] {
+    let start = part.iter().position(|byte| *byte != b'*').unwrap_or(part.len());
+    let end = part.iter().rposition(|byte| *byte != b'*').map_or(start, |at| at + 1);
+    &part[start..end]
+}
+
+fn is_common(piece: &[u8]) -> bool {
+    let known = COMMON.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(piece));
+    // `aaaaaa`, `123456`, `987654`.
+    let even = piece.windows(3).all(|three| three[1].wrapping_sub(three[0]) == three[2].wrapping_sub(three[1]));
+    // The frame of a key is no secret.
+    known || even || piece.starts_with(b"-----")
+}
+
+/// Values to look for.
+#[derive(Debug)]
+pub(crate) struct Secrets {
+    automaton: AhoCorasick,
+}
+
+impl Secrets {
+    /// Makes ready to look for the values; nothing if none of them can be masked.
+    pub(crate) fn new<V: AsRef<[u8]>>(values: impl IntoIterator<Item = V>) -> Result<Option<Self>, ConfigError> {
+        let mut needles: Vec<Vec<u8>> = Vec::new();
+        for value in values {
+            needles.extend(needles_of(value.as_ref()));
+        }
+        needles.sort();
+        needles.dedup();
+        if needles.is_empty() {
+            return Ok(None);
+        }
+        let automaton = AhoCorasick::builder()
+            .match_kind(MatchKind::LeftmostLongest)
+            .build(&needles)
+            .map_err(|error| ConfigError::TooLarge { detail: error.to_string() })?;
+        Ok(Some(Self { automaton }))
+    }
+}
+
+/// Everything that is looked for to find one value.
+fn needles_of(value: &[u8]) -> Vec<Vec<u8>> {
+    let whole = value.trim_ascii();
+    let several = whole.contains(&b'\n');
+    // A value of several lines is found line by line, but in base64 it is one.
+    let encoded = if several && is_maskable(whole) { variants::all(whole) } else { Vec::new() };
+    let encoded = encoded.into_iter().filter(|form| !form.contains(&b'\n'));
+    let lines = pieces(value).flat_map(|piece| {
+        let forms = variants::all(piece).into_iter();
+        forms.filter(move |form| form == piece || form.len() >= SHORTEST_FORM)
+    });
+    let forms: Vec<Vec<u8>> = lines.chain(encoded).collect();
+    let kept = forms.iter().flat_map(|form| without_stars(form)).filter(|form| form.len() >= SHORTEST);
+    kept.flat_map(in_pieces).collect()
+}
+
+/// Pieces of a long value, so that little text is held back to find it.
+fn in_pieces(value: &[u8]) -> Vec<Vec<u8>> {
+    let mut pieces = Vec::new();
+    let mut rest = value;
+    while rest.len() > LONGEST {
+        let cut = (PIECE..PIECE + 4).find(|at| rest[*at] & 0xc0 != 0x80).unwrap_or(PIECE);
+        pieces.push(rest[..cut].to_vec());
+        rest = &rest[cut..];
+    }
+    pieces.push(rest.to_vec());
+    pieces
+}
+
+/// A value that was masked: where its mask stands in the result, and where it stood.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Edit {
+    pub(crate) mask: u64,
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+}
+
+/// The search for values, between two pieces of text.
+#[derive(Default)]
+pub(crate) struct Filter {
+    text: Vec<u8>,
+    /// Up to here the text was passed.
+    pos: usize,
+    /// Where `text` begins in the whole, and how long the result is.
+    base: u64,
+    written: u64,
+    /// Behind the last line break.
+    lines: usize,
+    /// The end of the last value, in the whole.
+    last: Option<u64>,
+}
+
+impl Filter {
+    /// Takes more text and gives it with the values masked. With `last`, there is no more after it.
+    pub(crate) fn feed(
+        &mut self,
+        secrets: &Secrets,
+        bytes: &[u8],
+        last: bool,
+        out: &mut Vec<u8>,
+        edits: &mut Vec<Edit>,
+    ) {
+        if let Some(at) = memchr::memrchr(b'\n', bytes) {
+            self.lines = self.text.len() + at + 1;
+        }
+        self.text.extend_from_slice(bytes);
+        let far = self.text.len().saturating_sub(LONGEST);
+        let ready = match () {
+            () if last => self.text.len(),
+            () if far >= self.pos + ROUND => far.max(self.lines),
+            () => self.lines,
+        };
+        while self.pos < ready {
+            let found = secrets.automaton.find(Input::new(&self.text).range(self.pos..));
+            let found = found.filter(|found| found.start() < ready);
+            let start = found.map_or(ready, |found| found.start());
+            self.write(start, out);
+            if let Some(found) = found {
+                self.mask(found.end(), out, edits);
+            }
+        }
+        let passed = self.pos;
+        self.text.drain(..passed);
+        self.base += passed as u64;
+        (self.pos, self.lines) = (0, self.lines.saturating_sub(passed));
+    }
+
+    /// How much text is here and not given out.
+    pub(crate) fn held(&self) -> usize {
+        self.text.len()
+    }
+
+    fn write(&mut self, to: usize, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.text[self.pos..to]);
+        self.written += (to - self.pos) as u64;
+        self.pos = to;
+    }
+
+    /// Masks up to `end`. Values side by side, and the pieces of a long one, have one mask.
+    fn mask(&mut self, end: usize, out: &mut Vec<u8>, edits: &mut Vec<Edit>) {
+        let (start, end_in_whole) = (self.base + self.pos as u64, self.base + end as u64);
+        match edits.last_mut() {
+            Some(edit) if self.last == Some(start) => edit.end = end_in_whole,
+            _ if self.last == Some(start) => {}
+            _ => {
+                edits.push(Edit { mask: self.written, start, end: end_in_whole });
+                out.extend_from_slice(crate::MASK);
+                self.written += crate::MASK.len() as u64;
+            }
+        }
+        self.last = Some(end_in_whole);
+        self.pos = end;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_and_common_values_are_not_taken() {
+        for value in [
+            "",
+            "abc",
+            "12345",
+            "true",
+            "localhost",
+            "aaaaaaaa",
+            "123456",
+            "Password",
+            "-----BEGIN PRIVATE KEY-----",
+            "******",
+        ] {
+            assert!(!is_maskable(value.as_bytes()), "{value}");
+        }
+        for value in ["hunter2!", "correct horse", "short\nlonger line", "112233"] {
+            assert!(is_maskable(value.as_bytes()), "{value}");
+        }
+    }
+
+    #[test]
+    fn stars_do_not_begin_or_part_a_value() {
+        let parts = |value: &'static str| without_stars(value.as_bytes());
+        assert_eq!(parts("**abcdef*"), [b"abcdef"]);
+        assert_eq!(parts("abc*def"), [b"abc*def"]);
+        assert_eq!(parts("abcdef****ghijkl"), [&b"abcdef"[..], b"ghijkl"]);
+    }
+
+    #[test]
+    fn long_values_are_cut_between_letters() {
+        let long = "ä".repeat(1000);
+        let pieces = in_pieces(long.as_bytes());
+        assert!(pieces.iter().all(|piece| piece.len() <= LONGEST && std::str::from_utf8(piece).is_ok()));
+        assert_eq!(pieces.concat(), long.as_bytes());
+    }
+}

@@ -1,0 +1,118 @@
+//! Values given at run time: found as they are and in every dress, whole or cut, and not taken if they tell nothing.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use shellkeep_redact::{Config, Redactor, is_maskable};
+
+fn with(values: &[&str]) -> Redactor {
+    Redactor::new(&Config::default()).unwrap().with_secrets(values).unwrap()
+}
+
+/// The text cut at every place, masked; all must be alike.
+fn everywhere(redactor: &Redactor, text: &str) -> String {
+    let whole = redactor.redact_str(text);
+    for at in 0..=text.len() {
+        let (mut stream, mut out) = (redactor.stream(), Vec::new());
+        stream.push(&text.as_bytes()[..at], &mut out);
+        stream.push(&text.as_bytes()[at..], &mut out);
+        stream.finish(&mut out);
+        assert_eq!(String::from_utf8(out).unwrap(), whole, "cut at {at}");
+    }
+    whole
+}
+
+#[test]
+fn values_are_masked_wherever_they_stand() {
+    let redactor = with(&["tr0ub4dor&3", "zwölf Boxkämpfer"]);
+    assert_eq!(everywhere(&redactor, "a tr0ub4dor&3 b"), "a *** b");
+    assert_eq!(everywhere(&redactor, "xtr0ub4dor&3y"), "x***y");
+    assert_eq!(everywhere(&redactor, "wer? zwölf Boxkämpfer!"), "wer? ***!");
+    assert_eq!(everywhere(&redactor, "tr0ub4dor&3tr0ub4dor&3"), "***");
+    assert_eq!(everywhere(&redactor, "tr0ub4dor&4"), "tr0ub4dor&4");
+}
+
+#[test]
+fn values_are_masked_in_every_dress() {
+    let value = "a \"b\"/\\c+d&é";
+    let redactor = with(&[value]);
+    for (form, text) in [
+        ("json", r#"a \"b\"/\\c+d&é"#.to_owned()),
+        ("json with slashes", r#"a \"b\"\/\\c+d&é"#.to_owned()),
+        ("json in json", r#"a \\\"b\\\"/\\\\c+d&é"#.to_owned()),
+        ("json in ascii", r#"a \"b\"/\\c+d&\u00e9"#.to_owned()),
+        ("url", "a%20%22b%22%2F%5Cc%2Bd%26%C3%A9".to_owned()),
+        ("url in small letters", "a%20%22b%22%2f%5cc%2bd%26%c3%a9".to_owned()),
+        ("form", "a+%22b%22%2F%5Cc%2Bd%26%C3%A9".to_owned()),
+        ("html", "a &quot;b&quot;/\\c+d&amp;é".to_owned()),
+        ("base64", STANDARD.encode(value)),
+        ("base64 without padding", STANDARD.encode(value).trim_end_matches('=').to_owned()),
+    ] {
+        assert_eq!(everywhere(&redactor, &format!("<{text}>")), "<***>", "{form}");
+    }
+    assert_eq!(everywhere(&with(&["it's me"]), r"x='it'\''s me'"), "x='***'");
+}
+
+#[test]
+fn values_within_longer_base64_are_masked() {
+    let redactor = with(&["correct-horse-battery"]);
+    for user in ["a", "ab", "abc", "abcd"] {
+        let encoded = STANDARD.encode(format!("{user}:correct-horse-battery:end"));
+        let masked = everywhere(&redactor, &format!("x {encoded} y"));
+        assert!(masked.contains("***") && masked.len() < encoded.len(), "{user}: {masked}");
+    }
+}
+
+#[test]
+fn long_values_have_one_mask() {
+    let long: String = (0..400).map(|n| format!("{n}-é;")).collect();
+    let redactor = with(&[&long]);
+    assert_eq!(redactor.redact_str(&format!("a={long}, b")), "a=***, b");
+    let (mut stream, mut out) = (redactor.stream(), Vec::new());
+    long.as_bytes().chunks(7).for_each(|piece| stream.push(piece, &mut out));
+    stream.finish(&mut out);
+    assert_eq!(out, b"***");
+}
+
+#[test]
+fn values_of_several_lines_are_masked_line_by_line() {
+    let redactor = with(&["first line\nsecond line\r\nxy\nlast line"]);
+    assert_eq!(redactor.redact_str("a first line\nsecond line\r\nxy\nlast line b"), "a ***\n***\r\nxy\n*** b");
+    assert_eq!(redactor.redact_str("\"first line\\nsecond line\""), "\"***\\n***\"");
+}
+
+#[test]
+fn values_that_tell_nothing_are_not_taken() {
+    let text = "true 1234 localhost aaaaaa abc 123456";
+    assert_eq!(with(&["true", "1234", "localhost", "aaaaaa", "abc", "", "123456"]).redact_str(text), text);
+    assert!(!is_maskable(b"localhost") && is_maskable(b"local-h0st"));
+}
+
+#[test]
+fn longer_values_win_and_rules_see_what_is_left() {
+    let redactor = with(&["sesame", "open-sesame-now"]);
+    assert_eq!(redactor.redact_str("open-sesame-now open-sesame"), "*** open-***");
+    assert_eq!(redactor.redact_str("password=sesame ann@example.com"), "password=*** ***");
+}
+
+#[test]
+fn variables_with_secret_names_give_values() {
+    let variables =
+        [("PATH", "/usr/bin:/bin"), ("DB_PASSWORD", "pa55-w0rd"), ("GITHUB_TOKEN", "abc-def-1"), ("PWD", "/home/ann")];
+    let values: Vec<&str> = Redactor::secret_values(variables).collect();
+    assert_eq!(values, ["pa55-w0rd", "abc-def-1"]);
+}
+
+#[test]
+fn findings_are_places_in_the_text_as_it_was() {
+    let text = "x sesame-street y ann@example.com z password=sesame-street.";
+    let found = with(&["sesame-street"]).find(text.as_bytes());
+    let told: Vec<(&str, &str)> = found.iter().map(|finding| (finding.rule, &text[finding.range.clone()])).collect();
+    assert_eq!(told, [("registered", "sesame-street"), ("email", "ann@example.com"), ("registered", "sesame-street")]);
+}
+
+#[test]
+fn a_redactor_without_the_rule_takes_no_values() {
+    let rules = shellkeep_redact::Rules::default().without(["registered"]).unwrap();
+    let redactor = Redactor::new(&Config { rules, ..Config::default() }).unwrap();
+    assert_eq!(redactor.with_secrets(["sesame-street"]).unwrap().redact_str("sesame-street"), "sesame-street");
+}
