@@ -154,7 +154,8 @@ mod tests {
 
     #[test]
     fn check_digits_are_checked() {
-        let cases: &[(fn(&[u8]) -> bool, &str)] = &[
+        type Check = fn(&[u8]) -> bool;
+        let cases: &[(Check, &str)] = &[
             (de_steuer_id, "86095742719"),
             (fr_insee, "2 55 08 14 168 025 38"),
             (br_cpf, "529.982.247-25"),
