@@ -5,6 +5,7 @@ mod crowd;
 mod greedy;
 mod mcp;
 mod output;
+mod record;
 mod scale;
 mod spawn;
 mod wake;
@@ -20,12 +21,13 @@ use std::time::Duration;
 type Figure = fn(&Setup, &mut Report) -> Fallible<()>;
 
 /// Every figure by name, in the order of the table. The peers come last: they are compared with what came before.
-pub const ALL: [(&str, Figure); 10] = [
+pub const ALL: [(&str, Figure); 11] = [
     ("warm", warm::measure),
     ("mcp", mcp::measure),
     ("spawn", spawn::measure),
     ("wake", wake::measure),
     ("output", output::measure),
+    ("record", record::measure),
     ("crowd", crowd::measure),
     ("create", create::measure),
     ("greedy", greedy::measure),
@@ -53,6 +55,8 @@ pub struct Effort {
     pub starts: usize,
     /// Turns with 64 MiB.
     pub output_rounds: usize,
+    /// Events in one session.
+    pub events: usize,
     /// Live sessions at once.
     pub crowd: usize,
     /// Turns with all of them.
@@ -78,6 +82,7 @@ const FULL: Effort = Effort {
     commands: 2000,
     starts: 40,
     output_rounds: 7,
+    events: 1_000_000,
     crowd: 1000,
     crowd_rounds: 5,
     window: Duration::from_secs(3),
@@ -94,6 +99,7 @@ const QUICK: Effort = Effort {
     commands: 400,
     starts: 10,
     output_rounds: 3,
+    events: 50_000,
     crowd: 100,
     crowd_rounds: 3,
     window: Duration::from_millis(500),

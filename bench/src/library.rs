@@ -3,7 +3,7 @@
 use crate::Fallible;
 use shellkeep_runtime::{CreateSession, Created, Engine, EngineConfig, RunCommand, RunView};
 use shellkeep_session::{QuotaName, SessionId};
-use shellkeep_store::{Durability, Store};
+use shellkeep_store::{Durability, RecordOptions, Store};
 use std::future::Future;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -20,22 +20,32 @@ const WOKEN_AT_ONCE: usize = 16;
 pub struct Library {
     runtime: Runtime,
     engine: Engine,
-    _directory: TempDir,
+    directory: TempDir,
 }
 
 impl Library {
     /// Starts one that may have `max_shells` live shells and starts `spare_shells` ahead.
     pub fn start(bash: &Path, max_shells: usize, spare_shells: usize) -> Fallible<Self> {
+        Self::start_with(bash, max_shells, spare_shells, RecordOptions::default())
+    }
+
+    /// The same with another way to record sessions.
+    pub fn start_with(bash: &Path, max_shells: usize, spare_shells: usize, options: RecordOptions) -> Fallible<Self> {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build()?;
         let directory = tempfile::tempdir()?;
-        let store = Store::open("sqlite://shellkeep.db", directory.path(), Durability::Process)?;
+        let store = Store::open_with("sqlite://shellkeep.db", directory.path(), Durability::Process, options)?;
         let mut config = EngineConfig::new(directory.path().to_owned(), bash.to_owned());
         config.spare_shells = spare_shells;
         config.quotas.set(QuotaName::LiveShells, max_shells as u64);
         // Each shell is a process, and has some more while it works.
         config.quotas.set(QuotaName::Processes, max_shells as u64 * 4 + 1000);
         let engine = runtime.block_on(Engine::start(config, store))?;
-        Ok(Self { runtime, engine, _directory: directory })
+        Ok(Self { runtime, engine, directory })
+    }
+
+    /// Where it keeps everything.
+    pub fn data(&self) -> &Path {
+        self.directory.path()
     }
 
     /// Does something with the engine, in a task: as a host's handlers do, and not on the thread that waits.

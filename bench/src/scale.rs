@@ -27,7 +27,7 @@ pub struct Point {
     pub warm_http: (Spread, Spread),
     /// The daemon's growth when they were made.
     pub memory_made: f64,
-    /// The daemon's growth when each had been woken and put to sleep.
+    /// The daemon's growth when they had been woken and put to sleep.
     pub memory_woken: f64,
     /// A new daemon's growth over an empty one.
     pub memory_restarted: f64,
@@ -80,7 +80,8 @@ Written by `make bench`; do not edit. What each operation costs as the number of
 
 Every session has real state: it is made with a working directory, an agent, a configuration and thirty exported variables
 of its own (beside those of the daemon's environment); then it is woken, gets three functions, an alias and two more
-variables, and runs a second command that writes to both streams. Names are random, as the daemon makes them. The daemon
+variables, and runs a second command that writes to both streams. Of those beyond the first 10,000 every tenth is woken,
+the others have the state they were made with. Names are random, as the daemon makes them. The daemon
 may have 16 live shells, so all but a few sessions are asleep. Some must prove at the end of each size that their state is
 there, also after the last restart.
 
@@ -94,7 +95,7 @@ Reading it:
   all of them over.
 - *Memory* is what the daemon has resident beyond an empty one, divided by the sessions. Much of it is there once: the
   database's page cache (16 MiB) and the batches of the store's thread. It is looked at when the sessions have been made,
-  when each has been woken and put to sleep, and in a new daemon on the same data.
+  when they have been woken and put to sleep, and in a new daemon on the same data.
 - *Ready again* is the time from the start of the program until it listens. *Cold* is with the store's files taken out of the
   page cache.
 - *`true`* is a short command in a session that is awake, taken in turns with a second engine, or daemon, that has ten

@@ -61,7 +61,7 @@ fn rows(point: &Point) -> Vec<Row> {
         created("HTTP on four connections", point.created_by_many),
         Row::alone(format!("{count} sessions created: in the database after the last one"), "s", point.applied),
         memory("when they were made", point.memory_made),
-        memory("when each had been woken and put to sleep", point.memory_woken),
+        memory("when they had been woken and put to sleep", point.memory_woken),
         memory("after a restart", point.memory_restarted),
         ready("stopped", point.ready_stopped),
         ready("killed", point.ready_killed),

@@ -15,6 +15,7 @@ use crate::handle;
 use crate::proc::{self, ProcessStamp, Stat};
 use rustix::process::{Pid, Signal};
 use std::collections::{HashMap, HashSet};
+use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -94,6 +95,12 @@ impl Cage {
     /// The file that ends everyone in it when it is written to, where there is one.
     pub(crate) fn kill_file(&self) -> Option<PathBuf> {
         self.held.unified.as_ref().map(|group| group.path().join("cgroup.kill"))
+    }
+
+    /// The files through which a process that does not wait for us puts itself in, before it runs anything.
+    pub(crate) fn entrances(&self) -> io::Result<Vec<File>> {
+        let groups = [&self.held.unified, &self.held.pids].into_iter().flatten();
+        groups.map(|group| File::options().write(true).open(group.path().join("cgroup.procs"))).collect()
     }
 
     /// Puts the shell in, before it runs anything.

@@ -11,6 +11,7 @@
 //! - [`proc`]: reading `/proc`.
 //! - [`handle`]: handles on processes, through which they are signalled.
 //! - [`service`]: a long-running command that outlives us, and its log.
+//! - [`program`]: a program with pipes that does not.
 //! - [`ports`]: which ports processes listen on.
 //! - [`stdio`]: what a command reads from and writes to.
 //! - [`pressure`]: how much the machine has to do.
@@ -25,6 +26,7 @@ pub mod machine;
 pub mod ports;
 pub mod pressure;
 pub mod proc;
+pub mod program;
 pub mod service;
 pub mod shell;
 pub mod spawn;
@@ -37,6 +39,7 @@ pub use facts::Fact;
 pub use ports::{SocketTable, Sockets};
 pub use pressure::{Pressure, PressureSource};
 pub use proc::ProcessStamp;
+pub use program::{Heard, Program, ProgramSpec};
 pub use service::log::{LogWatch, ServiceLog};
 pub use service::{
     ServiceCommand, ServiceExit, ServiceProcess, ServiceSpec, ServiceStamps, ServiceStartError, left_exit,

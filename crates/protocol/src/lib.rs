@@ -8,6 +8,8 @@
 //! - [`service`]: services and their logs.
 //! - [`quota`], [`node`]: limits and their use, and how the node stands.
 //! - [`token`]: keys for agents.
+//! - [`record`]: events, messages, the agent's state, proof.
+//! - [`resume`]: a message for a session's agent.
 //! - [`health`]: how a daemon stands.
 //! - [`problem`]: errors, after RFC 9457.
 //! - [`text`]: bytes in JSON.
@@ -18,6 +20,8 @@ pub mod output;
 pub mod problem;
 mod query;
 pub mod quota;
+pub mod record;
+pub mod resume;
 pub mod run;
 pub mod service;
 pub mod session;
@@ -30,6 +34,12 @@ pub use node::{AgentEnded, Node};
 pub use output::{InputAccepted, InputRequest, OutputParams, OutputResponse, SignalRequest, SignalSent, StreamName};
 pub use problem::Problem;
 pub use quota::{LimitChange, Quota, QuotasRequest, QuotasResponse};
+pub use record::{
+    AgentStateParams, AgentStateSaved, Bad, Event, EventList, EventParams, EventRequest, ExportFormat, ExportParams,
+    Head, Hole, Message, MessageAdded, MessageList, MessageParams, MessageRequest, NewEvent, PostedEvents, ScrubReport,
+    ScrubRequest, SnapshotParams, Switch, Verdict,
+};
+pub use resume::{AnswerEvent, ResumeRequest, ResumeResponse, ResumeStatus};
 pub use run::{
     BusyChoice, Changes, NameChanges, NoticeView, OutputEvent, RunParams, RunRequest, RunResponse, RunStatus,
     TimeoutChoice,

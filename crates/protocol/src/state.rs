@@ -99,7 +99,7 @@ fn text(bytes: ByteString) -> String {
 }
 
 fn by_name<V, T>(map: BTreeMap<ByteString, V>, value: impl Fn(V) -> T) -> BTreeMap<String, T> {
-    map.into_iter().map(|(name, v)| (bytes::map::key_text(&name), value(v))).collect()
+    map.into_iter().map(|(name, v)| (bytes::map::key_text(&name).into_owned(), value(v))).collect()
 }
 
 fn trap_text(trap: Trap) -> String {
@@ -118,13 +118,14 @@ fn view((name, variable): (ByteString, Variable)) -> Option<(String, VariableVie
             view.array = Some(elements.into_iter().map(|(index, element)| (index, element.into())).collect());
         }
         Value::Map(elements) => {
-            let named = elements.into_iter().map(|(key, element)| (bytes::map::key_text(&key), element.into()));
+            let named =
+                elements.into_iter().map(|(key, element)| (bytes::map::key_text(&key).into_owned(), element.into()));
             view.map = Some(named.collect());
         }
         Value::Declared(kind) => view.declared = Some(kind_name(kind).to_owned()),
         Value::Removed(_) => return None,
     }
-    Some((bytes::map::key_text(&name), view))
+    Some((bytes::map::key_text(&name).into_owned(), view))
 }
 
 fn kind_name(kind: DeclaredKind) -> &'static str {

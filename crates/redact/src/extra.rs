@@ -5,6 +5,7 @@ use crate::config::{ConfigError, Pattern};
 use crate::found::Found;
 use crate::rules::Rule;
 use regex::bytes::{Regex, RegexBuilder};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Longest match of a pattern.
@@ -77,12 +78,16 @@ pub(crate) struct Extras {
     next: Vec<Next>,
     /// The end of the last mask for which the patterns were tried.
     floor: usize,
+    /// For which mask and up to where the nearest match is known, and that match.
+    known: Option<(usize, usize)>,
+    nearest: Option<(usize, usize)>,
+    looked: u64,
 }
 
 impl Extras {
     pub(crate) fn new(patterns: Arc<[Compiled]>) -> Self {
         let next = vec![Next::NotBefore(0); patterns.len()];
-        Self { patterns, next, floor: 0 }
+        Self { patterns, next, floor: 0, known: None, nearest: None, looked: 0 }
     }
 
     /// The next match that begins between `pos` and `ready`.
@@ -91,23 +96,35 @@ impl Extras {
         if self.patterns.is_empty() {
             return None;
         }
-        self.refresh(text, floor, pos, ready);
-        let starts = self.next.iter().filter_map(|next| match next {
-            Next::At { start, end } => Some((*start, *end)),
-            Next::NotBefore(_) => None,
-        });
-        starts.min_by_key(|(start, _)| *start).map(|(start, end)| Found::span(Rule::Extra, start, end))
+        let ahead = self.nearest.is_none_or(|(start, _)| start >= pos);
+        if !ahead || self.known != Some((floor, ready)) {
+            self.refresh(text, floor, pos, ready);
+            let starts = self.next.iter().filter_map(|next| match next {
+                Next::At { start, end } => Some((*start, *end)),
+                Next::NotBefore(_) => None,
+            });
+            self.nearest = starts.min_by_key(|(start, _)| *start);
+            self.known = Some((floor, ready));
+        }
+        self.nearest.map(|(start, end)| Found::span(Rule::Extra, start, end))
+    }
+
+    /// How many bytes the patterns have looked at.
+    pub(crate) fn looked(&self) -> u64 {
+        self.looked
     }
 
     fn refresh(&mut self, text: &[u8], floor: usize, pos: usize, ready: usize) {
         // A mask makes a word begin behind it. What was known stays known for the places further on.
         let fresh = floor > self.floor && pos == floor;
         for (pattern, next) in self.patterns.iter().zip(&mut self.next) {
-            let behind_mask = || {
-                let piece = &text[floor..piece_end(text, floor)];
+            let mut behind_mask = || {
+                let near = &text[..text.len().min(floor + LONGEST)];
+                let piece = &near[floor..piece_end(near, floor)];
+                self.looked += piece.len() as u64;
                 pattern.at_start.find(piece).map(|found| Next::At { start: floor, end: floor + found.end() })
             };
-            if let Some(found) = fresh.then(behind_mask).flatten() {
+            if let Some(found) = if fresh { behind_mask() } else { None } {
                 *next = found;
                 continue;
             }
@@ -117,7 +134,7 @@ impl Extras {
                 Next::NotBefore(place) => place.max(pos),
             };
             if from < ready {
-                *next = search(pattern, text, floor, from, ready);
+                *next = search(pattern, text, floor, from..ready, &mut self.looked);
             }
         }
         self.floor = floor;
@@ -126,6 +143,7 @@ impl Extras {
     /// Takes note that text before `passed` was dropped.
     pub(crate) fn drop_passed(&mut self, passed: usize) {
         self.floor = self.floor.saturating_sub(passed);
+        self.known = None;
         for next in &mut self.next {
             match next {
                 Next::NotBefore(place) => *place = place.saturating_sub(passed),
@@ -140,15 +158,19 @@ fn piece_end(text: &[u8], from: usize) -> usize {
     memchr::memchr2(b'*', b'\n', &text[from..]).map_or(text.len(), |length| from + length)
 }
 
-fn search(pattern: &Compiled, text: &[u8], floor: usize, from: usize, ready: usize) -> Next {
-    let mut from = from;
-    while from < ready {
+/// The next match that begins in `range`.
+fn search(pattern: &Compiled, text: &[u8], floor: usize, range: Range<usize>, looked: &mut u64) -> Next {
+    let mut from = range.start;
+    while from < range.end {
         let end = piece_end(text, from);
-        if let Some(found) = pattern.anywhere.find_at(&text[floor..end], from - floor) {
-            let (start, end) = (floor + found.start(), floor + found.end());
-            return if start < ready { Next::At { start, end } } else { Next::NotBefore(ready) };
+        let found = pattern.anywhere.find_at(&text[floor..end], from - floor);
+        let found = found.map(|found| (floor + found.start(), floor + found.end()));
+        *looked += (found.map_or(end, |(_, end)| end) - from) as u64 + 1;
+        match found {
+            Some((start, end)) if start < range.end => return Next::At { start, end },
+            Some(_) => break,
+            None => from = end + 1,
         }
-        from = end + 1;
     }
-    Next::NotBefore(from.min(ready).max(ready))
+    Next::NotBefore(range.end)
 }

@@ -38,9 +38,39 @@ const WORDS: usize = 12;
 const UNKNOWN: usize = 2;
 
 /// Words that name a secret, alone or at the end of a longer word (`dbpassword`).
-const STRONG: &str = "\
-    password passwd passphrase passcode passwort secret apikey secretkey privatekey accesskey authkey masterkey \
-    signingkey encryptionkey accountkey sharedkey sharedaccesskey";
+const STRONG: &[&[u8]] = &[
+    b"password",
+    b"passwd",
+    b"passphrase",
+    b"passcode",
+    b"passwort",
+    b"secret",
+    b"apikey",
+    b"secretkey",
+    b"privatekey",
+    b"accesskey",
+    b"authkey",
+    b"masterkey",
+    b"signingkey",
+    b"encryptionkey",
+    b"accountkey",
+    b"sharedkey",
+    b"sharedaccesskey",
+    b"storepass",
+    b"keypass",
+    b"requirepass",
+    b"masterauth",
+    b"dbpass",
+    b"userpass",
+    b"rootpass",
+    b"adminpass",
+    b"smtppass",
+    b"mailpass",
+    b"bindpw",
+    b"rootpw",
+];
+/// Shortest of them.
+const STRONG_LEAST: usize = 6;
 /// Words that name a secret only when they stand alone between separators.
 const STRONG_ALONE: &str = "pwd psk";
 /// Words that do so only behind another word: `DB_PASS`.
@@ -49,7 +79,8 @@ const STRONG_BEHIND: &str = "pass pw";
 const WEAK: &str = "jwt auth credential credentials creds cred bearer signature sas authz authn oauth";
 const WEAK_BEHIND: &str = "pat sig";
 /// Words before `key` that make it a secret for certain.
-const STRONG_KEYS: &str = "api secret private signing encryption master account access auth shared decryption";
+const STRONG_KEYS: &str =
+    "api secret private signing encryption master account access auth shared preshared decryption";
 /// Words before `key` that may make it one.
 const WEAK_KEYS: &str = "\
     app application client admin service storage subscription license webhook deploy ssh session server \
@@ -75,17 +106,18 @@ const ABOUT: &str = "\
     scheme realm module plugin backend handler service audience issuer algorithm alg age days hours minutes \
     seconds ms date time timeout created updated changed issued last attempts retries config settings info \
     description example template schema model lifetime duration authority callback redirect mask masked exists \
-    set fingerprint encoding cmd command script flow level middleware router routes controller";
+    set fingerprint encoding cmd command script flow level middleware router routes controller encryption";
 
 /// Words that are values everywhere, and secrets nowhere.
 const COMMON: &str = "\
     true false null none nil undefined yes no on off required optional string str int integer bytes bool boolean \
     number object any array list dict text varchar char float unknown missing invalid valid empty unset set \
     redacted masked hidden removed default example placeholder changeme self this value env file prompt stdin \
-    ask void disabled enabled basic expired incorrect wrong ok failed success denied xxx xxxx xxxxx xxxxxx \
+    ask void arg args argument disabled enabled basic expired incorrect wrong ok failed success denied xxx xxxx xxxxx xxxxxx \
     xxxxxxx xxxxxxxx readonly private public static const final let var new await return if else and or not is \
     not_set notset n_a u8 u16 u32 u64 u128 usize i8 i16 i32 i64 i128 isize f32 f64 int8 int16 int32 int64 uint8 \
-    uint16 uint32 uint64 c_int c_uint c_long c_ulong c_char c_void size_t dword ulong";
+    uint16 uint32 uint64 c_int c_uint c_long c_ulong c_char c_void size_t dword ulong __u8 __u16 __u32 __u64 __s32 __s64 option \
+    options flag flags parameter parameters";
 
 /// What a word of a value says that it is itself the name of a secret.
 const TELLING: &str = "passw secret token key credential passphrase pwd auth";
@@ -105,7 +137,7 @@ pub(crate) fn classify(name: &[u8]) -> Kind {
         if word.len() == 1 || word.iter().all(u8::is_ascii_digit) || lists.has(List::Neutral) {
             continue;
         }
-        let kind = telling(name, words, at);
+        let kind = telling(name, words, at, lists);
         if kind != Kind::Plain {
             return if at + 1 == words.len() || (unknown == 0 && kind == Kind::Strong) { kind } else { Kind::Weak };
         }
@@ -118,13 +150,18 @@ pub(crate) fn classify(name: &[u8]) -> Kind {
 }
 
 /// What the word at `at` says, with the words before it.
-fn telling(name: &[u8], words: &[&[u8]], at: usize) -> Kind {
+fn telling(name: &[u8], words: &[&[u8]], at: usize, lists: Lists) -> Kind {
     let word = words[at];
-    let before = at.checked_sub(1).map(|before| Lists::of(words[before]));
-    let behind = before.is_some();
-    let lists = Lists::of(word);
+    let before = || at.checked_sub(1).map(|before| Lists::of(words[before]));
+    let behind = at > 0;
     let is = |known: &str| word.eq_ignore_ascii_case(known.as_bytes());
-    let strong = || STRONG_WORDS.iter().any(|known| ends_with(word, known));
+    let last = word.last().map(u8::to_ascii_lowercase);
+    let is_strong = |known: &&[u8]| known.last().copied() == last && ends_with(word, known);
+    let strong = || word.len() >= STRONG_LEAST && STRONG.iter().any(is_strong);
+    // What `sudoers` calls the absence of one.
+    if is("nopasswd") {
+        return Kind::Plain;
+    }
     if strong() || lists.has(List::StrongAlone) || (behind && lists.has(List::StrongBehind)) {
         return Kind::Strong;
     }
@@ -137,11 +174,11 @@ fn telling(name: &[u8], words: &[&[u8]], at: usize) -> Kind {
         return if header { Kind::Cookie } else { Kind::Weak };
     }
     if ends_with(word, b"token") {
-        let plain = before.is_some_and(|before| before.has(List::NotTokens));
+        let plain = before().is_some_and(|before| before.has(List::NotTokens));
         return if plain { Kind::Plain } else { Kind::Weak };
     }
     if is("key") {
-        return key(name, before);
+        return key(name, before());
     }
     if lists.has(List::Weak) || (behind && lists.has(List::WeakBehind)) { Kind::Weak } else { Kind::Plain }
 }
@@ -198,7 +235,7 @@ fn starts_word(name: &[u8], start: usize, at: usize) -> bool {
 struct Lists(u16);
 
 /// Every word of the lists above, in small letters, with the lists it is in.
-static DICTIONARY: LazyLock<HashMap<&'static [u8], Lists, BuildHasherDefault<Fnv>>> = LazyLock::new(|| {
+static DICTIONARY: LazyLock<HashMap<u128, Lists, BuildHasherDefault<Quick>>> = LazyLock::new(|| {
     let lists = [
         (STRONG_ALONE, List::StrongAlone),
         (STRONG_BEHIND, List::StrongBehind),
@@ -212,33 +249,46 @@ static DICTIONARY: LazyLock<HashMap<&'static [u8], Lists, BuildHasherDefault<Fnv
         (NEUTRAL, List::Neutral),
         (COMMON, List::Common),
     ];
-    let mut dictionary = HashMap::<&[u8], Lists, BuildHasherDefault<Fnv>>::default();
+    let mut dictionary = HashMap::<u128, Lists, BuildHasherDefault<Quick>>::default();
     for (words, list) in lists {
         let words = words.split_ascii_whitespace();
-        words.for_each(|word| dictionary.entry(word.as_bytes()).or_default().0 |= 1 << list as u16);
+        let packed = words.filter_map(|word| packed(word.as_bytes()));
+        packed.for_each(|word| dictionary.entry(word).or_default().0 |= 1 << list as u16);
     }
     dictionary
 });
 
-/// A quick hash for short words. The dictionary is ours, so nobody can fill it with words that collide.
-#[derive(Default)]
-struct Fnv(u64);
+/// A word as a number, in whatever case it is written; nothing if it is too long to be in a list. Letters differ from
+/// capitals by one bit, which digits have anyway.
+fn packed(word: &[u8]) -> Option<u128> {
+    const LONGEST: usize = 16;
+    const SMALL: u8 = 0x20;
+    (word.len() <= LONGEST).then(|| word.iter().fold(0, |packed, byte| packed << 8 | u128::from(byte | SMALL)))
+}
 
-impl Hasher for Fnv {
+/// A quick hash for numbers that are ours, so that nobody can choose them to collide.
+#[derive(Default)]
+pub(crate) struct Quick(u64);
+
+impl Hasher for Quick {
     fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-        }
+        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        let mixed = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = mixed ^ (mixed >> 32);
+    }
+
+    fn write_u128(&mut self, number: u128) {
+        self.write_u64(number as u64);
+        self.write_u64((number >> 64) as u64);
     }
 
     fn finish(&self) -> u64 {
-        self.0 ^ (self.0 >> 32)
+        self.0
     }
 }
-
-/// The words of [`STRONG`].
-static STRONG_WORDS: LazyLock<Vec<&'static [u8]>> =
-    LazyLock::new(|| STRONG.split_ascii_whitespace().map(str::as_bytes).collect());
 
 #[derive(Clone, Copy)]
 enum List {
@@ -258,12 +308,7 @@ enum List {
 impl Lists {
     /// The lists that a word is in, in whatever case it is written.
     fn of(word: &[u8]) -> Self {
-        const LONGEST: usize = 16;
-        let mut small = [0; LONGEST];
-        let Some(place) = small.get_mut(..word.len()) else { return Self::default() };
-        place.copy_from_slice(word);
-        place.make_ascii_lowercase();
-        DICTIONARY.get(&*place).copied().unwrap_or_default()
+        packed(word).and_then(|word| DICTIONARY.get(&word)).copied().unwrap_or_default()
     }
 
     fn has(self, list: List) -> bool {

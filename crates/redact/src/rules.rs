@@ -13,6 +13,8 @@ pub(crate) mod messaging;
 pub(crate) mod national;
 pub(crate) mod national_letters;
 pub(crate) mod number;
+pub(crate) mod pair;
+pub(crate) mod password_hash;
 pub(crate) mod phone;
 pub(crate) mod private_key;
 pub(crate) mod token;
@@ -52,6 +54,7 @@ rules! {
     CommandFlag "command_flag" "passwords on the command lines of known programs"
     Assignment "assignment" "values whose names look secret"
     Webhook "webhook" "webhook addresses, which are keys"
+    PasswordHash "password_hash" "hashes of passwords"
     // People.
     Email "email" "e-mail addresses"
     Phone "phone" "telephone numbers"
@@ -63,7 +66,7 @@ rules! {
     Anthropic "anthropic" "Anthropic API keys"
     Atlassian "atlassian" "Atlassian API tokens"
     Aws "aws" "AWS access key ids, with the secret beside them, and Bedrock keys"
-    Azure "azure" "Azure client secrets and DevOps tokens"
+    Azure "azure" "Azure client secrets, DevOps tokens, and signatures of shared addresses"
     Brevo "brevo" "Brevo API keys"
     Buildkite "buildkite" "Buildkite tokens"
     Cerebras "cerebras" "Cerebras API keys"
@@ -72,7 +75,7 @@ rules! {
     Databricks "databricks" "Databricks tokens"
     DigitalOcean "digitalocean" "DigitalOcean tokens"
     Discord "discord" "Discord tokens"
-    Docker "docker" "Docker Hub tokens"
+    Docker "docker" "Docker Hub tokens, and logins in base64"
     Doppler "doppler" "Doppler tokens"
     Dropbox "dropbox" "Dropbox tokens"
     Dynatrace "dynatrace" "Dynatrace tokens"
@@ -84,7 +87,7 @@ rules! {
     Fly "fly" "Fly.io tokens"
     GitHub "github" "GitHub tokens"
     GitLab "gitlab" "GitLab tokens"
-    Google "google" "Google API keys, OAuth secrets and tokens"
+    Google "google" "Google API keys, OAuth secrets and tokens, service accounts in base64"
     Grafana "grafana" "Grafana tokens"
     Groq "groq" "Groq API keys"
     Heroku "heroku" "Heroku tokens"

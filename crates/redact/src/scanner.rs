@@ -6,7 +6,7 @@
 use crate::class::WORD;
 use crate::extra::Extras;
 use crate::found::{Found, Tail};
-use crate::hints::{Hints, StateID};
+use crate::hints::{Hints, State};
 use crate::redactor::Core;
 use crate::rules::private_key::{self, Next};
 use crate::rules::{Rule, messaging, national_letters, number};
@@ -63,7 +63,7 @@ pub(crate) struct Scanner {
     /// The end of the last mask, and what stands before it in the output.
     floor: usize,
     before_floor: Option<u8>,
-    state: StateID,
+    state: State,
     mode: Mode,
     /// Secrets that were announced and begin further on, the nearest first.
     pending: Vec<Found>,
@@ -114,7 +114,7 @@ impl Scanner {
 
     /// How many bytes rules have looked at, beside the one pass.
     pub(crate) fn looked(&self) -> u64 {
-        self.looked.get()
+        self.looked.get() + self.extras.looked()
     }
 
     /// How much text is here and not given out.
@@ -170,15 +170,20 @@ impl Scanner {
     /// Steps to the next place where something may be: the byte that completes a hint or begins a word, and whether it is
     /// the latter.
     fn next_event(&mut self, stop: usize) -> Option<(usize, bool)> {
-        let (text, hints, kinds) = (&self.text[..stop], self.hints, &self.core.kinds);
+        let (text, steps, kinds) = (&self.text[..stop], self.hints.steps(), &self.core.kinds);
         let mut state = self.state;
         let mut in_word = self.pos > self.floor && WORD.has(text[self.pos - 1]);
         for (at, byte) in text.iter().enumerate().skip(self.pos) {
-            state = hints.step(state, *byte);
+            state = steps.next(state, *byte);
             let kind = kinds[usize::from(*byte)];
-            let word = kind & MAY_BEGIN != 0 && (!in_word || begins_after_escape(text, self.floor, at));
+            let word = kind & MAY_BEGIN != 0
+                && if in_word {
+                    begins_after_escape(text, self.floor, at)
+                } else {
+                    !number::goes_on(text, self.floor, at)
+                };
             in_word = kind & IN_WORD != 0;
-            if word || hints.is_hit(state) {
+            if word || state.is_hit() {
                 self.state = state;
                 return Some((at, word));
             }
@@ -205,7 +210,7 @@ impl Scanner {
         if word && let Some(found) = at_word(&view, at, self.text[at]) {
             return Some(found);
         }
-        if !self.hints.is_hit(self.state) {
+        if !self.state.is_hit() {
             return None;
         }
         let (mut now, mut later) = (None, Vec::new());
@@ -216,7 +221,9 @@ impl Scanner {
                 now = Some(found);
             }
         }
-        later.into_iter().for_each(|found| self.announce(found));
+        if !later.is_empty() {
+            later.into_iter().for_each(|found| self.announce(found));
+        }
         now
     }
 
@@ -233,8 +240,12 @@ impl Scanner {
     fn line_end(&mut self, at: usize) -> usize {
         if self.newline.is_none_or(|newline| newline < at) {
             let from = self.no_newline.max(at);
-            self.newline = memchr::memchr(b'\n', &self.text[from..]).map(|found| from + found);
-            self.no_newline = self.newline.unwrap_or(self.text.len());
+            if from < self.text.len() {
+                self.newline = memchr::memchr(b'\n', &self.text[from..]).map(|found| from + found);
+                self.no_newline = self.newline.unwrap_or(self.text.len());
+            } else {
+                self.newline = None;
+            }
         }
         self.newline.unwrap_or(self.text.len())
     }
@@ -246,6 +257,7 @@ impl Scanner {
         self.out = start;
         self.pos = self.pos.max(found.solid).min(self.text.len());
         if let Tail::KeyBody = found.tail {
+            self.pos = start;
             self.mode = Mode::KeyBody { first: true };
             return;
         }
@@ -302,8 +314,9 @@ impl Scanner {
         if !last && self.text.len() - self.pos < private_key::STEP {
             return false;
         }
-        self.looked.set(self.looked.get() + private_key::STEP as u64);
-        match private_key::next(&self.text, self.pos, first) {
+        let (next, looked) = private_key::next(&self.text, self.pos, first);
+        self.looked.set(self.looked.get() + looked as u64);
+        match next {
             Next::Line { start, solid } => {
                 if first {
                     sink.text(&self.text[self.out..start]);
@@ -398,8 +411,11 @@ fn masked(text: &[u8], tail: Tail) -> (usize, Tail) {
 /// Whether a word begins at `at` behind an escape sequence. The byte before is part of a word.
 #[inline]
 fn begins_after_escape(text: &[u8], floor: usize, at: usize) -> bool {
-    let percent = at >= 3 && text[at - 3] == b'%';
-    (percent || text[at - 1].is_ascii_alphabetic()) && after_escape(text, floor, at)
+    // Most digits within words stand behind nothing that could end an escape, and that is seen at once.
+    let back = |by: usize| if at >= by { text[at - by] } else { 0 };
+    let colour = || back(1).is_ascii_alphabetic() && matches!(back(2), b'0'..=b'9' | b';' | b'?' | b'[');
+    let may_end = back(2) == b'\\' || back(3) == b'%' || back(6) == b'\\' || colour();
+    may_end && after_escape(text, floor, at)
 }
 
 /// The kinds of bytes, for the rules in force.

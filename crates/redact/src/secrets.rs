@@ -2,8 +2,12 @@
 //! wherever they stand, before any rule looks at the text.
 
 use crate::config::ConfigError;
+use crate::names::Quick;
 use crate::variants;
 use aho_corasick::{AhoCorasick, Input, MatchKind};
+use std::collections::HashSet;
+use std::hash::BuildHasherDefault;
+use std::ops::Range;
 
 /// Shortest value that is masked; a shorter one would be found everywhere.
 const SHORTEST: usize = 6;
@@ -124,6 +128,7 @@ fn is_common(piece: &[u8]) -> bool {
 #[derive(Debug)]
 pub(crate) struct Secrets {
     automaton: AhoCorasick,
+    beginnings: Beginnings,
 }
 
 impl Secrets {
@@ -142,8 +147,79 @@ impl Secrets {
             .match_kind(MatchKind::LeftmostLongest)
             .build(&needles)
             .map_err(|error| ConfigError::TooLarge { detail: error.to_string() })?;
-        Ok(Some(Self { automaton }))
+        Ok(Some(Self { automaton, beginnings: Beginnings::new(&needles) }))
     }
+
+    /// The first value that begins in `range`, the longest of those that begin at the same place.
+    fn find(&self, text: &[u8], range: Range<usize>, looked: &mut u64) -> Option<Range<usize>> {
+        let mut from = range.start;
+        while let Some(at) = self.beginnings.next(text, from..range.end) {
+            // Where the text is like the beginning of a value, a stretch of it is looked through for all of them. What begins
+            // near the end of the stretch may go on behind it, and is looked at with the next.
+            let stretch = text.len().min(at + STRETCH);
+            let sure = if stretch == text.len() { stretch } else { stretch - LONGEST };
+            let found = self.automaton.find(Input::new(text).range(at..stretch));
+            *looked += (found.map_or(stretch, |found| found.end()) - at) as u64;
+            if let Some(found) = found.filter(|found| found.start() < sure) {
+                return (found.start() < range.end).then(|| found.range());
+            }
+            from = sure;
+        }
+        None
+    }
+}
+
+/// How the values begin: a table that says of most places of a text that none begins there.
+#[derive(Debug)]
+struct Beginnings {
+    /// A bit for each hash of four bytes.
+    table: Box<[u64; TABLE / 64]>,
+    /// The first bytes of each, as a number.
+    exact: HashSet<u64, BuildHasherDefault<Quick>>,
+}
+
+/// Bits of the table; it fits into the nearest cache.
+const TABLE: usize = 1 << 17;
+/// How much text is looked through for all values at a time.
+const STRETCH: usize = 4 * LONGEST;
+
+impl Beginnings {
+    fn new(needles: &[Vec<u8>]) -> Self {
+        let mut table = Box::new([0; TABLE / 64]);
+        let mut exact = HashSet::default();
+        for needle in needles {
+            if let (Some(four), Some(six)) = (four(needle), six(needle)) {
+                table[four / 64] |= 1 << (four % 64);
+                exact.insert(six);
+            }
+        }
+        Self { table, exact }
+    }
+
+    /// The first place in `range` at which a value may begin.
+    fn next(&self, text: &[u8], range: Range<usize>) -> Option<usize> {
+        let places = text.get(range.clone())?.len();
+        let windows = text[range.start..].windows(4).take(places);
+        windows.enumerate().find_map(|(n, window)| {
+            let at = range.start + n;
+            let hash = four(window)?;
+            let may = self.table[hash / 64] & (1 << (hash % 64)) != 0;
+            (may && six(&text[at..]).is_some_and(|six| self.exact.contains(&six))).then_some(at)
+        })
+    }
+}
+
+/// A hash of the first four bytes.
+#[inline]
+fn four(text: &[u8]) -> Option<usize> {
+    let four = u32::from_le_bytes(*text.first_chunk()?);
+    Some((four.wrapping_mul(0x9e37_79b1) >> (32 - TABLE.trailing_zeros())) as usize)
+}
+
+/// The first six bytes, which every value has.
+fn six(text: &[u8]) -> Option<u64> {
+    let first: &[u8; SHORTEST] = text.first_chunk()?;
+    Some(first.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
 }
 
 /// Everything that is looked for to find one value.
@@ -196,6 +272,7 @@ pub(crate) struct Filter {
     lines: usize,
     /// The end of the last value, in the whole.
     last: Option<u64>,
+    looked: u64,
 }
 
 impl Filter {
@@ -219,12 +296,10 @@ impl Filter {
             () => self.lines,
         };
         while self.pos < ready {
-            let found = secrets.automaton.find(Input::new(&self.text).range(self.pos..));
-            let found = found.filter(|found| found.start() < ready);
-            let start = found.map_or(ready, |found| found.start());
-            self.write(start, out);
+            let found = secrets.find(&self.text, self.pos..ready, &mut self.looked);
+            self.write(found.as_ref().map_or(ready, |found| found.start), out);
             if let Some(found) = found {
-                self.mask(found.end(), out, edits);
+                self.mask(found.end, out, edits);
             }
         }
         let passed = self.pos;
@@ -236,6 +311,11 @@ impl Filter {
     /// How much text is here and not given out.
     pub(crate) fn held(&self) -> usize {
         self.text.len()
+    }
+
+    /// How many bytes were looked at because a value might begin there.
+    pub(crate) fn looked(&self) -> u64 {
+        self.looked
     }
 
     fn write(&mut self, to: usize, out: &mut Vec<u8>) {

@@ -62,7 +62,7 @@ impl Stream {
 
     /// How much was done so far.
     pub fn work(&self) -> Work {
-        Work { bytes: self.given, looked: self.scanner.looked() }
+        Work { bytes: self.given, looked: self.scanner.looked() + self.filter.looked() }
     }
 
     /// Takes a whole text for the sake of what is found in it. Gives the values that were masked before the rules looked.

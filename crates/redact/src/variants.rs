@@ -1,7 +1,10 @@
-//! The forms in which a value may turn up: as it is, escaped for JSON, for a URL or for a shell, in base64.
+//! The forms in which a value may turn up: as it is, escaped for JSON, for a URL or for a shell, in base64, in hex digits.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE};
+
+/// Shortest line of a broken text in base64 that is looked for by itself.
+const LEAST_LINE: usize = 12;
 
 /// Every form of a value, without those that are the same.
 pub(crate) fn all(value: &[u8]) -> Vec<Vec<u8>> {
@@ -17,7 +20,15 @@ pub(crate) fn all(value: &[u8]) -> Vec<Vec<u8>> {
         url(value, b"-._*", true, true),
         url(value, b"-._~!$'()*,;:@/", true, false),
         shell(value),
-        html(value),
+        with_backslashes(value, SHELL_SIGNS),
+        with_backslashes(value, b"$`\"\\!"),
+        with_backslashes(value, b"$`\"\\"),
+        with_backslashes(value, b"'\\"),
+        html(value, &[(b'&', "&amp;"), (b'<', "&lt;"), (b'>', "&gt;"), (b'"', "&quot;")]),
+        html(value, &[(b'&', "&amp;"), (b'<', "&lt;"), (b'>', "&gt;"), (b'"', "&#34;"), (b'\'', "&#39;")]),
+        html(value, &[(b'&', "&amp;"), (b'<', "&lt;"), (b'>', "&gt;"), (b'"', "&quot;"), (b'\'', "&apos;")]),
+        hex(value, |byte| format!("{byte:02x}")),
+        hex(value, |byte| format!("{byte:02X}")),
     ];
     forms.extend(in_base64(value));
     forms.sort();
@@ -70,16 +81,23 @@ fn shell(value: &[u8]) -> Vec<u8> {
     value.iter().flat_map(|byte| if *byte == b'\'' { b"'\\''".to_vec() } else { vec![*byte] }).collect()
 }
 
-/// As in HTML and XML.
-fn html(value: &[u8]) -> Vec<u8> {
-    let one = |byte: &u8| match byte {
-        b'&' => b"&amp;".to_vec(),
-        b'<' => b"&lt;".to_vec(),
-        b'>' => b"&gt;".to_vec(),
-        b'"' => b"&quot;".to_vec(),
-        byte => vec![*byte],
-    };
-    value.iter().flat_map(one).collect()
+/// What `printf %q` and completion put a backslash before.
+const SHELL_SIGNS: &[u8] = b" \t'\"\\|&;()<>!{}*[]?^$`,";
+
+/// With a backslash before each of `signs`: as in a shell without quotes or with double ones, or as Python shows a text.
+fn with_backslashes(value: &[u8], signs: &[u8]) -> Vec<u8> {
+    value.iter().flat_map(|byte| if signs.contains(byte) { vec![b'\\', *byte] } else { vec![*byte] }).collect()
+}
+
+/// As in HTML and XML, by these names for signs.
+fn html(value: &[u8], names: &[(u8, &str)]) -> Vec<u8> {
+    let name = |byte: &u8| names.iter().find(|(sign, _)| sign == byte).map(|(_, name)| name.as_bytes().to_vec());
+    value.iter().flat_map(|byte| name(byte).unwrap_or_else(|| vec![*byte])).collect()
+}
+
+/// In hex digits.
+fn hex(value: &[u8], digits: fn(&u8) -> String) -> Vec<u8> {
+    value.iter().flat_map(|byte| digits(byte).into_bytes()).collect()
 }
 
 /// In base64, alone or within something longer. There are three ways in which its bytes may lie there; of each, what does
@@ -89,6 +107,12 @@ fn in_base64(value: &[u8]) -> Vec<Vec<u8>> {
     for engine in [STANDARD, URL_SAFE] {
         let whole = engine.encode(value);
         forms.push(whole.trim_end_matches('=').as_bytes().to_vec());
+        // Tools break a long text into lines of 64 or 76.
+        for line in [64, 76] {
+            let lines =
+                whole.as_bytes().chunks(line).filter(|part| part.len() >= LEAST_LINE && part.len() < whole.len());
+            forms.extend(lines.map(<[u8]>::to_vec));
+        }
         forms.push(whole.into_bytes());
         for before in 0..3 {
             let shifted: Vec<u8> = std::iter::repeat_n(0, before).chain(value.iter().copied()).collect();
@@ -121,6 +145,22 @@ mod tests {
         assert!(holds("a/b", "a%2fb"));
         assert!(holds("it's", "it'\\''s"));
         assert!(holds("a&b", "a&amp;b"));
+        assert!(holds("a'b", "a&#39;b"));
+        assert!(holds("a b$c!", "a\\ b\\$c\\!"));
+        assert!(holds("a b$c!", "a b\\$c!"));
+        assert!(holds("it's", "it\\'s"));
+        assert!(holds("kJ", "6b4a") && holds("kJ", "6B4A"));
+    }
+
+    #[test]
+    fn long_base64_is_found_line_by_line() {
+        let value: String = (0..100).map(|n| char::from(b'a' + n % 26)).collect();
+        let encoded = STANDARD.encode(&value);
+        for line in
+            encoded.as_bytes().chunks(76).chain(encoded.as_bytes().chunks(64)).filter(|line| line.len() >= LEAST_LINE)
+        {
+            assert!(holds(&value, std::str::from_utf8(line).unwrap()), "{}", String::from_utf8_lossy(line));
+        }
     }
 
     #[test]

@@ -11,6 +11,8 @@ pub(crate) const WINDOW: usize = 512;
 /// How far a rule may look back, and how long before its hint a secret may begin.
 pub(crate) const LOOK_BACK: usize = 96;
 
+static STARS: Class = Class::of(b"*");
+
 /// A window on the text. Bytes before `floor` were masked or are too far back; from `end` on there is another line or
 /// too far ahead.
 pub(crate) struct View<'a> {
@@ -112,6 +114,12 @@ impl<'a> View<'a> {
     pub(crate) fn ends(&self, at: usize, literal: &[u8]) -> bool {
         self.count(1);
         at >= self.floor + literal.len() && self.text[at - literal.len()..at].eq_ignore_ascii_case(literal)
+    }
+
+    /// Whether a mask ends before `at`: one of this pass, or one that was there. Stars behind it belong to it.
+    pub(crate) fn after_mask(&self, at: usize) -> bool {
+        let stars = self.back(at, &STARS, LOOK_BACK);
+        (stars == self.floor && self.before_floor.is_some()) || at - stars >= crate::MASK.len()
     }
 
     /// Whether the byte at `at` continues a word.

@@ -3,6 +3,7 @@
 use crate::ops::{OutputPage, OutputQuery, RunView, Stream};
 use crate::output::{self, OutputLog, Place};
 use crate::page::{PageError, page};
+use shellkeep_redact::Redactor;
 use shellkeep_session::{ByteString, Changes, Notice, RunId, RunResult, RunStatus, StoredRun};
 use std::io;
 use std::path::Path;
@@ -86,6 +87,8 @@ pub struct NewCell {
     pub directory: Arc<Path>,
     /// Most bytes kept of each stream.
     pub limit: u64,
+    /// What masks its output, if something does.
+    pub redactor: Option<Redactor>,
 }
 
 impl RunCell {
@@ -93,7 +96,7 @@ impl RunCell {
     pub fn new(new: NewCell) -> (Self, mpsc::Receiver<RunControl>) {
         let (control, controls) = mpsc::channel(CONTROL_QUEUE);
         let place = |stream| Place { directory: Arc::clone(&new.directory), run_id: new.run_id.clone(), stream };
-        let log = |stream| Mutex::new(OutputLog::new(place(stream), new.limit));
+        let log = |stream| Mutex::new(OutputLog::new(place(stream), new.limit, new.redactor.as_ref()));
         let cell = Self {
             stdout: log(Stream::Stdout),
             stderr: log(Stream::Stderr),
@@ -121,10 +124,18 @@ impl RunCell {
         self.changed.notify_waiters();
     }
 
-    /// The streams as they are to be recorded, and how much of each had to be dropped.
+    /// Masks its output once more, with what became known at its end.
+    pub fn mask_again(&self, redactor: &Redactor) {
+        for stream in [Stream::Stdout, Stream::Stderr] {
+            self.log(stream).mask_again(redactor);
+        }
+    }
+
+    /// The streams as they are to be recorded, and how much of each had to be dropped. Nothing comes after it.
     pub fn outputs(&self) -> [(shellkeep_session::Output, u64); 2] {
         [Stream::Stdout, Stream::Stderr].map(|stream| {
-            let log = self.log(stream);
+            let mut log = self.log(stream);
+            log.end();
             (log.record(), log.dropped())
         })
     }
@@ -269,7 +280,8 @@ pub fn stored_view(run: &StoredRun, directory: &Arc<Path>, max_output: usize, cw
     };
     let streams = [(Stream::Stdout, &result.stdout), (Stream::Stderr, &result.stderr)].map(|(stream, kept)| {
         let path = Place { directory: Arc::clone(directory), run_id: run.run_id.clone(), stream }.path();
-        output::view(kept, max_output, |offset, limit| output::read_kept(kept, &path, offset, limit))
+        let kept = output::as_it_is(kept, &path);
+        output::view(&kept, max_output, |offset, limit| output::read_kept(&kept, &path, offset, limit))
     });
     result_view(&run.run_id, run.seq, result, streams, &run.by)
 }

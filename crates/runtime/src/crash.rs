@@ -17,6 +17,10 @@ pub enum Point {
     ResultRecorded,
     /// A service runs; that is not written.
     ServiceStarted,
+    /// A message for an agent is written as an event, and not yet in the conversation.
+    InputRecorded,
+    /// An agent's state is written; the agent was not told.
+    StateSaved,
 }
 
 impl Point {
@@ -29,6 +33,8 @@ impl Point {
             Self::Done => "done",
             Self::ResultRecorded => "result_recorded",
             Self::ServiceStarted => "service_started",
+            Self::InputRecorded => "input_recorded",
+            Self::StateSaved => "state_saved",
         }
     }
 }

@@ -68,7 +68,13 @@ pub(crate) fn measure(directories: &[PathBuf]) -> u64 {
     directories.iter().map(|directory| usage(directory)).sum()
 }
 
-/// Removes the oldest output files of a session until they fit. Gives the bytes that were freed.
+/// The version of the agent's state that a file holds, if it holds one.
+fn agent_state_version(path: &Path) -> Option<u64> {
+    path.file_name()?.to_str()?.strip_prefix("agent_state.")?.parse().ok()
+}
+
+/// Removes the oldest output files of a session until they fit. Gives the bytes that were freed. The agent's state stays:
+/// the last file of it, and the one before, because a crash may have left the last without its record.
 pub(crate) fn trim_outputs(directory: &Path, limit: u64) -> u64 {
     let mut files: Vec<(SystemTime, u64, PathBuf)> = fs::read_dir(directory)
         .into_iter()
@@ -80,11 +86,17 @@ pub(crate) fn trim_outputs(directory: &Path, limit: u64) -> u64 {
         })
         .collect();
     files.sort();
+    let mut versions: Vec<u64> = files.iter().filter_map(|(_, _, path)| agent_state_version(path)).collect();
+    versions.sort_unstable();
+    let kept = &versions[versions.len().saturating_sub(2)..];
     let mut total: u64 = files.iter().map(|(_, bytes, _)| bytes).sum();
     let before = total;
     for (_, bytes, path) in files {
         if total <= limit {
             break;
+        }
+        if agent_state_version(&path).is_some_and(|version| kept.contains(&version)) {
+            continue;
         }
         if fs::remove_file(path).is_ok() {
             total -= bytes;
@@ -191,5 +203,18 @@ mod tests {
         assert!(!home.path().join("r1").exists() && !home.path().join("r2").exists());
         assert_eq!(trim_outputs(home.path(), 150), 0);
         assert!(home.path().join("r3").exists());
+    }
+
+    #[test]
+    fn the_agents_state_is_no_output() {
+        let home = tempfile::tempdir().unwrap();
+        for (age, name) in [(40, "agent_state.9"), (30, "agent_state.10"), (20, "agent_state.11"), (10, "r1.stdout")] {
+            let path = home.path().join(name);
+            fs::write(&path, [0; 100]).unwrap();
+            let at = SystemTime::now() - Duration::from_secs(age);
+            fs::File::options().write(true).open(&path).unwrap().set_modified(at).unwrap();
+        }
+        assert_eq!(trim_outputs(home.path(), 0), 200);
+        assert!(home.path().join("agent_state.10").exists() && home.path().join("agent_state.11").exists());
     }
 }

@@ -6,12 +6,16 @@ mod config;
 mod create;
 mod inner;
 mod node;
+mod records;
+mod resume;
 mod scope;
 mod services;
 mod start;
 mod tokens;
 
 pub use config::{EngineConfig, OnStop, Reclaim};
+use records::SecretsBook;
+pub use records::{EventStream, ExportStream};
 pub use scope::Engine;
 pub use services::LogStream;
 pub use tokens::Guest;
@@ -19,14 +23,17 @@ pub use tokens::Guest;
 use crate::adaptive::Adaptive;
 use crate::admission::Admission;
 use crate::cell::{self, RunCell, RunControl};
+use crate::counts::Counts;
 use crate::disk::DiskBook;
 use crate::identities::{Identities, Scope};
+use crate::masking::Masking;
 use crate::ops::*;
-use crate::output::Place;
+use crate::output::{self, Place};
 use crate::owner::{Message, RunReply, Slot, Started};
 use crate::page::{self, PageError};
 use crate::pool::Pool;
 use crate::quotas::QuotaBook;
+use crate::resume::Agents;
 use crate::services::Services;
 use crate::stream::RunStream;
 use crate::{recover, translate, validate};
@@ -40,7 +47,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 
 /// Longest wait in one call of `run_view`.
 pub const MAX_WAIT: Duration = Duration::from_secs(300);
@@ -67,6 +74,9 @@ pub enum StartError {
     /// The agents' tokens cannot be read.
     #[error("the agents' tokens cannot be read: {0}")]
     Tokens(#[from] shellkeep_store::OpenError),
+    /// The settings of redaction are wrong.
+    #[error("{0}")]
+    Redaction(#[from] shellkeep_redact::ConfigError),
     /// Bash does not work.
     #[error("{0}")]
     Bash(#[from] shellkeep_process::StartError),
@@ -84,6 +94,13 @@ pub struct Inner {
     pub(crate) admission: Arc<Admission>,
     pub(crate) adaptive: Adaptive,
     pub(crate) disk: DiskBook,
+    pub(crate) agents: Arc<Agents>,
+    pub(crate) masking: Masking,
+    pub(crate) counts: Counts,
+    /// How many exports may be written at a time: each holds a thread.
+    exports: Arc<Semaphore>,
+    /// What is known of the secrets of recordings that were read masked lately.
+    secrets: SecretsBook,
     environment: Vec<(Vec<u8>, Vec<u8>)>,
     sessions: Mutex<Sessions>,
     runs: Mutex<Runs>,
@@ -174,6 +191,7 @@ impl Engine {
     pub async fn destroy(&self, id: &SessionId) -> Result<(), OpError> {
         let Permitted { inner, id } = self.over(id)?;
         self.audit("destroy", id.as_str());
+        inner.stop_agents("the session was removed", |other| *other == *id).await;
         inner.stop_services_of(&id).await;
         match inner.ask(&id, Message::Destroy).await {
             // A full disk is no reason to keep what could make room on it.
@@ -261,7 +279,8 @@ impl Engine {
             };
             let path =
                 Place { directory: inner.output_directory(&id), run_id: run_id.clone(), stream: query.stream }.path();
-            page::page(kept, true, &query, |offset, limit| crate::output::read_kept(kept, &path, offset, limit))
+            let kept = output::as_it_is(kept, &path);
+            page::page(&kept, true, &query, |offset, limit| output::read_kept(&kept, &path, offset, limit))
         };
         page.map_err(|error| match error {
             PageError::Pattern(detail) => {
@@ -379,6 +398,7 @@ impl Engine {
         for cell in cells {
             let _ = cell.control.send(RunControl::Kill).await;
         }
+        inner.stop_agents("the daemon stops", |_| true).await;
         inner.leave_services().await;
         for id in ids {
             let _ = inner.ask_owner(&id, Message::Hibernate).await;

@@ -35,16 +35,23 @@ pub fn result(owner: &mut Owner, running: &Running, done: &mut Done, untold: Unt
     }
     notices.extend(notices::too_large(done));
     notices.extend(notices::not_kept(done));
+    notices.extend(owner.record_notice());
+    let mut delta = done.facts.take().map(translate::delta).unwrap_or_default();
+    if let Some(mask) = &mut owner.mask {
+        if mask.learn(&delta) {
+            running.cell.mask_again(mask.redactor());
+        }
+        mask.last_word(&mut delta);
+    }
     let [(stdout, stdout_dropped), (stderr, stderr_dropped)] = running.cell.outputs();
     notices.extend(dropped("stdout", stdout_dropped));
     notices.extend(dropped("stderr", stderr_dropped));
-    let mut delta = done.facts.take().map(translate::delta).unwrap_or_default();
     if let Some(moved_to) = owner.moved_to.take() {
         delta.variables.entry("PWD".into()).or_insert_with(|| Some(Variable::scalar("x", moved_to.clone())));
         delta.cwd.get_or_insert(moved_to);
     }
     let changes = decide::changes(&owner.state.shell, &delta);
-    let result = RunResult {
+    let mut result = RunResult {
         status,
         exit_code: Some(exit_code),
         signal,
@@ -56,6 +63,9 @@ pub fn result(owner: &mut Owner, running: &Running, done: &mut Done, untold: Unt
         background_output: untold.late,
         notices,
     };
+    if let Some(mask) = &owner.mask {
+        mask.result(&mut result);
+    }
     (result, delta)
 }
 

@@ -2,6 +2,7 @@
 //! output; the next result carries it apart.
 
 use shellkeep_process::stdio::{Read, Reader};
+use shellkeep_redact::Redactor;
 use shellkeep_session::ByteString;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,10 +23,22 @@ struct Kept {
 }
 
 impl LateOutput {
-    /// Reads to the end in a task of its own.
-    pub fn collect(self: &Arc<Self>, reader: Reader) {
+    /// Reads to the end in a task of its own. With a redactor, what is kept is masked.
+    pub fn collect(self: &Arc<Self>, reader: Reader, redactor: Option<&Redactor>) {
         let late = Arc::clone(self);
-        tokio::spawn(async move { while reader.read(|bytes| late.push(bytes)).await != Read::End {} });
+        let Some(mut mask) = redactor.map(Redactor::stream) else {
+            tokio::spawn(async move { while reader.read(|bytes| late.push(bytes)).await != Read::End {} });
+            return;
+        };
+        tokio::spawn(async move {
+            let mut out = Vec::new();
+            while reader.read(|bytes| mask.push(bytes, &mut out)).await != Read::End {
+                late.push(&out);
+                out.clear();
+            }
+            mask.finish(&mut out);
+            late.push(&out);
+        });
     }
 
     fn push(&self, bytes: &[u8]) {
@@ -34,6 +47,12 @@ impl LateOutput {
         let excess = kept.bytes.len().saturating_sub(LATE_BYTES);
         kept.bytes.drain(..excess);
         kept.dropped += excess;
+    }
+
+    /// Masks what came and was not told yet.
+    pub fn mask(&self, redactor: &Redactor) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.bytes = redactor.redact(kept.bytes.make_contiguous()).into();
     }
 
     /// Takes what came since the last time.

@@ -13,11 +13,14 @@
 //! - [`running`]: a command from its first byte to its end: output, input, signals, timeout.
 //! - `services`: what runs on beside the sessions; `adopt`: taking it over from a daemon that died.
 //! - `quotas`: what may be used; `housekeeping`: what is looked after from time to time.
+//! - `resume`: running a session's agent on from its last step.
 //! - [`alarm`]: a deadline that is moved with every command.
+//! - `counts`: how many facts were recorded.
 //! - [`cell`], [`stream`]: a run as its watchers see it.
 //! - [`page`]: reading output piece by piece.
 //! - [`output`], [`late`]: what a run wrote, and what came after it had been answered.
 //! - [`translate`]: between the driver's facts and the session's state.
+//! - [`masking`]: secrets, where they are masked before anything is kept.
 //! - [`notices`]: the sentences a model reads when something did not come along.
 //! - [`recover`]: what an earlier daemon left behind.
 //! - [`crash`]: named points at which a test may kill the daemon.
@@ -27,6 +30,7 @@ pub mod admission;
 mod adopt;
 pub mod alarm;
 pub mod cell;
+mod counts;
 pub mod crash;
 mod disk;
 pub mod engine;
@@ -34,6 +38,7 @@ pub mod finish;
 mod housekeeping;
 pub mod identities;
 pub mod late;
+pub mod masking;
 pub mod notices;
 pub mod ops;
 pub mod output;
@@ -42,6 +47,7 @@ pub mod page;
 pub mod pool;
 mod quotas;
 pub mod recover;
+mod resume;
 pub mod running;
 mod services;
 pub mod stream;
@@ -50,7 +56,9 @@ pub mod validate;
 
 pub use adaptive::{Adaptive, RealSenses, Senses};
 pub use admission::{Admission, AdmissionConfig, AdmissionFigures};
-pub use engine::{Engine, EngineConfig, Guest, LogStream, OnStop, Reclaim, StartError};
+pub use engine::{Engine, EngineConfig, EventStream, ExportStream, Guest, LogStream, OnStop, Reclaim, StartError};
 pub use identities::{Revocation, Scope};
+pub use masking::RecordConfig;
 pub use ops::*;
+pub use resume::stream::ResumeStream;
 pub use stream::RunStream;

@@ -237,6 +237,17 @@ pub fn store_failed(reason: &str) -> Notice {
     )
 }
 
+/// The recording cannot be written.
+pub fn record_failed(reason: &str) -> Notice {
+    notice(
+        NoticeCode::RecordFailed,
+        format!(
+            "The command ran and its result is kept, but the session's recording cannot be written at the moment: {reason}. \
+             It is tried again; if it stays so for long, the recording will say where it has a hole."
+        ),
+    )
+}
+
 /// A service ended without having been asked to.
 pub fn service_ended(service_id: &ServiceId, spec: &ServiceSpec, end: &ServiceEnd) -> Notice {
     notice(

@@ -1,10 +1,16 @@
 //! The closed vocabulary of operations. Every door (HTTP, MCP, command line, library) translates to these and to
 //! nothing else.
 
+mod error;
 mod node;
+mod records;
+mod resume;
 mod service;
 
+pub use error::OpError;
 pub use node::*;
+pub use records::*;
+pub use resume::*;
 pub use service::*;
 
 use shellkeep_session::{ByteString, Changes, Notice, RunId, RunStatus, SessionId, SessionMeta, Timestamp};
@@ -290,193 +296,4 @@ pub struct Health {
     pub live_shells: usize,
     /// Shells started ahead.
     pub spare_shells: usize,
-}
-
-/// Why an operation was refused. Each has a stable code and says what to do next.
-#[derive(Debug, Clone, thiserror::Error)]
-pub enum OpError {
-    /// The request makes no sense.
-    #[error("{detail}")]
-    Invalid {
-        /// What is wrong and what would be right.
-        detail: String,
-    },
-    /// The caller's token does not give this right.
-    #[error("{detail}")]
-    NotAllowed {
-        /// Which right, and who has it.
-        detail: String,
-    },
-    /// No such token.
-    #[error("there is no token '{token_id}'; GET /v1/tokens lists them")]
-    TokenNotFound {
-        /// The name asked for.
-        token_id: String,
-    },
-    /// The tokens cannot be written.
-    #[error("the tokens cannot be kept: {detail}. Check the data directory's disk and try again")]
-    TokensUnavailable {
-        /// What stands now, and why.
-        detail: String,
-    },
-    /// No such session.
-    #[error("there is no session '{session_id}'; create it with POST /v1/sessions or list the existing ones")]
-    SessionNotFound {
-        /// The name asked for.
-        session_id: String,
-    },
-    /// No such run.
-    #[error("session '{session_id}' has no run '{run_id}'; run ids are in the results of its commands")]
-    RunNotFound {
-        /// The session.
-        session_id: String,
-        /// The name asked for.
-        run_id: String,
-    },
-    /// The run has ended.
-    #[error("run '{run_id}' has already ended; read its result and output instead")]
-    RunEnded {
-        /// The run.
-        run_id: String,
-    },
-    /// The output is not kept any more.
-    #[error(
-        "the output of run '{run_id}' is not kept any more: newer output of the session took its place. Its status and exit code are; run the command again if you need what it printed"
-    )]
-    OutputReclaimed {
-        /// The run.
-        run_id: String,
-    },
-    /// The run does not read input.
-    #[error(
-        "run '{run_id}' takes no input: it was started with its input already given. Start it with blocking=false and no stdin to send input later"
-    )]
-    NoInput {
-        /// The run.
-        run_id: String,
-    },
-    /// The session runs another command.
-    #[error(
-        "session '{session_id}' is busy with run '{run_id}'; wait for that run or signal it. Without if_busy=reject a command waits in line for as long as its timeout; nothing was run"
-    )]
-    Busy {
-        /// The session.
-        session_id: String,
-        /// What it runs.
-        run_id: String,
-    },
-    /// Too many commands wait.
-    #[error("session '{session_id}' already has {waiting} commands waiting; wait for some to finish")]
-    QueueFull {
-        /// The session.
-        session_id: String,
-        /// How many wait.
-        waiting: usize,
-    },
-    /// The same key was used for another command.
-    #[error("request_id '{request_id}' was used before for a different command; use a new one")]
-    RequestIdReused {
-        /// The key.
-        request_id: String,
-    },
-    /// The session's stored state cannot be read.
-    #[error(
-        "session '{session_id}' is set aside because its stored state cannot be read ({reason}); other sessions are not affected. Delete it, or repair its files and restart the daemon"
-    )]
-    Damaged {
-        /// The session.
-        session_id: String,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// The directory for this call cannot be entered.
-    #[error("cannot enter cwd '{path}': {reason}; nothing was run")]
-    BadCwd {
-        /// The directory.
-        path: String,
-        /// The system's reason.
-        reason: String,
-    },
-    /// The session was restarted while the command waited.
-    #[error("session '{session_id}' was restarted while this command waited; nothing was run, send it again")]
-    Restarted {
-        /// The session.
-        session_id: String,
-    },
-    /// No shell could be started.
-    #[error("no shell could be started: {reason}; nothing was run and the session's state is kept")]
-    ShellUnavailable {
-        /// Why.
-        reason: String,
-    },
-    /// No such service.
-    #[error("session '{session_id}' has no service '{service_id}'; list_services names those it has")]
-    ServiceNotFound {
-        /// The session.
-        session_id: String,
-        /// The name asked for.
-        service_id: String,
-    },
-    /// The service could not be started.
-    #[error("the service could not be started: {reason}")]
-    ServiceNotStarted {
-        /// Why.
-        reason: String,
-    },
-    /// A quota is met.
-    #[error("{0}")]
-    QuotaExceeded(Box<QuotaMet>),
-    /// More work than the machine takes.
-    #[error(
-        "this node is overloaded: {waiting} commands wait ({limit} may) and this one waited {waited:.1?}; nothing was run. Send it again in {} s, or fewer at a time",
-        retry_after.as_secs()
-    )]
-    Overloaded {
-        /// Commands that wait.
-        waiting: usize,
-        /// How many may.
-        limit: usize,
-        /// How long this one did.
-        waited: Duration,
-        /// When to try again.
-        retry_after: Duration,
-    },
-    /// The store cannot answer.
-    #[error("the store cannot answer: {reason}; nothing was changed, try again")]
-    StoreUnavailable {
-        /// Why.
-        reason: String,
-    },
-    /// The engine is stopping.
-    #[error("the daemon is stopping; try again when it is back")]
-    ShuttingDown,
-}
-
-impl OpError {
-    /// The stable code.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::Invalid { .. } => "invalid_request",
-            Self::NotAllowed { .. } => "not_allowed",
-            Self::TokenNotFound { .. } => "token_not_found",
-            Self::SessionNotFound { .. } => "session_not_found",
-            Self::RunNotFound { .. } => "run_not_found",
-            Self::RunEnded { .. } => "run_ended",
-            Self::NoInput { .. } => "no_input",
-            Self::OutputReclaimed { .. } => "output_reclaimed",
-            Self::Busy { .. } => "session_busy",
-            Self::QueueFull { .. } => "queue_full",
-            Self::RequestIdReused { .. } => "request_id_reused",
-            Self::Damaged { .. } => "session_damaged",
-            Self::BadCwd { .. } => "bad_cwd",
-            Self::Restarted { .. } => "session_restarted",
-            Self::ShellUnavailable { .. } => "shell_unavailable",
-            Self::QuotaExceeded(_) => "quota_exceeded",
-            Self::Overloaded { .. } => "overloaded",
-            Self::ServiceNotFound { .. } => "service_not_found",
-            Self::ServiceNotStarted { .. } => "service_not_started",
-            Self::StoreUnavailable { .. } | Self::TokensUnavailable { .. } => "store_unavailable",
-            Self::ShuttingDown => "shutting_down",
-        }
-    }
 }

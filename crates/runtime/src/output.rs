@@ -2,8 +2,11 @@
 //! and never more than its quota.
 
 use crate::ops::{Stream, StreamView};
+use shellkeep_redact::Redactor;
 use shellkeep_session::{ByteString, Output, RunId};
+use std::borrow::Cow;
 use std::collections::VecDeque;
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
@@ -48,16 +51,62 @@ pub struct OutputLog {
     file: Option<File>,
     /// Once something was dropped, nothing after it is kept but the tail.
     tail: Option<VecDeque<u8>>,
+    /// What masks secrets before anything is kept, if something does.
+    mask: Option<Box<Mask>>,
+}
+
+/// Masks a stream as it comes. An unfinished line waits for its end, because a secret may be cut in two.
+struct Mask {
+    stream: shellkeep_redact::Stream,
+    out: Vec<u8>,
+}
+
+impl fmt::Debug for Mask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mask").field("held", &self.stream.held()).finish_non_exhaustive()
+    }
 }
 
 impl OutputLog {
     /// An empty stream that may keep `limit` bytes, in a file when they are many.
-    pub fn new(place: Place, limit: u64) -> Self {
-        Self { total: 0, kept: 0, limit, memory: Vec::new(), place, file: None, tail: None }
+    pub fn new(place: Place, limit: u64, redactor: Option<&Redactor>) -> Self {
+        let mask = redactor.map(|redactor| Box::new(Mask { stream: redactor.stream(), out: Vec::new() }));
+        Self { total: 0, kept: 0, limit, memory: Vec::new(), place, file: None, tail: None, mask }
     }
 
     /// Takes over what the command wrote.
     pub fn append(&mut self, bytes: &[u8]) {
+        match self.mask.take() {
+            None => self.keep(bytes),
+            Some(mut mask) => {
+                mask.stream.push(bytes, &mut mask.out);
+                self.keep(&mask.out);
+                mask.out.clear();
+                self.mask = Some(mask);
+            }
+        }
+    }
+
+    /// The command has ended: nothing waits for the rest of its line any more.
+    pub fn end(&mut self) {
+        if let Some(mask) = self.mask.take() {
+            let Mask { stream, mut out } = *mask;
+            stream.finish(&mut out);
+            self.keep(&out);
+        }
+    }
+
+    /// Masks what has come in, if it is still in memory: a secret became known only when all was said.
+    pub fn mask_again(&mut self, redactor: &Redactor) {
+        self.end();
+        if self.file.is_none() && self.tail.is_none() {
+            self.memory = redactor.redact(&self.memory);
+            self.kept = self.memory.len() as u64;
+            self.total = self.kept;
+        }
+    }
+
+    fn keep(&mut self, bytes: &[u8]) {
         self.total += bytes.len() as u64;
         let room = usize::try_from(self.limit.saturating_sub(self.kept)).unwrap_or(usize::MAX);
         let fits = if self.tail.is_some() { 0 } else { bytes.len().min(room) };
@@ -126,6 +175,22 @@ impl OutputLog {
         match &self.file {
             Some(file) => read_file(file, offset, limit, self.kept),
             None => Ok(slice(&self.memory, offset, limit).to_vec()),
+        }
+    }
+}
+
+/// What is kept of a stream as it is by now: its file is shorter than it was if a secret was masked in it.
+pub fn as_it_is<'a>(output: &'a Output, path: &Path) -> Cow<'a, Output> {
+    let shorter = |length: u64| output.kept.checked_sub(length).filter(|missing| *missing > 0);
+    let missing = match output.inline {
+        Some(_) => None,
+        None => std::fs::metadata(path).ok().and_then(|metadata| shorter(metadata.len())),
+    };
+    match missing {
+        None => Cow::Borrowed(output),
+        Some(missing) => {
+            let (kept, total) = (output.kept - missing, output.total - missing);
+            Cow::Owned(Output { kept, total, ..output.clone() })
         }
     }
 }
@@ -205,7 +270,7 @@ mod tests {
             run_id: RunId::from_seq(1),
             stream: Stream::Stdout,
         };
-        let log = OutputLog::new(place, limit);
+        let log = OutputLog::new(place, limit, None);
         (directory, log)
     }
 
@@ -217,6 +282,21 @@ mod tests {
         assert_eq!(log.read(6, 3).unwrap(), b"wor");
         assert_eq!(log.record().inline.unwrap().as_bytes(), b"hello world");
         assert!(!directory.path().join("deep").exists());
+    }
+
+    #[test]
+    fn a_masked_stream_holds_back_what_may_be_half_a_secret() {
+        let (_directory, mut log) = log(1 << 20);
+        let redactor = Redactor::new(&Default::default()).unwrap().with_secrets(["horse-battery"]).unwrap();
+        log.mask = Some(Box::new(Mask { stream: redactor.stream(), out: Vec::new() }));
+        for piece in ["one\na hor", "se-bat", "tery b", "\nno end horse-"] {
+            log.append(piece.as_bytes());
+            assert!(!log.read(0, 100).unwrap().windows(5).any(|part| part == b"horse"));
+        }
+        log.append(b"battery");
+        log.end();
+        assert_eq!(log.read(0, 100).unwrap(), b"one\na *** b\nno end ***");
+        assert_eq!(log.record().total, 22);
     }
 
     #[test]

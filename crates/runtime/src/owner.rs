@@ -1,10 +1,14 @@
 //! The owner of one session: the task that alone changes its state and alone touches its shell. Everyone else sends it
 //! messages. It lives as long as the session holds a process or has something to do, and then leaves; the session stays.
 
+mod call;
+mod records;
 mod runs;
+mod scrub;
 mod services;
 mod shell;
 
+pub(crate) use records::agent_state_file;
 pub use services::ServiceNews;
 
 use crate::admission::{Listener, Ticket, Waiter};
@@ -12,14 +16,16 @@ use crate::alarm::Alarm;
 use crate::cell::RunCell;
 use crate::engine::Inner;
 use crate::late::LateOutput;
-use crate::ops::{OpError, RunCommand, RunView, SessionView, StartService};
+use crate::masking::SessionMask;
+use crate::ops::*;
 use crate::pool::Worn;
 use crate::running::{Running, Step};
 use crate::services::Supervised;
 use crate::{finish, notices};
+use records::Lost;
 use shellkeep_process::{Done, ExitStatus, Fact};
 use shellkeep_session::{
-    ByteString, Event, Notice, Record, Service, ServiceId, SessionId, SessionState, ShellState, Timestamp,
+    AgentState, ByteString, Event, Notice, Service, ServiceId, SessionId, SessionState, ShellState, Timestamp,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
@@ -46,6 +52,8 @@ pub enum Message {
     },
     /// How does the session stand?
     View(Answer<SessionView>),
+    /// What is known of it, all in all?
+    Snapshot(Answer<Box<SessionState>>),
     /// What does its shell know?
     State(Answer<ShellState>),
     /// Drop the shell when nothing runs any more.
@@ -92,6 +100,36 @@ pub enum Message {
         /// Who asks.
         answer: Answer<()>,
     },
+    /// Take down events of the agent.
+    Note {
+        /// What.
+        events: Vec<NewEvent>,
+        /// Answered when they are kept.
+        answer: Answer<Posted>,
+    },
+    /// Add a message to the conversation.
+    AddMessage {
+        /// What.
+        message: NewMessage,
+        /// Answered when it is kept.
+        answer: Answer<MessageAdded>,
+    },
+    /// Save the agent's state.
+    SaveAgentState {
+        /// What.
+        save: SaveAgentState,
+        /// Answered when it is kept.
+        answer: Answer<AgentStateSaved>,
+    },
+    /// Which state of the agent is kept?
+    AgentState(Answer<Option<Box<AgentState>>>),
+    /// Mask a secret in everything that is kept. Waits its turn behind running commands.
+    Scrub {
+        /// The secret.
+        secret: Secret,
+        /// Who asks.
+        answer: Answer<Scrubbed>,
+    },
     /// A command that ran on beside the session has ended.
     Detached(Box<(Running, Box<Done>)>),
 }
@@ -134,6 +172,7 @@ pub struct Slot {
 enum Waiting {
     Run { command: Box<RunCommand>, reply: RunReply, expires: Instant },
     Hibernate(Answer<SessionView>),
+    Scrub { secret: Secret, answer: Answer<Scrubbed> },
 }
 
 enum Happened {
@@ -143,6 +182,7 @@ enum Happened {
     ShellFreed,
     Turn(Result<Ticket, OpError>),
     WaitingExpired,
+    Due,
 }
 
 /// The owner.
@@ -170,6 +210,12 @@ pub struct Owner {
     pub(crate) moved_to: Option<ByteString>,
     /// Notices of the new shell, for the run that needed it.
     pub(crate) fresh_notices: Vec<Notice>,
+    /// What masks before anything is stored, if the host has set so.
+    pub(crate) mask: Option<SessionMask>,
+    /// Records that no disk took and that are not told of yet.
+    lost: Option<Lost>,
+    /// If it stays though it holds nothing: until when.
+    stays_until: Option<Instant>,
     over: bool,
 }
 
@@ -178,6 +224,9 @@ impl Owner {
     pub fn new(engine: Arc<Inner>, state: SessionState, mailbox: mpsc::Receiver<Message>, slot: Arc<Slot>) -> Self {
         Self {
             outputs: engine.output_directory(&state.meta.session_id),
+            mask: engine.masking.of(&state.shell),
+            lost: None,
+            stays_until: None,
             engine,
             id: state.meta.session_id.clone(),
             state,
@@ -209,6 +258,7 @@ impl Owner {
                 Happened::ShellFreed => self.on_shell_freed(),
                 Happened::Turn(turn) => self.on_turn(turn).await,
                 Happened::WaitingExpired => self.refuse_expired(),
+                Happened::Due => self.on_due(),
             }
             self.start_waiting().await;
             self.publish();
@@ -222,12 +272,7 @@ impl Owner {
         // The gate sees to the one that stands there.
         let unseen = self.waiting.iter().skip(usize::from(self.at_gate.is_some()));
         let expiry = unseen.filter_map(Waiting::expires).min();
-        let expired = async {
-            match expiry {
-                Some(at) => tokio::time::sleep_until(at).await,
-                None => std::future::pending().await,
-            }
-        };
+        let (expired, due) = (until(expiry), until(self.due()));
         let work = async {
             match (&mut self.running, &mut self.idle, &mut self.starved) {
                 (Some((running, ..)), ..) => Happened::Run(running.step().await),
@@ -251,6 +296,7 @@ impl Owner {
             turn = turn => Happened::Turn(turn),
             message = self.mailbox.recv() => Happened::Message(message),
             () = expired => Happened::WaitingExpired,
+            () = due => Happened::Due,
         }
     }
 
@@ -268,7 +314,11 @@ impl Owner {
 
     fn holds_nothing(&self) -> bool {
         self.over
-            || (self.idle.is_none() && self.running.is_none() && self.waiting.is_empty() && self.remnants.is_empty())
+            || (self.idle.is_none()
+                && self.running.is_none()
+                && self.waiting.is_empty()
+                && self.remnants.is_empty()
+                && self.due().is_none())
     }
 
     /// Leaves, unless a message came in at the last moment.
@@ -296,6 +346,7 @@ impl Owner {
         match message {
             Message::Run { command, reply } => self.on_run(command, reply).await,
             Message::View(answer) => drop(answer.send(Ok(self.view()))),
+            Message::Snapshot(answer) => drop(answer.send(Ok(Box::new(self.state.clone())))),
             Message::State(answer) => drop(answer.send(Ok(self.state.shell.clone()))),
             Message::Hibernate(answer) if self.is_busy() => self.waiting.push_back(Waiting::Hibernate(answer)),
             Message::Hibernate(answer) => self.hibernate(answer),
@@ -310,6 +361,14 @@ impl Owner {
                 let _ = answer.send(idle);
             }
             Message::Detached(ended) => self.on_detached(*ended),
+            Message::Note { events, answer } => self.note(events, answer).await,
+            Message::AddMessage { message, answer } => self.add_message(message, answer).await,
+            Message::SaveAgentState { save, answer } => self.save_agent_state(save, answer).await,
+            Message::AgentState(answer) => drop(answer.send(Ok(self.state.agent_state.clone()))),
+            Message::Scrub { secret, answer } if self.is_busy() => {
+                self.waiting.push_back(Waiting::Scrub { secret, answer });
+            }
+            Message::Scrub { secret, answer } => self.scrub(secret, answer).await,
             Message::StartService { request, by, answer } => self.start_service(*request, by, answer).await,
             Message::Services(answer) => drop(answer.send(Ok(self.state.services.clone()))),
             Message::ServiceFacts(answer) => self.service_facts(answer),
@@ -343,6 +402,7 @@ impl Owner {
             match waiting {
                 Waiting::Run { reply, .. } => reply.refuse(error.clone()),
                 Waiting::Hibernate(answer) => drop(answer.send(Err(error.clone()))),
+                Waiting::Scrub { answer, .. } => drop(answer.send(Err(error.clone()))),
             }
         }
         self.first_has_left();
@@ -398,17 +458,6 @@ impl Owner {
         }
         self.engine.over_disk(&self.id).map(|(limit, used)| notices::over_disk(limit, used))
     }
-
-    /// Appends to the store, then changes the state: the only door into it. A store that fails is a notice.
-    pub(crate) fn record(&mut self, event: Event) -> Option<Notice> {
-        let record = Record { session_id: self.id.clone(), seq: self.state.seq + 1, at: Timestamp::now(), event };
-        let notice = self.engine.store.append(&record).err().map(|error| notices::store_failed(&error.to_string()));
-        if let Err(error) = self.state.apply(&record) {
-            // Only this task makes records, one after the other, so this is a bug and not a fault of the data.
-            tracing::error!(session = %self.id, %error, "a record does not follow");
-        }
-        notice
-    }
 }
 
 impl RunReply {
@@ -424,7 +473,15 @@ impl Waiting {
     fn expires(&self) -> Option<Instant> {
         match self {
             Self::Run { expires, .. } => Some(*expires),
-            Self::Hibernate(_) => None,
+            Self::Hibernate(_) | Self::Scrub { .. } => None,
         }
+    }
+}
+
+/// Ends at this time, or never.
+async fn until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
     }
 }

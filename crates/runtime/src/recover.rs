@@ -8,6 +8,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// The name under which the processes of this data directory's daemons are found, now and after a crash.
 pub fn instance(data_dir: &Path) -> String {
@@ -22,6 +23,23 @@ pub fn instance(data_dir: &Path) -> String {
 pub fn clear_scratch(scratch: &Path) {
     for entry in std::fs::read_dir(scratch).into_iter().flatten().flatten() {
         let _ = std::fs::remove_file(entry.path());
+    }
+}
+
+/// How long a start waits for a store that does not answer, and how long between two questions: one that only stumbles
+/// must not keep a daemon from starting.
+const PATIENCE: Duration = Duration::from_secs(10);
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Asks again until there is an answer, for a while.
+pub async fn patiently<T, F: Future<Output = Result<T, String>>>(ask: impl Fn() -> F) -> Result<T, String> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match ask().await {
+            Err(reason) if Instant::now() < deadline => tracing::warn!(reason, "the store is asked again"),
+            other => return other,
+        }
+        tokio::time::sleep(PAUSE).await;
     }
 }
 

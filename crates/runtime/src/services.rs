@@ -222,9 +222,10 @@ pub(crate) async fn views(engine: &Inner, services: Vec<Arc<Supervised>>) -> Vec
     let looked = with_members(engine, services).await;
     let reading = tokio::task::spawn_blocking(move || {
         let mut table: Option<SocketTable> = None;
-        looked.iter().map(|(seen, members)| live_view(seen, members, &mut table)).collect()
+        looked.iter().map(|(seen, members)| live_view(seen, members, &mut table)).collect::<Vec<_>>()
     });
-    reading.await.unwrap_or_default()
+    let views = reading.await.unwrap_or_default();
+    views.into_iter().map(|view| engine.masking.service(view)).collect()
 }
 
 /// Services, each with who is alive in it. Many are looked at in one go: where there are no control groups, each look is

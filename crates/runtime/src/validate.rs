@@ -1,5 +1,7 @@
 //! Requests that make no sense are refused here, before anything is touched, in words that say what would make sense.
 
+pub mod records;
+
 use crate::ops::{
     CreateSession, MAX_COMMAND, MAX_MAX_OUTPUT, MAX_SERVICE_NAME, MAX_STDIN, MAX_TIMEOUT, OpError, RunCommand,
     StartService,

@@ -377,10 +377,17 @@ async fn the_oldest_ended_sessions_make_room() {
     for id in &ids[..3] {
         node.engine.end_session(id).await.unwrap();
     }
-    node.after(SECOND).await;
+    // One that has just been ended may still be awake, and is left alone then.
     let mut left = Vec::new();
-    for id in &ids {
-        left.push(node.exists(id).await);
+    for _ in 0..100 {
+        node.after(SECOND).await;
+        left.clear();
+        for id in &ids {
+            left.push(node.exists(id).await);
+        }
+        if left.contains(&false) {
+            break;
+        }
     }
     assert_eq!(left, [false, true, true, true], "only as many as needed, the oldest first");
     node.stop().await;

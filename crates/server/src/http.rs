@@ -1,9 +1,12 @@
 //! The HTTP door: one file per resource. Every handler reads, translates, calls one operation, and translates back.
 
+mod agent_state;
 pub mod auth;
 mod body;
+mod events;
 mod health;
 mod index;
+mod messages;
 pub mod metrics;
 mod node;
 pub mod openapi;
@@ -11,6 +14,8 @@ mod output;
 pub(crate) mod params;
 pub(crate) mod problem;
 mod quotas;
+mod records;
+mod resume;
 pub(crate) mod runs;
 mod services;
 mod sessions;
@@ -68,6 +73,14 @@ pub fn router(engine: Engine, auth: Auth, metrics: PrometheusHandle) -> Router {
         .route("/v1/sessions/{session_id}/services/{service_id}", get(services::get))
         .route("/v1/sessions/{session_id}/services/{service_id}/stop", post(services::stop))
         .route("/v1/sessions/{session_id}/services/{service_id}/logs", get(services::logs))
+        .route("/v1/sessions/{session_id}/events", get(events::list).post(events::post))
+        .route("/v1/sessions/{session_id}/export", get(records::export))
+        .route("/v1/sessions/{session_id}/verify", post(records::verify))
+        .route("/v1/sessions/{session_id}/scrub", post(records::scrub))
+        .route("/v1/sessions/{session_id}/config_snapshot", get(records::config_snapshot))
+        .route("/v1/sessions/{session_id}/messages", get(messages::list).post(messages::add))
+        .route("/v1/sessions/{session_id}/agent_state", get(agent_state::get).put(agent_state::put))
+        .route("/v1/sessions/{session_id}/resume", post(resume::resume))
         .route("/v1/services", get(services::all))
         .route("/v1/quotas", get(quotas::get).put(quotas::set))
         .route("/v1/node", get(node::get))

@@ -126,9 +126,12 @@ impl<'de> Visitor<'de> for BytesVisitor {
 pub mod map {
     use super::{ByteString, KEY_PREFIX, STANDARD};
     use base64::Engine as _;
-    use serde::de::Error as _;
+    use serde::de::{Error as _, MapAccess, Visitor};
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use std::borrow::Cow;
     use std::collections::BTreeMap;
+    use std::fmt;
+    use std::marker::PhantomData;
 
     /// Writes the map with text keys.
     pub fn serialize<S: Serializer, V: Serialize>(
@@ -138,19 +141,36 @@ pub mod map {
         serializer.collect_map(map.iter().map(|(key, value)| (key_text(key), value)))
     }
 
+    struct MapVisitor<V>(PhantomData<V>);
+
+    impl<'de, V: Deserialize<'de>> Visitor<'de> for MapVisitor<V> {
+        type Value = BTreeMap<ByteString, V>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Self::Value, A::Error> {
+            let mut map = BTreeMap::new();
+            while let Some((key, value)) = access.next_entry()? {
+                map.insert(key_bytes(key).map_err(A::Error::custom)?, value);
+            }
+            Ok(map)
+        }
+    }
+
     /// Reads a map that [`serialize`] wrote.
     pub fn deserialize<'de, D: Deserializer<'de>, V: Deserialize<'de>>(
         deserializer: D,
     ) -> Result<BTreeMap<ByteString, V>, D::Error> {
-        let map = BTreeMap::<String, V>::deserialize(deserializer)?;
-        map.into_iter().map(|(key, value)| Ok((key_bytes(key).map_err(D::Error::custom)?, value))).collect()
+        deserializer.deserialize_map(MapVisitor(PhantomData))
     }
 
     /// The key as JSON text.
-    pub fn key_text(key: &ByteString) -> String {
+    pub fn key_text(key: &ByteString) -> Cow<'_, str> {
         match key.as_str() {
-            Some(text) if !text.starts_with(KEY_PREFIX) => text.to_owned(),
-            _ => format!("{KEY_PREFIX}{}", STANDARD.encode(key.as_bytes())),
+            Some(text) if !text.starts_with(KEY_PREFIX) => text.into(),
+            _ => format!("{KEY_PREFIX}{}", STANDARD.encode(key.as_bytes())).into(),
         }
     }
 

@@ -7,6 +7,7 @@
 //! - [`run`]: a command, its result, its notices.
 //! - [`service`]: a command that runs on beside the session.
 //! - [`quota`]: what may be used.
+//! - [`agent`]: an agent's own state, and its conversation.
 //! - [`adapt`]: limits that follow the pressure on the machine.
 //! - [`record`]: what happened, one numbered record at a time. The only door into [`state`].
 //! - [`state`]: a session, as the fold of its records.
@@ -14,6 +15,7 @@
 //! - [`plan`]: what to do with a session after a crash.
 
 pub mod adapt;
+pub mod agent;
 pub mod bytes;
 pub mod decide;
 pub mod id;
@@ -26,12 +28,13 @@ pub mod shell;
 pub mod state;
 
 pub use adapt::{Controller, Limit, LimitChange, LimitName, PressureReading};
+pub use agent::{AgentState, Content, Message};
 pub use bytes::ByteString;
 pub use id::{IdError, RunId, ServiceId, SessionId};
 pub use jiff::Timestamp;
 pub use quota::{QuotaName, Quotas};
 pub use record::{Event, FORMAT_VERSION, Record};
-pub use run::{Changes, Notice, NoticeCode, Output, RunResult, RunStatus, StoredRun};
+pub use run::{Call, Changes, Notice, NoticeCode, Output, RunResult, RunStatus, StoredRun};
 pub use service::{Ready, RestartPolicy, Service, ServiceEnd, ServiceSpec, ServiceStamps, ServiceStatus, Stamp};
 pub use shell::{ShellDelta, ShellState};
 pub use state::{ActiveRun, LeftProcess, SessionMeta, SessionState};

@@ -1,11 +1,12 @@
 //! What happened, one numbered record at a time. `seq` counts from 1 in each session and has no gaps.
 
-use crate::state::LeftProcess;
+use crate::state::{LeftProcess, SessionState};
 use crate::{
-    ByteString, Notice, RunId, RunResult, ServiceEnd, ServiceId, ServiceSpec, ServiceStamps, ServiceStatus, SessionId,
-    SessionMeta, ShellDelta, ShellState, Timestamp,
+    AgentState, ByteString, Call, Message, Notice, RunId, RunResult, ServiceEnd, ServiceId, ServiceSpec, ServiceStamps,
+    ServiceStatus, SessionId, SessionMeta, ShellDelta, ShellState, Timestamp,
 };
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// Version of everything this crate writes. A reader refuses a newer one.
 pub const FORMAT_VERSION: u32 = 2;
@@ -43,6 +44,9 @@ pub enum Event {
         request_id: Option<String>,
         /// The text.
         command: ByteString,
+        /// What it is run with, if anything was asked for.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        call: Option<Box<Call>>,
         /// The id of the agent's token that asked for it; none if the host did.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<String>,
@@ -123,6 +127,48 @@ pub enum Event {
     SessionEnded {
         /// Why, in words.
         reason: String,
+    },
+    /// Something about the agent's work that the session only takes down: what its framework tells, or what the runtime
+    /// tells of a resumed agent.
+    Noted {
+        /// One of the types of the contract, or the host's own, which begins with `x_`.
+        event_type: String,
+        /// Its fields; an object.
+        data: Value,
+    },
+    /// The agent's framework saved its state.
+    AgentStateSaved {
+        /// The state.
+        state: Box<AgentState>,
+    },
+    /// The conversation has one message more.
+    MessageAdded {
+        /// The message.
+        message: Box<Message>,
+    },
+    /// A secret was masked in everything that is kept of the session.
+    Scrubbed {
+        /// Who asked for it: an agent's token, or nobody but the host.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
+        /// Numbers of the records in which something was masked.
+        seqs: Vec<u64>,
+        /// Files beside the records in which something was masked.
+        files: Vec<String>,
+        /// The shell's state after it.
+        shell: Box<ShellState>,
+        /// The agent's state after it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        agent_state: Option<Box<AgentState>>,
+    },
+    /// No disk took the records before this one. They are lost; what they led to is not.
+    RecordsLost {
+        /// Number of the first that is lost. All up to this record are.
+        from: u64,
+        /// Why.
+        reason: String,
+        /// The session as it was then.
+        state: Box<SessionState>,
     },
     /// The session is over; nothing of it is kept.
     SessionDestroyed,

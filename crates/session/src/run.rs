@@ -106,6 +106,29 @@ pub enum NoticeCode {
     ServiceEnded,
     /// The session uses more disk than it may.
     DiskQuota,
+    /// The session's recording cannot be written; the write is being retried.
+    RecordFailed,
+}
+
+/// What a command was run with beside its text, as far as it was asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Call {
+    /// The directory for this call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<ByteString>,
+    /// Variables for this call.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
+    /// What it read, if that was little.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stdin: Option<ByteString>,
+    /// How much it had to read.
+    #[serde(skip_serializing_if = "is_default")]
+    pub stdin_bytes: u64,
+    /// Whether it had a terminal.
+    #[serde(skip_serializing_if = "is_default")]
+    pub tty: bool,
 }
 
 /// One stream of a run's output as it is kept.

@@ -2,23 +2,23 @@
 //! another machine brings its own `BASH_VERSION`, and the session's own variables come on top.
 
 use crate::bytes::{self, ByteString};
-use serde::{Deserialize, Serialize};
+use serde::de::{Error as _, MapAccess, Visitor};
+use serde::ser::SerializeMap as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 /// A variable: its attributes and its value.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Variable {
     /// The letters of `declare`, sorted: `c i l n r t u x`. Arrays are told by their value.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub attributes: String,
     /// The value.
-    #[serde(flatten)]
     pub value: Value,
 }
 
 /// What a variable holds.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
     /// A string.
     Value(ByteString),
@@ -157,6 +157,68 @@ pub struct ShellDelta {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Aliases(#[serde(with = "bytes::map")] pub BTreeMap<ByteString, ByteString>);
+
+/// The keys of a variable. All but the first name what it holds; one of those is there.
+#[derive(Deserialize)]
+#[serde(field_identifier, rename_all = "snake_case")]
+enum Key {
+    Attributes,
+    Value,
+    Array,
+    Map,
+    Declared,
+    Removed,
+}
+
+/// Written out by hand: a flattened enum is collected as a whole before it is read, and a state is mostly variables.
+impl Serialize for Variable {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        if !self.attributes.is_empty() {
+            map.serialize_entry("attributes", &self.attributes)?;
+        }
+        match &self.value {
+            Value::Value(value) => map.serialize_entry("value", value)?,
+            Value::Array(elements) => map.serialize_entry("array", elements)?,
+            Value::Map(elements) => map.serialize_entry("map", elements)?,
+            Value::Declared(kind) => map.serialize_entry("declared", kind)?,
+            Value::Removed(removed) => map.serialize_entry("removed", removed)?,
+        }
+        map.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for Variable {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(VariableVisitor)
+    }
+}
+
+struct VariableVisitor;
+
+impl<'de> Visitor<'de> for VariableVisitor {
+    type Value = Variable;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a variable")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Variable, A::Error> {
+        let (mut attributes, mut value) = (String::new(), None);
+        while let Some(key) = map.next_key()? {
+            match key {
+                Key::Attributes => attributes = map.next_value()?,
+                Key::Value => value = Some(Value::Value(map.next_value()?)),
+                Key::Array => value = Some(Value::Array(map.next_value()?)),
+                Key::Map => value = Some(Value::Map(map.next_value()?)),
+                Key::Declared => value = Some(Value::Declared(map.next_value()?)),
+                Key::Removed => value = Some(Value::Removed(map.next_value()?)),
+            }
+        }
+        let value = value.ok_or_else(|| A::Error::missing_field("value"))?;
+        Ok(Variable { attributes, value })
+    }
+}
 
 impl Variable {
     /// A string with attributes.

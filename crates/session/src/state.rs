@@ -1,11 +1,16 @@
 //! A session as the fold of its records.
 
 use crate::{
-    ByteString, Event, Notice, Record, RunId, Service, ServiceId, ServiceStatus, SessionId, ShellState, Timestamp,
-    service,
+    AgentState, ByteString, Event, Notice, Record, RunId, Service, ServiceId, ServiceStatus, SessionId, ShellState,
+    Timestamp, service,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+
+/// The type of the event that holds a message for an agent.
+pub const USER_INPUT: &str = "user_input";
+/// The type of the event with which an agent's work on a message ends.
+pub const FINAL_OUTPUT: &str = "final_output";
 
 /// What a session was made with.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -81,8 +86,22 @@ pub struct SessionState {
     /// What the next result must say.
     #[serde(default)]
     pub pending_notices: Vec<Notice>,
+    /// What the agent's framework saved last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_state: Option<Box<AgentState>>,
+    /// Number of the last message of the conversation.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub messages: u64,
+    /// Number of the record with which the agent last completed a step: a saved state, or a final output. What its
+    /// agent asks for again before the next one is the same step, begun again.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub agent_step: u64,
     /// What its shell knows.
     pub shell: ShellState,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// A record that does not follow from the state it is applied to.
@@ -128,6 +147,9 @@ impl SessionState {
                 services: BTreeMap::new(),
                 ended_at: None,
                 pending_notices: Vec::new(),
+                agent_state: None,
+                messages: 0,
+                agent_step: 0,
                 shell: (**shell).clone(),
             }),
             _ => Err(ApplyError::NotCreated { found: record.seq }),
@@ -136,13 +158,23 @@ impl SessionState {
 
     /// Takes over one record.
     pub fn apply(&mut self, record: &Record) -> Result<(), ApplyError> {
+        if let Event::RecordsLost { from, state, .. } = &record.event
+            && (*from..=record.seq).contains(&(self.seq + 1))
+        {
+            *self = Self { seq: record.seq, last_active_at: record.at, ..(**state).clone() };
+            return Ok(());
+        }
         if record.seq != self.seq + 1 {
             return Err(ApplyError::OutOfOrder { after: self.seq, found: record.seq });
         }
         self.seq = record.seq;
         self.last_active_at = record.at;
         match &record.event {
-            Event::SessionCreated { .. } | Event::SessionDestroyed => {}
+            Event::SessionCreated { .. } | Event::SessionDestroyed | Event::RecordsLost { .. } => {}
+            Event::Noted { event_type, .. } if event_type == FINAL_OUTPUT => self.agent_step = record.seq,
+            // Somebody speaks to its agent: it is in use again.
+            Event::Noted { event_type, .. } if event_type == USER_INPUT => self.ended_at = None,
+            Event::Noted { .. } => {}
             Event::RunStarted { run_id, request_id, command, .. } => {
                 self.ended_at = None;
                 let run = ActiveRun {
@@ -177,6 +209,15 @@ impl SessionState {
                 self.processes.clear();
                 self.shell = (**shell).clone();
                 self.pending_notices.clear();
+            }
+            Event::AgentStateSaved { state } => {
+                self.agent_state = Some(state.clone());
+                self.agent_step = record.seq;
+            }
+            Event::MessageAdded { message } => self.messages = message.seq_id,
+            Event::Scrubbed { shell, agent_state, .. } => {
+                self.shell = (**shell).clone();
+                self.agent_state = agent_state.clone();
             }
             Event::SessionEnded { .. } => self.ended_at = Some(record.at),
             Event::ServiceStarted { .. }
@@ -225,5 +266,63 @@ impl SessionState {
             }
             _ => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Content, Message};
+    use serde_json::{Value, json};
+
+    fn created() -> SessionState {
+        let session_id = SessionId::parse("s").unwrap();
+        let meta = SessionMeta {
+            session_id: session_id.clone(),
+            agent: None,
+            agent_config: Value::Null,
+            created_at: Timestamp::UNIX_EPOCH,
+            workspace: "/w".into(),
+            by: None,
+        };
+        let event = Event::SessionCreated { meta: Box::new(meta), shell: Box::default() };
+        SessionState::create(&Record { session_id, seq: 1, at: Timestamp::UNIX_EPOCH, event }).unwrap()
+    }
+
+    fn after(state: &mut SessionState, event: Event) {
+        let (session_id, seq) = (state.meta.session_id.clone(), state.seq + 1);
+        state.apply(&Record { session_id, seq, at: Timestamp::UNIX_EPOCH, event }).unwrap();
+    }
+
+    fn noted(event_type: &str) -> Event {
+        Event::Noted { event_type: event_type.to_owned(), data: json!({}) }
+    }
+
+    #[test]
+    fn a_step_ends_with_a_saved_state_or_a_final_output_and_with_nothing_else() {
+        let mut state = created();
+        after(&mut state, noted(USER_INPUT));
+        after(&mut state, noted("tool_call"));
+        assert_eq!(state.agent_step, 0);
+        let content = Content::Inline("{}".into());
+        let saved = AgentState { version: 1, media_type: "application/json".to_owned(), content };
+        after(&mut state, Event::AgentStateSaved { state: Box::new(saved) });
+        assert_eq!(state.agent_step, 4);
+        let (role, content, at) = ("user".to_owned(), json!("x"), Timestamp::UNIX_EPOCH);
+        after(&mut state, Event::MessageAdded { message: Box::new(Message { seq_id: 1, role, content, at }) });
+        after(&mut state, noted("resume_ended"));
+        assert_eq!(state.agent_step, 4);
+        after(&mut state, noted(FINAL_OUTPUT));
+        assert_eq!(state.agent_step, 7);
+    }
+
+    #[test]
+    fn a_session_is_in_use_again_when_somebody_speaks_to_its_agent() {
+        let mut state = created();
+        after(&mut state, Event::SessionEnded { reason: "done".to_owned() });
+        after(&mut state, noted("x_afterwards"));
+        assert!(state.ended_at.is_some());
+        after(&mut state, noted(USER_INPUT));
+        assert_eq!(state.ended_at, None);
     }
 }

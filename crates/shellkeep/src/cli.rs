@@ -30,12 +30,24 @@ pub enum Command {
     Serve(commands::serve::ServeArgs),
     /// Run a command in a session
     Run(commands::run::RunArgs),
+    /// Run a session's agent on with a message
+    Resume(commands::resume::ResumeArgs),
     /// Be an MCP server on stdio, for agents
     Mcp(commands::mcp::McpArgs),
-    /// List, show and end sessions
+    /// Make, list, show and end sessions
     Sessions(commands::sessions::SessionsArgs),
     /// Start, stop and list services, and read their logs
     Services(commands::services::ServicesArgs),
+    /// Print, follow and add what happened in a session
+    Events(commands::events::EventsArgs),
+    /// Go through a session step by step, fast, in real time, or run it again
+    Replay(commands::replay::ReplayArgs),
+    /// Write a session's recording for others
+    Export(commands::export::ExportArgs),
+    /// Prove that a recording was not changed
+    Verify(commands::verify::VerifyArgs),
+    /// Mask a secret in everything kept of a session
+    Scrub(commands::scrub::ScrubArgs),
     /// Show and change quotas
     Quotas(commands::quotas::QuotasArgs),
     /// End agents

@@ -177,6 +177,11 @@ impl Client {
         Ok(EventReader::new(response.into_body()))
     }
 
+    /// Reads something as it comes, however large it is.
+    pub async fn get_body(&mut self, path: &str) -> Result<Incoming, ClientError> {
+        Ok(self.send(Method::GET, path, "*/*", Bytes::new()).await?.into_body())
+    }
+
     async fn send(
         &mut self,
         method: Method,

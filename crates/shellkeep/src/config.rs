@@ -1,9 +1,11 @@
 //! Settings in layers: flags over environment over file over defaults. Each value knows where it came from.
 
 mod layer;
+mod record;
 mod values;
 
 pub use layer::Layer;
+pub use record::RecordSettings;
 pub use values::{Cages, Durability, OnStop, Span};
 
 use crate::failure::Failure;
@@ -86,6 +88,8 @@ pub struct Settings {
     pub durability: Setting<Durability>,
     /// What is logged.
     pub log: Setting<String>,
+    /// The recordings of sessions.
+    pub record: RecordSettings,
 }
 
 /// A setting as it is shown.
@@ -151,6 +155,7 @@ impl Settings {
             )?,
             durability: layers.pick("SHELLKEEP_DURABILITY", |layer| layer.durability, || Ok(Durability::Process))?,
             log: layers.pick("SHELLKEEP_LOG", |layer| layer.log.clone(), || Ok(DEFAULT_LOG.to_owned()))?,
+            record: RecordSettings::load(&layers)?,
             file: layers.path,
             data,
         };
@@ -177,6 +182,7 @@ impl Settings {
             show("reclaim_bytes", &self.reclaim_bytes, ToString::to_string),
             show("cages", &self.cages, ToString::to_string),
         ];
+        shown.extend(self.record.shown());
         shown.extend(self.quotas.iter().map(|(name, setting)| show(setting_of(*name), setting, ToString::to_string)));
         shown
     }
@@ -198,6 +204,7 @@ impl Settings {
         if self.queue_wait.value.0.is_none_or(|wait| wait.is_zero()) {
             return Err(Failure::start("queue_wait must be a length of time, as in 30s; nobody waits for ever"));
         }
+        self.record.check()?;
         Ok(self)
     }
 
@@ -343,5 +350,23 @@ mod tests {
         assert!(message(load(Layer::default(), &[("SHELLKEEP_MAX_SHELLS", "many")], None)).contains("MAX_SHELLS"));
         assert!(message(load(Layer::default(), &[("SHELLKEEP_DURABILITY", "x")], None)).contains("power"));
         assert!(message(load(Layer::default(), &[("SHELLKEEP_MAX_SHELLS", "2")], None)).contains("spare_shells"));
+        assert!(message(load(Layer::default(), &[], Some("[record]\nrules = [\"e-mail\"]\n"))).contains("'e-mail'"));
+        assert!(message(load(Layer::default(), &[], Some("[record]\nsegment_bytes = 1\n"))).contains("at least 1000"));
+        assert!(message(load(Layer::default(), &[], Some("[record]\nsecret = []\n"))).contains("secret"));
+    }
+
+    #[test]
+    fn recordings_have_a_table_of_their_own() {
+        let file = "[record]\nsecrets = [\"horse-battery\"]\nredact_on_write = true\nnational_ids = [\"us_ssn\"]\n";
+        let variables = [("SHELLKEEP_RECORD_SEGMENT_BYTES", "5000")];
+        let settings = load(Layer::default(), &variables, Some(file)).unwrap();
+        assert_eq!((settings.record.segment_bytes.value, settings.record.redact_on_write.value), (5000, true));
+        let config = settings.record.config().unwrap();
+        assert_eq!(config.secrets, ["horse-battery"]);
+        assert!(config.redaction.rules.contains("us_ssn") && config.redaction.rules.contains("email"));
+        let shown = format!("{:?} {settings:?} {config:?}", settings.shown());
+        assert!(!shown.contains("horse") && shown.contains("1 secrets"), "{shown}");
+        let short = load(Layer::default(), &[("SHELLKEEP_RECORD_SECRETS", "long-enough\nabc")], None).unwrap();
+        assert!(format!("{:?}", short.record.config().unwrap_err()).contains("number 2"));
     }
 }

@@ -5,12 +5,12 @@ use crate::failure::{FAILED, Failure};
 use crate::ready::Ready;
 use crate::{terminal, token};
 use shellkeep_process::CageMode;
-use shellkeep_runtime::{AdmissionConfig, Engine, EngineConfig, OnStop, Reclaim};
+use shellkeep_runtime::{AdmissionConfig, Engine, EngineConfig, OnStop, Reclaim, RecordConfig};
 use shellkeep_server::{
     Auth, Token, bind_tcp, bind_unix, install_metrics, keep_metrics, router, serve_tcp, serve_unix,
 };
 use shellkeep_session::Quotas;
-use shellkeep_store::Store;
+use shellkeep_store::{RecordOptions, Store};
 use std::fs;
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -47,7 +47,8 @@ async fn live(start: Start) -> Result<ExitCode, Failure> {
     let settings = &start.settings;
     make_private_directory(&settings.data.value)?;
     let metrics = install_metrics().map_err(Failure::start)?;
-    let store = open_store(settings)?;
+    let record = settings.record.config()?;
+    let store = open_store(settings, &record)?;
     let doors = Doors::open(settings).await?;
     let token = match start.token {
         Some(token) => token,
@@ -57,7 +58,7 @@ async fn live(start: Start) -> Result<ExitCode, Failure> {
         })?,
     };
     let mut signals = Signals::listen()?;
-    let engine = start_engine(settings, store).await?;
+    let engine = start_engine(settings, store, record).await?;
 
     let (stop, stopped) = watch::channel(false);
     let mut serving = JoinSet::new();
@@ -132,15 +133,20 @@ impl Signals {
     }
 }
 
-fn open_store(settings: &Settings) -> Result<Store, Failure> {
+fn open_store(settings: &Settings, record: &RecordConfig) -> Result<Store, Failure> {
     let durability = match settings.durability.value {
         Durability::Process => shellkeep_store::Durability::Process,
         Durability::Power => shellkeep_store::Durability::Power,
     };
-    Store::open(&settings.store.value, &settings.data.value, durability).map_err(Failure::start)
+    let options = RecordOptions {
+        segment_bytes: settings.record.segment_bytes.value,
+        redactor: record.writing_redactor().map_err(Failure::start)?,
+        ..RecordOptions::default()
+    };
+    Store::open_with(&settings.store.value, &settings.data.value, durability, options).map_err(Failure::start)
 }
 
-async fn start_engine(settings: &Settings, store: Store) -> Result<Engine, Failure> {
+async fn start_engine(settings: &Settings, store: Store, record: RecordConfig) -> Result<Engine, Failure> {
     let mut quotas = Quotas::default();
     for (name, setting) in &settings.quotas {
         quotas.set(*name, setting.value);
@@ -169,6 +175,7 @@ async fn start_engine(settings: &Settings, store: Store) -> Result<Engine, Failu
             after: settings.reclaim_after.value.0.unwrap_or(Duration::MAX),
             bytes: settings.reclaim_bytes.value,
         },
+        record,
         ..EngineConfig::new(settings.data.value.clone(), settings.bash.value.clone())
     };
     Engine::start(config, store).await.map_err(Failure::start)

@@ -116,6 +116,15 @@ const ROUTES: &[(&str, &str, &[Call])] = &[
         "/v1/sessions/{session_id}/runs/{run_id}/signal",
         &[("", "{\"signal\": \"INT\"}"), ("", "{\"signal\": \"X\"}")],
     ),
+    (
+        "post",
+        "/v1/sessions/{session_id}/resume",
+        &[
+            ("", "{\"message\": \"hi\"}"),
+            ("", "{\"message\": \"hi\", \"request_id\": \"known\"}"),
+            ("", "{\"message\": 5}"),
+        ],
+    ),
     ("post", "/v1/sessions/{session_id}/end", &[("", "")]),
     ("get", "/v1/sessions/{session_id}/services", &[("", "")]),
     (
@@ -138,6 +147,32 @@ const ROUTES: &[(&str, &str, &[Call])] = &[
         "/v1/sessions/{session_id}/services/{service_id}/logs",
         &[("", ""), ("?tail=5", ""), ("?offset=1", ""), ("?grep=(", "")],
     ),
+    (
+        "post",
+        "/v1/sessions/{session_id}/events",
+        &[
+            ("", "{\"event_type\": \"x_mine\", \"data\": {}}"),
+            ("", "{\"events\": [{\"event_type\": \"x_mine\", \"data\": {}}]}"),
+            ("", "{\"event_type\": \"run_started\", \"data\": {}}"),
+        ],
+    ),
+    (
+        "get",
+        "/v1/sessions/{session_id}/events",
+        &[("", ""), ("?after=1&redact=true", ""), ("?type=tool_call", ""), ("?search=(", "")],
+    ),
+    (
+        "get",
+        "/v1/sessions/{session_id}/export",
+        &[("", ""), ("?format=asciicast", ""), ("?format=html&redact=1", ""), ("?format=x", "")],
+    ),
+    ("post", "/v1/sessions/{session_id}/verify", &[("", ""), ("", "{}")]),
+    ("post", "/v1/sessions/{session_id}/scrub", &[("", "{\"secret\": \"horse-battery\"}"), ("", "{\"secret\": \"\"}")]),
+    ("get", "/v1/sessions/{session_id}/config_snapshot", &[("", ""), ("?redact=true", "")]),
+    ("post", "/v1/sessions/{session_id}/messages", &[("", "{\"role\": \"user\", \"content\": \"hi\"}"), ("", "{}")]),
+    ("get", "/v1/sessions/{session_id}/messages", &[("", ""), ("?after=1&limit=5", "")]),
+    ("put", "/v1/sessions/{session_id}/agent_state", &[("", "{\"step\": 1}")]),
+    ("get", "/v1/sessions/{session_id}/agent_state", &[("", ""), ("?version=1", "")]),
 ];
 
 /// Routes about no session, and what an agent gets there.

@@ -87,7 +87,7 @@ fn record(session_id: &SessionId, seq: u64) -> Record {
         },
         seq if seq % 2 == 0 => {
             let request_id = Some(format!("request-{seq}"));
-            Event::RunStarted { run_id, request_id, command: "export COUNT=1".into(), by: None }
+            Event::RunStarted { run_id, request_id, command: "export COUNT=1".into(), call: None, by: None }
         }
         _ => Event::RunFinished { run_id, result: Box::new(result()), delta: Box::new(delta(seq)) },
     };

@@ -1,9 +1,10 @@
 //! What a backend does, and the rules that all backends share: which record follows, which is old, which is wrong.
 
 use serde::{Deserialize, Serialize};
+use shellkeep_redact::Redactor;
 use shellkeep_session::state::ApplyError;
 use shellkeep_session::{
-    ByteString, Event, Record, RunId, SessionId, SessionMeta, SessionState, ShellState, StoredRun, Timestamp,
+    ByteString, Event, Message, Record, RunId, SessionId, SessionMeta, SessionState, ShellState, StoredRun, Timestamp,
 };
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -121,6 +122,13 @@ pub trait Backend: Send {
     /// Undamaged sessions with a run that has started and not ended, ordered by id.
     fn unfinished(&mut self) -> Result<Vec<SessionId>, BackendError>;
 
+    /// A session's conversation, ordered: at most `limit` messages after the one with the number `after`.
+    fn messages(&mut self, session_id: &SessionId, after: u64, limit: usize) -> Result<Vec<Message>, BackendError>;
+
+    /// Masks what the redactor finds in everything that is kept of a session, so that no file has it any more. Safe to
+    /// repeat.
+    fn scrub(&mut self, session_id: &SessionId, redactor: &Redactor) -> Result<(), BackendError>;
+
     /// Does a small piece of upkeep while there is nothing else to do; whether more is left.
     fn tidy(&mut self) -> Result<bool, BackendError> {
         Ok(false)
@@ -176,7 +184,16 @@ pub(crate) enum Step {
 /// and the records after it build it up again.
 pub(crate) fn step(known: Option<Known>, record: &Record) -> Step {
     let destroys = matches!(record.event, Event::SessionDestroyed);
-    let creates = record.seq == 1 && matches!(record.event, Event::SessionCreated { .. });
+    let lost_from = match &record.event {
+        Event::RecordsLost { from, .. } => Some(*from),
+        _ => None,
+    };
+    let creates = match &record.event {
+        Event::SessionCreated { .. } => record.seq == 1,
+        // The session's beginning is among what is lost, and what it led to is not.
+        Event::RecordsLost { from, .. } => *from == 1,
+        _ => false,
+    };
     match known {
         None if destroys => Step::Skip,
         None if creates => Step::Create,
@@ -184,8 +201,25 @@ pub(crate) fn step(known: Option<Known>, record: &Record) -> Step {
         Some(known) if destroys && (known.damaged || record.seq > known.seq) => Step::Destroy,
         Some(known) if known.damaged || record.seq <= known.seq => Step::Skip,
         Some(known) if record.seq == known.seq + 1 => Step::Apply,
+        Some(known) if lost_from.is_some_and(|from| from <= known.seq + 1) => Step::Apply,
         Some(known) => {
             Step::Damage { reason: ApplyError::OutOfOrder { after: known.seq, found: record.seq }.to_string() }
+        }
+    }
+}
+
+/// The state that begins with a record, and the first shell.
+pub(crate) fn begin(record: &Record) -> Result<(SessionState, ShellState), ApplyError> {
+    match &record.event {
+        Event::RecordsLost { state, .. } => {
+            let state = SessionState { seq: record.seq, last_active_at: record.at, ..(**state).clone() };
+            let first_shell = state.shell.clone();
+            Ok((state, first_shell))
+        }
+        _ => {
+            let state = SessionState::create(record)?;
+            let first_shell = state.shell.clone();
+            Ok((state, first_shell))
         }
     }
 }
@@ -209,6 +243,9 @@ pub(crate) fn unknown_state(session_id: &SessionId) -> SessionState {
         services: Default::default(),
         ended_at: None,
         pending_notices: Vec::new(),
+        agent_state: None,
+        messages: 0,
+        agent_step: 0,
         shell: ShellState::default(),
     }
 }
@@ -223,7 +260,7 @@ pub(crate) fn fresh_id() -> std::io::Result<String> {
 /// The run that a record starts, if it starts one.
 pub(crate) fn started_run(record: &Record) -> Option<StoredRun> {
     match &record.event {
-        Event::RunStarted { run_id, request_id, command, by } => Some(StoredRun {
+        Event::RunStarted { run_id, request_id, command, by, .. } => Some(StoredRun {
             run_id: run_id.clone(),
             seq: record.seq,
             request_id: request_id.clone(),
@@ -253,6 +290,14 @@ mod tests {
         assert_eq!(step(known(3), &shell_started(4)), Step::Apply);
         assert!(matches!(step(known(3), &shell_started(5)), Step::Damage { .. }));
         assert!(matches!(step(None, &shell_started(1)), Step::Damage { .. }));
+        let lost = |from, seq| {
+            let state = Box::new(unknown_state(&SessionId::parse("s").unwrap()));
+            record(seq, Event::RecordsLost { from, reason: String::new(), state })
+        };
+        assert_eq!(step(known(3), &lost(4, 9)), Step::Apply);
+        assert_eq!(step(known(9), &lost(4, 9)), Step::Skip);
+        assert!(matches!(step(known(3), &lost(5, 9)), Step::Damage { .. }));
+        assert_eq!(step(None, &lost(1, 9)), Step::Create);
         assert_eq!(step(None, &record(9, Event::SessionDestroyed)), Step::Skip);
         assert_eq!(step(known(3), &record(9, Event::SessionDestroyed)), Step::Destroy);
         assert_eq!(step(Some(Known { seq: 3, damaged: true }), &shell_started(4)), Step::Skip);

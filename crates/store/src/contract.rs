@@ -4,14 +4,17 @@ mod crash;
 mod database;
 mod golden;
 mod property;
+mod recording;
+mod scrub;
 mod stories;
 
-use crate::{AppendError, Durability, OpenError, Store};
+use crate::{AppendError, Durability, OpenError, RecordOptions, Store};
+use shellkeep_record::{Recording, Verdict, verify};
 use shellkeep_session::shell::{Function, Variable};
 use shellkeep_session::{
-    Event, Notice, NoticeCode, Output, Ready, Record, RestartPolicy, RunId, RunResult, RunStatus, ServiceEnd,
-    ServiceId, ServiceSpec, ServiceStamps, ServiceStatus, SessionId, SessionMeta, SessionState, ShellDelta, ShellState,
-    Stamp, Timestamp,
+    AgentState, Content, Event, Message, Notice, NoticeCode, Output, Ready, Record, RestartPolicy, RunId, RunResult,
+    RunStatus, ServiceEnd, ServiceId, ServiceSpec, ServiceStamps, ServiceStatus, SessionId, SessionMeta, SessionState,
+    ShellDelta, ShellState, Stamp, Timestamp,
 };
 use std::future::Future;
 use std::path::{Path, PathBuf};
@@ -148,7 +151,13 @@ impl Teller {
     pub(super) fn start(&mut self, request_id: Option<&str>) -> RunId {
         let run_id = RunId::from_seq(self.state.seq + 1);
         let request_id = request_id.map(str::to_owned);
-        self.say(Event::RunStarted { run_id: run_id.clone(), request_id, command: "true".into(), by: None });
+        self.say(Event::RunStarted {
+            run_id: run_id.clone(),
+            request_id,
+            command: "true".into(),
+            call: None,
+            by: None,
+        });
         run_id
     }
 
@@ -197,6 +206,56 @@ impl Teller {
         teller.say(Event::ServiceStarted { service_id: service_id.clone(), spec: Box::new(spec) });
         teller.say(Event::ServiceLive { service_id, stamps, restarts: 1 });
         teller
+    }
+
+    /// A session whose agent told of itself, as there are since the same version.
+    pub(super) fn told(name: &str) -> Self {
+        let mut teller = Self::served(name);
+        let data = serde_json::json!({"model": "m", "latency": 0.25});
+        teller.say(Event::Noted { event_type: "llm_call".to_owned(), data });
+        teller.message("user", "hello");
+        teller.message("assistant", "hello yourself");
+        teller.save("application/json", br#"{"node": 3}"#);
+        teller
+    }
+
+    /// Some records that no disk takes, and the one that says so.
+    pub(super) fn lose(&mut self, count: u64) {
+        let from = self.state.seq + 1;
+        let kept = self.records.len();
+        for number in 0..count {
+            self.say(Event::ShellStarted { generation: 70 + number });
+        }
+        self.records.truncate(kept);
+        let state = Box::new(self.state.clone());
+        self.say(Event::RecordsLost { from, reason: "the disk was full".to_owned(), state });
+    }
+
+    pub(super) fn message(&mut self, role: &str, text: &str) {
+        let (seq_id, at) = (self.state.messages + 1, at(self.state.seq + 1));
+        let message = Message { seq_id, role: role.to_owned(), content: text.into(), at };
+        self.say(Event::MessageAdded { message: Box::new(message) });
+    }
+
+    pub(super) fn save(&mut self, media_type: &str, bytes: &[u8]) {
+        let version = self.state.agent_state.as_ref().map_or(1, |state| state.version + 1);
+        let content = Content::Inline(bytes.into());
+        let state = AgentState { version, media_type: media_type.to_owned(), content };
+        self.say(Event::AgentStateSaved { state: Box::new(state) });
+    }
+
+    /// The recording must have everything that was told, and prove it.
+    pub(super) fn assert_recorded_in(&self, store: &Store) {
+        let verdict = self.verdict(store);
+        assert_eq!((&verdict.bad, verdict.lines), (&None, self.state.seq), "{verdict:?}");
+        assert!(verdict.holes.is_empty(), "{verdict:?}");
+    }
+
+    pub(super) fn verdict(&self, store: &Store) -> Verdict {
+        let session_id = &self.state.meta.session_id;
+        wait(store.flush_about(session_id)).unwrap();
+        let recording = Recording::open(&store.recording(session_id)).unwrap();
+        verify(&recording, Some(&store.session_key(session_id)), Some(self.state.seq)).unwrap()
     }
 
     pub(super) fn append_to(&self, store: &Store) {

@@ -3,8 +3,9 @@
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The variable that arms faults in a running daemon: `store_journal_write`, `store_backend_apply`, each with an
-/// optional `:count`, separated by commas. Other names belong to other parts of the daemon and are passed over.
+/// The variable that arms faults in a running daemon: `store_journal_write`, `store_backend_apply`, `record_write`, separated
+/// by commas. Alone, such a point fails for ever; with `:3` the next three times; with `:every2` every second time.
+/// Other names belong to other parts of the daemon and are passed over.
 pub const FAULT_VARIABLE: &str = "SHELLKEEP_FAULT";
 
 /// Where a fault can be armed.
@@ -14,13 +15,26 @@ pub enum Point {
     JournalWrite,
     /// The application of a batch to the backend.
     BackendApply,
+    /// The write of lines to a recording.
+    RecordWrite,
+}
+
+/// One point's switch.
+#[derive(Debug, Default)]
+struct Switch {
+    /// How often it still fails.
+    left: AtomicU64,
+    /// It fails each time when this many calls have come; 0 is never.
+    every: AtomicU64,
+    calls: AtomicU64,
 }
 
 /// How often each point still fails.
 #[derive(Debug, Default)]
 pub struct Faults {
-    journal_write: AtomicU64,
-    backend_apply: AtomicU64,
+    journal_write: Switch,
+    backend_apply: Switch,
+    record_write: Switch,
 }
 
 impl Faults {
@@ -33,11 +47,15 @@ impl Faults {
         let faults = Self::default();
         for item in text.split(',') {
             let (name, count) = item.split_once(':').unwrap_or((item, ""));
-            let count = count.parse().unwrap_or(u64::MAX);
-            match name {
-                "store_journal_write" => faults.arm(Point::JournalWrite, count),
-                "store_backend_apply" => faults.arm(Point::BackendApply, count),
-                _ => {}
+            let point = match name {
+                "store_journal_write" => Point::JournalWrite,
+                "store_backend_apply" => Point::BackendApply,
+                "record_write" => Point::RecordWrite,
+                _ => continue,
+            };
+            match count.strip_prefix("every").map(str::parse) {
+                Some(Ok(every)) => faults.arm_every(point, every),
+                _ => faults.arm(point, count.parse().unwrap_or(u64::MAX)),
             }
         }
         faults
@@ -45,14 +63,23 @@ impl Faults {
 
     /// Makes a point fail the next `count` times; `u64::MAX` is for ever and 0 disarms.
     pub fn arm(&self, point: Point, count: u64) {
-        self.counter(point).store(count, Ordering::Relaxed);
+        self.switch(point).left.store(count, Ordering::Relaxed);
+    }
+
+    /// Makes every so-manieth call of a point fail; 0 disarms.
+    pub fn arm_every(&self, point: Point, every: u64) {
+        self.switch(point).every.store(every, Ordering::Relaxed);
     }
 
     /// Fails if the point is armed.
     pub fn check(&self, point: Point) -> io::Result<()> {
-        let counter = self.counter(point);
+        let Switch { left, every, calls } = self.switch(point);
+        let every = every.load(Ordering::Relaxed);
+        if every > 0 && (calls.fetch_add(1, Ordering::Relaxed) + 1) % every == 0 {
+            return Err(io::Error::other("injected fault"));
+        }
         // The plain load keeps the hot path free of a locked instruction.
-        if counter.load(Ordering::Relaxed) == 0 {
+        if left.load(Ordering::Relaxed) == 0 {
             return Ok(());
         }
         let take = |left: u64| match left {
@@ -60,16 +87,17 @@ impl Faults {
             u64::MAX => Some(u64::MAX),
             _ => Some(left - 1),
         };
-        match counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
+        match left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
             Ok(_) => Err(io::Error::other("injected fault")),
             Err(_) => Ok(()),
         }
     }
 
-    fn counter(&self, point: Point) -> &AtomicU64 {
+    fn switch(&self, point: Point) -> &Switch {
         match point {
             Point::JournalWrite => &self.journal_write,
             Point::BackendApply => &self.backend_apply,
+            Point::RecordWrite => &self.record_write,
         }
     }
 }
@@ -80,9 +108,10 @@ mod tests {
 
     #[test]
     fn a_point_fails_as_often_as_the_variable_says() {
-        let faults = Faults::parse("other:1,store_journal_write:2,store_backend_apply");
+        let faults = Faults::parse("other:1,store_journal_write:2,store_backend_apply,record_write:every2");
         let failures = |point| (0..5).filter(|_| faults.check(point).is_err()).count();
         assert_eq!((failures(Point::JournalWrite), failures(Point::BackendApply)), (2, 5));
+        assert_eq!(failures(Point::RecordWrite), 2);
         faults.arm(Point::BackendApply, 0);
         assert!(faults.check(Point::BackendApply).is_ok());
     }

@@ -1,16 +1,22 @@
-//! Sessions as directories that a person can read: `sessions/{session_id}/` with `meta.json`, `config_snapshot.json`,
-//! `state.json`, `first_shell.json` and `runs/{run_id}.json`.
+//! Sessions as directories that a person can read: `sessions/{session_id}/` with `meta.json`, `state.json`,
+//! `first_shell.json`, `runs/{run_id}.json` and `messages/{seq_id}.json`. The recorder's files are there too.
 //!
 //! Each file is replaced as a whole. `state.json` is written last and carries the number of the last record, so a
 //! crash between two files leaves an older number, and the journal's records are applied again over what is there.
 
 mod files;
+mod scrub;
 
-use crate::backend::{Backend, BackendError, Entry, Known, Mark, SessionSummary, Step, fresh_id, started_run, step};
+use crate::backend::{
+    Backend, BackendError, Entry, Known, Mark, SessionSummary, Step, begin, fresh_id, started_run, step,
+};
 use crate::lock;
 use crate::open::{Durability, OpenError};
 use files::{AppliedFile, MetaFile, SessionFiles};
-use shellkeep_session::{Event, FORMAT_VERSION, Record, RunId, SessionId, SessionState, ShellState, StoredRun};
+use shellkeep_redact::Redactor;
+use shellkeep_session::{
+    Event, FORMAT_VERSION, Message, Record, RunId, SessionId, SessionState, ShellState, StoredRun,
+};
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -27,6 +33,7 @@ struct Live {
     changed: bool,
     first_shell: Option<ShellState>,
     runs: BTreeMap<RunId, StoredRun>,
+    messages: Vec<Message>,
 }
 
 /// A backend in a directory.
@@ -78,11 +85,11 @@ impl FilesystemBackend {
                 self.live.remove(session_id);
                 files.remove()
             }
-            (Step::Create, _) => match SessionState::create(record) {
-                Ok(state) => {
+            (Step::Create, _) => match begin(record) {
+                Ok((state, first_shell)) => {
                     // A creation that a crash cut short, or a destruction, may have left files.
                     files.remove()?;
-                    self.live.insert(session_id.clone(), Live::begin(state));
+                    self.live.insert(session_id.clone(), Live::begin(state, first_shell));
                     Ok(())
                 }
                 Err(error) => self.damage(session_id, error.to_string()),
@@ -106,7 +113,7 @@ impl FilesystemBackend {
 
     /// Sets a session aside. Only `meta.json` tells of it, so that what is wrong stays for a person to look at.
     fn damage(&mut self, session_id: &SessionId, reason: String) -> Result<()> {
-        let unknown = Live::begin(crate::backend::unknown_state(session_id));
+        let unknown = Live::begin(crate::backend::unknown_state(session_id), ShellState::default());
         if self.find(session_id)?.is_none() {
             self.live.insert(session_id.clone(), unknown);
         }
@@ -158,12 +165,11 @@ impl FilesystemBackend {
 
 impl Live {
     fn new(state: SessionState) -> Self {
-        Self { state, damaged: None, changed: false, first_shell: None, runs: BTreeMap::new() }
+        Self { state, damaged: None, changed: false, first_shell: None, runs: BTreeMap::new(), messages: Vec::new() }
     }
 
-    fn begin(state: SessionState) -> Self {
-        let first_shell = Some(state.shell.clone());
-        Self { first_shell, changed: true, ..Self::new(state) }
+    fn begin(state: SessionState, first_shell: ShellState) -> Self {
+        Self { first_shell: Some(first_shell), changed: true, ..Self::new(state) }
     }
 
     fn apply(&mut self, record: &Record, files: &SessionFiles) -> Result<()> {
@@ -174,6 +180,9 @@ impl Live {
         }
         if let Some(run) = started_run(record) {
             self.runs.insert(run.run_id.clone(), run);
+        }
+        if let Event::MessageAdded { message } = &record.event {
+            self.messages.push((**message).clone());
         }
         if let Event::RunFinished { run_id, result, .. } = &record.event {
             if !self.runs.contains_key(run_id)
@@ -191,14 +200,18 @@ impl Live {
     fn write(&mut self, files: &SessionFiles) -> Result<()> {
         files.make()?;
         if let Some(first_shell) = &self.first_shell {
-            files.write_origin(&self.state.meta, first_shell)?;
+            files.write_origin(first_shell)?;
         }
         for run in self.runs.values() {
             files.write_run(run)?;
         }
+        for message in &self.messages {
+            files.write_message(message)?;
+        }
         files.write_state(&self.state, self.damaged.as_deref())?;
         self.first_shell = None;
         self.runs.clear();
+        self.messages.clear();
         self.changed = false;
         Ok(())
     }
@@ -260,6 +273,18 @@ impl Backend for FilesystemBackend {
 
     fn first_shell(&mut self, session_id: &SessionId) -> Result<Option<ShellState>> {
         if self.healthy(session_id)? { self.files(session_id).first_shell() } else { Ok(None) }
+    }
+
+    fn messages(&mut self, session_id: &SessionId, after: u64, limit: usize) -> Result<Vec<Message>> {
+        match self.load(session_id)? {
+            Some(state) => self.files(session_id).messages(after, state.messages, limit),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    fn scrub(&mut self, session_id: &SessionId, redactor: &Redactor) -> Result<()> {
+        self.live.remove(session_id);
+        self.files(session_id).scrub(redactor)
     }
 
     fn unfinished(&mut self) -> Result<Vec<SessionId>> {

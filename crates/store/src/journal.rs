@@ -213,6 +213,11 @@ impl Journal {
         self.sync_directory()
     }
 
+    /// Begins a new segment, so that the old ones can be removed once they are applied.
+    pub(crate) fn begin_segment(&self) -> io::Result<()> {
+        self.rotate(&mut hold(&self.front))
+    }
+
     /// Writes what waits in memory, as far as the disk takes it. Tells whether anything still waits.
     pub(crate) fn drain(&self) -> Result<(), String> {
         let mut front = hold(&self.front);

@@ -2,27 +2,37 @@
 //!
 //! An append is one `write(2)` to a journal, so an answered command costs microseconds and survives a killed daemon.
 //! Behind the journal a single writer thread brings the records, in batches, to a [`Backend`] chosen by URL. A backend
-//! that fails or is slow delays nobody and loses nothing: the journal keeps what the backend lacks.
+//! that fails or is slow delays nobody and loses nothing: the journal keeps what the backend lacks. The same thread writes
+//! each session's recording, a line for each record, before the backend has it.
 //!
 //! - [`store`]: the front, and what a caller may ask.
 //! - [`open`]: from a URL and a directory to a store, and every reason why not.
 //! - [`journal`]: the hot path, with its queue for the time in which the disk refuses.
 //! - `segment`, `tail`: the journal's files, and reading them back.
 //! - `writer`: the thread between journal and backend.
+//! - [`recordings`]: the sessions' recordings beside them, and what happens when one cannot be written.
+//! - [`depth`]: JSON that could not be read again.
+//! - `follow`: who wants to hear of a session's new records.
+//! - [`mask`]: a session's state without a secret.
 //! - [`tokens`]: the agents' tokens, in a file of their own.
 //! - [`backend`]: what a backend does; `memory`, `filesystem` and `sqlite` are the backends.
 
 pub mod backend;
 #[cfg(test)]
 mod contract;
+pub mod depth;
 #[doc(hidden)]
 pub mod fault;
 mod filesystem;
+mod follow;
 pub mod journal;
+mod key;
 mod lock;
+pub mod mask;
 mod memory;
 pub mod open;
 mod problems;
+pub mod recordings;
 mod segment;
 mod sqlite;
 pub mod store;
@@ -32,6 +42,8 @@ mod writer;
 
 pub use backend::{Backend, BackendError, Entry, Mark, Name, SessionSummary};
 pub use journal::AppendError;
+pub use mask::masked_state;
 pub use open::{Durability, OpenError};
+pub use recordings::RecordOptions;
 pub use store::{ReadError, Store, SyncError};
 pub use tokens::{TokenFile, TokenRecord};

@@ -1,15 +1,19 @@
 //! Sessions in memory: for tests and for hosts that want nothing kept.
 
 use crate::backend::{
-    Backend, BackendError, Entry, Known, Mark, SessionSummary, Step, started_run, step, unknown_state,
+    Backend, BackendError, Entry, Known, Mark, SessionSummary, Step, begin, started_run, step, unknown_state,
 };
-use shellkeep_session::{Event, Record, RunId, SessionId, SessionState, ShellState, StoredRun};
+use crate::mask;
+use shellkeep_record::Masker;
+use shellkeep_redact::Redactor;
+use shellkeep_session::{Event, Message, Record, RunId, SessionId, SessionState, ShellState, StoredRun};
 use std::collections::BTreeMap;
 
 struct Session {
     state: SessionState,
     first_shell: ShellState,
     runs: BTreeMap<u64, StoredRun>,
+    messages: BTreeMap<u64, Message>,
     damaged: Option<String>,
 }
 
@@ -31,11 +35,9 @@ impl MemoryBackend {
                 self.sessions.remove(&record.session_id);
             }
             Step::Damage { reason } => self.damage(&record.session_id, reason),
-            Step::Create => match SessionState::create(record) {
-                Ok(state) => {
-                    let first_shell = state.shell.clone();
-                    let session = Session { state, first_shell, runs: BTreeMap::new(), damaged: None };
-                    self.sessions.insert(record.session_id.clone(), session);
+            Step::Create => match begin(record) {
+                Ok((state, first_shell)) => {
+                    self.sessions.insert(record.session_id.clone(), Session::begin(state, first_shell));
                 }
                 Err(error) => self.damage(&record.session_id, error.to_string()),
             },
@@ -50,12 +52,7 @@ impl MemoryBackend {
     }
 
     fn damage(&mut self, session_id: &SessionId, reason: String) {
-        let unknown = || Session {
-            state: unknown_state(session_id),
-            first_shell: ShellState::default(),
-            runs: BTreeMap::new(),
-            damaged: None,
-        };
+        let unknown = || Session::begin(unknown_state(session_id), ShellState::default());
         self.sessions.entry(session_id.clone()).or_insert_with(unknown).damaged.get_or_insert(reason);
     }
 
@@ -68,6 +65,10 @@ impl MemoryBackend {
 }
 
 impl Session {
+    fn begin(state: SessionState, first_shell: ShellState) -> Self {
+        Self { state, first_shell, runs: BTreeMap::new(), messages: BTreeMap::new(), damaged: None }
+    }
+
     fn apply(&mut self, record: &Record) -> Result<(), shellkeep_session::state::ApplyError> {
         self.state.apply(record)?;
         if let Some(run) = started_run(record) {
@@ -77,6 +78,9 @@ impl Session {
             && let Some(run) = self.runs.values_mut().rev().find(|run| run.run_id == *run_id)
         {
             run.result = Some((**result).clone());
+        }
+        if let Event::MessageAdded { message } = &record.event {
+            self.messages.insert(message.seq_id, (**message).clone());
         }
         Ok(())
     }
@@ -139,6 +143,26 @@ impl Backend for MemoryBackend {
 
     fn first_shell(&mut self, session_id: &SessionId) -> Result<Option<ShellState>, BackendError> {
         Ok(self.healthy(session_id)?.map(|session| session.first_shell.clone()))
+    }
+
+    fn messages(&mut self, session_id: &SessionId, after: u64, limit: usize) -> Result<Vec<Message>, BackendError> {
+        let session = self.healthy(session_id)?;
+        let messages = session.into_iter().flat_map(|session| session.messages.range(after.saturating_add(1)..));
+        Ok(messages.take(limit).map(|(_, message)| message.clone()).collect())
+    }
+
+    fn scrub(&mut self, session_id: &SessionId, redactor: &Redactor) -> Result<(), BackendError> {
+        let Some(session) = self.sessions.get_mut(session_id) else { return Ok(()) };
+        let masker = Masker::of_values(redactor.clone());
+        session.state = mask::masked_state(&session.state, redactor)?;
+        session.first_shell = mask::shell(&session.first_shell, &masker)?;
+        for run in session.runs.values_mut() {
+            *run = mask::run(run, &masker)?;
+        }
+        for message in session.messages.values_mut() {
+            masker.mask_value(&mut message.content);
+        }
+        Ok(())
     }
 
     fn unfinished(&mut self) -> Result<Vec<SessionId>, BackendError> {

@@ -7,6 +7,7 @@ use crate::journal::{Journal, JournalOptions, QUEUE_BYTES, SEGMENT_BYTES};
 use crate::lock;
 use crate::memory::MemoryBackend;
 use crate::problems::Problems;
+use crate::recordings::{RecordOptions, Recordings, Setup, Shelf};
 use crate::segment;
 use crate::sqlite::SqliteBackend;
 use crate::store::Store;
@@ -97,6 +98,25 @@ enum Place {
     Sqlite(PathBuf),
 }
 
+impl Place {
+    /// Where the sessions' recordings are. What is only in memory begins anew with its recordings.
+    fn recordings(&self, data_dir: &Path) -> Result<PathBuf, OpenError> {
+        match self {
+            Self::Filesystem(directory) => Ok(directory.join("sessions")),
+            Self::Sqlite(_) => Ok(data_dir.join("sessions")),
+            Self::Memory => {
+                let root = data_dir.join("memory-sessions");
+                match std::fs::remove_dir_all(&root) {
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                        Err(OpenError::not_writable(&root, &error))
+                    }
+                    _ => Ok(root),
+                }
+            }
+        }
+    }
+}
+
 /// A relative path is meant from the data directory, so that a daemon's own directory does not matter.
 fn parse(url: &str, data_dir: &Path) -> Result<Place, OpenError> {
     let unsupported = || OpenError::Unsupported { url: url.to_owned() };
@@ -114,29 +134,56 @@ impl Store {
     /// are in the data directory. What an earlier daemon wrote to the journal and did not apply is applied before the
     /// first read is answered.
     pub fn open(url: &str, data_dir: &Path, durability: Durability) -> Result<Self, OpenError> {
-        Self::open_with(url, data_dir, durability, SEGMENT_BYTES)
+        Self::open_with(url, data_dir, durability, RecordOptions::default())
     }
 
-    /// [`Store::open`] with another segment size, which lets tests see many segments.
-    pub(crate) fn open_with(
+    /// [`Store::open`], with a word on how sessions are recorded.
+    pub fn open_with(
         url: &str,
         data_dir: &Path,
         durability: Durability,
+        options: RecordOptions,
+    ) -> Result<Self, OpenError> {
+        Self::open_in_segments(url, data_dir, durability, options, SEGMENT_BYTES)
+    }
+
+    /// The same with another size of the journal's segments, which lets tests see many.
+    pub(crate) fn open_in_segments(
+        url: &str,
+        data_dir: &Path,
+        durability: Durability,
+        options: RecordOptions,
         segment_bytes: u64,
     ) -> Result<Self, OpenError> {
         let place = parse(url, data_dir)?;
         lock::private_directory(data_dir).map_err(|error| OpenError::not_writable(data_dir, &error))?;
         let lock = lock::take(&data_dir.join("lock"))?;
-        let backend: Box<dyn Backend> = match place {
-            Place::Memory => return Ok(Self::in_memory(MemoryBackend::default(), lock)),
-            Place::Filesystem(directory) => Box::new(FilesystemBackend::open(&directory, durability)?),
-            Place::Sqlite(path) => Box::new(SqliteBackend::open(&path, durability)?),
-        };
-        let directory = data_dir.join("journal");
         let faults = Arc::new(Faults::from_environment());
         let problems = Arc::new(Problems::default());
+        let shelf = Arc::new(Shelf::open(place.recordings(data_dir)?, data_dir)?);
+        let directory = data_dir.join("journal");
+        let setup = |journal| Setup {
+            shelf: Arc::clone(&shelf),
+            data_dir,
+            journal,
+            options: &options,
+            durability,
+            faults: Arc::clone(&faults),
+            problems: Arc::clone(&problems),
+        };
+        let record = |journal| if options.on { Recordings::open(setup(journal)).map(Some) } else { Ok(None) };
+        let backend: Box<dyn Backend> = match &place {
+            Place::Memory => {
+                let recordings = record(None)?;
+                return Ok(Self::in_memory(MemoryBackend::default(), recordings, (faults, problems), shelf, lock));
+            }
+            Place::Filesystem(directory) => Box::new(FilesystemBackend::open(directory, durability)?),
+            Place::Sqlite(path) => Box::new(SqliteBackend::open(path, durability)?),
+        };
+        let (first, oldest) = prepare(&directory, backend.as_ref())?;
+        let recordings = record(Some(&directory))?;
         let options = JournalOptions {
-            first: prepare(&directory, backend.as_ref())?,
+            first,
             directory: directory.clone(),
             store: backend.id().to_owned(),
             keep_unsynced: durability == Durability::Power,
@@ -146,16 +193,16 @@ impl Store {
         let not_writable = |error: io::Error| OpenError::not_writable(&directory, &error);
         let journal = Journal::begin(options, Arc::clone(&faults), Arc::clone(&problems)).map_err(not_writable)?;
         let shared = Arc::new(Shared::new(journal, faults, problems));
-        let writer = Writer::new(Arc::clone(&shared), backend);
+        let writer = Writer::new(Arc::clone(&shared), backend, recordings, oldest);
         let thread =
             std::thread::Builder::new().name("store-writer".to_owned()).spawn(|| writer.run()).map_err(not_writable)?;
         shared.attach(thread.thread().clone());
-        Ok(Self::journalled(shared, thread, durability, lock))
+        Ok(Self::journalled(shared, thread, durability, shelf, lock))
     }
 }
 
-/// Checks and repairs what an earlier daemon left, and gives the number of the segment to begin.
-fn prepare(directory: &Path, backend: &dyn Backend) -> Result<u64, OpenError> {
+/// Checks and repairs what an earlier daemon left, and gives the numbers of the segment to begin and of the oldest.
+fn prepare(directory: &Path, backend: &dyn Backend) -> Result<(u64, u64), OpenError> {
     let not_writable = |error: io::Error| OpenError::not_writable(directory, &error);
     lock::private_directory(directory).map_err(not_writable)?;
     let numbers = segment::numbers(directory).map_err(not_writable)?;
@@ -165,5 +212,7 @@ fn prepare(directory: &Path, backend: &dyn Backend) -> Result<u64, OpenError> {
     if let Some(last) = numbers.last() {
         segment::repair(directory, *last).map_err(not_writable)?;
     }
-    Ok(numbers.last().copied().unwrap_or(0).max(backend.applied().segment) + 1)
+    let applied = backend.applied().segment;
+    let first = numbers.last().copied().unwrap_or(0).max(applied) + 1;
+    Ok((first, numbers.first().copied().unwrap_or(applied).min(applied)))
 }

@@ -26,6 +26,7 @@ struct Inner {
     journal: Option<String>,
     backend: Option<String>,
     sync: Option<String>,
+    recordings: Option<String>,
     unreadable: Vec<String>,
     warned_at: Option<Instant>,
 }
@@ -56,6 +57,11 @@ impl Problems {
         }
     }
 
+    /// Notes which recordings cannot be written, as a sentence; none if all can.
+    pub(crate) fn recordings(&self, sentence: Option<String>) {
+        hold(&self.0).recordings = sentence;
+    }
+
     /// Notes a journal line that nobody can read; this stays true until the daemon ends.
     pub(crate) fn unreadable(&self, reason: String) {
         metrics::counter!("shellkeep_store_failures_total").increment(1);
@@ -78,7 +84,8 @@ impl Problems {
         let sync = inner.sync.iter().map(|reason| {
             format!("The journal cannot be forced to disk ({reason}); a loss of power may lose records.")
         });
-        journal.chain(backend).chain(sync).chain(inner.unreadable.iter().cloned()).collect()
+        let recordings = inner.recordings.iter().cloned();
+        journal.chain(backend).chain(sync).chain(recordings).chain(inner.unreadable.iter().cloned()).collect()
     }
 }
 

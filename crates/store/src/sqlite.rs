@@ -3,6 +3,7 @@
 
 mod apply;
 mod schema;
+mod scrub;
 mod space;
 
 use crate::backend::{Agents, Backend, BackendError, Entry, Mark, Name, SessionSummary, unknown_state};
@@ -12,9 +13,10 @@ use apply::Live;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use shellkeep_redact::Redactor;
 use shellkeep_session::{
-    ActiveRun, ByteString, LeftProcess, Notice, RunId, Service, ServiceId, SessionId, SessionMeta, SessionState,
-    ShellState, StoredRun, Timestamp,
+    ActiveRun, ByteString, LeftProcess, Message, Notice, RunId, Service, ServiceId, SessionId, SessionMeta,
+    SessionState, ShellState, StoredRun, Timestamp,
 };
 use space::Space;
 use std::collections::{BTreeMap, HashMap};
@@ -34,6 +36,16 @@ struct Pending {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ended_at: Option<Timestamp>,
     pending_notices: Vec<Notice>,
+    /// Number of the last message of the conversation.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    messages: u64,
+    /// Number of the record with which the agent last completed a step.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    agent_step: u64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// A backend in an SQLite file.
@@ -193,6 +205,9 @@ impl SessionRow {
             services: pending.services,
             ended_at: pending.ended_at,
             pending_notices: pending.pending_notices,
+            agent_state: None,
+            messages: pending.messages,
+            agent_step: pending.agent_step,
             shell,
         })
     }
@@ -261,6 +276,10 @@ impl Backend for SqliteBackend {
         }
         self.lay_over(session_id, apply::VARIABLE, &mut state.shell.variables)?;
         self.lay_over(session_id, apply::FUNCTION, &mut state.shell.functions)?;
+        let sql = "SELECT state FROM agent_states WHERE session = ?1";
+        let mut statement = self.db.prepare_cached(sql).map_err(failed)?;
+        let saved = statement.query_row([session_id.as_str()], |row| row.get::<_, String>(0)).optional();
+        state.agent_state = saved.map_err(failed)?.map(|text| parsed("its agent's state", &text)).transpose()?;
         Ok(Some(state))
     }
 
@@ -330,6 +349,25 @@ impl Backend for SqliteBackend {
             return Ok(None);
         }
         apply::first_shell(&self.db, session_id)
+    }
+
+    fn messages(&mut self, session_id: &SessionId, after: u64, limit: usize) -> Result<Vec<Message>, BackendError> {
+        self.row(session_id)?;
+        let sql = "SELECT message FROM messages WHERE session = ?1 AND seq_id > ?2 ORDER BY seq_id LIMIT ?3";
+        let mut statement = self.db.prepare_cached(sql).map_err(failed)?;
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let mut rows = statement.query(params![session_id.as_str(), int(after), limit]).map_err(failed)?;
+        let mut messages = Vec::new();
+        while let Some(row) = rows.next().map_err(failed)? {
+            let text = row.get_ref(0).and_then(|value| Ok(value.as_str()?)).map_err(damaged)?;
+            messages.push(parsed("a message", text)?);
+        }
+        Ok(messages)
+    }
+
+    fn scrub(&mut self, session_id: &SessionId, redactor: &Redactor) -> Result<(), BackendError> {
+        self.live.remove(session_id);
+        scrub::scrub(&mut self.db, session_id, redactor)
     }
 
     fn unfinished(&mut self) -> Result<Vec<SessionId>, BackendError> {

@@ -1,18 +1,25 @@
 //! The front of the store: the only thing that the runtime uses.
 
 use crate::backend::{Backend, BackendError, Name, SessionSummary};
-use crate::fault::Point;
+use crate::depth;
+use crate::fault::{Faults, Point};
+use crate::follow::Followers;
 use crate::journal::AppendError;
 use crate::lock::hold;
 use crate::memory::MemoryBackend;
 use crate::open::Durability;
-use crate::writer::{Read, Request, Shared};
-use shellkeep_session::{Record, RunId, SessionId, SessionState, ShellState, StoredRun};
+use crate::problems::Problems;
+use crate::recordings::{Recordings, Shelf};
+use crate::writer::{Read, Request, Scrub, Shared};
+use shellkeep_record::{Scrubbed, SessionKey};
+use shellkeep_redact::Redactor;
+use shellkeep_session::{Message, Record, RunId, SessionId, SessionState, ShellState, StoredRun};
 use std::fmt;
 use std::fs::File;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 /// Why a read gave nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -56,33 +63,65 @@ pub struct Store {
 
 struct Inner {
     kind: Kind,
+    shelf: Arc<Shelf>,
+    followers: Followers,
     /// Held as long as the store is open.
     _lock: File,
 }
 
+/// A store without a journal: what is appended is written at once.
+struct Memory {
+    backend: MemoryBackend,
+    recordings: Option<Recordings>,
+}
+
 enum Kind {
-    Memory(Mutex<MemoryBackend>),
+    Memory { memory: Box<Mutex<Memory>>, faults: Arc<Faults>, problems: Arc<Problems> },
     Journalled { shared: Arc<Shared>, thread: Mutex<Option<JoinHandle<()>>>, durability: Durability },
 }
 
 impl Store {
     /// A store without journal and thread: memory has nothing to survive.
-    pub(crate) fn in_memory(backend: MemoryBackend, lock: File) -> Self {
-        Self { inner: Arc::new(Inner { kind: Kind::Memory(Mutex::new(backend)), _lock: lock }) }
+    pub(crate) fn in_memory(
+        backend: MemoryBackend,
+        recordings: Option<Recordings>,
+        (faults, problems): (Arc<Faults>, Arc<Problems>),
+        shelf: Arc<Shelf>,
+        lock: File,
+    ) -> Self {
+        let memory = Box::new(Mutex::new(Memory { backend, recordings }));
+        Self::new(Kind::Memory { memory, faults, problems }, shelf, lock)
+    }
+
+    fn new(kind: Kind, shelf: Arc<Shelf>, lock: File) -> Self {
+        Self { inner: Arc::new(Inner { kind, shelf, followers: Followers::default(), _lock: lock }) }
     }
 
     /// A store with a running writer.
-    pub(crate) fn journalled(shared: Arc<Shared>, thread: JoinHandle<()>, durability: Durability, lock: File) -> Self {
-        let kind = Kind::Journalled { shared, thread: Mutex::new(Some(thread)), durability };
-        Self { inner: Arc::new(Inner { kind, _lock: lock }) }
+    pub(crate) fn journalled(
+        shared: Arc<Shared>,
+        thread: JoinHandle<()>,
+        durability: Durability,
+        shelf: Arc<Shelf>,
+        lock: File,
+    ) -> Self {
+        Self::new(Kind::Journalled { shared, thread: Mutex::new(Some(thread)), durability }, shelf, lock)
     }
 
     /// Keeps one record. When this returns `Ok`, the record survives the death of the daemon. It costs a few
     /// microseconds and never waits for the backend, so async tasks may call it.
     pub fn append(&self, record: &Record) -> Result<(), AppendError> {
-        match &self.inner.kind {
-            Kind::Memory(backend) => {
-                hold(backend).take_record(record);
+        if depth::is_unreadable(record) {
+            let reason = format!("it holds JSON that is nested deeper than {} levels", depth::MAX_DEPTH);
+            return Err(AppendError::Invalid { reason });
+        }
+        let appended = match &self.inner.kind {
+            Kind::Memory { memory, .. } => {
+                let mut memory = hold(memory);
+                memory.backend.take_record(record);
+                if let Some(recordings) = &mut memory.recordings {
+                    recordings.take_now(record);
+                }
                 Ok(())
             }
             Kind::Journalled { shared, .. } => {
@@ -90,7 +129,9 @@ impl Store {
                 shared.poke();
                 appended
             }
-        }
+        };
+        self.inner.followers.appended(record);
+        appended
     }
 
     /// Waits until everything appended before is on disk. One sync serves all who wait. With [`Durability::Process`]
@@ -108,7 +149,7 @@ impl Store {
     /// What is wrong now, in sentences; empty when all is well.
     pub fn problems(&self) -> Vec<String> {
         match &self.inner.kind {
-            Kind::Memory(_) => Vec::new(),
+            Kind::Memory { problems, .. } => problems.sentences(),
             Kind::Journalled { shared, .. } => shared.problems.sentences(),
         }
     }
@@ -162,6 +203,61 @@ impl Store {
         self.ask(|backend| backend.unfinished()).await
     }
 
+    /// A session's conversation, ordered: at most `limit` messages after the one with the number `after`.
+    pub async fn messages(&self, session_id: &SessionId, after: u64, limit: usize) -> Result<Vec<Message>, ReadError> {
+        let about = session_id.clone();
+        self.ask_about(session_id, move |backend| backend.messages(&about, after, limit)).await
+    }
+
+    /// Where a session's recording is: a directory for [`shellkeep_record::Recording::open`]. It has everything once
+    /// [`Store::flush_about`] has returned.
+    pub fn recording(&self, session_id: &SessionId) -> PathBuf {
+        self.inner.shelf.directory(session_id)
+    }
+
+    /// What proves a session's recording.
+    pub fn session_key(&self, session_id: &SessionId) -> SessionKey {
+        self.inner.shelf.key(session_id)
+    }
+
+    /// Why a session's recording cannot be written at the moment, if it cannot.
+    pub fn record_problem(&self, session_id: &SessionId) -> Option<String> {
+        self.inner.shelf.problem(session_id)
+    }
+
+    /// Tells of each record that is appended to a session from now on, by its number; the first value is 0. Who is woken
+    /// calls [`Store::flush_about`] and reads the recording.
+    pub fn follow(&self, session_id: &SessionId) -> watch::Receiver<u64> {
+        self.inner.followers.follow(session_id)
+    }
+
+    /// Waits until a session's recording has every record of it that was appended before, or cannot be written.
+    pub async fn flush_about(&self, _session_id: &SessionId) -> Result<(), ReadError> {
+        let Kind::Journalled { shared, .. } = &self.inner.kind else { return Ok(()) };
+        let (answer, waiting) = oneshot::channel();
+        shared.post(Request::Record(answer));
+        waiting.await.map_err(|_| ReadError::Unavailable { reason: "the store is closed".to_owned() })
+    }
+
+    /// Masks what the redactor finds in everything that is kept of a session: recording, outputs, state, journal. The
+    /// caller appends [`shellkeep_session::Event::Scrubbed`] afterwards, with what this returns and with the state that
+    /// [`crate::masked_state`] makes; and nothing else of that session in between.
+    pub async fn scrub(
+        &self,
+        session_id: &SessionId,
+        redactor: &Redactor,
+        outputs: Option<PathBuf>,
+    ) -> Result<Scrubbed, ReadError> {
+        let shared = match &self.inner.kind {
+            Kind::Memory { memory, .. } => return hold(memory).scrub(session_id, redactor, outputs),
+            Kind::Journalled { shared, .. } => shared,
+        };
+        let (answer, waiting) = oneshot::channel();
+        let (session_id, redactor) = (session_id.clone(), redactor.clone());
+        shared.post(Request::Scrub(Scrub { session_id, redactor, outputs, answer }));
+        waiting.await.unwrap_or_else(|_| Err(ReadError::Unavailable { reason: "the store is closed".to_owned() }))
+    }
+
     /// Waits until the backend has every record appended before.
     pub async fn flush(&self) -> Result<(), ReadError> {
         self.ask(|_| Ok(())).await
@@ -180,8 +276,19 @@ impl Store {
     /// Makes a point of this store fail the next `count` times, for tests.
     #[doc(hidden)]
     pub fn arm_fault(&self, point: Point, count: u64) {
-        if let Kind::Journalled { shared, .. } = &self.inner.kind {
-            shared.faults.arm(point, count);
+        self.faults().arm(point, count);
+    }
+
+    /// Makes every so-manieth call of a point fail, for tests.
+    #[doc(hidden)]
+    pub fn arm_fault_every(&self, point: Point, every: u64) {
+        self.faults().arm_every(point, every);
+    }
+
+    fn faults(&self) -> &Faults {
+        match &self.inner.kind {
+            Kind::Memory { faults, .. } => faults,
+            Kind::Journalled { shared, .. } => &shared.faults,
         }
     }
 
@@ -209,7 +316,7 @@ impl Store {
         F: FnOnce(&mut dyn Backend) -> Result<T, BackendError> + Send + 'static,
     {
         let shared = match &self.inner.kind {
-            Kind::Memory(backend) => return Ok(question(&mut *hold(backend))?),
+            Kind::Memory { memory, .. } => return Ok(question(&mut hold(memory).backend)?),
             Kind::Journalled { shared, .. } => shared,
         };
         let (answer, waiting) = oneshot::channel();
@@ -229,6 +336,26 @@ impl Store {
 impl fmt::Debug for Store {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Store").field("problems", &self.problems()).finish_non_exhaustive()
+    }
+}
+
+impl Memory {
+    fn scrub(
+        &mut self,
+        session_id: &SessionId,
+        redactor: &Redactor,
+        outputs: Option<PathBuf>,
+    ) -> Result<Scrubbed, ReadError> {
+        let failed = |error: std::io::Error| ReadError::Unavailable { reason: error.to_string() };
+        let mut scrubbed = match &mut self.recordings {
+            Some(recordings) => recordings.scrub(session_id, redactor).map_err(failed)?,
+            None => Scrubbed::default(),
+        };
+        if let Some(outputs) = outputs {
+            scrubbed.files.extend(crate::writer::scrub_outputs(&outputs, redactor).map_err(failed)?);
+        }
+        self.backend.scrub(session_id, redactor)?;
+        Ok(scrubbed)
     }
 }
 

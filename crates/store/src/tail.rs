@@ -25,6 +25,10 @@ pub(crate) struct Batch {
     pub unreadable: Vec<String>,
     /// The place after it.
     pub mark: Mark,
+    /// How many of the entries, from the first, the recorder has been given.
+    pub recorded: usize,
+    /// How long its lines are.
+    pub bytes: u64,
 }
 
 impl Batch {
@@ -76,6 +80,7 @@ impl Tail {
         while let Some((line, after)) = first_line(rest) {
             self.take_line(line, &mut batch);
             batch.mark.offset += line.len() as u64 + 1;
+            batch.bytes += line.len() as u64 + 1;
             rest = after;
             if batch.entries.len() >= BATCH_RECORDS {
                 break;

@@ -1,13 +1,18 @@
 //! The thread between journal and backend. It sleeps until there is something to do, lets records gather for a moment,
-//! and applies them in batches. A reader sees everything that was appended before it asked: if any of it is about what it
+//! and applies them in batches: first to the sessions' recordings, then to the backend. A reader sees everything that was appended before it asked: if any of it is about what it
 //! asks for, that is applied first.
+
+mod behind;
+mod scrub;
 
 use crate::backend::{Backend, Entry, Mark};
 use crate::fault::{Faults, Point};
 use crate::journal::Journal;
 use crate::lock::hold;
 use crate::problems::{Part, Problems};
+use crate::recordings::Recordings;
 use crate::tail::{Batch, Tail};
+pub(crate) use scrub::{Scrub, scrub_outputs};
 use shellkeep_session::SessionId;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -46,6 +51,10 @@ pub(crate) enum Request {
     Read(Read),
     /// Force the journal to disk.
     Sync(oneshot::Sender<Result<(), String>>),
+    /// Write everything to the recordings that was appended before, whatever the backend has.
+    Record(oneshot::Sender<()>),
+    /// Mask a secret in everything that is kept of a session.
+    Scrub(Scrub),
 }
 
 /// What the writer thread shares with those who use the store.
@@ -139,6 +148,9 @@ impl Drop for Farewell {
 pub(crate) struct Writer {
     shared: Arc<Shared>,
     backend: Box<dyn Backend>,
+    recordings: Option<Recordings>,
+    /// The first segment of the journal that is still there.
+    oldest: u64,
     tail: Tail,
     /// Read from the journal and not applied yet.
     ahead: Batch,
@@ -150,10 +162,15 @@ pub(crate) struct Writer {
 
 impl Writer {
     /// A writer that goes on where the backend stopped.
-    pub(crate) fn new(shared: Arc<Shared>, backend: Box<dyn Backend>) -> Self {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        backend: Box<dyn Backend>,
+        recordings: Option<Recordings>,
+        oldest: u64,
+    ) -> Self {
         let tail = Tail::new(shared.journal.directory().to_owned(), backend.applied());
         let ahead = Batch { mark: backend.applied(), ..Batch::default() };
-        Self { shared, backend, tail, ahead, due: None, backoff: BACKOFF.0, retry_at: None }
+        Self { shared, backend, recordings, oldest, tail, ahead, due: None, backoff: BACKOFF.0, retry_at: None }
     }
 
     /// Works until the store is closed.
@@ -161,6 +178,7 @@ impl Writer {
         // What is in the journal is safe; bringing it to the backend should not take a processor from a command.
         let _ = rustix::process::nice(WRITER_NICE);
         let _farewell = Farewell(Arc::clone(&self.shared));
+        self.bring_up_at_start();
         loop {
             self.wait();
             let closing = self.shared.is_closing();
@@ -169,13 +187,14 @@ impl Writer {
             }
             let requests = self.shared.take_requests();
             let drained = self.shared.journal.drain();
+            self.recover(closing);
             let is_asked = !requests.is_empty();
-            let mut reads = self.serve_syncs(requests, &drained);
+            let (mut reads, scrubs) = self.serve(requests, &drained);
             if is_asked && !closing && drained.is_ok() {
                 reads = self.answer_at_once(reads);
                 let now = Instant::now();
                 let due = *self.due.get_or_insert(now + GATHER);
-                if reads.is_empty() && self.retry_at.unwrap_or(due) > now {
+                if reads.is_empty() && scrubs.is_empty() && self.retry_at.unwrap_or(due) > now {
                     continue;
                 }
             }
@@ -190,6 +209,9 @@ impl Writer {
                     Err(reason) => Err(reason.clone()),
                 });
             }
+            for scrub in scrubs {
+                self.scrub(scrub, drained.clone().and(applied.clone()));
+            }
             if closing {
                 return self.finish(drained.is_ok() && applied.is_ok());
             }
@@ -201,8 +223,9 @@ impl Writer {
         let shared = Arc::clone(&self.shared);
         let urgent = || shared.is_closing() || shared.has_requests();
         while !urgent() {
-            let deadline = match self.retry_at {
-                Some(retry_at) => retry_at,
+            let look_again = self.recordings.as_ref().and_then(Recordings::retry_at);
+            let deadline = match self.retry_at.or(look_again) {
+                Some(retry_at) => self.earlier(retry_at, look_again),
                 None => {
                     shared.sleeping.store(true, Ordering::Relaxed);
                     let end = shared.journal.end();
@@ -237,14 +260,33 @@ impl Writer {
         })
     }
 
-    /// Answers those who wait for the disk, all with one sync, and gives back the others.
-    fn serve_syncs(&self, requests: Vec<Request>, drained: &Result<(), String>) -> Vec<Read> {
-        let mut reads = Vec::new();
-        let mut syncs = Vec::new();
+    /// When there is something to do, if one thing is to be tried again and perhaps another. What was appended meanwhile
+    /// does not wait longer than it would otherwise.
+    fn earlier(&mut self, retry_at: Instant, look_again: Option<Instant>) -> Instant {
+        let at = look_again.map_or(retry_at, |look_again| look_again.min(retry_at));
+        match self.retry_at {
+            Some(_) => at,
+            None => at.min(*self.due.get_or_insert_with(|| Instant::now() + GATHER)),
+        }
+    }
+
+    /// Answers those who wait for the disk, all with one sync, and those who wait for recordings; gives back the others.
+    fn serve(&mut self, requests: Vec<Request>, drained: &Result<(), String>) -> (Vec<Read>, Vec<Scrub>) {
+        let (mut reads, mut scrubs) = (Vec::new(), Vec::new());
+        let (mut syncs, mut records) = (Vec::new(), Vec::new());
         for request in requests {
             match request {
                 Request::Read(read) => reads.push(read),
                 Request::Sync(answer) => syncs.push(answer),
+                Request::Record(answer) => records.push(answer),
+                Request::Scrub(scrub) => scrubs.push(scrub),
+            }
+        }
+        if !records.is_empty() {
+            self.record_ahead(drained.is_ok());
+            for answer in records {
+                // Who no longer waits needs no answer.
+                let _ = answer.send(());
             }
         }
         if !syncs.is_empty() {
@@ -261,7 +303,33 @@ impl Writer {
                 let _ = answer.send(synced.clone());
             }
         }
-        reads
+        (reads, scrubs)
+    }
+
+    /// Brings the recordings up to the journal's present end, without a transaction of the backend if that is near.
+    /// What fails here fails again when it is applied, and is told then.
+    fn record_ahead(&mut self, drained: bool) {
+        let end = self.shared.journal.end();
+        // A backend that takes nothing must not make this grow.
+        while self.ahead.bytes <= AHEAD_BYTES || self.catch_up().is_ok() {
+            let Ok(Some(batch)) = self.tail.next(&end) else { break };
+            self.take_ahead(batch);
+            self.record_what_was_read();
+        }
+        self.record_what_was_read();
+        if !drained && self.catch_up().is_ok() {
+            let _ = self.apply_waiting();
+        }
+    }
+
+    fn record_what_was_read(&mut self) {
+        let from = self.backend.applied();
+        if let Some(recordings) = &mut self.recordings {
+            let taken = recordings.take(self.ahead.entries.iter().skip(self.ahead.recorded), from);
+            if taken.is_ok() {
+                self.ahead.recorded = self.ahead.entries.len();
+            }
+        }
     }
 
     /// Answers those who ask about a session of which nothing waits to be applied, and gives back the others. Waking a
@@ -302,6 +370,7 @@ impl Writer {
         self.ahead.entries.extend(batch.entries);
         self.ahead.unreadable.extend(batch.unreadable);
         self.ahead.mark = batch.mark;
+        self.ahead.bytes += batch.bytes;
     }
 
     /// Applies the journal up to its present end.
@@ -315,9 +384,13 @@ impl Writer {
                     Err(error) => return self.failed(format!("the journal cannot be read: {error}")),
                 }
             }
-            let before = self.backend.applied().segment;
-            let batch = std::mem::take(&mut self.ahead);
-            if let Err(reason) = self.apply(&batch.entries, batch.mark) {
+            let before = self.backend.applied();
+            let mut batch = std::mem::take(&mut self.ahead);
+            let recorded = self.record(&batch.entries[batch.recorded..], before);
+            if recorded.is_ok() {
+                batch.recorded = batch.entries.len();
+            }
+            if let Err(reason) = recorded.and_then(|()| self.apply(&batch.entries, batch.mark)) {
                 self.ahead = batch;
                 return Err(reason);
             }
@@ -325,8 +398,8 @@ impl Writer {
             for reason in batch.unreadable {
                 self.shared.problems.unreadable(reason);
             }
-            for number in before..batch.mark.segment {
-                self.shared.journal.remove(number);
+            if before.segment < batch.mark.segment {
+                self.remove_segments();
             }
             if self.shared.has_requests() {
                 self.serve_urgent_syncs();
@@ -337,11 +410,25 @@ impl Writer {
     }
 
     /// A long backlog must not hold up those who wait only for the disk.
-    fn serve_urgent_syncs(&self) {
-        let drained = self.shared.journal.drain();
-        let reads = self.serve_syncs(self.shared.take_requests(), &drained);
+    fn serve_urgent_syncs(&mut self) {
+        let (syncs, others): (Vec<Request>, Vec<Request>) =
+            self.shared.take_requests().into_iter().partition(|request| matches!(request, Request::Sync(_)));
         if let Some(requests) = hold(&self.shared.requests).as_mut() {
-            requests.splice(0..0, reads.into_iter().map(Request::Read));
+            requests.splice(0..0, others);
+        }
+        if !syncs.is_empty() {
+            let drained = self.shared.journal.drain();
+            self.serve(syncs, &drained);
+        }
+    }
+
+    fn record(&mut self, entries: &[Entry], from: Mark) -> Result<(), String> {
+        match &mut self.recordings {
+            Some(recordings) => match recordings.take(entries.iter(), from) {
+                Ok(()) => Ok(()),
+                Err(reason) => self.failed(reason),
+            },
+            None => Ok(()),
         }
     }
 
@@ -354,7 +441,9 @@ impl Writer {
         if entries.is_empty() {
             return Ok(());
         }
-        self.apply(&entries, self.tail.position())?;
+        let position = self.tail.position();
+        self.record(&entries, position)?;
+        self.apply(&entries, position)?;
         self.shared.journal.handed(count);
         Ok(())
     }
@@ -392,7 +481,7 @@ impl Writer {
         if healthy && self.tail.is_at(&end) {
             let mark = Mark { segment: end.segment + 1, offset: 0 };
             if self.backend.apply(&[], mark).is_ok() {
-                self.shared.journal.remove(end.segment);
+                self.remove_segments();
             }
         } else if end.queued {
             tracing::error!("the store is closed with records that no disk took; they are lost");

@@ -22,12 +22,21 @@ const INPUT_AND_OUTPUT: &[&str] =
 const RULES: &[Rule] = &[
     Rule { name: "session", may_name: &[], must_not_have: INPUT_AND_OUTPUT },
     Rule { name: "redact", may_name: &[], must_not_have: INPUT_AND_OUTPUT },
-    Rule { name: "store", may_name: &["session"], must_not_have: &["axum", "hyper", "clap", "libc"] },
+    Rule {
+        name: "record",
+        may_name: &["session", "redact"],
+        must_not_have: &["tokio", "axum", "hyper", "clap", "libc"],
+    },
+    Rule {
+        name: "store",
+        may_name: &["session", "record", "redact"],
+        must_not_have: &["axum", "hyper", "clap", "libc"],
+    },
     Rule { name: "process", may_name: &[], must_not_have: &["serde", "serde_json", "axum", "hyper", "clap"] },
     Rule { name: "workspace", may_name: &["session"], must_not_have: &["axum", "hyper", "clap"] },
     Rule {
         name: "runtime",
-        may_name: &["session", "store", "process", "workspace"],
+        may_name: &["session", "redact", "record", "store", "process", "workspace"],
         must_not_have: &["serde", "axum", "hyper", "rmcp", "clap", "libc"],
     },
     Rule { name: "protocol", may_name: &["session"], must_not_have: INPUT_AND_OUTPUT },
@@ -38,7 +47,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "shellkeep",
-        may_name: &["session", "store", "process", "workspace", "runtime", "protocol", "server"],
+        may_name: &["session", "redact", "record", "store", "process", "workspace", "runtime", "protocol", "server"],
         must_not_have: &["libc"],
     },
     Rule { name: "tidy", may_name: &[], must_not_have: INPUT_AND_OUTPUT },

@@ -12,6 +12,7 @@ use rustix::fs::{Advice, fadvise};
 use std::fs::File;
 use std::io;
 use std::path::Path;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -27,6 +28,10 @@ const WAKERS: usize = 8;
 const DRIVERS: usize = 1;
 /// The part of the new sessions that one connection makes alone.
 const MADE_BY_ONE: u64 = 10;
+/// Up to this number every session is woken and furnished.
+const ALL_FURNISHED: u64 = 10_000;
+/// Beyond it one of so many is: a command in each of a hundred thousand would take longer than all other figures.
+const FURNISHED_BEYOND: u64 = 10;
 /// Turns of waking and of bare shells.
 const WAKE_ROUNDS: usize = 3;
 /// Below this many sessions a random one is likely to be still awake.
@@ -94,16 +99,16 @@ impl Crowd {
         self.each(connections, lanes::TO_THE_END, |_| Ok(()), one)
     }
 
-    /// Runs both commands in each of the sessions from one number to another.
+    /// Runs both commands in the sessions from one number to another, as far as they are to be furnished.
     fn furnish(&self, from: u64, to: u64) -> Fallible<()> {
-        let next = AtomicU64::new(from);
+        let furnished = |number: &u64| *number < ALL_FURNISHED || number.is_multiple_of(FURNISHED_BEYOND);
+        let numbers = Mutex::new((from..to).filter(furnished));
         let request = || {
             let mut second = None;
-            let next = &next;
+            let numbers = &numbers;
             move || {
                 second.take().or_else(|| {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    (number < to).then(|| {
+                    numbers.lock().ok()?.next().map(|number| {
                         let [one, two] = state::furnishing(number);
                         second = Some(two);
                         one

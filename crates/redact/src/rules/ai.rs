@@ -1,6 +1,6 @@
 //! Keys of model providers and of what is built around them. Formats as published by the providers.
 
-use crate::class::{ALNUM, HEX, TOKEN, WORD};
+use crate::class::{ALNUM, BASE64, HEX, TOKEN, WORD};
 use crate::rules::Rule;
 use crate::rules::token::Part::{Exactly, Run, Text};
 use crate::rules::token::{Token, plain, token};
@@ -39,6 +39,10 @@ pub(crate) static TOKENS: &[Token] = &[
     plain(Rule::Google, "GOCSPX-", &[Run(&TOKEN, 20)]),
     plain(Rule::Google, "1//0", &[Run(&TOKEN, 40)]),
     plain(Rule::Google, "AQ.Ab", &[Run(&TOKEN, 40)]),
+    // `{"type": "service_account"` in base64, with the spaces of three writers.
+    plain(Rule::Google, "eyJ0eXBlIjoic2VydmljZV9hY2NvdW50I", &[Run(&BASE64, 20)]),
+    plain(Rule::Google, "eyJ0eXBlIjogInNlcnZpY2VfYWNjb3VudCI", &[Run(&BASE64, 20)]),
+    plain(Rule::Google, "ewogICJ0eXBlIjogInNlcnZpY2VfYWNjb3VudCI", &[Run(&BASE64, 20)]),
     // Age keys have a checksum; the length and the alphabet are enough to know one.
     plain(Rule::Age, "AGE-SECRET-KEY-1", &[Run(&ALNUM, 58)]),
     plain(Rule::OnePassword, "ops_eyJ", &[Run(&TOKEN, 100)]),

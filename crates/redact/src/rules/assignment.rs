@@ -1,6 +1,6 @@
 //! Values whose names look secret: `PASSWORD=…`, `"api_key": "…"`, `--token …`, `X-Api-Key: …`, `<secret>…</secret>`.
 
-use crate::class::{BARE, Class, ENV_BARE, NAME, SPACE};
+use crate::class::{BARE, Class, ENV_BARE, LETTER, NAME, SPACE};
 use crate::found::Found;
 use crate::names::{self, Kind};
 use crate::rules::value::{self, Manner, Opening};
@@ -20,6 +20,8 @@ pub(crate) const KEYWORDS: &[&str] = &[
     "psk",
     "signature",
     "_pw",
+    "bindpw",
+    "rootpw",
     "_pat",
     "_sig",
     "sas",
@@ -44,8 +46,7 @@ pub(crate) fn keyword(view: &View, start: usize, end: usize) -> Option<Found> {
     let separator = Separator::after(view, stop)?;
     let begin = name_start(view, start);
     let name = view.slice(begin, stop);
-    let kind = names::classify(name);
-    view.count(names::EFFORT);
+    let kind = classify(view, begin, name);
     if kind == Kind::Plain || !separator.fits(view, begin, name) {
         return None;
     }
@@ -53,13 +54,36 @@ pub(crate) fn keyword(view: &View, start: usize, end: usize) -> Option<Found> {
     let bare: &'static Class = if manner == Manner::Environment { &ENV_BARE } else { &BARE };
     let opening = Opening::at(view, separator.value, bare);
     let found = match kind {
+        Kind::Weak | Kind::Strong if separator.sign == Sign::Is => value::told(view, &opening),
         Kind::Plain => false,
         Kind::Weak => value::weak(view, &opening),
         Kind::Strong => value::strong(view, &opening, manner),
         Kind::Authorization => return header::authorization(view, &opening),
         Kind::Cookie => return header::cookie(view, &opening),
     };
-    (found && view.rules().has(Rule::Assignment)).then(|| Found::open(Rule::Assignment, opening.value, opening.tail()))
+    let assigned = found && (manner == Manner::Environment || !is_itself(view, name, opening.value));
+    (assigned && view.rules().has(Rule::Assignment))
+        .then(|| Found::open(Rule::Assignment, opening.value, opening.tail()))
+}
+
+/// Whether the value is the name once more, as in `self.cookie2 = cookie2` and `signature = asn1.signature`.
+fn is_itself(view: &View, name: &[u8], value: usize) -> bool {
+    let last = memchr::memrchr(b'.', name).map_or(name, |dot| &name[dot + 1..]);
+    let stop = view.run(value, &NAME, LENGTH + 32);
+    let path = view.slice(value, stop);
+    path.strip_suffix(last).is_some_and(|before| before.is_empty() || before.ends_with(b"."))
+}
+
+/// What a name says about its value. A key has the word that tells before it: `API key`.
+fn classify(view: &View, begin: usize, name: &[u8]) -> Kind {
+    view.count(names::EFFORT);
+    let before = begin.saturating_sub(1);
+    if !name.eq_ignore_ascii_case(b"key") || view.before(begin) != Some(b' ') {
+        return names::classify(name);
+    }
+    let start = view.back(before, &LETTER, 12);
+    let known = view.boundary(start) && names::classify(view.slice(start, begin + name.len())) == Kind::Strong;
+    if known { Kind::Weak } else { Kind::Plain }
 }
 
 /// Where a name begins: not in the escape sequence before it.
@@ -68,26 +92,28 @@ fn name_start(view: &View, keyword: usize) -> usize {
 }
 
 /// What stands between a name and its value.
-struct Separator {
-    sign: Sign,
+pub(crate) struct Separator {
+    pub(crate) sign: Sign,
     /// Whether there is no space in it.
     tight: bool,
     /// Where the value, or the quote before it, begins.
-    value: usize,
+    pub(crate) value: usize,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Sign {
+pub(crate) enum Sign {
     Equals,
     Colon,
     Space,
+    /// The `is` of a sentence.
+    Is,
     /// The `>` of `<name>`.
     Element,
 }
 
 impl Separator {
     /// The separator behind a name that ends at `end`.
-    fn after(view: &View, end: usize) -> Option<Self> {
+    pub(crate) fn after(view: &View, end: usize) -> Option<Self> {
         let name_end = closing_quote(view, colours(view, end));
         let at = view.run(name_end, &SPACE, SPACES);
         let second = view.at(at + 1);
@@ -100,8 +126,12 @@ impl Separator {
             b':' => (Sign::Colon, at + 1),
             b'%' if view.is_any_case(at, b"%3d") || view.is_any_case(at, b"%3a") => (Sign::Equals, at + 3),
             b'>' if at == end => (Sign::Element, at + 1),
-            _ if at > name_end => (Sign::Space, at),
-            _ => return None,
+            0xef if view.is(at, "：".as_bytes()) => (Sign::Colon, at + "：".len()),
+            _ => match behind_is(view, at) {
+                Some(next) => (Sign::Is, next),
+                None if at > name_end => (Sign::Space, at),
+                None => return None,
+            },
         };
         let value = view.run(colours(view, next), &SPACE, SPACES);
         Some(Self { sign, tight: at == name_end && value == next, value })
@@ -110,23 +140,36 @@ impl Separator {
     /// Whether this may stand behind a name of this kind.
     fn fits(&self, view: &View, begin: usize, name: &[u8]) -> bool {
         match self.sign {
-            Sign::Equals | Sign::Colon => true,
+            Sign::Equals | Sign::Colon | Sign::Is => true,
             Sign::Element => view.before(begin) == Some(b'<'),
             Sign::Space => {
                 let quoted = || Opening::at(view, self.value, &BARE).is_single_quoted();
-                let flag = is_flag(name) && view.at(self.value) != Some(b'-');
+                let flag = is_flag(view, begin, name) && view.at(self.value) != Some(b'-');
                 let password = name.eq_ignore_ascii_case(b"password");
-                flag || (password && (quoted() || after_login(view, begin)))
+                flag || (password && (quoted() || login(view, begin).is_some())) || self.is_setting(view, begin, name)
             }
         }
     }
 
+    /// Whether a line of its own says `password VALUE`, as in the settings of many programs.
+    fn is_setting(&self, view: &View, begin: usize, name: &[u8]) -> bool {
+        let names: &[&[u8]] =
+            &[b"password", b"passwd", b"passphrase", b"requirepass", b"masterauth", b"bindpw", b"rootpw"];
+        let line = view.back(begin, &SPACE, 32);
+        let begins = matches!(view.before(line), None | Some(b'\n'))
+            && names.iter().any(|known| known.eq_ignore_ascii_case(name));
+        let stop = view.run(self.value, &BARE_NO_STAR, 64);
+        let end = view.run(stop, &SPACE, 8);
+        let ends = view.at(end).is_none_or(|byte| byte == b'\r') && !view.is_open(end);
+        begins && ends && !view.slice(self.value, stop).iter().all(u8::is_ascii_alphabetic)
+    }
+
     fn manner(&self, view: &View, begin: usize, name: &[u8]) -> Manner {
         let capitals = || name.iter().all(|byte| !byte.is_ascii_lowercase());
-        let login = || self.sign == Sign::Space && after_login(view, begin);
         match self.sign {
             Sign::Element => Manner::Element,
-            _ if is_flag(name) || login() => Manner::Flag,
+            _ if is_flag(view, begin, name) => Manner::Flag,
+            Sign::Space => login(view, begin).unwrap_or(Manner::Loose),
             Sign::Equals if self.tight && capitals() => Manner::Environment,
             Sign::Equals if self.tight => Manner::Tight,
             _ => Manner::Loose,
@@ -134,19 +177,46 @@ impl Separator {
     }
 }
 
-/// Whether a name is a flag of a command: `--token`.
-fn is_flag(name: &[u8]) -> bool {
-    name.starts_with(b"--")
+/// Behind the word at `at` by which a sentence tells a value: `is`, with a colon or without.
+fn behind_is(view: &View, at: usize) -> Option<usize> {
+    let words: &[&str] = &["is", "was", "是", "为", "為"];
+    let word = words.iter().find(|word| view.is_any_case(at, word.as_bytes()))?;
+    let end = at + word.len();
+    match view.at(end)? {
+        b':' => Some(end + 1),
+        b' ' => Some(end),
+        _ => (!word.is_ascii()).then_some(end),
+    }
 }
 
-/// Whether `login NAME` stands before, as in `.netrc`.
-fn after_login(view: &View, begin: usize) -> bool {
-    let user_end = view.back(begin, &SPACE, 8);
-    let user = view.back(user_end, &BARE_NO_STAR, 64);
-    let login = view.back(user, &SPACE, 8);
-    user_end < begin && user < user_end && login < user && view.ends(login, b"login")
+/// Whether a name is a flag of a command: `--token`, `-storepass`.
+fn is_flag(view: &View, begin: usize, name: &[u8]) -> bool {
+    let alone = || matches!(view.before(begin), None | Some(b' ' | b'\n' | b'\t' | b'"' | b'\''));
+    name.starts_with(b"--") || (name.starts_with(b"-") && name.len() > 4 && alone())
 }
 
+/// How a password stands behind the user it belongs to, as in `.netrc`: `login NAME password …`, in one line or two. A mask
+/// may stand for the name.
+fn login(view: &View, begin: usize) -> Option<Manner> {
+    let user_end = view.back(begin, &BREAKS, 16);
+    if user_end == begin {
+        return None;
+    }
+    let two_lines = view.slice(user_end, begin).contains(&b'\n');
+    if view.after_mask(user_end) {
+        return (!two_lines).then_some(Manner::Loose);
+    }
+    let user = view.back(user_end, &BARE_NO_STAR, 48);
+    let word = view.back(user, &SPACE, 8);
+    let known = user < user_end && word < user;
+    match () {
+        () if known && view.ends(word, b"login") => Some(Manner::Flag),
+        () if known && two_lines && view.ends(word, b"user") => Some(Manner::Loose),
+        () => None,
+    }
+}
+
+static BREAKS: Class = Class::of(b" \t\r\n");
 static BARE_NO_STAR: Class = Class::visible_but(b" \"'`\\,;&|<>()[]{}*");
 
 /// Behind the quote that closes a name, and the bracket around it: `["password"]`, `\"password\"`.
@@ -163,18 +233,57 @@ fn closing_quote(view: &View, at: usize) -> usize {
 /// Behind the terminal's control sequences at `at`: `grep` colours what it found, and that may be the name.
 fn colours(view: &View, at: usize) -> usize {
     const MOST: usize = 3;
+    let escapes: &[&[u8]] = &[b"\x1b[", b"\\u001b[", b"\\x1b[", b"\\033["];
     let mut at = at;
     for _ in 0..MOST {
-        if !view.is(at, b"\x1b[") {
+        if !matches!(view.at(at), Some(b'\x1b' | b'\\')) {
             break;
         }
-        let end = view.run(at + 2, &PARAMETERS, 12);
+        let Some(escape) = escapes.iter().find(|escape| view.is(at, escape)) else { break };
+        let end = view.run(at + escape.len(), &PARAMETERS, 12);
         at = end + usize::from(view.at(end).is_some_and(|byte| byte.is_ascii_alphabetic()));
     }
     at
 }
 
 static PARAMETERS: Class = Class::of(b"0-9;?");
+
+/// The new value behind an old one that was masked, as tools tell of changes: `"old" -> "new"`.
+pub(crate) fn changed(view: &View, start: usize, end: usize) -> Option<Found> {
+    let opening = Opening::at(view, end - 1, &BARE);
+    let found = view.after_mask(start) && value::strong(view, &opening, Manner::Loose);
+    (found && view.rules().has(Rule::Assignment)).then(|| Found::open(Rule::Assignment, opening.value, opening.tail()))
+}
+
+/// Words for a password in other languages than the one programs are written in.
+pub(crate) const FOREIGN: &[&str] = &[
+    "密码",
+    "密碼",
+    "口令",
+    "パスワード",
+    "비밀번호",
+    "пароль",
+    "Пароль",
+    "contraseña",
+    "senha",
+    "mot de passe",
+    "kennwort",
+    "wachtwoord",
+    "hasło",
+    "şifre",
+];
+
+/// The value behind a word of [`FOREIGN`] that ends at `end`. Such words stand in sentences, so it must look like one.
+pub(crate) fn foreign(view: &View, start: usize, end: usize) -> Option<Found> {
+    let separator = Separator::after(view, end)?;
+    let opening = Opening::at(view, separator.value, &ASCII);
+    let signed = matches!(separator.sign, Sign::Equals | Sign::Colon | Sign::Is);
+    let found = signed && view.boundary(start) && value::told(view, &opening);
+    (found && view.rules().has(Rule::Assignment)).then(|| Found::open(Rule::Assignment, opening.value, opening.tail()))
+}
+
+/// A value without quotes among words of other alphabets.
+static ASCII: Class = Class::of(b"a-zA-Z0-9_!#$%&*+./:=?@^~-");
 
 /// A password in SQL, behind `IDENTIFIED BY` that ends at `end`.
 pub(crate) fn identified_by(view: &View, start: usize, end: usize) -> Option<Found> {

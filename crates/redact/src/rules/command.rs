@@ -9,7 +9,7 @@ use crate::view::View;
 /// Longest user name.
 const USER: usize = 64;
 /// How far behind the program's name its flag is looked for.
-const FLAG: usize = 120;
+const FLAG: usize = 96;
 
 static USER_BYTES: Class = Class::visible_but(b" \"'`\\:;|&<>()[]{}*$/,");
 /// Where a command ends.
@@ -63,6 +63,20 @@ const PROGRAMS: &[Program] = &[
     Program { name: "openssl", flag: b" pass:", glued: true },
     Program { name: "unzip", flag: b" -P", glued: false },
     Program { name: "zip", flag: b" -P", glued: false },
+    Program { name: "7z x", flag: b" -p", glued: true },
+    Program { name: "7z a", flag: b" -p", glued: true },
+    Program { name: "curl", flag: b" -u", glued: true },
+    Program { name: "mongo", flag: b" -p", glued: false },
+    Program { name: "mongosh", flag: b" -p", glued: false },
+    Program { name: "mongodump", flag: b" -p", glued: false },
+    Program { name: "mongorestore", flag: b" -p", glued: false },
+    Program { name: "ldapsearch", flag: b" -w", glued: false },
+    Program { name: "ldapmodify", flag: b" -w", glued: false },
+    Program { name: "ldapadd", flag: b" -w", glued: false },
+    Program { name: "mosquitto_pub", flag: b" -P", glued: false },
+    Program { name: "mosquitto_sub", flag: b" -P", glued: false },
+    Program { name: "az login", flag: b" -p", glued: false },
+    Program { name: "registry login", flag: b" -p", glued: false },
 ];
 
 /// The names by which programs are looked for.
@@ -80,6 +94,8 @@ pub(crate) fn program(view: &View, start: usize, end: usize) -> Option<Found> {
     let stop = view.run(end, &COMMAND, FLAG);
     let line = view.slice(end, stop);
     let name = view.slice(start, end);
+    // Most command lines have no such flag, and that is seen at once.
+    memchr::memchr2(b'-', b':', line)?;
     let known = PROGRAMS.iter().filter(|program| program.name.as_bytes() == name);
     known.filter_map(|program| flag_value(view, program, line, end)).next()
 }
@@ -93,4 +109,30 @@ fn flag_value(view: &View, program: &Program, line: &[u8], from: usize) -> Optio
     let opening = Opening::at(view, after, &BARE);
     let dash = view.at(opening.value) == Some(b'-');
     (!dash && value::credentials(view, &opening)).then(|| Found::open(Rule::CommandFlag, opening.value, opening.tail()))
+}
+
+/// What in a command line says that it reads a password from a pipe.
+const READERS: &[&[u8]] = &[b"sudo -S", b"chpasswd", b"passwd --stdin", b"--password-stdin"];
+/// Longest password that is written to a pipe.
+const ECHOED: usize = 96;
+
+/// The password that `echo`, whose name ends at `end`, writes to a command that reads one: `echo … | sudo -S true`.
+pub(crate) fn echoed(view: &View, start: usize, end: usize) -> Option<Found> {
+    if !view.rules().has(Rule::CommandFlag) || !view.boundary(start) {
+        return None;
+    }
+    let flag = if view.is(end, b"-n ") { 3 } else { 0 };
+    let opening = Opening::at(view, end + flag, &BARE);
+    let word_end = opening.end(view, ECHOED)?;
+    let pipe = view.run(word_end, &SPACE, 4);
+    if view.at(pipe) != Some(b'|') {
+        return None;
+    }
+    let command = view.slice(pipe, view.run(pipe + 1, &COMMAND, FLAG));
+    let reader = READERS.iter().find(|reader| memchr::memmem::find(command, reader).is_some())?;
+    let user = view.run(opening.value, &USER_BYTES, USER);
+    // For `chpasswd` the user comes first.
+    let with_user = *reader == b"chpasswd" && view.at(user) == Some(b':');
+    let secret = opening.from(if with_user { user + 1 } else { opening.value });
+    value::credentials(view, &secret).then(|| Found::open(Rule::CommandFlag, secret.value, secret.tail()))
 }

@@ -31,6 +31,8 @@ pub(crate) static TOKENS: &[Token] = &[
     plain(Rule::RubyGems, "rubygems_", &[Run(&HEX, 40)]),
     plain(Rule::Docker, "dckr_pat_", &[Run(&TOKEN, 20)]),
     plain(Rule::Docker, "dckr_oat_", &[Run(&TOKEN, 20)]),
+    // `{"auths":` in base64, as clusters keep the logins of registries.
+    plain(Rule::Docker, "eyJhdXRocyI6", &[Run(&BASE64, 20)]),
     plain(Rule::Buildkite, "bkua_", &[Run(&LOWER_ALNUM, 40)]),
     plain(Rule::CircleCi, "CCIPAT_", &[Exactly(&ALNUM, 22), Text("_"), Run(&ANY_HEX, 40)]),
     plain(Rule::CircleCi, "CCIPRJ_", &[Exactly(&ALNUM, 22), Text("_"), Run(&ANY_HEX, 40)]),

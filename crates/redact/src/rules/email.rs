@@ -1,6 +1,6 @@
 //! E-mail addresses, by their `@`.
 
-use crate::class::{Class, WORD};
+use crate::class::{Class, DIGIT, WORD};
 use crate::found::{Found, Tail};
 use crate::rules::Rule;
 use crate::view::View;
@@ -62,7 +62,8 @@ const NOT_PEOPLE: &[&[u8]] = &[b"git", b"hg"];
 
 /// An address around the `@` at `at`.
 pub(crate) fn find(view: &View, at: usize, after: usize) -> Option<Found> {
-    if !view.rules().has(Rule::Email) {
+    let user = view.before(at).is_some_and(|byte| LOCAL_BYTES.has(byte) || byte >= 0x80);
+    if !user || !view.rules().has(Rule::Email) {
         return None;
     }
     let stop = domain_end(view, after)?;
@@ -87,7 +88,7 @@ fn local_start(view: &View, at: usize) -> Option<usize> {
             false => run,
         };
     }
-    start = view.without_escape(start, at);
+    start = view.without_escape(start, at + 1);
     while start < at && view.at(start).is_some_and(|byte| byte < 0x80 && !WORD.has(byte)) {
         start += if view.at(start) == Some(b'%') && at - start > 3 { 3 } else { 1 };
     }
@@ -119,8 +120,16 @@ fn domain_end(view: &View, from: usize) -> Option<usize> {
         }
         at = stop + 1;
     }
+    let version = labels > 1 && is_version(view, from);
     let last = view.slice(from, end).iter().rev().take_while(|byte| **byte == b'-').count();
-    (known && view.at(from) != Some(b'-')).then_some(end - last)
+    (known && !version && view.at(from) != Some(b'-')).then_some(end - last)
+}
+
+/// Whether a version stands there, as behind the name of a package: `left-pad@1.2.3-beta.x`, `net@v0.1.0-rc.one`.
+fn is_version(view: &View, from: usize) -> bool {
+    let number = from + usize::from(view.at(from) == Some(b'v'));
+    let stop = view.run(number, &DIGIT, 8);
+    stop > number && view.at(stop) == Some(b'.') && view.at(stop + 1).is_some_and(|byte| byte.is_ascii_digit())
 }
 
 /// The end of the part of a domain that begins at `at`.

@@ -12,6 +12,8 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
 /// Shortest bearer token outside of a header; shorter ones are words of a sentence.
 const BEARER: usize = 16;
+/// How much of one is looked at.
+const BEARER_LOOK: usize = 64;
 /// Shortest credentials of basic authentication: `a:b` is four bytes in base64.
 const BASIC: usize = 4;
 /// How much of it is decoded to look for the colon between user and password.
@@ -57,9 +59,13 @@ pub(crate) fn bearer(view: &View, start: usize, end: usize) -> Option<Found> {
         return None;
     }
     let from = view.run(end, &SPACE, 4);
-    let stop = view.run(from, &BEARER_BYTES, usize::MAX);
-    let digit = view.slice(from, stop).iter().any(u8::is_ascii_digit);
-    (from > end && stop - from >= BEARER && digit).then(|| Found::open(Rule::Bearer, from, Tail::Class(&BEARER_BYTES)))
+    if from == end {
+        return None;
+    }
+    let stop = view.run(from, &BEARER_BYTES, BEARER_LOOK);
+    let text = view.slice(from, stop);
+    let random = || text.iter().any(u8::is_ascii_digit) || value::is_random(text);
+    (text.len() >= BEARER && random()).then(|| Found::open(Rule::Bearer, from, Tail::Class(&BEARER_BYTES)))
 }
 
 /// Basic authentication after the word `Basic` that ends at `end`: base64 with a colon in it.
@@ -116,7 +122,7 @@ const COOKIE_LOOK: usize = 64;
 /// The cookies of a header, whose value begins at `opening`.
 pub(crate) fn cookie(view: &View, opening: &Opening) -> Option<Found> {
     let stop = view.run(opening.value, &COOKIE, COOKIE_LOOK);
-    let pair = view.slice(opening.value, stop).contains(&b'=');
+    let pair = memchr::memchr(b'=', view.slice(opening.value, stop)).is_some();
     (view.rules().has(Rule::Cookie) && pair && !value::is_template(view, opening.value))
         .then(|| Found::open(Rule::Cookie, opening.value, opening.tail_of(&REST)))
 }

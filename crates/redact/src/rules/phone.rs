@@ -10,6 +10,8 @@ use crate::view::View;
 const MOST: usize = 15;
 /// Fewest digits of a number with its country, so that a sum with a plus is none.
 const FEWEST_INTERNATIONAL: usize = 9;
+/// The same for one in one piece, at the start of a line.
+const FEWEST_IN_PATCH: usize = 11;
 /// Fewest digits of a number behind a word that says what it is.
 const FEWEST_NAMED: usize = 7;
 /// Digits of national numbers with their leading zero.
@@ -66,10 +68,8 @@ fn international(view: &View, groups: &Groups, plus: usize) -> Option<Found> {
     let alone = view.boundary(plus) && !matches!(view.before(plus), Some(b'+' | b')' | b']' | b'.'));
     let mut place = [0; 24];
     let america = groups.digits(view, 1, &mut place).first() == Some(&1);
-    // `+9999-12-31` is a date; a mask may stand for its month.
-    let dash = view.at(groups.end(0)) == Some(b'-');
-    let month = groups.lengths()[1] == 2 || view.at(groups.end(0) + 1) == Some(b'*');
-    if groups.length(0) >= 4 && dash && month {
+    // `+9999-12-31` is a date.
+    if groups.length(0) >= 4 && view.at(groups.end(0)) == Some(b'-') {
         return None;
     }
     let (mut total, mut end) = (0, None);
@@ -83,11 +83,40 @@ fn international(view: &View, groups: &Groups, plus: usize) -> Option<Found> {
     let (count, end) = end?;
     let digits = groups.digits(view, count, &mut place);
     let valid = if america { is_american(&digits[1..]) } else { known_country(digits) };
-    (alone && valid).then(|| Found::span(Rule::Phone, plus, end))
+    let country = is_country(&digits[..groups.length(0)]);
+    // At the start of a line, a plus is that of a patch more often than not.
+    let in_patch = matches!(view.before(plus), None | Some(b'\n'));
+    let plain = if count == 1 { digits.len() >= FEWEST_IN_PATCH } else { country };
+    let written = may_be_separated(groups, count, country) && (!in_patch || plain);
+    (alone && valid && written).then(|| Found::span(Rule::Phone, plus, end))
+}
+
+/// Whether the groups of an international number are parted as people do it. A dot stands behind the country, if at all, but
+/// in America; slashes are for dates.
+fn may_be_separated(groups: &Groups, count: usize, country: bool) -> bool {
+    let separators = groups.separators(count);
+    let dots = separators.iter().filter(|separator| **separator == b'.').count();
+    let behind_country = dots == 1 && count == 2 && country && groups.length(1) >= 6;
+    let american = groups.length(0) == 1 && groups.lengths()[1..4] == [3, 3, 4];
+    !separators.contains(&b'/') && (dots == 0 || behind_country || american)
+}
+
+/// Whether these digits are the code of a country, and no more than that.
+fn is_country(digits: &[u8]) -> bool {
+    let code = crate::checksum::number(digits);
+    match digits.len() {
+        1 => matches!(code, 1 | 7),
+        2 => SHORT_CODES.contains(&code),
+        3 => LONG_CODES.contains(&(code / 10)),
+        _ => false,
+    }
 }
 
 fn known_country(digits: &[u8]) -> bool {
     let first = |count: usize| crate::checksum::number(&digits[..count.min(digits.len())]);
+    if digits.first() == Some(&0) {
+        return false;
+    }
     SHORT_CODES.contains(&first(2)) || first(1) == 7 || LONG_CODES.contains(&first(2))
 }
 
@@ -196,7 +225,9 @@ static BETWEEN: Class = Class::of(b" :=\"'._(>#\\-");
 /// Whether a word before the number at `at` says that it is a telephone's.
 pub(crate) fn is_named(view: &View, at: usize) -> bool {
     // The cheap test comes first: what stands right before most numbers says that they have no such name.
-    view.before(at).is_some_and(|byte| BETWEEN.has(byte)) && has_name(view, at)
+    let second = at.checked_sub(1).and_then(|at| view.before(at));
+    let may_have = view.before(at).is_some_and(|byte| BETWEEN.has(byte));
+    may_have && second.is_some_and(|byte| LETTER.has(byte) || BETWEEN.has(byte)) && has_name(view, at)
 }
 
 /// The end of a number behind a word that says what it is.

@@ -3,10 +3,12 @@
 //! A body is told from other text by its words: lines of base64 are long, and what stands between them is space, quotes,
 //! escapes. A header that is only mentioned in a text has no such body, and then nothing is masked.
 
-use crate::class::{Class, DIGIT, SPACE};
+use crate::class::{BASE64, Class, DIGIT, SPACE};
 use crate::found::{Found, Tail};
 use crate::rules::Rule;
 use crate::view::View;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 
 /// What begins a key, for the prefilter.
 pub(crate) const HINTS: &[&str] = &["-----BEGIN ", "---- BEGIN ", "Private-Lines:"];
@@ -40,6 +42,29 @@ fn after_label(view: &View, from: usize, dashes: &[u8]) -> Option<usize> {
     (private && view.is(stop, dashes)).then_some(stop + dashes.len())
 }
 
+/// How a key begins that was put into base64 once more, as clusters keep it: `-----BEGI`.
+pub(crate) const ENCODED: &str = "LS0tLS1CRUdJTi";
+/// How much of it is decoded to know that it is private.
+const ENCODED_LOOK: usize = 96;
+static ENCODED_BODY: Class = Class::of(b"a-zA-Z0-9+/");
+/// Lengths of lines into which tools break base64.
+const ENCODED_LINES: [usize; 2] = [64, 76];
+
+/// A private key in base64 that begins at `start`.
+pub(crate) fn encoded(view: &View, start: usize, _end: usize) -> Option<Found> {
+    if !view.rules().has(Rule::PrivateKey) || !view.is(start, ENCODED.as_bytes()) || !view.boundary(start) {
+        return None;
+    }
+    // Without the padding, so that less of it decodes to less of the same.
+    let stop = view.run(start, &ENCODED_BODY, ENCODED_LOOK);
+    let whole = &view.slice(start, stop)[..(stop - start) / 4 * 4];
+    let decoded = STANDARD.decode(whole).unwrap_or_default();
+    let private = memchr::memmem::find(&decoded, b"PRIVATE KEY").is_some();
+    let broken = ENCODED_LINES.contains(&(stop - start)) && view.at(stop).is_none_or(|byte| byte == b'\r');
+    let tail = if broken { Tail::KeyBody } else { Tail::Class(&BASE64) };
+    private.then(|| Found::open(Rule::PrivateKey, start, tail))
+}
+
 /// How much of a body must be seen to take the next step.
 pub(crate) const STEP: usize = 384;
 /// Shortest line of base64, but for the last.
@@ -64,23 +89,27 @@ pub(crate) enum Next {
     Over,
 }
 
-/// What comes next in a body at `at`, where its `first` line is looked for or another. Looks at no more than [`STEP`] bytes;
-/// if there are fewer, the text ends there.
-pub(crate) fn next(text: &[u8], at: usize, first: bool) -> Next {
+/// What comes next in a body at `at`, where its `first` line is looked for or another, and how many bytes were looked at. It
+/// looks at no more than [`STEP`] bytes; if there are fewer, the text ends there.
+pub(crate) fn next(text: &[u8], at: usize, first: bool) -> (Next, usize) {
     let text = &text[..text.len().min(at + STEP)];
     let start = between(text, at);
     if first && let Some(end) = header_end(text, start) {
-        return Next::Header { end };
+        return (Next::Header { end }, end - at);
     }
     if text[start..].starts_with(crate::MASK) {
         // A mask in the place of the first line is what this rule left, or another; behind it nothing is left to mask.
         let end = start + crate::MASK.len();
-        return if first { Next::Masked { end } } else { Next::Line { start, solid: end } };
+        return (if first { Next::Masked { end } } else { Next::Line { start, solid: end } }, end - at);
     }
     let stop = text[start..].iter().position(|byte| !BODY.has(*byte)).map_or(text.len(), |length| start + length);
-    let last = || stop == text.len() || text[between(text, stop)..].starts_with(b"----");
-    let line = stop - start >= LINE || (stop > start && last());
-    if line { Next::Line { start, solid: start } } else { Next::Over }
+    if stop - start >= LINE {
+        return (Next::Line { start, solid: start }, stop - at);
+    }
+    let after = between(text, stop);
+    let last = stop > start && (stop == text.len() || text[after..].starts_with(b"----"));
+    // The names of headers are compared too.
+    (if last { Next::Line { start, solid: start } } else { Next::Over }, after - at + HEADERS.len())
 }
 
 /// Where the next line may begin: behind space, quotes, escapes, the marks of a quotation or a patch, line numbers.
@@ -116,8 +145,10 @@ fn line_number(text: &[u8]) -> usize {
 /// The end of the header at `at`: that of its line. One with a mask in it was longer, and may not have been seen to end.
 fn header_end(text: &[u8], at: usize) -> Option<usize> {
     let rest = &text[at..];
-    let known = HEADERS.iter().any(|header| rest.starts_with(header));
-    let end = rest.iter().position(|byte| matches!(byte, b'\n' | b'\r' | b'\\')).filter(|_| known)?;
+    if !HEADERS.iter().any(|header| rest.starts_with(header)) {
+        return None;
+    }
+    let end = memchr::memchr3(b'\n', b'\r', b'\\', rest)?;
     memchr::memmem::find(&rest[..end], crate::MASK).is_none().then_some(at + end)
 }
 
@@ -126,7 +157,7 @@ mod tests {
     use super::*;
 
     fn start(text: &str, first: bool) -> Option<usize> {
-        match next(text.as_bytes(), 0, first) {
+        match next(text.as_bytes(), 0, first).0 {
             Next::Line { start, .. } => Some(start),
             Next::Header { end } => start(&text[end..], first).map(|start| end + start),
             Next::Masked { .. } | Next::Over => None,

@@ -26,6 +26,23 @@ pub(crate) fn azure(view: &View, start: usize, end: usize) -> Option<Found> {
     enough.then(|| Found::open(Rule::Azure, from, Tail::Class(&AZURE)))
 }
 
+/// Letters of an Azure DevOps token before its `AZDO`, and after.
+const DEVOPS_BEFORE: usize = 76;
+const DEVOPS_AFTER: usize = 4;
+
+/// A token of Azure DevOps, by the `AZDO` near its end.
+pub(crate) fn devops(view: &View, start: usize, end: usize) -> Option<Found> {
+    if !view.rules().has(Rule::Azure) || !view.is(start, b"AZDO") {
+        return None;
+    }
+    let after = view.run(end, &ALNUM, DEVOPS_AFTER + 1);
+    if after - end != DEVOPS_AFTER || view.word_at(after) {
+        return None;
+    }
+    let from = view.back(start, &ALNUM, DEVOPS_BEFORE);
+    (start - from == DEVOPS_BEFORE && view.boundary(from)).then(|| Found::span(Rule::Azure, from, after))
+}
+
 /// Bytes of a Terraform token before its `.atlasv1.`, and after.
 const TERRAFORM_BEFORE: usize = 14;
 const TERRAFORM_AFTER: usize = 50;

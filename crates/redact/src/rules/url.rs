@@ -1,7 +1,7 @@
 //! Passwords in URLs and connection strings: `scheme://user:password@host`.
 
 use crate::class::{Class, WORD};
-use crate::found::Found;
+use crate::found::{Found, Tail};
 use crate::rules::Rule;
 use crate::rules::value;
 use crate::view::View;
@@ -43,4 +43,20 @@ fn key_as_user(view: &View, from: usize) -> Option<Found> {
     let digit = view.slice(from, stop).iter().any(u8::is_ascii_digit);
     (stop - from >= KEY_AS_USER && digit && view.at(stop) == Some(b'@'))
         .then(|| Found::span(Rule::UrlPassword, from, stop))
+}
+
+/// Shortest signature or key in a query.
+const QUERY: usize = 24;
+static QUERY_BYTES: Class = Class::of(b"a-zA-Z0-9%+/=_-");
+
+/// The signature of a shared address, or the key of a function, as parameters of a query: `&sig=…`, `?code=…`.
+pub(crate) fn query(view: &View, start: usize, end: usize) -> Option<Found> {
+    let parameter = match view.before(start) {
+        Some(b'?' | b'&' | b';') => true,
+        Some(byte) => WORD.has(byte) && view.boundary(start),
+        None => false,
+    };
+    let enough = parameter && view.run(end, &QUERY_BYTES, QUERY) - end == QUERY;
+    let random = enough && value::is_random(view.slice(end, end + QUERY));
+    (random && view.rules().has(Rule::Azure)).then(|| Found::open(Rule::Azure, end, Tail::Class(&QUERY_BYTES)))
 }

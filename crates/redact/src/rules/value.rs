@@ -16,10 +16,20 @@ const STRONG: usize = 3;
 /// Shortest value with a name that leaves doubt.
 const WEAK: usize = 8;
 
+/// How much of it must speak for itself.
+const WEAK_LOOK: usize = 40;
+/// Shortest value of which a sentence tells.
+const TOLD: usize = 6;
+/// Shortest word without a digit that is taken for random.
+const UNORDERED: usize = 20;
+/// Longest word in capitals that stands for a value; longer ones are keys in base32.
+const CONSTANT: usize = 12;
+
 /// Bytes of a value that must speak for itself.
 static WEAK_BYTES: Class = Class::visible_but(b" \"'`\\,;&|<>()[]{}*");
 static WORDS: Class = Class::of(b"a-zA-Z_-");
 static SENTENCE: Class = Class::of(b"a-zA-Z_ -");
+static PATH: Class = Class::of(b"a-z0-9._/-");
 static FULL_STOP: Class = Class::of(b".!?");
 
 /// Where a value begins, and how it is quoted.
@@ -94,6 +104,18 @@ impl Opening {
         }
     }
 
+    /// Where the value ends, behind its quote, if it has at most so many bytes.
+    pub(crate) fn end(&self, view: &View, most: usize) -> Option<usize> {
+        let end = (self.value..self.value + most).find(|at| self.ends(view, *at));
+        view.count(end.map_or(most, |end| end - self.value));
+        let quote = match self.kind {
+            Kind::Bare(_) => 0,
+            Kind::Quoted(_) => 1,
+            Kind::Escaped => 2,
+        };
+        end.map(|end| end + quote)
+    }
+
     /// Whether the value has at least so many bytes.
     fn has(&self, view: &View, least: usize) -> bool {
         (self.value..self.value + least).all(|at| !self.ends(view, at))
@@ -107,6 +129,10 @@ impl Opening {
 
     /// Whether a mask is in what is judged of the value.
     fn holds_mask(&self, view: &View) -> bool {
+        // Most values have no star near them, and that is seen at once.
+        if memchr::memchr(crate::MASK[0], view.slice(self.value, self.value + LOOK)).is_none() {
+            return false;
+        }
         let judged = (self.value..self.value + LOOK).take_while(|at| !self.ends(view, *at));
         judged.into_iter().any(|at| view.at(at) == Some(crate::MASK[0]) && view.is(at, crate::MASK))
     }
@@ -130,33 +156,76 @@ pub(crate) enum Manner {
 /// Whether a value stands there, after a name that leaves no doubt.
 pub(crate) fn strong(view: &View, opening: &Opening, manner: Manner) -> bool {
     let environment = manner == Manner::Environment;
+    let loose = manner == Manner::Loose;
     let lower = view.at(opening.value).is_some_and(|byte| byte.is_ascii_lowercase());
     opening.has(view, STRONG)
         && !is_template(view, opening.value)
         && ((environment && lower) || !is_placeholder(view, opening))
         && !(opening.is_bare() && is_code(view, opening.value, manner))
         && !(opening.is_bare() && is_sentence(view, opening, manner))
-        && !(opening.is_bare() && manner == Manner::Loose && is_declared(view, opening))
+        && !(opening.is_bare() && loose && (is_declared(view, opening) || is_tag(view, opening.value)))
         && opening.has_letters(view)
-        && (opening.is_bare() || !is_label(view, opening))
+        && (opening.is_bare() || !(is_label(view, opening) || is_closing(view, opening)))
+        && !is_path(view, opening)
         && !opening.holds_mask(view)
 }
 
 /// Whether a value stands there that speaks for itself: long enough, with letters and digits, and in one piece.
 pub(crate) fn weak(view: &View, opening: &Opening) -> bool {
     let start = opening.value;
-    let stop = view.run(start, &WEAK_BYTES, LOOK);
+    let stop = view.run(start, &WEAK_BYTES, WEAK_LOOK);
     let text = view.slice(start, stop);
-    let mixed = text.iter().any(u8::is_ascii_digit) && text.iter().any(u8::is_ascii_alphabetic);
-    let whole = text.len() == LOOK || opening.ends(view, stop);
+    let whole = text.len() == WEAK_LOOK || opening.ends(view, stop);
+    let number = text.starts_with(b"0x") && text.len() <= 18;
     let place = text.starts_with(b"/") || text.starts_with(b"./") || text.starts_with(b"http");
     text.len() >= WEAK
-        && mixed
+        && is_random(text)
         && whole
         && !place
+        && !number
         && !is_template(view, start)
         && !is_placeholder(view, opening)
         && !(opening.is_bare() && (is_code(view, start, Manner::Loose) || is_declared(view, opening)))
+}
+
+/// Whether a word is no word of a language: letters and digits, or capitals and small letters in no order.
+pub(crate) fn is_random(text: &[u8]) -> bool {
+    let [digits, capitals, small] = kinds(text);
+    let unordered = text.len() >= UNORDERED && capitals * 4 >= text.len() && small * 4 >= text.len();
+    unordered || (digits > 0 && capitals + small > 0)
+}
+
+/// How many digits, capitals and small letters a text has. Counted together, since this is done often.
+fn kinds(text: &[u8]) -> [usize; 3] {
+    const BITS: u32 = 20;
+    static ONE: [u64; 256] = {
+        let mut one = [0; 256];
+        let mut byte = 0;
+        while byte < 256 {
+            one[byte] = match byte as u8 {
+                b'0'..=b'9' => 1,
+                b'A'..=b'Z' => 1 << BITS,
+                b'a'..=b'z' => 1 << (2 * BITS),
+                _ => 0,
+            };
+            byte += 1;
+        }
+        one
+    };
+    let sum: u64 = text.iter().take(1 << 16).map(|byte| ONE[usize::from(*byte)]).sum();
+    [0, BITS, 2 * BITS].map(|shift| (sum >> shift) as usize & ((1 << BITS) - 1))
+}
+
+/// Whether a value stands there of which a sentence tells: `the password is …`.
+pub(crate) fn told(view: &View, opening: &Opening) -> bool {
+    let stop = view.run(opening.value, &WEAK_BYTES, LOOK);
+    let text = view.slice(opening.value, stop);
+    let mixed = text.iter().any(u8::is_ascii_digit) && text.iter().any(u8::is_ascii_alphabetic);
+    opening.has(view, TOLD)
+        && mixed
+        && (text.len() == LOOK || opening.ends(view, stop))
+        && !is_template(view, opening.value)
+        && !is_placeholder(view, opening)
 }
 
 /// Whether credentials stand there, in a place where nothing else does.
@@ -172,7 +241,7 @@ pub(crate) fn is_template(view: &View, at: usize) -> bool {
     let second = view.at(at + 1);
     let name = second.is_some_and(|byte| IDENTIFIER.has(byte) || byte == b'*');
     match view.at(at) {
-        Some(b'$') => name || matches!(second, Some(b'{' | b'(')),
+        Some(b'$') => matches!(second, Some(b'{' | b'(' | b'*')) || (name && is_variable(view, at + 1)),
         Some(b'%') => matches!(second, Some(b'{' | b'(' | b'*')) || is_percent_name(view, at + 1),
         Some(b'@' | b':') => name,
         Some(b'#') => second == Some(b'{'),
@@ -181,6 +250,20 @@ pub(crate) fn is_template(view: &View, at: usize) -> bool {
         Some(b'-') => view.is(at, b"-----"),
         _ => false,
     }
+}
+
+/// Whether the name of a variable stands there, and not a password that begins with a dollar: `$ecr3t!`.
+fn is_variable(view: &View, at: usize) -> bool {
+    let stop = view.run(at, &WORD, LOOK);
+    let name = view.slice(at, stop);
+    let digit_inside = name.windows(2).any(|pair| pair[0].is_ascii_digit() && pair[1].is_ascii_lowercase());
+    !digit_inside && !matches!(view.at(stop), Some(b'!' | b'#' | b'^' | b'+' | b'~' | b'='))
+}
+
+/// Whether a tag of YAML stands there, which says where the value comes from: `!vault |`, `!Ref Name`.
+fn is_tag(view: &View, at: usize) -> bool {
+    let stop = view.run(at + 1, &IDENTIFIER, LOOK);
+    view.at(at) == Some(b'!') && stop > at + 1 && view.at(stop) == Some(b' ')
 }
 
 /// Whether `%s` or `%NAME%` stands there, and not an escaped byte of a URL.
@@ -195,7 +278,8 @@ fn is_placeholder(view: &View, opening: &Opening) -> bool {
     let word = view.slice(opening.value, stop);
     let letters = word.iter().all(|byte| IDENTIFIER.has(*byte));
     let capitals = word.len() > 1 && word.iter().all(|byte| !byte.is_ascii_lowercase());
-    let constant = capitals && (letters || (word.contains(&b'_') && !word[0].is_ascii_digit()));
+    let joined = word.contains(&b'_') && !word[0].is_ascii_digit();
+    let constant = capitals && (joined || (letters && word.len() <= CONSTANT));
     opening.ends(view, stop) && (constant || names::is_common_word(word) || (letters && names::mentions_secret(word)))
 }
 
@@ -226,7 +310,7 @@ fn is_code(view: &View, at: usize, manner: Manner) -> bool {
     }
     let follows = match view.at(stop) {
         Some(b'(' | b'[') => true,
-        Some(b'.') => name && (letters || called()),
+        Some(b'.') => name && (letters || called() || names_a_type(view, stop + 1)),
         Some(b':') => second == Some(b':'),
         Some(b'-') => second == Some(b'>'),
         Some(b'?') => second == Some(b'.'),
@@ -236,6 +320,12 @@ fn is_code(view: &View, at: usize, manner: Manner) -> bool {
         _ => false,
     };
     stop > at && follows
+}
+
+/// Whether a type or a constant for secrets stands there: `ed25519.PrivateKey`.
+fn names_a_type(view: &View, at: usize) -> bool {
+    let stop = view.run(at, &WORD, LOOK);
+    view.at(at).is_some_and(|byte| byte.is_ascii_uppercase()) && names::mentions_secret(view.slice(at, stop))
 }
 
 /// Whether a word stands there that more words follow, or that is a name in a list.
@@ -252,6 +342,19 @@ fn is_sentence(view: &View, opening: &Opening, manner: Manner) -> bool {
         Some(b',' | b')' | b';' | b']' | b'}') => matches!(manner, Manner::Loose | Manner::Tight),
         _ => false,
     }
+}
+
+/// Whether the quote before the value closes a text and does not open one: `'Password: ', other`.
+fn is_closing(view: &View, opening: &Opening) -> bool {
+    matches!(view.at(opening.value), Some(b',' | b')' | b']' | b'}' | b';'))
+}
+
+/// Whether the place of a file stands there: `/etc/ssl/key.pem`. Random text has capitals.
+fn is_path(view: &View, opening: &Opening) -> bool {
+    let start = opening.value;
+    let stop = view.run(start, &PATH, LOOK);
+    let parts = || view.slice(start, stop).iter().filter(|byte| **byte == b'/').count();
+    view.at(start) == Some(b'/') && opening.ends(view, stop) && parts() > 1
 }
 
 /// Whether a text for people stands there: words, and one of them tells what is asked for.

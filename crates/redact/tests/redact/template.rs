@@ -1,7 +1,8 @@
 //! Cases of the corpus. Secrets are made when a test runs, from a kind and a length, so that no file here holds one.
 //!
-//! `{hex:40}` is forty random hex digits, `{card:4:16}` a card that begins with 4, `{jwt}` a token, `[[…]]` what must be
-//! masked. `⏎` is a line break, `→` a tab, `␛` an escape character.
+//! `{hex:40}` is forty random hex digits, `{card:4:16}` a card that begins with 4, `{jwt}` a token, `{begin:X}` and `{end:X}`
+//! the frame of a key, `{key64:X}` a key in base64, `[[…]]` what must be masked. `⏎` is a line break, `␍` a carriage return,
+//! `→` a tab, `␛` an escape character.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -56,7 +57,11 @@ fn lines(file: &'static str) -> impl Iterator<Item = &'static str> {
 
 /// Fills in a template.
 pub fn expand(template: &str) -> Case {
-    let mut random = Random::seeded(template);
+    expand_with(template, &mut Random::seeded(template))
+}
+
+/// The same with other random text.
+pub fn expand_with(template: &str, random: &mut Random) -> Case {
     let (mut text, mut secrets, mut open) = (String::new(), Vec::new(), None);
     let mut rest = template;
     while let Some(letter) = rest.chars().next() {
@@ -67,7 +72,7 @@ pub fn expand(template: &str) -> Case {
             secrets.push(start..text.len());
             open = None;
             rest = after;
-        } else if let Some((made, after)) = rest.strip_prefix('{').and_then(|rest| placeholder(rest, &mut random)) {
+        } else if let Some((made, after)) = rest.strip_prefix('{').and_then(|rest| placeholder(rest, random)) {
             text.push_str(&made);
             rest = after;
         } else {
@@ -75,6 +80,7 @@ pub fn expand(template: &str) -> Case {
                 '⏎' => '\n',
                 '→' => '\t',
                 '␛' => '\x1b',
+                '␍' => '\r',
                 other => other,
             });
             rest = &rest[letter.len_utf8()..];
@@ -93,7 +99,10 @@ fn placeholder<'t>(rest: &'t str, random: &mut Random) -> Option<(String, &'t st
     let length = |index: usize| numbers.get(index).and_then(|number| number.parse::<usize>().ok());
     let made = match kind {
         "jwt" => random.jwt(),
+        "begin" => format!("-----BEGIN {}-----", numbers.first()?),
+        "end" => format!("-----END {}-----", numbers.first()?),
         "pem" => (0..length(0)?).map(|_| random.string(BASE64, 64) + numbers.get(1).unwrap_or(&"\n")).collect(),
+        "key64" => random.pem_in_base64(numbers.first()?, length(1)),
         "card" => random.card(numbers.first()?, length(1)?),
         "basic" => STANDARD.encode(format!("{}:{}", random.string(LOWER, 5), random.string(ALNUM, 9))),
         _ => random.string(alphabet(kind)?, length(0)?),
@@ -114,6 +123,7 @@ fn alphabet(kind: &str) -> Option<&'static str> {
         "base32" => "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567",
         "lower" => "abcdefghijklmnopqrstuvwxyz0123456789",
         "letters" => LOWER,
+        "cases" => &ALNUM[..52],
         "digits" => "0123456789",
         "base64" => BASE64,
         "token" => "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-",
@@ -159,6 +169,14 @@ impl Random {
             URL_SAFE_NO_PAD.encode(format!(r#"{{"alg":"HS256","typ":"JWT","kid":"{}"}}"#, self.string(ALNUM, 8)));
         let payload = URL_SAFE_NO_PAD.encode(format!(r#"{{"sub":"{}","iat":1516239022}}"#, self.string(ALNUM, 10)));
         format!("{header}.{payload}.{}", self.string(ALNUM, 43))
+    }
+
+    /// A block of a key in base64 once more, in lines of this length or in one.
+    fn pem_in_base64(&mut self, label: &str, line: Option<usize>) -> String {
+        let lines: String = (0..4).map(|_| self.string(BASE64, 64) + "\n").collect();
+        let encoded = STANDARD.encode(format!("-----BEGIN {label}-----\n{lines}-----END {label}-----\n"));
+        let lines = encoded.as_bytes().chunks(line.unwrap_or(encoded.len()));
+        lines.map(String::from_utf8_lossy).collect::<Vec<_>>().join("\n")
     }
 
     fn card(&mut self, prefix: &str, length: usize) -> String {

@@ -44,6 +44,10 @@ fn values_are_masked_in_every_dress() {
         ("url in small letters", "a%20%22b%22%2f%5cc%2bd%26%c3%a9".to_owned()),
         ("form", "a+%22b%22%2F%5Cc%2Bd%26%C3%A9".to_owned()),
         ("html", "a &quot;b&quot;/\\c+d&amp;é".to_owned()),
+        ("html by number", "a &#34;b&#34;/\\c+d&amp;é".to_owned()),
+        ("shell, without quotes", r#"a\ \"b\"/\\c+d\&é"#.to_owned()),
+        ("shell, between double quotes", r#"a \"b\"/\\c+d&é"#.to_owned()),
+        ("hex", value.bytes().map(|byte| format!("{byte:02x}")).collect()),
         ("base64", STANDARD.encode(value)),
         ("base64 without padding", STANDARD.encode(value).trim_end_matches('=').to_owned()),
     ] {

@@ -2,6 +2,7 @@
 
 use crate::adaptive::{RealSenses, Senses};
 use crate::admission::AdmissionConfig;
+use crate::masking::RecordConfig;
 use shellkeep_process::CageMode;
 use shellkeep_session::Quotas;
 use std::path::PathBuf;
@@ -31,6 +32,8 @@ pub struct EngineConfig {
     pub services_on_stop: OnStop,
     /// When the files of ended sessions are given back.
     pub reclaim: Reclaim,
+    /// What is masked, and when.
+    pub record: RecordConfig,
     /// The clock and the machine's pressure.
     pub senses: Arc<dyn Senses>,
 }
@@ -73,6 +76,7 @@ impl EngineConfig {
             idle_services: Some(Duration::from_secs(2 * 60 * 60)),
             services_on_stop: OnStop::Keep,
             reclaim: Reclaim::default(),
+            record: RecordConfig::default(),
             senses: Arc::new(RealSenses),
         }
     }

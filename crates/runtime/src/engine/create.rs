@@ -1,10 +1,11 @@
 //! Making sessions, and finding them again by name: whose each is, is decided here.
 
-use super::{Engine, dormant_view, lock};
+use super::{Engine, lock};
 use crate::identities::{Scope, bound};
-use crate::ops::{CreateSession, Created, OpError};
+use crate::ops::{CreateSession, Created, OpError, SessionView};
 use crate::validate;
-use shellkeep_session::{Event, Record, SessionId, SessionState, Timestamp};
+use shellkeep_session::{Event, Record, SessionId};
+use shellkeep_store::AppendError;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
@@ -22,28 +23,40 @@ impl Engine {
         }
         let owner = request.agent.as_deref().map(Arc::from);
         let (meta, shell) = inner.first_state(&id, request, self.scope().token())?;
+        let view = SessionView {
+            meta: meta.clone(),
+            last_active_at: meta.created_at,
+            cwd: shell.cwd.clone(),
+            live: false,
+            shell_pid: None,
+            generation: 0,
+            seq: 1,
+        };
         let event = Event::SessionCreated { meta: Box::new(meta), shell: Box::new(shell) };
-        let record = Record { session_id: id.clone(), seq: 1, at: Timestamp::now(), event };
+        let record = Record { session_id: id.clone(), seq: 1, at: view.meta.created_at, event };
         // Known and written are one step for everyone else: who finds the name must also find the session.
         let is_new = match lock(&inner.known).entry(id.clone()) {
             Entry::Occupied(_) => false,
             Entry::Vacant(place) => {
-                place.insert(owner);
-                if let Err(error) = inner.store.append(&record) {
-                    tracing::warn!(%error, "a new session could not be stored yet");
+                match inner.store.append(&record) {
+                    Ok(()) => {}
+                    Err(error @ AppendError::Retrying { .. }) => {
+                        tracing::warn!(%error, "a new session could not be stored yet");
+                    }
+                    // A session that is written nowhere could not be found again.
+                    Err(error) => return Err(OpError::StoreUnavailable { reason: error.to_string() }),
                 }
+                place.insert(owner);
                 true
             }
         };
+        inner.counts.event(&record.event);
         if !is_new {
             return self.existing(&id).await;
         }
         self.audit("create", id.as_str());
         inner.sync().await;
-        match SessionState::create(&record) {
-            Ok(state) => Ok(Created::New(dormant_view(state))),
-            Err(error) => Err(OpError::StoreUnavailable { reason: error.to_string() }),
-        }
+        Ok(Created::New(view))
     }
 
     async fn existing(&self, id: &SessionId) -> Result<Created, OpError> {

@@ -15,7 +15,12 @@ use shellkeep_store::{AppendError, ReadError};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
+use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
+
+/// How long a session that is to be woken waits for a store that does not answer, and how long between two questions.
+const STORE_PATIENCE: Duration = Duration::from_secs(2);
+const STORE_PAUSE: Duration = Duration::from_millis(50);
 
 impl Inner {
     pub(crate) fn sessions(&self) -> MutexGuard<'_, Sessions> {
@@ -71,6 +76,18 @@ impl Inner {
         }
         let loaded = self.store.load(id).await.map_err(|error| self.read_error(id, error))?;
         loaded.ok_or_else(|| self.not_found(id))
+    }
+
+    /// The same, asked again for a moment if the store stumbles: a command should not fail for that.
+    async fn load_patiently(&self, id: &SessionId) -> Result<SessionState, OpError> {
+        let deadline = Instant::now() + STORE_PATIENCE;
+        loop {
+            match self.load(id).await {
+                Err(OpError::StoreUnavailable { .. }) if Instant::now() < deadline && !self.is_stopping() => {}
+                other => return other,
+            }
+            tokio::time::sleep(STORE_PAUSE).await;
+        }
     }
 
     pub(super) fn cell(&self, id: &SessionId, run_id: &RunId) -> Option<Arc<RunCell>> {
@@ -135,7 +152,7 @@ impl Inner {
     }
 
     pub(super) async fn wake(self: &Arc<Self>, id: &SessionId) -> Result<mpsc::Sender<Message>, OpError> {
-        let state = self.load(id).await?;
+        let state = self.load_patiently(id).await?;
         let mut sessions = self.sessions();
         // Somebody else may have been faster; and what we loaded may be older than what they left.
         if let Some((mailbox, _)) = sessions.owners.get(id) {
@@ -275,6 +292,7 @@ impl Inner {
     pub(crate) async fn forget(&self, id: &SessionId, workspace: &ByteString) {
         lock(&self.known).remove(id);
         self.disk.forget(&self.config.data_dir, id);
+        self.forget_secrets(id);
         let logs = self.services_directory(id);
         let (workspaces, workspace) = (self.workspaces.clone(), workspace.clone());
         let outputs = self.output_directory(id);

@@ -8,6 +8,7 @@ use crate::services::{self, Entry, Order, Reserved, ServiceLimits, StopReason, S
 use crate::validate;
 use shellkeep_process::Fact;
 use shellkeep_process::service::log::{LogWatch, ServiceLog};
+use shellkeep_redact::Redactor;
 use shellkeep_session::{LimitName, Output, QuotaName, Service, ServiceId, SessionId};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -25,6 +26,8 @@ pub struct LogStream {
     watch: LogWatch,
     seen: Option<Arc<Supervised>>,
     offset: u64,
+    /// What masks it, if the host has set so. The file itself is as the service wrote it.
+    redactor: Option<Redactor>,
 }
 
 impl LogStream {
@@ -35,7 +38,11 @@ impl LogStream {
             let has_ended = self.seen.as_ref().is_none_or(|seen| !seen.facts().status.is_live());
             let query = LogQuery { offset: self.offset, limit: FOLLOW_BYTES, tail: None, grep: None };
             match log_page(&self.log, &query, has_ended) {
-                Ok(page) if !page.bytes.is_empty() => {
+                Ok(mut page) if !page.bytes.is_empty() => {
+                    if let Some(redactor) = &self.redactor {
+                        whole_lines(&mut page);
+                        page.bytes = redactor.redact(&page.bytes);
+                    }
                     self.offset = page.next_offset;
                     return Some(Ok(page));
                 }
@@ -102,7 +109,8 @@ impl Engine {
         for (service_id, service) in known {
             views.entry(service_id).or_insert_with_key(|service_id| {
                 let directory = inner.service_directory(&id, service_id);
-                services::stored_view(&id, agent.as_deref(), service_id, &service, &directory)
+                let view = services::stored_view(&id, agent.as_deref(), service_id, &service, &directory);
+                inner.masking.service(view)
             });
         }
         let mut views: Vec<ServiceView> = views.into_values().collect();
@@ -162,7 +170,14 @@ impl Engine {
         }
         let (directory, seen) = inner.log_of(&id, service_id).await?;
         let complete = seen.is_none_or(|seen| !seen.facts().status.is_live());
-        let reading = tokio::task::spawn_blocking(move || log_page(&ServiceLog::at(directory), &query, complete));
+        let redactor = inner.mask_of(&id).await?;
+        let reading = tokio::task::spawn_blocking(move || {
+            let mut page = log_page(&ServiceLog::at(directory), &query, complete)?;
+            if let Some(redactor) = redactor {
+                page.bytes = redactor.redact(&page.bytes);
+            }
+            Ok(page)
+        });
         reading.await.unwrap_or_else(|error| Err(OpError::StoreUnavailable { reason: error.to_string() }))
     }
 
@@ -185,7 +200,8 @@ impl Engine {
         let log = ServiceLog::at(directory);
         let (_, end) = log.bounds().map_err(unreadable)?;
         let offset = tail.map_or(offset, |tail| offset.max(end.saturating_sub(tail)));
-        Ok(LogStream { log, watch, seen, offset })
+        let redactor = inner.mask_of(&id).await?;
+        Ok(LogStream { log, watch, seen, offset, redactor })
     }
 
     /// The agent is done: its services are stopped, its shells given up, its sessions may be reclaimed later. The
@@ -196,6 +212,7 @@ impl Engine {
         let is_own = |owner: &Option<Arc<str>>| owner.as_deref() == Some(agent);
         let ids: Vec<SessionId> =
             lock(&inner.known).iter().filter(|(_, owner)| is_own(owner)).map(|(id, _)| id.clone()).collect();
+        inner.stop_agents("its agent was ended", |id| ids.contains(id)).await;
         let services = inner.stop_services(STOP_GRACE, |seen| seen.agent() == Some(agent)).await;
         let mut sessions = 0;
         for id in &ids {
@@ -213,8 +230,17 @@ impl Engine {
         self.as_host()?;
         let Permitted { inner, id } = self.over(id)?;
         self.audit("end_session", id.as_str());
+        inner.stop_agents("the session was ended", |other| *other == *id).await;
         inner.stop_services(STOP_GRACE, |seen| seen.session_id == *id).await;
         inner.end_session(&id, "the host ended it").await
+    }
+}
+
+/// Leaves an unfinished last line for the next page, so that a secret in it is not cut; a very long line is cut all the same.
+fn whole_lines(page: &mut LogPage) {
+    if let Some(end) = page.bytes.iter().rposition(|byte| *byte == b'\n') {
+        page.bytes.truncate(end + 1);
+        page.next_offset = page.offset + page.bytes.len() as u64;
     }
 }
 
@@ -283,7 +309,8 @@ impl Inner {
             service_id: service_id.to_string(),
         })?;
         let directory = self.service_directory(id, service_id);
-        Ok(services::stored_view(id, self.agent_of(id).as_deref(), service_id, service, &directory))
+        let view = services::stored_view(id, self.agent_of(id).as_deref(), service_id, service, &directory);
+        Ok(self.masking.service(view))
     }
 
     async fn log_of(

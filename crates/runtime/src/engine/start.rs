@@ -1,11 +1,14 @@
 //! Starting an engine: what an earlier daemon left running is taken over or ended, what it had not finished is marked as
 //! lost, and only then is anything new begun.
 
+use super::records::MAX_EXPORTS;
 use super::{Engine, EngineConfig, Inner, StartError, make_directory, not_made};
 use crate::adaptive::Adaptive;
 use crate::admission::Admission;
 use crate::adopt::{self, Left};
+use crate::counts::Counts;
 use crate::identities::Identities;
+use crate::masking::Masking;
 use crate::pool::Pool;
 use crate::quotas::QuotaBook;
 use crate::services::{Begin, Entry, Supervisor, cage_name};
@@ -18,6 +21,7 @@ use shellkeep_workspace::Workspaces;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
+use tokio::sync::Semaphore;
 
 /// Shells and services that the machine's pressure never takes away, if the quota has them.
 pub(super) const LEAST: usize = 4;
@@ -39,7 +43,8 @@ impl Engine {
         let factory = Arc::new(factory);
         let boot_id = shellkeep_process::proc::boot_id();
         let left = after_crash(&config, &store, &factory, &boot_id).await.map_err(StartError::Store)?;
-        let known = recover::known_sessions(&store).await.map_err(StartError::Store)?;
+        let known = recover::patiently(|| recover::known_sessions(&store)).await.map_err(StartError::Store)?;
+        let masking = Masking::new(&config.record)?;
         let identities = Identities::load(TokenFile::of(&config.data_dir), config.agent_may_restart)?;
         let shells = quota(&quotas, QuotaName::LiveShells);
         let pool = Pool::new(config.bash.clone(), scratch, Arc::clone(&factory), shells, config.spare_shells);
@@ -70,7 +75,12 @@ impl Engine {
             admission: Admission::new(config.admission.clone(), shells),
             adaptive,
             disk: Default::default(),
+            agents: Default::default(),
             identities,
+            masking,
+            counts: Counts::new(),
+            exports: Arc::new(Semaphore::new(MAX_EXPORTS)),
+            secrets: Default::default(),
             boot_id,
             started: Instant::now(),
             stopping: AtomicBool::new(false),
@@ -109,7 +119,7 @@ async fn after_crash(
     factory: &Arc<CageFactory>,
     boot_id: &str,
 ) -> Result<Vec<Left>, String> {
-    let states = adopt::unfinished(store).await?;
+    let states = recover::patiently(|| adopt::unfinished(store)).await?;
     let left = adopt::services_left(&states, boot_id, &config.data_dir.join("services"));
     let keep = adopt::cages_to_keep(&left);
     let sweeping = Arc::clone(factory);

@@ -36,11 +36,13 @@ impl Engine {
     }
 
     /// Revokes a token: every request that comes with it is refused from now on, and those under way are cut off. What
-    /// it has started runs on. The host's right.
+    /// it has started runs on, but for agents, which would start more. The host's right.
     pub async fn revoke_token(&self, token_id: &str) -> Result<(), OpError> {
         let inner = Arc::clone(self.as_host()?);
         let id = token_id.to_owned();
-        blocking(move || inner.identities.revoke(&id)).await?;
+        let revoked = Arc::clone(&inner);
+        blocking(move || revoked.identities.revoke(&id)).await?;
+        inner.stop_agents_by(token_id);
         tracing::info!(token = token_id, "a token was revoked");
         Ok(())
     }

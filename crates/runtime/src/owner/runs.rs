@@ -1,18 +1,22 @@
 //! An owner's commands: accepted, begun, finished, sent to the background, waiting.
 
+use super::call::call;
 use super::{MAX_WAITING, Message, Owner, RunReply, Started, Waiting};
 use crate::admission::{Asked, Ticket};
 use crate::alarm::Alarm;
 use crate::cell::{self, NewCell, RunCell, RunControl};
 use crate::crash::{self, Point};
 use crate::finish::{self, Untold};
+use crate::masking::SessionMask;
 use crate::notices;
 use crate::ops::{DEFAULT_MAX_OUTPUT, IfBusy, OpError, RunCommand};
 use crate::pool::Worn;
 use crate::running::{Running, Step};
 use shellkeep_process::{Done, RunSpec, Stdin};
+use shellkeep_redact::Redactor;
 use shellkeep_session::{ActiveRun, ByteString, Event, LeftProcess, QuotaName, RunId};
 use std::sync::Arc;
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 impl Owner {
@@ -53,8 +57,11 @@ impl Owner {
         request_id: &str,
         command: &RunCommand,
     ) -> Result<Option<Started>, OpError> {
+        let redactor = self.mask.as_ref().map(|mask| mask.for_run(command));
+        // What was kept of the first one may be masked, by what was known then.
+        let masked = |text: &ByteString| redactor.as_ref().map(|redactor| redactor.redact(text.as_bytes()));
         let same = |text: &ByteString| {
-            if *text == command.command {
+            if *text == command.command || (redactor.is_some() && masked(text) == masked(&command.command)) {
                 return Ok(());
             }
             Err(OpError::RequestIdReused { request_id: request_id.to_owned() })
@@ -201,12 +208,18 @@ impl Owner {
             None => self.wear().await?,
         };
         let Some(mut worn) = worn else { return Ok(None) };
-        let seq = self.state.seq + 1;
-        let run_id = RunId::from_seq(seq);
-        self.record(Event::RunStarted {
+        let redactor = self.mask.as_ref().map(|mask| mask.for_run(command));
+        let text = match &redactor {
+            Some(redactor) => ByteString(redactor.redact(command.command.as_bytes())),
+            None => command.command.clone(),
+        };
+        self.tell_lost();
+        let run_id = RunId::from_seq(self.state.seq + 1);
+        self.put(Event::RunStarted {
             run_id: run_id.clone(),
             request_id: command.request_id.clone(),
-            command: command.command.clone(),
+            command: text.clone(),
+            call: call(command, redactor.as_ref()),
             by: command.by.clone(),
         });
         self.engine.sync().await;
@@ -217,18 +230,8 @@ impl Owner {
             (None, _, false) => Stdin::Open,
             (None, _, true) => Stdin::Empty,
         };
-        let (cell, controls) = RunCell::new(NewCell {
-            run_id: run_id.clone(),
-            seq,
-            command: command.command.clone(),
-            takes_input: matches!(stdin, Stdin::Open | Stdin::Terminal),
-            is_terminal: command.tty,
-            timeout: command.timeout,
-            cwd: self.state.shell.cwd.clone(),
-            by: command.by.clone(),
-            directory: Arc::clone(&self.outputs),
-            limit: self.engine.quotas.get(QuotaName::OutputBytesPerRun),
-        });
+        let takes_input = matches!(stdin, Stdin::Open | Stdin::Terminal);
+        let (cell, controls) = self.new_cell(&run_id, command, text, takes_input, redactor);
         let cell = Arc::new(cell);
         let env: Vec<_> =
             command.env.iter().map(|(name, value)| (name.clone().into_bytes(), value.clone().into_bytes())).collect();
@@ -254,6 +257,29 @@ impl Owner {
             let _ = cell.control.try_send(RunControl::Input { bytes: bytes.0.clone(), end: true });
         }
         Ok(Some(Running::new(worn, cell, controls, input, alarm, command.on_timeout)))
+    }
+
+    fn new_cell(
+        &self,
+        run_id: &RunId,
+        command: &RunCommand,
+        text: ByteString,
+        takes_input: bool,
+        redactor: Option<Redactor>,
+    ) -> (RunCell, mpsc::Receiver<RunControl>) {
+        RunCell::new(NewCell {
+            run_id: run_id.clone(),
+            seq: self.state.seq,
+            command: text,
+            takes_input,
+            is_terminal: command.tty,
+            timeout: command.timeout,
+            cwd: self.state.shell.cwd.clone(),
+            by: command.by.clone(),
+            directory: Arc::clone(&self.outputs),
+            limit: self.engine.quotas.get(QuotaName::OutputBytesPerRun),
+            redactor,
+        })
     }
 
     /// A relative directory is meant from where the session is.
@@ -298,7 +324,7 @@ impl Owner {
         max_output: usize,
     ) {
         for reader in done.late.drain(..) {
-            self.late.collect(reader);
+            self.late.collect(reader, self.mask.as_ref().map(SessionMask::redactor));
         }
         let mut notices = self.state.pending_notices.clone();
         notices.append(&mut self.fresh_notices);
@@ -396,6 +422,7 @@ impl Owner {
             match self.waiting.pop_front() {
                 Some(Waiting::Run { command, reply, expires }) => self.start(command, reply, expires, None).await,
                 Some(Waiting::Hibernate(answer)) => self.hibernate(answer),
+                Some(Waiting::Scrub { secret, answer }) => self.scrub(secret, answer).await,
                 None => return self.first_has_left(),
             }
         }

@@ -50,6 +50,7 @@ impl Owner {
         let name = request.name.unwrap_or_else(|| shorten(&request.command.to_text()));
         let (command, env, ready, restart) = (request.command, request.env, request.ready, request.restart);
         let spec = ServiceSpec { name, command, cwd, env, ready, restart, by };
+        self.tell_lost();
         let service_id = ServiceId::from_seq(self.state.seq + 1);
         let now = Timestamp::now();
         let entry = Entry {
@@ -80,7 +81,7 @@ impl Owner {
             }
         };
         let before: BTreeSet<ServiceId> = self.state.services.keys().cloned().collect();
-        self.record(Event::ServiceStarted { service_id, spec: Box::new(spec) });
+        self.put(Event::ServiceStarted { service_id, spec: Box::new(spec) });
         self.engine.sync().await;
         for forgotten in before.iter().filter(|id| !self.state.services.contains_key(id)) {
             let directory = self.engine.service_directory(&self.id, forgotten);

@@ -14,6 +14,10 @@ use std::time::Duration;
 pub const RUN_LIMIT: usize = 64 << 20;
 /// Longest body of every other route; nobody needs more than some settings there.
 pub const SMALL_LIMIT: usize = 1 << 20;
+/// Longest body of events: 8 MiB of their data, with room for JSON around it.
+pub const EVENTS_LIMIT: usize = 12 << 20;
+/// Longest body of a message: 1 MiB, with room for JSON escapes.
+pub const MESSAGE_LIMIT: usize = 4 << 20;
 /// How much of a refused body is read and thrown away, so that the sender gets to read the answer instead of a reset.
 const DRAIN_LIMIT: usize = 256 << 20;
 /// How long that may take.
@@ -33,6 +37,18 @@ where
         let (parts, body) = request.into_parts();
         let bytes = read(&parts.headers, body, LIMIT).await?;
         parse(&bytes).map(Self)
+    }
+}
+
+/// A body of at most `LIMIT` bytes, as it is.
+pub struct Raw<const LIMIT: usize>(pub Bytes);
+
+impl<S: Send + Sync, const LIMIT: usize> FromRequest<S> for Raw<LIMIT> {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Refusal> {
+        let (parts, body) = request.into_parts();
+        read(&parts.headers, body, LIMIT).await.map(Self)
     }
 }
 

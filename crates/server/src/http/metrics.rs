@@ -23,9 +23,11 @@ const UPKEEP: Duration = Duration::from_secs(5);
 
 /// Counters of what is rare, which other crates make when it first happens. They are there from the first scrape on,
 /// because that they came to be would be no increase to Prometheus.
-const RARE: [(&str, &str); 6] = [
+const RARE: [(&str, &str); 8] = [
+    ("shellkeep_agent_bad_lines_total", "Lines of agents that could not be taken"),
     ("shellkeep_evictions_total", "Shells given up because another session needed their place"),
     ("shellkeep_output_failures_total", "Outputs that could not be kept"),
+    ("shellkeep_record_failures_total", "Times that a session's recording could not be written"),
     ("shellkeep_reclaimed_bytes_total", "Bytes of ended sessions that were removed"),
     ("shellkeep_service_restarts_total", "Services that were started again"),
     ("shellkeep_services_idle_stopped_total", "Services that were stopped because nobody used them"),
@@ -51,6 +53,7 @@ impl RequestMetrics {
         describe_gauge!("shellkeep_queue_length", "Commands that wait for their turn on the node");
         describe_gauge!("shellkeep_commands_running", "Commands that run");
         describe_gauge!("shellkeep_pressure", "Share of time in which something waited for a resource, 0 to 1");
+        describe_gauge!("shellkeep_record_stalled", "Sessions whose recording cannot be written at the moment");
         describe_gauge!("shellkeep_limit", "A limit, as it is in force");
         describe_gauge!("shellkeep_limit_used", "What is used of a limit");
         for (name, words) in RARE {

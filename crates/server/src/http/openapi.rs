@@ -3,7 +3,7 @@
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use shellkeep_protocol::problem::MEDIA_TYPE;
-use shellkeep_protocol::{LogEvent, OutputEvent, Problem};
+use shellkeep_protocol::{AnswerEvent, Event, ExportFormat, LogEvent, OutputEvent, Problem};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
@@ -38,6 +38,17 @@ use utoipa::{IntoResponses, Modify, OpenApi};
         super::services::stop,
         super::services::logs,
         super::services::all,
+        super::events::post,
+        super::events::list,
+        super::records::export,
+        super::records::verify,
+        super::records::scrub,
+        super::records::config_snapshot,
+        super::messages::add,
+        super::messages::list,
+        super::agent_state::put,
+        super::agent_state::get,
+        super::resume::resume,
         super::quotas::get,
         super::quotas::set,
         super::node::get,
@@ -46,7 +57,7 @@ use utoipa::{IntoResponses, Modify, OpenApi};
         super::tokens::list,
         super::tokens::revoke
     ),
-    components(schemas(Problem, OutputEvent, LogEvent)),
+    components(schemas(Problem, OutputEvent, LogEvent, Event, AnswerEvent, ExportFormat)),
     modifiers(&Bearer)
 )]
 struct Api;
@@ -84,10 +95,16 @@ pub async fn serve() -> Response {
 pub struct Common;
 /// Refusals of a run on a busy session.
 pub struct Busy;
+/// Refusals of a message for an agent.
+pub struct Agent;
 /// Refusals when a limit is reached.
 pub struct Full;
 /// Refusals of what only a running command takes.
 pub struct Ended;
+/// Refusals of events.
+pub struct EventTypes;
+/// Refusals of a state that somebody else has saved since.
+pub struct Conflict;
 
 impl IntoResponses for Common {
     fn responses() -> BTreeMap<String, RefOr<Answer>> {
@@ -101,7 +118,7 @@ impl IntoResponses for Common {
             (
                 "404",
                 "`session_not_found` (another agent's too), `run_not_found`, `service_not_found`, `token_not_found`, \
-                 `not_found`",
+                 `agent_state_not_found`, `not_found`",
             ),
             ("405", "`method_not_allowed`"),
             ("413", "`payload_too_large`"),
@@ -121,6 +138,16 @@ impl IntoResponses for Busy {
     }
 }
 
+impl IntoResponses for Agent {
+    fn responses() -> BTreeMap<String, RefOr<Answer>> {
+        refusals(&[(
+            "409",
+            "`no_agent`: the session's config names none; `agent_busy` (with `if_busy: \"reject\"`, or after a timeout of \
+             waiting); `request_id_reused`",
+        )])
+    }
+}
+
 impl IntoResponses for Full {
     fn responses() -> BTreeMap<String, RefOr<Answer>> {
         refusals(&[(
@@ -133,6 +160,18 @@ impl IntoResponses for Full {
 impl IntoResponses for Ended {
     fn responses() -> BTreeMap<String, RefOr<Answer>> {
         refusals(&[("409", "`run_ended`, `no_input`")])
+    }
+}
+
+impl IntoResponses for EventTypes {
+    fn responses() -> BTreeMap<String, RefOr<Answer>> {
+        refusals(&[("400", "`invalid_event_type`: the detail lists those there are; `invalid_request`")])
+    }
+}
+
+impl IntoResponses for Conflict {
+    fn responses() -> BTreeMap<String, RefOr<Answer>> {
+        refusals(&[("412", "`version_conflict` with the `version` that is kept")])
     }
 }
 
@@ -152,7 +191,7 @@ mod tests {
     fn the_document_names_every_route_and_every_schema_it_uses() {
         let text = document().to_json().unwrap();
         let document: serde_json::Value = serde_json::from_str(&text).unwrap();
-        assert_eq!(document["paths"].as_object().unwrap().len(), 26);
+        assert_eq!(document["paths"].as_object().unwrap().len(), 34);
         let run = &document["paths"]["/v1/sessions/{session_id}/run"]["post"]["responses"];
         for status in ["200", "400", "401", "404", "409", "413", "429", "503"] {
             assert!(run.get(status).is_some(), "{status}");

@@ -89,7 +89,15 @@ impl From<OpError> for Refusal {
             OpError::ServiceNotFound { session_id, service_id } => {
                 refusal.with("session_id", session_id).with("service_id", service_id)
             }
+            OpError::Resume(error) => refusal.with("session_id", error.session_id()),
+            OpError::VersionConflict { current } => refusal.with("version", current),
+            OpError::AgentStateReclaimed { version } => refusal.with("version", version),
+            OpError::AgentStateNotFound { session_id } | OpError::RecordingUnreadable { session_id, .. } => {
+                refusal.with("session_id", session_id)
+            }
+            OpError::EventsCutOff { taken, first_seq, .. } => refusal.with("taken", taken).with("first_seq", first_seq),
             OpError::Invalid { .. }
+            | OpError::InvalidEventType { .. }
             | OpError::NotAllowed { .. }
             | OpError::TokensUnavailable { .. }
             | OpError::ShellUnavailable { .. }
@@ -103,24 +111,30 @@ impl From<OpError> for Refusal {
 /// The HTTP status of an error.
 fn status(error: &OpError) -> StatusCode {
     match error {
-        OpError::Invalid { .. } | OpError::BadCwd { .. } => StatusCode::BAD_REQUEST,
+        OpError::Invalid { .. } | OpError::InvalidEventType { .. } | OpError::BadCwd { .. } => StatusCode::BAD_REQUEST,
         OpError::NotAllowed { .. } => StatusCode::FORBIDDEN,
         OpError::SessionNotFound { .. }
         | OpError::RunNotFound { .. }
         | OpError::ServiceNotFound { .. }
+        | OpError::AgentStateNotFound { .. }
         | OpError::TokenNotFound { .. } => StatusCode::NOT_FOUND,
         OpError::Restarted { .. }
         | OpError::RunEnded { .. }
         | OpError::NoInput { .. }
         | OpError::Busy { .. }
         | OpError::RequestIdReused { .. } => StatusCode::CONFLICT,
+        OpError::Resume(error) if error.is_for_now() => StatusCode::SERVICE_UNAVAILABLE,
+        OpError::Resume(_) => StatusCode::CONFLICT,
         OpError::QueueFull { .. } | OpError::QuotaExceeded(_) => StatusCode::TOO_MANY_REQUESTS,
         OpError::Damaged { .. } => StatusCode::INTERNAL_SERVER_ERROR,
-        OpError::OutputReclaimed { .. } => StatusCode::GONE,
+        OpError::OutputReclaimed { .. } | OpError::AgentStateReclaimed { .. } => StatusCode::GONE,
+        OpError::VersionConflict { .. } => StatusCode::PRECONDITION_FAILED,
+        OpError::RecordingUnreadable { .. } => StatusCode::INTERNAL_SERVER_ERROR,
         OpError::ShellUnavailable { .. }
         | OpError::ServiceNotStarted { .. }
         | OpError::Overloaded { .. }
         | OpError::StoreUnavailable { .. }
+        | OpError::EventsCutOff { .. }
         | OpError::TokensUnavailable { .. }
         | OpError::ShuttingDown => StatusCode::SERVICE_UNAVAILABLE,
     }

@@ -1,7 +1,10 @@
 //! A run as server-sent events: `stdout`, `stderr` as they come, `result` at the end, `error` if it broke. A comment
-//! now and then keeps proxies from cutting a silent command off. A service's log goes the same way ([`mod@log`]).
+//! now and then keeps proxies from cutting a silent command off. A service's log ([`mod@log`]) and a session's recording
+//! ([`mod@events`]) go the same way.
 
+mod events;
 mod log;
+mod resume;
 
 use super::problem::Refusal;
 use super::translate;
@@ -11,7 +14,7 @@ use axum::response::{IntoResponse, Response};
 use hyper::body::Frame;
 use serde::Serialize;
 use shellkeep_protocol::OutputEvent;
-use shellkeep_runtime::{Engine, LogStream, OpError, RunChunk, RunStream};
+use shellkeep_runtime::{Engine, EventStream, LogStream, OpError, ResumeStream, RunChunk, RunStream};
 use shellkeep_session::{ServiceId, SessionId};
 use std::convert::Infallible;
 use std::future::Future;
@@ -40,6 +43,16 @@ pub fn run(stream: RunStream) -> Response {
 pub fn log(stream: LogStream, engine: Engine, session: SessionId, service: ServiceId) -> Response {
     let (encoder, phase) = (log::Encoder::default(), log::Phase::Following);
     response(log::Follow { stream, engine, session, service, encoder, phase })
+}
+
+/// The answer that carries a recording as it grows.
+pub fn events(stream: EventStream) -> Response {
+    response(events::Follow { stream, over: false })
+}
+
+/// The answer that carries an agent's work on a message.
+pub fn resume(stream: ResumeStream) -> Response {
+    response(resume::Watch(stream))
 }
 
 fn response(source: impl Source) -> Response {

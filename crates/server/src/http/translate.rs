@@ -2,9 +2,13 @@
 //! before anything happens.
 
 mod node;
+mod record;
+mod resume;
 mod service;
 
 pub use node::{ended_agent, node, quota_changes, quotas};
+pub use record::*;
+pub use resume::{resume, resumed};
 pub use service::{grace, log_follow, log_page, log_query, service, service_list, service_wait, start_service};
 
 use super::problem::Refusal;

@@ -1,4 +1,6 @@
-//! `shellkeep sessions`: lists, shows and ends sessions.
+//! `shellkeep sessions`: makes, lists, shows and ends sessions.
+
+mod new;
 
 use crate::cli::DaemonArgs;
 use crate::client::Client;
@@ -35,6 +37,11 @@ pub struct SessionsArgs {
 /// What to do with sessions.
 #[derive(Debug, Subcommand)]
 enum Action {
+    /// Make a session
+    #[command(
+        after_help = "Examples:\n  shellkeep sessions new demo --cwd ~/project --env NAME=ann\n  shellkeep sessions new notes -- python3 /opt/agents/counter.py"
+    )]
+    New(new::NewArgs),
     /// List sessions by name
     #[command(after_help = "Example:\n  shellkeep sessions ls --json | jq -r '.sessions[].session_id'")]
     Ls {
@@ -90,6 +97,7 @@ pub fn execute(args: SessionsArgs) -> Result<ExitCode, Failure> {
 async fn act(args: SessionsArgs) -> Result<ExitCode, Failure> {
     let mut client = Client::open(&args.daemon).await?;
     match args.action {
+        Action::New(wanted) => show(&client.post("/v1/sessions", &new::request(wanted)?).await?, args.json)?,
         Action::Ls { agent } => list(&mut client, agent.as_deref(), args.json).await?,
         Action::Show { id } => show(&client.get(&path(&id, "")?).await?, args.json)?,
         Action::State { id } => state(&client.get(&path(&id, "/state")?).await?, args.json)?,

@@ -6,16 +6,16 @@ mod draw;
 mod follow;
 mod keys;
 mod layout;
-mod list;
+pub mod list;
 mod log;
 mod panes;
 mod poll;
 mod quotas;
 mod rates;
-mod screen;
+pub mod screen;
 mod snapshot;
-mod text;
-mod theme;
+pub mod text;
+pub mod theme;
 mod views;
 mod wants;
 
@@ -131,7 +131,7 @@ struct Helpers {
 }
 
 /// What ends us from outside.
-struct Signals {
+pub struct Signals {
     terminate: Signal,
     interrupt: Signal,
     hangup: Signal,
@@ -243,7 +243,8 @@ impl Helpers {
 }
 
 impl Signals {
-    fn listen() -> Result<Self, Failure> {
+    /// Listens from now on.
+    pub fn listen() -> Result<Self, Failure> {
         let listen = |kind| signal(kind).map_err(Failure::client);
         Ok(Self {
             terminate: listen(SignalKind::terminate())?,
@@ -253,7 +254,7 @@ impl Signals {
     }
 
     /// The number of the signal that came.
-    async fn next(&mut self) -> u8 {
+    pub async fn next(&mut self) -> u8 {
         let came = tokio::select! {
             _ = self.terminate.recv() => SignalKind::terminate(),
             _ = self.interrupt.recv() => SignalKind::interrupt(),

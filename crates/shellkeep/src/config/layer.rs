@@ -1,6 +1,7 @@
 //! One layer of settings: what a file, the environment or the command line says. Every field may be left out.
 
 use super::Environment;
+use super::record::{self, RecordLayer};
 use super::values::{Cages, Durability, OnStop, Span};
 use crate::failure::Failure;
 use clap::{Args, ValueHint};
@@ -89,6 +90,9 @@ pub struct Layer {
     /// What is logged to stderr, as in `warn` or `warn,shellkeep=debug` [default: warn,rmcp=error,shellkeep=info]
     #[arg(long, value_name = "FILTER")]
     pub log: Option<String>,
+    /// The recordings of sessions.
+    #[command(flatten)]
+    pub record: RecordLayer,
 }
 
 impl Layer {
@@ -136,6 +140,7 @@ pub fn from_environment(env: Environment) -> Result<Layer, Failure> {
         agent_may_restart: parsed(env, "SHELLKEEP_AGENT_MAY_RESTART")?,
         durability: parsed(env, "SHELLKEEP_DURABILITY")?,
         log: env("SHELLKEEP_LOG"),
+        record: record::from_environment(env)?,
     }
     .absolute(None))
 }
@@ -161,7 +166,8 @@ pub fn from_file(named: Option<&Path>, env: Environment) -> Result<(Option<PathB
 impl Layer {
     /// Makes paths independent of where the daemon runs. A file's own are meant from the file's directory.
     pub fn absolute(mut self, base: Option<&Path>) -> Self {
-        for path in [&mut self.socket, &mut self.data, &mut self.bash].into_iter().flatten() {
+        let paths = [&mut self.socket, &mut self.data, &mut self.bash, &mut self.record.secrets_file];
+        for path in paths.into_iter().flatten() {
             let joined = base.map_or_else(|| path.clone(), |base| base.join(&*path));
             *path = std::path::absolute(&joined).unwrap_or(joined);
         }
@@ -175,7 +181,7 @@ fn usual_file(env: Environment) -> Option<PathBuf> {
     Some(base.join("shellkeep/config.toml"))
 }
 
-fn parsed<T>(env: Environment, name: &str) -> Result<Option<T>, Failure>
+pub(super) fn parsed<T>(env: Environment, name: &str) -> Result<Option<T>, Failure>
 where
     T: FromStr,
     T::Err: fmt::Display,

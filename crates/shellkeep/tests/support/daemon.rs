@@ -30,6 +30,8 @@ pub struct Settings {
     pub env: Vec<(String, String)>,
     /// More arguments.
     pub args: Vec<String>,
+    /// A command that starts the program, in the place of starting it directly; `{data}` as in `store`.
+    pub wrapper: Vec<String>,
 }
 
 /// A running daemon.
@@ -64,8 +66,16 @@ impl Settings {
 
     /// The command that starts the program on `directory`.
     pub fn command(&self, directory: &Path, tcp: Option<SocketAddr>) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_shellkeep"));
         let data = directory.join("data");
+        let program = env!("CARGO_BIN_EXE_shellkeep");
+        let mut command = match self.wrapper.split_first() {
+            None => Command::new(program),
+            Some((first, rest)) => {
+                let mut command = Command::new(first);
+                command.args(rest.iter().map(|word| word.replace("{data}", &data.to_string_lossy()))).arg(program);
+                command
+            }
+        };
         command.env_clear().envs(bash::environment()).envs(self.env.iter().cloned()).current_dir(directory);
         command.arg("serve").arg("--data").arg(&data).arg("--socket").arg(directory.join("s.sock"));
         match tcp {

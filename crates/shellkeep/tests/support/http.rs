@@ -46,6 +46,7 @@ pub struct LiveResponse {
 pub struct ServerEvent {
     pub event: String,
     pub data: String,
+    pub id: Option<String>,
 }
 
 /// A body with its framing taken off.
@@ -136,6 +137,7 @@ impl LiveResponse {
     /// The next server-sent event; `None` at the end of the stream. Comments (keep-alive) are passed over.
     pub fn next_event(&mut self) -> Option<ServerEvent> {
         let (mut event, mut data, mut seen) = (String::from("message"), Vec::<String>::new(), false);
+        let mut id = None;
         loop {
             let mut line = String::new();
             if self.body.read_line(&mut line).expect("an event stream is readable to its end") == 0 {
@@ -144,13 +146,14 @@ impl LiveResponse {
             let line = line.trim_end_matches(['\r', '\n']);
             if line.is_empty() {
                 if seen {
-                    return Some(ServerEvent { event, data: data.join("\n") });
+                    return Some(ServerEvent { event, data: data.join("\n"), id });
                 }
                 continue;
             }
             let (field, value) = line.split_once(':').unwrap_or((line, ""));
             let value = value.strip_prefix(' ').unwrap_or(value);
             match field {
+                "id" => id = Some(value.to_owned()),
                 "event" => (event, seen) = (value.to_owned(), true),
                 "data" => {
                     data.push(value.to_owned());

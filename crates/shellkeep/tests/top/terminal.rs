@@ -1,4 +1,4 @@
-//! A terminal with `shellkeep top` in it: what is typed goes in, and what is written becomes a screen to look at.
+//! A terminal with the program in it: what is typed goes in, and what is written becomes a screen to look at.
 
 use crate::support::bash;
 use crate::support::daemon::{Daemon, signal};
@@ -32,7 +32,13 @@ pub struct Terminal {
 
 impl Terminal {
     /// Starts `shellkeep top` on a terminal of its own.
+    #[allow(dead_code, reason = "other tests have other programs on their terminals")]
     pub fn top(daemon: &Daemon, rows: u16, columns: u16, env: &[(&str, &str)]) -> Self {
+        Self::with(daemon, &["top", "--interval", "0.1"], (rows, columns), env)
+    }
+
+    /// Starts a command of the program on a terminal of its own.
+    pub fn with(daemon: &Daemon, args: &[&str], (rows, columns): (u16, u16), env: &[(&str, &str)]) -> Self {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&master).unwrap();
         unlockpt(&master).unwrap();
@@ -42,7 +48,7 @@ impl Terminal {
         let before = tcgetattr(&side).unwrap();
         let copy = || Stdio::from(side.try_clone().unwrap());
         let mut command = Command::new("setsid");
-        command.arg("--ctty").arg(env!("CARGO_BIN_EXE_shellkeep")).args(["top", "--no-start", "--interval", "0.1"]);
+        command.arg("--ctty").arg(env!("CARGO_BIN_EXE_shellkeep")).args(args).arg("--no-start");
         command.arg("--socket").arg(daemon.directory().join("s.sock")).arg("--data").arg(daemon.data());
         command.env_clear().envs(bash::environment()).env("TERM", "xterm-256color").envs(env.iter().copied());
         let child = command.stdin(copy()).stdout(copy()).stderr(copy()).spawn().expect("setsid starts it");
@@ -80,7 +86,7 @@ impl Terminal {
     pub fn wait_until(&mut self, what: &str, is: impl Fn(&vt100::Screen) -> bool) {
         let deadline = Instant::now() + LONG;
         while !is(self.screen.screen()) {
-            assert!(self.is_running(), "top ended; waited for '{what}' and saw:\n{}", self.text());
+            assert!(self.is_running(), "it ended; waited for '{what}' and saw:\n{}", self.text());
             assert!(Instant::now() < deadline, "waited for '{what}' and saw:\n{}", self.text());
             self.look();
         }
@@ -96,7 +102,7 @@ impl Terminal {
     pub fn end(&mut self) -> Option<i32> {
         let deadline = Instant::now() + LONG;
         while self.is_running() {
-            assert!(Instant::now() < deadline, "top did not end:\n{}", self.text());
+            assert!(Instant::now() < deadline, "it did not end:\n{}", self.text());
             self.look();
         }
         while self.look() {}

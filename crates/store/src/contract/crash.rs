@@ -184,7 +184,10 @@ fn a_closed_store_says_so(house: House) {
 }
 
 fn segments_rotate_and_are_removed(house: House) {
-    let open = || Store::open_with(house.url, house.path(), Durability::Process, 2000).unwrap();
+    let open = || {
+        let options = RecordOptions::default();
+        Store::open_in_segments(house.url, house.path(), Durability::Process, options, 2000).unwrap()
+    };
     let store = open();
     store.arm_fault(Point::BackendApply, u64::MAX);
     let mut teller = Teller::lived("a");

@@ -25,7 +25,7 @@ fn records(text: &str) -> Vec<Record> {
 
 #[test]
 fn journal_lines_keep_their_form() {
-    compare("v2-journal.jsonl", &lines(&Teller::served("golden")));
+    compare("v2-journal.jsonl", &lines(&Teller::told("golden")));
     // Whatever version 1 had is written as it was.
     compare("v1-journal.jsonl", &lines(&Teller::lived("golden")));
 }
@@ -33,14 +33,15 @@ fn journal_lines_keep_their_form() {
 #[test]
 fn golden_journals_are_still_read() {
     assert_eq!(records(include_str!("../../golden/v1-journal.jsonl")), Teller::lived("golden").records);
-    assert_eq!(records(include_str!("../../golden/v2-journal.jsonl")), Teller::served("golden").records);
+    assert_eq!(records(include_str!("../../golden/v2-journal.jsonl")), Teller::told("golden").records);
 }
 
 #[test]
 fn session_files_keep_their_form() {
     let house = House::new("file://store");
+    std::fs::write(house.path().join("record.key"), "07".repeat(32)).unwrap();
     let store = house.open();
-    let mut teller = Teller::served("golden");
+    let mut teller = Teller::told("golden");
     teller.start(Some("req-2"));
     teller.append_to(&store);
     wait(store.flush()).unwrap();
@@ -50,6 +51,8 @@ fn session_files_keep_their_form() {
         ("state.json", "v2-state.json"),
         ("config_snapshot.json", "v2-config_snapshot.json"),
         ("runs/r3.json", "v2-run.json"),
+        ("messages/2.json", "v2-message.json"),
+        ("events.jsonl", "v2-events.jsonl"),
     ] {
         compare(golden, &std::fs::read_to_string(directory.join(file)).unwrap());
     }
@@ -87,5 +90,5 @@ fn golden_session_files_are_still_read() {
         include_str!("../../golden/v2-state.json"),
         include_str!("../../golden/v2-run.json"),
     );
-    assert_read(&second, Teller::served("golden"));
+    assert_read(&second, Teller::told("golden"));
 }

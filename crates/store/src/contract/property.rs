@@ -15,6 +15,9 @@ enum Turn {
     Shell { generation: u64 },
     Stop { message: String },
     Restart,
+    Message { text: String },
+    Save { bytes: Vec<u8> },
+    Lose,
     Anew,
     Kill,
 }
@@ -31,6 +34,9 @@ fn turn() -> impl Strategy<Value = Turn> {
         1 => (0..9u64).prop_map(|generation| Turn::Shell { generation }),
         1 => "[a-z\n\"]{0,5}".prop_map(|message| Turn::Stop { message }),
         1 => Just(Turn::Restart),
+        1 => "[a-z\n\"]{0,5}".prop_map(|text| Turn::Message { text }),
+        1 => prop::collection::vec(any::<u8>(), 0..8).prop_map(|bytes| Turn::Save { bytes }),
+        1 => Just(Turn::Lose),
         1 => Just(Turn::Anew),
         1 => Just(Turn::Kill),
     ]
@@ -66,6 +72,9 @@ fn tell(teller: &mut Teller, turn: Turn) {
             let shell = Box::new(Teller::begin("a", None).state.shell);
             teller.say(Event::Restarted { shell });
         }
+        (Turn::Message { text }, _) => teller.message("user", &text),
+        (Turn::Save { bytes }, _) => teller.save("application/octet-stream", &bytes),
+        (Turn::Lose, _) => teller.lose(2),
         (Turn::Anew, _) => {
             teller.say(Event::SessionDestroyed);
             let anew = Teller::begin("a", None);
@@ -102,8 +111,12 @@ fn law(url: &'static str, turns: Vec<Turn>) {
         }
     }
     teller.assert_in(&store);
+    let verdict = teller.verdict(&store);
+    assert!(verdict.is_intact(), "{verdict:?}");
     drop(store);
-    teller.assert_in(&house.open());
+    let store = house.open();
+    teller.assert_in(&store);
+    assert!(teller.verdict(&store).is_intact());
 }
 
 proptest! {

@@ -176,7 +176,13 @@ fn who_asked_is_kept(house: House) {
     }
     teller.state.meta.by = by.clone();
     let run_id = RunId::from_seq(2);
-    teller.say(Event::RunStarted { run_id: run_id.clone(), request_id: None, command: "true".into(), by: by.clone() });
+    teller.say(Event::RunStarted {
+        run_id: run_id.clone(),
+        request_id: None,
+        command: "true".into(),
+        call: None,
+        by: by.clone(),
+    });
     teller.append_to(&store);
     wait(store.flush()).unwrap();
     teller.assert_in(&store);

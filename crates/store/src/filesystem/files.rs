@@ -4,8 +4,8 @@ use crate::backend::{BackendError, Mark, SessionSummary, unknown_state};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use shellkeep_session::{
-    ActiveRun, ByteString, FORMAT_VERSION, LeftProcess, Notice, RunId, Service, ServiceId, SessionId, SessionMeta,
-    SessionState, ShellState, StoredRun, Timestamp,
+    ActiveRun, AgentState, ByteString, FORMAT_VERSION, LeftProcess, Message, Notice, RunId, Service, ServiceId,
+    SessionId, SessionMeta, SessionState, ShellState, StoredRun, Timestamp,
 };
 use std::collections::BTreeMap;
 use std::fs;
@@ -84,13 +84,26 @@ pub(super) struct StateFile {
     pub ended_at: Option<Timestamp>,
     /// What the next result must say.
     pub pending_notices: Vec<Notice>,
+    /// What the agent's framework saved last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_state: Option<Box<AgentState>>,
+    /// Number of the last message of the conversation.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub messages: u64,
+    /// Number of the record with which the agent last completed a step.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub agent_step: u64,
     /// What its shell knows.
     pub shell: ShellState,
 }
 
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
 /// The files of one session.
 pub(super) struct SessionFiles {
-    directory: PathBuf,
+    pub(super) directory: PathBuf,
 }
 
 impl MetaFile {
@@ -138,6 +151,9 @@ impl StateFile {
             services: state.services.clone(),
             ended_at: state.ended_at,
             pending_notices: state.pending_notices.clone(),
+            agent_state: state.agent_state.clone(),
+            messages: state.messages,
+            agent_step: state.agent_step,
             shell: state.shell.clone(),
         }
     }
@@ -153,6 +169,9 @@ impl StateFile {
             services: self.services,
             ended_at: self.ended_at,
             pending_notices: self.pending_notices,
+            agent_state: self.agent_state,
+            messages: self.messages,
+            agent_step: self.agent_step,
             shell: self.shell,
         }
     }
@@ -170,21 +189,53 @@ impl SessionFiles {
         fs::create_dir_all(&runs).map_err(|error| failed(&runs, &error))
     }
 
-    /// Removes everything. Without `state.json` there is no session, so it goes first.
+    /// Removes everything but what is the recorder's. Without `state.json` there is no session, so it goes first.
     pub(super) fn remove(&self) -> Result<()> {
-        for gone in [fs::remove_file(self.directory.join("state.json")), fs::remove_dir_all(&self.directory)] {
+        let path = |name: &str| self.directory.join(name);
+        for gone in [
+            fs::remove_file(path("state.json")),
+            fs::remove_file(path("meta.json")),
+            fs::remove_file(path("first_shell.json")),
+            fs::remove_dir_all(path("runs")),
+            fs::remove_dir_all(path("messages")),
+        ] {
             match gone {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(&self.directory, &error)),
                 _ => {}
             }
         }
+        for name in ["state.tmp", "meta.tmp", "first_shell.tmp"] {
+            // An attempt that failed may have left one.
+            let _ = fs::remove_file(path(name));
+        }
+        // The recorder may have files in it.
+        let _ = fs::remove_dir(&self.directory);
         Ok(())
     }
 
     /// Writes what never changes.
-    pub(super) fn write_origin(&self, meta: &SessionMeta, first_shell: &ShellState) -> Result<()> {
-        write(&self.directory.join("config_snapshot.json"), &meta.agent_config)?;
+    pub(super) fn write_origin(&self, first_shell: &ShellState) -> Result<()> {
         write(&self.directory.join("first_shell.json"), first_shell)
+    }
+
+    /// Writes one message.
+    pub(super) fn write_message(&self, message: &Message) -> Result<()> {
+        let directory = self.directory.join("messages");
+        fs::create_dir_all(&directory).map_err(|error| failed(&directory, &error))?;
+        write(&self.message_path(message.seq_id), message)
+    }
+
+    /// The messages after one, up to the last.
+    pub(super) fn messages(&self, after: u64, last: u64, limit: usize) -> Result<Vec<Message>> {
+        let mut messages = Vec::new();
+        for seq_id in after.saturating_add(1)..=last {
+            if messages.len() >= limit {
+                break;
+            }
+            // One that no disk took is missing.
+            messages.extend(read::<Message>(&self.message_path(seq_id))?);
+        }
+        Ok(messages)
     }
 
     /// Writes `meta.json`, then `state.json`. What is set aside keeps the state it has, if it has one.
@@ -290,6 +341,10 @@ impl SessionFiles {
     /// Reads `first_shell.json`.
     pub(super) fn first_shell(&self) -> Result<Option<ShellState>> {
         read(&self.directory.join("first_shell.json"))
+    }
+
+    fn message_path(&self, seq_id: u64) -> PathBuf {
+        self.directory.join("messages").join(format!("{seq_id}.json"))
     }
 
     fn run_path(&self, run_id: &RunId) -> PathBuf {

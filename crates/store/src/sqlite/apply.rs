@@ -1,7 +1,7 @@
 //! Applying a batch: each session's records are folded in memory, then each changed row is written once.
 
 use super::{Pending, SessionRow, damaged, failed, int, parsed};
-use crate::backend::{BackendError, Entry, Known, Mark, Step, started_run, step, unknown_state};
+use crate::backend::{BackendError, Entry, Known, Mark, Step, begin, started_run, step, unknown_state};
 use rusqlite::{Connection, OptionalExtension as _, params};
 use serde::Serialize;
 use shellkeep_session::{ByteString, Event, Record, SessionId, SessionState, ShellState, StoredRun};
@@ -43,6 +43,10 @@ pub(super) struct Live {
     runs: BTreeMap<u64, StoredRun>,
     /// Results of runs that began before this batch.
     results: Vec<(String, String)>,
+    /// Messages of this batch as JSON, by their number.
+    messages: BTreeMap<u64, String>,
+    /// The agent's state as JSON, if it changed in this batch; it is not kept in memory between batches.
+    agent_state: Option<Option<String>>,
 }
 
 /// Applies the entries and the mark, all or nothing. Tells whether a session was deleted.
@@ -139,6 +143,8 @@ fn delete(db: &Connection, session_id: &SessionId) -> Result<()> {
         "DELETE FROM origins WHERE session = ?1",
         "DELETE FROM shell_entries WHERE session = ?1",
         "DELETE FROM runs WHERE session = ?1",
+        "DELETE FROM messages WHERE session = ?1",
+        "DELETE FROM agent_states WHERE session = ?1",
     ] {
         execute(db, sql, params![session_id.as_str()])?;
     }
@@ -158,13 +164,22 @@ impl Live {
             entries: BTreeMap::new(),
             runs: BTreeMap::new(),
             results: Vec::new(),
+            messages: BTreeMap::new(),
+            agent_state: None,
         }
     }
 
     /// The session that a record creates, or why it cannot be.
     fn create(record: &Record) -> Result<std::result::Result<Self, String>> {
         let Event::SessionCreated { meta, shell } = &record.event else {
-            return Ok(Err("a session begins with its creation".to_owned()));
+            return match begin(record) {
+                Ok((state, first_shell)) => {
+                    let mut live = Self::begin(state, &first_shell)?;
+                    live.move_out()?;
+                    Ok(Ok(live))
+                }
+                Err(error) => Ok(Err(error.to_string())),
+            };
         };
         // Copying variables and functions would be most of the work, and the rows do not need them.
         let event = Event::SessionCreated { meta: meta.clone(), shell: Box::new(without_entries(shell)) };
@@ -220,8 +235,25 @@ impl Live {
                 Ok(())
             }
             Event::Restarted { .. } => self.replace_all(),
+            Event::Scrubbed { .. } | Event::RecordsLost { .. } => {
+                self.replace_all()?;
+                self.move_out()
+            }
+            Event::AgentStateSaved { .. } => self.move_out(),
+            Event::MessageAdded { message } => {
+                self.messages.insert(message.seq_id, json(message)?);
+                Ok(())
+            }
             _ => Ok(()),
         }
+    }
+
+    /// Moves the agent's state to the row to be written.
+    fn move_out(&mut self) -> Result<()> {
+        self.agent_state = Some(self.state.agent_state.take().as_ref().map(json).transpose()?);
+        self.state.shell.variables.clear();
+        self.state.shell.functions.clear();
+        Ok(())
     }
 
     /// Moves all variables and functions of the state to the rows to be written, whatever the first shell had.
@@ -262,7 +294,18 @@ impl Live {
             let sql = "UPDATE runs SET result = ?3 WHERE session = ?1 AND run_id = ?2 AND result IS NULL";
             execute(db, sql, params![id, run_id, result])?;
         }
-        Ok(())
+        for (seq_id, message) in std::mem::take(&mut self.messages) {
+            let sql = "INSERT OR REPLACE INTO messages (session, seq_id, message) VALUES (?1, ?2, ?3)";
+            execute(db, sql, params![id, int(seq_id), message])?;
+        }
+        match self.agent_state.take() {
+            Some(Some(state)) => {
+                let sql = "INSERT OR REPLACE INTO agent_states (session, state) VALUES (?1, ?2)";
+                execute(db, sql, params![id, state])
+            }
+            Some(None) => execute(db, "DELETE FROM agent_states WHERE session = ?1", params![id]),
+            None => Ok(()),
+        }
     }
 
     fn write_entries(&mut self, db: &Connection, session_id: &SessionId) -> Result<()> {
@@ -300,6 +343,8 @@ impl Live {
             services: std::mem::take(&mut state.services),
             ended_at: state.ended_at,
             pending_notices: std::mem::take(&mut state.pending_notices),
+            messages: state.messages,
+            agent_step: state.agent_step,
         };
         let pending_json = json(&pending)?;
         state.active_runs = pending.active_runs;

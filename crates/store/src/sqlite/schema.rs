@@ -43,6 +43,10 @@ CREATE TABLE IF NOT EXISTS runs (
     session TEXT NOT NULL, seq INTEGER NOT NULL, run_id TEXT NOT NULL, request_id TEXT, command BLOB NOT NULL,
     started_at TEXT NOT NULL, result TEXT, by_token TEXT, PRIMARY KEY (session, seq)
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS messages (
+    session TEXT NOT NULL, seq_id INTEGER NOT NULL, message TEXT NOT NULL, PRIMARY KEY (session, seq_id)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS agent_states (session TEXT PRIMARY KEY, state TEXT NOT NULL);
 CREATE INDEX IF NOT EXISTS runs_by_request ON runs (session, request_id) WHERE request_id IS NOT NULL;
 ";
 

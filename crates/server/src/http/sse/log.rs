@@ -73,20 +73,22 @@ impl Encoder {
             self.flush(events);
         }
         let offset = page.offset - self.held.len() as u64;
-        self.next_offset = page.offset + page.bytes.len() as u64;
-        log(events, whole(&mut self.held, page.bytes), offset);
+        // Not the number of bytes: where secrets are masked, a page has others than the log.
+        self.next_offset = page.next_offset;
+        let bytes = whole(&mut self.held, page.bytes);
+        log(events, bytes, offset, self.next_offset - self.held.len() as u64);
     }
 
     fn flush(&mut self, events: &mut Vec<u8>) {
         let held = std::mem::take(&mut self.held);
         let offset = self.next_offset - held.len() as u64;
-        log(events, held, offset);
+        log(events, held, offset, self.next_offset);
     }
 }
 
-fn log(events: &mut Vec<u8>, bytes: Vec<u8>, offset: u64) {
+fn log(events: &mut Vec<u8>, bytes: Vec<u8>, offset: u64, next_offset: u64) {
     if !bytes.is_empty() {
-        event(events, "log", &LogEvent::new(bytes, offset));
+        event(events, "log", &LogEvent { next_offset, ..LogEvent::new(bytes, offset) });
     }
 }
 

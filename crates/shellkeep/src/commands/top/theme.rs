@@ -94,7 +94,8 @@ impl Theme {
         }
     }
 
-    fn painted(self, colour: Color) -> Style {
+    /// In a colour, where there are colours.
+    pub fn painted(self, colour: Color) -> Style {
         if self.colour { Style::new().fg(colour) } else { Style::new() }
     }
 }

@@ -1,0 +1,260 @@
+//! A program with pipes, in a cage of its own: an agent that is run on. It reads what we write, we read what it writes,
+//! and nothing of it outlives this value.
+
+use crate::cage::Cage;
+use crate::facts::Bytes;
+use crate::shell::{ExitStatus, Stream};
+use crate::stdio::{self, Read, Reader, Writer};
+use crate::{handle, spawn};
+use rustix::fd::OwnedFd;
+use rustix::process::Signal;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+/// Reads between two looks at whether it has ended, so that a flood cannot hide the end.
+const READS_AT_ONCE: usize = 16;
+/// How long what was killed may take to go. More means that it waits for a disk, and nobody should wait for that.
+const GONE_LIMIT: Duration = Duration::from_secs(5);
+/// Where programs are looked for when the environment does not say.
+const USUAL_PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin";
+
+/// What to start.
+#[derive(Debug, Clone)]
+pub struct ProgramSpec {
+    /// The program and its arguments; none has a NUL in it. A program without a slash is looked for in `PATH`.
+    pub arguments: Vec<Bytes>,
+    /// The directory it starts in.
+    pub cwd: Bytes,
+    /// All of its environment.
+    pub environment: Vec<(Bytes, Bytes)>,
+}
+
+/// What a program did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Heard {
+    /// It wrote something, which was handed on; there may be more.
+    Output,
+    /// It closed its standard output, which is how it says that it will say no more.
+    Closed,
+    /// It has ended, and all that it wrote was handed on.
+    Ended(ExitStatus),
+}
+
+/// A running program. Dropping it ends it and everything it has started.
+#[derive(Debug)]
+pub struct Program {
+    pid: u32,
+    process: AsyncFd<OwnedFd>,
+    cage: Cage,
+    stdout: Option<Reader>,
+    stderr: Option<Reader>,
+    /// Whether it was told that the output is closed.
+    told_closed: bool,
+    ended: Option<ExitStatus>,
+}
+
+impl Program {
+    /// Starts it, and gives what it reads from. Copies our page tables, so a thread that may block should call it; the
+    /// thread must know the runtime.
+    pub fn start(spec: &ProgramSpec, mut cage: Cage) -> io::Result<(Self, Writer)> {
+        let path = find(spec)?;
+        let (stdin, writer) = stdio::input_pipe()?;
+        let (stdout, stdout_end) = stdio::output_pipe()?;
+        let (stderr, stderr_end) = stdio::output_pipe()?;
+        let mut command = Command::new(&path);
+        command.arg0(OsStr::from_bytes(spec.arguments.first().map_or(b"", Vec::as_slice)));
+        command.args(spec.arguments.iter().skip(1).map(|word| OsStr::from_bytes(word)));
+        command.env_clear();
+        command.envs(spec.environment.iter().map(|(name, value)| (OsStr::from_bytes(name), OsStr::from_bytes(value))));
+        if let Some((name, value)) = cage.mark().as_deref().and_then(|mark| mark.split_once('=')) {
+            command.env(name, value);
+        }
+        command.current_dir(OsStr::from_bytes(&spec.cwd));
+        command.stdin(Stdio::from(stdin)).stdout(Stdio::from(stdout_end)).stderr(Stdio::from(stderr_end));
+        let entrances = cage.entrances()?;
+        let soft = spawn::descriptor_limit();
+        // SAFETY: between fork and exec only system calls are made: no memory is taken, no lock, and the files are open.
+        unsafe { command.pre_exec(move || prepare(&entrances, soft)) };
+        let pid = {
+            let mut awaited = spawn::awaited();
+            let pid = command.spawn()?.id();
+            awaited.insert(pid);
+            pid
+        };
+        // Where there are groups it is in already; this is for the cage to know from whom the others descend, and one that
+        // has ended at once cannot be put anywhere.
+        let _ = cage.enclose(pid);
+        let gone = || io::Error::other("the program has no handle");
+        let process = handle::open(pid).ok_or_else(gone).and_then(|handle| stdio::watch(handle, Interest::READABLE));
+        let process = match process {
+            Ok(process) => process,
+            Err(error) => {
+                cage.kill_all();
+                let _ = spawn::reap(pid);
+                return Err(error);
+            }
+        };
+        Ok((
+            Self { pid, process, cage, stdout: Some(stdout), stderr: Some(stderr), told_closed: false, ended: None },
+            writer,
+        ))
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Waits for output, which goes to `sink`, or for the end. May be dropped and called again at any time without
+    /// losing anything.
+    pub async fn hear(&mut self, sink: &mut (dyn FnMut(Stream, &[u8]) + Send)) -> Heard {
+        std::future::poll_fn(|cx| self.poll_hear(cx, sink)).await
+    }
+
+    fn poll_hear(&mut self, cx: &mut Context<'_>, sink: &mut (dyn FnMut(Stream, &[u8]) + Send)) -> Poll<Heard> {
+        // Asked before the pipes are read: what it wrote before it ended is then in them.
+        let has_ended = self.poll_exit(cx).is_ready();
+        let mut any = false;
+        for (slot, stream) in [(&mut self.stdout, Stream::Stdout), (&mut self.stderr, Stream::Stderr)] {
+            for _ in 0..READS_AT_ONCE {
+                let Some(reader) = slot else { break };
+                match reader.poll_read(cx, &mut |bytes| sink(stream, bytes)) {
+                    Poll::Ready(Read::Bytes) => any = true,
+                    Poll::Ready(Read::End) => *slot = None,
+                    Poll::Ready(Read::Empty) | Poll::Pending => break,
+                }
+            }
+        }
+        match self.ended {
+            _ if any => Poll::Ready(Heard::Output),
+            Some(status) if has_ended => Poll::Ready(Heard::Ended(status)),
+            _ if self.stdout.is_none() && !std::mem::replace(&mut self.told_closed, true) => Poll::Ready(Heard::Closed),
+            _ => Poll::Pending,
+        }
+    }
+
+    /// Ready once the process has ended; it is reaped then.
+    fn poll_exit(&mut self, cx: &mut Context<'_>) -> Poll<ExitStatus> {
+        if let Some(ended) = self.ended {
+            return Poll::Ready(ended);
+        }
+        match self.process.poll_read_ready(cx) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(_) => {
+                let status = spawn::reap(self.pid).unwrap_or(ExitStatus::Signalled(Signal::KILL.as_raw()));
+                self.ended = Some(status);
+                Poll::Ready(status)
+            }
+        }
+    }
+
+    /// Waits for its end; what it still writes goes to `sink`.
+    pub async fn ended(&mut self, sink: &mut (dyn FnMut(Stream, &[u8]) + Send)) -> ExitStatus {
+        loop {
+            if let Heard::Ended(status) = self.hear(sink).await {
+                return status;
+            }
+        }
+    }
+
+    /// Asks it and everything it has started to end, and after `grace` ends them, whatever they ignore. Its last words go
+    /// to `sink`. Gives how it ended.
+    pub async fn stop(&mut self, grace: Duration, sink: &mut (dyn FnMut(Stream, &[u8]) + Send)) -> ExitStatus {
+        let asked = self.cage.signal_all(Signal::TERM);
+        let all_gone = async {
+            self.ended(sink).await;
+            handle::gone(asked).await;
+        };
+        let _ = tokio::time::timeout(grace, all_gone).await;
+        self.kill().await
+    }
+
+    /// Ends it and everything it has started, and waits until they are gone. Gives how it ended.
+    pub async fn kill(&mut self) -> ExitStatus {
+        self.cage.kill_all();
+        if self.ended.is_none() {
+            handle::send(self.process.get_ref(), Signal::KILL);
+        }
+        let rest = self.cage.watch_others(&[]);
+        let all_gone = async {
+            self.ended(&mut |_, _| {}).await;
+            handle::gone(rest).await;
+        };
+        let _ = tokio::time::timeout(GONE_LIMIT, all_gone).await;
+        self.ended.unwrap_or(ExitStatus::Signalled(Signal::KILL.as_raw()))
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        self.cage.kill_all();
+        if self.ended.is_some() {
+            return;
+        }
+        handle::send(self.process.get_ref(), Signal::KILL);
+        let (pid, cage) = (self.pid, std::mem::replace(&mut self.cage, Cage::empty()));
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+            // Killed, so this does not wait long; not reaping would leave a zombie for as long as we live.
+            let _ = spawn::reap(pid);
+            return;
+        };
+        let handles = handle::open(pid).into_iter().collect();
+        runtime.spawn(async move {
+            handle::gone(handles).await;
+            let _ = spawn::reap(pid);
+            drop(cage);
+        });
+    }
+}
+
+/// Between fork and exec: into the cage, with a session of its own and the usual limit of open files.
+fn prepare(entrances: &[File], soft_descriptors: Option<u64>) -> io::Result<()> {
+    for entrance in entrances {
+        // To a group's list of members, 0 is whoever writes it.
+        rustix::io::write(entrance, b"0")?;
+    }
+    rustix::process::setsid()?;
+    if let Some(soft) = soft_descriptors {
+        let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+        let lowered = rustix::process::Rlimit { current: Some(soft), maximum: limit.maximum };
+        let _ = rustix::process::setrlimit(rustix::process::Resource::Nofile, lowered);
+    }
+    Ok(())
+}
+
+/// Where the program is, looked for as its own environment says and not as ours does.
+fn find(spec: &ProgramSpec) -> io::Result<PathBuf> {
+    let missing = |what: String| io::Error::new(io::ErrorKind::NotFound, what);
+    let name =
+        spec.arguments.first().filter(|name| !name.is_empty()).ok_or_else(|| missing("no program".to_owned()))?;
+    let cwd = Path::new(OsStr::from_bytes(&spec.cwd));
+    if !cwd.is_dir() {
+        return Err(missing(format!("there is no directory {}", cwd.display())));
+    }
+    let shown = String::from_utf8_lossy(name).into_owned();
+    if name.contains(&b'/') {
+        let path = cwd.join(OsStr::from_bytes(name));
+        return if is_program(&path) {
+            Ok(path)
+        } else {
+            Err(missing(format!("{shown} is not a program that can be run")))
+        };
+    }
+    let path = spec.environment.iter().rev().find(|(key, _)| key == b"PATH").map_or(USUAL_PATH, |(_, value)| value);
+    let places = path.split(|byte| *byte == b':').map(|place| cwd.join(OsString::from_vec(place.to_vec())));
+    let found = places.map(|place| place.join(OsStr::from_bytes(name))).find(|path| is_program(path));
+    found.ok_or_else(|| missing(format!("there is no program {shown} in PATH ({})", String::from_utf8_lossy(path))))
+}
+
+fn is_program(path: &Path) -> bool {
+    path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
+}

@@ -1,0 +1,347 @@
+//! Records: events posted and read back, the conversation, the agent's own state, proof, and masking for good.
+
+use crate::run::NoticeView;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::str::FromStr;
+use utoipa::{IntoParams, ToSchema};
+
+/// Body of `POST …/events`: one event as `{event_type, data}`, or many as `{events: […]}`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EventRequest {
+    /// `user_input`, `state_transition`, `llm_call`, `tool_call`, `final_output`, or a name of your own under `x_…`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event_type: Option<String>,
+    /// Its fields: an object of at most 1 MiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub data: Option<Value>,
+    /// Many at once, at most 10,000 with 8 MiB: either all are taken or none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub events: Option<Vec<NewEvent>>,
+}
+
+/// One event of many.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewEvent {
+    /// Its type.
+    pub event_type: String,
+    /// Its fields.
+    #[schema(value_type = Object)]
+    pub data: Value,
+}
+
+/// Where posted events are in the recording.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct PostedEvents {
+    /// Number of the event, or of the last of many.
+    pub seq: u64,
+    /// Number of the first of many; they follow each other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_seq: Option<u64>,
+    /// What you should know; usually absent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notices: Vec<NoticeView>,
+}
+
+/// Query of `GET …/events`.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct EventParams {
+    /// Only events after this number.
+    #[serde(default, deserialize_with = "crate::query::blank")]
+    #[param(default = 0)]
+    pub after: Option<u64>,
+    /// Most events to return, 1–1000. A page also ends at 8 MiB.
+    #[serde(default, deserialize_with = "crate::query::blank")]
+    #[param(minimum = 1, maximum = 1000, default = 100)]
+    pub limit: Option<usize>,
+    /// Only events of this type, or of these, separated by commas.
+    #[serde(default, rename = "type", deserialize_with = "crate::query::blank")]
+    #[param(rename = "type")]
+    pub event_type: Option<String>,
+    /// Only events in which this regular expression is found.
+    #[serde(default, deserialize_with = "crate::query::blank")]
+    pub search: Option<String>,
+    /// Whether secrets are masked.
+    #[serde(default, deserialize_with = "crate::query::blank")]
+    #[param(value_type = Option<bool>)]
+    pub redact: Option<Switch>,
+}
+
+/// `true` or `false`, in a query; 1 and 0 will do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Switch(pub bool);
+
+impl FromStr for Switch {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "true" | "1" => Ok(Self(true)),
+            "false" | "0" => Ok(Self(false)),
+            _ => Err("it is `true` or `false`"),
+        }
+    }
+}
+
+/// One event of a recording.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Event {
+    /// Position in the session, from 1, no gaps.
+    pub seq: u64,
+    /// What kind of event.
+    pub event_type: String,
+    /// When (RFC 3339, UTC).
+    #[schema(format = DateTime)]
+    pub timestamp: String,
+    /// Its fields.
+    #[schema(value_type = Object)]
+    pub data: Value,
+    /// Ties it to the event before it.
+    pub hash: String,
+    /// Fields that are masked, by path, each with the commitment to what it was.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub masked: BTreeMap<String, String>,
+}
+
+/// A page of events.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct EventList {
+    /// The events, in order.
+    pub events: Vec<Event>,
+    /// Pass this as `after` for the next page; `null` when there is nothing more yet.
+    pub next: Option<u64>,
+}
+
+/// Query of `GET …/export`.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct ExportParams {
+    /// `jsonl` (the default), `asciicast` or `html`.
+    #[serde(default, deserialize_with = "crate::query::blank")]
+    pub format: Option<ExportFormat>,
+    /// Whether secrets are masked.
+    #[serde(default, deserialize_with = "crate::query::blank")]
+    #[param(value_type = Option<bool>)]
+    pub redact: Option<Switch>,
+}
+
+/// How a recording is written out.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ExportFormat {
+    /// One event to a line, with what proves them.
+    #[default]
+    Jsonl,
+    /// For `asciinema play`.
+    Asciicast,
+    /// One page for a browser.
+    Html,
+}
+
+impl FromStr for ExportFormat {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "jsonl" => Ok(Self::Jsonl),
+            "asciicast" => Ok(Self::Asciicast),
+            "html" => Ok(Self::Html),
+            _ => Err("a format is `jsonl`, `asciicast` or `html`"),
+        }
+    }
+}
+
+/// Query of `GET …/config_snapshot`.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct SnapshotParams {
+    /// Whether secrets are masked.
+    #[serde(default, deserialize_with = "crate::query::blank")]
+    #[param(value_type = Option<bool>)]
+    pub redact: Option<Switch>,
+}
+
+/// What checking a recording found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Verdict {
+    /// Whether nothing was changed, dropped or reordered.
+    pub intact: bool,
+    /// How many events are there and were checked.
+    pub events: u64,
+    /// The last of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub head: Option<Head>,
+    /// Fields that were masked since they were recorded; what they were stays proven.
+    pub masked_fields: u64,
+    /// Numbers that have no event, because no disk took it at the time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub holes: Vec<Hole>,
+    /// The first event with which something is wrong.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bad: Option<Bad>,
+}
+
+/// The end of a recording.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Head {
+    /// Number of the last event.
+    pub seq: u64,
+    /// Its hash: whoever keeps it elsewhere can prove later that nothing before it was changed.
+    pub hash: String,
+}
+
+/// Numbers without events.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Hole {
+    /// The first.
+    pub from: u64,
+    /// The last.
+    pub through: u64,
+    /// Whether the runtime itself said that they were lost.
+    pub declared: bool,
+    /// Why.
+    pub reason: String,
+}
+
+/// An event with which something is wrong.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Bad {
+    /// The file it is in.
+    pub file: String,
+    /// Its line in that file, from 1.
+    pub line: u64,
+    /// Its number, if that can be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seq: Option<u64>,
+    /// What is wrong.
+    pub reason: String,
+}
+
+/// Body of `POST …/scrub`.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ScrubRequest {
+    /// The secret, at least 6 bytes.
+    pub secret: String,
+}
+
+impl std::fmt::Debug for ScrubRequest {
+    /// Without the secret, which must not end up in a log.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ScrubRequest { .. }")
+    }
+}
+
+/// Where a secret was masked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ScrubReport {
+    /// Number of the event that says so.
+    pub seq: u64,
+    /// Numbers of the events in which it stood.
+    pub seqs: Vec<u64>,
+    /// Files in which it stood.
+    pub files: Vec<String>,
+}
+
+/// Body of `POST …/messages`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MessageRequest {
+    /// Who says it: `user`, `assistant`, `system`, `tool`, …
+    pub role: String,
+    /// A text, or the parts that your framework makes of it; at most 1 MiB.
+    #[schema(value_type = Object)]
+    pub content: Value,
+}
+
+/// Answer to a message.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct MessageAdded {
+    /// Its number in the conversation, from 1, no gaps.
+    pub seq_id: u64,
+    /// Number of its event in the recording.
+    pub seq: u64,
+    /// What you should know; usually absent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notices: Vec<NoticeView>,
+}
+
+/// A message of the conversation.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Message {
+    /// Its number.
+    pub seq_id: u64,
+    /// Who said it.
+    pub role: String,
+    /// What was said.
+    #[schema(value_type = Object)]
+    pub content: Value,
+    /// When (RFC 3339, UTC).
+    #[schema(format = DateTime)]
+    pub created_at: String,
+}
+
+/// A page of the conversation.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct MessageList {
+    /// The messages, by `seq_id`.
+    pub messages: Vec<Message>,
+    /// Pass this as `after` for the next page; `null` on the last one.
+    pub next: Option<u64>,
+}
+
+/// Query of `GET …/messages`.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct MessageParams {
+    /// Only messages after this number.
+    #[serde(default, deserialize_with = "crate::query::blank")]
+    #[param(default = 0)]
+    pub after: Option<u64>,
+    /// Most messages to return, 1–1000.
+    #[serde(default, deserialize_with = "crate::query::blank")]
+    #[param(minimum = 1, maximum = 1000, default = 1000)]
+    pub limit: Option<usize>,
+}
+
+/// Query of `GET …/agent_state`.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct AgentStateParams {
+    /// An earlier version, if it is still kept.
+    #[serde(default, deserialize_with = "crate::query::blank")]
+    pub version: Option<u64>,
+}
+
+/// Answer to a saved state.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct AgentStateSaved {
+    /// Its version, which is also the `ETag`.
+    pub version: u64,
+    /// Number of its event in the recording.
+    pub seq: u64,
+    /// What you should know; usually absent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notices: Vec<NoticeView>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_not_printed() {
+        let shown = format!("{:?}", ScrubRequest { secret: "horse-battery".to_owned() });
+        assert!(!shown.contains("horse"), "{shown}");
+    }
+}

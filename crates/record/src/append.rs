@@ -1,0 +1,219 @@
+//! Writing the lines of many sessions. Records come in batches; each session's part of a batch is one write. A record that
+//! has a line already is passed over, so a batch may come again after a crash.
+//!
+//! A session whose files cannot be written is *stalled*: nothing more is written for it until [`Recorder::try_again`] has
+//! found that its files take lines again, and then whoever feeds the recorder brings what it missed. If that cannot be
+//! brought any more, the line that says so is a `hole`.
+
+pub(crate) mod snapshot;
+mod tape;
+
+use crate::chain::{Key, SessionKey, Weaver};
+use crate::mask::Masker;
+use crate::scrub::{self, Scrubbed};
+use crate::{DIRECTORY_MODE, FILE_MODE};
+use shellkeep_redact::Redactor;
+use shellkeep_session::{Record, SessionId};
+use std::collections::{BTreeMap, HashMap};
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tape::{Context, Tape, Trouble};
+
+/// A file is closed at this size, and the next begins: small enough for any editor and any mail, large enough that a session
+/// seldom has two.
+pub const SEGMENT_BYTES: u64 = 100_000_000;
+
+/// Files that are kept open. A session that is not among them is opened anew, which reads its last line.
+const OPEN_FILES: usize = 256;
+
+/// Called before each write; what it says goes for what the disk said. For tests.
+pub type BeforeWrite = Arc<dyn Fn() -> io::Result<()> + Send + Sync>;
+
+/// How recordings are written.
+#[derive(Clone)]
+pub struct RecorderOptions {
+    /// A line that would make a file longer than this begins the next file.
+    pub segment_bytes: u64,
+    /// Files that are kept open.
+    pub open_files: usize,
+    /// The directory that has, for each session, a directory with its long outputs.
+    pub outputs: Option<PathBuf>,
+    /// Masks fields before they are written. What it masks was never recorded, so nothing tells that it is missing.
+    pub masker: Option<Masker>,
+    /// Makes writes fail.
+    pub before_write: Option<BeforeWrite>,
+}
+
+impl Default for RecorderOptions {
+    fn default() -> Self {
+        let segment_bytes = SEGMENT_BYTES;
+        Self { segment_bytes, open_files: OPEN_FILES, outputs: None, masker: None, before_write: None }
+    }
+}
+
+/// A session whose lines cannot be written at the moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stall {
+    /// Whose.
+    pub session_id: SessionId,
+    /// What the system said.
+    pub reason: String,
+}
+
+/// Why a session is stalled.
+struct Stalled {
+    reason: String,
+    /// Bytes that could not be written.
+    needed: usize,
+}
+
+/// Writes recordings. One thread uses it.
+pub struct Recorder {
+    root: PathBuf,
+    key: Key,
+    options: RecorderOptions,
+    open: HashMap<SessionId, Tape>,
+    stalled: BTreeMap<SessionId, Stalled>,
+    /// Counts uses, so that the tape that was not used for longest can be told.
+    clock: u64,
+    scratch: Scratch,
+}
+
+/// Memory that is used again for each line.
+#[derive(Default)]
+struct Scratch {
+    weaver: Weaver,
+    buffer: Vec<u8>,
+}
+
+impl Recorder {
+    /// A recorder whose sessions are directories in `root`, which is made if it is not there.
+    pub fn open(root: PathBuf, key: Key, options: RecorderOptions) -> io::Result<Self> {
+        make_directory(&root)?;
+        let scratch = Scratch::default();
+        Ok(Self { root, key, options, open: HashMap::new(), stalled: BTreeMap::new(), clock: 0, scratch })
+    }
+
+    /// Where a session's files are.
+    pub fn directory(&self, session_id: &SessionId) -> PathBuf {
+        self.root.join(session_id.as_str())
+    }
+
+    /// What proves a session's lines.
+    pub fn session_key(&self, session_id: &SessionId) -> SessionKey {
+        self.key.of(session_id)
+    }
+
+    /// Writes the lines of these records, which are in order for each session. Gives back the sessions for which that
+    /// failed now; those that are stalled already are passed over.
+    pub fn take(&mut self, records: &[&Record]) -> Vec<Stall> {
+        let mut groups: HashMap<&SessionId, Vec<&Record>> = HashMap::new();
+        for record in records {
+            groups.entry(&record.session_id).or_default().push(record);
+        }
+        let mut stalls = Vec::new();
+        for (session_id, records) in groups {
+            if self.stalled.contains_key(session_id) {
+                continue;
+            }
+            if let Err(stalled) = self.take_session(session_id, &records) {
+                stalls.push(Stall { session_id: session_id.clone(), reason: stalled.reason.clone() });
+                self.stalled.insert(session_id.clone(), stalled);
+            }
+        }
+        stalls
+    }
+
+    /// The sessions that are stalled, and why.
+    pub fn stalled(&self) -> impl Iterator<Item = (&SessionId, &str)> {
+        self.stalled.iter().map(|(session_id, stalled)| (session_id, stalled.reason.as_str()))
+    }
+
+    /// Looks whether a stalled session's files take lines again. If so, it is not stalled any more.
+    pub fn try_again(&mut self, session_id: &SessionId) -> io::Result<()> {
+        let Some(stalled) = self.stalled.get(session_id) else { return Ok(()) };
+        tape::probe(&self.directory(session_id), stalled.needed)?;
+        self.stalled.remove(session_id);
+        Ok(())
+    }
+
+    /// Closes a session's file, if it is open.
+    pub fn forget(&mut self, session_id: &SessionId) {
+        self.open.remove(session_id);
+    }
+
+    /// Masks what the redactor finds in everything that is recorded of a session.
+    pub fn scrub(&mut self, session_id: &SessionId, redactor: &Redactor) -> io::Result<Scrubbed> {
+        self.forget(session_id);
+        let key = self.session_key(session_id);
+        scrub::scrub(&self.directory(session_id), &key, redactor)
+    }
+
+    fn take_session(&mut self, session_id: &SessionId, records: &[&Record]) -> Result<(), Stalled> {
+        for last in [false, true] {
+            let trouble = match self.write_session(session_id, records) {
+                Ok(()) => return Ok(()),
+                Err(trouble) => trouble,
+            };
+            // What the tape knows is no longer true; the files tell.
+            self.forget(session_id);
+            match trouble {
+                Trouble::Changed if !last => {
+                    tracing::warn!(%session_id, "somebody changed the files of a recording; it goes on after what is there");
+                }
+                Trouble::Changed => {
+                    let reason = "somebody changes the files of the recording".to_owned();
+                    return Err(Stalled { reason, needed: 0 });
+                }
+                Trouble::Failed { error, needed } => return Err(Stalled { reason: error.to_string(), needed }),
+            }
+        }
+        Ok(())
+    }
+
+    fn write_session(&mut self, session_id: &SessionId, records: &[&Record]) -> Result<(), Trouble> {
+        let directory = self.directory(session_id);
+        self.clock += 1;
+        if !self.open.contains_key(session_id) {
+            self.make_room();
+            let tape = Tape::open(directory, self.key.of(session_id))?;
+            self.open.insert(session_id.clone(), tape);
+        }
+        let Some(tape) = self.open.get_mut(session_id) else { return Ok(()) };
+        tape.used = self.clock;
+        self.scratch.buffer.clear();
+        let outputs = self.options.outputs.as_ref().map(|root| root.join(session_id.as_str()));
+        let mut context = Context { options: &self.options, scratch: &mut self.scratch, outputs: outputs.as_deref() };
+        for record in records {
+            tape.take(record, &mut context)?;
+        }
+        tape.flush(&mut context)
+    }
+
+    /// Closes some of the files that were not used for longest, if there are too many.
+    fn make_room(&mut self) {
+        let most = self.options.open_files.max(1);
+        if self.open.len() < most {
+            return;
+        }
+        let mut used: Vec<u64> = self.open.values().map(|tape| tape.used).collect();
+        used.sort_unstable();
+        // Several at once, so that looking for them is not paid for every time.
+        let oldest = used[most / 8];
+        self.open.retain(|_, tape| tape.used > oldest);
+    }
+}
+
+/// Makes a directory that only its owner may enter, since variables and output hold secrets. One that is there stays as
+/// it is.
+fn make_directory(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(path)
+}
+
+/// Opens a file for reading and appending, and makes it if it is not there.
+fn open_to_append(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).append(true).create(true).mode(FILE_MODE).open(path)
+}

@@ -1,0 +1,58 @@
+//! What a session was made with, in a file of its own: `config_snapshot.json`.
+
+use crate::FILE_MODE;
+use crate::mask::Masker;
+use serde::Serialize;
+use serde_json::Value;
+use shellkeep_session::{FORMAT_VERSION, SessionId, SessionMeta, ShellState, Timestamp};
+use std::fs::OpenOptions;
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+/// The file's name.
+pub(crate) const NAME: &str = "config_snapshot.json";
+
+#[derive(Serialize)]
+struct Snapshot<'a> {
+    format: u32,
+    session_id: &'a SessionId,
+    agent: Option<&'a str>,
+    agent_config: &'a Value,
+    created_at: Timestamp,
+    workspace: &'a shellkeep_session::ByteString,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    by: Option<&'a str>,
+    shell: &'a ShellState,
+}
+
+/// Writes the file. The session's first line follows it, so whoever finds that line finds the file whole.
+pub(super) fn write(
+    directory: &Path,
+    meta: &SessionMeta,
+    shell: &ShellState,
+    masker: Option<&Masker>,
+) -> io::Result<()> {
+    let snapshot = Snapshot {
+        format: FORMAT_VERSION,
+        session_id: &meta.session_id,
+        agent: meta.agent.as_deref(),
+        agent_config: &meta.agent_config,
+        created_at: meta.created_at,
+        workspace: &meta.workspace,
+        by: meta.by.as_deref(),
+        shell,
+    };
+    let mut bytes = match masker {
+        Some(masker) => {
+            let mut value = serde_json::to_value(&snapshot)?;
+            masker.mask_value(&mut value);
+            serde_json::to_vec_pretty(&value)?
+        }
+        None => serde_json::to_vec_pretty(&snapshot)?,
+    };
+    bytes.push(b'\n');
+    let path = directory.join(NAME);
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(FILE_MODE).open(path)?;
+    file.write_all(&bytes)
+}

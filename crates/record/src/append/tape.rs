@@ -1,0 +1,331 @@
+//! The end of one session's recording: what its last line was, and the file in which the next goes.
+
+use super::{RecorderOptions, Scratch, make_directory, open_to_append, snapshot};
+use crate::chain::{Hash, SessionKey};
+use crate::from_record::{Beside, Told, parameters, parameters_of, told};
+use crate::line::{HOLE, Line, Proof};
+use crate::read::{Recording, segment_name, segments};
+use crate::scrub;
+use crate::tail;
+use serde_json::{Map, Value, json};
+use shellkeep_session::{Event, Record, RunId, SessionMeta, ShellState, Timestamp};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+/// Lines are written when they are this many bytes, even if there are more to come.
+const WRITE_BYTES: usize = 1024 * 1024;
+
+/// What a hole says that the recorder found by itself.
+const HOLE_REASON: &str = "nothing was written for these numbers: their records came when the recording could not be \
+                           written, or the end of its files was lost";
+
+/// Why lines were not written.
+#[derive(Debug)]
+pub(super) enum Trouble {
+    /// The file is not as we left it.
+    Changed,
+    /// The system refused.
+    Failed {
+        /// What it said.
+        error: io::Error,
+        /// Bytes that were to be written.
+        needed: usize,
+    },
+}
+
+impl From<io::Error> for Trouble {
+    fn from(error: io::Error) -> Self {
+        Self::Failed { error, needed: 0 }
+    }
+}
+
+/// What a tape needs of its recorder.
+pub(super) struct Context<'a> {
+    pub options: &'a RecorderOptions,
+    pub scratch: &'a mut Scratch,
+    /// The session's directory with long outputs.
+    pub outputs: Option<&'a Path>,
+}
+
+/// Where a recording ends.
+#[derive(Debug, Clone, Copy)]
+struct End {
+    /// The number that the next line follows.
+    seq: u64,
+    /// Hash of the last line.
+    hash: Hash,
+    /// Length of the last file.
+    length: u64,
+}
+
+impl End {
+    const NONE: Self = Self { seq: 0, hash: Hash::NONE, length: 0 };
+}
+
+/// One session's recording, open at its end.
+pub(super) struct Tape {
+    directory: PathBuf,
+    key: SessionKey,
+    segment: u64,
+    file: Option<File>,
+    /// The end of what is written.
+    written: End,
+    /// The end once what waits in the buffer is written.
+    staged: End,
+    /// What runs that have not ended were begun with, by the number of their start.
+    begun: BTreeMap<u64, Map<String, Value>>,
+    /// Whether what it has is known to be what is being told.
+    agrees: bool,
+    /// When it was used last, by its recorder's count.
+    pub used: u64,
+}
+
+impl Tape {
+    /// Opens a recording at its end. A last line without an end was not written whole; it is cut, and comes again.
+    pub(super) fn open(directory: PathBuf, key: SessionKey) -> io::Result<Self> {
+        let (written, begun) = (End::NONE, BTreeMap::new());
+        let mut tape =
+            Self { directory, key, segment: 0, file: None, written, staged: written, begun, agrees: false, used: 0 };
+        let numbers = segments(&tape.directory)?;
+        for (index, number) in numbers.iter().rev().enumerate() {
+            let path = tape.directory.join(segment_name(*number));
+            let newest = index == 0;
+            let file = if newest { open_to_append(&path)? } else { File::open(&path)? };
+            let length = file.metadata()?.len();
+            let (end, last) = readable_end(&file, length)?;
+            if newest {
+                if end < length {
+                    tracing::warn!(path = %path.display(), bytes = length - end, "cut an unfinished line");
+                    file.set_len(end)?;
+                }
+                (tape.segment, tape.file, tape.written.length) = (*number, Some(file), end);
+            }
+            if let Some(line) = last {
+                (tape.written.seq, tape.written.hash) = (line.through(), line.proof.hash);
+                break;
+            }
+        }
+        tape.staged = tape.written;
+        Ok(tape)
+    }
+
+    /// Takes over one record, if it is new.
+    pub(super) fn take(&mut self, record: &Record, context: &mut Context<'_>) -> Result<(), Trouble> {
+        let next = self.staged.seq + 1;
+        match &record.event {
+            Event::SessionDestroyed if self.staged.seq == 0 || record.seq >= next => self.remove(context),
+            Event::SessionDestroyed => Ok(()),
+            Event::SessionCreated { meta, shell } if record.seq == 1 => self.create(record, meta, shell, context),
+            _ if record.seq < next => match self.agrees_with(record) {
+                true => Ok(()),
+                false => {
+                    self.cut(record.seq)?;
+                    self.take(record, context)
+                }
+            },
+            Event::RecordsLost { from, .. } => {
+                if *from > next {
+                    self.hole(next, from - 1, record.at, context)?;
+                }
+                self.record(record, context)
+            }
+            _ => {
+                if record.seq > next {
+                    self.hole(next, record.seq - 1, record.at, context)?;
+                }
+                self.record(record, context)
+            }
+        }
+    }
+
+    /// Whether a record that has a line already is the one that the line tells of. A loss of power can take records from
+    /// the journal that are in the recording, and the session goes on from an earlier number. One look tells: what follows
+    /// a record that agrees was recorded after it.
+    fn agrees_with(&mut self, record: &Record) -> bool {
+        if !std::mem::replace(&mut self.agrees, true) {
+            let line = Recording::open(&self.directory).and_then(|recording| recording.line(record.seq));
+            if let Ok(Some(line)) = line {
+                return line.timestamp == record.at || line.event_type == HOLE;
+            }
+        }
+        true
+    }
+
+    /// Cuts the recording before a number.
+    fn cut(&mut self, seq: u64) -> io::Result<()> {
+        tracing::warn!(directory = %self.directory.display(), seq, "a recording tells what the journal lost; it is cut");
+        Recording::open(&self.directory).and_then(|recording| recording.cut(seq)).map_err(io::Error::other)?;
+        *self = Self { used: self.used, agrees: true, ..Self::open(self.directory.clone(), self.key.clone())? };
+        Ok(())
+    }
+
+    /// Writes what waits in the buffer.
+    pub(super) fn flush(&mut self, context: &mut Context<'_>) -> Result<(), Trouble> {
+        let buffer = &mut context.scratch.buffer;
+        if buffer.is_empty() {
+            return Ok(());
+        }
+        let needed = buffer.len();
+        let failed = |error| Trouble::Failed { error, needed };
+        if let Some(before_write) = &context.options.before_write {
+            before_write().map_err(failed)?;
+        }
+        if self.file.is_none() {
+            make_directory(&self.directory).map_err(failed)?;
+            self.file = Some(open_to_append(&self.directory.join(segment_name(self.segment))).map_err(failed)?);
+        }
+        let Some(file) = &mut self.file else { return Err(Trouble::Changed) };
+        let metadata = file.metadata().map_err(failed)?;
+        if metadata.len() != self.written.length || metadata.nlink() == 0 {
+            return Err(Trouble::Changed);
+        }
+        if let Err(error) = file.write_all(buffer) {
+            // If this fails too, opening cuts the unfinished line; whole lines that went in are as good as any.
+            let _ = file.set_len(self.written.length);
+            return Err(failed(error));
+        }
+        buffer.clear();
+        self.written = self.staged;
+        Ok(())
+    }
+
+    fn create(
+        &mut self,
+        record: &Record,
+        meta: &SessionMeta,
+        shell: &ShellState,
+        context: &mut Context<'_>,
+    ) -> Result<(), Trouble> {
+        if self.staged.seq > 0 {
+            self.flush(context)?;
+            if self.begins_with(record, context) {
+                return Ok(());
+            }
+            // An earlier session of this name left its files.
+            self.remove(context)?;
+        }
+        make_directory(&self.directory)?;
+        snapshot::write(&self.directory, meta, shell, context.options.masker.as_ref())?;
+        self.record(record, context)
+    }
+
+    /// Whether the recording begins with this record.
+    fn begins_with(&mut self, record: &Record, context: &mut Context<'_>) -> bool {
+        let first = Recording::open(&self.directory).and_then(|recording| recording.first());
+        let line = self.line(record, context);
+        let hash = context.scratch.weaver.hash(&Hash::NONE, &line, Some(&self.key));
+        matches!((first, hash), (Ok(Some(first)), Ok(hash)) if first.proof.hash == hash)
+    }
+
+    /// Removes everything, the last file first: what a crash leaves is then a shorter recording, and this comes again.
+    fn remove(&mut self, context: &mut Context<'_>) -> Result<(), Trouble> {
+        context.scratch.buffer.clear();
+        self.file = None;
+        for number in segments(&self.directory)?.into_iter().rev() {
+            std::fs::remove_file(self.directory.join(segment_name(number)))?;
+        }
+        match std::fs::remove_file(self.directory.join(snapshot::NAME)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
+            _ => {}
+        }
+        scrub::remove_leftovers(&self.directory)?;
+        // Others may have files there, who remove them themselves.
+        let _ = std::fs::remove_dir(&self.directory);
+        (self.segment, self.written, self.staged) = (0, End::NONE, End::NONE);
+        self.begun.clear();
+        Ok(())
+    }
+
+    fn hole(&mut self, from: u64, through: u64, at: Timestamp, context: &mut Context<'_>) -> Result<(), Trouble> {
+        tracing::warn!(directory = %self.directory.display(), from, through, "a recording has a hole");
+        let data = json!({"from": from, "through": through, "reason": HOLE_REASON});
+        let line = Line { seq: from, event_type: HOLE.to_owned(), timestamp: at, data, proof: Proof::default() };
+        self.stage(line, context)
+    }
+
+    fn record(&mut self, record: &Record, context: &mut Context<'_>) -> Result<(), Trouble> {
+        if let Event::RunStarted { command, call, .. } = &record.event {
+            self.begun.insert(record.seq, parameters(command, call.as_deref()));
+        }
+        let line = self.line(record, context);
+        self.stage(line, context)
+    }
+
+    fn line(&mut self, record: &Record, context: &Context<'_>) -> Line {
+        let parameters = match &record.event {
+            Event::RunFinished { run_id, .. } => self.parameters(run_id),
+            _ => None,
+        };
+        let Told { event_type, mut data } =
+            told(record, Beside { parameters: parameters.as_ref(), outputs: context.outputs });
+        if let (Event::RecordsLost { .. }, Some(fields)) = (&record.event, data.as_object_mut()) {
+            // What has a line here is not lost here.
+            fields.insert("from".to_owned(), (self.staged.seq + 1).into());
+        }
+        if let Some(masker) = &context.options.masker {
+            masker.mask_value(&mut data);
+        }
+        let (event_type, proof) = (event_type.to_owned(), Proof::default());
+        Line { seq: record.seq, event_type, timestamp: record.at, data, proof }
+    }
+
+    /// What a run that ends was begun with. If that was long ago, the recording tells.
+    fn parameters(&mut self, run_id: &RunId) -> Option<Map<String, Value>> {
+        let seq = run_id.as_str().strip_prefix('r')?.parse().ok()?;
+        if let Some(parameters) = self.begun.remove(&seq) {
+            return Some(parameters);
+        }
+        let line = Recording::open(&self.directory).ok()?.line(seq).ok()??;
+        Some(parameters_of(&line.data))
+    }
+
+    /// Puts a line into the buffer, after what must be written before it.
+    fn stage(&mut self, mut line: Line, context: &mut Context<'_>) -> Result<(), Trouble> {
+        let before = self.staged.hash;
+        let hash = context.scratch.weaver.hash(&before, &line, Some(&self.key));
+        let hash = hash.map_err(|error| io::Error::other(error.to_string()))?;
+        line.proof.hash = hash;
+        let start = context.scratch.buffer.len();
+        line.write_to(&mut context.scratch.buffer).map_err(io::Error::from)?;
+        let size = (context.scratch.buffer.len() - start) as u64;
+        if self.staged.length > 0 && self.staged.length + size > context.options.segment_bytes {
+            let line = context.scratch.buffer.split_off(start);
+            self.flush(context)?;
+            context.scratch.buffer = line;
+            (self.file, self.written.length, self.staged.length) = (None, 0, 0);
+            self.segment += 1;
+        }
+        self.staged = End { seq: line.through(), hash, length: self.staged.length + size };
+        if context.scratch.buffer.len() >= WRITE_BYTES { self.flush(context) } else { Ok(()) }
+    }
+}
+
+/// The place after the last whole line, and the last line that can be read. Lines that cannot are passed over: verifying
+/// tells of them, and recording goes on.
+fn readable_end(file: &File, length: u64) -> io::Result<(u64, Option<Line>)> {
+    let Some(mut last) = tail::last_line(file, length)? else { return Ok((0, None)) };
+    let end = last.end;
+    loop {
+        if let Ok(line) = Line::parse(&last.bytes) {
+            return Ok((end, Some(line)));
+        }
+        match tail::last_line(file, last.start)? {
+            Some(line) => last = line,
+            None => return Ok((end, None)),
+        }
+    }
+}
+
+/// Looks whether a session's files take some bytes. A crash before they are taken back leaves a line without an end.
+pub(super) fn probe(directory: &Path, bytes: usize) -> io::Result<()> {
+    make_directory(directory)?;
+    let number = segments(directory)?.pop().unwrap_or(0);
+    let mut file = open_to_append(&directory.join(segment_name(number)))?;
+    let length = file.metadata()?.len();
+    let written = file.write_all(&vec![b' '; bytes.max(1)]);
+    file.set_len(length)?;
+    written
+}

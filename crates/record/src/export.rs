@@ -1,0 +1,155 @@
+//! A recording for somebody else: as lines that prove themselves, as a cast that plays in a terminal, or as a page for a
+//! browser. All three are written while the recording is read; none is held in memory.
+
+pub mod ansi;
+mod asciicast;
+pub mod frames;
+mod html;
+
+use crate::chain::{Hash, SessionKey};
+use crate::line::{Head, Line};
+use crate::mask::{ExportLine, Masker};
+use crate::read::{ReadError, Recording};
+use crate::verify::{Verdict, verify};
+use std::io::{self, Write};
+use std::time::Duration;
+
+/// Events on a page; more of them make browsers slow.
+pub const MOST_EVENTS: usize = 20_000;
+/// Pauses in a cast are cut to this by its player.
+const IDLE_LIMIT: Duration = Duration::from_secs(2);
+
+/// Why a recording was not exported.
+#[derive(Debug, thiserror::Error)]
+pub enum ExportError {
+    /// It cannot be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// It cannot be written.
+    #[error("the export cannot be written: {0}")]
+    Write(#[from] io::Error),
+}
+
+/// How a recording is exported.
+#[derive(Clone)]
+pub struct Options<'a> {
+    /// Whose it is.
+    pub session_id: &'a str,
+    /// The session's key, from which the salts follow. A copy of an export needs none.
+    pub key: Option<&'a SessionKey>,
+    /// What masks secrets; nothing is masked without it.
+    pub masker: Option<&'a Masker>,
+    /// Width of the cast's terminal.
+    pub columns: u16,
+    /// Height of the cast's terminal.
+    pub rows: u16,
+    /// Longest pause when the cast is played.
+    pub idle_limit: Duration,
+    /// Most events on a page.
+    pub most_events: usize,
+}
+
+impl<'a> Options<'a> {
+    /// The usual.
+    pub fn new(session_id: &'a str) -> Self {
+        Self {
+            session_id,
+            key: None,
+            masker: None,
+            columns: 100,
+            rows: 30,
+            idle_limit: IDLE_LIMIT,
+            most_events: MOST_EVENTS,
+        }
+    }
+}
+
+/// Writes the events as lines, with what proves those that are shown. The copy ends where the recording ended when it was
+/// begun, and its first line says where that was.
+pub fn jsonl(recording: &Recording, options: &Options<'_>, mut out: impl Write) -> Result<(), ExportError> {
+    let Some(head) = head(recording)? else { return Ok(out.flush()?) };
+    let mut bytes = Vec::new();
+    let mut first = true;
+    for line in recording.lines(0)? {
+        let line = line?;
+        if line.seq > head.seq {
+            break;
+        }
+        let mut copy = ExportLine::new(&line, options.masker, options.key);
+        if std::mem::take(&mut first) {
+            copy = copy.with_head(head.clone());
+        }
+        bytes.clear();
+        copy.write_to(&mut bytes).map_err(io::Error::from)?;
+        out.write_all(&bytes)?;
+    }
+    Ok(out.flush()?)
+}
+
+/// Writes the events as an asciicast of version 2.
+pub fn asciicast(recording: &Recording, options: &Options<'_>, out: impl Write) -> Result<(), ExportError> {
+    asciicast::write(shown(recording, options)?, options, out)
+}
+
+/// Writes the events as one page.
+pub fn html(recording: &Recording, options: &Options<'_>, out: impl Write) -> Result<(), ExportError> {
+    let verdict = verify(recording, options.key, None)?;
+    let last = head(recording)?;
+    let hash = last.as_ref().map_or(Hash::NONE, |head| head.hash);
+    let about = html::About {
+        last: last.map_or(0, |head| head.seq),
+        intact: verdict.is_intact(),
+        verdict: sentence(&verdict, options.key.is_some() || recording.is_export()),
+        // Nobody who writes into a session knows the hash of its last event beforehand.
+        nonce: hash.to_string(),
+    };
+    html::write(shown(recording, options)?, &about, options, out)
+}
+
+/// The end of a recording as it is now.
+fn head(recording: &Recording) -> Result<Option<Head>, ReadError> {
+    Ok(recording.last()?.map(|last| Head { seq: last.seq, hash: last.proof.hash }))
+}
+
+/// The lines as somebody else may see them.
+fn shown<'a>(
+    recording: &Recording,
+    options: &'a Options<'_>,
+) -> Result<impl Iterator<Item = Result<Line, ExportError>> + 'a, ExportError> {
+    let lines = recording.lines(0)?;
+    Ok(lines.map(|line| {
+        let line = line?;
+        Ok(match options.masker {
+            Some(masker) => masker.mask_line(&line, options.key),
+            None => line,
+        })
+    }))
+}
+
+/// What a check found, for a reader.
+pub fn sentence(verdict: &Verdict, provable: bool) -> String {
+    let mut words = match (&verdict.bad, &verdict.head) {
+        (Some(bad), _) if !provable => {
+            return format!("not checked: the key of the session is needed to check its own files ({})", bad.reason);
+        }
+        (Some(bad), _) => format!("NOT INTACT: {} line {}: {}", bad.file, bad.line_number, bad.reason),
+        (None, None) => "there are no events".to_owned(),
+        (None, Some(head)) if verdict.is_intact() => {
+            format!(
+                "intact: {} events, none changed, dropped or reordered; the last is {}, hash {}",
+                verdict.lines, head.seq, head.hash
+            )
+        }
+        (None, Some(head)) => {
+            format!("NOT INTACT: {} events, and some are missing; the last is {}", verdict.lines, head.seq)
+        }
+    };
+    for hole in &verdict.holes {
+        let kind = if hole.declared { "lost, and said so" } else { "missing" };
+        words += &format!("; {} to {} are {kind}: {}", hole.from, hole.through, hole.reason);
+    }
+    if verdict.masked_fields > 0 {
+        words += &format!("; {} fields were masked since, and the rest is still proven", verdict.masked_fields);
+    }
+    words
+}

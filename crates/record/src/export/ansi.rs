@@ -1,0 +1,406 @@
+//! What a terminal makes of a command's output: colours are understood, lines are overwritten where a progress bar does so,
+//! and everything else that could drive a terminal is left out.
+
+use std::iter::Peekable;
+use std::str::CharIndices;
+
+/// Columns from one tab stop to the next.
+const TAB: usize = 8;
+/// Most columns of a line. A longer one is broken, so that a jump to the right costs no memory.
+const MOST_COLUMNS: usize = 4096;
+const ESCAPE: char = '\u{1b}';
+const BELL: char = '\u{7}';
+/// Last letters of the sequences that move the cursor, erase or colour. Those that ask the terminal something, or change it
+/// for good, are not among them.
+const HARMLESS: &str = "mABCDEFGHJKLMPSTXdf@`";
+
+/// A part of an output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Piece<'a> {
+    /// Something to be seen.
+    Text(&'a str),
+    /// A line feed, carriage return, tab or backspace.
+    Control(char),
+    /// A control sequence.
+    Sequence {
+        /// What stands between `ESC [` and the last letter.
+        params: &'a str,
+        /// The last letter, which says what it does.
+        last: char,
+    },
+}
+
+/// A colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Colour {
+    /// The terminal's own.
+    #[default]
+    Default,
+    /// One of the palette's 256.
+    Palette(u8),
+    /// Red, green and blue.
+    Rgb(u8, u8, u8),
+}
+
+/// How a character looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Style {
+    /// Its colour.
+    pub colour: Colour,
+    /// The colour behind it.
+    pub behind: Colour,
+    /// Bold.
+    pub bold: bool,
+    /// Dim.
+    pub dim: bool,
+    /// Italic.
+    pub italic: bool,
+    /// Underlined.
+    pub underlined: bool,
+    /// With the two colours exchanged.
+    pub reversed: bool,
+    /// Struck through.
+    pub struck: bool,
+}
+
+/// Characters in a row that look alike.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Span {
+    /// How they look.
+    pub style: Style,
+    /// The characters.
+    pub text: String,
+}
+
+/// The parts of an output.
+pub fn pieces(text: &str) -> Pieces<'_> {
+    Pieces { text, rest: text.char_indices().peekable() }
+}
+
+/// The parts of an output, one by one.
+pub struct Pieces<'a> {
+    text: &'a str,
+    rest: Peekable<CharIndices<'a>>,
+}
+
+impl<'a> Iterator for Pieces<'a> {
+    type Item = Piece<'a>;
+
+    fn next(&mut self) -> Option<Piece<'a>> {
+        loop {
+            let (start, first) = self.rest.next()?;
+            match first {
+                ESCAPE => {
+                    if let Some(piece) = self.sequence() {
+                        return Some(piece);
+                    }
+                }
+                '\n' | '\r' | '\t' | '\u{8}' => return Some(Piece::Control(first)),
+                // A bell and its like are heard, not seen.
+                c if c.is_control() => {}
+                _ => {
+                    while self.rest.next_if(|(_, c)| !c.is_control()).is_some() {}
+                    return Some(Piece::Text(&self.text[start..self.place()]));
+                }
+            }
+        }
+    }
+}
+
+impl<'a> Pieces<'a> {
+    fn place(&mut self) -> usize {
+        self.rest.peek().map_or(self.text.len(), |(place, _)| *place)
+    }
+
+    /// What follows an escape; nothing if it is of no use here.
+    fn sequence(&mut self) -> Option<Piece<'a>> {
+        match self.rest.next()?.1 {
+            '[' => {
+                let start = self.place();
+                while self.rest.next_if(|(_, c)| matches!(c, ' '..='?')).is_some() {}
+                let params = &self.text[start..self.place()];
+                let (_, last) = self.rest.next_if(|(_, c)| ('@'..='~').contains(c))?;
+                Some(Piece::Sequence { params, last })
+            }
+            // A string (a title, a link, the clipboard) ends with a bell, or with an escape and a backslash.
+            ']' | 'P' | '_' | '^' | 'X' => {
+                while let Some((_, c)) = self.rest.next() {
+                    if c == BELL || (c == ESCAPE && self.rest.next_if(|(_, c)| *c == '\\').is_some()) {
+                        break;
+                    }
+                }
+                None
+            }
+            // Two characters of which the first says "and one more".
+            '(' | ')' | '*' | '+' | '#' | '%' | ' ' => {
+                self.rest.next();
+                None
+            }
+            _ => None,
+        }
+    }
+}
+
+/// An output for a terminal, without what could do harm there: only text, colours and movements are left. Lines end as a
+/// terminal without a driver needs it.
+pub fn harmless(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + text.len() / 16);
+    for piece in pieces(text) {
+        match piece {
+            Piece::Text(text) => out.extend(text.chars().map(visible)),
+            Piece::Control('\n') if out.ends_with('\r') => out.push('\n'),
+            Piece::Control('\n') => out.push_str("\r\n"),
+            Piece::Control(c) => out.push(c),
+            Piece::Sequence { params, last } => {
+                let private = params.starts_with(['<', '=', '>', '?']);
+                if HARMLESS.contains(last) && !private {
+                    out.extend([ESCAPE, '[']);
+                    out.push_str(params);
+                    out.push(last);
+                }
+            }
+        }
+    }
+    out
+}
+
+/// An output as lines of a terminal that is as long as needed.
+pub fn lines(text: &str) -> Vec<Vec<Span>> {
+    let mut paper = Paper::default();
+    for piece in pieces(text) {
+        match piece {
+            Piece::Text(text) => text.chars().for_each(|c| paper.put(visible(c))),
+            Piece::Control('\n') => paper.feed(),
+            Piece::Control('\r') => paper.column = 0,
+            Piece::Control('\t') => paper.column = (paper.column / TAB + 1) * TAB,
+            Piece::Control(_) => paper.column = paper.column.saturating_sub(1),
+            Piece::Sequence { params, last } => paper.obey(params, last),
+        }
+    }
+    paper.finish()
+}
+
+/// One text without any escape, for a single line: a summary.
+pub fn plain(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for piece in pieces(text) {
+        match piece {
+            Piece::Text(text) => out.extend(text.chars().map(visible)),
+            Piece::Control(_) => out.push(' '),
+            Piece::Sequence { .. } => {}
+        }
+    }
+    out
+}
+
+/// Characters that reorder text could make a line say what it does not.
+fn visible(c: char) -> char {
+    let reorders = matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}');
+    if reorders { char::REPLACEMENT_CHARACTER } else { c }
+}
+
+/// Lines that are written, the last one with a cursor in it.
+#[derive(Default)]
+struct Paper {
+    done: Vec<Vec<Span>>,
+    line: Vec<(char, Style)>,
+    column: usize,
+    style: Style,
+}
+
+impl Paper {
+    fn put(&mut self, c: char) {
+        if self.column >= MOST_COLUMNS {
+            self.feed();
+        }
+        if self.line.len() <= self.column {
+            self.line.resize(self.column + 1, (' ', Style::default()));
+        }
+        self.line[self.column] = (c, self.style);
+        self.column += 1;
+    }
+
+    fn feed(&mut self) {
+        self.done.push(spans(&self.line));
+        self.line.clear();
+        self.column = 0;
+    }
+
+    fn obey(&mut self, params: &str, last: char) {
+        let number = || params.split(';').next().and_then(|digits| digits.parse().ok()).unwrap_or(0_usize);
+        let steps = || number().clamp(1, MOST_COLUMNS);
+        match last {
+            'm' => self.style.change(params),
+            'C' => self.column = (self.column + steps()).min(MOST_COLUMNS),
+            'D' => self.column = self.column.saturating_sub(steps()),
+            'G' | '`' => self.column = steps() - 1,
+            'K' => match number() {
+                0 => self.line.truncate(self.column),
+                1 => {
+                    let end = self.column.min(self.line.len());
+                    self.line[..end].fill((' ', Style::default()));
+                }
+                _ => self.line.clear(),
+            },
+            // Upwards and downwards there is nothing: what was written stays to be read.
+            _ => {}
+        }
+    }
+
+    fn finish(mut self) -> Vec<Vec<Span>> {
+        if !self.line.is_empty() {
+            self.feed();
+        }
+        self.done
+    }
+}
+
+fn spans(line: &[(char, Style)]) -> Vec<Span> {
+    line.chunk_by(|(_, one), (_, other)| one == other)
+        .map(|run| Span { style: run[0].1, text: run.iter().map(|(c, _)| *c).collect() })
+        .collect()
+}
+
+impl Style {
+    /// Obeys the numbers of a sequence that ends with `m`.
+    pub fn change(&mut self, params: &str) {
+        let mut numbers = params.split([';', ':']).map(|digits| digits.parse().unwrap_or(0_u16));
+        while let Some(number) = numbers.next() {
+            match number {
+                0 => *self = Self::default(),
+                1 => self.bold = true,
+                2 => self.dim = true,
+                3 => self.italic = true,
+                4 => self.underlined = true,
+                7 => self.reversed = true,
+                9 => self.struck = true,
+                22 => (self.bold, self.dim) = (false, false),
+                23 => self.italic = false,
+                24 => self.underlined = false,
+                27 => self.reversed = false,
+                29 => self.struck = false,
+                30..=37 => self.colour = Colour::Palette(low(number - 30)),
+                38 => self.colour = extended(&mut numbers).unwrap_or(self.colour),
+                39 => self.colour = Colour::Default,
+                40..=47 => self.behind = Colour::Palette(low(number - 40)),
+                48 => self.behind = extended(&mut numbers).unwrap_or(self.behind),
+                49 => self.behind = Colour::Default,
+                90..=97 => self.colour = Colour::Palette(low(number - 90 + 8)),
+                100..=107 => self.behind = Colour::Palette(low(number - 100 + 8)),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// `5;N` or `2;R;G;B`.
+fn extended(numbers: &mut impl Iterator<Item = u16>) -> Option<Colour> {
+    match numbers.next()? {
+        5 => numbers.next().map(|number| Colour::Palette(low(number))),
+        2 => Some(Colour::Rgb(low(numbers.next()?), low(numbers.next()?), low(numbers.next()?))),
+        _ => None,
+    }
+}
+
+fn low(number: u16) -> u8 {
+    u8::try_from(number).unwrap_or(u8::MAX)
+}
+
+/// Red, green and blue of a colour of the palette, in the shades that most terminals have.
+pub fn rgb(number: u8) -> (u8, u8, u8) {
+    const BASIC: [(u8, u8, u8); 16] = [
+        (0x1c, 0x1c, 0x1c),
+        (0xc5, 0x30, 0x30),
+        (0x2f, 0x85, 0x3a),
+        (0xb0, 0x7d, 0x10),
+        (0x2b, 0x6c, 0xc4),
+        (0x9b, 0x3f, 0xb5),
+        (0x17, 0x87, 0x8f),
+        (0xb8, 0xb8, 0xb8),
+        (0x76, 0x76, 0x76),
+        (0xe0, 0x4f, 0x4f),
+        (0x48, 0xa8, 0x55),
+        (0xc9, 0x98, 0x28),
+        (0x4f, 0x8f, 0xe6),
+        (0xb9, 0x62, 0xd1),
+        (0x32, 0xa5, 0xad),
+        (0xee, 0xee, 0xee),
+    ];
+    match number {
+        0..=15 => BASIC[usize::from(number)],
+        16..=231 => {
+            let level = |step: u8| if step == 0 { 0 } else { 55 + 40 * step };
+            let cube = number - 16;
+            (level(cube / 36), level(cube / 6 % 6), level(cube % 6))
+        }
+        _ => {
+            let grey = 8 + 10 * (number - 232);
+            (grey, grey, grey)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn text(lines: &[Vec<Span>]) -> Vec<String> {
+        lines.iter().map(|line| line.iter().map(|span| span.text.as_str()).collect()).collect()
+    }
+
+    #[test]
+    fn colours_are_understood() {
+        let red = Style { colour: Colour::Palette(1), bold: true, ..Style::default() };
+        let found = lines("a\u{1b}[1;31mb\u{1b}[0mc\u{1b}[38;5;200md\u{1b}[48;2;1;2;3me");
+        let styles: Vec<Style> = found[0].iter().map(|span| span.style).collect();
+        let pink = Style { colour: Colour::Palette(200), ..Style::default() };
+        assert_eq!(
+            styles,
+            [Style::default(), red, Style::default(), pink, Style { behind: Colour::Rgb(1, 2, 3), ..pink }]
+        );
+        assert_eq!(text(&found), ["abcde"]);
+        let broken = lines("\u{1b}[38mx\u{1b}[38;5my\u{1b}[999999999999mz");
+        assert_eq!(text(&broken), ["xyz"]);
+    }
+
+    #[test]
+    fn a_progress_bar_leaves_its_last_state() {
+        assert_eq!(text(&lines("10%\r50%\r100%\ndone")), ["100%", "done"]);
+        assert_eq!(text(&lines("longer\rab\u{1b}[K\n")), ["ab"]);
+        assert_eq!(text(&lines("abc\u{8}\u{8}X\tend")), ["aXc     end"]);
+        assert_eq!(text(&lines("a\n\nb\n")), ["a", "", "b"]);
+        assert_eq!(text(&lines("")), Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_drives_a_terminal_is_left_out() {
+        let evil = "\u{1b}]52;c;c2VjcmV0\u{7}\u{1b}]0;title\u{1b}\\\u{1b}[6n\u{1b}[?1049h\u{1b}[21t\u{1b}Pq\u{1b}\\\u{9b}c\u{7}ok\u{1b}[32m!\u{1b}[2A";
+        assert_eq!(harmless(evil), "cok\u{1b}[32m!\u{1b}[2A");
+        assert_eq!(text(&lines(evil)), ["cok!"]);
+        assert_eq!(plain("one\ntwo\u{1b}[1m\u{202e}"), "one two\u{fffd}");
+        assert_eq!(harmless("a\nb\r\nc"), "a\r\nb\r\nc");
+    }
+
+    #[test]
+    fn a_far_jump_costs_little() {
+        let jumped = lines("\u{1b}[99999999Cx");
+        assert!(jumped.iter().flatten().map(|span| span.text.len()).sum::<usize>() <= MOST_COLUMNS + 1);
+        assert_eq!(
+            (rgb(1), rgb(16), rgb(231), rgb(255)),
+            ((0xc5, 0x30, 0x30), (0, 0, 0), (255, 255, 255), (238, 238, 238))
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_ends_and_nothing_of_it_is_a_control(input in "(\\PC|\u{1b}|\\[|\\]|[0-9;:mK]|\r|\n|\t|\u{8}|\u{7}|\u{9b}){0,80}") {
+            for span in lines(&input).iter().flatten() {
+                prop_assert!(!span.text.chars().any(char::is_control), "{:?}", span.text);
+            }
+            prop_assert!(!plain(&input).chars().any(char::is_control));
+            let once = harmless(&input);
+            prop_assert_eq!(harmless(&once), once, "what is harmless stays as it is");
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! A session's recording: what happened, one numbered line at a time, in files that a person can read with any tool.
+//!
+//! - [`line`]: one line, and what of it proves that it is whole.
+//! - [`chain`]: the hashes that tie a line to the one before it and to each of its fields.
+//! - [`from_record`]: from a session's record to the type and the fields of its line.
+//! - [`append`]: writing the lines of many sessions.
+//! - [`read`]: reading them back, a page or a line at a time, from a session's files or from an export.
+//! - [`verify`]: whether all of it is as it was written.
+//! - [`mask`]: copies of lines in which secrets are masked and which still prove the rest.
+//! - [`scrub`]: masking a secret in the files themselves.
+//! - [`player`]: going through it as a person does.
+//! - [`export`]: copies for others: lines, a cast, a page.
+//!
+//! `docs/design/recording.md` says why it is as it is.
+
+pub mod append;
+pub mod chain;
+pub mod export;
+pub mod from_record;
+pub mod line;
+pub mod mask;
+pub mod player;
+pub mod read;
+pub mod scrub;
+mod tail;
+pub mod verify;
+
+pub use append::{Recorder, RecorderOptions, Stall};
+pub use chain::{Hash, Key, SessionKey};
+pub use line::{Head, Hole, Line, Peek, Proof};
+pub use mask::{ExportLine, Masker};
+pub use read::{Filter, Page, ReadError, Recording, Search};
+pub use scrub::Scrubbed;
+pub use verify::{Bad, Verdict, verify};
+
+/// Permissions of directories with recordings: variables and output hold secrets.
+pub(crate) const DIRECTORY_MODE: u32 = 0o700;
+
+/// Permissions of files with recordings.
+pub(crate) const FILE_MODE: u32 = 0o600;

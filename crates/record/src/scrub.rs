@@ -1,0 +1,220 @@
+//! Masking a secret in a session's files. Each file is written anew beside the old one and takes its place; a line in which
+//! something was masked keeps its hash and the commitments to what it said.
+
+use crate::FILE_MODE;
+use crate::append::snapshot;
+use crate::chain::SessionKey;
+use crate::line::Line;
+use crate::mask::Masker;
+use crate::read::{ReadError, Recording, segment_name, segments};
+use serde_json::Value;
+use shellkeep_redact::{Config, ConfigError, Redactor, Rules};
+use std::collections::BTreeSet;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+/// How much of a file is masked at once.
+const CHUNK: usize = 256 * 1024;
+
+/// Ends the name of a file that is being written.
+const TEMPORARY: &str = ".scrub";
+
+/// What a scrub masked.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Scrubbed {
+    /// Numbers of the lines in which something was masked, now or in a scrub that did not come to its end.
+    pub seqs: Vec<u64>,
+    /// Files beside the lines in which something was masked.
+    pub files: Vec<String>,
+}
+
+impl Scrubbed {
+    /// Whether nothing was found.
+    pub fn is_empty(&self) -> bool {
+        self.seqs.is_empty() && self.files.is_empty()
+    }
+}
+
+/// A redactor that masks these values and nothing else. [`shellkeep_redact::is_maskable`] tells whether one can be.
+pub fn redactor<V: AsRef<[u8]>>(values: impl IntoIterator<Item = V>) -> Result<Redactor, ConfigError> {
+    let rules = Rules::only(["registered"])?;
+    Redactor::new(&Config { rules, ..Config::default() })?.with_secrets(values)
+}
+
+/// Masks what the redactor finds in a session's recording and in its snapshot.
+pub fn scrub(directory: &Path, key: &SessionKey, redactor: &Redactor) -> io::Result<Scrubbed> {
+    let masker = Masker::of_values(redactor.clone());
+    let mut scrubbed = Scrubbed::default();
+    let mut masked = Masked::default();
+    for number in segments(directory)? {
+        scrub_segment(directory, number, key, &masker, &mut masked)?;
+    }
+    scrubbed.seqs = masked.now.union(&masked.untold).copied().collect();
+    if scrub_json(&directory.join(snapshot::NAME), &masker)? {
+        scrubbed.files.push(snapshot::NAME.to_owned());
+    }
+    Ok(scrubbed)
+}
+
+/// Masks what the redactor finds in a file of any kind; whether there was something. What is not there has nothing.
+pub fn scrub_file(path: &Path, redactor: &Redactor) -> io::Result<bool> {
+    let mut file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    replace(path, |out| {
+        let mut stream = redactor.stream();
+        let (mut chunk, mut shown, mut changed) = (vec![0; CHUNK], Vec::new(), false);
+        // What comes out is compared with what goes in, as far as both are known.
+        let mut given: Vec<u8> = Vec::new();
+        loop {
+            let read = file.read(&mut chunk)?;
+            shown.clear();
+            given.extend_from_slice(&chunk[..read]);
+            if read == 0 {
+                std::mem::replace(&mut stream, redactor.stream()).finish(&mut shown);
+            } else {
+                stream.push(&chunk[..read], &mut shown);
+            }
+            changed |= !given.starts_with(&shown);
+            if !changed {
+                given.drain(..shown.len());
+            } else {
+                given.clear();
+            }
+            out.write_all(&shown)?;
+            if read == 0 {
+                return Ok(changed);
+            }
+        }
+    })
+}
+
+fn scrub_json(path: &Path, masker: &Masker) -> io::Result<bool> {
+    let bytes = match fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    let Ok(mut value) = serde_json::from_slice::<Value>(&bytes) else { return scrub_file(path, masker.redactor()) };
+    replace(path, |out| {
+        let changed = masker.mask_value(&mut value);
+        serde_json::to_writer_pretty(&mut *out, &value)?;
+        out.write_all(b"\n")?;
+        Ok(changed)
+    })
+}
+
+/// Numbers of lines in which something is masked.
+#[derive(Default)]
+struct Masked {
+    /// By this scrub.
+    now: BTreeSet<u64>,
+    /// By one that did not come to its end: no line tells of it.
+    untold: BTreeSet<u64>,
+}
+
+/// Writes one file anew.
+fn scrub_segment(
+    directory: &Path,
+    number: u64,
+    key: &SessionKey,
+    masker: &Masker,
+    masked: &mut Masked,
+) -> io::Result<()> {
+    let path = directory.join(segment_name(number));
+    let recording = Recording { files: vec![path.clone()], export: false };
+    replace(&path, |out| {
+        let mut changed = false;
+        let mut raw = recording.raw(0).map_err(failed)?;
+        let mut written = Vec::new();
+        while let Some(raw) = raw.next().map_err(failed)? {
+            written.clear();
+            match Line::parse(raw.bytes) {
+                Ok(line) => {
+                    let shown = masker.mask_line(&line, Some(key));
+                    masked.look_at(&line);
+                    if shown != line {
+                        changed = true;
+                        masked.now.insert(line.seq);
+                        shown.write_to(&mut written)?;
+                    }
+                }
+                // It proves nothing any more; its secrets go all the same.
+                Err(_) => {
+                    written = masker.redactor().redact(raw.bytes);
+                    changed |= written != raw.bytes;
+                    written.push(b'\n');
+                }
+            }
+            if written.is_empty() {
+                out.write_all(raw.bytes)?;
+                out.write_all(b"\n")?;
+            }
+            out.write_all(&written)?;
+        }
+        Ok(changed)
+    })?;
+    Ok(())
+}
+
+impl Masked {
+    fn look_at(&mut self, line: &Line) {
+        if !line.proof.masked.is_empty() {
+            self.untold.insert(line.seq);
+        }
+        if line.event_type == "scrubbed" {
+            for seq in line.data.get("seqs").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_u64) {
+                self.untold.remove(&seq);
+            }
+        }
+    }
+}
+
+/// Removes what scrubs left that did not come to their end.
+pub(crate) fn remove_leftovers(directory: &Path) -> io::Result<()> {
+    let entries = match fs::read_dir(directory) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    for entry in entries {
+        let path = entry?.path();
+        if path.to_str().is_some_and(|path| path.ends_with(TEMPORARY)) {
+            fs::remove_file(path)?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes a file anew beside the old one, which it replaces if that is worth it.
+fn replace(path: &Path, write: impl FnOnce(&mut BufWriter<File>) -> io::Result<bool>) -> io::Result<bool> {
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(TEMPORARY);
+    let temporary = Path::new(&temporary);
+    let file = OpenOptions::new().write(true).create(true).truncate(true).mode(FILE_MODE).open(temporary)?;
+    let mut out = BufWriter::new(file);
+    let written = write(&mut out).and_then(|changed| {
+        out.flush()?;
+        Ok(changed)
+    });
+    match written {
+        Ok(true) => {
+            // The old file must not come back with its secret after a loss of power.
+            out.get_ref().sync_data()?;
+            fs::rename(temporary, path)?;
+            Ok(true)
+        }
+        other => {
+            fs::remove_file(temporary)?;
+            other
+        }
+    }
+}
+
+fn failed(error: ReadError) -> io::Error {
+    io::Error::other(error.to_string())
+}

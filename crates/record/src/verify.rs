@@ -1,0 +1,276 @@
+//! Whether a recording is as it was written: nothing changed, dropped, swapped or cut off. The first line that is not right
+//! is named.
+
+use crate::chain::{self, Hash, SessionKey, Weaver};
+use crate::line::{Head, Hole, Line};
+use crate::mask::shows_mask;
+use crate::read::{RawLine, ReadError, Recording};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// How often a recording is looked at again because its last line was just being written.
+const LOOKS: usize = 3;
+
+/// Type of the line that tells of a scrub.
+const SCRUBBED: &str = "scrubbed";
+
+/// What was found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// Lines that are right, up to the first that is not.
+    pub lines: u64,
+    /// Number and hash of the last of them. Who wrote it down elsewhere can tell later that nothing before it changed.
+    pub head: Option<Head>,
+    /// Fields that are masked, of which only the rest of their line is proven.
+    pub masked_fields: u64,
+    /// Numbers without a line, as lines tell of them.
+    pub holes: Vec<Hole>,
+    /// The first thing that is wrong.
+    pub bad: Option<Bad>,
+}
+
+/// Something that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bad {
+    /// The file, by its name.
+    pub file: String,
+    /// Which line of it, from 1.
+    pub line_number: u64,
+    /// The number that the line has, or should have.
+    pub seq: Option<u64>,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+impl Verdict {
+    /// Whether nothing is wrong and nothing is missing but what the session itself said is lost.
+    pub fn is_intact(&self) -> bool {
+        self.bad.is_none() && self.holes.iter().all(|hole| hole.declared)
+    }
+}
+
+/// Checks all of a recording. A session's own files need its key; an export brings what it needs. `expected` is the number
+/// that the last line must have, as the store knows it: without it, a file that was cut between two lines looks whole.
+pub fn verify(recording: &Recording, key: Option<&SessionKey>, expected: Option<u64>) -> Result<Verdict, ReadError> {
+    // A line may be on its way into the file while it is read.
+    for _ in 0..LOOKS {
+        if let (verdict, false) = verify_once(recording, key, expected)? {
+            return Ok(verdict);
+        }
+    }
+    verify_once(recording, key, expected).map(|(verdict, _)| verdict)
+}
+
+/// The verdict, and whether the last file has grown since it was read.
+fn verify_once(
+    recording: &Recording,
+    key: Option<&SessionKey>,
+    expected: Option<u64>,
+) -> Result<(Verdict, bool), ReadError> {
+    let verdict = Verdict { lines: 0, head: None, masked_fields: 0, holes: Vec::new(), bad: None };
+    let mut check = Check {
+        key,
+        export: recording.is_export(),
+        weaver: Weaver::default(),
+        written: Vec::new(),
+        before: Hash::NONE,
+        next: 1,
+        promised: None,
+        place: (0, 0),
+        tombstones: BTreeMap::new(),
+        verdict,
+    };
+    for (index, path) in recording.files().iter().enumerate() {
+        let file = name(path);
+        let mut raw = recording.one_file(index);
+        let mut last = 0;
+        while let Some(line) = raw.next()? {
+            check.place = (index, line.line_number);
+            if let Err(wrong) = check.line(&line) {
+                return Ok((check.bad(file, line.line_number, wrong), false));
+            }
+            last = line.line_number;
+        }
+        let is_last = index + 1 == recording.files().len();
+        if let Some(length) = raw.torn_at() {
+            let grows = is_last && !recording.is_export() && path.metadata().is_ok_and(|now| now.len() != length);
+            return Ok((check.bad(file, last + 1, check.missing("the line has no end")), grows));
+        }
+        // Only the last may have just been begun.
+        if last == 0 && !is_last {
+            return Ok((check.bad(file, 1, check.missing("the file has no lines")), false));
+        }
+        if is_last && let Err(wrong) = check.end(expected) {
+            return Ok((check.bad(file, last + 1, wrong), false));
+        }
+    }
+    if let Some((seq, (index, line_number))) = check.tombstones.first_key_value() {
+        let file = name(&recording.files()[*index]);
+        let wrong = wrong(*seq, "something in it is masked, and no scrub tells of it");
+        return Ok((check.bad(file, *line_number, wrong), false));
+    }
+    Ok((check.verdict, false))
+}
+
+fn name(path: &Path) -> String {
+    path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+/// What is wrong, and the number it concerns.
+struct Wrong {
+    seq: Option<u64>,
+    reason: String,
+}
+
+fn wrong(seq: impl Into<Option<u64>>, reason: impl Into<String>) -> Wrong {
+    Wrong { seq: seq.into(), reason: reason.into() }
+}
+
+struct Check<'a> {
+    key: Option<&'a SessionKey>,
+    export: bool,
+    weaver: Weaver,
+    written: Vec<u8>,
+    before: Hash,
+    next: u64,
+    /// Where an export says that it ends.
+    promised: Option<Head>,
+    /// File and line that are being looked at.
+    place: (usize, u64),
+    /// Lines with masked fields of which no scrub has told yet, and where they are.
+    tombstones: BTreeMap<u64, (usize, u64)>,
+    verdict: Verdict,
+}
+
+impl Check<'_> {
+    fn line(&mut self, raw: &RawLine<'_>) -> Result<(), Wrong> {
+        let line = Line::parse(raw.bytes).map_err(|error| wrong(self.next, format!("it cannot be read: {error}")))?;
+        self.written.clear();
+        let written = line.write_to(&mut self.written);
+        if written.is_err() || self.written.strip_suffix(b"\n") != Some(raw.bytes) {
+            return Err(wrong(line.seq, "it is not written as it was recorded"));
+        }
+        self.number(&line)?;
+        self.proof(&line)?;
+        let hash = self.weaver.hash(&self.before, &line, self.key);
+        let hash = hash.map_err(|error| wrong(line.seq, error.to_string()))?;
+        if hash != line.proof.hash {
+            return Err(wrong(line.seq, "its hash does not follow from it and the line before it"));
+        }
+        if line.event_type == SCRUBBED {
+            for seq in line.data.get("seqs").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_u64) {
+                self.tombstones.remove(&seq);
+            }
+        }
+        self.before = hash;
+        self.next = line.through() + 1;
+        let verdict = &mut self.verdict;
+        verdict.lines += 1;
+        verdict.masked_fields += line.proof.masked.len() as u64;
+        verdict.holes.extend(line.hole());
+        verdict.head = Some(Head { seq: line.seq, hash });
+        Ok(())
+    }
+
+    /// Numbers follow each other, but for those of which a line says that they are lost.
+    fn number(&self, line: &Line) -> Result<(), Wrong> {
+        match line.hole() {
+            Some(hole) if hole.declared && hole.from == self.next => Ok(()),
+            Some(hole) if !hole.declared && hole.through < line.seq => {
+                Err(wrong(line.seq, "its hole ends before it begins"))
+            }
+            _ if line.seq == self.next => Ok(()),
+            _ if line.seq < self.next => Err(wrong(line.seq, format!("line {} should be here", self.next))),
+            _ => Err(wrong(self.next, format!("line {} is here, so this one is missing", line.seq))),
+        }
+    }
+
+    /// What proves the line must be neither more nor less than what is needed.
+    fn proof(&mut self, line: &Line) -> Result<(), Wrong> {
+        let proof = &line.proof;
+        let first = self.verdict.lines == 0;
+        if proof.head.is_some() && !(self.export && first) {
+            return Err(wrong(line.seq, "it has a head, which belongs into the first line of an export"));
+        }
+        if self.export && first {
+            let head = proof
+                .head
+                .clone()
+                .ok_or_else(|| wrong(line.seq, "an export's first line tells its end; this does not"))?;
+            self.promised = Some(head);
+        }
+        if !self.export && (proof.salt.is_some() || !proof.salts.is_empty()) {
+            return Err(wrong(line.seq, "it has salts, which belong into exports"));
+        }
+        if self.export && proof.salt.is_some() != proof.masked.is_empty() {
+            return Err(wrong(line.seq, "its salts do not fit what is masked"));
+        }
+        if proof.salt.is_some() && !proof.salts.is_empty() {
+            return Err(wrong(line.seq, "its salts do not fit what is masked"));
+        }
+        if let (true, Some(key), Some(salt)) = (self.export, self.key, proof.salt)
+            && key.salt(line.seq) != salt
+        {
+            return Err(wrong(line.seq, "its salt is not the one of this session"));
+        }
+        if !proof.masked.is_empty() || !proof.salts.is_empty() {
+            self.masks(line)?;
+            if !self.export {
+                self.tombstones.insert(line.seq, self.place);
+            }
+        }
+        Ok(())
+    }
+
+    /// Each commitment and each salt must be that of a field, and a field with a commitment must show its mask.
+    fn masks(&self, line: &Line) -> Result<(), Wrong> {
+        let proof = &line.proof;
+        let (mut masked, mut salted, mut unmasked) = (0, 0, None);
+        let of_line = self.key.map(|key| key.salt(line.seq));
+        let mut other_salt = false;
+        chain::fields(&line.data, &mut |path, value| {
+            if proof.masked.contains_key(path) {
+                masked += 1;
+                if !shows_mask(path, value) {
+                    unmasked.get_or_insert_with(|| path.to_owned());
+                }
+            } else if let Some(salt) = proof.salts.get(path) {
+                salted += 1;
+                other_salt |= of_line.is_some_and(|of_line| chain::field_salt(&of_line, path) != *salt);
+            }
+        });
+        if let Some(path) = unmasked {
+            return Err(wrong(line.seq, format!("{path} is said to be masked and shows no mask")));
+        }
+        if masked != proof.masked.len() || salted != proof.salts.len() || other_salt {
+            return Err(wrong(line.seq, "its proof speaks of other fields than it has"));
+        }
+        Ok(())
+    }
+
+    fn end(&self, expected: Option<u64>) -> Result<(), Wrong> {
+        let last = self.next - 1;
+        if let Some(promised) = &self.promised
+            && self.verdict.head.as_ref() != Some(promised)
+        {
+            return Err(wrong(self.next, format!("the export was to end with line {}", promised.seq)));
+        }
+        if let Some(expected) = expected
+            && expected > last
+        {
+            return Err(wrong(self.next, format!("the recording ends here; the session has come to {expected}")));
+        }
+        Ok(())
+    }
+
+    fn missing(&self, reason: &str) -> Wrong {
+        wrong(self.next, reason)
+    }
+
+    fn bad(&self, file: String, line_number: u64, wrong: Wrong) -> Verdict {
+        let bad = Bad { file, line_number, seq: wrong.seq, reason: wrong.reason };
+        Verdict { bad: Some(bad), ..self.verdict.clone() }
+    }
+}

@@ -1,0 +1,76 @@
+//! How many facts were recorded, by kind. The counters are found once, so that counting costs no lookup.
+
+use crate::validate::records::{OWN, TYPES};
+use metrics::{Counter, counter, describe_counter};
+use shellkeep_session::Event;
+
+/// The runtime's own kinds, as a recording names them.
+const KINDS: [&str; 18] = [
+    "session_created",
+    "run_started",
+    "tool_call",
+    "run_detached",
+    "shell_started",
+    "processes_left",
+    "shell_stopped",
+    "session_restarted",
+    "service_started",
+    "service_live",
+    "service_ready",
+    "service_ended",
+    "session_ended",
+    "agent_state_saved",
+    "message_added",
+    "scrubbed",
+    "records_lost",
+    "session_destroyed",
+];
+
+/// The counters.
+pub struct Counts {
+    kinds: [Counter; KINDS.len()],
+    noted: [Counter; TYPES.len()],
+    own: Counter,
+}
+
+impl Counts {
+    /// Finds the counters. Call after the recorder of metrics is there.
+    pub fn new() -> Self {
+        const NAME: &str = "shellkeep_events_total";
+        describe_counter!(NAME, "Events recorded, by type");
+        Self {
+            kinds: KINDS.map(|kind| counter!(NAME, "type" => kind)),
+            noted: TYPES.map(|(name, _)| counter!(NAME, "type" => format!("posted_{name}"))),
+            own: counter!(NAME, "type" => format!("posted_{OWN}")),
+        }
+    }
+
+    /// Counts one.
+    pub fn event(&self, event: &Event) {
+        let index = match event {
+            Event::Noted { event_type, .. } => {
+                let known = TYPES.iter().position(|(name, _)| name == event_type);
+                return known.map_or(&self.own, |index| &self.noted[index]).increment(1);
+            }
+            Event::SessionCreated { .. } => 0,
+            Event::RunStarted { .. } => 1,
+            Event::RunFinished { .. } => 2,
+            Event::RunDetached { .. } => 3,
+            Event::ShellStarted { .. } => 4,
+            Event::ProcessesLeft { .. } => 5,
+            Event::ShellStopped { .. } => 6,
+            Event::Restarted { .. } => 7,
+            Event::ServiceStarted { .. } => 8,
+            Event::ServiceLive { .. } => 9,
+            Event::ServiceReady { .. } => 10,
+            Event::ServiceEnded { .. } => 11,
+            Event::SessionEnded { .. } => 12,
+            Event::AgentStateSaved { .. } => 13,
+            Event::MessageAdded { .. } => 14,
+            Event::Scrubbed { .. } => 15,
+            Event::RecordsLost { .. } => 16,
+            Event::SessionDestroyed => 17,
+        };
+        self.kinds[index].increment(1);
+    }
+}

@@ -1,0 +1,264 @@
+//! Records: what agents' frameworks tell and save, and the recordings of sessions, read, followed, written out, checked
+//! and masked for good. Files are read in threads of their own, after the store has written what concerns the session.
+
+mod export;
+mod follow;
+mod secrets;
+
+pub use export::{ExportStream, MAX_EXPORTS};
+pub use follow::EventStream;
+pub(super) use secrets::SecretsBook;
+
+use super::scope::Permitted;
+use super::{Engine, Inner};
+use crate::ops::*;
+use crate::owner::{Message, agent_state_file};
+use crate::validate::records as validate;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use shellkeep_record::{Filter, Recording, Search};
+use shellkeep_session::{AgentState, Content, SessionId};
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+impl Engine {
+    /// Takes down what an agent's framework tells: all of it, or none.
+    pub async fn post_events(&self, id: &SessionId, events: Vec<NewEvent>) -> Result<Posted, OpError> {
+        let Permitted { inner, id } = self.over(id)?;
+        self.audit("post_events", id.as_str());
+        inner.note(&id, events).await
+    }
+
+    /// Reads a recording, a page at a time.
+    pub async fn events(&self, id: &SessionId, query: EventQuery) -> Result<EventPage, OpError> {
+        let Permitted { inner, id } = self.over(id)?;
+        let filter = inner.filter(&id, &query).await?;
+        let EventQuery { after, limit, .. } = query;
+        inner.read_recording(&id, move |recording| page(recording, after, limit, &filter)).await
+    }
+
+    /// Follows a recording: what is there, and then what happens.
+    pub async fn follow_events(&self, id: &SessionId, query: EventQuery) -> Result<EventStream, OpError> {
+        let Permitted { inner, id } = self.over(id)?;
+        EventStream::start(inner, &id, query).await
+    }
+
+    /// Writes a recording out for somebody else.
+    pub async fn export(&self, id: &SessionId, format: ExportFormat, redact: bool) -> Result<ExportStream, OpError> {
+        let Permitted { inner, id } = self.over(id)?;
+        self.audit("export", id.as_str());
+        ExportStream::start(inner, &id, format, redact).await
+    }
+
+    /// Checks that a recording is as it was written.
+    pub async fn verify(&self, id: &SessionId) -> Result<Verdict, OpError> {
+        let Permitted { inner, id } = self.over(id)?;
+        // What is known before it is written cannot be more than what is written.
+        let known = self.get(&id).await?.seq;
+        let key = inner.store.session_key(&id);
+        let check = move |recording: &Recording| shellkeep_record::verify(recording, Some(&key), Some(known));
+        inner.read_recording(&id, check).await
+    }
+
+    /// Masks a secret in everything that is kept of a session. The host's right.
+    pub async fn scrub(&self, id: &SessionId, secret: Secret) -> Result<Scrubbed, OpError> {
+        self.as_host()?;
+        validate::secret(&secret)?;
+        let Permitted { inner, id } = self.over(id)?;
+        self.audit("scrub", id.as_str());
+        inner.ask(&id, |answer| Message::Scrub { secret, answer }).await
+    }
+
+    /// What a session began with.
+    pub async fn config_snapshot(&self, id: &SessionId, redact: bool) -> Result<serde_json::Value, OpError> {
+        let Permitted { inner, id } = self.over(id)?;
+        let masker = if redact { Some(inner.masker(&id).await?) } else { None };
+        inner.flush_recording(&id).await?;
+        let path = inner.store.recording(&id).join("config_snapshot.json");
+        let unreadable = |reason: String| OpError::RecordingUnreadable { session_id: id.to_string(), reason };
+        let read = tokio::task::spawn_blocking(move || std::fs::read(path)).await;
+        let bytes = read.map_err(|error| unreadable(error.to_string()))?;
+        let bytes = bytes.map_err(|error| unreadable(format!("config_snapshot.json: {error}")))?;
+        let mut snapshot = serde_json::from_slice(&bytes).map_err(|error| unreadable(error.to_string()))?;
+        if let Some(masker) = masker {
+            masker.mask_value(&mut snapshot);
+        }
+        Ok(snapshot)
+    }
+
+    /// Adds a message to the conversation.
+    pub async fn add_message(&self, id: &SessionId, message: NewMessage) -> Result<MessageAdded, OpError> {
+        let Permitted { inner, id } = self.over(id)?;
+        self.audit("add_message", id.as_str());
+        inner.add_message(&id, message).await
+    }
+
+    /// The conversation, a page at a time.
+    pub async fn messages(&self, id: &SessionId, after: u64, limit: usize) -> Result<MessagePage, OpError> {
+        let Permitted { inner, id } = self.over(id)?;
+        let limit = limit.clamp(1, MAX_MESSAGE_PAGE);
+        inner.messages(&id, after, limit).await
+    }
+
+    /// Saves the agent's state, if it still is the one that the caller knows.
+    pub async fn save_agent_state(&self, id: &SessionId, save: SaveAgentState) -> Result<AgentStateSaved, OpError> {
+        let Permitted { inner, id } = self.over(id)?;
+        self.audit("save_agent_state", id.as_str());
+        inner.save_agent_state(&id, save).await
+    }
+
+    /// The agent's state: the one that is kept, or an earlier one.
+    pub async fn agent_state(&self, id: &SessionId, version: Option<u64>) -> Result<AgentStateView, OpError> {
+        let Permitted { inner, id } = self.over(id)?;
+        let current = inner.current_agent_state(&id).await?;
+        let not_found = || OpError::AgentStateNotFound { session_id: id.to_string() };
+        let state = match (current, version) {
+            (None, _) => return Err(not_found()),
+            (Some(current), None) => current,
+            (Some(current), Some(version)) if current.version == version => current,
+            (Some(current), Some(version)) if version < current.version => {
+                inner.earlier_agent_state(&id, version).await?.ok_or_else(not_found)?
+            }
+            (Some(_), Some(_)) => return Err(not_found()),
+        };
+        inner.bytes_of(&id, state).await
+    }
+}
+
+impl Inner {
+    /// Takes down events of a session's agent.
+    pub(crate) async fn note(self: &Arc<Self>, id: &SessionId, events: Vec<NewEvent>) -> Result<Posted, OpError> {
+        validate::events(&events)?;
+        self.ask(id, |answer| Message::Note { events, answer }).await
+    }
+
+    /// Adds a message to a session's conversation.
+    pub(crate) async fn add_message(
+        self: &Arc<Self>,
+        id: &SessionId,
+        message: NewMessage,
+    ) -> Result<MessageAdded, OpError> {
+        validate::message(&message)?;
+        self.ask(id, |answer| Message::AddMessage { message, answer }).await
+    }
+
+    /// The conversation after a number.
+    pub(crate) async fn messages(&self, id: &SessionId, after: u64, limit: usize) -> Result<MessagePage, OpError> {
+        let found = self.store.messages(id, after, limit + 1).await;
+        let mut messages = found.map_err(|error| self.read_error(id, error))?;
+        let has_more = messages.len() > limit;
+        messages.truncate(limit);
+        let next = if has_more { messages.last().map(|last| last.seq_id) } else { None };
+        Ok(MessagePage { messages, next })
+    }
+
+    /// Saves the state of a session's agent.
+    pub(crate) async fn save_agent_state(
+        self: &Arc<Self>,
+        id: &SessionId,
+        save: SaveAgentState,
+    ) -> Result<AgentStateSaved, OpError> {
+        validate::agent_state(&save)?;
+        self.ask(id, |answer| Message::SaveAgentState { save, answer }).await
+    }
+
+    /// The state of a session's agent that is kept.
+    pub(crate) async fn current_agent_state(&self, id: &SessionId) -> Result<Option<AgentState>, OpError> {
+        let state = match self.ask_owner(id, Message::AgentState).await {
+            Some(state) => state?,
+            None => self.load(id).await?.agent_state,
+        };
+        Ok(state.map(|state| *state))
+    }
+
+    /// The bytes of a state.
+    pub(crate) async fn bytes_of(&self, id: &SessionId, state: AgentState) -> Result<AgentStateView, OpError> {
+        let AgentState { version, media_type, content } = state;
+        let name = match content {
+            Content::Inline(bytes) => return Ok(AgentStateView { version, media_type, bytes: bytes.0 }),
+            Content::File { name, .. } => name,
+        };
+        let path = self.output_directory(id).join(name);
+        let read = tokio::task::spawn_blocking(move || std::fs::read(path)).await;
+        match read.unwrap_or_else(|error| Err(io::Error::other(error))) {
+            Ok(bytes) => Ok(AgentStateView { version, media_type, bytes }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(OpError::AgentStateReclaimed { version }),
+            Err(error) => {
+                Err(OpError::StoreUnavailable { reason: format!("the agent's state cannot be read: {error}") })
+            }
+        }
+    }
+
+    /// An earlier state of a session's agent, from its recording.
+    async fn earlier_agent_state(&self, id: &SessionId, version: u64) -> Result<Option<AgentState>, OpError> {
+        let filter = Filter { types: vec!["agent_state_saved".to_owned()], ..Filter::default() };
+        let find = move |recording: &Recording| {
+            let mut after = 0;
+            loop {
+                let page = recording.page(after, MAX_EVENT_PAGE, &filter)?;
+                let found = page.lines.iter().find(|line| line.data["version"] == version);
+                if let Some(line) = found {
+                    return Ok(told_state(&line.data));
+                }
+                match page.next {
+                    Some(next) => after = next,
+                    None => return Ok(None),
+                }
+            }
+        };
+        self.read_recording(id, find).await
+    }
+
+    /// Makes the store write what concerns a session.
+    async fn flush_recording(&self, id: &SessionId) -> Result<(), OpError> {
+        self.store.flush_about(id).await.map_err(|error| self.read_error(id, error))
+    }
+
+    /// Reads a session's recording in a thread of its own, with everything that has happened until now in it.
+    async fn read_recording<T: Send + 'static>(
+        &self,
+        id: &SessionId,
+        read: impl FnOnce(&Recording) -> Result<T, shellkeep_record::ReadError> + Send + 'static,
+    ) -> Result<T, OpError> {
+        self.flush_recording(id).await?;
+        let directory: PathBuf = self.store.recording(id);
+        let reading = tokio::task::spawn_blocking(move || read(&Recording::open(&directory)?)).await;
+        let unreadable = |reason: String| OpError::RecordingUnreadable { session_id: id.to_string(), reason };
+        reading.map_err(|error| unreadable(error.to_string()))?.map_err(|error| unreadable(error.to_string()))
+    }
+
+    /// Which events a query wants.
+    async fn filter(&self, id: &SessionId, query: &EventQuery) -> Result<Filter, OpError> {
+        let search = query.search.as_deref().map(Search::new).transpose();
+        let wrong = |error| OpError::Invalid { detail: format!("search is not a regular expression: {error}") };
+        let masker = if query.redact { Some(self.masker(id).await?) } else { None };
+        Ok(Filter { types: query.types.clone(), search: search.map_err(wrong)?, masker })
+    }
+}
+
+/// A page as callers see it.
+fn page(
+    recording: &Recording,
+    after: u64,
+    limit: usize,
+    filter: &Filter,
+) -> Result<EventPage, shellkeep_record::ReadError> {
+    let page = recording.page(after, limit.clamp(1, MAX_EVENT_PAGE), filter)?;
+    Ok(EventPage { events: page.lines, next: page.next })
+}
+
+/// A state of an agent as a line of the recording tells it.
+fn told_state(data: &serde_json::Value) -> Option<AgentState> {
+    let text = |name: &str| data.get(name).and_then(serde_json::Value::as_str);
+    let number = |name: &str| data.get(name).and_then(serde_json::Value::as_u64);
+    let version = number("version")?;
+    let content = match (text("file"), text("content_base64"), text("content")) {
+        // The name follows from the version; what a file says is not taken for a path.
+        (Some(_), ..) => Content::File { name: agent_state_file(version), bytes: number("bytes")? },
+        (None, Some(bytes), _) => Content::Inline(STANDARD.decode(bytes).ok()?.into()),
+        (None, None, Some(text)) => Content::Inline(text.into()),
+        (None, None, None) => return None,
+    };
+    Some(AgentState { version, media_type: text("media_type")?.to_owned(), content })
+}

@@ -1,0 +1,118 @@
+//! A recording written out for somebody else, piece by piece, at the pace of whoever reads it.
+
+use crate::engine::Inner;
+use crate::ops::{ExportFormat, OpError};
+use shellkeep_record::export::{ExportError, Options, asciicast, html, jsonl};
+use shellkeep_record::{Masker, Recording, SessionKey};
+use shellkeep_session::SessionId;
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+
+/// How many exports are written at a time; others wait.
+pub const MAX_EXPORTS: usize = 16;
+/// How much is written at once.
+const PIECE: usize = 64 << 10;
+/// Pieces that are written and not yet read.
+const BACKLOG: usize = 4;
+/// A reader that takes nothing for this long has gone away; the thread is needed.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A recording that is being written out.
+pub struct ExportStream {
+    pieces: mpsc::Receiver<Result<Vec<u8>, OpError>>,
+}
+
+impl ExportStream {
+    pub(super) async fn start(
+        inner: &Arc<Inner>,
+        id: &SessionId,
+        format: ExportFormat,
+        redact: bool,
+    ) -> Result<Self, OpError> {
+        let masker = if redact { Some(inner.masker(id).await?) } else { None };
+        let recording = inner.read_recording(id, |recording| Ok(recording.clone())).await?;
+        let permit = Arc::clone(&inner.exports).acquire_owned().await.map_err(|_| OpError::ShuttingDown)?;
+        let (sender, pieces) = mpsc::channel(BACKLOG);
+        let export = Export { id: id.clone(), format, recording, masker, key: inner.store.session_key(id) };
+        let runtime = Handle::current();
+        tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            export.write(Pieces { sender, runtime, buffer: Vec::with_capacity(PIECE) });
+        });
+        Ok(Self { pieces })
+    }
+
+    /// The next piece; `None` at the end. After an error there is no more.
+    pub async fn next(&mut self) -> Option<Result<Vec<u8>, OpError>> {
+        self.pieces.recv().await
+    }
+
+    /// The same for those who poll.
+    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Vec<u8>, OpError>>> {
+        self.pieces.poll_recv(context)
+    }
+}
+
+struct Export {
+    id: SessionId,
+    format: ExportFormat,
+    recording: Recording,
+    masker: Option<Masker>,
+    key: SessionKey,
+}
+
+impl Export {
+    fn write(self, mut pieces: Pieces) {
+        let options = Options { key: Some(&self.key), masker: self.masker.as_ref(), ..Options::new(self.id.as_str()) };
+        let written = match self.format {
+            ExportFormat::Jsonl => jsonl(&self.recording, &options, &mut pieces),
+            ExportFormat::Asciicast => asciicast(&self.recording, &options, &mut pieces),
+            ExportFormat::Html => html(&self.recording, &options, &mut pieces),
+        };
+        match written.and_then(|()| Ok(pieces.flush()?)) {
+            Ok(()) => {}
+            // Nobody is there to be told.
+            Err(ExportError::Write(error)) => tracing::debug!(session = %self.id, %error, "an export was not read"),
+            Err(ExportError::Read(error)) => {
+                let error = OpError::RecordingUnreadable { session_id: self.id.to_string(), reason: error.to_string() };
+                pieces.send(Err(error));
+            }
+        }
+    }
+}
+
+/// Hands what is written to the reader.
+struct Pieces {
+    sender: mpsc::Sender<Result<Vec<u8>, OpError>>,
+    runtime: Handle,
+    buffer: Vec<u8>,
+}
+
+impl Pieces {
+    fn send(&self, piece: Result<Vec<u8>, OpError>) -> bool {
+        let sending = async { tokio::time::timeout(PATIENCE, self.sender.send(piece)).await };
+        matches!(self.runtime.block_on(sending), Ok(Ok(())))
+    }
+}
+
+impl Write for Pieces {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.buffer.extend_from_slice(bytes);
+        if self.buffer.len() >= PIECE {
+            self.flush()?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.buffer.is_empty() {
+            return Ok(());
+        }
+        let piece = std::mem::replace(&mut self.buffer, Vec::with_capacity(PIECE));
+        if self.send(Ok(piece)) { Ok(()) } else { Err(io::Error::from(io::ErrorKind::BrokenPipe)) }
+    }
+}

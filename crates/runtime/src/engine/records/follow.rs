@@ -1,0 +1,78 @@
+//! A recording, followed: what is there, and then what happens. Read from the files a page at a time, so that a slow
+//! reader holds nothing up and fills no memory.
+
+use super::page;
+use crate::engine::{Inner, lock};
+use crate::ops::{EventQuery, MAX_EVENT_PAGE, OpError};
+use shellkeep_record::{Filter, Line, Recording};
+use shellkeep_session::SessionId;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// How long events gather before a follower reads them: it makes the store write at once, which is better done for many.
+const GATHER: Duration = Duration::from_millis(20);
+
+/// A recording, followed. It ends only with its session or with the engine.
+pub struct EventStream {
+    inner: Weak<Inner>,
+    id: SessionId,
+    query: EventQuery,
+    filter: Arc<Filter>,
+    /// Tells the number of the last record.
+    recorded: watch::Receiver<u64>,
+    /// Whether there may be something that was not read.
+    behind: bool,
+    /// Up to where everything was read.
+    seen: u64,
+}
+
+impl EventStream {
+    pub(super) async fn start(inner: &Arc<Inner>, id: &SessionId, query: EventQuery) -> Result<Self, OpError> {
+        let recorded = inner.store.follow(id);
+        let filter = Arc::new(inner.filter(id, &query).await?);
+        let (inner, id, seen) = (Arc::downgrade(inner), id.clone(), query.after);
+        // The first look is at what is there.
+        Ok(Self { inner, id, query, filter, recorded, behind: true, seen })
+    }
+
+    /// The next events; waits for them. May be dropped and called again at any time. After an error there is no more.
+    pub async fn next(&mut self) -> Result<Vec<Line>, OpError> {
+        loop {
+            while self.behind {
+                let lines = self.read().await?;
+                if !lines.is_empty() {
+                    return Ok(lines);
+                }
+            }
+            self.recorded.changed().await.map_err(|_| OpError::ShuttingDown)?;
+            self.behind = true;
+            tokio::time::sleep(GATHER).await;
+        }
+    }
+
+    /// Reads on. What it has read is told only when all of it is there.
+    async fn read(&mut self) -> Result<Vec<Line>, OpError> {
+        let inner = self.inner.upgrade().ok_or(OpError::ShuttingDown)?;
+        if inner.is_stopping() {
+            return Err(OpError::ShuttingDown);
+        }
+        if self.query.redact {
+            self.filter = Arc::new(inner.filter(&self.id, &self.query).await?);
+        }
+        let (after, filter) = (self.seen, Arc::clone(&self.filter));
+        let reading = move |recording: &Recording| {
+            let last = recording.last()?.map_or(after, |line| line.seq);
+            Ok((page(recording, after, MAX_EVENT_PAGE, &filter)?, last))
+        };
+        let read = inner.read_recording(&self.id, reading).await;
+        if !lock(&inner.known).contains_key(&self.id) {
+            return Err(inner.not_found(&self.id));
+        }
+        let (page, last) = read?;
+        let last = page.events.last().map_or(last, |line| line.seq.max(last));
+        self.behind = page.next.is_some();
+        self.seen = page.next.unwrap_or(last).max(after);
+        Ok(page.events)
+    }
+}

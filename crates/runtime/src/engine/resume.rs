@@ -1,0 +1,364 @@
+//! Resuming: a message for a session's agent. Who may, whose turn it is, and what the agent begins with; the rest is in
+//! [`crate::resume`].
+
+use super::scope::Permitted;
+use super::{Engine, Inner};
+use crate::crash::{self, Point};
+use crate::ops::*;
+use crate::owner::{Message, Started};
+use crate::resume::config::AgentProgram;
+use crate::resume::drive::{Drive, RESUME_ENDED, Start};
+use crate::resume::stream::ResumeStream;
+use crate::resume::{Opening, Turn, Work};
+use serde_json::{Value, json};
+use shellkeep_process::stdio::Writer;
+use shellkeep_process::{Program, ProgramSpec};
+use shellkeep_session::state::{FINAL_OUTPUT, USER_INPUT};
+use shellkeep_session::{QuotaName, SessionId, SessionState, id};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+/// Messages of the conversation that an agent is told; it can read the others over HTTP.
+const MESSAGES_TOLD: u64 = 100;
+/// Bytes of them; of longer ones the newest are told, and the last in any case.
+const MESSAGES_BYTES: usize = 4 << 20;
+/// How long work that is asked to end may take for it: its own grace, that of its last command, and some for the disk.
+const STOP_LIMIT: Duration = Duration::from_secs(10);
+
+/// What an earlier call with the same key came to.
+enum Earlier {
+    /// There was none.
+    Never,
+    /// It ended so.
+    Ended(Box<ResumeView>),
+    /// The daemon died meanwhile: name, and number of the event that holds the message.
+    CutOff(String, u64),
+}
+
+impl Engine {
+    /// Tells a session's agent something, runs it on from its last step, and gives what came of it. Dropping this ends the
+    /// agent, unless the request has a key.
+    pub async fn resume(&self, id: &SessionId, request: ResumeSession) -> Result<ResumeView, OpError> {
+        Ok(self.resume_stream(id, request).await?.result().await)
+    }
+
+    /// The same, watched: events and pieces of the answer as they come.
+    pub async fn resume_stream(&self, id: &SessionId, request: ResumeSession) -> Result<ResumeStream, OpError> {
+        check(&request)?;
+        let Permitted { inner, id } = self.over(id)?;
+        let (inner, id) = (Arc::clone(inner), id.into_owned());
+        self.audit("resume", id.as_str());
+        inner.check_running()?;
+        let agent = agent_of(&*inner.snapshot(&id).await?)?;
+        let timeout = request.timeout.unwrap_or(agent.timeout);
+        if let Some(stream) = self.known(&inner, &id, &request).await? {
+            return Ok(stream);
+        }
+        let turn = inner.agents.place(&id).take(&request, timeout).await?;
+        // While it waited, the same request may have come to an end.
+        let earlier = self.earlier(&id, &request).await?;
+        if let Earlier::Ended(view) = earlier {
+            return Ok(ResumeStream::ended(*view));
+        }
+        // In a task of its own: whoever hangs up now has had the message recorded, and then its end is recorded too.
+        let engine = self.clone();
+        let beginning =
+            tokio::spawn(async move { engine.begin_resume(inner, id, request, timeout, turn, earlier).await });
+        beginning.await.unwrap_or_else(|error| Err(OpError::StoreUnavailable { reason: error.to_string() }))
+    }
+
+    /// The work of an earlier call with the same key, if it goes on or has ended.
+    async fn known(
+        &self,
+        inner: &Arc<Inner>,
+        id: &SessionId,
+        request: &ResumeSession,
+    ) -> Result<Option<ResumeStream>, OpError> {
+        let Some(request_id) = &request.request_id else { return Ok(None) };
+        let current = inner.agents.place(id).work();
+        if let Some(work) = current.filter(|work| work.request_id.as_deref() == Some(request_id)) {
+            same(request_id, &work.message, &request.message)?;
+            return Ok(Some(ResumeStream::live(self, id, &work, work.watch())));
+        }
+        match self.earlier(id, request).await? {
+            Earlier::Ended(view) => Ok(Some(ResumeStream::ended(*view))),
+            Earlier::Never | Earlier::CutOff(..) => Ok(None),
+        }
+    }
+
+    /// Looks in the recording for an earlier call with the same key.
+    async fn earlier(&self, id: &SessionId, request: &ResumeSession) -> Result<Earlier, OpError> {
+        let Some(request_id) = &request.request_id else { return Ok(Earlier::Never) };
+        let types = [USER_INPUT, FINAL_OUTPUT, RESUME_ENDED].map(str::to_owned).to_vec();
+        let search = Some(regex::escape(request_id));
+        let mut query = EventQuery { limit: MAX_EVENT_PAGE, types, search, ..EventQuery::default() };
+        let mut earlier = Earlier::Never;
+        loop {
+            let page = self.events(id, query.clone()).await?;
+            for line in &page.events {
+                let text = |name: &str| line.data[name].as_str().unwrap_or_default().to_owned();
+                if line.data["request_id"].as_str() != Some(request_id) {
+                    continue;
+                }
+                earlier = if line.event_type == USER_INPUT {
+                    // Where secrets are masked it may not be there word for word.
+                    if !self.at_large().masking.is_on() {
+                        same(request_id, &text("message"), &request.message)?;
+                    }
+                    Earlier::CutOff(text("resume_id"), line.seq)
+                } else {
+                    Earlier::Ended(Box::new(recorded(&line.data, line.seq)))
+                };
+            }
+            match page.next {
+                Some(after) => query.after = after,
+                None => return Ok(earlier),
+            }
+        }
+    }
+
+    /// Starts the agent and tells it the message. Nothing is recorded if it does not start.
+    async fn begin_resume(
+        &self,
+        inner: Arc<Inner>,
+        id: SessionId,
+        request: ResumeSession,
+        timeout: Duration,
+        turn: Turn,
+        earlier: Earlier,
+    ) -> Result<ResumeStream, OpError> {
+        let state = inner.snapshot(&id).await?;
+        let agent = agent_of(&state)?;
+        let kept = self.kept_state(&id, &state).await?;
+        let (program, stdin) = inner.start_program(&state, agent.spec(&state.shell)).await?;
+        let (resume_id, seq_from, last_seq) = match earlier {
+            Earlier::CutOff(resume_id, seq) => {
+                let last = self.told_again(&inner, &id, &request, seq).await?;
+                (resume_id, seq, last.unwrap_or(state.seq))
+            }
+            _ => inner.take_message(&id, &request, self.scope().token()).await?,
+        };
+        let after = inner.snapshot(&id).await?.messages.saturating_sub(MESSAGES_TOLD);
+        let messages = newest(self.messages(&id, after, MESSAGES_TOLD as usize).await?.messages);
+        let (work, watch) = Work::new(resume_id, seq_from, request, self.scope().token().map(str::to_owned));
+        turn.begin(&work);
+        let stream = ResumeStream::live(self, &id, &work, watch);
+        let start = Start {
+            engine: self.clone(),
+            redactor: inner.masking.of(&state.shell).map(|mask| mask.redactor().clone()),
+            inner,
+            id: id.clone(),
+            program,
+            stdin,
+            work: Arc::clone(&work),
+            timeout,
+            step: state.agent_step,
+            version: kept.as_ref().map(|kept| kept.version),
+            last_seq,
+            turn,
+        };
+        let drive = Drive::new(start);
+        tokio::spawn(async move {
+            let state = kept.as_ref().map(|kept| (kept.version, kept.media_type.as_str(), kept.bytes.as_slice()));
+            let (session_id, resume_id, message) = (id.as_str(), work.resume_id.as_str(), work.message.as_str());
+            drive.run(Opening { session_id, resume_id, message, state, messages: &messages }).await;
+        });
+        Ok(stream)
+    }
+
+    /// The daemon may have died just before the message was in the conversation. Then it is added; gives its number.
+    async fn told_again(
+        &self,
+        inner: &Arc<Inner>,
+        id: &SessionId,
+        request: &ResumeSession,
+        input: u64,
+    ) -> Result<Option<u64>, OpError> {
+        let types = vec!["message_added".to_owned()];
+        let query = EventQuery { after: input, limit: MAX_EVENT_PAGE, types, ..EventQuery::default() };
+        let added = self.events(id, query).await?.events;
+        // Word for word, unless secrets are masked.
+        let is_it =
+            |data: &Value| data["role"] == "user" && (data["content"] == *request.message || inner.masking.is_on());
+        if added.iter().any(|line| is_it(&line.data)) {
+            return Ok(None);
+        }
+        let said = NewMessage { role: "user".to_owned(), content: request.message.as_str().into() };
+        inner.add_said(id, said).await.map(|added| Some(added.seq))
+    }
+
+    /// The state that the agent saved last.
+    async fn kept_state(&self, id: &SessionId, state: &SessionState) -> Result<Option<AgentStateView>, OpError> {
+        match &state.agent_state {
+            Some(_) => self.agent_state(id, None).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Begins a command for an agent.
+    pub(crate) async fn begin_call(&self, id: &SessionId, command: RunCommand) -> Result<Started, OpError> {
+        self.begin(id, command).await
+    }
+}
+
+impl Inner {
+    /// All that is known of a session now.
+    pub(super) async fn snapshot(&self, id: &SessionId) -> Result<Box<SessionState>, OpError> {
+        match self.ask_owner(id, Message::Snapshot).await {
+            Some(state) => state,
+            None => self.load(id).await.map(Box::new),
+        }
+    }
+
+    /// Starts an agent in a cage of its own.
+    async fn start_program(
+        self: &Arc<Self>,
+        state: &SessionState,
+        spec: ProgramSpec,
+    ) -> Result<(Program, Writer), OpError> {
+        let (limit, used) = (self.quotas.get(QuotaName::Processes), self.factory.count());
+        if used >= limit {
+            let met = QuotaMet { quota: QuotaName::Processes, limit, used, agent: None, services: Vec::new() };
+            return Err(OpError::QuotaExceeded(Box::new(met)));
+        }
+        let (inner, workspace) = (Arc::clone(self), state.meta.workspace.clone());
+        let started = tokio::task::spawn_blocking(move || {
+            if spec.cwd.starts_with(workspace.as_bytes()) {
+                inner.workspaces.ensure(&workspace)?;
+            }
+            let cage = inner.factory.cage(&format!("agent-{}", uuid::Uuid::new_v4().simple()));
+            Program::start(&spec, cage)
+        });
+        let started = started.await.unwrap_or_else(|error| Err(std::io::Error::other(error)));
+        started.map_err(|error| {
+            let session_id = state.meta.session_id.to_string();
+            ResumeError::NotStarted { session_id, reason: error.to_string() }.into()
+        })
+    }
+
+    /// Records the message; gives the name of the work, and the numbers of the first and the last event of it.
+    async fn take_message(
+        self: &Arc<Self>,
+        id: &SessionId,
+        request: &ResumeSession,
+        by: Option<&str>,
+    ) -> Result<(String, u64, u64), OpError> {
+        let name = uuid::Uuid::new_v4().simple().to_string();
+        let resume_id = format!("a{}", &name[..12]);
+        let mut data = json!({"message": request.message, "resume_id": resume_id});
+        if let Some(request_id) = &request.request_id {
+            data["request_id"] = request_id.as_str().into();
+        }
+        if let Some(by) = by {
+            data["by"] = by.into();
+        }
+        let event = NewEvent { event_type: USER_INPUT.to_owned(), data };
+        let first = self.take_down(id, event).await?.first_seq;
+        crash::point(Point::InputRecorded, request.message.as_bytes());
+        let said = NewMessage { role: "user".to_owned(), content: request.message.as_str().into() };
+        Ok((resume_id, first, self.add_said(id, said).await?.seq))
+    }
+
+    /// Takes down an event of an agent. Also while the daemon stops: what an agent did then happened too.
+    pub(crate) async fn take_down(self: &Arc<Self>, id: &SessionId, event: NewEvent) -> Result<Posted, OpError> {
+        self.bring(id, |answer| Message::Note { events: vec![event], answer }).await
+    }
+
+    /// Adds a message to the conversation, likewise.
+    pub(crate) async fn add_said(
+        self: &Arc<Self>,
+        id: &SessionId,
+        message: NewMessage,
+    ) -> Result<MessageAdded, OpError> {
+        self.bring(id, |answer| Message::AddMessage { message, answer }).await
+    }
+
+    /// Saves an agent's state, likewise.
+    pub(crate) async fn keep_state(
+        self: &Arc<Self>,
+        id: &SessionId,
+        save: SaveAgentState,
+    ) -> Result<AgentStateSaved, OpError> {
+        self.bring(id, |answer| Message::SaveAgentState { save, answer }).await
+    }
+
+    async fn bring<T>(
+        self: &Arc<Self>,
+        id: &SessionId,
+        message: impl FnOnce(oneshot::Sender<Result<T, OpError>>) -> Message,
+    ) -> Result<T, OpError> {
+        let (answer, waiting) = oneshot::channel();
+        self.post(id, message(answer)).await?;
+        waiting.await.unwrap_or_else(|_| Err(self.not_found(id)))
+    }
+
+    /// Ends the agents that work in the name of a token which gives no rights any more.
+    pub(super) fn stop_agents_by(&self, token_id: &str) {
+        for work in self.agents.at_work(|_, work| work.by.as_deref() == Some(token_id)) {
+            work.stop("the token of its caller was revoked");
+        }
+    }
+
+    /// Ends the agents of these sessions, and waits until their ends are written down.
+    pub(crate) async fn stop_agents(&self, reason: &str, wanted: impl Fn(&SessionId) -> bool) {
+        let at_work = self.agents.at_work(|id, _| wanted(id));
+        at_work.iter().for_each(|work| work.stop(reason));
+        for work in at_work {
+            let _ = tokio::time::timeout(STOP_LIMIT, work.finished()).await;
+        }
+    }
+}
+
+fn check(request: &ResumeSession) -> Result<(), OpError> {
+    let invalid = |detail: String| Err(OpError::Invalid { detail });
+    if request.message.len() > MAX_RESUME_MESSAGE {
+        return invalid(format!(
+            "message is longer than {MAX_RESUME_MESSAGE} bytes; put it into a file and name the file"
+        ));
+    }
+    if request.timeout.is_some_and(|timeout| timeout.is_zero() || timeout > MAX_TIMEOUT) {
+        return invalid(format!("timeout must be more than 0 and at most {} seconds", MAX_TIMEOUT.as_secs()));
+    }
+    match request.request_id.as_deref().map(id::check) {
+        Some(Err(error)) => invalid(format!("request_id: {error}")),
+        _ => Ok(()),
+    }
+}
+
+fn agent_of(state: &SessionState) -> Result<AgentProgram, OpError> {
+    let session_id = state.meta.session_id.to_string();
+    AgentProgram::of(&state.meta.agent_config).map_err(|reason| ResumeError::NoAgent { session_id, reason }.into())
+}
+
+fn same(request_id: &str, first: &str, second: &str) -> Result<(), OpError> {
+    if first == second { Ok(()) } else { Err(OpError::RequestIdReused { request_id: request_id.to_owned() }) }
+}
+
+/// The newest messages, as many as an agent is told.
+fn newest(mut messages: Vec<shellkeep_session::Message>) -> Vec<shellkeep_session::Message> {
+    let mut bytes = 0;
+    let is_too_much = |message: &&shellkeep_session::Message| {
+        bytes += message.content.to_string().len();
+        bytes > MESSAGES_BYTES
+    };
+    let beyond = messages.iter().rev().skip(1).filter(is_too_much).count();
+    messages.drain(..beyond);
+    messages
+}
+
+/// A result as it was written down.
+fn recorded(data: &Value, seq: u64) -> ResumeView {
+    let text = |name: &str| data[name].as_str().unwrap_or_default().to_owned();
+    let number = |name: &str| data[name].as_u64().unwrap_or_default();
+    ResumeView {
+        resume_id: text("resume_id"),
+        output: text("output"),
+        status: ResumeStatus::parse(&text("status")).unwrap_or(ResumeStatus::Failed),
+        steps: number("steps"),
+        agent_state_version: number("agent_state_version"),
+        seq_from: number("seq_from"),
+        seq_to: seq,
+        error: data["error"].as_str().map(str::to_owned),
+    }
+}

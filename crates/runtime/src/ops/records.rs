@@ -1,0 +1,183 @@
+//! The vocabulary of records: what an agent's framework tells, reads back, saves, and has masked.
+
+pub use shellkeep_record::Line;
+pub use shellkeep_record::verify::Verdict;
+
+use shellkeep_session::{Message, Notice, Timestamp};
+use std::fmt;
+
+/// Longest `data` of one event, as JSON. What is larger belongs into a file, with its path in the event.
+pub const MAX_EVENT_BYTES: usize = 1 << 20;
+/// Most events of one call.
+pub const MAX_EVENTS: usize = 10_000;
+/// Most bytes of `data` of one call.
+pub const MAX_EVENTS_BYTES: usize = 8 << 20;
+/// Longest name of a type of events.
+pub const MAX_EVENT_TYPE: usize = 64;
+/// Most events on one page.
+pub const MAX_EVENT_PAGE: usize = 1000;
+/// A page of events ends when it holds so many bytes; it always holds one event.
+pub const MAX_EVENT_PAGE_BYTES: usize = 8 << 20;
+/// Longest content of a message, as JSON.
+pub const MAX_MESSAGE_BYTES: usize = 1 << 20;
+/// Longest role of a message.
+pub const MAX_ROLE: usize = 64;
+/// Most messages on one page.
+pub const MAX_MESSAGE_PAGE: usize = 1000;
+/// Longest state of an agent.
+pub const MAX_AGENT_STATE: usize = 16 << 20;
+/// Longest secret that can be scrubbed.
+pub const MAX_SECRET: usize = 64 << 10;
+
+/// An event that an agent's framework tells.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewEvent {
+    /// One of the types of the contract, or the caller's own, which begins with `x_`.
+    pub event_type: String,
+    /// Its fields; an object.
+    pub data: serde_json::Value,
+}
+
+/// Where events were put.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Posted {
+    /// Number of the first.
+    pub first_seq: u64,
+    /// Number of the last; there is nothing else between them.
+    pub last_seq: u64,
+    /// What the caller should know.
+    pub notices: Vec<Notice>,
+}
+
+/// Read a recording.
+#[derive(Debug, Clone, Default)]
+pub struct EventQuery {
+    /// Only events after this number.
+    pub after: u64,
+    /// Most events to return.
+    pub limit: usize,
+    /// Only events of these types; all if none is named.
+    pub types: Vec<String>,
+    /// Only events that match this regular expression.
+    pub search: Option<String>,
+    /// Whether secrets are masked.
+    pub redact: bool,
+}
+
+/// A page of a recording.
+#[derive(Debug, Clone)]
+pub struct EventPage {
+    /// The events, in order.
+    pub events: Vec<Line>,
+    /// Where to go on, if there may be more: pass it as `after`.
+    pub next: Option<u64>,
+}
+
+/// How a recording is written out for somebody else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExportFormat {
+    /// One event to a line, with what proves them.
+    Jsonl,
+    /// For `asciinema play`.
+    Asciicast,
+    /// One page for a browser.
+    Html,
+}
+
+/// Keep a message of the conversation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewMessage {
+    /// Who said it.
+    pub role: String,
+    /// What was said.
+    pub content: serde_json::Value,
+}
+
+/// A message that was kept.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MessageAdded {
+    /// Its number in the conversation.
+    pub seq_id: u64,
+    /// Number of its record.
+    pub seq: u64,
+    /// What the caller should know.
+    pub notices: Vec<Notice>,
+}
+
+/// A page of the conversation.
+#[derive(Debug, Clone)]
+pub struct MessagePage {
+    /// The messages, by number.
+    pub messages: Vec<Message>,
+    /// Where to go on, if there is more: pass it as `after`.
+    pub next: Option<u64>,
+}
+
+/// What must be so for a state to be saved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expected {
+    /// Nothing: the last one to save wins.
+    Anything,
+    /// None was saved before.
+    Nothing,
+    /// One was, whichever.
+    Something,
+    /// This version is the one that is kept.
+    Version(u64),
+}
+
+/// Save the agent's state.
+#[derive(Clone)]
+pub struct SaveAgentState {
+    /// What the bytes are.
+    pub media_type: String,
+    /// The bytes.
+    pub bytes: Vec<u8>,
+    /// What must be so.
+    pub expected: Expected,
+}
+
+/// A state that was saved.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AgentStateSaved {
+    /// Its version.
+    pub version: u64,
+    /// Number of its record.
+    pub seq: u64,
+    /// What the caller should know.
+    pub notices: Vec<Notice>,
+}
+
+/// A state of the agent, read back.
+#[derive(Clone)]
+pub struct AgentStateView {
+    /// Its version.
+    pub version: u64,
+    /// What the bytes are.
+    pub media_type: String,
+    /// The bytes.
+    pub bytes: Vec<u8>,
+}
+
+/// A secret that is to be masked. It is never printed.
+#[derive(Clone)]
+pub struct Secret(pub String);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+/// What masking a secret did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Scrubbed {
+    /// Number of the record that says so.
+    pub seq: u64,
+    /// Numbers of the events in which something was masked.
+    pub seqs: Vec<u64>,
+    /// Files in which something was masked.
+    pub files: Vec<String>,
+    /// When.
+    pub at: Timestamp,
+}

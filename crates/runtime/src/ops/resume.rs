@@ -1,0 +1,151 @@
+//! The vocabulary of resuming: a message for a session's agent, and what came of it.
+
+use super::IfBusy;
+use shellkeep_record::Line;
+use std::time::Duration;
+
+/// How long an agent may work on a message unless its session's config or the caller says otherwise.
+pub const DEFAULT_RESUME_TIMEOUT: Duration = Duration::from_secs(300);
+/// Longest message for an agent.
+pub const MAX_RESUME_MESSAGE: usize = 1 << 20;
+
+/// Run a session's agent on from its last step, with a message.
+#[derive(Debug, Clone)]
+pub struct ResumeSession {
+    /// What it is told.
+    pub message: String,
+    /// How long it may work on it; as the session's config says if not given.
+    pub timeout: Option<Duration>,
+    /// The caller's key: a second call with the same key gives the first one's result, or goes on with it where a crash
+    /// cut it off.
+    pub request_id: Option<String>,
+    /// What to do when the agent works on another message.
+    pub if_busy: IfBusy,
+}
+
+impl ResumeSession {
+    /// A message with every setting at its default.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), timeout: None, request_id: None, if_busy: IfBusy::Wait }
+    }
+}
+
+/// How an agent's work on a message ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ResumeStatus {
+    /// The agent said that it is done.
+    Done,
+    /// Somebody stopped it: its caller went away, the session was ended, the daemon stops.
+    Interrupted,
+    /// It ended without a word, or did what it may not do.
+    Failed,
+    /// Its time was over.
+    TimedOut,
+}
+
+impl ResumeStatus {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Interrupted => "interrupted",
+            Self::Failed => "failed",
+            Self::TimedOut => "timed_out",
+        }
+    }
+
+    /// From the word.
+    pub fn parse(word: &str) -> Option<Self> {
+        [Self::Done, Self::Interrupted, Self::Failed, Self::TimedOut].into_iter().find(|status| status.as_str() == word)
+    }
+}
+
+/// What came of a message.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ResumeView {
+    /// Its name in the recording: `a` and the number of the event that holds the message.
+    pub resume_id: String,
+    /// What the agent answered.
+    pub output: String,
+    /// How it ended.
+    pub status: ResumeStatus,
+    /// Steps it completed: how often it saved its state.
+    pub steps: u64,
+    /// Version of the state that is kept now; 0 if there is none.
+    pub agent_state_version: u64,
+    /// Number of the event that holds the message.
+    pub seq_from: u64,
+    /// Number of the last event.
+    pub seq_to: u64,
+    /// Why it is not done, and what to do next.
+    pub error: Option<String>,
+}
+
+/// What a streaming caller gets.
+#[derive(Debug, Clone)]
+pub enum ResumeChunk {
+    /// A new event of the session.
+    Event(Box<Line>),
+    /// A piece of the answer.
+    Output(String),
+    /// The end.
+    Result(Box<ResumeView>),
+}
+
+/// Why a session's agent was not run on. Nothing was recorded.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum ResumeError {
+    /// The session's config names no agent.
+    #[error(
+        "session '{session_id}' has no agent to run: {reason}. Create a session with config {{\"agent\": {{\"command\": [\"python3\", \"agent.py\"]}}}}; cwd, env and timeout may stand beside command"
+    )]
+    NoAgent {
+        /// The session.
+        session_id: String,
+        /// What is missing or wrong.
+        reason: String,
+    },
+    /// The agent works on another message.
+    #[error(
+        "the agent of session '{session_id}' works on another message ({resume_id}); wait for its end. Without if_busy=reject a message waits its turn for as long as its timeout; nothing was recorded"
+    )]
+    Busy {
+        /// The session.
+        session_id: String,
+        /// What it works on.
+        resume_id: String,
+    },
+    /// The agent's program did not start.
+    #[error(
+        "the agent of session '{session_id}' could not be started: {reason}; nothing was recorded. Mend its config or install the program, and send the message again"
+    )]
+    NotStarted {
+        /// The session.
+        session_id: String,
+        /// Why.
+        reason: String,
+    },
+}
+
+impl ResumeError {
+    /// The stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NoAgent { .. } => "no_agent",
+            Self::Busy { .. } => "agent_busy",
+            Self::NotStarted { .. } => "agent_not_started",
+        }
+    }
+
+    /// Whether another time will do; otherwise the session itself must be another.
+    pub fn is_for_now(&self) -> bool {
+        matches!(self, Self::NotStarted { .. })
+    }
+
+    /// The session it is about.
+    pub fn session_id(&self) -> &str {
+        let (Self::NoAgent { session_id, .. } | Self::Busy { session_id, .. } | Self::NotStarted { session_id, .. }) =
+            self;
+        session_id
+    }
+}

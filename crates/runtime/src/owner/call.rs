@@ -1,0 +1,32 @@
+//! What a command is run with beside its text, as the record tells it.
+
+use crate::ops::RunCommand;
+use shellkeep_redact::{MASK, Redactor, looks_secret};
+use shellkeep_session::{ByteString, Call};
+
+/// What a command reads is recorded up to this size; of more, only how much it was.
+const STDIN_BYTES: usize = 64 << 10;
+
+/// What the caller asked for, masked if there is a redactor; `None` for a command with nothing but its text.
+pub(super) fn call(command: &RunCommand, redactor: Option<&Redactor>) -> Option<Box<Call>> {
+    let RunCommand { cwd, env, stdin, tty, .. } = command;
+    if cwd.is_none() && env.is_empty() && stdin.is_none() && !tty {
+        return None;
+    }
+    let bytes = |bytes: &ByteString| match redactor {
+        Some(redactor) => ByteString(redactor.redact(bytes.as_bytes())),
+        None => bytes.clone(),
+    };
+    let value = |name: &str, value: &str| match redactor {
+        Some(_) if looks_secret(name) => String::from_utf8_lossy(MASK).into_owned(),
+        Some(redactor) => redactor.redact_str(value),
+        None => value.to_owned(),
+    };
+    Some(Box::new(Call {
+        cwd: cwd.as_ref().map(bytes),
+        env: env.iter().map(|(name, given)| (name.clone(), value(name, given))).collect(),
+        stdin: stdin.as_ref().filter(|stdin| stdin.as_bytes().len() <= STDIN_BYTES).map(bytes),
+        stdin_bytes: stdin.as_ref().map_or(0, |stdin| stdin.as_bytes().len() as u64),
+        tty: *tty,
+    }))
+}

@@ -1,0 +1,108 @@
+//! Masking a secret for good: in the session's records and files, which the store does, and in what its owner holds.
+
+use super::{Answer, Owner};
+use crate::ops::{OpError, Scrubbed, Secret};
+use shellkeep_redact::Redactor;
+use shellkeep_session::{Event, Timestamp};
+use shellkeep_store::masked_state;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+
+impl Owner {
+    /// Masks a secret in everything that is kept. The shell is given up first: it knows the secret, and what it knows would
+    /// be written down again.
+    pub(super) async fn scrub(&mut self, Secret(secret): Secret, answer: Answer<Scrubbed>) {
+        self.linger();
+        self.rest("scrubbed", "the last one knew a secret that was masked");
+        let _ = answer.send(self.try_scrub(&secret).await);
+    }
+
+    async fn try_scrub(&mut self, secret: &str) -> Result<Scrubbed, OpError> {
+        let failed = |reason: String| OpError::StoreUnavailable { reason };
+        let redactor = shellkeep_record::scrub::redactor([secret]).map_err(|error| failed(error.to_string()))?;
+        let services = self.engine.services_directory(&self.id);
+        let mask = redactor.clone();
+        let logs = tokio::task::spawn_blocking(move || mask_in_place(&services, "services", &mask)).await;
+        let logs = logs.map_err(|error| failed(error.to_string()))?;
+        let mut files = logs.map_err(|error| failed(format!("a service's log cannot be masked: {error}")))?;
+        let outputs = Some(self.outputs.to_path_buf());
+        let scrubbed = self.engine.store.scrub(&self.id, &redactor, outputs).await;
+        let scrubbed = scrubbed.map_err(|error| self.engine.read_error(&self.id, error))?;
+        files.extend(scrubbed.files);
+        self.late.mask(&redactor);
+        self.engine.forget_secrets(&self.id);
+        self.state = masked_state(&self.state, &redactor).map_err(|error| failed(error.to_string()))?;
+        let event = Event::Scrubbed {
+            by: None,
+            seqs: scrubbed.seqs.clone(),
+            files: files.clone(),
+            shell: Box::new(self.state.shell.clone()),
+            agent_state: self.state.agent_state.clone(),
+        };
+        self.record(event);
+        self.engine.sync().await;
+        Ok(Scrubbed { seq: self.state.seq, seqs: scrubbed.seqs, files, at: Timestamp::now() })
+    }
+}
+
+/// Masks what the redactor finds in all files of a directory without moving anything: a log is read by offset, and a
+/// service may be writing to its end. Gives the names of files in which there was something.
+fn mask_in_place(directory: &Path, name: &str, redactor: &Redactor) -> io::Result<Vec<String>> {
+    let entries = match fs::read_dir(directory) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let mut changed = Vec::new();
+    for entry in entries {
+        let entry = entry?;
+        let name = format!("{name}/{}", entry.file_name().to_string_lossy());
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            changed.extend(mask_in_place(&entry.path(), &name, redactor)?);
+        } else if kind.is_file() && mask_file(&entry.path(), redactor)? {
+            changed.push(name);
+        }
+    }
+    Ok(changed)
+}
+
+fn mask_file(path: &Path, redactor: &Redactor) -> io::Result<bool> {
+    let bytes = match fs::read(path) {
+        Ok(bytes) => bytes,
+        // A log gives back its oldest files while it is written.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    let found = redactor.find(&bytes);
+    if found.is_empty() {
+        return Ok(false);
+    }
+    let file = File::options().write(true).open(path)?;
+    for finding in found {
+        file.write_all_at(&vec![b'*'; finding.range.len()], finding.range.start as u64)?;
+    }
+    file.sync_data()?;
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_keep_their_length() {
+        let home = tempfile::tempdir().unwrap();
+        fs::create_dir(home.path().join("s2")).unwrap();
+        let (log, other) = (home.path().join("s2/log-0"), home.path().join("s2/other"));
+        fs::write(&log, "one horse-battery two\nhorse-battery").unwrap();
+        fs::write(&other, "nothing").unwrap();
+        let redactor = shellkeep_record::scrub::redactor(["horse-battery"]).unwrap();
+        assert_eq!(mask_in_place(home.path(), "services", &redactor).unwrap(), ["services/s2/log-0"]);
+        assert_eq!(fs::read_to_string(&log).unwrap(), "one ************* two\n*************");
+        assert!(mask_in_place(home.path(), "services", &redactor).unwrap().is_empty());
+        assert!(mask_in_place(&home.path().join("none"), "services", &redactor).unwrap().is_empty());
+    }
+}

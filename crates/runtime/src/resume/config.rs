@@ -1,0 +1,139 @@
+//! The agent that a session's config names: `{"agent": {"command": ["python3", "agent.py"], "cwd"?, "env"?, "timeout"?}}`.
+
+use crate::ops::{DEFAULT_RESUME_TIMEOUT, MAX_TIMEOUT};
+use serde_json::Value;
+use shellkeep_process::ProgramSpec;
+use shellkeep_session::ShellState;
+use shellkeep_session::shell;
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::time::Duration;
+
+/// An agent as a config names it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AgentProgram {
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// Where it starts; a relative one is meant from where the session is, and none is where the session is.
+    pub cwd: Option<String>,
+    /// Variables on top of the session's.
+    pub env: BTreeMap<String, String>,
+    /// How long it may work on a message.
+    pub timeout: Duration,
+}
+
+impl AgentProgram {
+    /// Reads it; an error says what is missing or wrong.
+    pub fn of(config: &Value) -> Result<Self, String> {
+        let agent = config.get("agent").filter(|agent| !agent.is_null()).ok_or("its config has no \"agent\"")?;
+        let agent = agent.as_object().ok_or("\"agent\" in its config is not an object")?;
+        let words = agent.get("command").ok_or("\"agent\" in its config has no \"command\"")?;
+        let words = words.as_array().ok_or("\"agent.command\" in its config is not a list of words")?;
+        let command: Option<Vec<String>> = words.iter().map(|word| word.as_str().map(str::to_owned)).collect();
+        let command = command.ok_or("\"agent.command\" in its config is not a list of words")?;
+        if command.first().is_none_or(String::is_empty) {
+            return Err("\"agent.command\" in its config is empty".to_owned());
+        }
+        let cwd = match agent.get("cwd") {
+            None | Some(Value::Null) => None,
+            Some(Value::String(path)) if !path.is_empty() => Some(path.clone()),
+            Some(_) => return Err("\"agent.cwd\" in its config is not a path".to_owned()),
+        };
+        let env = variables(agent.get("env"))?;
+        let timeout = match agent.get("timeout") {
+            None | Some(Value::Null) => DEFAULT_RESUME_TIMEOUT,
+            Some(value) => {
+                let given = value.as_f64().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+                let is_usable = |timeout: &Duration| !timeout.is_zero() && *timeout <= MAX_TIMEOUT;
+                given
+                    .filter(is_usable)
+                    .ok_or("\"agent.timeout\" in its config is not a number of seconds up to a day")?
+            }
+        };
+        let agent = Self { command, cwd, env, timeout };
+        let has_nul = agent.command.iter().chain(&agent.cwd).chain(agent.env.values()).any(|text| text.contains('\0'));
+        if has_nul { Err("a text of \"agent\" in its config has a NUL byte".to_owned()) } else { Ok(agent) }
+    }
+
+    /// How it is started in a session whose shell knows this.
+    pub fn spec(&self, shell: &ShellState) -> ProgramSpec {
+        let mut environment: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
+        for (name, variable) in &shell.variables {
+            if let (true, shell::Value::Value(value)) = (variable.attributes.contains('x'), &variable.value) {
+                environment.insert(name.0.clone(), value.0.clone());
+            }
+        }
+        let given = self.env.iter().map(|(name, value)| (name.clone().into_bytes(), value.clone().into_bytes()));
+        environment.extend(given);
+        let base = Path::new(OsStr::from_bytes(shell.cwd.as_bytes()));
+        let cwd = self.cwd.as_ref().map_or_else(|| base.to_owned(), |cwd| base.join(cwd));
+        ProgramSpec {
+            arguments: self.command.iter().map(|word| word.clone().into_bytes()).collect(),
+            cwd: cwd.as_os_str().as_bytes().to_vec(),
+            environment: environment.into_iter().collect(),
+        }
+    }
+}
+
+fn variables(given: Option<&Value>) -> Result<BTreeMap<String, String>, String> {
+    let wrong = "\"agent.env\" in its config is not an object of texts";
+    let given = match given {
+        None | Some(Value::Null) => return Ok(BTreeMap::new()),
+        Some(value) => value.as_object().ok_or(wrong)?,
+    };
+    let mut variables = BTreeMap::new();
+    for (name, value) in given {
+        let is_name = !name.is_empty() && !name.contains(['=', '\0']);
+        let value = value.as_str().filter(|_| is_name).ok_or(wrong)?;
+        variables.insert(name.clone(), value.to_owned());
+    }
+    Ok(variables)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use shellkeep_session::shell::Variable;
+
+    #[test]
+    fn what_is_wrong_with_a_config_is_said() {
+        let table = [
+            (json!({}), "has no \"agent\""),
+            (json!({"agent": null}), "has no \"agent\""),
+            (json!({"agent": "python3"}), "not an object"),
+            (json!({"agent": {}}), "has no \"command\""),
+            (json!({"agent": {"command": "python3 a.py"}}), "not a list of words"),
+            (json!({"agent": {"command": ["python3", 5]}}), "not a list of words"),
+            (json!({"agent": {"command": []}}), "is empty"),
+            (json!({"agent": {"command": ["a\u{0}"]}}), "NUL"),
+            (json!({"agent": {"command": ["a"], "cwd": 5}}), "agent.cwd"),
+            (json!({"agent": {"command": ["a"], "env": {"A": 1}}}), "agent.env"),
+            (json!({"agent": {"command": ["a"], "env": {"A=B": "x"}}}), "agent.env"),
+            (json!({"agent": {"command": ["a"], "timeout": 0}}), "agent.timeout"),
+            (json!({"agent": {"command": ["a"], "timeout": "5"}}), "agent.timeout"),
+        ];
+        for (config, expected) in table {
+            let error = AgentProgram::of(&config).unwrap_err();
+            assert!(error.contains(expected), "{config}: {error}");
+        }
+    }
+
+    #[test]
+    fn it_starts_with_what_the_session_exports() {
+        let config = json!({"agent": {"command": ["a", "b"], "cwd": "sub", "env": {"B": "own"}, "timeout": 1.5}});
+        let agent = AgentProgram::of(&config).unwrap();
+        assert_eq!(agent.timeout, Duration::from_millis(1500));
+        let mut shell = ShellState { cwd: "/tmp".into(), ..ShellState::default() };
+        shell.variables.insert("A".into(), Variable::scalar("x", "1"));
+        shell.variables.insert("B".into(), Variable::scalar("x", "session's"));
+        shell.variables.insert("local".into(), Variable::scalar("", "2"));
+        let spec = agent.spec(&shell);
+        assert_eq!(spec.cwd, b"/tmp/sub");
+        let pairs = [(b"A".to_vec(), b"1".to_vec()), (b"B".to_vec(), b"own".to_vec())];
+        assert_eq!(spec.environment, pairs);
+        assert_eq!(spec.arguments, [b"a".to_vec(), b"b".to_vec()]);
+    }
+}

@@ -1,0 +1,471 @@
+//! An agent from its first line to its end: what it says is taken down, what it asks for is run, and when its time is over
+//! it is ended with everything it has started.
+
+use super::answer::{MAX_ANSWER, Masked, floor};
+use super::lines::{Cut, Lines, MAX_LINE};
+use super::talk::{self, Opening, Said, Wrong};
+use super::tools::Tools;
+use super::{Turn, Work};
+use crate::crash::{self, Point};
+use crate::engine::{Engine, Inner};
+use crate::ops::{Expected, NewEvent, NewMessage, OpError, ResumeStatus, ResumeView, RunView, SaveAgentState};
+use crate::validate;
+use serde_json::json;
+use shellkeep_process::stdio::Writer;
+use shellkeep_process::{ExitStatus, Heard, Program, Stream};
+use shellkeep_redact::Redactor;
+use shellkeep_session::SessionId;
+use shellkeep_session::state::FINAL_OUTPUT;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+/// The type of the event with which work ends that is not done.
+pub(crate) const RESUME_ENDED: &str = "resume_ended";
+/// Lines that may wait for an agent that does not read.
+const TO_TELL: usize = 64;
+/// Lines that cannot be taken; an agent with more of them does not speak our language.
+const MAX_WRONG: usize = 100;
+/// Events of one message; an agent with more of them runs in a circle.
+const MAX_EVENTS: usize = 100_000;
+/// Bytes of standard error that are kept, the last ones.
+const STDERR_BYTES: usize = 16 << 10;
+/// Bytes of it that come with an error.
+const STDERR_TOLD: usize = 2 << 10;
+/// An agent that has closed its output or said that it is done has this long to end by itself.
+const EXIT_GRACE: Duration = Duration::from_secs(2);
+/// An agent that is asked to end has this long.
+const TERM_GRACE: Duration = Duration::from_secs(2);
+
+/// How it ended, before it is written down.
+#[derive(Debug)]
+enum End {
+    Done {
+        output: Option<String>,
+    },
+    Interrupted {
+        reason: String,
+    },
+    Failed {
+        reason: String,
+    },
+    TimedOut,
+    /// It went before it was done; how, if that is known.
+    Gone {
+        status: Option<ExitStatus>,
+    },
+}
+
+enum Next {
+    End(End),
+    Line(Cut),
+    Called(String, Box<Result<RunView, OpError>>),
+}
+
+/// What a driver needs to begin.
+pub(crate) struct Start {
+    /// As whom the agent's commands are run.
+    pub(crate) engine: Engine,
+    /// The way to the session.
+    pub(crate) inner: Arc<Inner>,
+    /// The session.
+    pub(crate) id: SessionId,
+    /// The agent.
+    pub(crate) program: Program,
+    /// What it reads.
+    pub(crate) stdin: Writer,
+    /// What watchers see.
+    pub(crate) work: Arc<Work>,
+    /// When its time is over.
+    pub(crate) timeout: Duration,
+    /// Number of the record with which its last step was complete.
+    pub(crate) step: u64,
+    /// Version of the state it was told.
+    pub(crate) version: Option<u64>,
+    /// Number of the last event so far.
+    pub(crate) last_seq: u64,
+    /// Masks what it answers, if the host has set so.
+    pub(crate) redactor: Option<Redactor>,
+    /// Held until its end is written down.
+    pub(crate) turn: Turn,
+}
+
+/// A running agent.
+pub(crate) struct Drive {
+    inner: Arc<Inner>,
+    id: SessionId,
+    program: Program,
+    to_tell: mpsc::Sender<Vec<u8>>,
+    work: Arc<Work>,
+    deadline: Instant,
+    step: u64,
+    version: Option<u64>,
+    steps: u64,
+    last_seq: u64,
+    redactor: Option<Redactor>,
+    masked: Option<Masked>,
+    lines: Lines,
+    stderr: VecDeque<u8>,
+    ended: Option<Option<ExitStatus>>,
+    tools: Tools,
+    wrong: usize,
+    events: usize,
+    streamed: bool,
+    turn: Option<Turn>,
+}
+
+impl Drive {
+    /// An agent that has not been told anything.
+    pub(crate) fn new(start: Start) -> Self {
+        let Start { engine, inner, id, program, stdin, work, timeout, step, version, last_seq, redactor, turn } = start;
+        let deadline = Instant::now() + timeout;
+        Self {
+            tools: Tools::new(engine, id.clone(), deadline),
+            inner,
+            id,
+            program,
+            to_tell: spawn_teller(stdin),
+            work,
+            deadline,
+            step,
+            version,
+            steps: 0,
+            last_seq,
+            masked: redactor.as_ref().map(Masked::new),
+            redactor,
+            lines: Lines::default(),
+            stderr: VecDeque::new(),
+            ended: None,
+            wrong: 0,
+            events: 0,
+            streamed: false,
+            turn: Some(turn),
+        }
+    }
+
+    /// Tells it what it is to do, and drives it to its end.
+    pub(crate) async fn run(mut self, opening: Opening<'_>) {
+        let mut end = self.tell(opening.line()).await.err();
+        while end.is_none() {
+            end = match self.next().await {
+                Next::End(end) => Some(end),
+                Next::Line(cut) => self.on_line(cut).await.err(),
+                Next::Called(id, outcome) => self.tell(talk::tool_result(&id, &outcome)).await.err(),
+            };
+        }
+        let end = end.unwrap_or(End::TimedOut);
+        self.finish(end).await;
+    }
+
+    async fn next(&mut self) -> Next {
+        let Self { work, program, lines, stderr, ended, tools, deadline, .. } = self;
+        let line = async {
+            loop {
+                if let Some(cut) = lines.next() {
+                    return Next::Line(cut);
+                }
+                if let Some(status) = *ended {
+                    return lines.rest().map_or(Next::End(End::Gone { status }), Next::Line);
+                }
+                let mut sink = |stream: Stream, bytes: &[u8]| match stream {
+                    Stream::Stdout => lines.push(bytes),
+                    Stream::Stderr => keep_last(stderr, bytes),
+                };
+                match program.hear(&mut sink).await {
+                    Heard::Output => {}
+                    Heard::Ended(status) => *ended = Some(Some(status)),
+                    Heard::Closed => {
+                        *ended = Some(tokio::time::timeout(EXIT_GRACE, program.ended(&mut sink)).await.ok())
+                    }
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            end = over(work, *deadline) => Next::End(end),
+            (id, outcome) = tools.ended() => Next::Called(id, Box::new(outcome)),
+            next = line => next,
+        }
+    }
+
+    /// Tells the agent something. One that does not read holds up itself only, and that until its time is over.
+    async fn tell(&mut self, line: Vec<u8>) -> Result<(), End> {
+        tokio::select! {
+            biased;
+            end = over(&self.work, self.deadline) => Err(end),
+            // An agent that has closed its input is not told anything any more; it may go on all the same.
+            _ = self.to_tell.send(line) => Ok(()),
+        }
+    }
+
+    async fn on_line(&mut self, cut: Cut) -> Result<(), End> {
+        let said = match cut {
+            Cut::Line(line) => talk::read(&line),
+            Cut::TooLong => Err(Wrong {
+                code: "line_too_long",
+                detail: format!(
+                    "the line has more than {MAX_LINE} bytes; put large data into a file and its path here"
+                ),
+                id: None,
+            }),
+        };
+        match said {
+            Ok(Said::Event { event_type, data }) => self.on_event(NewEvent { event_type, data }).await,
+            Ok(Said::Output { text }) => {
+                self.streamed = true;
+                self.answer(&text);
+                Ok(())
+            }
+            Ok(Said::Call(call)) => {
+                let id = call.id.clone();
+                match self.tools.ask(call, self.step) {
+                    Ok(()) => Ok(()),
+                    Err(detail) => self.refuse(Wrong { code: "bad_call", detail, id: Some(id) }).await,
+                }
+            }
+            Ok(Said::State { media_type, bytes }) => self.on_state(media_type, bytes).await,
+            Ok(Said::Done { output }) => Err(End::Done { output }),
+            Err(wrong) => self.refuse(wrong).await,
+        }
+    }
+
+    /// Says what was wrong with a line, unless there were too many of them.
+    async fn refuse(&mut self, wrong: Wrong) -> Result<(), End> {
+        metrics::counter!("shellkeep_agent_bad_lines_total").increment(1);
+        self.wrong += 1;
+        if self.wrong >= MAX_WRONG {
+            let reason = format!(
+                "the agent wrote {MAX_WRONG} lines that cannot be taken, the last one because: {}",
+                wrong.detail
+            );
+            return Err(End::Failed { reason });
+        }
+        self.tell(talk::error(&wrong)).await
+    }
+
+    async fn on_event(&mut self, event: NewEvent) -> Result<(), End> {
+        self.events += 1;
+        if self.events > MAX_EVENTS {
+            let reason = format!("the agent told more than {MAX_EVENTS} events about one message");
+            return Err(End::Failed { reason });
+        }
+        if let Err(error) = validate::records::events(std::slice::from_ref(&event)) {
+            return self.refuse(Wrong { code: error.code(), detail: error.to_string(), id: None }).await;
+        }
+        match self.inner.take_down(&self.id, event).await {
+            Ok(posted) => {
+                self.last_seq = posted.last_seq;
+                Ok(())
+            }
+            Err(error) => self.not_kept(error).await,
+        }
+    }
+
+    /// A step is complete.
+    async fn on_state(&mut self, media_type: String, bytes: Vec<u8>) -> Result<(), End> {
+        let save =
+            SaveAgentState { media_type, bytes, expected: self.version.map_or(Expected::Nothing, Expected::Version) };
+        if let Err(error) = validate::records::agent_state(&save) {
+            return self.refuse(Wrong { code: error.code(), detail: error.to_string(), id: None }).await;
+        }
+        match self.inner.keep_state(&self.id, save).await {
+            Ok(saved) => {
+                crash::point(Point::StateSaved, self.work.message.as_bytes());
+                (self.version, self.step, self.last_seq) = (Some(saved.version), saved.seq, saved.seq);
+                self.steps += 1;
+                self.tools.step();
+                let warning = saved.notices.first().map(|notice| notice.message.as_str());
+                self.tell(talk::saved(saved.version, warning)).await
+            }
+            Err(OpError::VersionConflict { current }) => {
+                let now = current.map_or("is gone".to_owned(), |version| format!("has version {version}"));
+                let reason = format!(
+                    "somebody else saved the agent's state, which {now} now; send the message again to go on from that"
+                );
+                Err(End::Failed { reason })
+            }
+            Err(error) => self.not_kept(error).await,
+        }
+    }
+
+    /// The session or its store did not take something: the agent is told, unless there is nothing left to work for.
+    async fn not_kept(&mut self, error: OpError) -> Result<(), End> {
+        match error {
+            OpError::SessionNotFound { .. } => Err(End::Interrupted { reason: "the session was removed".to_owned() }),
+            OpError::ShuttingDown => Err(End::Interrupted { reason: error.to_string() }),
+            _ => self.refuse(Wrong { code: error.code(), detail: error.to_string(), id: None }).await,
+        }
+    }
+
+    /// A piece of the answer, masked if the host has set so.
+    fn answer(&mut self, text: &str) {
+        match &mut self.masked {
+            Some(masked) => self.work.push(&masked.push(text)),
+            None => self.work.push(text),
+        }
+    }
+
+    /// Brings everything to rest, writes down how it went, and says so.
+    async fn finish(mut self, end: End) {
+        self.tools.stop().await;
+        self.rest(&end).await;
+        if let Some(masked) = self.masked.take() {
+            self.work.push(&masked.finish());
+        }
+        let (status, error) = self.verdict(&end);
+        let output = self.output(end);
+        let mut view = ResumeView {
+            resume_id: self.work.resume_id.clone(),
+            output,
+            status,
+            steps: self.steps,
+            agent_state_version: self.version.unwrap_or(0),
+            seq_from: self.work.seq_from,
+            seq_to: self.last_seq,
+            error,
+        };
+        metrics::counter!("shellkeep_resumes_total", "status" => status.as_str()).increment(1);
+        if let Err(error) = self.write_down(&mut view).await {
+            tracing::warn!(session = %self.id, %error, "the end of an agent's work is not recorded");
+        }
+        // Whoever hears the result may send the next message at once.
+        self.turn = None;
+        self.work.finish(view);
+    }
+
+    /// Ends the agent with everything it has started.
+    async fn rest(&mut self, end: &End) {
+        let (to_tell, _) = mpsc::channel(1);
+        let to_tell = std::mem::replace(&mut self.to_tell, to_tell);
+        let stderr = &mut self.stderr;
+        // What else it writes now is of no interest.
+        let mut last_words = |stream: Stream, bytes: &[u8]| {
+            if stream == Stream::Stderr {
+                keep_last(stderr, bytes);
+            }
+        };
+        match end {
+            End::Done { .. } | End::Gone { status: Some(_) } => {
+                // Its input ends with this.
+                drop(to_tell);
+                let _ = tokio::time::timeout(EXIT_GRACE, self.program.ended(&mut last_words)).await;
+            }
+            End::Gone { status: None } => drop(to_tell),
+            End::TimedOut => drop(to_tell.try_send(talk::stop("its time is over"))),
+            End::Interrupted { reason } | End::Failed { reason } => drop(to_tell.try_send(talk::stop(reason))),
+        }
+        self.program.stop(TERM_GRACE, &mut last_words).await;
+    }
+
+    fn verdict(&self, end: &End) -> (ResumeStatus, Option<String>) {
+        let last_words = self.last_words();
+        match end {
+            End::Done { .. } => (ResumeStatus::Done, None),
+            End::Interrupted { reason } => (ResumeStatus::Interrupted, Some(format!("{reason}; {GO_ON}"))),
+            End::Failed { reason } => (ResumeStatus::Failed, Some(format!("{reason}{last_words}"))),
+            End::TimedOut => {
+                let error = format!("the agent was not done in time and was ended; {GO_ON}{last_words}");
+                (ResumeStatus::TimedOut, Some(error))
+            }
+            End::Gone { status } => {
+                let how = match status {
+                    Some(ExitStatus::Exited(code)) => format!("ended with exit code {code}"),
+                    Some(ExitStatus::Signalled(signal)) => format!("ended by signal {signal}"),
+                    None => "closed its output".to_owned(),
+                };
+                let error = format!("the agent {how} before it said that it is done; {GO_ON}{last_words}");
+                (ResumeStatus::Failed, Some(error))
+            }
+        }
+    }
+
+    /// The end of what it wrote to standard error.
+    fn last_words(&self) -> String {
+        let bytes: Vec<u8> = self.stderr.iter().copied().collect();
+        let text = String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(STDERR_TOLD)..]).trim().to_owned();
+        if text.is_empty() {
+            return text;
+        }
+        let text = self.redactor.as_ref().map_or(text.clone(), |redactor| redactor.redact_str(&text));
+        format!(". Its last words: {text}")
+    }
+
+    /// The answer: what it said at the end, or what it said in pieces.
+    fn output(&self, end: End) -> String {
+        let (mut text, left_out) = match end {
+            End::Done { output: Some(output) } => {
+                let output = self.redactor.as_ref().map_or(output.clone(), |redactor| redactor.redact_str(&output));
+                let kept = floor(&output, MAX_ANSWER);
+                (output[..kept].to_owned(), output.len() - kept)
+            }
+            _ => self.work.answer(),
+        };
+        if left_out > 0 {
+            text.push_str("\n[the answer is longer than is kept; this is its beginning]");
+        }
+        text
+    }
+
+    async fn write_down(&mut self, view: &mut ResumeView) -> Result<(), OpError> {
+        let mut data = json!({
+            "output": view.output,
+            "stream": self.streamed,
+            "resume_id": view.resume_id,
+            "status": view.status.as_str(),
+            "steps": view.steps,
+            "agent_state_version": view.agent_state_version,
+            "seq_from": view.seq_from,
+        });
+        if let Some(request_id) = &self.work.request_id {
+            data["request_id"] = request_id.as_str().into();
+        }
+        if let Some(error) = &view.error {
+            data["error"] = error.as_str().into();
+        }
+        let event_type = match view.status {
+            ResumeStatus::Done => {
+                let message = NewMessage { role: "assistant".to_owned(), content: view.output.as_str().into() };
+                view.seq_to = self.inner.add_said(&self.id, message).await?.seq;
+                FINAL_OUTPUT
+            }
+            _ => RESUME_ENDED,
+        };
+        let event = NewEvent { event_type: event_type.to_owned(), data };
+        view.seq_to = self.inner.take_down(&self.id, event).await?.last_seq;
+        Ok(())
+    }
+}
+
+/// What to do about work that is not done.
+const GO_ON: &str = "what it had completed is kept, and the next message goes on from there";
+
+/// Waits until the work must end, whatever the agent does.
+async fn over(work: &Work, deadline: Instant) -> End {
+    tokio::select! {
+        biased;
+        reason = work.stopped() => End::Interrupted { reason },
+        () = work.abandoned() => End::Interrupted { reason: "the caller went away".to_owned() },
+        () = tokio::time::sleep_until(deadline) => End::TimedOut,
+    }
+}
+
+/// Writes to an agent in a task of its own: it may read slowly, and we must hear it meanwhile.
+fn spawn_teller(stdin: Writer) -> mpsc::Sender<Vec<u8>> {
+    let (sender, mut lines) = mpsc::channel::<Vec<u8>>(TO_TELL);
+    tokio::spawn(async move {
+        while let Some(line) = lines.recv().await {
+            if stdin.write_all(&line).await.is_err() {
+                return;
+            }
+        }
+    });
+    sender
+}
+
+fn keep_last(kept: &mut VecDeque<u8>, bytes: &[u8]) {
+    kept.extend(&bytes[bytes.len().saturating_sub(STDERR_BYTES)..]);
+    let beyond = kept.len().saturating_sub(STDERR_BYTES);
+    kept.drain(..beyond);
+}

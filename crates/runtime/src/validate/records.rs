@@ -1,0 +1,192 @@
+//! Events, messages and states of agents: what is taken.
+
+use super::invalid;
+use crate::ops::*;
+use serde_json::Value;
+use std::io;
+
+/// The types of the contract, with the fields that each must have. Others may be there.
+pub const TYPES: [(&str, &[&str]); 5] = [
+    ("user_input", &["message"]),
+    ("state_transition", &["from_node", "to_node"]),
+    ("llm_call", &["prompt", "response"]),
+    ("tool_call", &["tool_name"]),
+    ("final_output", &["output"]),
+];
+
+/// What the types of one's own begin with.
+pub const OWN: &str = "x_";
+
+/// Checks events that belong together.
+pub fn events(events: &[NewEvent]) -> Result<(), OpError> {
+    if events.is_empty() || events.len() > MAX_EVENTS {
+        return Err(invalid(format!("events: there are {}; send 1 to {MAX_EVENTS} at a time", events.len())));
+    }
+    let mut total = 0;
+    for (index, event) in events.iter().enumerate() {
+        let place = if events.len() == 1 { String::new() } else { format!("events[{index}].") };
+        event_type(event, &place)?;
+        let bytes = length(&event.data);
+        if bytes > MAX_EVENT_BYTES {
+            return Err(invalid(format!(
+                "{place}data: {bytes} bytes are more than the {MAX_EVENT_BYTES} that an event takes; put large data into a \
+                 file of the session and its path into the event"
+            )));
+        }
+        total += bytes;
+    }
+    if total > MAX_EVENTS_BYTES {
+        let detail = format!("events: {total} bytes together are more than {MAX_EVENTS_BYTES}; send fewer at a time");
+        return Err(invalid(detail));
+    }
+    Ok(())
+}
+
+fn event_type(event: &NewEvent, place: &str) -> Result<(), OpError> {
+    let refused = |detail: String| Err(OpError::InvalidEventType { detail });
+    let name = event.event_type.as_str();
+    let Value::Object(data) = &event.data else {
+        return Err(invalid(format!("{place}data: it must be an object with the fields of the event")));
+    };
+    if let Some((_, fields)) = TYPES.iter().find(|(known, _)| *known == name) {
+        return match fields.iter().find(|field| !data.contains_key(**field)) {
+            Some(missing) => {
+                Err(invalid(format!("{place}data.{missing}: missing; a {name} has {}", fields.join(", "))))
+            }
+            None => Ok(()),
+        };
+    }
+    let is_own = name.strip_prefix(OWN).is_some_and(|rest| {
+        !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.:-".contains(&byte))
+    });
+    if is_own && name.len() <= MAX_EVENT_TYPE {
+        return Ok(());
+    }
+    let known: Vec<&str> = TYPES.iter().map(|(known, _)| *known).collect();
+    let shown: String = name.chars().take(MAX_EVENT_TYPE).collect();
+    refused(format!(
+        "{place}event_type: '{}' is not taken; use {}, or a name of your own that begins with {OWN} ({MAX_EVENT_TYPE} of \
+         A-Za-z0-9_.:- at most)",
+        shown.escape_debug(),
+        known.join(", ")
+    ))
+}
+
+/// Checks a message of the conversation.
+pub fn message(message: &NewMessage) -> Result<(), OpError> {
+    let role = &message.role;
+    if role.is_empty() || role.len() > MAX_ROLE || role.chars().any(char::is_control) {
+        return Err(invalid(format!(
+            "role: 1 to {MAX_ROLE} bytes without control characters, as in user or assistant"
+        )));
+    }
+    match &message.content {
+        Value::String(_) | Value::Array(_) | Value::Object(_) => {}
+        _ => return Err(invalid("content: a text, a list of parts or an object")),
+    }
+    let bytes = length(&message.content);
+    if bytes > MAX_MESSAGE_BYTES {
+        return Err(invalid(format!(
+            "content: {bytes} bytes are more than the {MAX_MESSAGE_BYTES} that a message takes"
+        )));
+    }
+    Ok(())
+}
+
+/// Checks a state of an agent.
+pub fn agent_state(save: &SaveAgentState) -> Result<(), OpError> {
+    if save.bytes.len() > MAX_AGENT_STATE {
+        let bytes = save.bytes.len();
+        return Err(invalid(format!(
+            "the state has {bytes} bytes and may have {MAX_AGENT_STATE}; put the rest into files"
+        )));
+    }
+    let kind = &save.media_type;
+    if kind.is_empty() || kind.len() > 256 || !kind.bytes().all(|byte| (0x20..0x7f).contains(&byte)) {
+        return Err(invalid("content-type: a media type such as application/json or application/octet-stream"));
+    }
+    Ok(())
+}
+
+/// Checks a secret that is to be scrubbed.
+pub fn secret(secret: &Secret) -> Result<(), OpError> {
+    let Secret(text) = secret;
+    if text.len() > MAX_SECRET {
+        return Err(invalid(format!("secret: at most {MAX_SECRET} bytes")));
+    }
+    if !shellkeep_redact::is_maskable(text.as_bytes()) {
+        let detail = "secret: it is shorter than 6 bytes or a common word; masking it everywhere would make the recording \
+                      unreadable. Give the whole secret";
+        return Err(invalid(detail));
+    }
+    Ok(())
+}
+
+/// The length of a value as JSON.
+fn length(value: &Value) -> usize {
+    struct Counter(usize);
+    impl io::Write for Counter {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut counter = Counter(0);
+    match serde_json::to_writer(&mut counter, value) {
+        Ok(()) => counter.0,
+        Err(_) => usize::MAX,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn event(event_type: &str, data: Value) -> NewEvent {
+        NewEvent { event_type: event_type.to_owned(), data }
+    }
+
+    fn refused(list: Vec<NewEvent>) -> (String, String) {
+        let error = events(&list).expect_err("it was taken");
+        (error.code().to_owned(), error.to_string())
+    }
+
+    #[test]
+    fn the_types_of_the_contract_and_ones_own_are_taken() {
+        let list = vec![
+            event("user_input", json!({"message": "hi", "more": 1})),
+            event("state_transition", json!({"from_node": "a", "to_node": "b", "state_diff": {}})),
+            event("llm_call", json!({"prompt": "p", "response": "r", "token_usage": {}, "duration": 0.1})),
+            event("tool_call", json!({"tool_name": "search", "parameters": {}, "output": "", "error": null})),
+            event("final_output", json!({"output": "done", "stream": false})),
+            event("x_mine.v1", json!({})),
+        ];
+        events(&list).unwrap();
+    }
+
+    #[test]
+    fn other_types_are_told_what_there_is() {
+        for name in ["run_started", "", "x_", "X_mine", "x_ö", "x_a b", &format!("x_{}", "y".repeat(63))] {
+            let (code, detail) = refused(vec![event(name, json!({}))]);
+            assert_eq!(code, "invalid_event_type", "{name}");
+            assert!(detail.contains("user_input, state_transition, llm_call, tool_call, final_output"), "{detail}");
+        }
+    }
+
+    #[test]
+    fn what_is_missing_or_too_large_is_named() {
+        let (code, detail) = refused(vec![event("x_a", json!({})), event("user_input", json!({"text": 1}))]);
+        assert_eq!((code.as_str(), detail.starts_with("events[1].data.message: missing")), ("invalid_request", true));
+        assert!(refused(vec![event("x_a", json!([]))]).1.starts_with("data: it must be an object"));
+        let large = json!({"text": "y".repeat(MAX_EVENT_BYTES)});
+        assert!(refused(vec![event("x_a", large)]).1.contains("more than the 1048576"));
+        let many = vec![event("x_a", json!({"text": "y".repeat(MAX_EVENT_BYTES - 100)})); 9];
+        assert!(refused(many).1.contains("send fewer"));
+        assert!(refused(Vec::new()).1.contains("1 to 10000"));
+    }
+}

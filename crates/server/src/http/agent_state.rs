@@ -1,0 +1,129 @@
+//! `…/agent_state`: what an agent's framework keeps in its session. Bytes of any kind, with versions; two that save at the
+//! same time find out about each other.
+
+use super::auth::Scoped;
+use super::body::Raw;
+use super::openapi::{Common, Conflict};
+use super::params::{Params, SessionPath};
+use super::problem::Refusal;
+use super::{json, runs::detached, translate};
+use axum::http::{HeaderMap, HeaderName, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use shellkeep_protocol::{AgentStateParams, AgentStateSaved};
+use shellkeep_runtime::{AgentStateView, Expected, MAX_AGENT_STATE, SaveAgentState};
+
+/// What bytes are if nobody says.
+const UNSAID: &str = "application/octet-stream";
+
+/// Saves the agent's state: JSON or any bytes, up to 16 MiB, with the `Content-Type` you give.
+///
+/// With `If-Match: "3"` it is saved only if version 3 is the one that is kept, with `If-None-Match: *` only if there is
+/// none; else 412 tells the version there is. Without either, the last one to save wins.
+#[utoipa::path(
+    put, path = "/v1/sessions/{session_id}/agent_state", tag = "records", operation_id = "put_agent_state",
+    params(
+        ("session_id" = String, Path, description = "The session"),
+        ("If-Match" = Option<String>, Header, description = "The version that must be kept now, as in `\"3\"`"),
+        ("If-None-Match" = Option<String>, Header, description = "`*`: there must be none yet")
+    ),
+    request_body(content = Vec<u8>, content_type = "application/octet-stream", description = "The state"),
+    responses(
+        (status = 200, description = "It survives a crash from now on", body = AgentStateSaved),
+        (status = 201, description = "The first one", body = AgentStateSaved),
+        Conflict, Common
+    )
+)]
+pub async fn put(
+    Scoped(engine): Scoped,
+    SessionPath(id): SessionPath,
+    headers: HeaderMap,
+    Raw(body): Raw<MAX_AGENT_STATE>,
+) -> Result<Response, Refusal> {
+    let media_type = match headers.get(header::CONTENT_TYPE).map(|value| value.to_str()) {
+        None => UNSAID.to_owned(),
+        Some(Ok(value)) => value.trim().to_owned(),
+        Some(Err(_)) => return Err(Refusal::invalid("content-type: a media type such as application/json")),
+    };
+    let save = SaveAgentState { media_type, bytes: body.to_vec(), expected: expected(&headers)? };
+    let saved = detached(async move { engine.save_agent_state(&id, save).await }).await??;
+    let status = if saved.version == 1 { StatusCode::CREATED } else { StatusCode::OK };
+    let tag = [(header::ETAG, etag(saved.version))];
+    Ok((tag, json(status, &translate::agent_state_saved(saved))).into_response())
+}
+
+/// The agent's state as it was saved, with its version as the `ETag`.
+#[utoipa::path(
+    get, path = "/v1/sessions/{session_id}/agent_state", tag = "records", operation_id = "get_agent_state",
+    params(("session_id" = String, Path, description = "The session"), AgentStateParams),
+    responses(
+        (status = 200, description = "The bytes, with the content type they were saved with", body = Vec<u8>,
+            content_type = "application/octet-stream"),
+        (status = 304, description = "It still is the version of `If-None-Match`"),
+        (status = 410, description = "`agent_state_reclaimed`: that version is not kept any more"),
+        Common
+    )
+)]
+pub async fn get(
+    Scoped(engine): Scoped,
+    SessionPath(id): SessionPath,
+    Params(params): Params<AgentStateParams>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    let AgentStateView { version, media_type, bytes } = engine.agent_state(&id, params.version).await?;
+    let tag = etag(version);
+    if named(&headers, header::IF_NONE_MATCH).is_some_and(|given| given.split(',').any(|known| known.trim() == tag)) {
+        return Ok((StatusCode::NOT_MODIFIED, [(header::ETAG, tag)]).into_response());
+    }
+    // What an agent has saved is not to be shown by a browser as if it were ours.
+    let headers = [
+        (header::CONTENT_TYPE, media_type.as_str()),
+        (header::ETAG, tag.as_str()),
+        (header::CONTENT_DISPOSITION, "attachment; filename=\"agent_state\""),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    ];
+    Ok((headers, bytes).into_response())
+}
+
+fn etag(version: u64) -> String {
+    format!("\"{version}\"")
+}
+
+fn named(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
+    headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim)
+}
+
+fn expected(headers: &HeaderMap) -> Result<Expected, Refusal> {
+    let is_there = |name: HeaderName| headers.contains_key(name);
+    match (named(headers, header::IF_MATCH), named(headers, header::IF_NONE_MATCH)) {
+        (None, None) if !is_there(header::IF_MATCH) && !is_there(header::IF_NONE_MATCH) => Ok(Expected::Anything),
+        (Some("*"), None) => Ok(Expected::Something),
+        (Some(tag), None) => {
+            let version = tag.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(tag);
+            version
+                .parse()
+                .map(Expected::Version)
+                .map_err(|_| Refusal::invalid("if-match: one version as the ETag gives it, as in \"3\", or * for any"))
+        }
+        (None, Some("*")) => Ok(Expected::Nothing),
+        _ => Err(Refusal::invalid("give if-match: \"VERSION\" or if-none-match: *, not both and nothing else")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_must_be_so_is_read_from_the_headers() {
+        let with = |name: HeaderName, value: &str| expected(&HeaderMap::from_iter([(name, value.parse().unwrap())]));
+        assert_eq!(expected(&HeaderMap::new()).unwrap(), Expected::Anything);
+        assert_eq!(with(header::IF_MATCH, "\"3\"").unwrap(), Expected::Version(3));
+        assert_eq!(with(header::IF_MATCH, "3").unwrap(), Expected::Version(3));
+        assert_eq!(with(header::IF_MATCH, "*").unwrap(), Expected::Something);
+        assert_eq!(with(header::IF_NONE_MATCH, "*").unwrap(), Expected::Nothing);
+        for wrong in ["", "x", "\"3\", \"4\"", "W/\"3\"", "-1", "\u{e9}"] {
+            assert!(with(header::IF_MATCH, wrong).is_err(), "{wrong}");
+        }
+        assert!(with(header::IF_NONE_MATCH, "\"3\"").is_err());
+    }
+}

@@ -1,0 +1,70 @@
+//! `…/events`: what an agent's framework tells, and the recording of the session, a page at a time or as it grows.
+
+use super::auth::Scoped;
+use super::body::{EVENTS_LIMIT, Json};
+use super::openapi::{Common, EventTypes};
+use super::params::{Params, SessionPath};
+use super::problem::Refusal;
+use super::runs::{detached, wants_events};
+use super::{json, sse, translate};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use shellkeep_protocol::{Event, EventList, EventParams, EventRequest, PostedEvents};
+
+/// Where a reader of events that was cut off wants to go on.
+const LAST_EVENT_ID: &str = "last-event-id";
+
+/// Takes down one event, or many that follow each other.
+///
+/// The types are `user_input{message}`, `state_transition{from_node, to_node, state_diff}`,
+/// `llm_call{prompt, response, token_usage, duration}`, `tool_call{tool_name, parameters, output, error, duration}`,
+/// `final_output{output, stream}`, and your own under `x_…`. Commands need not be told: each is a `tool_call` by itself.
+#[utoipa::path(
+    post, path = "/v1/sessions/{session_id}/events", tag = "records", operation_id = "post_events",
+    params(("session_id" = String, Path, description = "The session")),
+    request_body = EventRequest,
+    responses((status = 201, description = "They survive a crash from now on", body = PostedEvents), EventTypes, Common)
+)]
+pub async fn post(
+    Scoped(engine): Scoped,
+    SessionPath(id): SessionPath,
+    Json(request): Json<EventRequest, EVENTS_LIMIT>,
+) -> Result<Response, Refusal> {
+    let events = translate::new_events(request)?;
+    let many = events.len() > 1;
+    let posted = detached(async move { engine.post_events(&id, events).await }).await??;
+    Ok(json(StatusCode::CREATED, &translate::posted(posted, many)))
+}
+
+/// Reads the session's recording: everything that happened in it, in order.
+///
+/// Go on with `after` set to `next`. `type` and `search` leave out what you do not look for. With
+/// `Accept: text/event-stream` it is followed: each event comes as `event` with its number as the id, first those that
+/// are there after `after` (or `Last-Event-ID`), then new ones as they happen. The stream has no end of its own.
+#[utoipa::path(
+    get, path = "/v1/sessions/{session_id}/events", tag = "records", operation_id = "list_events",
+    params(("session_id" = String, Path, description = "The session"), EventParams),
+    responses(
+        (status = 200, description = "A page of events, or the events as they happen", content(
+            (EventList = "application/json"), (Event = "text/event-stream"))),
+        Common
+    )
+)]
+pub async fn list(
+    Scoped(engine): Scoped,
+    SessionPath(id): SessionPath,
+    Params(params): Params<EventParams>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    let mut query = translate::event_query(params)?;
+    if wants_events(&headers) {
+        if let Some(last) = headers.get(LAST_EVENT_ID) {
+            let last = last.to_str().ok().and_then(|text| text.trim().parse().ok());
+            query.after =
+                last.ok_or_else(|| Refusal::invalid("last-event-id: the number of the last event you have"))?;
+        }
+        return Ok(sse::events(engine.follow_events(&id, query).await?));
+    }
+    let page = engine.events(&id, query).await?;
+    Ok(json(StatusCode::OK, &translate::event_list(page)))
+}

@@ -1,0 +1,44 @@
+//! `…/messages`: the conversation between a person and the session's agent.
+
+use super::auth::Scoped;
+use super::body::{Json, MESSAGE_LIMIT};
+use super::openapi::Common;
+use super::params::{Params, SessionPath};
+use super::problem::Refusal;
+use super::{json, runs::detached, translate};
+use axum::http::StatusCode;
+use axum::response::Response;
+use shellkeep_protocol::{MessageAdded, MessageList, MessageParams, MessageRequest};
+
+/// Adds a message to the conversation. It gets the next number, whoever else adds one at the same time.
+#[utoipa::path(
+    post, path = "/v1/sessions/{session_id}/messages", tag = "records", operation_id = "add_message",
+    params(("session_id" = String, Path, description = "The session")),
+    request_body = MessageRequest,
+    responses((status = 201, description = "It survives a crash from now on", body = MessageAdded), Common)
+)]
+pub async fn add(
+    Scoped(engine): Scoped,
+    SessionPath(id): SessionPath,
+    Json(request): Json<MessageRequest, MESSAGE_LIMIT>,
+) -> Result<Response, Refusal> {
+    let message = translate::new_message(request);
+    let added = detached(async move { engine.add_message(&id, message).await }).await??;
+    Ok(json(StatusCode::CREATED, &translate::message_added(added)))
+}
+
+/// The conversation, by `seq_id`. Go on with `after` set to `next`.
+#[utoipa::path(
+    get, path = "/v1/sessions/{session_id}/messages", tag = "records", operation_id = "list_messages",
+    params(("session_id" = String, Path, description = "The session"), MessageParams),
+    responses((status = 200, description = "A page of messages", body = MessageList), Common)
+)]
+pub async fn list(
+    Scoped(engine): Scoped,
+    SessionPath(id): SessionPath,
+    Params(params): Params<MessageParams>,
+) -> Result<Response, Refusal> {
+    let limit = translate::message_limit(params.limit)?;
+    let page = engine.messages(&id, params.after.unwrap_or(0), limit).await?;
+    Ok(json(StatusCode::OK, &translate::message_list(page)))
+}

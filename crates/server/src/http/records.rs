@@ -1,0 +1,113 @@
+//! The recording as a whole: written out for others, checked, masked for good; and what the session began with.
+
+use super::auth::Scoped;
+use super::body::{Json, Nothing, SMALL_LIMIT};
+use super::openapi::Common;
+use super::params::{Params, SessionPath};
+use super::problem::Refusal;
+use super::{json, runs::detached, translate};
+use axum::body::{Body, Bytes};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use hyper::body::Frame;
+use shellkeep_protocol::{ExportParams, ScrubReport, ScrubRequest, SnapshotParams, Verdict};
+use shellkeep_runtime::{ExportFormat, ExportStream, Secret};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+/// Writes the recording out for somebody else.
+///
+/// `jsonl` brings with each event what proves it, also where fields are masked: `shellkeep verify FILE` checks it anywhere.
+/// `asciicast` plays in `asciinema play`. `html` is one page that needs nothing else.
+#[utoipa::path(
+    get, path = "/v1/sessions/{session_id}/export", tag = "records", operation_id = "export",
+    params(("session_id" = String, Path, description = "The session"), ExportParams),
+    responses(
+        (status = 200, description = "The recording", content(
+            (String = "application/x-ndjson"), (String = "application/x-asciicast"), (String = "text/html"))),
+        Common
+    )
+)]
+pub async fn export(
+    Scoped(engine): Scoped,
+    SessionPath(id): SessionPath,
+    Params(params): Params<ExportParams>,
+) -> Result<Response, Refusal> {
+    let format = translate::export_format(params.format.unwrap_or_default());
+    let stream = engine.export(&id, format, translate::is_on(params.redact)).await?;
+    let (kind, ending) = match format {
+        ExportFormat::Jsonl => ("application/x-ndjson", "jsonl"),
+        ExportFormat::Asciicast => ("application/x-asciicast", "cast"),
+        ExportFormat::Html => ("text/html; charset=utf-8", "html"),
+    };
+    // An id has no character that would end the quotes. The page is shown from a file, not as a part of this door.
+    let name = format!("attachment; filename=\"{id}.{ending}\"");
+    let headers =
+        [(header::CONTENT_TYPE, kind), (header::CONTENT_DISPOSITION, &name), (header::CACHE_CONTROL, "no-store")];
+    Ok((headers, Body::new(Pieces(stream))).into_response())
+}
+
+/// Checks that nothing in the recording was changed, dropped or reordered since it was written, and names the first event
+/// with which something is wrong.
+#[utoipa::path(
+    post, path = "/v1/sessions/{session_id}/verify", tag = "records", operation_id = "verify",
+    params(("session_id" = String, Path, description = "The session")),
+    responses((status = 200, description = "What was found", body = Verdict), Common)
+)]
+pub async fn verify(Scoped(engine): Scoped, SessionPath(id): SessionPath, _: Nothing) -> Result<Response, Refusal> {
+    let verdict = engine.verify(&id).await?;
+    Ok(json(StatusCode::OK, &translate::verdict(verdict)))
+}
+
+/// Masks a secret in everything that is kept of the session: events, outputs, state. The recording proves itself
+/// afterwards as before. Waits its turn behind running commands, and the shell is given up. The host's right.
+#[utoipa::path(
+    post, path = "/v1/sessions/{session_id}/scrub", tag = "records", operation_id = "scrub",
+    params(("session_id" = String, Path, description = "The session")),
+    request_body = ScrubRequest,
+    responses((status = 200, description = "Where it stood", body = ScrubReport), Common)
+)]
+pub async fn scrub(
+    Scoped(engine): Scoped,
+    SessionPath(id): SessionPath,
+    Json(request): Json<ScrubRequest, SMALL_LIMIT>,
+) -> Result<Response, Refusal> {
+    let secret = Secret(request.secret);
+    let scrubbed = detached(async move { engine.scrub(&id, secret).await }).await??;
+    Ok(json(StatusCode::OK, &translate::scrubbed(scrubbed)))
+}
+
+/// What the session began with: its agent's configuration and its first shell's state.
+#[utoipa::path(
+    get, path = "/v1/sessions/{session_id}/config_snapshot", tag = "records", operation_id = "get_config_snapshot",
+    params(("session_id" = String, Path, description = "The session"), SnapshotParams),
+    responses((status = 200, description = "The snapshot", content_type = "application/json", body = Object), Common)
+)]
+pub async fn config_snapshot(
+    Scoped(engine): Scoped,
+    SessionPath(id): SessionPath,
+    Params(params): Params<SnapshotParams>,
+) -> Result<Response, Refusal> {
+    let snapshot = engine.config_snapshot(&id, translate::is_on(params.redact)).await?;
+    Ok(json(StatusCode::OK, &snapshot))
+}
+
+/// A body that is written while it is read.
+struct Pieces(ExportStream);
+
+impl hyper::body::Body for Pieces {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let piece = std::task::ready!(self.0.poll_next(context));
+        Poll::Ready(piece.map(|piece| match piece {
+            Ok(bytes) => Ok(Frame::data(Bytes::from(bytes))),
+            // An error and not an end: the reader must not take it for all there was.
+            Err(error) => Err(axum::Error::new(error)),
+        }))
+    }
+}

@@ -1,0 +1,44 @@
+//! `POST …/resume`: a message for the session's agent.
+
+use super::auth::Scoped;
+use super::body::{Json, MESSAGE_LIMIT};
+use super::openapi::{Agent, Common, Full};
+use super::params::SessionPath;
+use super::problem::Refusal;
+use super::runs::wants_events;
+use super::{json, sse, translate};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use shellkeep_protocol::{AnswerEvent, ResumeRequest, ResumeResponse};
+
+/// Runs the session's agent on from its last step.
+///
+/// The agent is the program that the session's `config` names: `{"agent": {"command": ["python3", "agent.py"]}}`. The
+/// message is recorded as `user_input`, the agent is started with the state that it saved last, and everything it does is
+/// recorded. With `Accept: text/event-stream` the answer is a stream: `event` (data: an event as in `…/events`, with its
+/// number as the id), `output` (data: `{text}`, a piece of the answer), then `result`. Without a `request_id` the agent is
+/// stopped when you hang up.
+#[utoipa::path(
+    post, path = "/v1/sessions/{session_id}/resume", tag = "agents", operation_id = "resume",
+    params(("session_id" = String, Path, description = "The session")),
+    request_body = ResumeRequest,
+    responses(
+        (status = 200, description = "What came of it, or its events", content(
+            (ResumeResponse = "application/json"), (AnswerEvent = "text/event-stream"))),
+        Agent, Full, Common
+    )
+)]
+pub async fn resume(
+    Scoped(engine): Scoped,
+    SessionPath(id): SessionPath,
+    headers: HeaderMap,
+    Json(request): Json<ResumeRequest, MESSAGE_LIMIT>,
+) -> Result<Response, Refusal> {
+    let request = translate::resume(request)?;
+    // Not in a task of its own, unlike other operations: whoever hangs up lets go of the agent.
+    let stream = engine.resume_stream(&id, request).await?;
+    if wants_events(&headers) {
+        return Ok(sse::resume(stream));
+    }
+    Ok(json(StatusCode::OK, &translate::resumed(stream.result().await)))
+}

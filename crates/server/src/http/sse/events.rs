@@ -1,0 +1,34 @@
+//! A recording as events: `event` with its number as the id, for as long as somebody listens; `error` if it broke.
+
+use super::{Source, event};
+use crate::http::problem::Refusal;
+use crate::http::translate;
+use shellkeep_runtime::EventStream;
+
+/// A recording that is followed.
+pub struct Follow {
+    pub stream: EventStream,
+    pub over: bool,
+}
+
+impl Source for Follow {
+    async fn next(&mut self) -> Option<Vec<u8>> {
+        if self.over {
+            return None;
+        }
+        let mut events = Vec::new();
+        match self.stream.next().await {
+            Ok(lines) => {
+                for line in lines {
+                    events.extend_from_slice(format!("id: {}\n", line.seq).as_bytes());
+                    event(&mut events, "event", &translate::event(line));
+                }
+            }
+            Err(error) => {
+                self.over = true;
+                event(&mut events, "error", Refusal::from(error).problem());
+            }
+        }
+        Some(events)
+    }
+}

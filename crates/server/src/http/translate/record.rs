@@ -1,0 +1,152 @@
+//! Events, messages, the agent's state: between the wire and the runtime's vocabulary.
+
+use super::Refusal;
+use shellkeep_protocol as wire;
+use shellkeep_runtime::{
+    AgentStateSaved, EventPage, EventQuery, ExportFormat, Line, MAX_EVENT_PAGE, MAX_MESSAGE_PAGE, MessageAdded,
+    MessagePage, NewEvent, NewMessage, Posted, Scrubbed, Verdict,
+};
+use shellkeep_session::Notice;
+
+/// Events of one page unless the caller says otherwise.
+const DEFAULT_EVENTS: usize = 100;
+
+/// Whether a switch of a query is on; it is off unless given.
+pub fn is_on(switch: Option<wire::Switch>) -> bool {
+    switch.is_some_and(|wire::Switch(on)| on)
+}
+
+/// A request to take down events.
+pub fn new_events(request: wire::EventRequest) -> Result<Vec<NewEvent>, Refusal> {
+    match request {
+        wire::EventRequest { event_type: Some(event_type), data: Some(data), events: None } => {
+            Ok(vec![NewEvent { event_type, data }])
+        }
+        wire::EventRequest { event_type: None, data: None, events: Some(events) } => {
+            let event = |wire::NewEvent { event_type, data }| NewEvent { event_type, data };
+            Ok(events.into_iter().map(event).collect())
+        }
+        _ => Err(Refusal::invalid("give one event as event_type and data, or many as events: [{event_type, data}, …]")),
+    }
+}
+
+/// Where events were put, for the caller.
+pub fn posted(posted: Posted, many: bool) -> wire::PostedEvents {
+    wire::PostedEvents {
+        seq: posted.last_seq,
+        first_seq: many.then_some(posted.first_seq),
+        notices: notices(posted.notices),
+    }
+}
+
+/// A request to read events.
+pub fn event_query(params: wire::EventParams) -> Result<EventQuery, Refusal> {
+    let limit = match params.limit.unwrap_or(DEFAULT_EVENTS) {
+        limit @ 1..=MAX_EVENT_PAGE => limit,
+        limit => return Err(Refusal::invalid(format!("limit: {limit} is not between 1 and {MAX_EVENT_PAGE}"))),
+    };
+    let types = params.event_type.iter().flat_map(|types| types.split(','));
+    Ok(EventQuery {
+        after: params.after.unwrap_or(0),
+        limit,
+        types: types.map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect(),
+        search: params.search,
+        redact: is_on(params.redact),
+    })
+}
+
+/// An event, for the caller.
+pub fn event(line: Line) -> wire::Event {
+    wire::Event {
+        seq: line.seq,
+        event_type: line.event_type,
+        timestamp: line.timestamp.to_string(),
+        data: line.data,
+        hash: line.proof.hash.to_string(),
+        masked: line.proof.masked.into_iter().map(|(path, commitment)| (path, commitment.to_string())).collect(),
+    }
+}
+
+/// A page of events, for the caller.
+pub fn event_list(page: EventPage) -> wire::EventList {
+    wire::EventList { events: page.events.into_iter().map(event).collect(), next: page.next }
+}
+
+/// How to write a recording out.
+pub fn export_format(format: wire::ExportFormat) -> ExportFormat {
+    match format {
+        wire::ExportFormat::Jsonl => ExportFormat::Jsonl,
+        wire::ExportFormat::Asciicast => ExportFormat::Asciicast,
+        wire::ExportFormat::Html => ExportFormat::Html,
+    }
+}
+
+/// What was found in a recording, for the caller.
+pub fn verdict(verdict: Verdict) -> wire::Verdict {
+    let intact = verdict.is_intact();
+    wire::Verdict {
+        intact,
+        events: verdict.lines,
+        head: verdict.head.map(|head| wire::Head { seq: head.seq, hash: head.hash.to_string() }),
+        masked_fields: verdict.masked_fields,
+        holes: verdict
+            .holes
+            .into_iter()
+            .map(|hole| wire::Hole {
+                from: hole.from,
+                through: hole.through,
+                declared: hole.declared,
+                reason: hole.reason,
+            })
+            .collect(),
+        bad: verdict.bad.map(|bad| wire::Bad {
+            file: bad.file,
+            line: bad.line_number,
+            seq: bad.seq,
+            reason: bad.reason,
+        }),
+    }
+}
+
+/// Where a secret was masked, for the host.
+pub fn scrubbed(scrubbed: Scrubbed) -> wire::ScrubReport {
+    wire::ScrubReport { seq: scrubbed.seq, seqs: scrubbed.seqs, files: scrubbed.files }
+}
+
+/// A request to keep a message.
+pub fn new_message(request: wire::MessageRequest) -> NewMessage {
+    NewMessage { role: request.role, content: request.content }
+}
+
+/// A message that was kept, for the caller.
+pub fn message_added(added: MessageAdded) -> wire::MessageAdded {
+    wire::MessageAdded { seq_id: added.seq_id, seq: added.seq, notices: notices(added.notices) }
+}
+
+/// How many messages a page holds.
+pub fn message_limit(limit: Option<usize>) -> Result<usize, Refusal> {
+    match limit.unwrap_or(MAX_MESSAGE_PAGE) {
+        limit @ 1..=MAX_MESSAGE_PAGE => Ok(limit),
+        limit => Err(Refusal::invalid(format!("limit: {limit} is not between 1 and {MAX_MESSAGE_PAGE}"))),
+    }
+}
+
+/// A page of the conversation, for the caller.
+pub fn message_list(page: MessagePage) -> wire::MessageList {
+    let message = |message: shellkeep_session::Message| wire::Message {
+        seq_id: message.seq_id,
+        role: message.role,
+        content: message.content,
+        created_at: message.at.to_string(),
+    };
+    wire::MessageList { messages: page.messages.into_iter().map(message).collect(), next: page.next }
+}
+
+/// A state that was saved, for the caller.
+pub fn agent_state_saved(saved: AgentStateSaved) -> wire::AgentStateSaved {
+    wire::AgentStateSaved { version: saved.version, seq: saved.seq, notices: notices(saved.notices) }
+}
+
+fn notices(notices: Vec<Notice>) -> Vec<wire::NoticeView> {
+    notices.into_iter().map(Into::into).collect()
+}

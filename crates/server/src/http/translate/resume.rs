@@ -1,0 +1,49 @@
+//! A message for an agent and what came of it: between the wire and the runtime's vocabulary.
+
+use super::Refusal;
+use shellkeep_protocol::{self as wire, BusyChoice};
+use shellkeep_runtime::{IfBusy, MAX_TIMEOUT, ResumeSession, ResumeStatus, ResumeView};
+use shellkeep_session::id;
+use std::time::Duration;
+
+/// A request to run an agent on.
+pub fn resume(request: wire::ResumeRequest) -> Result<ResumeSession, Refusal> {
+    if let Some(request_id) = &request.request_id {
+        id::check(request_id).map_err(|error| Refusal::bad_id("request_id", &error))?;
+    }
+    let timeout = request.timeout.map(|seconds| {
+        let duration = Duration::try_from_secs_f64(seconds).ok();
+        duration.filter(|timeout| !timeout.is_zero() && *timeout <= MAX_TIMEOUT).ok_or_else(|| {
+            let most = MAX_TIMEOUT.as_secs();
+            Refusal::invalid(format!("timeout: {seconds} is not a number of seconds above 0 and up to {most}"))
+        })
+    });
+    Ok(ResumeSession {
+        message: request.message,
+        timeout: timeout.transpose()?,
+        request_id: request.request_id,
+        if_busy: match request.if_busy.unwrap_or_default() {
+            BusyChoice::Wait => IfBusy::Wait,
+            BusyChoice::Reject => IfBusy::Reject,
+        },
+    })
+}
+
+/// What came of it, for the caller.
+pub fn resumed(view: ResumeView) -> wire::ResumeResponse {
+    wire::ResumeResponse {
+        resume_id: view.resume_id,
+        output: view.output,
+        status: match view.status {
+            ResumeStatus::Done => wire::ResumeStatus::Done,
+            ResumeStatus::Interrupted => wire::ResumeStatus::Interrupted,
+            ResumeStatus::Failed => wire::ResumeStatus::Failed,
+            ResumeStatus::TimedOut => wire::ResumeStatus::TimedOut,
+        },
+        steps: view.steps,
+        agent_state_version: view.agent_state_version,
+        seq_from: view.seq_from,
+        seq_to: view.seq_to,
+        error: view.error,
+    }
+}

@@ -1,0 +1,59 @@
+//! What an agent keeps in its session beside the shell: a state of its own, and the conversation.
+
+use crate::{ByteString, Timestamp};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The state that an agent's framework saved last. The session does not look into it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentState {
+    /// Counts the saves, from 1.
+    pub version: u64,
+    /// What the bytes are, as the one who saved them said.
+    pub media_type: String,
+    /// Where the bytes are.
+    pub content: Content,
+}
+
+/// Bytes that travel with a record if they are few, and lie in a file beside it if they are many.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Content {
+    /// The bytes.
+    Inline(ByteString),
+    /// A file in the session's directory for output.
+    File {
+        /// Its name.
+        name: String,
+        /// Its length.
+        bytes: u64,
+    },
+}
+
+impl Content {
+    /// How many bytes there are.
+    pub fn len(&self) -> u64 {
+        match self {
+            Self::Inline(bytes) => bytes.as_bytes().len() as u64,
+            Self::File { bytes, .. } => *bytes,
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// One message of the conversation between a person and an agent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Message {
+    /// Position in the conversation, from 1, no gaps.
+    pub seq_id: u64,
+    /// Who said it: `user`, `assistant`, `system`, `tool`, …
+    pub role: String,
+    /// What was said: a text, or the parts that a framework makes of it.
+    pub content: Value,
+    /// When.
+    pub at: Timestamp,
+}

@@ -1,0 +1,196 @@
+//! `shellkeep events`: prints what happened in a session, follows it, and adds to it.
+
+use super::replay::source::{self, Events};
+use super::replay::target::Target;
+use crate::cli::DaemonArgs;
+use crate::client::{Client, escaped};
+use crate::failure::Failure;
+use crate::terminal;
+use clap::{Args, Subcommand, ValueHint};
+use serde_json::Value;
+use shellkeep_protocol::{EventRequest, PostedEvents, Problem};
+use shellkeep_record::Line;
+use shellkeep_record::player::{Source as _, Summary, Wanted};
+use shellkeep_session::SessionId;
+use std::io::{self, Read as _, Write as _};
+use std::process::ExitCode;
+
+/// Events asked for at a time.
+const PAGE: usize = 200;
+
+/// Arguments of `events`.
+#[derive(Debug, Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    after_help = "Examples:
+  shellkeep events demo
+  shellkeep events demo --type tool_call,llm_call --after 100 --limit 20
+  shellkeep events demo --follow --json | jq -r .event_type
+  shellkeep events ./demo.jsonl --search 'error|failed'
+  shellkeep events post demo user_input '{\"message\": \"please build it\"}'
+
+On a terminal an event is a line to read; otherwise its number, time, type, text and outcome, separated by tabs.
+
+Exit codes: 0 done, 1 not done (no such session, refused, no daemon), 2 wrong usage."
+)]
+pub struct EventsArgs {
+    #[command(subcommand)]
+    action: Option<Action>,
+    /// The session, or a file or directory with a recording
+    #[arg(required = true, value_name = "SESSION|FILE|DIR", value_hint = ValueHint::AnyPath)]
+    target: Option<String>,
+    /// Wait for more, until you stop it
+    #[arg(short, long)]
+    follow: bool,
+    /// Only these types, separated by commas
+    #[arg(long = "type", value_name = "TYPE", value_delimiter = ',')]
+    types: Vec<String>,
+    /// Only events in which this regular expression is found
+    #[arg(long, value_name = "REGEX", conflicts_with = "follow")]
+    search: Option<String>,
+    /// Only events after this number
+    #[arg(long, value_name = "SEQ", default_value = "0")]
+    after: u64,
+    /// At most so many
+    #[arg(long, value_name = "N", conflicts_with = "follow")]
+    limit: Option<usize>,
+    /// Mask secrets
+    #[arg(long)]
+    redact: bool,
+    /// Print JSON, one event to a line
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(flatten)]
+    daemon: DaemonArgs,
+}
+
+/// What else there is to do.
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Add an event to a session and print its number
+    #[command(
+        after_help = "TYPE is user_input, state_transition, llm_call, tool_call or final_output, or a name of your own that
+begins with x_. With --data - the fields are read from standard input.
+
+Example:
+  shellkeep events post demo x_review --data '{\"verdict\": \"good\"}'"
+    )]
+    Post {
+        /// The session
+        session: String,
+        /// The type
+        #[arg(value_name = "TYPE")]
+        event_type: String,
+        /// Its fields, a JSON object; - for standard input [default: {}]
+        #[arg(value_name = "DATA")]
+        fields: Option<String>,
+    },
+}
+
+/// Does it.
+pub fn execute(args: EventsArgs) -> Result<ExitCode, Failure> {
+    let runtime = source::runtime()?;
+    let done = runtime.block_on(act(args));
+    runtime.shutdown_background();
+    done
+}
+
+async fn act(args: EventsArgs) -> Result<ExitCode, Failure> {
+    if let Some(Action::Post { session, event_type, fields }) = &args.action {
+        return post(&args, session, event_type, fields.as_deref()).await;
+    }
+    let target = Target::parse(args.target.as_deref().unwrap_or_default())?;
+    let shown = match (&target, args.follow) {
+        (Target::Session(session), true) => follow(session, &args).await,
+        (Target::Path(_), true) => Err(Failure::client("a file does not grow; --follow is for sessions")),
+        (_, false) => list(&target, &args).await,
+    };
+    shown.map(|()| ExitCode::SUCCESS)
+}
+
+async fn list(target: &Target, args: &EventsArgs) -> Result<(), Failure> {
+    let mut events = Events::open(target, &args.daemon).await?;
+    let wanted = Wanted { types: args.types.clone(), search: args.search.clone() };
+    let (mut after, mut left) = (args.after, args.limit.unwrap_or(usize::MAX));
+    while left > 0 {
+        let page = events.page(after, left.min(PAGE), &wanted, args.redact).map_err(Failure::client)?;
+        left -= page.lines.len().min(left);
+        if !shown(&page.lines, args.json)? {
+            return Ok(());
+        }
+        match page.next {
+            Some(next) if next > after => after = next,
+            _ => break,
+        }
+    }
+    Ok(())
+}
+
+async fn follow(session: &SessionId, args: &EventsArgs) -> Result<(), Failure> {
+    let mut path = format!("/v1/sessions/{session}/events?after={}", args.after);
+    if !args.types.is_empty() {
+        path += &format!("&type={}", escaped(&args.types.join(",")));
+    }
+    if args.redact {
+        path += "&redact=true";
+    }
+    let mut client = Client::open(&args.daemon).await?;
+    let mut stream = client.get_events(&path).await?;
+    while let Some(event) = stream.next().await? {
+        if let Ok(line) = serde_json::from_str::<Line>(&event.data) {
+            if !shown(&[line], args.json)? {
+                return Ok(());
+            }
+        } else if let Ok(problem) = serde_json::from_str::<Problem>(&event.data) {
+            return Err(Failure::client(problem));
+        }
+    }
+    Err(Failure::client("the daemon has ended the stream; ask again with --after and the last number you saw"))
+}
+
+/// Prints events. False if nobody reads them any more.
+fn shown(lines: &[Line], json: bool) -> Result<bool, Failure> {
+    let mut out = io::stdout().lock();
+    let mut write = || -> io::Result<()> {
+        for line in lines {
+            if json {
+                serde_json::to_writer(&mut out, line)?;
+                out.write_all(b"\n")?;
+            } else {
+                super::replay::row(&mut out, &Summary::of(line))?;
+            }
+        }
+        out.flush()
+    };
+    match write() {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(Failure::client(error)),
+    }
+}
+
+async fn post(args: &EventsArgs, session: &str, event_type: &str, fields: Option<&str>) -> Result<ExitCode, Failure> {
+    let session = SessionId::parse(session).map_err(Failure::client)?;
+    let mut daemon = args.daemon.clone();
+    // `--data` is the daemon's directory everywhere; but no directory begins with a brace, and here an object may be meant.
+    let given = daemon.data.take_if(|path| fields.is_none() && path.to_string_lossy().starts_with('{'));
+    let given = given.map(|path| path.to_string_lossy().into_owned());
+    let mut text = fields.map(str::to_owned).or(given).unwrap_or_else(|| "{}".to_owned());
+    if text == "-" {
+        text.clear();
+        io::stdin().read_to_string(&mut text).map_err(Failure::client)?;
+    }
+    let data: Value =
+        serde_json::from_str(&text).map_err(|error| Failure::client(format!("DATA is not JSON: {error}")))?;
+    let request = EventRequest { event_type: Some(event_type.to_owned()), data: Some(data), events: None };
+    let mut client = Client::open(&daemon).await?;
+    let posted: PostedEvents = client.post(&format!("/v1/sessions/{session}/events"), &request).await?;
+    if args.json {
+        terminal::json(&posted)?;
+    } else {
+        terminal::line(posted.seq.to_string());
+        posted.notices.iter().for_each(|notice| terminal::notice(&notice.message));
+    }
+    Ok(ExitCode::SUCCESS)
+}

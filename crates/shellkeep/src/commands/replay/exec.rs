@@ -1,0 +1,290 @@
+//! `replay --exec`: runs the recorded commands again, in a new session, and says where something came out otherwise.
+
+mod elf;
+mod even;
+mod files;
+mod outputs;
+mod report;
+mod stage;
+mod steps;
+
+use super::source::Events;
+use super::target::Target;
+use crate::cli::DaemonArgs;
+use crate::client::Client;
+use crate::commands::top::Signals;
+use crate::failure::{CANNOT_START, Failure};
+use crate::terminal;
+use even::Even;
+use outputs::Difference;
+use report::{First, Report, StepDifference};
+use serde_json::{Value, json};
+use shellkeep_protocol::{RunRequest, RunResponse, StreamName, TimeoutChoice};
+use shellkeep_record::Line;
+use shellkeep_record::export::ansi;
+use shellkeep_record::player::Player;
+use stage::{Snapshot, Stage};
+use std::io::IsTerminal as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use steps::{Plan, Step};
+
+/// A command may take so many times as long as it did.
+const PATIENCE: f64 = 10.0;
+/// And so many seconds beyond that: the machine may be busy.
+const LEAST_PATIENCE: f64 = 60.0;
+/// The longest a command may take, in seconds: what the daemon allows.
+const MOST_PATIENCE: f64 = 86_400.0;
+/// Exit codes of a program that a signal ended, as shells say it.
+const SIGNALLED: u8 = 128;
+
+/// What is asked for.
+pub struct Wish {
+    /// What is replayed.
+    pub target: Target,
+    /// Files to begin with.
+    pub from: Option<PathBuf>,
+    /// Whether nothing is evened out.
+    pub exact: bool,
+    /// Files that are not compared.
+    pub ignore: Vec<PathBuf>,
+    /// Whether the new session stays.
+    pub keep: bool,
+    /// Whether the report is JSON.
+    pub json: bool,
+}
+
+/// Does it. What keeps it from being done at all has an exit code of its own.
+pub async fn run(wish: Wish, daemon: &DaemonArgs) -> Result<ExitCode, Failure> {
+    replay(wish, daemon).await.map_err(|failure| failure.with_code(CANNOT_START))
+}
+
+async fn replay(wish: Wish, daemon: &DaemonArgs) -> Result<ExitCode, Failure> {
+    let mut signals = Signals::listen()?;
+    let mut events = Events::open(&wish.target, daemon).await?;
+    let mut client = Client::open(daemon).await?;
+    let snapshot = Snapshot::read(&wish.target, &mut events, &mut client).await?;
+    let recorded = stage::recorded_name(&wish.target, &snapshot, &events);
+    let mut player = Player::open(events, false).map_err(Failure::client)?;
+    let plan = steps::plan(&mut player).map_err(Failure::client)?;
+    let stage = Stage::set(&snapshot, &recorded, wish.from.as_deref(), &mut client).await?;
+    let even = if wish.exact {
+        Even::exact()
+    } else {
+        Even::new(&[&stage.old_root, &stage.new_root], &[&recorded, &stage.session]).map_err(Failure::client)?
+    };
+    let mut work =
+        Work { events: player.source(), client: &mut client, stage: &stage, even: &even, not_compared: Vec::new() };
+    let outcome = tokio::select! {
+        outcome = work.all(&plan, &wish) => outcome,
+        number = signals.next() => {
+            terminal::notice("stopped");
+            if !wish.keep {
+                // A connection of its own: the other one waits for a command.
+                let mut client = Client::open(daemon).await?;
+                stage.clear(&mut client).await;
+            }
+            return Ok(ExitCode::from(SIGNALLED + number));
+        }
+    };
+    if !wish.keep {
+        stage.clear(&mut client).await;
+    }
+    let found = outcome?;
+    let report = Report {
+        identical: found.first.is_none(),
+        recording: recorded,
+        session: stage.session,
+        kept: wish.keep,
+        compared: found.compared,
+        steps: plan.steps.len(),
+        left_out: plan.left_out,
+        not_compared: found.not_compared,
+        files: found.files,
+        first_difference: found.first,
+    };
+    report.print(wish.json)?;
+    Ok(if report.identical { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// What was found.
+struct Found {
+    compared: usize,
+    files: Option<u64>,
+    first: Option<First>,
+    not_compared: Vec<String>,
+}
+
+/// Everything that is at hand while it is done.
+struct Work<'a> {
+    events: &'a mut Events,
+    client: &'a mut Client,
+    stage: &'a Stage,
+    even: &'a Even,
+    not_compared: Vec<String>,
+}
+
+impl Work<'_> {
+    /// All steps, and then the files.
+    async fn all(&mut self, plan: &Plan, wish: &Wish) -> Result<Found, Failure> {
+        let total = plan.steps.len();
+        for (place, step) in plan.steps.iter().enumerate() {
+            if std::io::stderr().is_terminal() && !wish.json {
+                terminal::notice(&format!("step {} of {total}", place + 1));
+            }
+            if let Some(difference) = self.step(place + 1, step).await? {
+                return Ok(self.found(place, None, Some(First::Step(difference))));
+            }
+        }
+        let (old, new) = (Path::new(&self.stage.old_root), Path::new(&self.stage.new_root));
+        if !old.is_dir() || !new.is_dir() {
+            let why =
+                if old.is_dir() { "the new workspace was never used" } else { "the recorded workspace is not there" };
+            self.not_compared.push(format!("files: {why}"));
+            return Ok(self.found(total, None, None));
+        }
+        match files::compare(old, new, self.even, &wish.ignore) {
+            Ok(compared) => Ok(self.found(total, Some(compared.files), compared.first.map(First::File))),
+            Err(error) => {
+                self.not_compared.push(format!("files: {error}"));
+                Ok(self.found(total, None, None))
+            }
+        }
+    }
+
+    fn found(&mut self, compared: usize, files: Option<u64>, first: Option<First>) -> Found {
+        Found { compared, files, first, not_compared: std::mem::take(&mut self.not_compared) }
+    }
+
+    async fn step(&mut self, number: usize, step: &Step) -> Result<Option<StepDifference>, Failure> {
+        match step {
+            Step::Restart { .. } => {
+                let path = format!("/v1/sessions/{}/restart", self.stage.session);
+                self.client.post::<_, Value>(&path, &json!({})).await?;
+                Ok(None)
+            }
+            Step::Background { start, seconds } => {
+                let request = self.request(*start)?;
+                let limit = seconds.clamp(0.1, MOST_PATIENCE);
+                self.run(RunRequest { on_timeout: Some(TimeoutChoice::Background), ..request }, limit).await?;
+                self.not_compared.push(format!("step {number}: it went to the background"));
+                Ok(None)
+            }
+            Step::Run { start, end } => {
+                let (request, result) = (self.request(*start)?, self.event(*end)?);
+                let took = result.data["duration"].as_f64().unwrap_or(0.0);
+                let timed_out = result.data["status"] == "timed_out";
+                let limit = if timed_out { took } else { took * PATIENCE + LEAST_PATIENCE };
+                let command = request.command.clone();
+                let run = self.run(request, limit.clamp(0.1, MOST_PATIENCE)).await?;
+                let found = self.compare(number, &result, &run)?;
+                Ok(found.map(|(what, difference)| StepDifference {
+                    step: number,
+                    seq: *end,
+                    command,
+                    what,
+                    difference,
+                }))
+            }
+        }
+    }
+
+    /// A recorded command, as it was asked for.
+    fn request(&mut self, start: u64) -> Result<RunRequest, Failure> {
+        let line = self.event(start)?;
+        let told = ["/command", "/cwd", "/env", "/stdin"];
+        if line.proof.masked.keys().any(|path| told.iter().any(|name| path.starts_with(name))) {
+            return Err(Failure::client(format!(
+                "event {start}: a part of the command was masked, so it cannot be run again; replay a recording without masks"
+            )));
+        }
+        let text = |name: &str| line.data.get(name).and_then(Value::as_str).map(str::to_owned);
+        let not_text = ["command_base64", "cwd_base64"].iter().any(|name| line.data.get(*name).is_some());
+        let Some(command) = text("command").filter(|_| !not_text) else {
+            return Err(Failure::client(format!("event {start}: the command is not UTF-8 and cannot be sent again")));
+        };
+        let stdin_base64 = text("stdin_base64");
+        let stdin = text("stdin").filter(|_| stdin_base64.is_none());
+        if stdin.is_none() && stdin_base64.is_none() && line.data.get("stdin_bytes").is_some() {
+            return Err(Failure::client(format!(
+                "event {start}: what the command read was too much to be recorded, so it cannot be run again"
+            )));
+        }
+        let env = line.data.get("env").map(|env| serde_json::from_value(env.clone())).transpose();
+        let env = env.map_err(|error| Failure::client(format!("event {start}: env: {error}")))?;
+        let tty = line.data.get("tty").and_then(Value::as_bool);
+        Ok(RunRequest { command, cwd: text("cwd"), env, stdin, stdin_base64, tty, ..RunRequest::default() })
+    }
+
+    fn event(&mut self, seq: u64) -> Result<Line, Failure> {
+        steps::event(self.events, seq).map_err(Failure::client)
+    }
+
+    async fn run(&mut self, request: RunRequest, timeout: f64) -> Result<RunResponse, Failure> {
+        let command = self.stage.here(&request.command);
+        let cwd = request.cwd.as_deref().map(|cwd| self.stage.here(cwd));
+        let request = RunRequest { command, cwd, timeout: Some(timeout), ..request };
+        Ok(self.client.post(&format!("/v1/sessions/{}/run", self.stage.session), &request).await?)
+    }
+
+    /// What differs between a recorded result and a new one: how it ended, where the session is, what was printed.
+    fn compare(
+        &mut self,
+        number: usize,
+        old: &Line,
+        new: &RunResponse,
+    ) -> Result<Option<(&'static str, Difference)>, Failure> {
+        let masked = |path: &str| old.proof.masked.contains_key(path);
+        let status = serde_json::to_value(new.status).map_err(Failure::client)?;
+        let cwd = |text: &str| Value::from(String::from_utf8_lossy(&self.even.named(text.as_bytes())).into_owned());
+        let old_cwd = old.data["cwd"].as_str().map_or(Value::Null, cwd);
+        let facts = [
+            ("status", old.data["status"].clone(), status),
+            ("exit_code", old.data["exit_code"].clone(), json!(new.exit_code)),
+            ("cwd", old_cwd.clone(), if old_cwd.is_null() { Value::Null } else { cwd(&new.cwd) }),
+        ];
+        let fact = facts.into_iter().find(|(name, was, is)| was != is && !masked(&format!("/{name}")));
+        if let Some((what, was, is)) = fact {
+            // A code alone explains little.
+            let words = if what == "exit_code" { last_words(new) } else { String::new() };
+            let (expected, got) = (Some(bare(&was)), Some(bare(&is) + &words));
+            return Ok(Some((what, Difference { line: 0, expected, got })));
+        }
+        if old.data["status"] == "timed_out" {
+            self.not_compared.push(format!("step {number}: output, because it timed out"));
+            return Ok(None);
+        }
+        for (what, field, stream) in
+            [("stdout", "/output", StreamName::Stdout), ("stderr", "/stderr", StreamName::Stderr)]
+        {
+            if masked(field) || masked(&format!("/{what}_base64")) {
+                self.not_compared.push(format!("step {number}: {what}, because it was masked"));
+                continue;
+            }
+            let expected = outputs::recorded(old, stream, self.events).map_err(Failure::client)?;
+            if !expected.whole {
+                self.not_compared
+                    .push(format!("step {number}: {what} beyond its beginning, because that is not in an export"));
+            }
+            let got = outputs::fresh(new, stream, &self.stage.session, self.client).map_err(Failure::client)?;
+            if let Some(difference) = outputs::compare(expected, got, self.even).map_err(Failure::client)? {
+                return Ok(Some((what, difference)));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// What a command said last.
+fn last_words(run: &RunResponse) -> String {
+    let last = [&run.stderr, &run.stdout].into_iter().find_map(|text| text.trim_end().lines().last());
+    last.map_or_else(String::new, |line| format!(" ({})", ansi::plain(line)))
+}
+
+fn bare(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Null => "none".to_owned(),
+        other => other.to_string(),
+    }
+}

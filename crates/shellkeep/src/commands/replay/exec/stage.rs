@@ -1,0 +1,275 @@
+//! The session in which a recording is done again: new, empty, and made as the recorded one was.
+
+use super::even::replaced;
+use crate::client::{Client, escaped};
+use crate::commands::replay::source::Events;
+use crate::commands::replay::target::Target;
+use crate::failure::Failure;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use shellkeep_protocol::{CreateSessionRequest, Session};
+use shellkeep_record::player::{Source as _, Wanted};
+use shellkeep_session::{ByteString, SessionId, ShellState};
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use uuid::Uuid;
+
+/// What a session was made with: the same facts in `config_snapshot.json` and in its first event.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Snapshot {
+    session_id: Option<String>,
+    agent_config: Value,
+    workspace: ByteString,
+    shell: ShellState,
+}
+
+/// Names of the configuration that would make the new session something else than a place to work.
+const NOT_TAKEN: [&str; 2] = ["workspace", "agent"];
+
+impl Snapshot {
+    /// The snapshot of what is replayed.
+    pub async fn read(target: &Target, events: &mut Events, client: &mut Client) -> Result<Self, Failure> {
+        let told = match target {
+            Target::Session(session) => Some(client.get(&format!("/v1/sessions/{session}/config_snapshot")).await?),
+            Target::Path(path) => match fs::read(path.join("config_snapshot.json")) {
+                Ok(bytes) => Some(serde_json::from_slice(&bytes).map_err(Failure::client)?),
+                Err(_) => None,
+            },
+        };
+        if let Some(told) = told {
+            return Ok(told);
+        }
+        // An export has its first event.
+        let page = events.page(0, 1, &Wanted::of_type("session_created"), false).map_err(Failure::client)?;
+        let first = page.lines.into_iter().next().ok_or_else(|| Failure::client("the recording has no beginning"))?;
+        serde_json::from_value(first.data).map_err(|error| Failure::client(format!("its beginning: {error}")))
+    }
+
+    /// The directory in which the session worked: its own, or the one it was made in.
+    pub fn root(&self) -> String {
+        let (cwd, workspace) = (self.shell.cwd.to_text(), self.workspace.to_text());
+        if Path::new(&*cwd).starts_with(&*workspace) { workspace.into_owned() } else { cwd.into_owned() }
+    }
+
+    /// The session's name, if it is known.
+    pub fn name(&self) -> Option<&str> {
+        self.session_id.as_deref()
+    }
+
+    /// Where the shell began, below the root.
+    fn start(&self) -> PathBuf {
+        let cwd = self.shell.cwd.to_text();
+        Path::new(&*cwd).strip_prefix(self.root()).map(Path::to_owned).unwrap_or_default()
+    }
+
+    /// A name of the same length as the recorded session's, if that is long enough: paths inside of programs keep their
+    /// lengths then, and the files can be compared.
+    fn new_name(&self, recorded: &str) -> String {
+        let random = Uuid::new_v4().simple().to_string();
+        let name = format!("replay-{random}");
+        let length = if recorded.len() >= 12 { recorded.len().min(name.len()) } else { 19 };
+        name[..length].to_owned()
+    }
+
+    fn request(&self, name: String, old: &str, new: Option<&str>) -> CreateSessionRequest {
+        let moved = |value: String| match new.and_then(|new| replaced(value.as_bytes(), old.as_bytes(), new.as_bytes()))
+        {
+            Some(moved) => String::from_utf8_lossy(&moved).into_owned(),
+            None => value,
+        };
+        let usable = |name: &str| {
+            !name.is_empty()
+                && name.bytes().enumerate().all(|(place, byte)| {
+                    byte == b'_' || byte.is_ascii_alphabetic() || (place > 0 && byte.is_ascii_digit())
+                })
+        };
+        let env: BTreeMap<String, String> = self
+            .shell
+            .environment()
+            .into_iter()
+            .filter(|(name, _)| usable(name))
+            .map(|(name, value)| (name, moved(value)))
+            .collect();
+        let config = match &self.agent_config {
+            Value::Object(map) => map
+                .iter()
+                .filter(|(name, _)| !NOT_TAKEN.contains(&name.as_str()))
+                .map(|(k, v)| (k.clone(), v.clone()))
+                .collect(),
+            _ => Map::new(),
+        };
+        CreateSessionRequest {
+            session_id: Some(name),
+            env: Some(env),
+            config: Some(config),
+            ..CreateSessionRequest::default()
+        }
+    }
+}
+
+/// The new session.
+pub struct Stage {
+    /// Its name.
+    pub session: String,
+    /// The directory of the recorded session.
+    pub old_root: String,
+    /// The directory of the new one.
+    pub new_root: String,
+}
+
+impl Stage {
+    /// Makes the session and puts the files of `from` into its workspace.
+    pub async fn set(
+        snapshot: &Snapshot,
+        recorded: &str,
+        from: Option<&Path>,
+        client: &mut Client,
+    ) -> Result<Self, Failure> {
+        let name = snapshot.new_name(recorded);
+        let old_root = snapshot.root();
+        // Workspaces of one daemon lie beside each other, so the new one's place is known before it is made.
+        let workspace = snapshot.workspace.to_text().into_owned();
+        let guess = Path::new(&workspace).parent().map(|parent| parent.join(&name).display().to_string());
+        let request = snapshot.request(name, &old_root, guess.as_deref());
+        let session: Session = client.post("/v1/sessions", &request).await?;
+        let stage = Self { session: session.session_id, old_root, new_root: session.workspace };
+        let prepared = stage.prepare(snapshot, from, client).await;
+        match prepared {
+            Ok(()) => Ok(stage),
+            Err(failure) => {
+                stage.clear(client).await;
+                Err(failure)
+            }
+        }
+    }
+
+    async fn prepare(&self, snapshot: &Snapshot, from: Option<&Path>, client: &mut Client) -> Result<(), Failure> {
+        let root = Path::new(&self.new_root);
+        if let Some(from) = from {
+            if !root.parent().is_some_and(Path::is_dir) {
+                return Err(Failure::client("--from: the daemon's workspaces are not on this machine"));
+            }
+            copy(from, root).map_err(|error| Failure::client(format!("--from: {error}")))?;
+        }
+        let start = snapshot.start();
+        if start != Path::new("") {
+            let quoted = start.display().to_string().replace('\'', r"'\''");
+            let request = serde_json::json!({"command": format!("mkdir -p -- '{quoted}' && cd -- '{quoted}'")});
+            client.post::<_, Value>(&format!("/v1/sessions/{}/run", self.session), &request).await?;
+        }
+        Ok(())
+    }
+
+    /// Removes the session and its files.
+    pub async fn clear(&self, client: &mut Client) {
+        // What cannot be removed is found by its name.
+        let _ = client.delete(&format!("/v1/sessions/{}", escaped(&self.session))).await;
+    }
+
+    /// A recorded command as it is run here.
+    pub fn here(&self, command: &str) -> String {
+        if self.old_root.len() <= 1 {
+            return command.to_owned();
+        }
+        command.replace(&self.old_root, &self.new_root)
+    }
+}
+
+/// Copies a directory's contents: files with their permissions and times, links as links.
+fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
+    fs::create_dir_all(to)?;
+    let mut open = vec![PathBuf::new()];
+    while let Some(directory) = open.pop() {
+        let here = from.join(&directory);
+        let entries = fs::read_dir(&here).map_err(|error| named(&here, &error))?;
+        for entry in entries {
+            let path = directory.join(entry?.file_name());
+            let (source, target) = (from.join(&path), to.join(&path));
+            let metadata = source.symlink_metadata()?;
+            let done = if metadata.is_dir() {
+                open.push(path);
+                fs::create_dir_all(&target).and_then(|()| fs::set_permissions(&target, metadata.permissions()))
+            } else if metadata.is_symlink() {
+                symlink(fs::read_link(&source)?, &target)
+            } else if metadata.is_file() {
+                // Times are kept: `make` looks at them.
+                fs::copy(&source, &target).and_then(|_| {
+                    let times = fs::FileTimes::new().set_modified(metadata.modified()?);
+                    fs::File::options().append(true).open(&target).and_then(|file| file.set_times(times))
+                })
+            } else {
+                // A pipe or a socket is nothing without whoever made it.
+                Ok(())
+            };
+            done.map_err(|error| named(&source, &error))?;
+        }
+    }
+    Ok(())
+}
+
+fn named(path: &Path, error: &std::io::Error) -> std::io::Error {
+    std::io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}
+
+/// The name of what is replayed, as its workspace would be called.
+pub fn recorded_name(target: &Target, snapshot: &Snapshot, events: &Events) -> String {
+    match target {
+        Target::Session(session) => SessionId::as_str(session).to_owned(),
+        Target::Path(_) => {
+            let workspace = snapshot.workspace.to_text();
+            let last = Path::new(&*workspace).file_name().map(|name| name.to_string_lossy().into_owned());
+            snapshot.name().map(str::to_owned).or(last).unwrap_or_else(|| events.name())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    fn snapshot(workspace: &str, cwd: &str) -> Snapshot {
+        let shell = ShellState { cwd: cwd.into(), ..ShellState::default() };
+        Snapshot { workspace: workspace.into(), shell, ..Snapshot::default() }
+    }
+
+    #[test]
+    fn where_a_session_worked_is_known() {
+        let own = snapshot("/d/workspaces/a", "/d/workspaces/a");
+        assert_eq!((own.root().as_str(), own.start()), ("/d/workspaces/a", PathBuf::new()));
+        let below = snapshot("/d/workspaces/a", "/d/workspaces/a/src/x");
+        assert_eq!((below.root().as_str(), below.start()), ("/d/workspaces/a", PathBuf::from("src/x")));
+        let elsewhere = snapshot("/d/workspaces/a", "/home/me/project");
+        assert_eq!((elsewhere.root().as_str(), elsewhere.start()), ("/home/me/project", PathBuf::new()));
+        let neighbour = snapshot("/d/workspaces/a", "/d/workspaces/ab");
+        assert_eq!(neighbour.root(), "/d/workspaces/ab");
+    }
+
+    #[test]
+    fn a_new_name_is_as_long_as_the_old_one_where_it_can_be() {
+        let any = Snapshot::default();
+        assert_eq!(any.new_name("build-project-1").len(), "build-project-1".len());
+        assert_eq!(any.new_name("a").len(), 19);
+        assert_eq!(any.new_name(&"x".repeat(128)).len(), 39);
+        assert_ne!(any.new_name("build-project-1"), any.new_name("build-project-1"));
+    }
+
+    #[test]
+    fn files_are_copied_as_they_are() {
+        let home = tempfile::tempdir().unwrap();
+        let (from, to) = (home.path().join("from"), home.path().join("to"));
+        fs::create_dir_all(from.join("bin")).unwrap();
+        fs::write(from.join("bin/run"), "#!/bin/sh\n").unwrap();
+        fs::set_permissions(from.join("bin/run"), fs::Permissions::from_mode(0o755)).unwrap();
+        symlink("bin/run", from.join("link")).unwrap();
+        copy(&from, &to).unwrap();
+        assert_eq!(fs::read(to.join("link")).unwrap(), b"#!/bin/sh\n");
+        let (old, new) = (fs::metadata(from.join("bin/run")).unwrap(), fs::metadata(to.join("bin/run")).unwrap());
+        assert_eq!(new.permissions().mode() & 0o777, 0o755);
+        assert_eq!(old.modified().unwrap(), new.modified().unwrap());
+        assert!(copy(&home.path().join("nowhere"), &to).is_err());
+    }
+}

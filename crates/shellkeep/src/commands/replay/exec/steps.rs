@@ -1,0 +1,180 @@
+//! What a recording says was done, in the order in which it was begun.
+
+use crate::commands::replay::source::Events;
+use shellkeep_record::Line;
+use shellkeep_record::export::frames::is_run;
+use shellkeep_record::player::{Page, Player, Source, Wanted};
+use shellkeep_session::Timestamp;
+use std::collections::BTreeMap;
+
+/// Something to do again.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Step {
+    /// A command: the numbers of its start and of its end.
+    Run {
+        /// Where it is said that it started.
+        start: u64,
+        /// Where its result is.
+        end: u64,
+    },
+    /// A command that went to the background at its timeout.
+    Background {
+        /// Where it is said that it started.
+        start: u64,
+        /// Seconds until the session waited no longer.
+        seconds: f64,
+    },
+    /// The host asked for a clean shell.
+    Restart {
+        /// Where it is said.
+        seq: u64,
+    },
+}
+
+/// What is not done again, by what it is.
+pub type LeftOut = BTreeMap<&'static str, u64>;
+
+/// The plan of a recording. It holds numbers only, so that a long recording costs little.
+#[derive(Debug, Default)]
+pub struct Plan {
+    /// What to do.
+    pub steps: Vec<Step>,
+    /// What is not done again.
+    pub left_out: LeftOut,
+}
+
+/// A command that has started.
+struct Begun {
+    place: usize,
+    at: Timestamp,
+}
+
+/// Reads a recording and makes its plan.
+pub fn plan(player: &mut Player<Events>) -> Result<Plan, String> {
+    player.jump(1)?;
+    make(player.rest())
+}
+
+fn make<E>(lines: impl Iterator<Item = Result<Line, E>>) -> Result<Plan, E> {
+    // A place is kept for each command where it started; it is filled when its end is seen.
+    let mut places: Vec<Option<Step>> = Vec::new();
+    let mut begun: BTreeMap<String, Begun> = BTreeMap::new();
+    let mut left_out = LeftOut::new();
+    for line in lines {
+        let line = line?;
+        let run_id = line.data.get("run_id").and_then(|id| id.as_str()).unwrap_or_default();
+        match line.event_type.as_str() {
+            "run_started" => {
+                begun.insert(run_id.to_owned(), Begun { place: places.len(), at: line.timestamp });
+                places.push(Some(Step::Run { start: line.seq, end: 0 }));
+            }
+            "run_detached" => {
+                if let Some(Begun { place, at }) = begun.remove(run_id)
+                    && let Some(Step::Run { start, .. }) = places[place]
+                {
+                    let seconds = line.timestamp.duration_since(at).as_secs_f64();
+                    places[place] = Some(Step::Background { start, seconds });
+                }
+            }
+            "tool_call" if is_run(&line) => {
+                if let Some(Begun { place, .. }) = begun.remove(run_id) {
+                    let kept = matches!(line.data["status"].as_str(), Some("exited" | "timed_out"));
+                    match &mut places[place] {
+                        Some(Step::Run { end, .. }) if kept => *end = line.seq,
+                        step => {
+                            *step = None;
+                            *left_out
+                                .entry("commands that somebody interrupted or whose end is not known")
+                                .or_default() += 1;
+                        }
+                    }
+                }
+            }
+            "session_restarted" => places.push(Some(Step::Restart { seq: line.seq })),
+            "service_started" => *left_out.entry("services").or_default() += 1,
+            "user_input" | "llm_call" | "tool_call" | "final_output" | "state_transition" | "message_added" => {
+                *left_out.entry("events of the agent").or_default() += 1;
+            }
+            other if other.starts_with("x_") => *left_out.entry("events of the host").or_default() += 1,
+            "hole" | "records_lost" => *left_out.entry("holes in the recording").or_default() += 1,
+            _ => {}
+        }
+    }
+    let unfinished = |step: &Step| matches!(step, Step::Run { end: 0, .. });
+    let running = places.iter().flatten().filter(|step| unfinished(step)).count() as u64;
+    if running > 0 {
+        left_out.insert("commands that have not ended", running);
+    }
+    let steps = places.into_iter().flatten().filter(|step| !unfinished(step)).collect();
+    Ok(Plan { steps, left_out })
+}
+
+/// The event of a number.
+pub fn event(events: &mut Events, seq: u64) -> Result<Line, String> {
+    let Page { lines, .. } = events.page(seq.saturating_sub(1), 1, &Wanted::default(), false)?;
+    lines.into_iter().find(|line| line.seq == seq).ok_or_else(|| format!("event {seq} is not there any more"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+    use shellkeep_record::Proof;
+    use std::convert::Infallible;
+
+    fn planned(events: &[(&str, Value)]) -> Plan {
+        let line = |(place, (event_type, data)): (usize, &(&str, Value))| {
+            let timestamp = Timestamp::from_second(place as i64).unwrap();
+            let (seq, data) = (place as u64 + 1, data.clone());
+            Ok::<_, Infallible>(Line {
+                seq,
+                event_type: (*event_type).to_owned(),
+                timestamp,
+                data,
+                proof: Proof::default(),
+            })
+        };
+        make(events.iter().enumerate().map(line)).unwrap()
+    }
+
+    fn end(run_id: &str, status: &str) -> (&'static str, Value) {
+        ("tool_call", json!({"tool_name": "run_command", "run_id": run_id, "status": status}))
+    }
+
+    #[test]
+    fn commands_are_done_in_the_order_of_their_starts() {
+        let start = |id: &str| ("run_started", json!({"run_id": id, "command": "x"}));
+        let plan = planned(&[
+            ("session_created", json!({})),
+            start("r2"),
+            ("run_detached", json!({"run_id": "r2"})),
+            start("r4"),
+            end("r2", "exited"),
+            end("r4", "exited"),
+            ("session_restarted", json!({})),
+            start("r8"),
+            end("r8", "interrupted"),
+            start("r10"),
+            ("user_input", json!({"message": "hi"})),
+            ("tool_call", json!({"tool_name": "run_command", "parameters": {"command": "posted"}})),
+            ("service_started", json!({})),
+            start("r14"),
+            end("r14", "timed_out"),
+        ]);
+        let expected = [
+            Step::Background { start: 2, seconds: 1.0 },
+            Step::Run { start: 4, end: 6 },
+            Step::Restart { seq: 7 },
+            Step::Run { start: 14, end: 15 },
+        ];
+        assert_eq!(plan.steps, expected);
+        let left: Vec<(&str, u64)> = plan.left_out.into_iter().collect();
+        let expected = [
+            ("commands that have not ended", 1),
+            ("commands that somebody interrupted or whose end is not known", 1),
+            ("events of the agent", 2),
+            ("services", 1),
+        ];
+        assert_eq!(left, expected);
+    }
+}

@@ -1,0 +1,57 @@
+//! Playing in real time: commands and their output appear as they did, with the pauses cut.
+
+use super::source::Events;
+use crate::commands::top::Signals;
+use crate::failure::Failure;
+use shellkeep_record::Line;
+use shellkeep_record::export::frames::{Frame, frames};
+use shellkeep_record::player::{Pace, Player};
+use std::collections::VecDeque;
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+/// Exit codes of a program that a signal ended, as shells say it.
+const SIGNALLED: u8 = 128;
+/// Events that are read ahead, so that reading does not become a pause.
+const AHEAD: usize = 64;
+
+/// Plays from the event the player is at to the end.
+pub async fn play(player: &mut Player<Events>, pace: Pace) -> Result<ExitCode, Failure> {
+    let mut signals = Signals::listen()?;
+    let mut before = None;
+    loop {
+        let some: VecDeque<Line> = player.rest().take(AHEAD).collect::<Result<_, _>>().map_err(Failure::client)?;
+        let Some(last) = some.back().map(|line| line.seq) else { break };
+        for line in some {
+            if let Some(before) = before {
+                tokio::select! {
+                    () = tokio::time::sleep(pace.between(before, line.timestamp)) => {}
+                    number = signals.next() => {
+                        let _ = show("\u{1b}[0m\r\n");
+                        return Ok(ExitCode::from(SIGNALLED + number));
+                    }
+                }
+            }
+            before = Some(line.timestamp);
+            for frame in frames(&line) {
+                let Frame::Output(text) = frame else { continue };
+                if let Err(error) = show(&text) {
+                    // A reader that went away has seen enough.
+                    let gone = error.kind() == io::ErrorKind::BrokenPipe;
+                    return if gone { Ok(ExitCode::SUCCESS) } else { Err(Failure::client(error)) };
+                }
+            }
+        }
+        let moved = player.jump(last).and_then(|_| player.step()).map_err(Failure::client)?;
+        if !moved {
+            break;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()
+}

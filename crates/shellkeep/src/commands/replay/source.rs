@@ -1,0 +1,220 @@
+//! Where the events come from: a daemon that is asked for pages, or files on this machine.
+
+use super::target::Target;
+use crate::cli::DaemonArgs;
+use crate::client::{Client, ClientError, escaped};
+use crate::failure::Failure;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use shellkeep_protocol::{OutputResponse, Session, StreamName, text};
+use shellkeep_record::player::{Files, Page, Source, Wanted};
+use shellkeep_record::{Hash, Key, Line, Recording, SessionKey};
+use shellkeep_session::SessionId;
+use std::fs::File;
+use std::future::Future;
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::path::{Path, PathBuf};
+
+/// Most events the daemon gives at a time.
+const MOST_ASKED: usize = 1000;
+
+/// A recording somewhere.
+pub enum Events {
+    /// At a daemon.
+    Daemon(Box<Remote>),
+    /// In files.
+    Files(Box<Local>),
+}
+
+/// A session of a daemon.
+pub struct Remote {
+    client: Client,
+    session: SessionId,
+}
+
+/// Files on this machine.
+pub struct Local {
+    files: Files,
+    path: PathBuf,
+}
+
+/// Some of a run's output.
+pub struct Piece {
+    /// The bytes.
+    pub bytes: Vec<u8>,
+    /// Where they begin.
+    pub offset: u64,
+    /// How many there are in all.
+    pub total: u64,
+}
+
+#[derive(Deserialize)]
+struct EventPage {
+    events: Vec<Line>,
+    #[serde(default)]
+    next: Option<u64>,
+}
+
+impl Events {
+    /// Opens what was named.
+    pub async fn open(target: &Target, daemon: &DaemonArgs) -> Result<Self, Failure> {
+        match target {
+            Target::Session(session) => {
+                let mut client = Client::open(daemon).await?;
+                // Asked first, so that a wrong name is told before a screen is taken.
+                client.get::<Session>(&format!("/v1/sessions/{session}")).await?;
+                Ok(Self::Daemon(Box::new(Remote { client, session: session.clone() })))
+            }
+            Target::Path(path) => {
+                let files = Files::open(path).map_err(Failure::client)?;
+                Ok(Self::Files(Box::new(Local { files, path: path.clone() })))
+            }
+        }
+    }
+
+    /// What it is called.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Daemon(remote) => remote.session.to_string(),
+            Self::Files(local) => local.name(),
+        }
+    }
+
+    /// Some of a run's output that was too large to travel with its event.
+    pub fn output(&mut self, run_id: &str, stream: StreamName, offset: u64, limit: u64) -> Result<Piece, String> {
+        match self {
+            Self::Daemon(remote) => remote.output(run_id, stream, offset, limit),
+            Self::Files(local) => local.output(run_id, stream, offset, limit),
+        }
+    }
+}
+
+impl Source for Events {
+    type Error = String;
+
+    fn page(&mut self, after: u64, limit: usize, wanted: &Wanted, hidden: bool) -> Result<Page, String> {
+        match self {
+            Self::Daemon(remote) => remote.page(after, limit, wanted, hidden),
+            Self::Files(local) => local.files.page(after, limit, wanted, hidden).map_err(|error| error.to_string()),
+        }
+    }
+
+    fn last(&mut self) -> Result<u64, String> {
+        match self {
+            Self::Daemon(remote) => remote.last(),
+            Self::Files(local) => local.files.last().map_err(|error| error.to_string()),
+        }
+    }
+}
+
+impl Remote {
+    fn page(&mut self, after: u64, limit: usize, wanted: &Wanted, hidden: bool) -> Result<Page, String> {
+        let limit = limit.clamp(1, MOST_ASKED);
+        let mut path = format!("/v1/sessions/{}/events?after={after}&limit={limit}", self.session);
+        if !wanted.types.is_empty() {
+            path += &format!("&type={}", escaped(&wanted.types.join(",")));
+        }
+        if let Some(search) = &wanted.search {
+            path += &format!("&search={}", escaped(search));
+        }
+        if hidden {
+            path += "&redact=true";
+        }
+        let page: EventPage = self.ask(&path)?;
+        Ok(Page { lines: page.events, next: page.next })
+    }
+
+    fn last(&mut self) -> Result<u64, String> {
+        self.ask::<Session>(&format!("/v1/sessions/{}", self.session)).map(|session| session.seq)
+    }
+
+    /// Asks the daemon, and once more on a new connection if the old one is gone: it may have been started again.
+    fn ask<R: DeserializeOwned>(&mut self, path: &str) -> Result<R, String> {
+        let first = waited(self.client.get(path));
+        let Err(ClientError::Broken(reason)) = first else { return first.map_err(|error| error.to_string()) };
+        self.client = waited(self.client.another()).map_err(|_| reason)?;
+        waited(self.client.get(path)).map_err(|error| error.to_string())
+    }
+
+    fn output(&mut self, run_id: &str, stream: StreamName, offset: u64, limit: u64) -> Result<Piece, String> {
+        let name = stream_name(stream);
+        let path = format!(
+            "/v1/sessions/{}/runs/{}/output?stream={name}&offset={offset}&limit={limit}",
+            self.session,
+            escaped(run_id)
+        );
+        let page: OutputResponse = self.ask(&path)?;
+        let bytes = text::decode(page.text, page.base64.as_deref()).map_err(|error| error.to_string())?;
+        Ok(Piece { bytes, offset: page.offset, total: page.total })
+    }
+}
+
+impl Local {
+    /// A session's directory is called like the session.
+    fn name(&self) -> String {
+        let path = self.path.canonicalize().unwrap_or_else(|_| self.path.clone());
+        path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
+    }
+
+    fn output(&self, run_id: &str, stream: StreamName, offset: u64, limit: u64) -> Result<Piece, String> {
+        if self.recording().is_export() {
+            return Err("an export has no files beside it; ask the session itself for the full output".to_owned());
+        }
+        let file = outputs_beside(&self.path).join(format!("{run_id}.{}", stream_name(stream)));
+        let read = || -> std::io::Result<Piece> {
+            let mut file = File::open(&file)?;
+            let total = file.metadata()?.len();
+            let mut bytes = Vec::new();
+            file.seek(SeekFrom::Start(offset))?;
+            file.take(limit).read_to_end(&mut bytes)?;
+            Ok(Piece { bytes, offset, total })
+        };
+        read().map_err(|error| format!("{}: {error}", file.display()))
+    }
+
+    /// The recording.
+    pub fn recording(&self) -> &Recording {
+        self.files.recording()
+    }
+}
+
+/// A data directory has `sessions/ID` and `outputs/ID`.
+fn outputs_beside(session: &Path) -> PathBuf {
+    let session = session.canonicalize().unwrap_or_else(|_| session.to_owned());
+    let id = session.file_name().unwrap_or_default().to_owned();
+    let data = session.parent().and_then(Path::parent).unwrap_or(Path::new("/"));
+    data.join("outputs").join(id)
+}
+
+/// How a stream is called on the wire and in the names of files.
+pub fn stream_name(stream: StreamName) -> &'static str {
+    match stream {
+        StreamName::Stdout => "stdout",
+        StreamName::Stderr => "stderr",
+    }
+}
+
+/// Waits for the daemon where a player, which knows no tasks, wants an answer. Needs the runtime with threads.
+pub fn waited<T>(work: impl Future<Output = T>) -> T {
+    tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(work))
+}
+
+/// A runtime in which [`waited`] works.
+pub fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(1).enable_all().build().map_err(Failure::client)
+}
+
+/// The name of a session by its directory, and its key if the data directory it lies in has one.
+pub fn local_key(path: &Path) -> (String, Option<SessionKey>) {
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    if !path.is_dir() {
+        return (name.strip_suffix(".jsonl").unwrap_or(&name).to_owned(), None);
+    }
+    let data = path.parent().and_then(Path::parent).unwrap_or(Path::new("/"));
+    let text = std::fs::read_to_string(data.join("record.key")).unwrap_or_default();
+    let key = Hash::parse(text.trim()).map(|hash| Key(hash.0));
+    let key = key.zip(SessionId::parse(&name).ok()).map(|(key, id)| key.of(&id));
+    (name, key)
+}

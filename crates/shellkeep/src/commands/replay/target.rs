@@ -1,0 +1,40 @@
+//! What is named on the command line: a session of the daemon, a session's directory, or an exported file.
+
+use crate::failure::Failure;
+use shellkeep_session::SessionId;
+use std::path::PathBuf;
+
+/// A recording by its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// A session, asked for at the daemon.
+    Session(SessionId),
+    /// A directory or a file on this machine.
+    Path(PathBuf),
+}
+
+impl Target {
+    /// A text with a slash in it, or that ends like an export, is a path; anything else is the name of a session. So a
+    /// file that happens to be called like a session changes nothing.
+    pub fn parse(text: &str) -> Result<Self, Failure> {
+        if text.contains('/') || text.ends_with(".jsonl") {
+            return Ok(Self::Path(PathBuf::from(text)));
+        }
+        let wrong = |error| Failure::client(format!("{error}; for a file or a directory write ./{text}"));
+        SessionId::parse(text).map(Self::Session).map_err(wrong)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_looks_like_one() {
+        let path = |text: &str| Target::Path(PathBuf::from(text));
+        assert_eq!(Target::parse("./demo").unwrap(), path("./demo"));
+        assert_eq!(Target::parse("demo.jsonl").unwrap(), path("demo.jsonl"));
+        assert_eq!(Target::parse("demo").unwrap(), Target::Session(SessionId::parse("demo").unwrap()));
+        assert!(Target::parse("de mo").is_err());
+    }
+}

@@ -1,0 +1,225 @@
+//! The state of the player's screen. Keys change it, the drawing reads it, and what it needs of the recording it asks for
+//! when it is told how large it is.
+
+use super::detail;
+use super::opened::Opened;
+use super::wrap::wrap;
+use crate::commands::replay::source::Events;
+use crate::commands::top::list::List;
+use crate::commands::top::theme::{Level, Theme};
+use ratatui::text::Line;
+use shellkeep_record::player::{Player, Summary, Wanted};
+use shellkeep_session::Timestamp;
+
+/// What a key asks for beyond a change of the screen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    /// Leave.
+    Quit,
+    /// Step aside for the shell that started us.
+    Suspend,
+}
+
+/// What a line is typed for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// A number to go to.
+    Jump,
+    /// A type to go to.
+    Type,
+    /// A text to search for.
+    Search,
+}
+
+/// A line that is being typed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Prompt {
+    /// What it is for.
+    pub purpose: Purpose,
+    /// What was typed.
+    pub text: String,
+}
+
+/// What the right side shows, made for one event and one width.
+#[derive(Default)]
+struct Shown {
+    seq: u64,
+    width: usize,
+    hidden: bool,
+    lines: Vec<Line<'static>>,
+}
+
+/// Everything that is on the screen.
+pub struct App {
+    /// The recording.
+    pub player: Player<Events>,
+    /// Its name.
+    pub name: String,
+    /// When its first event was.
+    pub began: Option<Timestamp>,
+    /// Number of its last event.
+    pub last: u64,
+    /// Secrets stay hidden.
+    pub locked: bool,
+    /// The events in the list, as many as fit around the one that is looked at.
+    pub rows: Vec<Summary>,
+    /// Which of them is looked at, and which are in sight.
+    pub list: List,
+    /// How far the right side is scrolled.
+    pub scroll: usize,
+    /// What is searched for.
+    pub search: Option<String>,
+    /// The line that is being typed.
+    pub prompt: Option<Prompt>,
+    /// What there is to say until the next key.
+    pub message: Option<(String, Level)>,
+    /// Whether the keys are explained.
+    pub help: bool,
+    /// An output that is looked at in full.
+    pub opened: Option<Opened>,
+    /// Rows that the list has.
+    height: usize,
+    shown: Shown,
+    /// Rows that the right side has.
+    room: usize,
+}
+
+impl App {
+    /// The screen at the first event.
+    pub fn new(mut player: Player<Events>, locked: bool) -> Result<Self, String> {
+        let last = player.last()?;
+        let began = player.current().map(|line| line.timestamp);
+        let name = player.source().name();
+        Ok(Self {
+            player,
+            name,
+            began,
+            last,
+            locked,
+            rows: Vec::new(),
+            list: List::default(),
+            scroll: 0,
+            search: None,
+            prompt: None,
+            message: None,
+            help: false,
+            opened: None,
+            height: 0,
+            shown: Shown::default(),
+            room: 0,
+        })
+    }
+
+    /// The list has so many rows, and the right side so much room. Reads what is needed to fill them.
+    pub fn fit(&mut self, height: usize, (width, room): (usize, usize), theme: Theme) {
+        self.room = room;
+        if self.height != height {
+            self.height = height;
+            self.rows.clear();
+        }
+        let seq = self.player.seq();
+        let place = self.rows.iter().position(|row| row.seq == seq);
+        // In the middle of what is known nothing is to be read.
+        let known = place.is_some_and(|place| {
+            (place > 0 || self.rows[0].seq <= 1) && (place + 1 < self.rows.len() || seq >= self.last)
+        });
+        if !known && let Err(error) = self.read_rows() {
+            self.say(error, Level::Bad);
+        }
+        self.list.set_height(height);
+        self.list.set_length(self.rows.len());
+        if let Some(place) = self.rows.iter().position(|row| row.seq == seq) {
+            self.list.select(place);
+        }
+        self.show(width, theme);
+        self.scroll = self.scroll.min(self.shown.lines.len().saturating_sub(room));
+    }
+
+    fn read_rows(&mut self) -> Result<(), String> {
+        // The event stays on the row of the screen where it was.
+        let above = self.list.selected.saturating_sub(self.list.offset);
+        self.last = self.player.last()?;
+        self.rows = self.player.around(self.height.max(1), self.height.max(1))?;
+        let place = self.rows.iter().position(|row| row.seq == self.player.seq()).unwrap_or(0);
+        self.list.offset = place.saturating_sub(above);
+        Ok(())
+    }
+
+    fn show(&mut self, width: usize, theme: Theme) {
+        let Some(line) = self.player.current() else { return };
+        let hidden = self.player.is_hidden();
+        if (self.shown.seq, self.shown.width, self.shown.hidden) != (line.seq, width, hidden) {
+            let lines = wrap(detail::lines(line, self.began, theme), width);
+            self.shown = Shown { seq: line.seq, width, hidden, lines };
+        }
+    }
+
+    /// The lines of the right side that are in sight, and how many there are in all.
+    pub fn detail(&self) -> (&[Line<'static>], usize) {
+        let all = &self.shown.lines;
+        let end = (self.scroll + self.room).min(all.len());
+        (&all[self.scroll.min(end)..end], all.len())
+    }
+
+    /// Scrolls the right side.
+    pub fn scroll(&mut self, rows: isize) {
+        self.scroll = self.scroll.saturating_add_signed(rows);
+    }
+
+    /// Rows of the right side.
+    pub fn room(&self) -> usize {
+        self.room
+    }
+
+    /// Moves, and says so if there is nowhere to go.
+    pub fn go(&mut self, way: impl FnOnce(&mut Player<Events>) -> Result<bool, String>, nowhere: &str) {
+        match way(&mut self.player) {
+            Ok(true) => self.scroll = 0,
+            Ok(false) => self.say(nowhere.to_owned(), Level::Near),
+            Err(error) => self.say(error, Level::Bad),
+        }
+    }
+
+    /// Shows or hides secrets.
+    pub fn toggle_secrets(&mut self) {
+        if self.locked {
+            return self.say("--redact keeps secrets hidden".to_owned(), Level::Near);
+        }
+        let hidden = !self.player.is_hidden();
+        self.opened = None;
+        self.rows.clear();
+        match self.player.hide(hidden) {
+            Ok(()) if hidden => self.say("secrets are hidden".to_owned(), Level::Good),
+            Ok(()) => self.say("secrets are shown; s hides them".to_owned(), Level::Near),
+            Err(error) => self.say(error, Level::Bad),
+        }
+    }
+
+    /// Searches on, or back.
+    pub fn search_on(&mut self, back: bool) {
+        let Some(text) = self.search.clone() else {
+            return self.say("nothing is searched for; type / and what to look for".to_owned(), Level::Near);
+        };
+        let wanted = Wanted::with(&text);
+        if back {
+            self.go(|player| player.find_back(&wanted), &format!("'{text}' is not found before this"));
+        } else {
+            self.go(|player| player.find(&wanted), &format!("'{text}' is not found behind this"));
+        }
+    }
+
+    /// Opens the output of the event in full.
+    pub fn open_output(&mut self) {
+        let Some(line) = self.player.current().cloned() else { return };
+        let hidden = self.player.is_hidden();
+        match Opened::open(line, hidden, self.player.source()) {
+            Ok(opened) => self.opened = Some(opened),
+            Err(words) => self.say(words, Level::Near),
+        }
+    }
+
+    /// Says something until the next key.
+    pub fn say(&mut self, text: String, level: Level) {
+        self.message = Some((text, level));
+    }
+}

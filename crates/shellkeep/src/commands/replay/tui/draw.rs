@@ -1,0 +1,242 @@
+//! Draws the player's screen.
+
+use super::app::{App, Purpose};
+use super::detail::hue;
+use crate::commands::top::text;
+use crate::commands::top::theme::{Level, Theme};
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::Modifier;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, BorderType, Clear, Padding, Paragraph, Wrap};
+use shellkeep_record::player::Summary;
+
+/// From this width on, list and event stand beside each other.
+const WIDE: u16 = 72;
+/// Columns for an event's type.
+const TYPE_WIDTH: usize = 12;
+
+/// A key and what it does, in a word.
+type Hint = (&'static str, &'static str);
+
+const KEYS: &[Hint] = &[
+    ("→", "next"),
+    ("←", "back"),
+    ("g", "go to"),
+    ("t", "type"),
+    ("/", "search"),
+    ("s", "secrets"),
+    ("o", "output"),
+    ("?", "help"),
+    ("q", "quit"),
+];
+const SEARCHING: &[Hint] =
+    &[("n", "next match"), ("N", "match before"), ("Esc", "end search"), ("→", "next"), ("?", "help"), ("q", "quit")];
+const OPENED: &[Hint] = &[("↑↓", "scroll"), ("space", "page"), ("Tab", "other stream"), ("?", "help"), ("q", "back")];
+
+const HELP: &[Hint] = &[
+    ("→ n space", "the next event; also ↓ and j"),
+    ("← b", "the event before; also ↑ and k"),
+    ("Home End", "the first, the last event"),
+    ("g", "go to an event by its number"),
+    ("t", "the next event of a type"),
+    ("/", "search by a regular expression"),
+    ("n N", "while searching: the match behind, the match before"),
+    ("PgDn PgUp", "scroll the event; d and u by half"),
+    ("s", "show or hide secrets"),
+    ("o Enter", "open the output in full; Tab for the other stream"),
+    ("Esc", "end the search"),
+    ("q", "back; from the list, quit"),
+];
+
+/// Draws everything.
+pub fn screen(frame: &mut Frame<'_>, app: &mut App, theme: Theme) {
+    let [top, body, footer] =
+        Layout::vertical([Constraint::Length(1), Constraint::Min(0), Constraint::Length(1)]).areas(frame.area());
+    if app.opened.is_some() {
+        heading(frame, top, app, theme);
+        opened(frame, body, app, theme);
+    } else {
+        let (list, event) = places(body);
+        let room = (usize::from(event.width.saturating_sub(4)), usize::from(event.height.saturating_sub(2)));
+        app.fit(usize::from(list.height.saturating_sub(2)), room, theme);
+        heading(frame, top, app, theme);
+        rows(frame, list, app, theme);
+        detail(frame, event, app, theme);
+    }
+    bottom(frame, footer, app, theme);
+    if app.help {
+        help(frame, theme);
+    }
+}
+
+fn places(body: Rect) -> (Rect, Rect) {
+    if body.width >= WIDE {
+        let list = (body.width * 9 / 20).min(80);
+        let [list, event] = Layout::horizontal([Constraint::Length(list), Constraint::Min(0)]).areas(body);
+        (list, event)
+    } else {
+        let [list, event] = Layout::vertical([Constraint::Percentage(40), Constraint::Min(0)]).areas(body);
+        (list, event)
+    }
+}
+
+fn heading(frame: &mut Frame<'_>, area: Rect, app: &App, theme: Theme) {
+    let name = text::cut(&text::clean(&app.name), usize::from(area.width / 2));
+    let place = format!(" {} of {}", text::count(app.player.seq()), text::count(app.last));
+    let left = Line::from(vec![
+        Span::styled(" replay ", theme.accent()),
+        Span::styled(name, theme.figure()),
+        Span::styled(place, theme.faint()),
+    ]);
+    frame.render_widget(left, area);
+    let (words, level) =
+        if app.player.is_hidden() { ("secrets hidden", Level::Good) } else { ("secrets shown", Level::Bad) };
+    frame.render_widget(Line::styled(format!("● {words} "), theme.level(level)).right_aligned(), area);
+}
+
+fn framed<'a>(title: impl Into<Line<'a>>, theme: Theme) -> Block<'a> {
+    Block::bordered()
+        .border_type(BorderType::Rounded)
+        .border_style(theme.faint())
+        .padding(Padding::horizontal(1))
+        .title(title)
+}
+
+fn rows(frame: &mut Frame<'_>, area: Rect, app: &App, theme: Theme) {
+    let block = framed(Line::styled(" events ", theme.accent()), theme);
+    let inside = block.inner(area);
+    frame.render_widget(block, area);
+    if app.rows.is_empty() {
+        let words = Paragraph::new("nothing was recorded yet").style(theme.faint()).wrap(Wrap { trim: true });
+        return frame.render_widget(words, inside);
+    }
+    let width = usize::from(inside.width);
+    let window = app.list.window();
+    let lines: Vec<Line<'_>> = app.rows[window.clone()]
+        .iter()
+        .zip(window)
+        .map(|(row, place)| entry(row, place == app.list.selected, width, theme))
+        .collect();
+    frame.render_widget(Paragraph::new(lines), inside);
+}
+
+/// One event of the list: time, type, what it says, how it went.
+fn entry(row: &Summary, selected: bool, width: usize, theme: Theme) -> Line<'static> {
+    let time = row.timestamp.strftime("%H:%M:%S").to_string();
+    let name = text::cut(&text::clean(&row.event_type), TYPE_WIDTH);
+    let outcome = match (&row.outcome, row.failed) {
+        (Some(outcome), true) => format!(" {}", text::cut(outcome, 12)),
+        (None, true) => " !".to_owned(),
+        // What went well needs no words.
+        _ => String::new(),
+    };
+    let used = time.len() + 1 + TYPE_WIDTH + 1 + Span::raw(outcome.as_str()).width();
+    let words = text::cut(&text::clean(&row.text), width.saturating_sub(used));
+    let blank = width.saturating_sub(used + Span::raw(words.as_str()).width());
+    let padding = TYPE_WIDTH.saturating_sub(Span::raw(name.as_str()).width());
+    let line = Line::from(vec![
+        Span::styled(format!("{time} "), theme.faint()),
+        Span::styled(format!("{name}{} ", " ".repeat(padding)), hue(row.kind, theme)),
+        Span::raw(format!("{words}{}", " ".repeat(blank))),
+        Span::styled(outcome, theme.level(Level::Bad)),
+    ]);
+    if !selected {
+        return line;
+    }
+    // One look for the whole row, or its parts would shine through.
+    Line::styled(line.to_string(), theme.selected())
+}
+
+fn detail(frame: &mut Frame<'_>, area: Rect, app: &App, theme: Theme) {
+    let title = format!(" event {} ", app.player.seq());
+    let (lines, all) = app.detail();
+    let mut block = framed(Line::styled(title, theme.accent()), theme);
+    if all > lines.len() {
+        let place = format!(" line {} to {} of {all} ", app.scroll + 1, app.scroll + lines.len());
+        block = block.title_bottom(Line::styled(place, theme.faint()).right_aligned());
+    }
+    let inside = block.inner(area);
+    frame.render_widget(block, area);
+    let lines: Vec<Line<'_>> = lines.iter().map(|line| found(line, app.search.as_deref(), theme)).collect();
+    frame.render_widget(Paragraph::new(lines), inside);
+}
+
+/// A line with what was searched for marked, where that is a plain text.
+fn found(line: &Line<'static>, search: Option<&str>, theme: Theme) -> Line<'static> {
+    let Some(search) = search.filter(|search| !search.is_empty()) else { return line.clone() };
+    let mut spans = Vec::new();
+    for span in &line.spans {
+        let mut rest = span.content.as_ref();
+        while let Some(place) = rest.find(search) {
+            spans.push(Span::styled(rest[..place].to_owned(), span.style));
+            spans.push(Span::styled(search.to_owned(), theme.found()));
+            rest = &rest[place + search.len()..];
+        }
+        spans.push(Span::styled(rest.to_owned(), span.style));
+    }
+    Line::from(spans).style(line.style)
+}
+
+fn opened(frame: &mut Frame<'_>, area: Rect, app: &mut App, theme: Theme) {
+    let Some(opened) = &mut app.opened else { return };
+    let (title, place) = opened.title();
+    let block = framed(Line::styled(format!(" {title} "), theme.accent()), theme)
+        .title_bottom(Line::styled(format!(" {place} "), theme.faint()).right_aligned());
+    let inside = block.inner(area);
+    frame.render_widget(block, area);
+    let rows = opened.rows(usize::from(inside.width), usize::from(inside.height), theme);
+    frame.render_widget(Paragraph::new(rows.to_vec()), inside);
+}
+
+fn bottom(frame: &mut Frame<'_>, area: Rect, app: &App, theme: Theme) {
+    if let Some(prompt) = &app.prompt {
+        let name = match prompt.purpose {
+            Purpose::Jump => "go to event",
+            Purpose::Type => "next of type",
+            Purpose::Search => "search",
+        };
+        let line =
+            Line::from(vec![Span::styled(format!(" {name}: "), theme.accent()), Span::raw(text::clean(&prompt.text))]);
+        let end = area.x + u16::try_from(line.width()).unwrap_or(u16::MAX).min(area.width.saturating_sub(1));
+        frame.render_widget(line, area);
+        frame.set_cursor_position((end, area.y));
+    } else if let Some((message, level)) = &app.message {
+        let words = text::cut(&text::clean(message), usize::from(area.width.saturating_sub(2)));
+        frame.render_widget(Line::styled(format!(" {words}"), theme.level(*level)), area);
+    } else {
+        let hints = match (&app.opened, &app.search) {
+            (Some(_), _) => OPENED,
+            (None, Some(_)) => SEARCHING,
+            (None, None) => KEYS,
+        };
+        frame.render_widget(fitting(hints, usize::from(area.width), theme), area);
+    }
+}
+
+/// As many hints as fit, each whole. The last two, how to get help and how to get out, go last.
+fn fitting(hints: &[Hint], width: usize, theme: Theme) -> Line<'static> {
+    let spans = |(key, word): &Hint| {
+        [Span::styled(format!(" {key}"), theme.accent()), Span::styled(format!(" {word} "), theme.faint())]
+    };
+    let (others, last) = hints.split_at(hints.len().saturating_sub(2));
+    let mut kept = (0..=others.len())
+        .rev()
+        .map(|kept| Line::from(others[..kept].iter().chain(last).flat_map(spans).collect::<Vec<_>>()));
+    kept.find(|line| line.width() <= width + 1).unwrap_or_default()
+}
+
+fn help(frame: &mut Frame<'_>, theme: Theme) {
+    let row =
+        |(key, words): &Hint| Line::from(vec![Span::styled(format!("{key:<11}"), theme.accent()), Span::raw(*words)]);
+    let mut lines: Vec<Line<'_>> = HELP.iter().map(row).collect();
+    lines.push(Line::default());
+    lines.push(Line::styled("any key closes this", theme.faint().add_modifier(Modifier::ITALIC)));
+    let screen = frame.area();
+    let height = u16::try_from(lines.len()).unwrap_or(u16::MAX).saturating_add(2).min(screen.height);
+    let width = 68.min(screen.width);
+    let area = Rect { x: (screen.width - width) / 2, y: (screen.height - height) / 2, width, height };
+    frame.render_widget(Clear, area);
+    let block = framed(Line::styled(" keys ", theme.accent()), theme).border_style(theme.accent());
+    frame.render_widget(Paragraph::new(lines).wrap(Wrap { trim: false }).block(block), area);
+}

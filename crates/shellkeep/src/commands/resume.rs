@@ -1,0 +1,173 @@
+//! `shellkeep resume`: a message for a session's agent, and its answer.
+
+use crate::cli::DaemonArgs;
+use crate::client::events::Event;
+use crate::client::{Client, ClientError};
+use crate::failure::{FAILED, Failure};
+use crate::terminal;
+use clap::Args;
+use serde::de::DeserializeOwned;
+use shellkeep_protocol::{AnswerEvent, BusyChoice, Problem, ResumeRequest, ResumeResponse, ResumeStatus};
+use shellkeep_session::SessionId;
+use std::io::{self, Read as _, Write as _};
+use std::process::ExitCode;
+
+/// Exit code when the agent's time was over, as `timeout(1)` has it.
+const TIMED_OUT: u8 = 124;
+/// Exit code when somebody stopped the agent: 128 + SIGINT.
+const INTERRUPTED: u8 = 130;
+/// Exit code when nobody reads our output any more: 128 + SIGPIPE.
+const NO_READER: u8 = 141;
+/// Longest message that is read from standard input.
+const MAX_MESSAGE: u64 = 1 << 20;
+
+/// Arguments of `resume`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  shellkeep resume demo 'run the tests again and fix what fails'
+  git diff | shellkeep resume demo -
+  shellkeep resume demo --json 'how many are left?'
+
+The session's agent is the program that its config names; it is run on from the last step that it completed. Its answer is
+printed as it comes. Ctrl-C stops the agent; what it had completed is kept. With --request-id the agent goes on when you
+leave, and the same key again gives its result.
+
+Exit codes: 0 the agent is done; 1 it failed, or an error of shellkeep's own; 124 its time was over; 130 it was stopped; 141
+nobody reads the output; 2 wrong usage.")]
+pub struct ResumeArgs {
+    /// The session
+    #[arg(value_name = "SESSION")]
+    session: String,
+    /// What to tell its agent; `-` reads it from standard input
+    #[arg(value_name = "MESSAGE", allow_hyphen_values = true)]
+    message: String,
+    /// Seconds the agent may work on it [default: as the session's config says, or 300]
+    #[arg(long, value_name = "S")]
+    timeout: Option<f64>,
+    /// Your key for this call: the same key again gives the same result and runs nothing
+    #[arg(long, value_name = "ID")]
+    request_id: Option<String>,
+    /// Fail instead of waiting when the agent works on another message
+    #[arg(long)]
+    no_wait: bool,
+    /// Show the session's events on stderr as they happen
+    #[arg(long, conflicts_with = "json")]
+    events: bool,
+    /// Print the result as JSON at the end
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    daemon: DaemonArgs,
+}
+
+/// Does it.
+pub fn execute(args: ResumeArgs) -> Result<ExitCode, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::client)?;
+    runtime.block_on(resume(args)).map(ExitCode::from)
+}
+
+async fn resume(args: ResumeArgs) -> Result<u8, Failure> {
+    SessionId::parse(&args.session).map_err(|error| Failure::client(format!("session: {error}")))?;
+    let request = ResumeRequest {
+        message: if args.message == "-" { input()? } else { args.message.clone() },
+        timeout: args.timeout,
+        request_id: args.request_id.clone(),
+        if_busy: args.no_wait.then_some(BusyChoice::Reject),
+    };
+    let mut client = Client::open(&args.daemon).await?;
+    let path = format!("/v1/sessions/{}/resume", args.session);
+    if args.json {
+        let result: ResumeResponse = client.post(&path, &request).await?;
+        terminal::json(&result)?;
+        return Ok(code(result.status));
+    }
+    let mut events = client.post_events(&path, &request).await?;
+    let mut shown = Shown { events: args.events, text: String::new() };
+    loop {
+        let Some(event) = events.next().await? else {
+            return Err(Failure::client("the daemon ended the stream without a result"));
+        };
+        if let Some(code) = shown.handle(event)? {
+            return Ok(code);
+        }
+    }
+}
+
+/// What was printed so far.
+struct Shown {
+    events: bool,
+    text: String,
+}
+
+impl Shown {
+    /// Shows an event; gives the exit code at the end.
+    fn handle(&mut self, event: Event) -> Result<Option<u8>, Failure> {
+        match event.name.as_str() {
+            "output" => self.print(&read::<AnswerEvent>(&event.data)?.text),
+            "event" => {
+                if self.events {
+                    let _ = writeln!(io::stderr(), "{}", event.data);
+                }
+                Ok(None)
+            }
+            "result" => self.finish(&read(&event.data)?).map(Some),
+            "error" => Err(ClientError::Refused(Box::new(read::<Problem>(&event.data)?)).into()),
+            // A newer daemon may tell more than we know.
+            _ => Ok(None),
+        }
+    }
+
+    fn print(&mut self, text: &str) -> Result<Option<u8>, Failure> {
+        let mut stdout = io::stdout().lock();
+        match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+            Ok(()) => {
+                self.text.push_str(text);
+                Ok(None)
+            }
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Some(NO_READER)),
+            Err(error) => Err(Failure::client(format!("the output cannot be written: {error}"))),
+        }
+    }
+
+    /// Prints what was not printed in pieces, and says why it is not done.
+    fn finish(&mut self, result: &ResumeResponse) -> Result<u8, Failure> {
+        let rest = match result.output.strip_prefix(self.text.as_str()) {
+            Some(rest) => rest.to_owned(),
+            // The agent gave another answer at the end than it gave in pieces.
+            None => format!("{}{}", if self.text.ends_with('\n') { "" } else { "\n" }, result.output),
+        };
+        if let Some(code) = self.print(&rest)? {
+            return Ok(code);
+        }
+        if !self.text.is_empty() && !self.text.ends_with('\n') {
+            terminal::line("");
+        }
+        if let Some(error) = &result.error {
+            terminal::notice(error);
+        }
+        Ok(code(result.status))
+    }
+}
+
+fn code(status: ResumeStatus) -> u8 {
+    match status {
+        ResumeStatus::Done => 0,
+        ResumeStatus::Failed => FAILED,
+        ResumeStatus::TimedOut => TIMED_OUT,
+        ResumeStatus::Interrupted => INTERRUPTED,
+    }
+}
+
+fn read<T: DeserializeOwned>(data: &str) -> Result<T, Failure> {
+    serde_json::from_str(data).map_err(|error| Failure::client(format!("the daemon's answer cannot be read: {error}")))
+}
+
+fn input() -> Result<String, Failure> {
+    let mut text = String::new();
+    let read = io::stdin().lock().take(MAX_MESSAGE + 1).read_to_string(&mut text);
+    read.map_err(|error| Failure::client(format!("stdin cannot be read: {error}")))?;
+    if text.len() as u64 > MAX_MESSAGE {
+        return Err(Failure::client("the message is longer than 1 MiB; put it into a file and name the file"));
+    }
+    Ok(text)
+}

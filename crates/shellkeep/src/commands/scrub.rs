@@ -1,0 +1,97 @@
+//! `shellkeep scrub`: masks a secret in everything that is kept of a session.
+
+use super::replay::source;
+use crate::cli::DaemonArgs;
+use crate::client::Client;
+use crate::failure::Failure;
+use crate::terminal;
+use clap::Args;
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+use shellkeep_protocol::{ScrubReport, ScrubRequest};
+use shellkeep_session::SessionId;
+use std::io::{self, IsTerminal as _, Read as _};
+use std::process::ExitCode;
+
+/// Arguments of `scrub`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The secret is replaced by *** in all recorded events, in output files, and in the session's state; its shell is
+dropped. What is left still proves itself: `shellkeep verify` knows what was masked. Copies that were exported before are not
+touched, and neither are the session's own files in its workspace.
+
+Examples:
+  printf %s \"$TOKEN\" | shellkeep scrub demo --secret-stdin
+  shellkeep scrub demo --secret-stdin        (on a terminal: asks, without showing what you type)
+
+Exit codes: 0 done, 1 not done (no such session, not the host, too short), 2 wrong usage."
+)]
+pub struct ScrubArgs {
+    /// The session
+    session: String,
+    /// Read the secret from standard input; it has no other way in, because arguments can be seen by others
+    #[arg(long, required = true)]
+    secret_stdin: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    daemon: DaemonArgs,
+}
+
+/// Does it.
+pub fn execute(args: ScrubArgs) -> Result<ExitCode, Failure> {
+    let session = SessionId::parse(&args.session).map_err(Failure::client)?;
+    let request = ScrubRequest { secret: secret().map_err(Failure::client)? };
+    if request.secret.is_empty() {
+        return Err(Failure::client("no secret came in on standard input"));
+    }
+    let path = format!("/v1/sessions/{session}/scrub");
+    let asked = async {
+        let mut client = Client::open(&args.daemon).await?;
+        Ok::<_, Failure>(terminal::patiently("masking", client.post::<_, ScrubReport>(&path, &request)).await?)
+    };
+    let report = source::runtime()?.block_on(asked)?;
+    if args.json {
+        terminal::json(&report)?;
+    } else {
+        let ScrubReport { seq, seqs, files } = &report;
+        terminal::line(format!("masked in {} events and {} files; event {seq} says so", seqs.len(), files.len()));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What comes in, without the line break that `echo` adds.
+fn secret() -> io::Result<String> {
+    let mut text = String::new();
+    if io::stdin().is_terminal() {
+        terminal::notice("type the secret and press Enter; it is not shown");
+        let _quiet = Quiet::new()?;
+        io::stdin().read_line(&mut text)?;
+    } else {
+        io::stdin().read_to_string(&mut text)?;
+    }
+    let length = text.trim_end_matches(['\r', '\n']).len();
+    text.truncate(length);
+    Ok(text)
+}
+
+/// A terminal that does not show what is typed. Dropping it puts the terminal back.
+struct Quiet {
+    before: Termios,
+}
+
+impl Quiet {
+    fn new() -> io::Result<Self> {
+        let before = tcgetattr(io::stdin())?;
+        let mut modes = before.clone();
+        modes.local_modes.remove(LocalModes::ECHO);
+        tcsetattr(io::stdin(), OptionalActions::Flush, &modes)?;
+        Ok(Self { before })
+    }
+}
+
+impl Drop for Quiet {
+    fn drop(&mut self) {
+        let _ = tcsetattr(io::stdin(), OptionalActions::Flush, &self.before);
+    }
+}

@@ -1,0 +1,62 @@
+//! `shellkeep sessions new`: makes a session, with an agent if it is to have one.
+
+use crate::cli;
+use crate::failure::Failure;
+use clap::{Args, ValueHint};
+use serde_json::{Map, Value, json};
+use shellkeep_protocol::CreateSessionRequest;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+/// Arguments of `sessions new`.
+#[derive(Debug, Args)]
+pub struct NewArgs {
+    /// Its name [default: a UUID]
+    id: Option<String>,
+    /// Whose it is
+    #[arg(long)]
+    agent: Option<String>,
+    /// Where its shell starts [default: a directory of its own]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    cwd: Option<PathBuf>,
+    /// Exported variable; may be repeated
+    #[arg(long = "env", value_name = "K=V", value_parser = cli::variable)]
+    env: Vec<(String, String)>,
+    /// A JSON file with its config; `-` is standard input
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    config: Option<PathBuf>,
+    /// The program that is its agent, with its arguments; `shellkeep resume` runs it
+    #[arg(last = true, value_name = "PROGRAM")]
+    program: Vec<String>,
+}
+
+/// What to ask for.
+pub fn request(args: NewArgs) -> Result<CreateSessionRequest, Failure> {
+    let mut config = args.config.as_deref().map(read).transpose()?;
+    if !args.program.is_empty() {
+        let agent = config.get_or_insert_default().entry("agent").or_insert_with(|| json!({}));
+        let Value::Object(agent) = agent else {
+            return Err(Failure::client("--config: \"agent\" is not an object"));
+        };
+        agent.insert("command".to_owned(), args.program.into());
+    }
+    Ok(CreateSessionRequest {
+        agent: args.agent,
+        session_id: args.id,
+        user_id: None,
+        cwd: args.cwd.as_deref().map(cli::directory).transpose()?,
+        env: (!args.env.is_empty()).then(|| args.env.into_iter().collect()),
+        config,
+    })
+}
+
+fn read(path: &Path) -> Result<Map<String, Value>, Failure> {
+    let unreadable = |error: &dyn std::fmt::Display| Failure::client(format!("--config {}: {error}", path.display()));
+    let mut text = String::new();
+    let read = match path.to_str() {
+        Some("-") => std::io::stdin().lock().read_to_string(&mut text),
+        _ => std::fs::File::open(path).and_then(|mut file| file.read_to_string(&mut text)),
+    };
+    read.map_err(|error| unreadable(&error))?;
+    serde_json::from_str(&text).map_err(|error| unreadable(&error))
+}

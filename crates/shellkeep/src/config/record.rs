@@ -1,0 +1,190 @@
+//! The settings of recordings: the table `[record]` of the file, `SHELLKEEP_RECORD_…` of the environment,
+//! `--record-…` of the command line.
+
+use super::layer::parsed;
+use super::{Environment, Layers, Setting, Shown, show};
+use crate::failure::Failure;
+use clap::{Args, ValueHint};
+use serde::Deserialize;
+use shellkeep_redact::{Config, Rules};
+use shellkeep_runtime::RecordConfig;
+use std::convert::Infallible;
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// A file of a recording is closed at this size unless told otherwise.
+const DEFAULT_SEGMENT_BYTES: u64 = 100_000_000;
+/// Smaller files would be more work than they hold.
+const LEAST_SEGMENT_BYTES: u64 = 1_000;
+
+/// What one layer says about recordings.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Args)]
+#[serde(deny_unknown_fields, default)]
+pub struct RecordLayer {
+    /// Begin a new file of a session's recording at this size [default: 100000000]
+    #[arg(long = "record-segment-bytes", value_name = "BYTES")]
+    pub segment_bytes: Option<u64>,
+    /// Mask secrets before anything is stored or returned [default: false]
+    #[arg(
+        long = "record-redact-on-write", value_name = "BOOL", num_args = 0..=1, require_equals = true,
+        default_missing_value = "true"
+    )]
+    pub redact_on_write: Option<bool>,
+    /// Secrets that are masked wherever they stand. A command line can be read by others, so it does not take them.
+    #[arg(skip)]
+    pub secrets: Option<Secrets>,
+    /// Mask the secrets in this file, one to a line
+    #[arg(long = "record-secrets-file", value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub secrets_file: Option<PathBuf>,
+    /// Mask national ids of these kinds, as in us_ssn,de_steuer_id [default: none]
+    #[arg(long = "record-national-ids", value_name = "NAMES")]
+    pub national_ids: Option<Names>,
+    /// Mask by these rules only [default: all but national ids]
+    #[arg(long = "record-rules", value_name = "NAMES")]
+    pub rules: Option<Names>,
+}
+
+/// Secrets; they are never printed.
+#[derive(Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
+pub struct Secrets(pub Vec<String>);
+
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} secrets", self.0.len())
+    }
+}
+
+/// Names: a list in a file, separated by commas elsewhere.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
+pub struct Names(pub Vec<String>);
+
+impl FromStr for Names {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
+        Ok(Self(names.map(str::to_owned).collect()))
+    }
+}
+
+/// What the environment says.
+pub fn from_environment(env: Environment) -> Result<RecordLayer, Failure> {
+    let lines = |text: String| Secrets(lines_of(&text));
+    Ok(RecordLayer {
+        segment_bytes: parsed(env, "SHELLKEEP_RECORD_SEGMENT_BYTES")?,
+        redact_on_write: parsed(env, "SHELLKEEP_RECORD_REDACT_ON_WRITE")?,
+        secrets: env("SHELLKEEP_RECORD_SECRETS").map(lines),
+        secrets_file: env("SHELLKEEP_RECORD_SECRETS_FILE").map(PathBuf::from),
+        national_ids: parsed(env, "SHELLKEEP_RECORD_NATIONAL_IDS")?,
+        rules: parsed(env, "SHELLKEEP_RECORD_RULES")?,
+    })
+}
+
+fn lines_of(text: &str) -> Vec<String> {
+    text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect()
+}
+
+/// The settings of recordings in force.
+#[derive(Debug, Clone)]
+pub struct RecordSettings {
+    /// A file of a recording is closed at this size.
+    pub segment_bytes: Setting<u64>,
+    /// Whether everything is masked before it is stored.
+    pub redact_on_write: Setting<bool>,
+    /// Registered secrets.
+    pub secrets: Setting<Secrets>,
+    /// A file with more of them.
+    pub secrets_file: Setting<Option<PathBuf>>,
+    /// National ids that are masked.
+    pub national_ids: Setting<Names>,
+    /// The rules in force; all if none is named.
+    pub rules: Setting<Names>,
+}
+
+impl RecordSettings {
+    /// Joins the layers.
+    pub(super) fn load(layers: &Layers) -> Result<Self, Failure> {
+        Ok(Self {
+            segment_bytes: layers.or(
+                "SHELLKEEP_RECORD_SEGMENT_BYTES",
+                |layer| layer.record.segment_bytes,
+                DEFAULT_SEGMENT_BYTES,
+            )?,
+            redact_on_write: layers.or(
+                "SHELLKEEP_RECORD_REDACT_ON_WRITE",
+                |layer| layer.record.redact_on_write,
+                false,
+            )?,
+            secrets: layers.or("SHELLKEEP_RECORD_SECRETS", |layer| layer.record.secrets.clone(), Secrets::default())?,
+            secrets_file: layers.or(
+                "SHELLKEEP_RECORD_SECRETS_FILE",
+                |layer| layer.record.secrets_file.clone().map(Some),
+                None,
+            )?,
+            national_ids: layers.or(
+                "SHELLKEEP_RECORD_NATIONAL_IDS",
+                |layer| layer.record.national_ids.clone(),
+                Names::default(),
+            )?,
+            rules: layers.or("SHELLKEEP_RECORD_RULES", |layer| layer.record.rules.clone(), Names::default())?,
+        })
+    }
+
+    /// Every setting, for showing.
+    pub(super) fn shown(&self) -> [Shown; 6] {
+        let names = |Names(names): &Names| if names.is_empty() { "-".to_owned() } else { names.join(",") };
+        let file = |path: &Option<PathBuf>| path.as_ref().map_or("-".to_owned(), |path| path.display().to_string());
+        [
+            show("record.segment_bytes", &self.segment_bytes, ToString::to_string),
+            show("record.redact_on_write", &self.redact_on_write, ToString::to_string),
+            show("record.secrets", &self.secrets, |secrets| format!("{secrets:?}")),
+            show("record.secrets_file", &self.secrets_file, file),
+            show("record.national_ids", &self.national_ids, names),
+            show("record.rules", &self.rules, names),
+        ]
+    }
+
+    /// Whether they can be used.
+    pub(super) fn check(&self) -> Result<(), Failure> {
+        let bytes = self.segment_bytes.value;
+        if bytes < LEAST_SEGMENT_BYTES {
+            let message = format!("record.segment_bytes is {bytes}; it must be at least {LEAST_SEGMENT_BYTES}");
+            return Err(Failure::start(message));
+        }
+        self.rules().map(|_| ())
+    }
+
+    fn rules(&self) -> Result<Rules, Failure> {
+        let wrong = |name: &str, error| Failure::start(format!("record.{name}: {error}"));
+        fn all(Names(names): &Names) -> impl Iterator<Item = &str> {
+            names.iter().map(String::as_str)
+        }
+        let rules = match &self.rules.value {
+            Names(names) if names.is_empty() => Rules::default(),
+            names => Rules::only(all(names)).map_err(|error| wrong("rules", error))?,
+        };
+        rules.with(all(&self.national_ids.value)).map_err(|error| wrong("national_ids", error))
+    }
+
+    /// What the engine gets. Reads the file with secrets.
+    pub fn config(&self) -> Result<RecordConfig, Failure> {
+        let mut secrets = self.secrets.value.0.clone();
+        if let Some(path) = &self.secrets_file.value {
+            let text = std::fs::read_to_string(path).map_err(|error| {
+                Failure::start(format!("cannot read the secrets in {} (record.secrets_file): {error}", path.display()))
+            })?;
+            secrets.extend(lines_of(&text));
+        }
+        if let Some(index) = secrets.iter().position(|secret| !shellkeep_redact::is_maskable(secret.as_bytes())) {
+            return Err(Failure::start(format!(
+                "secret number {} of record.secrets is too short or too common to be masked; give at least 6 bytes",
+                index + 1
+            )));
+        }
+        let redaction = Config { rules: self.rules()?, ..Config::default() };
+        Ok(RecordConfig { redaction, secrets, redact_on_write: self.redact_on_write.value })
+    }
+}

@@ -1,0 +1,195 @@
+//! `replay --exec`: the same work comes out the same, and other work does not.
+
+use crate::support::daemon::signal;
+use crate::support::{Daemon, bash, services};
+use crate::{post, program};
+use serde_json::{Value, json};
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// A small C project.
+const MAIN_C: &str =
+    "#include <stdio.h>\nint add(int, int);\nint main(void) {\n    printf(\"%d\\n\", add(2, 3));\n    return 0;\n}\n";
+const ADD_C: &str = "int add(int a, int b) {\n    return a + b;\n}\n";
+
+fn project(daemon: &Daemon, name: &str, add: &str) -> PathBuf {
+    let root = daemon.directory().join(name);
+    fs::create_dir_all(root.join("src")).unwrap();
+    fs::write(root.join("src/main.c"), MAIN_C).unwrap();
+    fs::write(root.join("src/add.c"), add).unwrap();
+    root
+}
+
+/// Puts a project's files where a session works, before its first command.
+fn fill(daemon: &Daemon, session: &str, from: &std::path::Path) {
+    let workspace = daemon.cwd(session);
+    fs::create_dir_all(workspace.join("src")).unwrap();
+    for name in ["src/main.c", "src/add.c"] {
+        fs::copy(from.join(name), workspace.join(name)).unwrap();
+    }
+}
+
+fn exec(daemon: &Daemon, args: &[&str]) -> (Option<i32>, Value) {
+    let output = program(daemon, &[&["replay", "--exec", "--json"], args].concat());
+    let told = serde_json::from_slice(&output.stdout);
+    let words = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output.status.code(), told.unwrap_or_else(|_| json!({"stderr": words})))
+}
+
+fn sessions(daemon: &Daemon) -> Vec<String> {
+    let list = daemon.get("/v1/sessions").json();
+    list["sessions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|session| session["session_id"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn a_build_in_c_comes_out_the_same_until_a_source_is_changed() {
+    let daemon = Daemon::start();
+    let (good, changed) = (project(&daemon, "good", ADD_C), project(&daemon, "changed", &ADD_C.replace('+', "*")));
+    daemon.create("build-project-c");
+    fill(&daemon, "build-project-c", &good);
+    for command in [
+        "mkdir -p out && cc -g -c src/add.c -o out/add.o",
+        "cc -g -c src/main.c -o out/main.o && cc -o out/sum out/main.o out/add.o",
+        "cd out && pwd && ls -l ../src",
+        "./sum",
+        "date; time ./sum >/dev/null; mktemp",
+        "cc -c nothing.c",
+    ] {
+        daemon.sh("build-project-c", command);
+    }
+    post(&daemon, "build-project-c", "user_input", json!({"message": "build it"}));
+    let (code, told) = exec(&daemon, &["--from", &good.display().to_string(), "build-project-c"]);
+    assert_eq!((code, &told["identical"]), (Some(0), &json!(true)), "{told:#}");
+    assert_eq!((&told["steps"], &told["compared"]), (&json!(6), &json!(6)));
+    assert!(told["files"].as_u64().unwrap() >= 6, "{told:#}");
+    assert_eq!(told["left_out"]["events of the agent"], json!(1));
+    assert_eq!(sessions(&daemon), ["build-project-c"], "the session of the replay is gone");
+
+    let (code, told) = exec(&daemon, &["--from", &changed.display().to_string(), "build-project-c"]);
+    let first = &told["first_difference"];
+    assert_eq!((code, &told["identical"]), (Some(1), &json!(false)));
+    assert_eq!(
+        (&first["kind"], &first["step"], &first["what"]),
+        (&json!("step"), &json!(4), &json!("stdout")),
+        "{told:#}"
+    );
+    assert_eq!(
+        (&first["command"], &first["line"], &first["expected"], &first["got"]),
+        (&json!("./sum"), &json!(1), &json!("5"), &json!("6"))
+    );
+    let words = program(&daemon, &["replay", "--exec", "--from", &changed.display().to_string(), "build-project-c"]);
+    let words = String::from_utf8_lossy(&words.stdout).into_owned();
+    assert!(
+        words.contains("first difference: step 4") && words.contains("  - 5") && words.contains("  + 6"),
+        "{words}"
+    );
+
+    // Without its files the first step fails, and it says why.
+    let (code, told) = exec(&daemon, &["build-project-c"]);
+    let first = &told["first_difference"];
+    assert_eq!((code, &first["step"], &first["what"]), (Some(1), &json!(1), &json!("exit_code")), "{told:#}");
+    assert!(first["got"].as_str().unwrap().starts_with("1 ("), "{first}");
+}
+
+#[test]
+fn a_python_project_that_is_written_in_the_session_comes_out_the_same() {
+    let daemon = Daemon::start();
+    daemon.create_with(json!({"session_id": "python-project", "env": {"GREETING": "hello"}}));
+    for command in [
+        "printf 'def greet(who):\\n    return f\"{who}!\"\\n' > greet.py",
+        "printf 'import os, greet\\nprint(greet.greet(os.environ[\"GREETING\"]))\\nprint(os.getcwd())\\n' > main.py",
+        "python3 main.py",
+        "python3 - <<'EOF'\nimport unittest, greet\nclass T(unittest.TestCase):\n    def test_it(self):\n        self.assertEqual(greet.greet('a'), 'a!')\nunittest.main(argv=['x'])\nEOF",
+        "export GREETING=bye; counter=3",
+        "python3 main.py; echo $counter",
+        "seq 1 100000",
+    ] {
+        let reply = daemon.sh("python-project", command);
+        assert_eq!(reply.json["exit_code"], json!(0), "{command}: {}", reply.json);
+    }
+    let (code, told) = exec(&daemon, &["python-project"]);
+    assert_eq!((code, &told["identical"]), (Some(0), &json!(true)), "{told:#}");
+    // From an export as well, where a long output is compared as far as it is there.
+    let file = daemon.directory().join("project.jsonl").display().to_string();
+    assert!(program(&daemon, &["export", "python-project", "-o", &file]).status.success());
+    let (code, told) = exec(&daemon, &[&file]);
+    assert_eq!((code, &told["identical"]), (Some(0), &json!(true)), "{told:#}");
+    assert!(told["not_compared"].to_string().contains("step 7: stdout beyond its beginning"), "{told:#}");
+    // A file that was changed since is the first difference after all steps.
+    fs::write(daemon.cwd("python-project").join("greet.py"), "changed\n").unwrap();
+    let (code, told) = exec(&daemon, &["python-project"]);
+    let first = &told["first_difference"];
+    assert_eq!(
+        (code, &first["kind"], &first["path"], &first["what"]),
+        (Some(1), &json!("file"), &json!("greet.py"), &json!("content")),
+        "{told:#}"
+    );
+    let (code, _) = exec(&daemon, &["--ignore", "greet.py", "--ignore", "__pycache__", "python-project"]);
+    assert_eq!(code, Some(0));
+}
+
+#[test]
+fn what_differs_by_place_or_time_differs_only_when_asked() {
+    let daemon = Daemon::start();
+    daemon.create("places-and-times");
+    daemon.sh("places-and-times", "pwd; date +%FT%T.%N; echo took 0.$RANDOM s");
+    let (code, told) = exec(&daemon, &["places-and-times"]);
+    assert_eq!(code, Some(0), "{told:#}");
+    let (code, told) = exec(&daemon, &["--exact", "places-and-times"]);
+    assert_eq!((code, &told["first_difference"]["what"]), (Some(1), &json!("cwd")).clone(), "{told:#}");
+    daemon.create("a-random-number");
+    daemon.sh("a-random-number", "head -c 8 /dev/urandom | od -An -tu8 | tr -d ' '");
+    let (code, told) = exec(&daemon, &["a-random-number"]);
+    assert_eq!((code, &told["first_difference"]["what"]), (Some(1), &json!("stdout")), "{told:#}");
+}
+
+#[test]
+fn state_timeouts_and_restarts_are_done_again() {
+    let daemon = Daemon::start();
+    daemon.create("stateful-session");
+    let workspace = daemon.cwd("stateful-session").display().to_string();
+    daemon.sh("stateful-session", "mkdir -p deep/er; cd deep/er; f() { echo in $PWD; }; shopt -s nullglob");
+    daemon.sh("stateful-session", &format!("f; ls *.none; echo {workspace}/deep"));
+    let with = json!({"command": "read word; echo $word $LIKE in $PWD", "stdin": "some\n", "env": {"LIKE": "this"}, "cwd": workspace});
+    let run = daemon.run("stateful-session", with);
+    assert_eq!(run.json["stdout"], format!("some this in {workspace}\n"));
+    let slow = daemon.run("stateful-session", json!({"command": "echo before; exec sleep 100", "timeout": 0.3}));
+    assert_eq!(slow.json["status"], "timed_out");
+    assert_eq!(daemon.post("/v1/sessions/stateful-session/restart", &json!({})).status, 200);
+    daemon.sh("stateful-session", "type f; pwd");
+    let (code, told) = exec(&daemon, &["--keep", "stateful-session"]);
+    assert_eq!((code, &told["identical"]), (Some(0), &json!(true)), "{told:#}");
+    assert!(told["not_compared"].to_string().contains("because it timed out"), "{told:#}");
+    let kept = told["session"].as_str().unwrap();
+    assert_eq!(daemon.get(&format!("/v1/sessions/{kept}")).status, 200, "--keep keeps it");
+    assert_eq!(daemon.cwd(kept).display().to_string().len(), workspace.len(), "its path is as long");
+}
+
+#[test]
+fn who_stops_it_finds_nothing_left() {
+    let daemon = Daemon::start();
+    daemon.create("waits-for-a-file");
+    fs::create_dir_all(daemon.cwd("waits-for-a-file")).unwrap();
+    fs::write(daemon.cwd("waits-for-a-file").join("marker"), "").unwrap();
+    // In the workspace of the replay there is no such file, so it waits there.
+    daemon.sh("waits-for-a-file", "[ -e marker ] || sleep 1000");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_shellkeep"));
+    command
+        .args(["replay", "--exec", "waits-for-a-file", "--no-start", "--socket"])
+        .arg(daemon.directory().join("s.sock"));
+    command.arg("--data").arg(daemon.data()).env_clear().envs(bash::environment()).stdout(Stdio::null());
+    let mut child = command.stderr(Stdio::null()).spawn().unwrap();
+    services::until("the command runs again", || {
+        let id = sessions(&daemon).into_iter().find(|id| id.starts_with("replay-"))?;
+        daemon.shell_pid(&id)
+    });
+    signal(child.id(), "INT");
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(sessions(&daemon), ["waits-for-a-file"]);
+}

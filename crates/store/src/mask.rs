@@ -1,0 +1,69 @@
+//! A session's state without a secret. Values are masked where they stand; a variable or function whose very name holds the
+//! secret goes, because no shell would take the masked name.
+
+use crate::backend::BackendError;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use shellkeep_record::Masker;
+use shellkeep_redact::Redactor;
+use shellkeep_session::{ByteString, SessionState, ShellState, StoredRun};
+use std::collections::BTreeMap;
+
+/// A session's state with everything masked that the redactor finds. Its name and whose it is stay.
+pub fn masked_state(state: &SessionState, redactor: &Redactor) -> Result<SessionState, BackendError> {
+    let masker = Masker::of_values(redactor.clone());
+    let bare = SessionState { shell: ShellState::default(), ..state.clone() };
+    let mut masked = masked(&bare, &masker, "the state")?;
+    masked.shell = shell(&state.shell, &masker)?;
+    masked.meta.session_id = state.meta.session_id.clone();
+    masked.meta.agent = state.meta.agent.clone();
+    masked.meta.by = state.meta.by.clone();
+    if let (Some(shown), Some(saved)) = (&mut masked.agent_state, &state.agent_state)
+        && let shellkeep_session::Content::Inline(bytes) = &saved.content
+    {
+        // The bytes are the agent's own; they are masked as bytes, whatever they say.
+        shown.content = shellkeep_session::Content::Inline(redactor.redact(bytes.as_bytes()).into());
+    }
+    Ok(masked)
+}
+
+/// A shell's state with everything masked.
+pub(crate) fn shell(shell: &ShellState, masker: &Masker) -> Result<ShellState, BackendError> {
+    let mut shell = shell.clone();
+    retain(&mut shell.variables, masker);
+    retain(&mut shell.functions, masker);
+    retain(&mut shell.aliases, masker);
+    masked(&shell, masker, "the shell's state")
+}
+
+/// A run with everything masked.
+pub(crate) fn run(run: &StoredRun, masker: &Masker) -> Result<StoredRun, BackendError> {
+    let mut shown: StoredRun = masked(run, masker, "a run")?;
+    shown.run_id = run.run_id.clone();
+    shown.by = run.by.clone();
+    Ok(shown)
+}
+
+/// Whether a name holds the secret.
+pub(crate) fn is_in_name(name: &[u8], masker: &Masker) -> bool {
+    masker.redactor().redact(name) != name
+}
+
+fn retain<V>(entries: &mut BTreeMap<ByteString, V>, masker: &Masker) {
+    entries.retain(|name, _| !is_in_name(name.as_bytes(), masker));
+}
+
+/// Any value with everything masked.
+pub(crate) fn masked<T: Serialize + DeserializeOwned>(
+    value: &T,
+    masker: &Masker,
+    what: &str,
+) -> Result<T, BackendError> {
+    let failed = |error: serde_json::Error| BackendError::Failed {
+        reason: format!("{what} cannot be masked ({error}); the secret may be a part of a name"),
+    };
+    let mut json: Value = serde_json::to_value(value).map_err(failed)?;
+    masker.mask_value(&mut json);
+    serde_json::from_value(json).map_err(failed)
+}

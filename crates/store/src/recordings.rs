@@ -1,0 +1,287 @@
+//! The sessions' recordings, written by the thread that brings records to the backend. A recording that cannot be written
+//! holds nobody up: it is left behind, tried again, and brought up from the journal.
+
+use crate::backend::{Entry, Mark};
+use crate::fault::{Faults, Point};
+use crate::key;
+use crate::lock::{self, hold};
+use crate::open::{Durability, OpenError};
+use crate::problems::Problems;
+use shellkeep_record::append::SEGMENT_BYTES;
+use shellkeep_record::{Key, Masker, Recorder, RecorderOptions, Scrubbed, SessionKey, Stall};
+use shellkeep_redact::Redactor;
+use shellkeep_session::{Record, SessionId};
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// How much of the journal is kept for recordings that are behind. Beyond that they get a hole.
+pub const BEHIND_BYTES: u64 = 256 * 1024 * 1024;
+
+/// First and longest pause between attempts at recordings that could not be written.
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+
+/// The file beside the journal that says that recordings are behind.
+const MARKER: &str = "behind";
+
+/// How sessions are recorded.
+#[derive(Clone)]
+pub struct RecordOptions {
+    /// Whether they are.
+    pub on: bool,
+    /// A line that would make a file longer than this begins the next file.
+    pub segment_bytes: u64,
+    /// How much of the journal is kept for recordings that are behind.
+    pub behind_bytes: u64,
+    /// Masks what it finds, and what stands under a name that looks secret, before it is written.
+    pub redactor: Option<Redactor>,
+}
+
+impl Default for RecordOptions {
+    fn default() -> Self {
+        Self { on: true, segment_bytes: SEGMENT_BYTES, behind_bytes: BEHIND_BYTES, redactor: None }
+    }
+}
+
+impl RecordOptions {
+    /// No recordings at all, to measure what they cost.
+    pub fn off() -> Self {
+        Self { on: false, ..Self::default() }
+    }
+}
+
+/// Recordings as those see them who do not write them.
+pub(crate) struct Shelf {
+    root: PathBuf,
+    key: Key,
+    /// How many cannot be written, so that asking costs one load while all can.
+    count: AtomicUsize,
+    stalled: Mutex<BTreeMap<SessionId, String>>,
+}
+
+impl Shelf {
+    /// Recordings in a directory, with the key of the data directory.
+    pub(crate) fn open(root: PathBuf, data_dir: &Path) -> Result<Self, OpenError> {
+        let key = key::read(data_dir)?;
+        lock::private_directory(&root).map_err(|error| OpenError::not_writable(&root, &error))?;
+        Ok(Self { root, key, count: AtomicUsize::new(0), stalled: Mutex::default() })
+    }
+
+    /// Where a session's recording is.
+    pub(crate) fn directory(&self, session_id: &SessionId) -> PathBuf {
+        self.root.join(session_id.as_str())
+    }
+
+    /// What proves a session's recording.
+    pub(crate) fn key(&self, session_id: &SessionId) -> SessionKey {
+        self.key.of(session_id)
+    }
+
+    /// Why a session's recording cannot be written at the moment, if it cannot.
+    pub(crate) fn problem(&self, session_id: &SessionId) -> Option<String> {
+        if self.count.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        hold(&self.stalled).get(session_id).cloned()
+    }
+}
+
+/// What recordings are written with.
+pub(crate) struct Setup<'a> {
+    /// The recordings.
+    pub shelf: Arc<Shelf>,
+    /// The data directory.
+    pub data_dir: &'a Path,
+    /// The journal's directory, if there is a journal.
+    pub journal: Option<&'a Path>,
+    /// How to record.
+    pub options: &'a RecordOptions,
+    /// What an answered command survives.
+    pub durability: Durability,
+    /// Armed faults.
+    pub faults: Arc<Faults>,
+    /// Where to tell what is wrong.
+    pub problems: Arc<Problems>,
+}
+
+/// The recorder, and what it could not write.
+pub(crate) struct Recordings {
+    recorder: Recorder,
+    shelf: Arc<Shelf>,
+    problems: Arc<Problems>,
+    /// Where in the journal the first record is that each stalled session misses.
+    missed: BTreeMap<SessionId, Mark>,
+    behind_bytes: u64,
+    marker: Option<PathBuf>,
+    marked: bool,
+    /// Whether a loss of power must not lose lines.
+    power: bool,
+    backoff: Duration,
+    retry_at: Option<Instant>,
+}
+
+impl Recordings {
+    /// Begins to record.
+    pub(crate) fn open(setup: Setup<'_>) -> Result<Self, OpenError> {
+        let Setup { shelf, data_dir, journal, options, durability, faults, problems } = setup;
+        let recorder_options = RecorderOptions {
+            segment_bytes: options.segment_bytes,
+            outputs: Some(data_dir.join("outputs")),
+            masker: options.redactor.clone().map(Masker::new),
+            before_write: Some(Arc::new(move || faults.check(Point::RecordWrite))),
+            ..RecorderOptions::default()
+        };
+        let recorder = Recorder::open(shelf.root.clone(), shelf.key.clone(), recorder_options)
+            .map_err(|error| OpenError::not_writable(&shelf.root, &error))?;
+        let marker = journal.map(|directory| directory.join(MARKER));
+        let marked = marker.as_ref().is_some_and(|marker| marker.exists());
+        Ok(Self {
+            recorder,
+            shelf,
+            problems,
+            missed: BTreeMap::new(),
+            behind_bytes: options.behind_bytes,
+            marker,
+            marked,
+            power: durability == Durability::Power,
+            backoff: BACKOFF.0,
+            retry_at: None,
+        })
+    }
+
+    /// Whether an earlier daemon left recordings behind.
+    pub(crate) fn was_left_behind(&self) -> bool {
+        self.marked
+    }
+
+    /// Takes over entries that begin at a place in the journal. Only a disk that does not keep what it took is an error.
+    pub(crate) fn take<'a>(&mut self, entries: impl Iterator<Item = &'a Entry>, from: Mark) -> Result<(), String> {
+        let records: Vec<&Record> = entries
+            .filter_map(|entry| match entry {
+                Entry::Record(record) => Some(record),
+                Entry::Damaged { .. } => None,
+            })
+            .collect();
+        if records.is_empty() {
+            return Ok(());
+        }
+        self.take_records(&records, from);
+        if self.power {
+            let synced = File::open(&self.shelf.root).and_then(|root| Ok(rustix::fs::syncfs(&root)?));
+            synced.map_err(|error| format!("recordings cannot be forced to disk: {error}"))?;
+        }
+        Ok(())
+    }
+
+    /// Takes over one record of a store without a journal. What cannot be written becomes a hole.
+    pub(crate) fn take_now(&mut self, record: &Record) {
+        if self.missed.contains_key(&record.session_id) && self.recorder.try_again(&record.session_id).is_ok() {
+            self.missed.remove(&record.session_id);
+            self.publish();
+        }
+        self.take_records(&[record], Mark::default());
+    }
+
+    fn take_records(&mut self, records: &[&Record], from: Mark) {
+        let stalls = self.recorder.take(records);
+        if stalls.is_empty() {
+            return;
+        }
+        for Stall { session_id, reason } in stalls {
+            metrics::counter!("shellkeep_record_failures_total").increment(1);
+            if self.shelf.problem(&session_id).is_none() {
+                tracing::warn!(%session_id, reason, "a recording cannot be written; the session goes on without it");
+            }
+            self.missed.entry(session_id).or_insert(from);
+        }
+        self.retry_at.get_or_insert_with(|| Instant::now() + BACKOFF.0);
+        self.publish();
+    }
+
+    /// When to look again whether recordings can be written.
+    pub(crate) fn retry_at(&self) -> Option<Instant> {
+        self.retry_at
+    }
+
+    /// Looks which recordings can be written again, and gives back where each must go on.
+    pub(crate) fn recovering(&mut self) -> BTreeMap<SessionId, Mark> {
+        let mut recovering = BTreeMap::new();
+        for (session_id, mark) in std::mem::take(&mut self.missed) {
+            match self.recorder.try_again(&session_id) {
+                Ok(()) => drop(recovering.insert(session_id, mark)),
+                Err(_) => {
+                    metrics::counter!("shellkeep_record_failures_total").increment(1);
+                    self.missed.insert(session_id, mark);
+                }
+            }
+        }
+        self.backoff = if recovering.is_empty() { (self.backoff * 2).min(BACKOFF.1) } else { BACKOFF.0 };
+        self.retry_at = (!self.missed.is_empty()).then(|| Instant::now() + self.backoff);
+        recovering
+    }
+
+    /// Tells others how it stands, once nothing is missed any more or something is.
+    pub(crate) fn publish(&mut self) {
+        let stalled: BTreeMap<SessionId, String> =
+            self.recorder.stalled().map(|(session_id, reason)| (session_id.clone(), reason.to_owned())).collect();
+        let count = stalled.len();
+        metrics::gauge!("shellkeep_record_stalled").set(count as f64);
+        self.problems.recordings(stalled.values().next().map(|reason| {
+            let whose = if count == 1 { "one session".to_owned() } else { format!("{count} sessions") };
+            format!("The recording of {whose} cannot be written ({reason}); commands go on, and it is tried again.")
+        }));
+        self.shelf.count.store(count, Ordering::Relaxed);
+        let before = std::mem::replace(&mut *hold(&self.shelf.stalled), stalled);
+        for session_id in before.keys().filter(|session_id| !self.missed.contains_key(session_id)) {
+            tracing::info!(%session_id, "a recording is written again");
+        }
+        if count == 0 {
+            self.retry_at = None;
+        }
+        self.mark(count > 0);
+    }
+
+    /// Leaves word for the next start. A disk that refuses even this is asked again when something changes.
+    fn mark(&mut self, behind: bool) {
+        let Some(marker) = &self.marker else { return };
+        if behind == self.marked {
+            return;
+        }
+        let done = match behind {
+            true => File::create(marker).map(drop),
+            false => fs::remove_file(marker),
+        };
+        match done {
+            Ok(()) => self.marked = behind,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => self.marked = behind,
+            Err(error) => tracing::warn!(%error, "it could not be noted whether recordings are behind"),
+        }
+    }
+
+    /// The first segment of the journal that a recording still needs.
+    pub(crate) fn needs_from(&self) -> Option<u64> {
+        self.missed.values().map(|mark| mark.segment).min()
+    }
+
+    /// How much of the journal may be kept.
+    pub(crate) fn behind_bytes(&self) -> u64 {
+        self.behind_bytes
+    }
+
+    /// Gives up what is missed before a segment: the recordings get a hole.
+    pub(crate) fn give_up_before(&mut self, segment: u64) {
+        for (session_id, mark) in self.missed.iter_mut().filter(|(_, mark)| mark.segment < segment) {
+            tracing::warn!(%session_id, "a recording is too far behind; it will have a hole");
+            *mark = Mark { segment, offset: 0 };
+        }
+    }
+
+    /// Masks what the redactor finds in a session's recording.
+    pub(crate) fn scrub(&mut self, session_id: &SessionId, redactor: &Redactor) -> io::Result<Scrubbed> {
+        self.recorder.scrub(session_id, redactor)
+    }
+}
