@@ -31,6 +31,7 @@ pub fn create(request: &CreateSession) -> Result<(), OpError> {
     if let Some(agent) = &request.agent {
         id::check(agent).map_err(|error| invalid(format!("agent: {error}")))?;
     }
+    records::not_too_deep("config", &request.config)?;
     environment(&request.env)?;
     if let Some(cwd) = &request.cwd {
         if !cwd.as_bytes().starts_with(b"/") {

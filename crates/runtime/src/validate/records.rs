@@ -3,6 +3,7 @@
 use super::invalid;
 use crate::ops::*;
 use serde_json::Value;
+use shellkeep_store::depth;
 use std::io;
 
 /// The types of the contract, with the fields that each must have. Others may be there.
@@ -26,6 +27,7 @@ pub fn events(events: &[NewEvent]) -> Result<(), OpError> {
     for (index, event) in events.iter().enumerate() {
         let place = if events.len() == 1 { String::new() } else { format!("events[{index}].") };
         event_type(event, &place)?;
+        not_too_deep(&format!("{place}data"), &event.data)?;
         let bytes = length(&event.data);
         if bytes > MAX_EVENT_BYTES {
             return Err(invalid(format!(
@@ -72,6 +74,15 @@ fn event_type(event: &NewEvent, place: &str) -> Result<(), OpError> {
     ))
 }
 
+/// Refuses JSON that could not be read again from where it is kept.
+pub fn not_too_deep(name: &str, value: &Value) -> Result<(), OpError> {
+    if depth::is_too_deep(value) {
+        let most = depth::MAX_DEPTH;
+        return Err(invalid(format!("{name}: it is nested deeper than {most} levels; flatten it, or send it as text")));
+    }
+    Ok(())
+}
+
 /// Checks a message of the conversation.
 pub fn message(message: &NewMessage) -> Result<(), OpError> {
     let role = &message.role;
@@ -84,6 +95,7 @@ pub fn message(message: &NewMessage) -> Result<(), OpError> {
         Value::String(_) | Value::Array(_) | Value::Object(_) => {}
         _ => return Err(invalid("content: a text, a list of parts or an object")),
     }
+    not_too_deep("content", &message.content)?;
     let bytes = length(&message.content);
     if bytes > MAX_MESSAGE_BYTES {
         return Err(invalid(format!(

@@ -3,6 +3,7 @@
 use super::support::{Daemon, Door, Request, Settings};
 use super::tools::Records;
 use serde_json::{Value, json};
+use std::collections::HashMap;
 use std::time::Duration;
 
 /// How often the daemon is killed.
@@ -71,8 +72,11 @@ fn kill_again_and_again(settings: Settings) {
         let event = found.get(usize::try_from(*seq).unwrap() - 1);
         assert_eq!(event.map(|event| &event["data"]), Some(data), "event {seq} was acknowledged");
     }
+    let calls = found.iter().filter(|event| event["event_type"] == "tool_call");
+    let calls: HashMap<&str, &Value> =
+        calls.filter_map(|event| Some((event["data"]["run_id"].as_str()?, event))).collect();
     for (run_id, stdout) in &runs {
-        let call = found.iter().find(|event| event["event_type"] == "tool_call" && event["data"]["run_id"] == **run_id);
+        let call = calls.get(run_id.as_str());
         assert_eq!(call.map(|call| &call["data"]["output"]), Some(&json!(stdout)), "run {run_id} was answered");
     }
     assert!(events.len() > 100 && runs.len() > 10, "too little happened: {} and {}", events.len(), runs.len());

@@ -83,9 +83,14 @@ fn many_events_follow_each_other_or_none_is_taken() {
     assert_eq!(post((0..10_001).map(event).collect()).status, 400);
     let large = json!({"event_type": "x_n", "data": {"text": "y".repeat(1 << 20)}});
     assert_eq!(post(vec![large]).status, 400);
-    for body in
-        [json!({}), json!({"event_type": "x_n"}), json!({"events": []}), json!({"event_type": "x_n", "data": 5})]
-    {
+    let deep = (0..101).fold(json!(1), |inner, _| json!([inner]));
+    for body in [
+        json!({}),
+        json!({"event_type": "x_n"}),
+        json!({"events": []}),
+        json!({"event_type": "x_n", "data": 5}),
+        json!({"event_type": "x_n", "data": {"deep": deep}}),
+    ] {
         let refused = daemon.post("/v1/sessions/s/events", &body);
         assert_eq!((refused.status, refused.json()["code"].as_str()), (400, Some("invalid_request")), "{body}");
     }

@@ -80,8 +80,8 @@ fn a_sessions_end_and_its_removal_end_its_services() {
         for way in ["end", "delete"] {
             daemon.create(way);
             let mark = unique_sleep();
-            let service =
-                daemon.start_service(way, json!({"command": format!("echo out; setsid sleep {mark} & sleep {mark}")}));
+            let service = daemon
+                .start_service(way, json!({"command": format!("echo out; setsid sleep {mark} & exec sleep {mark}")}));
             until("both run", || (procs::marked(&mark).len() == 2).then_some(()));
             if way == "delete" {
                 daemon.destroy(way);

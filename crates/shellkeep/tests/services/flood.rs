@@ -4,6 +4,8 @@ use crate::support::procs;
 use crate::support::services::{id, until};
 use crate::support::{Daemon, Settings};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -14,10 +16,21 @@ const GROWTH_KIB: u64 = 16 << 10;
 /// Names and the like: the log itself is bounded to the byte.
 const SLACK: u64 = 4096;
 
-/// What a directory takes, as its files say it.
+/// What a directory takes, as its files say it. While they are counted a file may go and the next one grow, and then the
+/// sum is one that never was; so it counts only if the files are the same afterwards.
 fn bytes_in(directory: &Path) -> u64 {
-    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.metadata().ok()).map(|about| about.len()).sum()
+    let files = || -> BTreeMap<OsString, u64> {
+        let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+        entries.filter_map(|entry| Some((entry.file_name(), entry.metadata().ok()?.len()))).collect()
+    };
+    let mut before = files();
+    loop {
+        let after = files();
+        if before.keys().eq(after.keys()) {
+            return before.values().sum();
+        }
+        before = after;
+    }
 }
 
 struct Flood {
