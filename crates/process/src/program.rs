@@ -4,7 +4,7 @@
 use crate::cage::Cage;
 use crate::facts::Bytes;
 use crate::shell::{ExitStatus, Stream};
-use crate::stdio::{self, Read, Reader, Writer};
+use crate::stdio::{self, Reader, Writer, poll_streams};
 use crate::{handle, spawn};
 use rustix::fd::OwnedFd;
 use rustix::process::Signal;
@@ -20,8 +20,6 @@ use std::time::Duration;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// Reads between two looks at whether it has ended, so that a flood cannot hide the end.
-const READS_AT_ONCE: usize = 16;
 /// How long what was killed may take to go. More means that it waits for a disk, and nobody should wait for that.
 const GONE_LIMIT: Duration = Duration::from_secs(5);
 /// Where programs are looked for when the environment does not say.
@@ -123,17 +121,8 @@ impl Program {
     fn poll_hear(&mut self, cx: &mut Context<'_>, sink: &mut (dyn FnMut(Stream, &[u8]) + Send)) -> Poll<Heard> {
         // Asked before the pipes are read: what it wrote before it ended is then in them.
         let has_ended = self.poll_exit(cx).is_ready();
-        let mut any = false;
-        for (slot, stream) in [(&mut self.stdout, Stream::Stdout), (&mut self.stderr, Stream::Stderr)] {
-            for _ in 0..READS_AT_ONCE {
-                let Some(reader) = slot else { break };
-                match reader.poll_read(cx, &mut |bytes| sink(stream, bytes)) {
-                    Poll::Ready(Read::Bytes) => any = true,
-                    Poll::Ready(Read::End) => *slot = None,
-                    Poll::Ready(Read::Empty) | Poll::Pending => break,
-                }
-            }
-        }
+        let streams = [(&mut self.stdout, Stream::Stdout), (&mut self.stderr, Stream::Stderr)];
+        let any = poll_streams(streams, cx, sink);
         match self.ended {
             _ if any => Poll::Ready(Heard::Output),
             Some(status) if has_ended => Poll::Ready(Heard::Ended(status)),

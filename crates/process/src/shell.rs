@@ -10,7 +10,7 @@ use crate::cage::Cage;
 use crate::channel::Channel;
 use crate::facts::{Bytes, Fact};
 use crate::proc::{ProcessStamp, Stat};
-use crate::stdio::{self, Read, Reader, Writer};
+use crate::stdio::{self, Reader, Writer, poll_streams};
 use crate::wire::{self, kind};
 use crate::{handle, proc, spawn};
 use frames::{flag, read_problems, write_command, write_restore};
@@ -27,8 +27,6 @@ use tokio::io::unix::AsyncFd;
 pub const INTERRUPT: i32 = 60;
 /// How long a bash may take to start or to take over a state before it counts as stuck.
 pub(crate) const START_LIMIT: Duration = Duration::from_secs(20);
-/// Reads of output between two looks at the control socket, so that a flood cannot hide the end.
-const READS_AT_ONCE: usize = 16;
 /// Exit status of a driver that found a bash it does not know; `EXIT_UNSUPPORTED` in `driver.c`.
 const UNSUPPORTED: i32 = 96;
 
@@ -293,17 +291,8 @@ impl LiveShell {
     }
 
     fn poll_progress(&mut self, cx: &mut Context<'_>, sink: &mut (dyn FnMut(Stream, &[u8]) + Send)) -> Poll<Step> {
-        let mut any = false;
-        for (slot, stream) in [(&mut self.stdout, Stream::Stdout), (&mut self.stderr, Stream::Stderr)] {
-            for _ in 0..READS_AT_ONCE {
-                let Some(reader) = slot else { break };
-                match reader.poll_read(cx, &mut |bytes| sink(stream, bytes)) {
-                    Poll::Ready(Read::Bytes) => any = true,
-                    Poll::Ready(Read::End) => *slot = None,
-                    Poll::Ready(Read::Empty) | Poll::Pending => break,
-                }
-            }
-        }
+        let streams = [(&mut self.stdout, Stream::Stdout), (&mut self.stderr, Stream::Stderr)];
+        let any = poll_streams(streams, cx, sink);
         match self.poll_reply(cx) {
             Poll::Ready(Some((kind, payload))) => Poll::Ready(Step::Frame(kind, payload)),
             Poll::Ready(None) => Poll::Ready(Step::Gone),

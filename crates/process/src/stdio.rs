@@ -14,6 +14,8 @@ use tokio::io::unix::AsyncFd;
 const PIPE_BYTES: usize = 256 << 10;
 /// How much is read at once.
 const READ_BYTES: usize = 256 << 10;
+/// Reads of a stream between two looks at whether the command has ended, so that a flood cannot hide the end.
+const READS_AT_ONCE: usize = 16;
 
 thread_local! {
     /// Shared by all readers of a thread: output is handed on before the next read.
@@ -31,6 +33,27 @@ pub(crate) fn watch<T: Into<OwnedFd> + AsRawFd>(source: T, interest: Interest) -
 #[derive(Debug)]
 pub struct Reader {
     fd: AsyncFd<OwnedFd>,
+}
+
+/// Hands on what some streams have now; whether it was anything. What never stops is left for the next time, so that others
+/// get their turn, and a stream that has ended is given up.
+pub(crate) fn poll_streams<S: Copy + Send + Sync>(
+    streams: [(&mut Option<Reader>, S); 2],
+    cx: &mut Context<'_>,
+    sink: &mut (dyn FnMut(S, &[u8]) + Send),
+) -> bool {
+    let mut any = false;
+    for (slot, stream) in streams {
+        for _ in 0..READS_AT_ONCE {
+            let Some(reader) = slot else { break };
+            match reader.poll_read(cx, &mut |bytes| sink(stream, bytes)) {
+                Poll::Ready(Read::Bytes) => any = true,
+                Poll::Ready(Read::End) => *slot = None,
+                Poll::Ready(Read::Empty) | Poll::Pending => break,
+            }
+        }
+    }
+    any
 }
 
 /// What one attempt to read gave.

@@ -25,6 +25,7 @@ pub mod scrub;
 mod tail;
 pub mod verify;
 
+pub use append::snapshot::NAME as CONFIG_SNAPSHOT;
 pub use append::{Recorder, RecorderOptions, Stall};
 pub use chain::{Hash, Key, SessionKey};
 pub use line::{Head, Hole, Line, Peek, Proof};

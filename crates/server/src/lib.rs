@@ -13,5 +13,6 @@ pub use http::auth::{Auth, Scoped, Token};
 pub use http::metrics::{install_metrics, keep_metrics};
 pub use http::openapi::document as openapi;
 pub use http::router;
+pub use http::translate::verdict;
 pub use listen::{BindError, bind_tcp, bind_unix, serve_tcp, serve_unix};
 pub use metrics_exporter_prometheus::PrometheusHandle;

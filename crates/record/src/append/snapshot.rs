@@ -11,7 +11,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 /// The file's name.
-pub(crate) const NAME: &str = "config_snapshot.json";
+pub const NAME: &str = "config_snapshot.json";
 
 #[derive(Serialize)]
 struct Snapshot<'a> {

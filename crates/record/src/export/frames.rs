@@ -5,6 +5,23 @@ use crate::line::Line;
 use crate::player::Summary;
 use serde_json::Value;
 
+/// Fields of a command that are told in another way, or that only the session itself needs.
+pub const TOLD: [&str; 13] = [
+    "tool_name",
+    "parameters",
+    "output",
+    "stderr",
+    "error",
+    "duration",
+    "status",
+    "exit_code",
+    "stdout_base64",
+    "stderr_base64",
+    "stdout_bytes",
+    "stderr_bytes",
+    "delta",
+];
+
 /// What an event puts on a terminal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Frame {

@@ -2,7 +2,7 @@
 //! file; it asks for nothing from anywhere, and without its script it still opens and closes.
 
 use super::ansi::{self, Colour, Style};
-use super::frames::{cut, is_run, text};
+use super::frames::{TOLD, cut, is_run, text};
 use super::{ExportError, Options};
 use crate::line::Line;
 use crate::player::{Kind, Summary};
@@ -17,22 +17,6 @@ const SCRIPT: &str = include_str!("page.js");
 const MOST_FIELD: usize = 64 << 10;
 /// Bytes of a page, beyond which browsers become slow.
 const MOST_PAGE: u64 = 64 << 20;
-/// Fields of a command that are told in another way, or that only the session itself needs.
-const TOLD: [&str; 13] = [
-    "tool_name",
-    "parameters",
-    "output",
-    "stderr",
-    "error",
-    "duration",
-    "status",
-    "exit_code",
-    "stdout_base64",
-    "stderr_base64",
-    "stdout_bytes",
-    "stderr_bytes",
-    "delta",
-];
 /// Characters of a field that stands on a line with others.
 const SHORT: usize = 100;
 /// A pause of more seconds than this is said between two events.

@@ -18,6 +18,8 @@ use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
 
+/// How long anybody waits for a session's state: a store that has a hundred thousand new sessions before it takes its time.
+const STORE_WAIT: Duration = Duration::from_secs(30);
 /// How long a session that is to be woken waits for a store that does not answer, and how long between two questions.
 const STORE_PATIENCE: Duration = Duration::from_secs(2);
 const STORE_PAUSE: Duration = Duration::from_millis(50);
@@ -74,7 +76,11 @@ impl Inner {
         if !lock(&self.known).contains_key(id) {
             return Err(self.not_found(id));
         }
-        let loaded = self.store.load(id).await.map_err(|error| self.read_error(id, error))?;
+        let busy = |_| OpError::StoreUnavailable {
+            reason: format!("it did not answer in {} s; it is behind with what came before", STORE_WAIT.as_secs()),
+        };
+        let loaded = tokio::time::timeout(STORE_WAIT, self.store.load(id)).await.map_err(busy)?;
+        let loaded = loaded.map_err(|error| self.read_error(id, error))?;
         loaded.ok_or_else(|| self.not_found(id))
     }
 

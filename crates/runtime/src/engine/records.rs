@@ -16,7 +16,7 @@ use crate::owner::{Message, agent_state_file};
 use crate::validate::records as validate;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use shellkeep_record::{Filter, Recording, Search};
+use shellkeep_record::{CONFIG_SNAPSHOT, Filter, Recording, Search};
 use shellkeep_session::{AgentState, Content, SessionId};
 use std::io;
 use std::path::PathBuf;
@@ -75,11 +75,11 @@ impl Engine {
         let Permitted { inner, id } = self.over(id)?;
         let masker = if redact { Some(inner.masker(&id).await?) } else { None };
         inner.flush_recording(&id).await?;
-        let path = inner.store.recording(&id).join("config_snapshot.json");
+        let path = inner.store.recording(&id).join(CONFIG_SNAPSHOT);
         let unreadable = |reason: String| OpError::RecordingUnreadable { session_id: id.to_string(), reason };
         let read = tokio::task::spawn_blocking(move || std::fs::read(path)).await;
         let bytes = read.map_err(|error| unreadable(error.to_string()))?;
-        let bytes = bytes.map_err(|error| unreadable(format!("config_snapshot.json: {error}")))?;
+        let bytes = bytes.map_err(|error| unreadable(format!("{CONFIG_SNAPSHOT}: {error}")))?;
         let mut snapshot = serde_json::from_slice(&bytes).map_err(|error| unreadable(error.to_string()))?;
         if let Some(masker) = masker {
             masker.mask_value(&mut snapshot);

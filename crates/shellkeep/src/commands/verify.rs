@@ -75,28 +75,7 @@ fn of_files(path: &Path) -> Result<wire::Verdict, Failure> {
     }
     // Only a daemon knows how far its session has come.
     let verdict = shellkeep_record::verify(&recording, key.as_ref(), None).map_err(Failure::client)?;
-    Ok(wire::Verdict {
-        intact: verdict.is_intact(),
-        events: verdict.lines,
-        head: verdict.head.map(|head| wire::Head { seq: head.seq, hash: head.hash.to_string() }),
-        masked_fields: verdict.masked_fields,
-        holes: verdict
-            .holes
-            .into_iter()
-            .map(|hole| wire::Hole {
-                from: hole.from,
-                through: hole.through,
-                declared: hole.declared,
-                reason: hole.reason,
-            })
-            .collect(),
-        bad: verdict.bad.map(|bad| wire::Bad {
-            file: bad.file,
-            line: bad.line_number,
-            seq: bad.seq,
-            reason: bad.reason,
-        }),
-    })
+    Ok(shellkeep_server::verdict(verdict))
 }
 
 fn tell(verdict: &wire::Verdict) {

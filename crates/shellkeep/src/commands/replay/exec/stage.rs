@@ -34,7 +34,7 @@ impl Snapshot {
     pub async fn read(target: &Target, events: &mut Events, client: &mut Client) -> Result<Self, Failure> {
         let told = match target {
             Target::Session(session) => Some(client.get(&format!("/v1/sessions/{session}/config_snapshot")).await?),
-            Target::Path(path) => match fs::read(path.join("config_snapshot.json")) {
+            Target::Path(path) => match fs::read(path.join(shellkeep_record::CONFIG_SNAPSHOT)) {
                 Ok(bytes) => Some(serde_json::from_slice(&bytes).map_err(Failure::client)?),
                 Err(_) => None,
             },

@@ -6,30 +6,12 @@ use ratatui::text::{Line, Span};
 use serde_json::Value;
 use shellkeep_record::Line as Event;
 use shellkeep_record::export::ansi::{self, Colour};
-use shellkeep_record::export::frames::{cut, is_run, text};
+use shellkeep_record::export::frames::{TOLD, cut, is_run, text};
 use shellkeep_record::player::{Kind, kind};
 use shellkeep_session::Timestamp;
 
 /// Bytes of one text that are shown here; `o` opens the rest.
 const MOST_TEXT: usize = 64 << 10;
-/// Fields of a command that are told above in another way, or that only the session itself needs.
-const TOLD: [&str; 14] = [
-    "tool_name",
-    "parameters",
-    "output",
-    "stderr",
-    "error",
-    "duration",
-    "run_id",
-    "status",
-    "exit_code",
-    "stdout_base64",
-    "stderr_base64",
-    "stdout_bytes",
-    "stderr_bytes",
-    "delta",
-];
-
 /// The colour of a kind of events.
 pub fn hue(kind: Kind, theme: Theme) -> Style {
     match kind {
