@@ -1,4 +1,5 @@
-//! Curves over the number of sessions: panels in a grid, each with its own scale. In the manner of [`crate::plot`].
+//! Curves over a number, of sessions or of files: panels in a grid, each with its own scale. In the manner of
+//! [`crate::plot`].
 
 use crate::stats::digits;
 use std::fmt::Write;
@@ -8,7 +9,7 @@ const COLUMNS: usize = 2;
 const PANEL: (f64, f64) = (WIDTH / COLUMNS as f64, 270.0);
 const HEAD: f64 = 74.0;
 const FOOT: f64 = 14.0;
-/// Within a panel: room for the numbers on the left, the title above, the sessions below.
+/// Within a panel: room for the numbers on the left, the title above, the numbers across below.
 const INSET: (f64, f64, f64, f64) = (70.0, 58.0, 24.0, 42.0);
 /// Lines across a panel whose scale is not logarithmic.
 const STEPS: usize = 4;
@@ -26,14 +27,14 @@ pub enum Tone {
     Third,
 }
 
-/// One curve: its name and its points, each a number of sessions and a value.
+/// One curve: its name and its points, each a number of sessions or files and a value.
 #[derive(Debug)]
 pub struct Curve {
     /// What it is.
     pub name: &'static str,
     /// Whose.
     pub tone: Tone,
-    /// From few sessions to many. A value that is not a number was not measured.
+    /// From few to many. A value that is not a number was not measured.
     pub points: Vec<(usize, f64)>,
 }
 

@@ -2,6 +2,7 @@
 
 mod create;
 mod crowd;
+mod files;
 mod greedy;
 mod mcp;
 mod output;
@@ -21,13 +22,14 @@ use std::time::Duration;
 type Figure = fn(&Setup, &mut Report) -> Fallible<()>;
 
 /// Every figure by name, in the order of the table. The peers come last: they are compared with what came before.
-pub const ALL: [(&str, Figure); 11] = [
+pub const ALL: [(&str, Figure); 12] = [
     ("warm", warm::measure),
     ("mcp", mcp::measure),
     ("spawn", spawn::measure),
     ("wake", wake::measure),
     ("output", output::measure),
     ("record", record::measure),
+    ("files", files::measure),
     ("crowd", crowd::measure),
     ("create", create::measure),
     ("greedy", greedy::measure),
@@ -57,6 +59,12 @@ pub struct Effort {
     pub output_rounds: usize,
     /// Events in one session.
     pub events: usize,
+    /// Sizes of the trees of files.
+    pub trees: &'static [usize],
+    /// Turns with such a tree.
+    pub tree_rounds: usize,
+    /// Small checkpoints in a row.
+    pub checkpoints: usize,
     /// Live sessions at once.
     pub crowd: usize,
     /// Turns with all of them.
@@ -83,6 +91,9 @@ const FULL: Effort = Effort {
     starts: 40,
     output_rounds: 7,
     events: 1_000_000,
+    trees: &[100, 1_000, 10_000, 50_000],
+    tree_rounds: 9,
+    checkpoints: 1_000,
     crowd: 1000,
     crowd_rounds: 5,
     window: Duration::from_secs(3),
@@ -100,6 +111,9 @@ const QUICK: Effort = Effort {
     starts: 10,
     output_rounds: 3,
     events: 50_000,
+    trees: &[100, 1_000, 5_000],
+    tree_rounds: 3,
+    checkpoints: 50,
     crowd: 100,
     crowd_rounds: 3,
     window: Duration::from_millis(500),

@@ -63,6 +63,16 @@ impl Library {
         self.with(|engine| async move { create(&engine).await })
     }
 
+    /// Makes a session that works in a directory that is there already.
+    pub fn create_in(&self, workspace: &Path) -> Fallible<SessionId> {
+        let config = serde_json::json!({ "workspace": workspace });
+        self.with(|engine| async move {
+            match engine.create(CreateSession { config, ..CreateSession::default() }).await? {
+                Created::New(view) | Created::Existing(view) => Ok(view.meta.session_id),
+            }
+        })
+    }
+
     /// Ends a session.
     pub fn destroy(&self, id: &SessionId) -> Fallible<()> {
         let id = id.clone();

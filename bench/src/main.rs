@@ -10,11 +10,12 @@
 //! - [`lanes`]: many conversations at once, for the figures with a thousand shells.
 //! - [`peers`]: other tools, driven from Python by `bench/peers.py`.
 //! - [`report`], [`plot`]: the table and the picture.
-//! - [`scale`], [`curves`]: the page about many sessions, and its picture.
+//! - [`scale`], [`files`], [`curves`]: the pages about many sessions and about many files, and their pictures.
 
 mod curves;
 mod daemon;
 mod figures;
+mod files;
 mod floor;
 mod http;
 mod lanes;
@@ -69,6 +70,11 @@ fn bench(options: &Options) -> Fallible<()> {
         std::fs::write(options.out.join("scale.md"), scale::markdown(&report.scale, &report.machine(), options.quick))?;
         std::fs::write(options.out.join("scale.svg"), scale::picture(&report.scale))?;
         println!("written: {0}/scale.md and {0}/scale.svg", options.out.display());
+    }
+    if !report.files.is_empty() {
+        std::fs::write(options.out.join("files.md"), files::markdown(&report.files, &report.machine(), options.quick))?;
+        std::fs::write(options.out.join("files.svg"), files::picture(&report.files))?;
+        println!("written: {0}/files.md and {0}/files.svg", options.out.display());
     }
     Ok(())
 }

@@ -6,8 +6,9 @@ use std::path::PathBuf;
 const USAGE: &str = "usage: shellkeep-bench [--quick] [--no-peers] [--only FIGURE]… [--out DIR]
   --quick      a short run with fewer sessions; its figures go to target/bench, not to docs
   --no-peers   leave other tools out
-  --only NAME  only this figure (warm, mcp, spawn, wake, output, record, crowd, create, greedy, scale, peers); goes to target/bench
-  --out DIR    where bench.md, scale.md and their pictures go";
+  --only NAME  only this figure (warm, mcp, spawn, wake, output, record, files, crowd, create, greedy,
+               scale, peers); goes to target/bench
+  --out DIR    where bench.md, scale.md, files.md and their pictures go";
 
 /// What the caller wants.
 #[derive(Debug)]

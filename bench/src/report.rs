@@ -1,5 +1,6 @@
 //! The table: rows, how a target is judged, and its two shapes, on the terminal and in `docs/bench.md`.
 
+use crate::files;
 use crate::machine::Facts;
 use crate::scale::Point;
 use crate::stats::{Spread, digits, time};
@@ -16,6 +17,8 @@ pub enum Target {
     Below(f64),
     /// Ours alone, in the row's unit.
     AtLeast(f64),
+    /// Ours above floor, in seconds.
+    AddsAtMost(f64),
 }
 
 /// One line of the table.
@@ -24,7 +27,7 @@ pub struct Row {
     what: String,
     floor: String,
     ours: String,
-    /// Ours over floor; ours alone where there is no floor.
+    /// Ours over floor, or above it where the target says so; ours alone where there is no floor.
     value: f64,
     has_floor: bool,
     target: Option<Target>,
@@ -36,6 +39,23 @@ impl Row {
         let shown = |spread: Spread| format!("{} (p99 {})", time(spread.p50), time(spread.p99));
         let value = ours.p50 / floor.p50;
         Self { what, floor: shown(floor), ours: shown(ours), value, has_floor: true, target: target.into() }
+    }
+
+    /// Times of which there are too few to speak of a tail.
+    pub fn medians(what: String, floor: f64, ours: f64, target: impl Into<Option<Target>>) -> Self {
+        let (value, target) = (ours / floor, target.into());
+        Self { what, floor: time(floor), ours: time(ours), value, has_floor: true, target }
+    }
+
+    /// Times beside times, where what counts is by how many seconds ours are longer.
+    pub fn added(what: String, floor: Spread, ours: Spread, most: f64) -> Self {
+        let value = ours.p50 - floor.p50;
+        Self { value, ..Self::latency(what, floor, ours, Target::AddsAtMost(most)) }
+    }
+
+    /// A time for itself.
+    pub fn lone_time(what: String, seconds: f64) -> Self {
+        Self { ours: time(seconds), ..Self::alone(what, "s", seconds) }
     }
 
     /// Amounts beside amounts.
@@ -62,13 +82,19 @@ impl Row {
     }
 
     fn cells(&self) -> [String; 6] {
-        let ratio = if self.has_floor { format!("{}×", digits(self.value)) } else { "–".to_owned() };
+        let ratio = match self.target {
+            Some(Target::AddsAtMost(_)) if self.value < 0.0 => time(self.value),
+            Some(Target::AddsAtMost(_)) => format!("+{}", time(self.value)),
+            _ if self.has_floor => format!("{}×", digits(self.value)),
+            _ => "–".to_owned(),
+        };
         let (target, met) = match self.target {
             None => ("–".to_owned(), "–"),
             Some(Target::RatioAtMost(most)) => (format!("≤ {most}×"), yes_or_no(self.value <= most)),
             Some(Target::RatioAtLeast(least)) => (format!("≥ {least}×"), yes_or_no(self.value >= least)),
             Some(Target::Below(limit)) => (format!("< {limit}"), yes_or_no(self.value < limit)),
             Some(Target::AtLeast(least)) => (format!("≥ {}", digits(least)), yes_or_no(self.value >= least)),
+            Some(Target::AddsAtMost(most)) => (format!("≤ +{}", time(most)), yes_or_no(self.value <= most)),
         };
         [self.what.clone(), self.floor.clone(), self.ours.clone(), ratio, target, met.to_owned()]
     }
@@ -111,6 +137,8 @@ pub struct Report {
     pub ours_by_http: Option<f64>,
     /// What was measured at each number of sessions.
     pub scale: Vec<Point>,
+    /// What was measured at each size of a tree of files.
+    pub files: Vec<files::Point>,
     /// The peers' table, each row as many cells as [`PEER_HEAD`].
     pub peers: Vec<[String; 6]>,
     facts: Facts,
@@ -131,6 +159,7 @@ impl Report {
             ours_by_library: None,
             ours_by_http: None,
             scale: Vec::new(),
+            files: Vec::new(),
             peers: Vec::new(),
             facts,
             quick,
@@ -240,8 +269,9 @@ target that was missed is marked **no**.
 The floors: a *raw eval loop* is `bash --norc --noprofile` that reads a line from a pipe, evaluates it, and writes `$?` to
 another descriptor (no state, no limits, nothing written down); *waking* is a bare bash that is started, sources a file with
 the same variables and functions, runs `true` and dumps its state to a file; *output* is `bash -c` piped to a reader that
-counts; *live sessions* are as many raw loops, driven by two threads on epoll. Ours is the engine in the same process with
-the SQLite store, or the daemon over its Unix socket with one blocking keep-alive client.
+counts; *live sessions* are as many raw loops, driven by two threads on epoll; *files* are beside `git add -A` and
+`git commit` on an equal tree, and beside `cp -r`, as `files.md` tells. Ours is the engine in the same process with the
+SQLite store, or the daemon over its Unix socket with one blocking keep-alive client.
 
 ";
 
@@ -263,6 +293,11 @@ mod tests {
         assert_eq!(met(rate(4.9, Some(Target::RatioAtLeast(0.5)))), "**no**");
         assert_eq!(met(Row::limit(String::new(), 15.9, "MiB", 16.0)), "yes");
         assert_eq!(met(Row::alone(String::new(), "x", 1.0)), "–");
+        let spread = |seconds| Spread { p50: seconds, p99: seconds };
+        let added = |ours| Row::added(String::new(), spread(50e-6), spread(ours), 1e-3).cells();
+        assert_eq!(added(52e-6)[3..], ["+2.00 µs", "≤ +1.00 ms", "yes"].map(str::to_owned));
+        assert_eq!(added(49e-6)[3..], ["-1.00 µs", "≤ +1.00 ms", "yes"].map(str::to_owned));
+        assert_eq!(added(1.1e-3)[3..], ["+1.05 ms", "≤ +1.00 ms", "**no**"].map(str::to_owned));
     }
 
     #[test]

@@ -8,12 +8,14 @@
 //! - [`service`]: services and their logs.
 //! - [`quota`], [`node`]: limits and their use, and how the node stands.
 //! - [`token`]: keys for agents.
+//! - [`files`]: checkpoints, differences, rewind, fork.
 //! - [`record`]: events, messages, the agent's state, proof.
 //! - [`resume`]: a message for a session's agent.
 //! - [`health`]: how a daemon stands.
 //! - [`problem`]: errors, after RFC 9457.
 //! - [`text`]: bytes in JSON.
 
+pub mod files;
 pub mod health;
 pub mod node;
 pub mod output;
@@ -29,6 +31,12 @@ pub mod state;
 pub mod text;
 pub mod token;
 
+pub use files::{
+    AgainstParams, ChangeKind, Checkpoint, CheckpointCause, CheckpointDetail, CheckpointList, CheckpointName,
+    CheckpointParams, CheckpointUsage, DiffParams, DiffResponse, FileChange, FileHistory, ForkRequest, HistoryEntry,
+    LeftOut, MergeBackRequest, MergeBackResponse, PathParams, Place, RewindRequest, RewindResponse, ServicesChoice,
+    Side,
+};
 pub use health::{Live, Readiness, ReadinessStatus};
 pub use node::{AgentEnded, Node};
 pub use output::{InputAccepted, InputRequest, OutputParams, OutputResponse, SignalRequest, SignalSent, StreamName};
@@ -48,7 +56,7 @@ pub use service::{
     AllServicesParams, LogEvent, LogParams, LogResponse, ReadyWhen, RestartChoice, Service, ServiceList, ServiceParams,
     ServiceStatus, StartServiceRequest, StopServiceRequest,
 };
-pub use session::{CreateSessionRequest, ListParams, Session, SessionList};
+pub use session::{CreateSessionRequest, ForkedFrom, ListParams, Session, SessionList};
 pub use state::StateResponse;
 pub use token::{CreateTokenRequest, IssuedToken, TokenInfo, TokenList};
 

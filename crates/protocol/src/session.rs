@@ -58,6 +58,18 @@ pub struct Session {
     pub generation: u64,
     /// Number of its last record.
     pub seq: u64,
+    /// The session that it was forked from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forked_from: Option<ForkedFrom>,
+}
+
+/// Where a forked session came from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ForkedFrom {
+    /// The session.
+    pub session_id: String,
+    /// Number of its record that the fork begins after.
+    pub seq: u64,
 }
 
 impl Session {
@@ -75,6 +87,9 @@ impl Session {
             shell_pid: None,
             generation: 0,
             seq: 0,
+            forked_from: meta
+                .forked_from
+                .map(|origin| ForkedFrom { session_id: origin.session_id.into(), seq: origin.seq }),
         }
     }
 }

@@ -143,6 +143,7 @@ fn record(session_id: &SessionId, seq: u64) -> Record {
                 created_at: Timestamp::UNIX_EPOCH,
                 workspace: "/workspace".into(),
                 by: None,
+                forked_from: None,
             }),
             shell: Box::new(ShellState { cwd: "/workspace".into(), ..ShellState::default() }),
         },

@@ -137,6 +137,7 @@ fn rare(data: &mut Fields, seq: u64, event: &Event) -> &'static str {
             data.value("seqs", seqs);
             data.as_they_are("scrubbed", [("files", files)])
         }
+        Event::Checkpointed { .. } | Event::Rewound { .. } | Event::Forked { .. } => branch(data, event),
         Event::RecordsLost { from, reason, .. } => {
             data.number("from", *from);
             data.number("through", seq.saturating_sub(1));
@@ -150,10 +151,42 @@ fn rare(data: &mut Fields, seq: u64, event: &Event) -> &'static str {
     }
 }
 
+/// What tells of a session's files and of the branches of its time.
+fn branch(data: &mut Fields, event: &Event) -> &'static str {
+    match event {
+        Event::Rewound { to, by, files, kept_back, shell, agent_state: state, notices } => {
+            data.number("to", *to);
+            data.maybe("by", by.as_deref());
+            data.value("files", files);
+            data.unless_empty("kept_back", kept_back);
+            data.unless_empty("notices", notices);
+            if let Some(state) = state {
+                let mut fields = Fields::default();
+                agent_state(&mut fields, state);
+                data.put("agent_state", Value::Object(fields.0));
+            }
+            data.as_they_are("session_rewound", [("shell", shell)])
+        }
+        Event::Forked { session_id, at } => {
+            data.text("session_id", session_id.as_str());
+            data.as_they_are("session_forked", [("at", at)])
+        }
+        other => {
+            if let Event::Checkpointed { checkpoint } = other {
+                data.all(checkpoint);
+            }
+            "checkpoint_created"
+        }
+    }
+}
+
 fn created(data: &mut Fields, meta: &SessionMeta, shell: &ShellState) {
     data.value("agent", &meta.agent);
     data.put("agent_config", meta.agent_config.clone());
     data.maybe("by", meta.by.as_deref());
+    if let Some(origin) = &meta.forked_from {
+        data.value("forked_from", origin);
+    }
     data.bytes("workspace", &meta.workspace);
     data.bytes("cwd", &shell.cwd);
     data.value("shell", shell);
@@ -293,6 +326,13 @@ impl Fields {
     fn value<T: Serialize>(&mut self, name: &str, value: &T) {
         // What a record holds was written to the journal as JSON before it came here.
         self.put(name, serde_json::to_value(value).unwrap_or_default());
+    }
+
+    /// All fields of a value that is an object.
+    fn all<T: Serialize>(&mut self, value: &T) {
+        if let Ok(Value::Object(fields)) = serde_json::to_value(value) {
+            self.0.extend(fields);
+        }
     }
 
     fn unless_empty<T: Serialize>(&mut self, name: &str, list: &[T]) {

@@ -8,6 +8,7 @@
 //! - [`verify`]: whether all of it is as it was written.
 //! - [`mask`]: copies of lines in which secrets are masked and which still prove the rest.
 //! - [`scrub`]: masking a secret in the files themselves.
+//! - [`past`]: what a session was at an earlier record.
 //! - [`player`]: going through it as a person does.
 //! - [`export`]: copies for others: lines, a cast, a page.
 //!
@@ -19,6 +20,7 @@ pub mod export;
 pub mod from_record;
 pub mod line;
 pub mod mask;
+pub mod past;
 pub mod player;
 pub mod read;
 pub mod scrub;

@@ -56,6 +56,8 @@ pub struct RunCell {
     pub cwd: ByteString,
     /// The token that asked for it.
     pub by: Option<String>,
+    /// The tool that the agent called it by.
+    pub tool_name: Option<String>,
     takes_input: AtomicBool,
     detached: AtomicBool,
     stdout: Mutex<OutputLog>,
@@ -89,6 +91,8 @@ pub struct NewCell {
     pub limit: u64,
     /// What masks its output, if something does.
     pub redactor: Option<Redactor>,
+    /// The tool that the agent called it by.
+    pub tool_name: Option<String>,
 }
 
 impl RunCell {
@@ -111,6 +115,7 @@ impl RunCell {
             control,
             cwd: new.cwd,
             by: new.by,
+            tool_name: new.tool_name,
             notices: Mutex::new(Vec::new()),
             changed: Notify::new(),
             result: OnceLock::new(),

@@ -5,7 +5,7 @@ use metrics::{Counter, counter, describe_counter};
 use shellkeep_session::Event;
 
 /// The runtime's own kinds, as a recording names them.
-const KINDS: [&str; 18] = [
+const KINDS: [&str; 21] = [
     "session_created",
     "run_started",
     "tool_call",
@@ -22,6 +22,9 @@ const KINDS: [&str; 18] = [
     "agent_state_saved",
     "message_added",
     "scrubbed",
+    "checkpoint_created",
+    "session_rewound",
+    "session_forked",
     "records_lost",
     "session_destroyed",
 ];
@@ -68,8 +71,11 @@ impl Counts {
             Event::AgentStateSaved { .. } => 13,
             Event::MessageAdded { .. } => 14,
             Event::Scrubbed { .. } => 15,
-            Event::RecordsLost { .. } => 16,
-            Event::SessionDestroyed => 17,
+            Event::Checkpointed { .. } => 16,
+            Event::Rewound { .. } => 17,
+            Event::Forked { .. } => 18,
+            Event::RecordsLost { .. } => 19,
+            Event::SessionDestroyed => 20,
         };
         self.kinds[index].increment(1);
     }

@@ -21,6 +21,18 @@ pub enum Point {
     InputRecorded,
     /// An agent's state is written; the agent was not told.
     StateSaved,
+    /// A checkpoint is made; that is not written.
+    FilesKept,
+    /// The files of a rewind lie ready; nothing has changed yet.
+    RewindStaged,
+    /// It is written that a rewind is under way; no file has changed yet.
+    RewindNoted,
+    /// The files are those of the past; that is not written.
+    RewindApplied,
+    /// It is written that the session was taken back; nobody was told.
+    RewindRecorded,
+    /// A fork's files are copied; there is no session for them yet.
+    ForkCopied,
 }
 
 impl Point {
@@ -35,6 +47,12 @@ impl Point {
             Self::ServiceStarted => "service_started",
             Self::InputRecorded => "input_recorded",
             Self::StateSaved => "state_saved",
+            Self::FilesKept => "files_kept",
+            Self::RewindStaged => "rewind_staged",
+            Self::RewindNoted => "rewind_noted",
+            Self::RewindApplied => "rewind_applied",
+            Self::RewindRecorded => "rewind_recorded",
+            Self::ForkCopied => "fork_copied",
         }
     }
 }

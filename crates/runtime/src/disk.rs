@@ -134,7 +134,7 @@ impl Inner {
     pub(crate) fn directories_of(&self, id: &SessionId) -> Vec<PathBuf> {
         let workspace = self.workspaces.of(id);
         let workspace = PathBuf::from(OsStr::from_bytes(workspace.as_bytes()));
-        vec![workspace, self.output_directory(id).to_path_buf(), self.services_directory(id)]
+        vec![workspace, self.output_directory(id).to_path_buf(), self.services_directory(id), self.checkpoints.home(id)]
     }
 }
 

@@ -4,6 +4,7 @@
 mod background;
 mod config;
 mod create;
+mod files;
 mod inner;
 mod node;
 mod records;
@@ -14,6 +15,7 @@ mod start;
 mod tokens;
 
 pub use config::{EngineConfig, OnStop, Reclaim};
+pub(crate) use files::{kept_back, plan_views};
 use records::SecretsBook;
 pub use records::{EventStream, ExportStream};
 pub use scope::Engine;
@@ -23,6 +25,7 @@ pub use tokens::Guest;
 use crate::adaptive::Adaptive;
 use crate::admission::Admission;
 use crate::cell::{self, RunCell, RunControl};
+use crate::checkpoints::Checkpoints;
 use crate::counts::Counts;
 use crate::disk::DiskBook;
 use crate::identities::{Identities, Scope};
@@ -42,7 +45,7 @@ use shellkeep_process::CageFactory;
 use shellkeep_session::{ByteString, RunId, SessionId, SessionState, ShellState};
 use shellkeep_store::{ReadError, Store};
 use shellkeep_workspace::Workspaces;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -87,6 +90,7 @@ pub struct Inner {
     pub(crate) config: EngineConfig,
     pub(crate) store: Store,
     pub(crate) workspaces: Workspaces,
+    pub(crate) checkpoints: Checkpoints,
     pub(crate) factory: Arc<CageFactory>,
     pub(crate) pool: Pool,
     pub(crate) services: Services,
@@ -105,6 +109,8 @@ pub struct Inner {
     sessions: Mutex<Sessions>,
     runs: Mutex<Runs>,
     known: Mutex<recover::Known>,
+    /// Names of sessions that are being made as copies of others.
+    forking: Mutex<HashSet<SessionId>>,
     identities: Identities,
     pub(crate) boot_id: String,
     started: Instant,

@@ -14,6 +14,7 @@
 //! - `services`: what runs on beside the sessions; `adopt`: taking it over from a daemon that died.
 //! - `quotas`: what may be used; `housekeeping`: what is looked after from time to time.
 //! - `resume`: running a session's agent on from its last step.
+//! - `checkpoints`: how files are kept; `pending`: what is begun and must be ended after a crash.
 //! - [`alarm`]: a deadline that is moved with every command.
 //! - `counts`: how many facts were recorded.
 //! - [`cell`], [`stream`]: a run as its watchers see it.
@@ -30,6 +31,7 @@ pub mod admission;
 mod adopt;
 pub mod alarm;
 pub mod cell;
+mod checkpoints;
 mod counts;
 pub mod crash;
 mod disk;
@@ -44,6 +46,7 @@ pub mod ops;
 pub mod output;
 pub mod owner;
 pub mod page;
+mod pending;
 pub mod pool;
 mod quotas;
 pub mod recover;

@@ -4,7 +4,7 @@ use shellkeep_process::proc;
 use shellkeep_process::shell::INTERRUPT;
 use shellkeep_process::{Done, ExitStatus, Fact, LiveShell};
 use shellkeep_session::plan::shorten;
-use shellkeep_session::{LeftProcess, Notice, NoticeCode, ServiceEnd, ServiceId, ServiceSpec};
+use shellkeep_session::{LeftOut, LeftProcess, Notice, NoticeCode, ServiceEnd, ServiceId, ServiceSpec, SessionId};
 use std::time::Duration;
 
 /// Most things a sentence names one by one.
@@ -270,6 +270,70 @@ pub fn over_disk(limit: u64, used: u64) -> Notice {
              started; remove what is not needed (`du -sh *` shows where it is).",
             mib(used),
             mib(limit)
+        ),
+    )
+}
+
+/// Some files are not in the last checkpoint.
+pub fn files_left_out(first: &[LeftOut], total: u64) -> Notice {
+    const NAMED: usize = 3;
+    let named: Vec<String> =
+        first.iter().take(NAMED).map(|left| format!("{} ({})", left.path.to_text(), left.reason)).collect();
+    let others = total.saturating_sub(named.len() as u64);
+    let others = if others == 0 { String::new() } else { format!(" and {others} more") };
+    notice(
+        NoticeCode::CheckpointIncomplete,
+        format!(
+            "The checkpoint of the files leaves out {}{others}. A rewind does not bring these back and does not touch them.",
+            named.join(", ")
+        ),
+    )
+}
+
+/// The files could not be kept.
+pub fn files_not_kept(reason: &str) -> Notice {
+    notice(
+        NoticeCode::CheckpointIncomplete,
+        format!(
+            "The last command's changes of files are not in a checkpoint: {reason}. It is tried again after the next command; \
+             until then a rewind cannot bring them back."
+        ),
+    )
+}
+
+/// The session was taken back.
+pub fn rewound(to: u64, kept_back: usize, secrets: usize) -> Notice {
+    let mut message = format!(
+        "This session was taken back to what it was at #{to}: files, working directory, variables, functions and options \
+         are as they were then, in a new shell. What happened since is still in the timeline and can be rewound to."
+    );
+    if kept_back > 0 {
+        message.push_str(&format!(" {kept_back} path(s) were left as they are; the answer to the rewind names them."));
+    }
+    if secrets > 0 {
+        message.push_str(&format!(" {secrets} secret variable(s) keep their present value: the recording masks them."));
+    }
+    notice(NoticeCode::Rewound, message)
+}
+
+/// The agent's state of then is gone.
+pub fn agent_state_gone(version: u64) -> Notice {
+    notice(
+        NoticeCode::Rewound,
+        format!("Version {version} of the agent's state is not kept any more; the present one stays."),
+    )
+}
+
+/// The session began as a copy of another.
+pub fn forked(from: &SessionId, at: u64, services: &[String]) -> Notice {
+    let services = match services {
+        [] => String::new(),
+        names => format!(" Its services do not run here ({}); start those that are needed.", names.join(", ")),
+    };
+    notice(
+        NoticeCode::ShellReplaced,
+        format!(
+            "This session began as a copy of '{from}' at #{at}, with its own files in another directory.{services}"
         ),
     )
 }

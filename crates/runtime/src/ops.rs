@@ -2,12 +2,14 @@
 //! nothing else.
 
 mod error;
+mod files;
 mod node;
 mod records;
 mod resume;
 mod service;
 
 pub use error::OpError;
+pub use files::*;
 pub use node::*;
 pub use records::*;
 pub use resume::*;
@@ -25,6 +27,8 @@ pub const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
 pub const DEFAULT_MAX_OUTPUT: usize = 1 << 20;
 /// Most bytes of each stream a result may carry; the rest is read by offset.
 pub const MAX_MAX_OUTPUT: usize = 16 << 20;
+/// The tool that a command is called by unless the caller says otherwise.
+pub const DEFAULT_TOOL: &str = "run_command";
 /// Longest command text. Bash itself takes more, but nobody types it.
 pub const MAX_COMMAND: usize = 16 << 20;
 /// Longest `stdin` a call may carry.
@@ -109,6 +113,8 @@ pub struct RunCommand {
     pub if_busy: IfBusy,
     /// Whether the command gets a terminal (its output is then one stream, stdout).
     pub tty: bool,
+    /// The tool that the agent calls it by; `run_command` if none is given.
+    pub tool_name: Option<String>,
     /// The id of the agent's token that asks. The engine sets it from its scope, whatever is given here.
     pub by: Option<String>,
 }
@@ -128,6 +134,7 @@ impl RunCommand {
             request_id: None,
             if_busy: IfBusy::Wait,
             tty: false,
+            tool_name: None,
             by: None,
         }
     }

@@ -1,154 +1,47 @@
 //! The owner of one session: the task that alone changes its state and alone touches its shell. Everyone else sends it
 //! messages. It lives as long as the session holds a process or has something to do, and then leaves; the session stays.
 
+mod branch;
 mod call;
+mod files;
+mod fork;
+mod message;
 mod records;
 mod runs;
 mod scrub;
 mod services;
 mod shell;
 
-pub(crate) use records::agent_state_file;
+pub use branch::FilesTask;
+pub use fork::ForkOrder;
+use message::Answer;
+pub use message::{Message, RunReply, Started};
 pub use services::ServiceNews;
 
 use crate::admission::{Listener, Ticket, Waiter};
 use crate::alarm::Alarm;
-use crate::cell::RunCell;
 use crate::engine::Inner;
 use crate::late::LateOutput;
 use crate::masking::SessionMask;
 use crate::ops::*;
 use crate::pool::Worn;
 use crate::running::{Running, Step};
-use crate::services::Supervised;
 use crate::{finish, notices};
+use files::{Files, Worked};
 use records::Lost;
-use shellkeep_process::{Done, ExitStatus, Fact};
-use shellkeep_session::{
-    AgentState, ByteString, Event, Notice, Service, ServiceId, SessionId, SessionState, ShellState, Timestamp,
-};
-use std::collections::{BTreeMap, VecDeque};
+use shellkeep_process::ExitStatus;
+use shellkeep_session::{ByteString, Event, Notice, SessionId, SessionState};
+use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 /// Commands that may wait for one session; more is a caller that does not listen.
 pub const MAX_WAITING: usize = 256;
 /// Messages that may wait for one owner, above the commands.
 pub const MAILBOX: usize = MAX_WAITING + 64;
-
-type Answer<T> = oneshot::Sender<Result<T, OpError>>;
-
-/// What an owner can be asked.
-pub enum Message {
-    /// Run a command.
-    Run {
-        /// The command.
-        command: Box<RunCommand>,
-        /// Who waits, and for what.
-        reply: RunReply,
-    },
-    /// How does the session stand?
-    View(Answer<SessionView>),
-    /// What is known of it, all in all?
-    Snapshot(Answer<Box<SessionState>>),
-    /// What does its shell know?
-    State(Answer<ShellState>),
-    /// Drop the shell when nothing runs any more.
-    Hibernate(Answer<SessionView>),
-    /// Drop everything and begin again.
-    Restart(Answer<SessionView>),
-    /// End the session.
-    Destroy(Answer<()>),
-    /// Drop the shell if nothing runs; says whether it did.
-    Evict(oneshot::Sender<bool>),
-    /// Start a service.
-    StartService {
-        /// What to start.
-        request: Box<StartService>,
-        /// The agent's token that asks.
-        by: Option<String>,
-        /// Answered when it runs.
-        answer: Answer<Arc<Supervised>>,
-    },
-    /// Which services does it have, or had lately?
-    Services(Answer<BTreeMap<ServiceId, Service>>),
-    /// What does a service's shell have to be told?
-    ServiceFacts(Answer<Vec<Fact>>),
-    /// A supervisor has learned something.
-    ServiceNews {
-        /// About which service.
-        service_id: ServiceId,
-        /// What.
-        news: ServiceNews,
-        /// Who wants to know what is known of it then.
-        answer: oneshot::Sender<Service>,
-    },
-    /// The session's agent is done with it.
-    End {
-        /// Why.
-        reason: String,
-        /// Who asks.
-        answer: Answer<SessionView>,
-    },
-    /// Remove the session if it was ended at this time and not used since.
-    Reclaim {
-        /// When it was ended.
-        ended_at: Timestamp,
-        /// Who asks.
-        answer: Answer<()>,
-    },
-    /// Take down events of the agent.
-    Note {
-        /// What.
-        events: Vec<NewEvent>,
-        /// Answered when they are kept.
-        answer: Answer<Posted>,
-    },
-    /// Add a message to the conversation.
-    AddMessage {
-        /// What.
-        message: NewMessage,
-        /// Answered when it is kept.
-        answer: Answer<MessageAdded>,
-    },
-    /// Save the agent's state.
-    SaveAgentState {
-        /// What.
-        save: SaveAgentState,
-        /// Answered when it is kept.
-        answer: Answer<AgentStateSaved>,
-    },
-    /// Which state of the agent is kept?
-    AgentState(Answer<Option<Box<AgentState>>>),
-    /// Mask a secret in everything that is kept. Waits its turn behind running commands.
-    Scrub {
-        /// The secret.
-        secret: Secret,
-        /// Who asks.
-        answer: Answer<Scrubbed>,
-    },
-    /// A command that ran on beside the session has ended.
-    Detached(Box<(Running, Box<Done>)>),
-}
-
-/// Who waits for a run.
-pub enum RunReply {
-    /// For its end.
-    AtEnd(Answer<RunView>),
-    /// For its start.
-    AtStart(Answer<Started>),
-}
-
-/// A run that has started, or had already ended before.
-pub enum Started {
-    /// It runs.
-    Live(Arc<RunCell>),
-    /// The same request was answered before.
-    Before(Box<RunView>),
-}
 
 /// What others may know of an owner without asking it.
 #[derive(Debug, Default)]
@@ -173,6 +66,7 @@ enum Waiting {
     Run { command: Box<RunCommand>, reply: RunReply, expires: Instant },
     Hibernate(Answer<SessionView>),
     Scrub { secret: Secret, answer: Answer<Scrubbed> },
+    Files(Box<FilesTask>),
 }
 
 enum Happened {
@@ -182,6 +76,8 @@ enum Happened {
     ShellFreed,
     Turn(Result<Ticket, OpError>),
     WaitingExpired,
+    Files(Option<Worked>),
+    HoldEnded,
     Due,
 }
 
@@ -212,6 +108,8 @@ pub struct Owner {
     pub(crate) fresh_notices: Vec<Notice>,
     /// What masks before anything is stored, if the host has set so.
     pub(crate) mask: Option<SessionMask>,
+    /// Its session's files.
+    files: Files,
     /// Records that no disk took and that are not told of yet.
     lost: Option<Lost>,
     /// If it stays though it holds nothing: until when.
@@ -225,6 +123,7 @@ impl Owner {
         Self {
             outputs: engine.output_directory(&state.meta.session_id),
             mask: engine.masking.of(&state.shell),
+            files: Files::default(),
             lost: None,
             stays_until: None,
             engine,
@@ -258,10 +157,19 @@ impl Owner {
                 Happened::ShellFreed => self.on_shell_freed(),
                 Happened::Turn(turn) => self.on_turn(turn).await,
                 Happened::WaitingExpired => self.refuse_expired(),
+                Happened::Files(worked) => {
+                    self.on_files(worked);
+                    self.make_room().await;
+                }
+                // The next command does not wait any longer.
+                Happened::HoldEnded => {}
                 Happened::Due => self.on_due(),
             }
             self.start_waiting().await;
             self.publish();
+            if self.holds_only_files() {
+                self.leave_files();
+            }
             if self.holds_nothing() && self.leave() {
                 return;
             }
@@ -273,6 +181,7 @@ impl Owner {
         let unseen = self.waiting.iter().skip(usize::from(self.at_gate.is_some()));
         let expiry = unseen.filter_map(Waiting::expires).min();
         let (expired, due) = (until(expiry), until(self.due()));
+        let hold_ended = until(self.waiting.front().and_then(|first| self.files.holds_until(first.expires())));
         let work = async {
             match (&mut self.running, &mut self.idle, &mut self.starved) {
                 (Some((running, ..)), ..) => Happened::Run(running.step().await),
@@ -295,7 +204,9 @@ impl Owner {
             happened = work => happened,
             turn = turn => Happened::Turn(turn),
             message = self.mailbox.recv() => Happened::Message(message),
+            worked = self.files.worked() => Happened::Files(worked),
             () = expired => Happened::WaitingExpired,
+            () = hold_ended => Happened::HoldEnded,
             () = due => Happened::Due,
         }
     }
@@ -313,12 +224,15 @@ impl Owner {
     }
 
     fn holds_nothing(&self) -> bool {
-        self.over
-            || (self.idle.is_none()
-                && self.running.is_none()
-                && self.waiting.is_empty()
-                && self.remnants.is_empty()
-                && self.due().is_none())
+        self.over || (self.holds_only_files() && self.files.is_off())
+    }
+
+    fn holds_only_files(&self) -> bool {
+        self.idle.is_none()
+            && self.running.is_none()
+            && self.waiting.is_empty()
+            && self.remnants.is_empty()
+            && self.due().is_none()
     }
 
     /// Leaves, unless a message came in at the last moment.
@@ -349,7 +263,7 @@ impl Owner {
             Message::Snapshot(answer) => drop(answer.send(Ok(Box::new(self.state.clone())))),
             Message::State(answer) => drop(answer.send(Ok(self.state.shell.clone()))),
             Message::Hibernate(answer) if self.is_busy() => self.waiting.push_back(Waiting::Hibernate(answer)),
-            Message::Hibernate(answer) => self.hibernate(answer),
+            Message::Hibernate(answer) => self.hibernate(answer).await,
             Message::Restart(answer) => self.restart(answer).await,
             Message::Destroy(answer) => self.destroy(answer).await,
             Message::Evict(answer) => {
@@ -361,6 +275,9 @@ impl Owner {
                 let _ = answer.send(idle);
             }
             Message::Detached(ended) => self.on_detached(*ended),
+            Message::FilesKept(answer) => self.files.tell_when_kept(answer),
+            Message::Files(task) if self.is_busy() => self.waiting.push_back(Waiting::Files(task)),
+            Message::Files(task) => self.do_files(*task).await,
             Message::Note { events, answer } => self.note(events, answer).await,
             Message::AddMessage { message, answer } => self.add_message(message, answer).await,
             Message::SaveAgentState { save, answer } => self.save_agent_state(save, answer).await,
@@ -391,8 +308,12 @@ impl Owner {
         self.running.is_some() || !self.waiting.is_empty()
     }
 
-    fn hibernate(&mut self, answer: Answer<SessionView>) {
+    async fn hibernate(&mut self, answer: Answer<SessionView>) {
         self.rest("hibernated", "the last one was put to sleep");
+        if self.engine.is_stopping() {
+            // What is known of the files is written down, so that they need not be read again at the next start.
+            self.let_go_of_files().await;
+        }
         let _ = answer.send(Ok(self.view()));
     }
 
@@ -403,6 +324,7 @@ impl Owner {
                 Waiting::Run { reply, .. } => reply.refuse(error.clone()),
                 Waiting::Hibernate(answer) => drop(answer.send(Err(error.clone()))),
                 Waiting::Scrub { answer, .. } => drop(answer.send(Err(error.clone()))),
+                Waiting::Files(task) => task.refuse(error.clone()),
             }
         }
         self.first_has_left();
@@ -431,6 +353,7 @@ impl Owner {
 
     async fn destroy(&mut self, answer: Answer<()>) {
         self.stop_everything(OpError::SessionNotFound { session_id: self.id.to_string() }).await;
+        self.let_go_of_files().await;
         self.record(Event::SessionDestroyed);
         self.engine.sync().await;
         self.engine.forget(&self.id, &self.state.meta.workspace).await;
@@ -460,20 +383,11 @@ impl Owner {
     }
 }
 
-impl RunReply {
-    fn refuse(self, error: OpError) {
-        match self {
-            Self::AtEnd(answer) => drop(answer.send(Err(error))),
-            Self::AtStart(answer) => drop(answer.send(Err(error))),
-        }
-    }
-}
-
 impl Waiting {
     fn expires(&self) -> Option<Instant> {
         match self {
             Self::Run { expires, .. } => Some(*expires),
-            Self::Hibernate(_) | Self::Scrub { .. } => None,
+            Self::Hibernate(_) | Self::Scrub { .. } | Self::Files(_) => None,
         }
     }
 }

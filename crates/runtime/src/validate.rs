@@ -9,6 +9,8 @@ use crate::ops::{
 use crate::services::{Url, pattern};
 use shellkeep_session::{ByteString, Ready, SessionId, id};
 use std::collections::BTreeMap;
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::Path;
 
 /// Variables that bash computes itself and that nobody else may set.
 const COMPUTED: [&str; 7] = ["BASHOPTS", "BASH_VERSINFO", "EUID", "PPID", "SHELLOPTS", "SHLVL", "UID"];
@@ -46,6 +48,24 @@ pub fn create(request: &CreateSession) -> Result<(), OpError> {
         }
     }
     Ok(())
+}
+
+/// The directory that a session's configuration names as its workspace, if it names one.
+pub fn workspace(config: &serde_json::Value, data_dir: &Path) -> Result<Option<ByteString>, OpError> {
+    let Some(named) = config.get("workspace").and_then(serde_json::Value::as_str) else { return Ok(None) };
+    let refused = |reason: &str| OpError::BadWorkspace { path: named.to_owned(), reason: reason.to_owned() };
+    if !named.starts_with('/') || named.contains('\0') {
+        return Err(refused("it must be an absolute path"));
+    }
+    let real = std::fs::canonicalize(named).map_err(|error| refused(&error.to_string()))?;
+    if !real.is_dir() {
+        return Err(refused("it is not a directory"));
+    }
+    let data_dir = std::fs::canonicalize(data_dir).unwrap_or_else(|_| data_dir.to_owned());
+    if data_dir.starts_with(&real) || real.starts_with(&data_dir) {
+        return Err(refused("it holds the daemon's own data, or is part of it"));
+    }
+    Ok(Some(ByteString(real.into_os_string().into_vec())))
 }
 
 /// Checks a service.

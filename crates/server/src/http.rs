@@ -3,7 +3,9 @@
 mod agent_state;
 pub mod auth;
 mod body;
+mod checkpoints;
 mod events;
+mod files;
 mod health;
 mod index;
 mod messages;
@@ -16,6 +18,7 @@ pub(crate) mod problem;
 mod quotas;
 mod records;
 mod resume;
+mod rewind;
 pub(crate) mod runs;
 mod services;
 mod sessions;
@@ -81,6 +84,17 @@ pub fn router(engine: Engine, auth: Auth, metrics: PrometheusHandle) -> Router {
         .route("/v1/sessions/{session_id}/messages", get(messages::list).post(messages::add))
         .route("/v1/sessions/{session_id}/agent_state", get(agent_state::get).put(agent_state::put))
         .route("/v1/sessions/{session_id}/resume", post(resume::resume))
+        .route("/v1/sessions/{session_id}/checkpoints", get(checkpoints::list).post(checkpoints::create))
+        .route("/v1/sessions/{session_id}/checkpoints/usage", get(checkpoints::usage))
+        .route("/v1/sessions/{session_id}/checkpoints/thin", post(checkpoints::thin))
+        .route("/v1/sessions/{session_id}/checkpoints/{checkpoint}", get(checkpoints::get))
+        .route("/v1/sessions/{session_id}/checkpoints/{checkpoint}/diff", get(files::diff_checkpoint))
+        .route("/v1/sessions/{session_id}/checkpoints/{checkpoint}/file", get(checkpoints::file))
+        .route("/v1/sessions/{session_id}/diff", get(files::diff))
+        .route("/v1/sessions/{session_id}/files/history", get(files::history))
+        .route("/v1/sessions/{session_id}/rewind", post(rewind::rewind))
+        .route("/v1/sessions/{session_id}/fork", post(rewind::fork))
+        .route("/v1/sessions/{session_id}/merge_back", post(rewind::merge_back))
         .route("/v1/services", get(services::all))
         .route("/v1/quotas", get(quotas::get).put(quotas::set))
         .route("/v1/node", get(node::get))

@@ -15,6 +15,13 @@ pub struct AgentState {
     pub content: Content,
 }
 
+impl AgentState {
+    /// The name of the file of a state that is too large for its record.
+    pub fn file_name(version: u64) -> String {
+        format!("agent_state.{version}")
+    }
+}
+
 /// Bytes that travel with a record if they are few, and lie in a file beside it if they are many.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -6,10 +6,12 @@
 //! - [`shell`]: what a shell knows (variables, functions, options, …) and the difference between two such states.
 //! - [`run`]: a command, its result, its notices.
 //! - [`service`]: a command that runs on beside the session.
+//! - [`checkpoint`]: a workspace's files as they were.
 //! - [`quota`]: what may be used.
 //! - [`agent`]: an agent's own state, and its conversation.
 //! - [`adapt`]: limits that follow the pressure on the machine.
 //! - [`record`]: what happened, one numbered record at a time. The only door into [`state`].
+//! - [`relocate`]: a shell's state for a workspace that is elsewhere.
 //! - [`state`]: a session, as the fold of its records.
 //! - [`decide`]: what may happen next.
 //! - [`plan`]: what to do with a session after a crash.
@@ -17,11 +19,13 @@
 pub mod adapt;
 pub mod agent;
 pub mod bytes;
+pub mod checkpoint;
 pub mod decide;
 pub mod id;
 pub mod plan;
 pub mod quota;
 pub mod record;
+pub mod relocate;
 pub mod run;
 pub mod service;
 pub mod shell;
@@ -30,6 +34,7 @@ pub mod state;
 pub use adapt::{Controller, Limit, LimitChange, LimitName, PressureReading};
 pub use agent::{AgentState, Content, Message};
 pub use bytes::ByteString;
+pub use checkpoint::{Cause, Checkpoint, FilesAt, LeftOut, Origin};
 pub use id::{IdError, RunId, ServiceId, SessionId};
 pub use jiff::Timestamp;
 pub use quota::{QuotaName, Quotas};

@@ -2,14 +2,14 @@
 
 use crate::state::{LeftProcess, SessionState};
 use crate::{
-    AgentState, ByteString, Call, Message, Notice, RunId, RunResult, ServiceEnd, ServiceId, ServiceSpec, ServiceStamps,
-    ServiceStatus, SessionId, SessionMeta, ShellDelta, ShellState, Timestamp,
+    AgentState, ByteString, Call, Checkpoint, FilesAt, LeftOut, Message, Notice, RunId, RunResult, ServiceEnd,
+    ServiceId, ServiceSpec, ServiceStamps, ServiceStatus, SessionId, SessionMeta, ShellDelta, ShellState, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// Version of everything this crate writes. A reader refuses a newer one.
-pub const FORMAT_VERSION: u32 = 2;
+pub const FORMAT_VERSION: u32 = 3;
 
 /// One fact.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -160,6 +160,41 @@ pub enum Event {
         /// The agent's state after it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         agent_state: Option<Box<AgentState>>,
+    },
+    /// The files of the workspace were kept as they are.
+    Checkpointed {
+        /// What is known of it.
+        checkpoint: Box<Checkpoint>,
+    },
+    /// The session is as it was at an earlier record: its files, its shell, its agent's state. Nothing was taken out of
+    /// the timeline.
+    Rewound {
+        /// Number of that record.
+        to: u64,
+        /// Who asked for it: an agent's token, or nobody but the host.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
+        /// What the files are now; none if there were none yet.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        files: Option<FilesAt>,
+        /// Paths that were left as they are, and why.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        kept_back: Vec<LeftOut>,
+        /// What the shell knows now.
+        shell: Box<ShellState>,
+        /// What is now kept for the agent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        agent_state: Option<Box<AgentState>>,
+        /// What the next caller should know.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        notices: Vec<Notice>,
+    },
+    /// Another session began as a copy of this one.
+    Forked {
+        /// Its name.
+        session_id: SessionId,
+        /// Number of the record that it was copied at.
+        at: u64,
     },
     /// No disk took the records before this one. They are lost; what they led to is not.
     RecordsLost {

@@ -108,6 +108,10 @@ pub enum NoticeCode {
     DiskQuota,
     /// The session's recording cannot be written; the write is being retried.
     RecordFailed,
+    /// The files could not be kept, or not all of them.
+    CheckpointIncomplete,
+    /// The session was taken back to an earlier time.
+    Rewound,
 }
 
 /// What a command was run with beside its text, as far as it was asked for.

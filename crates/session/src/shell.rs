@@ -258,6 +258,25 @@ impl ShellState {
         replace(&mut self.status, &delta.status);
     }
 
+    /// What a command would have to change to lead from here to another state.
+    pub fn difference(&self, to: &Self) -> ShellDelta {
+        ShellDelta {
+            cwd: unless_same(&self.cwd, &to.cwd),
+            directory_stack: unless_same(&self.directory_stack, &to.directory_stack),
+            variables: map_difference(&self.variables, &to.variables),
+            functions: map_difference(&self.functions, &to.functions),
+            aliases: unless_same(&self.aliases, &to.aliases).map(Aliases),
+            options: unless_same(&self.options, &to.options).map(Option::unwrap_or_default),
+            traps: unless_same(&self.traps, &to.traps),
+            umask: unless_same(&self.umask, &to.umask).flatten(),
+            limits: unless_same(&self.limits, &to.limits),
+            positional: unless_same(&self.positional, &to.positional),
+            argv0: unless_same(&self.argv0, &to.argv0).flatten(),
+            disabled_builtins: unless_same(&self.disabled_builtins, &to.disabled_builtins),
+            status: unless_same(&self.status, &to.status),
+        }
+    }
+
     /// The variables that child processes see, as text.
     pub fn environment(&self) -> BTreeMap<String, String> {
         let exported = self.variables.iter().filter(|(_, variable)| variable.is_exported());
@@ -275,6 +294,19 @@ impl ShellDelta {
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
+}
+
+fn unless_same<T: Clone + PartialEq>(from: &T, to: &T) -> Option<T> {
+    (from != to).then(|| to.clone())
+}
+
+fn map_difference<K: Ord + Clone, V: Clone + PartialEq>(
+    from: &BTreeMap<K, V>,
+    to: &BTreeMap<K, V>,
+) -> BTreeMap<K, Option<V>> {
+    let gone = from.keys().filter(|name| !to.contains_key(name)).map(|name| (name.clone(), None));
+    let new = to.iter().filter(|(name, value)| from.get(name) != Some(value));
+    gone.chain(new.map(|(name, value)| (name.clone(), Some(value.clone())))).collect()
 }
 
 fn apply_map<V: Clone>(state: &mut BTreeMap<ByteString, V>, delta: &BTreeMap<ByteString, Option<V>>) {

@@ -1,8 +1,8 @@
 //! A session as the fold of its records.
 
 use crate::{
-    AgentState, ByteString, Event, Notice, Record, RunId, Service, ServiceId, ServiceStatus, SessionId, ShellState,
-    Timestamp, service,
+    AgentState, ByteString, Event, FilesAt, Notice, Origin, Record, RunId, Service, ServiceId, ServiceStatus,
+    SessionId, ShellState, Timestamp, service,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -30,6 +30,9 @@ pub struct SessionMeta {
     /// The id of the agent's token that made it; none if the host did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
+    /// The session that it was forked from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forked_from: Option<Origin>,
 }
 
 /// A run that has started and not ended.
@@ -96,6 +99,9 @@ pub struct SessionState {
     /// agent asks for again before the next one is the same step, begun again.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub agent_step: u64,
+    /// The checkpoint that its files were last kept in, or taken back to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub files: Option<FilesAt>,
     /// What its shell knows.
     pub shell: ShellState,
 }
@@ -150,6 +156,7 @@ impl SessionState {
                 agent_state: None,
                 messages: 0,
                 agent_step: 0,
+                files: None,
                 shell: (**shell).clone(),
             }),
             _ => Err(ApplyError::NotCreated { found: record.seq }),
@@ -170,7 +177,10 @@ impl SessionState {
         self.seq = record.seq;
         self.last_active_at = record.at;
         match &record.event {
-            Event::SessionCreated { .. } | Event::SessionDestroyed | Event::RecordsLost { .. } => {}
+            Event::SessionCreated { .. }
+            | Event::SessionDestroyed
+            | Event::RecordsLost { .. }
+            | Event::Forked { .. } => {}
             Event::Noted { event_type, .. } if event_type == FINAL_OUTPUT => self.agent_step = record.seq,
             // Somebody speaks to its agent: it is in use again.
             Event::Noted { event_type, .. } if event_type == USER_INPUT => self.ended_at = None,
@@ -219,6 +229,7 @@ impl SessionState {
                 self.shell = (**shell).clone();
                 self.agent_state = agent_state.clone();
             }
+            Event::Checkpointed { .. } | Event::Rewound { .. } => self.apply_to_files(record),
             Event::SessionEnded { .. } => self.ended_at = Some(record.at),
             Event::ServiceStarted { .. }
             | Event::ServiceLive { .. }
@@ -226,6 +237,22 @@ impl SessionState {
             | Event::ServiceEnded { .. } => self.apply_to_service(record),
         }
         Ok(())
+    }
+
+    fn apply_to_files(&mut self, record: &Record) {
+        match &record.event {
+            Event::Checkpointed { checkpoint } => self.files = Some(checkpoint.at.clone()),
+            Event::Rewound { files, shell, agent_state, notices, .. } => {
+                self.processes.clear();
+                self.shell = (**shell).clone();
+                self.agent_state = agent_state.clone();
+                // What the agent does from here on is not what it did before.
+                self.agent_step = record.seq;
+                self.files = files.clone();
+                self.pending_notices.extend(notices.iter().cloned());
+            }
+            _ => {}
+        }
     }
 
     fn apply_to_service(&mut self, record: &Record) {
@@ -284,6 +311,7 @@ mod tests {
             created_at: Timestamp::UNIX_EPOCH,
             workspace: "/w".into(),
             by: None,
+            forked_from: None,
         };
         let event = Event::SessionCreated { meta: Box::new(meta), shell: Box::default() };
         SessionState::create(&Record { session_id, seq: 1, at: Timestamp::UNIX_EPOCH, event }).unwrap()

@@ -18,6 +18,8 @@ const AFTER: &str = "Examples:
   shellkeep run -s demo -- 'cd /tmp; export NAME=ann'   a session remembers
   shellkeep run -s demo -- 'echo $NAME in $PWD'         ann in /tmp, whatever died in between
   shellkeep services start -s demo -- 'npm run dev'     a server that goes on beside it
+  shellkeep checkpoints demo                            its files, as they were after each command
+  shellkeep rewind demo 12                              and back
   shellkeep sessions ls
   shellkeep doctor
 
@@ -48,6 +50,14 @@ pub enum Command {
     Verify(commands::verify::VerifyArgs),
     /// Mask a secret in everything kept of a session
     Scrub(commands::scrub::ScrubArgs),
+    /// List, show and make saved versions of a session's files
+    Checkpoints(commands::checkpoints::CheckpointsArgs),
+    /// Show how a session's files differ between two moments
+    Diff(commands::diff::DiffArgs),
+    /// Take a session back to an earlier moment: files, shell and agent's state
+    Rewind(commands::rewind::RewindArgs),
+    /// Make a new session from a moment of another, and bring its changes back
+    Fork(commands::fork::ForkArgs),
     /// Show and change quotas
     Quotas(commands::quotas::QuotasArgs),
     /// End agents
@@ -88,8 +98,8 @@ pub fn variable(text: &str) -> Result<(String, String), String> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
-/// A directory of `--cwd` as the daemon, which works elsewhere, can find it.
-pub fn directory(path: &Path) -> Result<String, Failure> {
-    let path = std::path::absolute(path).map_err(|error| Failure::client(format!("--cwd: {error}")))?;
-    path.into_os_string().into_string().map_err(|_| Failure::client("--cwd: the path is not UTF-8"))
+/// A directory of a flag as the daemon, which works elsewhere, can find it.
+pub fn directory(flag: &str, path: &Path) -> Result<String, Failure> {
+    let path = std::path::absolute(path).map_err(|error| Failure::client(format!("{flag}: {error}")))?;
+    path.into_os_string().into_string().map_err(|_| Failure::client(format!("{flag}: the path is not UTF-8")))
 }

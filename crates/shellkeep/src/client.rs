@@ -14,7 +14,7 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST};
-use hyper::{Method, Request, Response, Uri};
+use hyper::{Method, Request, Response, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -151,6 +151,18 @@ impl Client {
     pub async fn post<B: Serialize, R: DeserializeOwned>(&mut self, path: &str, body: &B) -> Result<R, ClientError> {
         let response = self.send(Method::POST, path, "application/json", written(body)?).await?;
         parsed(&whole(response).await?)
+    }
+
+    /// Sends something and reads the answer, if there is anything to answer.
+    pub async fn post_maybe<B: Serialize, R: DeserializeOwned>(
+        &mut self,
+        path: &str,
+        body: &B,
+    ) -> Result<Option<R>, ClientError> {
+        let response = self.send(Method::POST, path, "application/json", written(body)?).await?;
+        let is_empty = response.status() == StatusCode::NO_CONTENT;
+        let body = whole(response).await?;
+        if is_empty { Ok(None) } else { parsed(&body).map(Some) }
     }
 
     /// Changes something and reads the answer.

@@ -1,15 +1,20 @@
 //! One file per command.
 
 pub mod agents;
+pub mod checkpoints;
 pub mod completions;
 pub mod config;
+pub mod diff;
 pub mod doctor;
 pub mod events;
 pub mod export;
+pub mod files;
+pub mod fork;
 pub mod mcp;
 pub mod quotas;
 pub mod replay;
 pub mod resume;
+pub mod rewind;
 pub mod run;
 pub mod scrub;
 pub mod serve;

@@ -1,9 +1,11 @@
 //! Settings in layers: flags over environment over file over defaults. Each value knows where it came from.
 
+mod checkpoints;
 mod layer;
 mod record;
 mod values;
 
+pub use checkpoints::CheckpointSettings;
 pub use layer::Layer;
 pub use record::RecordSettings;
 pub use values::{Cages, Durability, OnStop, Span};
@@ -90,6 +92,8 @@ pub struct Settings {
     pub log: Setting<String>,
     /// The recordings of sessions.
     pub record: RecordSettings,
+    /// The checkpoints of sessions' files.
+    pub checkpoints: CheckpointSettings,
 }
 
 /// A setting as it is shown.
@@ -156,6 +160,7 @@ impl Settings {
             durability: layers.pick("SHELLKEEP_DURABILITY", |layer| layer.durability, || Ok(Durability::Process))?,
             log: layers.pick("SHELLKEEP_LOG", |layer| layer.log.clone(), || Ok(DEFAULT_LOG.to_owned()))?,
             record: RecordSettings::load(&layers)?,
+            checkpoints: CheckpointSettings::load(&layers)?,
             file: layers.path,
             data,
         };
@@ -183,6 +188,7 @@ impl Settings {
             show("cages", &self.cages, ToString::to_string),
         ];
         shown.extend(self.record.shown());
+        shown.extend(self.checkpoints.shown());
         shown.extend(self.quotas.iter().map(|(name, setting)| show(setting_of(*name), setting, ToString::to_string)));
         shown
     }
@@ -205,6 +211,7 @@ impl Settings {
             return Err(Failure::start("queue_wait must be a length of time, as in 30s; nobody waits for ever"));
         }
         self.record.check()?;
+        self.checkpoints.check()?;
         Ok(self)
     }
 
@@ -353,6 +360,26 @@ mod tests {
         assert!(message(load(Layer::default(), &[], Some("[record]\nrules = [\"e-mail\"]\n"))).contains("'e-mail'"));
         assert!(message(load(Layer::default(), &[], Some("[record]\nsegment_bytes = 1\n"))).contains("at least 1000"));
         assert!(message(load(Layer::default(), &[], Some("[record]\nsecret = []\n"))).contains("secret"));
+    }
+
+    #[test]
+    fn checkpoints_have_a_table_of_their_own() {
+        let file = "[checkpoints]\nkeep_all = 5\ntime = \"3s\"\n";
+        let flags = Layer {
+            checkpoints: checkpoints::CheckpointLayer { on: Some(false), ..checkpoints::CheckpointLayer::default() },
+            ..Layer::default()
+        };
+        let settings = load(flags, &[("SHELLKEEP_CHECKPOINTS_MAX_FILE_BYTES", "5000")], Some(file)).unwrap();
+        let config = settings.checkpoints.config();
+        assert_eq!((config.on, config.keep_all, config.time), (false, 5, Duration::from_secs(3)));
+        assert_eq!((config.max_file_bytes, config.max_files), (5000, 200_000));
+        let shown = format!("{:?}", settings.shown());
+        assert!(
+            shown.contains("checkpoints.max_file_bytes") && shown.contains("CHECKPOINTS_MAX_FILE_BYTES"),
+            "{shown}"
+        );
+        let wrong = load(Layer::default(), &[("SHELLKEEP_CHECKPOINTS_TIME", "never")], None);
+        assert!(format!("{:?}", wrong.unwrap_err()).contains("checkpoints.time"));
     }
 
     #[test]

@@ -176,6 +176,7 @@ async fn start_engine(settings: &Settings, store: Store, record: RecordConfig) -
             bytes: settings.reclaim_bytes.value,
         },
         record,
+        checkpoints: settings.checkpoints.config(),
         ..EngineConfig::new(settings.data.value.clone(), settings.bash.value.clone())
     };
     Engine::start(config, store).await.map_err(Failure::start)

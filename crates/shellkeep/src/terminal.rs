@@ -51,6 +51,40 @@ pub fn notice(message: &str) {
     };
 }
 
+/// Prints bytes on stdout as they are. False if nobody reads them any more.
+pub fn bytes(bytes: &[u8]) -> Result<bool, Failure> {
+    let mut stdout = std::io::stdout().lock();
+    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(Failure::client(error)),
+    }
+}
+
+/// Whether a person reads what is printed on stdout.
+pub fn is_terminal() -> bool {
+    std::io::stdout().is_terminal()
+}
+
+/// Whether a person can be asked: there is a terminal to write to and one to read from.
+pub fn can_ask() -> bool {
+    std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+}
+
+/// Asks a person; everything but a clear yes is a no.
+pub fn confirmed(question: &str) -> Result<bool, Failure> {
+    let mut stderr = std::io::stderr().lock();
+    write!(stderr, "{question} [y/N] ").and_then(|()| stderr.flush()).map_err(Failure::client)?;
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer).map_err(Failure::client)?;
+    Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+}
+
+/// Whether what is printed on stdout may have colours: on a terminal, unless `NO_COLOR` is set and not empty.
+pub fn has_colours() -> bool {
+    std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
 /// Prints JSON: indented for a person, on one line for a program.
 pub fn json<T: Serialize>(value: &T) -> Result<(), Failure> {
     let text = if std::io::stdout().is_terminal() {
@@ -87,8 +121,8 @@ pub fn table<const N: usize, C: Into<Cell>>(header: [&str; N], rows: Vec<[C; N]>
         table.add_row(row.map(|cell| {
             let shown = comfy_table::Cell::new(cell.text);
             match cell.colour {
-                Some(colour) => shown.fg(colour.into()),
-                None => shown,
+                Some(colour) if has_colours() => shown.fg(colour.into()),
+                _ => shown,
             }
         }));
     }
@@ -96,13 +130,13 @@ pub fn table<const N: usize, C: Into<Cell>>(header: [&str; N], rows: Vec<[C; N]>
 }
 
 /// Text of others without control characters: a directory's name must not drive our reader's terminal.
-fn harmless(text: &str) -> String {
+pub fn harmless(text: &str) -> String {
     text.chars().map(|c| if c.is_control() && c != '\n' { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
 /// A word in a colour, on a terminal only.
 pub fn coloured(word: &str, colour: Colour) -> String {
-    if !std::io::stdout().is_terminal() {
+    if !has_colours() {
         return word.to_owned();
     }
     format!("\x1b[{}m{word}\x1b[0m", colour as u8)
@@ -133,6 +167,8 @@ pub enum Colour {
     Green = 32,
     /// It works, but less well.
     Yellow = 33,
+    /// A place in something longer.
+    Cyan = 36,
 }
 
 impl From<Colour> for Color {
@@ -141,6 +177,7 @@ impl From<Colour> for Color {
             Colour::Red => Self::DarkRed,
             Colour::Green => Self::DarkGreen,
             Colour::Yellow => Self::DarkYellow,
+            Colour::Cyan => Self::DarkCyan,
         }
     }
 }

@@ -173,6 +173,39 @@ const ROUTES: &[(&str, &str, &[Call])] = &[
     ("get", "/v1/sessions/{session_id}/messages", &[("", ""), ("?after=1&limit=5", "")]),
     ("put", "/v1/sessions/{session_id}/agent_state", &[("", "{\"step\": 1}")]),
     ("get", "/v1/sessions/{session_id}/agent_state", &[("", ""), ("?version=1", "")]),
+    ("get", "/v1/sessions/{session_id}/checkpoints", &[("", ""), ("?after=1&limit=5", ""), ("?limit=0", "")]),
+    ("post", "/v1/sessions/{session_id}/checkpoints", &[("", ""), ("", "{}"), ("", "{\"x\": 1}")]),
+    ("get", "/v1/sessions/{session_id}/checkpoints/usage", &[("", "")]),
+    ("post", "/v1/sessions/{session_id}/checkpoints/thin", &[("", "")]),
+    ("get", "/v1/sessions/{session_id}/checkpoints/{checkpoint}", &[("", "")]),
+    (
+        "get",
+        "/v1/sessions/{session_id}/checkpoints/{checkpoint}/diff",
+        &[("", ""), ("?against=now", ""), ("?against=1&path=/etc", "")],
+    ),
+    (
+        "get",
+        "/v1/sessions/{session_id}/checkpoints/{checkpoint}/file",
+        &[("?path=a", ""), ("", ""), ("?path=/etc", "")],
+    ),
+    ("get", "/v1/sessions/{session_id}/diff", &[("", ""), ("?from=1&to=latest", ""), ("?from=now", "")]),
+    ("get", "/v1/sessions/{session_id}/files/history", &[("?path=a", ""), ("", ""), ("?path=/etc", "")]),
+    (
+        "post",
+        "/v1/sessions/{session_id}/rewind",
+        &[
+            ("", "{\"to\": 1}"),
+            ("", "{\"to\": \"latest\", \"dry_run\": true}"),
+            ("", "{\"to\": 999999}"),
+            ("", "{\"to\": \"a b\"}"),
+        ],
+    ),
+    (
+        "post",
+        "/v1/sessions/{session_id}/fork",
+        &[("", ""), ("", "{\"at\": 1, \"session_id\": \"stolen\"}"), ("", "{\"at\": \"latest\"}")],
+    ),
+    ("post", "/v1/sessions/{session_id}/merge_back", &[("", ""), ("", "{\"dry_run\": true}"), ("", "{\"prefer\": 1}")]),
 ];
 
 /// Routes about no session, and what an agent gets there.
@@ -245,7 +278,8 @@ fn another_agents_session_is_like_none() {
                 for (existing, missing) in pairs {
                     let ask = |session: &str| {
                         let target = path.replace("{session_id}", session).replace("{run_id}", &run_id);
-                        let target = target.replace("{service_id}", &service_id) + query;
+                        let target = target.replace("{service_id}", &service_id);
+                        let target = target.replace("{checkpoint}", "latest") + query;
                         let request = Request::new(&method.to_uppercase(), &target).header("accept", accept);
                         let mut answer = bob.send(request.json(*body));
                         answer.headers.retain(|(name, _)| name != "date");

@@ -121,6 +121,7 @@ fn creation(number: u64) -> Result<Record, shellkeep_session::IdError> {
         created_at: Timestamp::UNIX_EPOCH,
         workspace: "/workspace".into(),
         by: None,
+        forked_from: None,
     };
     let event = Event::SessionCreated { meta: Box::new(meta), shell: Box::new(shell) };
     Ok(Record { session_id: id(number)?, seq: 1, at: Timestamp::now(), event })

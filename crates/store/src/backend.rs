@@ -234,6 +234,7 @@ pub(crate) fn unknown_state(session_id: &SessionId) -> SessionState {
             created_at: Timestamp::UNIX_EPOCH,
             workspace: ByteString::default(),
             by: None,
+            forked_from: None,
         },
         seq: 0,
         last_active_at: Timestamp::UNIX_EPOCH,
@@ -246,6 +247,7 @@ pub(crate) fn unknown_state(session_id: &SessionId) -> SessionState {
         agent_state: None,
         messages: 0,
         agent_step: 0,
+        files: None,
         shell: ShellState::default(),
     }
 }

@@ -12,9 +12,9 @@ use crate::{AppendError, Durability, OpenError, RecordOptions, Store};
 use shellkeep_record::{Recording, Verdict, verify};
 use shellkeep_session::shell::{Function, Variable};
 use shellkeep_session::{
-    AgentState, Content, Event, Message, Notice, NoticeCode, Output, Ready, Record, RestartPolicy, RunId, RunResult,
-    RunStatus, ServiceEnd, ServiceId, ServiceSpec, ServiceStamps, ServiceStatus, SessionId, SessionMeta, SessionState,
-    ShellDelta, ShellState, Stamp, Timestamp,
+    AgentState, Cause, Checkpoint, Content, Event, FilesAt, LeftOut, Message, Notice, NoticeCode, Output, Ready,
+    Record, RestartPolicy, RunId, RunResult, RunStatus, ServiceEnd, ServiceId, ServiceSpec, ServiceStamps,
+    ServiceStatus, SessionId, SessionMeta, SessionState, ShellDelta, ShellState, Stamp, Timestamp,
 };
 use std::future::Future;
 use std::path::{Path, PathBuf};
@@ -133,6 +133,7 @@ impl Teller {
             created_at: at(1),
             workspace: "/start".into(),
             by: None,
+            forked_from: None,
         };
         let event = Event::SessionCreated { meta: Box::new(meta), shell: Box::new(shell) };
         let record = Record { session_id: id(name), seq: 1, at: at(1), event };
@@ -216,6 +217,43 @@ impl Teller {
         teller.message("user", "hello");
         teller.message("assistant", "hello yourself");
         teller.save("application/json", br#"{"node": 3}"#);
+        teller
+    }
+
+    /// A session that was kept, taken back and copied, as there are since version 3.
+    pub(super) fn branched(name: &str) -> Self {
+        let mut teller = Self::told(name);
+        let files = |name: &str, digit: &str| FilesAt { name: name.to_owned(), commit: digit.repeat(40) };
+        let checkpoint = |at: FilesAt, covers: u64, cause: Cause| Checkpoint {
+            at,
+            covers,
+            cause,
+            added: 2,
+            changed: 1,
+            deleted: 0,
+            bytes: 300,
+            overtaken: false,
+            left_out: vec![LeftOut { path: b"s\xff".to_vec().into(), reason: "a socket".to_owned() }],
+            left_out_total: 1,
+        };
+        let run_id = RunId::from_seq(2);
+        let cause = Cause::Tool { run_id, tool_name: "run_command".to_owned() };
+        let first = files("tool_run_command_20231114T221320.000002Z", "a");
+        let seq = teller.state.seq;
+        teller.say(Event::Checkpointed { checkpoint: Box::new(checkpoint(first.clone(), seq, cause)) });
+        let second = files("rewind_20231114T221320.000003Z", "b");
+        teller.say(Event::Checkpointed { checkpoint: Box::new(checkpoint(second, seq + 1, Cause::Rewind)) });
+        let notice = Notice { code: NoticeCode::Rewound, message: "taken back".to_owned() };
+        teller.say(Event::Rewound {
+            to: seq,
+            by: None,
+            files: Some(first),
+            kept_back: vec![LeftOut { path: "x".into(), reason: "changed meanwhile".to_owned() }],
+            shell: Box::new(teller.state.shell.clone()),
+            agent_state: teller.state.agent_state.clone(),
+            notices: vec![notice],
+        });
+        teller.say(Event::Forked { session_id: id("other"), at: seq });
         teller
     }
 

@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use shellkeep_redact::Redactor;
 use shellkeep_session::{
-    ActiveRun, ByteString, LeftProcess, Message, Notice, RunId, Service, ServiceId, SessionId, SessionMeta,
+    ActiveRun, ByteString, FilesAt, LeftProcess, Message, Notice, RunId, Service, ServiceId, SessionId, SessionMeta,
     SessionState, ShellState, StoredRun, Timestamp,
 };
 use space::Space;
@@ -42,6 +42,9 @@ struct Pending {
     /// Number of the record with which the agent last completed a step.
     #[serde(default, skip_serializing_if = "is_zero")]
     agent_step: u64,
+    /// The checkpoint of the files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    files: Option<FilesAt>,
 }
 
 fn is_zero(number: &u64) -> bool {
@@ -208,6 +211,7 @@ impl SessionRow {
             agent_state: None,
             messages: pending.messages,
             agent_step: pending.agent_step,
+            files: pending.files,
             shell,
         })
     }

@@ -1,7 +1,19 @@
 //! A session's files. Each session has a directory of its own, made when a shell first needs it and removed with the
 //! session; a directory that the host named is used and never removed.
 
+pub mod copy;
+pub mod diff;
+pub mod fault;
+pub mod ignored;
+mod index;
+pub mod keeper;
+pub mod merge;
+pub mod meta;
+pub mod repo;
+pub mod restore;
+mod scan;
 mod usage;
+pub mod watch;
 
 pub use usage::usage;
 
@@ -44,7 +56,8 @@ impl Workspaces {
         }
     }
 
-    fn owns(&self, workspace: &ByteString) -> bool {
+    /// Whether a directory is one of ours.
+    pub fn owns(&self, workspace: &ByteString) -> bool {
         path(workspace).parent() == Some(&self.root)
     }
 }

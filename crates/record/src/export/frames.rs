@@ -39,6 +39,10 @@ pub fn frames(line: &Line) -> Vec<Frame> {
     let data = &line.data;
     let marker = || Frame::Marker(format!("{} {}", line.event_type, Summary::of(line).text));
     match line.event_type.as_str() {
+        // A person who watches must see that what follows does not follow from what was before.
+        "session_created" | "session_rewound" | "session_forked" if Summary::of(line).is_turn() => {
+            vec![marker(), Frame::Output(said("1;33", "session", &Summary::of(line).text))]
+        }
         "run_started" => {
             let command = text(data.get("command"));
             vec![Frame::Marker(Summary::of(line).text), Frame::Output(prompt(&command))]
@@ -179,6 +183,10 @@ mod tests {
         assert_eq!(asked[1], Frame::Output("\u{1b}[1;36muser\u{1b}[0m do it\r\n".to_owned()));
         assert_eq!(frames(&line("llm_call", json!({"response": "yes"}))), [Frame::Marker("llm_call yes".to_owned())]);
         assert_eq!(frames(&line("shell_started", json!({"generation": 1}))), []);
+        assert_eq!(frames(&line("session_created", json!({"cwd": "/w"}))), []);
+        let back = frames(&line("session_rewound", json!({"to": 12, "files": {"name": "x"}})));
+        assert_eq!(back[0], Frame::Marker("session_rewound ⟲ taken back to #12".to_owned()));
+        assert_eq!(back[1], Frame::Output("\u{1b}[1;33msession\u{1b}[0m ⟲ taken back to #12\r\n".to_owned()));
         let posted = line("tool_call", json!({"tool_name": "search", "parameters": {}, "output": "x"}));
         assert!(!is_run(&posted) && frames(&posted).len() == 2);
     }

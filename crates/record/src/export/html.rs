@@ -136,10 +136,11 @@ impl Page {
             }
         }
         let bad = if summary.failed { " bad" } else { "" };
+        let turn = if summary.is_turn() { " turn" } else { "" };
         let offset = line.timestamp.duration_since(began).as_secs_f64();
         let _ = write!(
             html,
-            "<details class=\"e k-{}{bad}\" id=\"e{}\" data-t=\"{}\"><summary><time title=\"{} · event {}\">+{}</time>\
+            "<details class=\"e k-{}{bad}{turn}\" id=\"e{}\" data-t=\"{}\"><summary><time title=\"{} · event {}\">+{}</time>\
              <span class=\"type\">{}</span><span class=\"text\">{}</span><span class=\"end\">{}</span>{}</summary>\n<div class=\"body\">\n",
             class(summary.kind),
             line.seq,

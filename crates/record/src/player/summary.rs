@@ -8,6 +8,10 @@ use shellkeep_session::Timestamp;
 
 /// Characters of a summary: a line of a wide terminal.
 const MOST_CHARACTERS: usize = 200;
+/// Stands before what tells that a session went back.
+const BACK: char = '⟲';
+/// Stands before what tells that a session was copied.
+const BRANCH: char = '⑂';
 
 /// What an event is about. A person finds events by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -92,7 +96,16 @@ impl Summary {
     pub fn is_key(&self) -> bool {
         // A posted tool call has no start of its own; a command's start says nothing that its end does not.
         let spoken = matches!(self.event_type.as_str(), "user_input" | "llm_call" | "tool_call" | "final_output");
-        spoken || self.failed || !self.notices.is_empty()
+        spoken || self.failed || !self.notices.is_empty() || self.is_turn()
+    }
+
+    /// Whether the session goes another way from here: it was taken back, was copied, or is a copy.
+    pub fn is_turn(&self) -> bool {
+        match self.event_type.as_str() {
+            "session_rewound" | "session_forked" => true,
+            "session_created" => self.text.starts_with(BRANCH),
+            _ => false,
+        }
     }
 }
 
@@ -109,6 +122,7 @@ pub fn kind(event_type: &str) -> Kind {
         other if other.starts_with("session_") || other.starts_with("shell_") || other == "processes_left" => {
             Kind::Session
         }
+        "checkpoint_created" => Kind::Session,
         _ => Kind::Other,
     }
 }
@@ -143,7 +157,16 @@ fn text(line: &Line) -> String {
         "state_transition" => format!("{} → {}", field("from_node"), field("to_node")),
         "message_added" => format!("{}: {}", field("role"), field("content")),
         "agent_state_saved" => format!("version {}, {} bytes", field("version"), field("bytes")),
-        "session_created" => format!("in {}", field("cwd")),
+        "session_created" => match data.get("forked_from") {
+            Some(origin) => {
+                let of = |name: &str| origin.get(name).map(flat).unwrap_or_default();
+                format!("{BRANCH} a copy of {}, as it was after #{}, in {}", of("session_id"), of("seq"), field("cwd"))
+            }
+            None => format!("in {}", field("cwd")),
+        },
+        "session_rewound" => rewound(data),
+        "session_forked" => format!("{BRANCH} copied to {}, as it was after #{}", field("session_id"), field("at")),
+        "checkpoint_created" => checkpoint(data),
         "shell_started" => format!("shell {}", field("generation")),
         "shell_stopped" | "session_ended" => field("reason"),
         "service_started" => {
@@ -160,6 +183,33 @@ fn text(line: &Line) -> String {
         }
         _ => flat(data),
     }
+}
+
+/// `⟲ taken back to #12`, and what is not as it was then.
+fn rewound(data: &Value) -> String {
+    let mut words = format!("{BACK} taken back to #{}", data.get("to").map(flat).unwrap_or_default());
+    if data.get("files").is_none_or(Value::is_null) {
+        words += ", files left as they are";
+    }
+    let kept = data.get("kept_back").and_then(Value::as_array).map_or(0, Vec::len);
+    if kept > 0 {
+        words += &format!(", {kept} files kept back");
+    }
+    words
+}
+
+/// `files kept: 2 new, 1 changed (tool_bash_…)`
+fn checkpoint(data: &Value) -> String {
+    let number = |name: &str| data.get(name).and_then(Value::as_u64).unwrap_or(0);
+    let counts = [("added", "new"), ("changed", "changed"), ("deleted", "gone")];
+    let told = counts.into_iter().filter(|(name, _)| number(name) > 0);
+    let told: Vec<String> = told.map(|(name, word)| format!("{} {word}", number(name))).collect();
+    let told = if told.is_empty() { "no change".to_owned() } else { told.join(", ") };
+    let left = match number("left_out_total") {
+        0 => String::new(),
+        left => format!(", {left} not kept"),
+    };
+    format!("files kept: {told}{left} ({})", data.get("name").map(flat).unwrap_or_default())
 }
 
 fn notices(data: &Value) -> Vec<String> {
@@ -248,6 +298,25 @@ mod tests {
         assert!(!summary("x_mine", json!({"a": 1})).is_key());
         assert!(summary("x_mine", json!({"error": "bad"})).is_key());
         assert!(summary("hole", json!({"from": 3, "through": 9, "reason": "disk"})).failed);
+    }
+
+    #[test]
+    fn a_session_that_goes_another_way_says_so() {
+        let back = summary("session_rewound", json!({"to": 12, "files": {"name": "x", "commit": "c"}}));
+        assert_eq!((back.text.as_str(), back.is_key(), back.kind), ("⟲ taken back to #12", true, Kind::Session));
+        let kept = json!({"to": 3, "kept_back": [{"path": "big", "reason": "changed since"}]});
+        assert_eq!(
+            summary("session_rewound", kept).text,
+            "⟲ taken back to #3, files left as they are, 1 files kept back"
+        );
+        let forked = summary("session_forked", json!({"session_id": "try-1", "at": 12}));
+        assert_eq!((forked.text.as_str(), forked.is_key()), ("⑂ copied to try-1, as it was after #12", true));
+        let copy = summary("session_created", json!({"cwd": "/w", "forked_from": {"session_id": "demo", "seq": 12}}));
+        assert_eq!((copy.text.as_str(), copy.is_key()), ("⑂ a copy of demo, as it was after #12, in /w", true));
+        assert!(!summary("session_created", json!({"cwd": "/w"})).is_key());
+        let kept = json!({"name": "tool_bash_t", "added": 2, "changed": 0, "deleted": 1, "left_out_total": 3});
+        let kept = summary("checkpoint_created", kept);
+        assert_eq!((kept.text.as_str(), kept.is_key()), ("files kept: 2 new, 1 gone, 3 not kept (tool_bash_t)", false));
     }
 
     #[test]

@@ -90,6 +90,7 @@ pub fn created() -> Record {
         created_at: at(1),
         workspace: "/w".into(),
         by: None,
+        forked_from: None,
     };
     record(1, Event::SessionCreated { meta: Box::new(meta), shell: Box::new(shell) })
 }

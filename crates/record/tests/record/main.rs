@@ -5,6 +5,7 @@
 mod crash;
 mod fixture;
 mod masks;
+mod past;
 mod reads;
 mod scrubs;
 mod stalls;

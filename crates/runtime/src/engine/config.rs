@@ -3,6 +3,7 @@
 use crate::adaptive::{RealSenses, Senses};
 use crate::admission::AdmissionConfig;
 use crate::masking::RecordConfig;
+use crate::ops::CheckpointConfig;
 use shellkeep_process::CageMode;
 use shellkeep_session::Quotas;
 use std::path::PathBuf;
@@ -32,6 +33,8 @@ pub struct EngineConfig {
     pub services_on_stop: OnStop,
     /// When the files of ended sessions are given back.
     pub reclaim: Reclaim,
+    /// How files are kept.
+    pub checkpoints: CheckpointConfig,
     /// What is masked, and when.
     pub record: RecordConfig,
     /// The clock and the machine's pressure.
@@ -76,6 +79,7 @@ impl EngineConfig {
             idle_services: Some(Duration::from_secs(2 * 60 * 60)),
             services_on_stop: OnStop::Keep,
             reclaim: Reclaim::default(),
+            checkpoints: CheckpointConfig::default(),
             record: RecordConfig::default(),
             senses: Arc::new(RealSenses),
         }

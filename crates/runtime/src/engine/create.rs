@@ -16,10 +16,17 @@ impl Engine {
         inner.check_running()?;
         if let Scope::Agent { agent, .. } = self.scope() {
             request.agent = Some(agent.clone());
+            if request.config.get("workspace").is_some_and(serde_json::Value::is_string) {
+                let detail = "config.workspace is the host's right; without it the session gets a workspace of its own";
+                return Err(OpError::NotAllowed { detail: detail.to_owned() });
+            }
         }
         let id = self.name_for(request.session_id.as_ref())?;
         if lock(&inner.known).contains_key(&id) {
             return self.existing(&id).await;
+        }
+        if lock(&inner.forking).contains(&id) {
+            return Err(OpError::SessionExists { session_id: id.to_string() });
         }
         let owner = request.agent.as_deref().map(Arc::from);
         let (meta, shell) = inner.first_state(&id, request, self.scope().token())?;
@@ -64,7 +71,7 @@ impl Engine {
     }
 
     /// The name of a session that is to be made or found.
-    fn name_for(&self, given: Option<&SessionId>) -> Result<SessionId, OpError> {
+    pub(super) fn name_for(&self, given: Option<&SessionId>) -> Result<SessionId, OpError> {
         let Some(given) = given else { return Ok(validate::new_id()) };
         let Scope::Agent { agent, .. } = self.scope() else { return Ok(given.clone()) };
         if let Ok(own) = self.over(given) {

@@ -271,7 +271,8 @@ impl Inner {
         by: Option<&str>,
     ) -> Result<(SessionMeta, ShellState), OpError> {
         validate::create(&request)?;
-        let workspace = self.workspaces.of(id);
+        let workspace = validate::workspace(&request.config, &self.config.data_dir)?;
+        let workspace = workspace.unwrap_or_else(|| self.workspaces.of(id));
         let cwd = request.cwd.unwrap_or_else(|| workspace.clone());
         let shell = recover::first_shell(&self.environment, &request.env, &cwd);
         let meta = SessionMeta {
@@ -281,6 +282,7 @@ impl Inner {
             created_at: Timestamp::now(),
             workspace,
             by: by.map(str::to_owned),
+            forked_from: None,
         };
         Ok((meta, shell))
     }
@@ -301,7 +303,7 @@ impl Inner {
         self.forget_secrets(id);
         let logs = self.services_directory(id);
         let (workspaces, workspace) = (self.workspaces.clone(), workspace.clone());
-        let outputs = self.output_directory(id);
+        let (outputs, kept) = (self.output_directory(id), self.checkpoints.home(id));
         let removal = tokio::task::spawn_blocking(move || {
             if let Err(error) = workspaces.remove(&workspace) {
                 tracing::warn!(workspace = %workspace.to_text(), %error, "cannot be removed");
@@ -309,6 +311,7 @@ impl Inner {
             // Most sessions have no output that needed a file.
             let _ = std::fs::remove_dir_all(outputs);
             let _ = std::fs::remove_dir_all(logs);
+            let _ = std::fs::remove_dir_all(kept);
         });
         let _ = removal.await;
     }

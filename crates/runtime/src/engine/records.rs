@@ -12,10 +12,8 @@ pub(super) use secrets::SecretsBook;
 use super::scope::Permitted;
 use super::{Engine, Inner};
 use crate::ops::*;
-use crate::owner::{Message, agent_state_file};
+use crate::owner::Message;
 use crate::validate::records as validate;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use shellkeep_record::{CONFIG_SNAPSHOT, Filter, Recording, Search};
 use shellkeep_session::{AgentState, Content, SessionId};
 use std::io;
@@ -199,7 +197,7 @@ impl Inner {
                 let page = recording.page(after, MAX_EVENT_PAGE, &filter)?;
                 let found = page.lines.iter().find(|line| line.data["version"] == version);
                 if let Some(line) = found {
-                    return Ok(told_state(&line.data));
+                    return Ok(shellkeep_record::past::agent_state(&line.data));
                 }
                 match page.next {
                     Some(next) => after = next,
@@ -216,7 +214,7 @@ impl Inner {
     }
 
     /// Reads a session's recording in a thread of its own, with everything that has happened until now in it.
-    async fn read_recording<T: Send + 'static>(
+    pub(super) async fn read_recording<T: Send + 'static>(
         &self,
         id: &SessionId,
         read: impl FnOnce(&Recording) -> Result<T, shellkeep_record::ReadError> + Send + 'static,
@@ -246,19 +244,4 @@ fn page(
 ) -> Result<EventPage, shellkeep_record::ReadError> {
     let page = recording.page(after, limit.clamp(1, MAX_EVENT_PAGE), filter)?;
     Ok(EventPage { events: page.lines, next: page.next })
-}
-
-/// A state of an agent as a line of the recording tells it.
-fn told_state(data: &serde_json::Value) -> Option<AgentState> {
-    let text = |name: &str| data.get(name).and_then(serde_json::Value::as_str);
-    let number = |name: &str| data.get(name).and_then(serde_json::Value::as_u64);
-    let version = number("version")?;
-    let content = match (text("file"), text("content_base64"), text("content")) {
-        // The name follows from the version; what a file says is not taken for a path.
-        (Some(_), ..) => Content::File { name: agent_state_file(version), bytes: number("bytes")? },
-        (None, Some(bytes), _) => Content::Inline(STANDARD.decode(bytes).ok()?.into()),
-        (None, None, Some(text)) => Content::Inline(text.into()),
-        (None, None, None) => return None,
-    };
-    Some(AgentState { version, media_type: text("media_type")?.to_owned(), content })
 }

@@ -6,9 +6,11 @@ use super::{Engine, EngineConfig, Inner, StartError, make_directory, not_made};
 use crate::adaptive::Adaptive;
 use crate::admission::Admission;
 use crate::adopt::{self, Left};
+use crate::checkpoints::Checkpoints;
 use crate::counts::Counts;
 use crate::identities::Identities;
 use crate::masking::Masking;
+use crate::pending::Settler;
 use crate::pool::Pool;
 use crate::quotas::QuotaBook;
 use crate::services::{Begin, Entry, Supervisor, cage_name};
@@ -42,31 +44,25 @@ impl Engine {
         let factory = CageFactory::detect(&recover::instance(&config.data_dir), config.cages, process_limits(&quotas));
         let factory = Arc::new(factory);
         let boot_id = shellkeep_process::proc::boot_id();
+        let checkpoints = Checkpoints::new(&config.data_dir, config.checkpoints.clone());
+        Settler { data_dir: &config.data_dir, store: &store, checkpoints: &checkpoints, workspaces: &workspaces }
+            .settle()
+            .await;
         let left = after_crash(&config, &store, &factory, &boot_id).await.map_err(StartError::Store)?;
         let known = recover::patiently(|| recover::known_sessions(&store)).await.map_err(StartError::Store)?;
         let masking = Masking::new(&config.record)?;
         let identities = Identities::load(TokenFile::of(&config.data_dir), config.agent_may_restart)?;
         let shells = quota(&quotas, QuotaName::LiveShells);
         let pool = Pool::new(config.bash.clone(), scratch, Arc::clone(&factory), shells, config.spare_shells);
-        let running = Limit::new(LimitName::Running, config.admission.min_running.min(shells), shells);
-        let adaptive = Adaptive::new(
-            [
-                running,
-                Limit::new(LimitName::LiveShells, LEAST.min(shells), shells),
-                Limit::new(
-                    LimitName::Services,
-                    LEAST.min(quota(&quotas, QuotaName::Services)),
-                    quota(&quotas, QuotaName::Services),
-                ),
-            ],
-            Arc::clone(&config.senses),
-        );
+        let adaptive = Adaptive::new(adaptive_limits(&config, &quotas), Arc::clone(&config.senses));
         let inner = Arc::new(Inner {
             environment: recover::inherited_environment(),
             pool,
             factory,
             store,
             workspaces,
+            checkpoints,
+            forking: Mutex::default(),
             sessions: Mutex::default(),
             runs: Mutex::default(),
             known: Mutex::new(known),
@@ -100,6 +96,16 @@ impl Engine {
         housekeeping::spawn(&inner);
         Ok(Self::of(inner))
     }
+}
+
+/// The limits that follow the machine's pressure.
+fn adaptive_limits(config: &EngineConfig, quotas: &QuotaBook) -> [Limit; 3] {
+    let (shells, services) = (quota(quotas, QuotaName::LiveShells), quota(quotas, QuotaName::Services));
+    [
+        Limit::new(LimitName::Running, config.admission.min_running.min(shells), shells),
+        Limit::new(LimitName::LiveShells, LEAST.min(shells), shells),
+        Limit::new(LimitName::Services, LEAST.min(services), services),
+    ]
 }
 
 /// A quota as a count.

@@ -108,6 +108,16 @@ pub enum OpError {
         /// The system's reason.
         reason: String,
     },
+    /// The directory that was named as a workspace cannot be one.
+    #[error(
+        "config.workspace '{path}' cannot be used: {reason}; name an existing directory, or leave it out and the session gets one of its own"
+    )]
+    BadWorkspace {
+        /// The directory.
+        path: String,
+        /// Why.
+        reason: String,
+    },
     /// The session was restarted while the command waited.
     #[error("session '{session_id}' was restarted while this command waited; nothing was run, send it again")]
     Restarted {
@@ -201,6 +211,62 @@ pub enum OpError {
         /// Why.
         reason: String,
     },
+    /// No such checkpoint, or it is not kept any more.
+    #[error("session '{session_id}' has no checkpoint '{checkpoint}'{}; GET …/checkpoints lists those it has", if *was_kept { " any more: old ones are given up" } else { "" })]
+    CheckpointNotFound {
+        /// The session.
+        session_id: String,
+        /// What was asked for.
+        checkpoint: String,
+        /// Whether there was one.
+        was_kept: bool,
+    },
+    /// There is no such record, or what the session was then is not known.
+    #[error("{detail}; nothing was changed")]
+    NoSuchMoment {
+        /// Why.
+        detail: String,
+    },
+    /// The files could not be kept, brought back or copied.
+    #[error("the files of session '{session_id}' {what}: {reason}; {state}")]
+    FilesFailed {
+        /// The session.
+        session_id: String,
+        /// What could not be done.
+        what: &'static str,
+        /// Why.
+        reason: String,
+        /// How the files stand now, and what to do next.
+        state: &'static str,
+    },
+    /// There is no such file in the checkpoint.
+    #[error("there is no file '{path}' in checkpoint '{checkpoint}'")]
+    FileNotFound {
+        /// Where it was looked for.
+        checkpoint: String,
+        /// The path.
+        path: String,
+    },
+    /// A session has this name already.
+    #[error("there is already a session '{session_id}'; choose another name, or leave it out to get one")]
+    SessionExists {
+        /// The name.
+        session_id: String,
+    },
+    /// The session was not forked from another, or that one is gone.
+    #[error("{detail}")]
+    NoOrigin {
+        /// What is missing.
+        detail: String,
+    },
+    /// Both sides of a merge changed the same.
+    #[error("{} file(s) changed on both sides so that they do not fit together ({first}); nothing was changed. Look at them with a dry run, then settle them in one of the sessions, or merge with prefer=fork or prefer=origin", conflicts.len())]
+    MergeConflict {
+        /// The first of them.
+        first: String,
+        /// All of them.
+        conflicts: Vec<(String, String)>,
+    },
     /// The session's agent was not run on.
     #[error(transparent)]
     Resume(#[from] ResumeError),
@@ -232,6 +298,7 @@ impl OpError {
             Self::RequestIdReused { .. } => "request_id_reused",
             Self::Damaged { .. } => "session_damaged",
             Self::BadCwd { .. } => "bad_cwd",
+            Self::BadWorkspace { .. } => "bad_workspace",
             Self::Restarted { .. } => "session_restarted",
             Self::ShellUnavailable { .. } => "shell_unavailable",
             Self::QuotaExceeded(_) => "quota_exceeded",
@@ -243,6 +310,13 @@ impl OpError {
             Self::AgentStateNotFound { .. } => "agent_state_not_found",
             Self::AgentStateReclaimed { .. } => "agent_state_reclaimed",
             Self::RecordingUnreadable { .. } => "recording_unreadable",
+            Self::CheckpointNotFound { .. } => "checkpoint_not_found",
+            Self::NoSuchMoment { .. } => "no_such_moment",
+            Self::FilesFailed { .. } => "files_failed",
+            Self::FileNotFound { .. } => "file_not_found",
+            Self::SessionExists { .. } => "session_exists",
+            Self::NoOrigin { .. } => "no_origin",
+            Self::MergeConflict { .. } => "merge_conflict",
             Self::Resume(error) => error.code(),
             Self::StoreUnavailable { .. } | Self::TokensUnavailable { .. } | Self::EventsCutOff { .. } => {
                 "store_unavailable"

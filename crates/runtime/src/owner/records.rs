@@ -100,7 +100,7 @@ impl Owner {
 
     /// Writes a large state into a file of its own, before the record that names it.
     async fn put_aside(&self, version: u64, bytes: Vec<u8>) -> Result<Content, OpError> {
-        let (directory, name, length) = (Arc::clone(&self.outputs), agent_state_file(version), bytes.len() as u64);
+        let (directory, name, length) = (Arc::clone(&self.outputs), AgentState::file_name(version), bytes.len() as u64);
         let file = name.clone();
         let written = tokio::task::spawn_blocking(move || write_whole(&directory, &file, &bytes)).await;
         match written.unwrap_or_else(|error| Err(io::Error::other(error))) {
@@ -235,11 +235,6 @@ fn not_taken(error: &AppendError, taken: usize, total: usize, first_seq: u64) ->
         0 => OpError::StoreUnavailable { reason },
         _ => OpError::EventsCutOff { reason, taken, total, first_seq },
     }
-}
-
-/// The file of a state that is too large for its record.
-pub(crate) fn agent_state_file(version: u64) -> String {
-    format!("agent_state.{version}")
 }
 
 /// Writes a file that is there as a whole or not at all.

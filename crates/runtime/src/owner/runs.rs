@@ -5,6 +5,7 @@ use super::{MAX_WAITING, Message, Owner, RunReply, Started, Waiting};
 use crate::admission::{Asked, Ticket};
 use crate::alarm::Alarm;
 use crate::cell::{self, NewCell, RunCell, RunControl};
+use crate::checkpoints::Wanted;
 use crate::crash::{self, Point};
 use crate::finish::{self, Untold};
 use crate::masking::SessionMask;
@@ -99,7 +100,7 @@ impl Owner {
     /// Begins a command if it may run now, and else puts it first in line. `ticket` is there if it has waited for it.
     pub(super) async fn start(
         &mut self,
-        command: Box<RunCommand>,
+        mut command: Box<RunCommand>,
         reply: RunReply,
         expires: Instant,
         ticket: Option<Ticket>,
@@ -114,6 +115,11 @@ impl Owner {
         if let Some((running, ..)) = &self.running {
             return reply.refuse(self.busy(&running.cell.run_id));
         }
+        self.watch_before_first();
+        if ticket.is_none() && self.files.holds(Some(expires)) {
+            return self.waiting.push_front(Waiting::Run { command, reply, expires });
+        }
+        self.take_off_wait(&mut command, expires);
         let ticket = match self.admit(&command, expires, ticket) {
             Err(error) => return reply.refuse(error),
             Ok(None) => return self.waiting.push_front(Waiting::Run { command, reply, expires }),
@@ -208,6 +214,7 @@ impl Owner {
             None => self.wear().await?,
         };
         let Some(mut worn) = worn else { return Ok(None) };
+        self.files.overtake();
         let redactor = self.mask.as_ref().map(|mask| mask.for_run(command));
         let text = match &redactor {
             Some(redactor) => ByteString(redactor.redact(command.command.as_bytes())),
@@ -279,6 +286,7 @@ impl Owner {
             directory: Arc::clone(&self.outputs),
             limit: self.engine.quotas.get(QuotaName::OutputBytesPerRun),
             redactor,
+            tool_name: command.tool_name.clone(),
         })
     }
 
@@ -347,6 +355,7 @@ impl Owner {
         }
         let (mut worn, alarm, ticket) = running.into_parts();
         self.alarm = Some(alarm);
+        self.keep_files(|covers| Wanted::after_run(&cell, covers));
         if done.forked {
             self.note_processes(&mut worn);
         }
@@ -411,6 +420,7 @@ impl Owner {
             delta: Box::default(),
         });
         running.cell.finish(result);
+        self.keep_files(|covers| Wanted::after_run(&running.cell, covers));
         self.engine.runs().remove(&(self.id.clone(), run_id));
         if !running.worn.shell.others().is_empty() {
             self.remnants.push(running.worn);
@@ -418,14 +428,20 @@ impl Owner {
     }
 
     pub(super) async fn start_waiting(&mut self) {
-        while self.running.is_none() && !self.over && self.at_gate.is_none() && self.starved.is_none() {
+        while self.can_start_next() {
             match self.waiting.pop_front() {
                 Some(Waiting::Run { command, reply, expires }) => self.start(command, reply, expires, None).await,
-                Some(Waiting::Hibernate(answer)) => self.hibernate(answer),
+                Some(Waiting::Hibernate(answer)) => self.hibernate(answer).await,
+                Some(Waiting::Files(task)) => self.do_files(*task).await,
                 Some(Waiting::Scrub { secret, answer }) => self.scrub(secret, answer).await,
                 None => return self.first_has_left(),
             }
         }
+    }
+
+    fn can_start_next(&self) -> bool {
+        let waits_for_files = || self.files.holds(self.waiting.front().and_then(Waiting::expires));
+        self.running.is_none() && !self.over && self.at_gate.is_none() && self.starved.is_none() && !waits_for_files()
     }
 
     pub(super) fn refuse_expired(&mut self) {

@@ -28,8 +28,9 @@ impl Owner {
         problems.extend(cwd_problem);
         let cwd = self.state.shell.cwd.to_text().into_owned();
         let fallback = self.moved_to.as_ref().map(|path| path.to_text().into_owned()).unwrap_or_default();
-        self.fresh_notices = notices::not_restored(&problems, &cwd, &fallback);
+        self.fresh_notices.extend(notices::not_restored(&problems, &cwd, &fallback));
         self.record(Event::ShellStarted { generation: self.state.generation + 1 });
+        self.watch_files();
         Ok(Some(worn))
     }
 

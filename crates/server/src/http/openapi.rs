@@ -49,6 +49,18 @@ use utoipa::{IntoResponses, Modify, OpenApi};
         super::agent_state::put,
         super::agent_state::get,
         super::resume::resume,
+        super::checkpoints::list,
+        super::checkpoints::create,
+        super::checkpoints::get,
+        super::checkpoints::file,
+        super::checkpoints::usage,
+        super::checkpoints::thin,
+        super::files::diff,
+        super::files::diff_checkpoint,
+        super::files::history,
+        super::rewind::rewind,
+        super::rewind::fork,
+        super::rewind::merge_back,
         super::quotas::get,
         super::quotas::set,
         super::node::get,
@@ -101,6 +113,8 @@ pub struct Agent;
 pub struct Full;
 /// Refusals of what only a running command takes.
 pub struct Ended;
+/// Refusals of what is done with files.
+pub struct Files;
 /// Refusals of events.
 pub struct EventTypes;
 /// Refusals of a state that somebody else has saved since.
@@ -109,7 +123,7 @@ pub struct Conflict;
 impl IntoResponses for Common {
     fn responses() -> BTreeMap<String, RefOr<Answer>> {
         refusals(&[
-            ("400", "`invalid_request`, `bad_cwd`: the detail says what would be right"),
+            ("400", "`invalid_request`, `bad_cwd`, `bad_workspace`: the detail says what would be right"),
             ("401", "`unauthorized`: the token is missing (TCP only), wrong or revoked"),
             (
                 "403",
@@ -163,6 +177,25 @@ impl IntoResponses for Ended {
     }
 }
 
+impl IntoResponses for Files {
+    fn responses() -> BTreeMap<String, RefOr<Answer>> {
+        refusals(&[
+            (
+                "404",
+                "`session_not_found`; `checkpoint_not_found`: there is none, or it was given up; `no_such_moment`: there is \
+                 no such record, or what was then is not known; `file_not_found`",
+            ),
+            (
+                "409",
+                "`session_exists`; `no_origin`: it is no fork, or what it was forked from is gone; `merge_conflict` with \
+                 `conflicts: [{path, reason}]`",
+            ),
+            ("500", "`files_failed`: the detail says how the files stand now; `session_damaged`, `internal_error`"),
+            ("507", "`files_failed`: the disk is full; the detail says how the files stand now"),
+        ])
+    }
+}
+
 impl IntoResponses for EventTypes {
     fn responses() -> BTreeMap<String, RefOr<Answer>> {
         refusals(&[("400", "`invalid_event_type`: the detail lists those there are; `invalid_request`")])
@@ -191,7 +224,7 @@ mod tests {
     fn the_document_names_every_route_and_every_schema_it_uses() {
         let text = document().to_json().unwrap();
         let document: serde_json::Value = serde_json::from_str(&text).unwrap();
-        assert_eq!(document["paths"].as_object().unwrap().len(), 34);
+        assert_eq!(document["paths"].as_object().unwrap().len(), 45);
         let run = &document["paths"]["/v1/sessions/{session_id}/run"]["post"]["responses"];
         for status in ["200", "400", "401", "404", "409", "413", "429", "503"] {
             assert!(run.get(status).is_some(), "{status}");

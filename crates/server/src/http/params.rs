@@ -16,6 +16,9 @@ pub struct RunPath(pub SessionId, pub RunId);
 /// `{session_id}` and `{service_id}` of a path.
 pub struct ServicePath(pub SessionId, pub ServiceId);
 
+/// `{session_id}` and `{checkpoint}` of a path.
+pub struct CheckpointPath(pub SessionId, pub String);
+
 /// `{agent}` of a path.
 pub struct AgentPath(pub String);
 
@@ -52,6 +55,16 @@ impl<S: Send + Sync> FromRequestParts<S> for ServicePath {
         let service_id = ServiceId::parse(text(&params, "service_id")?);
         let service_id = service_id.map_err(|error| Refusal::bad_id("service_id", &error))?;
         Ok(Self(session_id(&params)?, service_id))
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for CheckpointPath {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+        let params = path_params(parts, state).await?;
+        // Which of the ways to name a moment it is, is found out where moments are read.
+        Ok(Self(session_id(&params)?, text(&params, "checkpoint")?.to_owned()))
     }
 }
 

@@ -80,6 +80,7 @@ impl From<OpError> for Refusal {
             OpError::TokenNotFound { token_id } => refusal.with("token_id", token_id),
             OpError::RequestIdReused { request_id } => refusal.with("request_id", request_id),
             OpError::BadCwd { path, .. } => refusal.with("cwd", path),
+            OpError::BadWorkspace { path, .. } => refusal.with("workspace", path),
             OpError::QuotaExceeded(met) => refusal.over_quota(*met),
             OpError::Overloaded { waiting, limit, retry_after, .. } => {
                 // Rounded up: to come a little late is better than to come in vain.
@@ -95,9 +96,22 @@ impl From<OpError> for Refusal {
             OpError::AgentStateNotFound { session_id } | OpError::RecordingUnreadable { session_id, .. } => {
                 refusal.with("session_id", session_id)
             }
+            OpError::CheckpointNotFound { session_id, checkpoint, .. } => {
+                refusal.with("session_id", session_id).with("checkpoint", checkpoint)
+            }
+            OpError::FileNotFound { checkpoint, path } => refusal.with("checkpoint", checkpoint).with("path", path),
+            OpError::FilesFailed { session_id, .. } | OpError::SessionExists { session_id } => {
+                refusal.with("session_id", session_id)
+            }
+            OpError::MergeConflict { conflicts, .. } => {
+                let conflict = |(path, reason)| serde_json::json!({"path": path, "reason": reason});
+                refusal.with("conflicts", conflicts.into_iter().map(conflict).collect::<Vec<_>>())
+            }
             OpError::EventsCutOff { taken, first_seq, .. } => refusal.with("taken", taken).with("first_seq", first_seq),
             OpError::Invalid { .. }
             | OpError::InvalidEventType { .. }
+            | OpError::NoSuchMoment { .. }
+            | OpError::NoOrigin { .. }
             | OpError::NotAllowed { .. }
             | OpError::TokensUnavailable { .. }
             | OpError::ShellUnavailable { .. }
@@ -111,25 +125,35 @@ impl From<OpError> for Refusal {
 /// The HTTP status of an error.
 fn status(error: &OpError) -> StatusCode {
     match error {
-        OpError::Invalid { .. } | OpError::InvalidEventType { .. } | OpError::BadCwd { .. } => StatusCode::BAD_REQUEST,
+        OpError::Invalid { .. }
+        | OpError::InvalidEventType { .. }
+        | OpError::BadCwd { .. }
+        | OpError::BadWorkspace { .. } => StatusCode::BAD_REQUEST,
         OpError::NotAllowed { .. } => StatusCode::FORBIDDEN,
         OpError::SessionNotFound { .. }
         | OpError::RunNotFound { .. }
         | OpError::ServiceNotFound { .. }
         | OpError::AgentStateNotFound { .. }
+        | OpError::CheckpointNotFound { .. }
+        | OpError::NoSuchMoment { .. }
+        | OpError::FileNotFound { .. }
         | OpError::TokenNotFound { .. } => StatusCode::NOT_FOUND,
         OpError::Restarted { .. }
         | OpError::RunEnded { .. }
         | OpError::NoInput { .. }
         | OpError::Busy { .. }
+        | OpError::SessionExists { .. }
+        | OpError::NoOrigin { .. }
+        | OpError::MergeConflict { .. }
         | OpError::RequestIdReused { .. } => StatusCode::CONFLICT,
+        OpError::FilesFailed { reason, .. } if is_full(reason) => StatusCode::INSUFFICIENT_STORAGE,
         OpError::Resume(error) if error.is_for_now() => StatusCode::SERVICE_UNAVAILABLE,
         OpError::Resume(_) => StatusCode::CONFLICT,
         OpError::QueueFull { .. } | OpError::QuotaExceeded(_) => StatusCode::TOO_MANY_REQUESTS,
         OpError::Damaged { .. } => StatusCode::INTERNAL_SERVER_ERROR,
         OpError::OutputReclaimed { .. } | OpError::AgentStateReclaimed { .. } => StatusCode::GONE,
         OpError::VersionConflict { .. } => StatusCode::PRECONDITION_FAILED,
-        OpError::RecordingUnreadable { .. } => StatusCode::INTERNAL_SERVER_ERROR,
+        OpError::RecordingUnreadable { .. } | OpError::FilesFailed { .. } => StatusCode::INTERNAL_SERVER_ERROR,
         OpError::ShellUnavailable { .. }
         | OpError::ServiceNotStarted { .. }
         | OpError::Overloaded { .. }
@@ -138,6 +162,14 @@ fn status(error: &OpError) -> StatusCode {
         | OpError::TokensUnavailable { .. }
         | OpError::ShuttingDown => StatusCode::SERVICE_UNAVAILABLE,
     }
+}
+
+/// How the system says that there is no room: the disk is full (28), or a user's limit is met (122).
+const NO_ROOM: [&str; 3] = ["(os error 28)", "(os error 122)", "No space left on device"];
+
+/// Whether a reason is that there is no room.
+fn is_full(reason: &str) -> bool {
+    NO_ROOM.iter().any(|words| reason.contains(words))
 }
 
 impl IntoResponse for Refusal {
@@ -172,6 +204,16 @@ mod tests {
         OpError::Overloaded { waiting: 10, limit: 10, waited, retry_after }
     }
 
+    fn not_kept(reason: &str) -> OpError {
+        let reason = reason.to_owned();
+        OpError::FilesFailed {
+            session_id: "s".into(),
+            what: "could not be kept",
+            reason,
+            state: "they are as they were",
+        }
+    }
+
     fn of(error: OpError) -> (u16, String) {
         let refusal = Refusal::from(error);
         (refusal.problem().status, refusal.problem().code.clone())
@@ -197,6 +239,12 @@ mod tests {
             (OpError::ServiceNotFound { session_id: "s".into(), service_id: "s1".into() }, 404, "service_not_found"),
             (OpError::ServiceNotStarted { reason: String::new() }, 503, "service_not_started"),
             (overloaded(), 503, "overloaded"),
+            (not_kept("No space left on device (os error 28)"), 507, "files_failed"),
+            (not_kept("Permission denied (os error 13)"), 500, "files_failed"),
+            (OpError::NoSuchMoment { detail: String::new() }, 404, "no_such_moment"),
+            (OpError::FileNotFound { checkpoint: "c".into(), path: "p".into() }, 404, "file_not_found"),
+            (OpError::SessionExists { session_id: "s".into() }, 409, "session_exists"),
+            (OpError::NoOrigin { detail: String::new() }, 409, "no_origin"),
             (OpError::StoreUnavailable { reason: String::new() }, 503, "store_unavailable"),
             (OpError::ShuttingDown, 503, "shutting_down"),
         ];
@@ -209,6 +257,15 @@ mod tests {
     fn a_busy_session_names_its_run() {
         let refusal = Refusal::from(OpError::Busy { session_id: "s".into(), run_id: "r7".into() });
         assert_eq!(serde_json::to_value(refusal.problem()).unwrap()["run_id"], "r7");
+    }
+
+    #[test]
+    fn a_refused_merge_names_what_does_not_fit() {
+        let conflicts = vec![("a.txt".to_owned(), "both changed it".to_owned())];
+        let refusal = Refusal::from(OpError::MergeConflict { first: "a.txt".into(), conflicts });
+        let data = serde_json::to_value(refusal.problem()).unwrap();
+        assert_eq!((&data["status"], &data["code"]), (&409.into(), &"merge_conflict".into()));
+        assert_eq!(data["conflicts"][0], serde_json::json!({"path": "a.txt", "reason": "both changed it"}));
     }
 
     #[test]

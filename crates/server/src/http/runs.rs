@@ -79,10 +79,15 @@ where
 
 /// Whether the caller wants an answer that goes on.
 pub(super) fn wants_events(headers: &HeaderMap) -> bool {
+    wants(headers, "text/event-stream")
+}
+
+/// Whether the caller names this media type among those it takes.
+pub(super) fn wants(headers: &HeaderMap, wanted: &str) -> bool {
     let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     accepted
         .flat_map(|value| value.split(','))
-        .any(|kind| kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("text/event-stream")))
+        .any(|kind| kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case(wanted)))
 }
 
 #[cfg(test)]

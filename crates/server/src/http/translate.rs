@@ -1,11 +1,13 @@
 //! From wire types to the runtime's vocabulary and back. Pure functions: what is wrong with a request is found here,
 //! before anything happens.
 
+mod files;
 mod node;
 mod record;
 mod resume;
 mod service;
 
+pub use files::*;
 pub use node::{ended_agent, node, quota_changes, quotas};
 pub use record::*;
 pub use resume::{resume, resumed};
@@ -88,6 +90,8 @@ pub fn run(request: RunRequest) -> Result<RunCommand, Refusal> {
             BusyChoice::Reject => IfBusy::Reject,
         },
         tty: request.tty.unwrap_or(false),
+        // Only a door that is a tool knows what the agent calls it.
+        tool_name: None,
         by: None,
     })
 }

@@ -14,7 +14,7 @@ use rmcp::model::{CallToolResult, ContentBlock, Tool, ToolAnnotations};
 use rmcp::service::RequestContext;
 use serde::Deserialize;
 use shellkeep_protocol::RunRequest;
-use shellkeep_runtime::OpError;
+use shellkeep_runtime::{OpError, RunCommand};
 use utoipa::ToSchema;
 
 /// The tool.
@@ -22,6 +22,9 @@ pub const TOOL: Entry = Entry {
     define,
     call: |handler, given, context| Box::pin(async move { call(handler, arguments(given)?, context).await }),
 };
+
+/// What agents call it.
+const NAME: &str = "bash";
 
 /// What the classic tool gives a command.
 const TIMEOUT_SECONDS: f64 = 120.0;
@@ -56,7 +59,8 @@ async fn call(
     };
     let request =
         RunRequest { command, timeout: Some(TIMEOUT_SECONDS), max_output: Some(MODEL_OUTPUT), ..RunRequest::default() };
-    execute(handler, context, translate::run(request)?, Style::Classic).await
+    let command = RunCommand { tool_name: Some(NAME.to_owned()), ..translate::run(request)? };
+    execute(handler, context, command, Style::Classic).await
 }
 
 async fn restart(handler: &Handler, context: &RequestContext<RoleServer>) -> Result<CallToolResult, Refusal> {
@@ -77,7 +81,7 @@ async fn restart(handler: &Handler, context: &RequestContext<RoleServer>) -> Res
 
 /// Without an output schema: a restart has no result of a command, and a schema would demand one.
 fn define() -> Tool {
-    Tool::new("bash", DESCRIPTION, schema::of_arguments::<Arguments>())
+    Tool::new(NAME, DESCRIPTION, schema::of_arguments::<Arguments>())
         .with_title("Bash")
         .with_annotations(ToolAnnotations::new().read_only(false).destructive(true).idempotent(false).open_world(true))
 }

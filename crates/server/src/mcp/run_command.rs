@@ -8,6 +8,7 @@ use crate::http::translate;
 use rmcp::model::{Tool, ToolAnnotations};
 use serde::Deserialize;
 use shellkeep_protocol::{RunRequest, RunResponse};
+use shellkeep_runtime::RunCommand;
 use utoipa::ToSchema;
 
 /// The tool.
@@ -16,10 +17,14 @@ pub const TOOL: Entry = Entry {
     call: |handler, given, context| {
         Box::pin(async move {
             let command = translate::run(arguments::<Arguments>(given)?.into())?;
+            let command = RunCommand { tool_name: Some(NAME.to_owned()), ..command };
             execute(handler, context, command, Style::Full).await
         })
     },
 };
+
+/// What agents call it.
+const NAME: &str = "run_command";
 
 const DESCRIPTION: &str = "Run a bash command in your session and get its output and exit code.
 
@@ -74,7 +79,7 @@ impl From<Arguments> for RunRequest {
 }
 
 fn define() -> Tool {
-    Tool::new("run_command", DESCRIPTION, schema::of_arguments::<Arguments>())
+    Tool::new(NAME, DESCRIPTION, schema::of_arguments::<Arguments>())
         .with_title("Run a command")
         .with_raw_output_schema(schema::of::<RunResponse>())
         .with_annotations(ToolAnnotations::new().read_only(false).destructive(true).idempotent(false).open_world(true))

@@ -216,7 +216,7 @@ fn request(args: &RunArgs) -> Result<RunRequest, Failure> {
         command: args.command.join(" "),
         timeout: args.timeout,
         blocking: args.no_wait.then_some(false),
-        cwd: args.cwd.as_deref().map(cli::directory).transpose()?,
+        cwd: args.cwd.as_deref().map(|cwd| cli::directory("--cwd", cwd)).transpose()?,
         env: (!args.env.is_empty()).then(|| args.env.iter().cloned().collect::<BTreeMap<_, _>>()),
         stdin,
         stdin_base64,

@@ -39,7 +39,7 @@ pub struct SessionsArgs {
 enum Action {
     /// Make a session
     #[command(
-        after_help = "Examples:\n  shellkeep sessions new demo --cwd ~/project --env NAME=ann\n  shellkeep sessions new notes -- python3 /opt/agents/counter.py"
+        after_help = "Examples:\n  shellkeep sessions new demo --cwd ~/project --env NAME=ann\n  shellkeep sessions new demo --workspace ~/project      (its files are kept, and can be taken back)\n  shellkeep sessions new notes -- python3 /opt/agents/counter.py"
     )]
     New(new::NewArgs),
     /// List sessions by name

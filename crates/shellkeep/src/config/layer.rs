@@ -1,6 +1,7 @@
 //! One layer of settings: what a file, the environment or the command line says. Every field may be left out.
 
 use super::Environment;
+use super::checkpoints::{self, CheckpointLayer};
 use super::record::{self, RecordLayer};
 use super::values::{Cages, Durability, OnStop, Span};
 use crate::failure::Failure;
@@ -93,6 +94,9 @@ pub struct Layer {
     /// The recordings of sessions.
     #[command(flatten)]
     pub record: RecordLayer,
+    /// The checkpoints of sessions' files.
+    #[command(flatten)]
+    pub checkpoints: CheckpointLayer,
 }
 
 impl Layer {
@@ -141,6 +145,7 @@ pub fn from_environment(env: Environment) -> Result<Layer, Failure> {
         durability: parsed(env, "SHELLKEEP_DURABILITY")?,
         log: env("SHELLKEEP_LOG"),
         record: record::from_environment(env)?,
+        checkpoints: checkpoints::from_environment(env)?,
     }
     .absolute(None))
 }

@@ -120,8 +120,8 @@ fn a_session_made_anew_survives_replay(house: House) {
 
 fn a_newer_journal_is_refused(house: House) {
     drop(house.open());
-    fs::write(house.path().join("journal/0000000099.jsonl"), "{\"format\":3,\"store\":\"x\"}\n").unwrap();
-    assert!(matches!(house.try_open(), Err(OpenError::NewerFormat { found: 3, ours: 2, .. })));
+    fs::write(house.path().join("journal/0000000099.jsonl"), "{\"format\":4,\"store\":\"x\"}\n").unwrap();
+    assert!(matches!(house.try_open(), Err(OpenError::NewerFormat { found: 4, ours: 3, .. })));
 }
 
 fn a_journal_of_another_store_is_refused(house: House) {
@@ -264,8 +264,8 @@ fn a_newer_database_is_refused() {
     let house = House::new("sqlite://store.db");
     drop(house.open());
     let db = rusqlite::Connection::open(house.path().join("store.db")).unwrap();
-    db.execute("UPDATE meta SET value = '3' WHERE key = 'format'", []).unwrap();
-    assert!(matches!(house.try_open(), Err(OpenError::NewerFormat { found: 3, ours: 2, .. })));
+    db.execute("UPDATE meta SET value = '4' WHERE key = 'format'", []).unwrap();
+    assert!(matches!(house.try_open(), Err(OpenError::NewerFormat { found: 4, ours: 3, .. })));
 }
 
 #[test]
@@ -273,9 +273,9 @@ fn a_newer_directory_is_refused() {
     let house = House::new("file://store");
     drop(house.open());
     let path = house.path().join("store/applied.json");
-    let text = fs::read_to_string(&path).unwrap().replace("\"format\": 2", "\"format\": 3");
+    let text = fs::read_to_string(&path).unwrap().replace("\"format\": 3", "\"format\": 4");
     fs::write(&path, text).unwrap();
-    assert!(matches!(house.try_open(), Err(OpenError::NewerFormat { found: 3, ours: 2, .. })));
+    assert!(matches!(house.try_open(), Err(OpenError::NewerFormat { found: 4, ours: 3, .. })));
 }
 
 /// One session's row or file is broken; the session says so, others go on, and it can be destroyed.

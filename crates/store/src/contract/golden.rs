@@ -25,8 +25,10 @@ fn records(text: &str) -> Vec<Record> {
 
 #[test]
 fn journal_lines_keep_their_form() {
+    compare("v3-journal.jsonl", &lines(&Teller::branched("golden")));
+    // Whatever version 2 had is written as it was.
     compare("v2-journal.jsonl", &lines(&Teller::told("golden")));
-    // Whatever version 1 had is written as it was.
+    // And whatever version 1 had.
     compare("v1-journal.jsonl", &lines(&Teller::lived("golden")));
 }
 
@@ -34,6 +36,7 @@ fn journal_lines_keep_their_form() {
 fn golden_journals_are_still_read() {
     assert_eq!(records(include_str!("../../golden/v1-journal.jsonl")), Teller::lived("golden").records);
     assert_eq!(records(include_str!("../../golden/v2-journal.jsonl")), Teller::told("golden").records);
+    assert_eq!(records(include_str!("../../golden/v3-journal.jsonl")), Teller::branched("golden").records);
 }
 
 #[test]
@@ -41,18 +44,18 @@ fn session_files_keep_their_form() {
     let house = House::new("file://store");
     std::fs::write(house.path().join("record.key"), "07".repeat(32)).unwrap();
     let store = house.open();
-    let mut teller = Teller::told("golden");
+    let mut teller = Teller::branched("golden");
     teller.start(Some("req-2"));
     teller.append_to(&store);
     wait(store.flush()).unwrap();
     let directory = house.path().join("store/sessions/golden");
     for (file, golden) in [
-        ("meta.json", "v2-meta.json"),
-        ("state.json", "v2-state.json"),
-        ("config_snapshot.json", "v2-config_snapshot.json"),
-        ("runs/r3.json", "v2-run.json"),
-        ("messages/2.json", "v2-message.json"),
-        ("events.jsonl", "v2-events.jsonl"),
+        ("meta.json", "v3-meta.json"),
+        ("state.json", "v3-state.json"),
+        ("config_snapshot.json", "v3-config_snapshot.json"),
+        ("runs/r3.json", "v3-run.json"),
+        ("messages/2.json", "v3-message.json"),
+        ("events.jsonl", "v3-events.jsonl"),
     ] {
         compare(golden, &std::fs::read_to_string(directory.join(file)).unwrap());
     }
@@ -91,4 +94,10 @@ fn golden_session_files_are_still_read() {
         include_str!("../../golden/v2-run.json"),
     );
     assert_read(&second, Teller::told("golden"));
+    let third = house_with(
+        include_str!("../../golden/v3-meta.json"),
+        include_str!("../../golden/v3-state.json"),
+        include_str!("../../golden/v3-run.json"),
+    );
+    assert_read(&third, Teller::branched("golden"));
 }

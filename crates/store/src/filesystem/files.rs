@@ -4,8 +4,8 @@ use crate::backend::{BackendError, Mark, SessionSummary, unknown_state};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use shellkeep_session::{
-    ActiveRun, AgentState, ByteString, FORMAT_VERSION, LeftProcess, Message, Notice, RunId, Service, ServiceId,
-    SessionId, SessionMeta, SessionState, ShellState, StoredRun, Timestamp,
+    ActiveRun, AgentState, ByteString, FORMAT_VERSION, FilesAt, LeftProcess, Message, Notice, Origin, RunId, Service,
+    ServiceId, SessionId, SessionMeta, SessionState, ShellState, StoredRun, Timestamp,
 };
 use std::collections::BTreeMap;
 use std::fs;
@@ -47,6 +47,9 @@ pub(super) struct MetaFile {
     /// The token that made it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
+    /// The session that it was forked from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forked_from: Option<Origin>,
     /// Its working directory.
     pub cwd: ByteString,
     /// How many shells it has worn.
@@ -93,6 +96,9 @@ pub(super) struct StateFile {
     /// Number of the record with which the agent last completed a step.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub agent_step: u64,
+    /// The checkpoint of the files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub files: Option<FilesAt>,
     /// What its shell knows.
     pub shell: ShellState,
 }
@@ -118,6 +124,7 @@ impl MetaFile {
             last_active_time: state.last_active_at,
             workspace: state.meta.workspace.clone(),
             by: state.meta.by.clone(),
+            forked_from: state.meta.forked_from.clone(),
             cwd: state.shell.cwd.clone(),
             generation: state.generation,
             seq: state.seq,
@@ -134,6 +141,7 @@ impl MetaFile {
             created_at: self.create_time,
             workspace: self.workspace,
             by: self.by,
+            forked_from: self.forked_from,
         }
     }
 }
@@ -154,6 +162,7 @@ impl StateFile {
             agent_state: state.agent_state.clone(),
             messages: state.messages,
             agent_step: state.agent_step,
+            files: state.files.clone(),
             shell: state.shell.clone(),
         }
     }
@@ -172,6 +181,7 @@ impl StateFile {
             agent_state: self.agent_state,
             messages: self.messages,
             agent_step: self.agent_step,
+            files: self.files,
             shell: self.shell,
         }
     }

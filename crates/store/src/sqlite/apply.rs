@@ -235,7 +235,7 @@ impl Live {
                 Ok(())
             }
             Event::Restarted { .. } => self.replace_all(),
-            Event::Scrubbed { .. } | Event::RecordsLost { .. } => {
+            Event::Scrubbed { .. } | Event::Rewound { .. } | Event::RecordsLost { .. } => {
                 self.replace_all()?;
                 self.move_out()
             }
@@ -345,12 +345,14 @@ impl Live {
             pending_notices: std::mem::take(&mut state.pending_notices),
             messages: state.messages,
             agent_step: state.agent_step,
+            files: state.files.take(),
         };
         let pending_json = json(&pending)?;
         state.active_runs = pending.active_runs;
         state.processes = pending.processes;
         state.services = pending.services;
         state.pending_notices = pending.pending_notices;
+        state.files = pending.files;
         let (at, cwd, rest) = (state.last_active_at.to_string(), state.shell.cwd.as_bytes(), json(&state.shell)?);
         let (generation, seq, unrest) = (int(state.generation), int(state.seq), !state.is_at_rest());
         let (damaged, based) = (&self.damaged, self.based);

@@ -19,7 +19,7 @@ use even::Even;
 use outputs::Difference;
 use report::{First, Report, StepDifference};
 use serde_json::{Value, json};
-use shellkeep_protocol::{RunRequest, RunResponse, StreamName, TimeoutChoice};
+use shellkeep_protocol::{Place, RewindRequest, RunRequest, RunResponse, Session, StreamName, TimeoutChoice};
 use shellkeep_record::Line;
 use shellkeep_record::export::ansi;
 use shellkeep_record::player::Player;
@@ -73,8 +73,14 @@ async fn replay(wish: Wish, daemon: &DaemonArgs) -> Result<ExitCode, Failure> {
     } else {
         Even::new(&[&stage.old_root, &stage.new_root], &[&recorded, &stage.session]).map_err(Failure::client)?
     };
-    let mut work =
-        Work { events: player.source(), client: &mut client, stage: &stage, even: &even, not_compared: Vec::new() };
+    let mut work = Work {
+        events: player.source(),
+        client: &mut client,
+        stage: &stage,
+        even: &even,
+        not_compared: Vec::new(),
+        moments: Vec::new(),
+    };
     let outcome = tokio::select! {
         outcome = work.all(&plan, &wish) => outcome,
         number = signals.next() => {
@@ -122,18 +128,28 @@ struct Work<'a> {
     stage: &'a Stage,
     even: &'a Even,
     not_compared: Vec<String>,
+    /// Numbers of records in the recording, and of those after which the new session was as far.
+    moments: Vec<(u64, u64)>,
 }
 
 impl Work<'_> {
     /// All steps, and then the files.
     async fn all(&mut self, plan: &Plan, wish: &Wish) -> Result<Found, Failure> {
         let total = plan.steps.len();
+        // Only who goes back needs to know how far each step has come.
+        let goes_back = plan.steps.iter().any(|step| matches!(step, Step::Rewind { .. }));
+        if goes_back {
+            self.reached(0).await?;
+        }
         for (place, step) in plan.steps.iter().enumerate() {
             if std::io::stderr().is_terminal() && !wish.json {
                 terminal::notice(&format!("step {} of {total}", place + 1));
             }
             if let Some(difference) = self.step(place + 1, step).await? {
                 return Ok(self.found(place, None, Some(First::Step(difference))));
+            }
+            if goes_back {
+                self.reached(last_record(step)).await?;
             }
         }
         let (old, new) = (Path::new(&self.stage.old_root), Path::new(&self.stage.new_root));
@@ -156,6 +172,22 @@ impl Work<'_> {
         Found { compared, files, first, not_compared: std::mem::take(&mut self.not_compared) }
     }
 
+    /// Takes down how far the new session is when the recorded one had come to this record.
+    async fn reached(&mut self, recorded: u64) -> Result<(), Failure> {
+        let session: Session = self.client.get(&format!("/v1/sessions/{}", self.stage.session)).await?;
+        self.moments.push((recorded, session.seq));
+        Ok(())
+    }
+
+    async fn rewind(&mut self, to: u64) -> Result<(), Failure> {
+        let before = |(recorded, _): &&(u64, u64)| *recorded <= to;
+        let (_, here) = self.moments.iter().rev().find(before).copied().unwrap_or_default();
+        let request = RewindRequest { to: Place::Seq(here), dry_run: None, services: None };
+        let path = format!("/v1/sessions/{}/rewind", self.stage.session);
+        self.client.post::<_, Value>(&path, &request).await?;
+        Ok(())
+    }
+
     async fn step(&mut self, number: usize, step: &Step) -> Result<Option<StepDifference>, Failure> {
         match step {
             Step::Restart { .. } => {
@@ -163,6 +195,7 @@ impl Work<'_> {
                 self.client.post::<_, Value>(&path, &json!({})).await?;
                 Ok(None)
             }
+            Step::Rewind { to, .. } => self.rewind(*to).await.map(|()| None),
             Step::Background { start, seconds } => {
                 let request = self.request(*start)?;
                 let limit = seconds.clamp(0.1, MOST_PATIENCE);
@@ -272,6 +305,15 @@ impl Work<'_> {
             }
         }
         Ok(None)
+    }
+}
+
+/// The record with which a step was done.
+fn last_record(step: &Step) -> u64 {
+    match step {
+        Step::Run { end, .. } => *end,
+        Step::Background { start, .. } => *start,
+        Step::Restart { seq } | Step::Rewind { seq, .. } => *seq,
     }
 }
 

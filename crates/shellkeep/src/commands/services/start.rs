@@ -127,7 +127,7 @@ fn request(args: StartArgs) -> Result<StartServiceRequest, Failure> {
     Ok(StartServiceRequest {
         command: args.command.join(" "),
         name: args.name,
-        cwd: args.cwd.as_deref().map(cli::directory).transpose()?,
+        cwd: args.cwd.as_deref().map(|cwd| cli::directory("--cwd", cwd)).transpose()?,
         env: (!args.env.is_empty()).then(|| args.env.into_iter().collect()),
         ready,
         restart: Some(match args.restart {

@@ -19,6 +19,9 @@ pub struct NewArgs {
     /// Where its shell starts [default: a directory of its own]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     cwd: Option<PathBuf>,
+    /// Keep the files of this directory, and start there [default: a directory of its own]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    workspace: Option<PathBuf>,
     /// Exported variable; may be repeated
     #[arg(long = "env", value_name = "K=V", value_parser = cli::variable)]
     env: Vec<(String, String)>,
@@ -40,11 +43,14 @@ pub fn request(args: NewArgs) -> Result<CreateSessionRequest, Failure> {
         };
         agent.insert("command".to_owned(), args.program.into());
     }
+    if let Some(workspace) = args.workspace.as_deref() {
+        config.get_or_insert_default().insert("workspace".to_owned(), cli::directory("--workspace", workspace)?.into());
+    }
     Ok(CreateSessionRequest {
         agent: args.agent,
         session_id: args.id,
         user_id: None,
-        cwd: args.cwd.as_deref().map(cli::directory).transpose()?,
+        cwd: args.cwd.as_deref().map(|cwd| cli::directory("--cwd", cwd)).transpose()?,
         env: (!args.env.is_empty()).then(|| args.env.into_iter().collect()),
         config,
     })

@@ -125,6 +125,7 @@ pub fn session(id: &str, live: bool) -> Session {
         shell_pid: live.then_some(777),
         generation: 2,
         seq: 1234,
+        forked_from: None,
     }
 }
 

@@ -29,6 +29,13 @@ pub enum Step {
         /// Where it is said.
         seq: u64,
     },
+    /// The session was taken back.
+    Rewind {
+        /// Where it is said.
+        seq: u64,
+        /// The record that it is as after.
+        to: u64,
+    },
 }
 
 /// What is not done again, by what it is.
@@ -91,6 +98,13 @@ fn make<E>(lines: impl Iterator<Item = Result<Line, E>>) -> Result<Plan, E> {
                 }
             }
             "session_restarted" => places.push(Some(Step::Restart { seq: line.seq })),
+            "session_rewound" => {
+                let to = line.data["to"].as_u64().unwrap_or(0);
+                places.push(Some(Step::Rewind { seq: line.seq, to }));
+            }
+            "session_created" if line.data.get("forked_from").is_some() => {
+                left_out.insert("files that it was forked with: give them with --from", 1);
+            }
             "service_started" => *left_out.entry("services").or_default() += 1,
             "user_input" | "llm_call" | "tool_call" | "final_output" | "state_transition" | "message_added" => {
                 *left_out.entry("events of the agent").or_default() += 1;
@@ -152,6 +166,7 @@ mod tests {
             end("r2", "exited"),
             end("r4", "exited"),
             ("session_restarted", json!({})),
+            ("session_rewound", json!({"to": 6})),
             start("r8"),
             end("r8", "interrupted"),
             start("r10"),
@@ -165,7 +180,8 @@ mod tests {
             Step::Background { start: 2, seconds: 1.0 },
             Step::Run { start: 4, end: 6 },
             Step::Restart { seq: 7 },
-            Step::Run { start: 14, end: 15 },
+            Step::Rewind { seq: 8, to: 6 },
+            Step::Run { start: 15, end: 16 },
         ];
         assert_eq!(plan.steps, expected);
         let left: Vec<(&str, u64)> = plan.left_out.into_iter().collect();

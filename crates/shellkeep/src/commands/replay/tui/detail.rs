@@ -208,6 +208,7 @@ mod tests {
             "exit 2  1.250 s",
             "cwd  /w",
             "⚠ set -e was not kept",
+            "run_id  r1",
         ];
         assert_eq!(lines, expected);
     }

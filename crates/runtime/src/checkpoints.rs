@@ -1,0 +1,122 @@
+//! What the keeping of files needs beside a session: where it is kept, how much of it, and the one pair of eyes that
+//! watches all workspaces.
+
+use crate::cell::RunCell;
+use crate::ops::{CheckpointConfig, DEFAULT_TOOL};
+use shellkeep_session::{ByteString, Cause, SessionId, Timestamp};
+use shellkeep_workspace::fault::Faults;
+use shellkeep_workspace::keeper::{Keeper, Label, Limits};
+use shellkeep_workspace::watch::Watcher;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The address that a commit is by; there is nobody to write to.
+const EMAIL: &str = "shellkeep@localhost";
+
+/// Where and how files are kept.
+#[derive(Debug)]
+pub(crate) struct Checkpoints {
+    /// How.
+    pub(crate) config: CheckpointConfig,
+    home: PathBuf,
+    watcher: Arc<Watcher>,
+    faults: Arc<Faults>,
+}
+
+/// What a checkpoint is taken for, and who is told of in it.
+#[derive(Debug, Clone)]
+pub(crate) struct Wanted {
+    /// What for.
+    pub(crate) cause: Cause,
+    /// Number of the last record whose effects it holds.
+    pub(crate) covers: u64,
+    /// What a person reads first.
+    pub(crate) title: String,
+}
+
+impl Wanted {
+    /// A command has ended. What it was is in the recording, where a secret in it can be masked.
+    pub(crate) fn after_run(cell: &RunCell, covers: u64) -> Self {
+        let (run_id, tool_name) = (cell.run_id.clone(), cell.tool_name.as_deref().unwrap_or(DEFAULT_TOOL).to_owned());
+        let title = format!("{tool_name} {run_id}");
+        Self { cause: Cause::Tool { run_id, tool_name }, covers, title }
+    }
+
+    /// Something else than a command is the reason.
+    pub(crate) fn for_other(cause: Cause, covers: u64) -> Self {
+        let title = match &cause {
+            Cause::Tool { run_id, .. } => format!("after {run_id}"),
+            Cause::Base => "before the first command".to_owned(),
+            Cause::Rewind => "before a rewind".to_owned(),
+            Cause::Fork => "as forked".to_owned(),
+            Cause::Merge => "after a merge".to_owned(),
+            Cause::Manual => "as asked for".to_owned(),
+        };
+        Self { cause, covers, title }
+    }
+
+    /// How it is written down.
+    pub(crate) fn label(&self, id: &SessionId, agent: Option<&str>) -> Label {
+        let at = Timestamp::now();
+        let mut message = format!("{}\n\nSession: {id}\n", self.title);
+        if let Cause::Tool { run_id, tool_name } = &self.cause {
+            message.push_str(&format!("Run: {run_id}\nTool: {tool_name}\n"));
+        }
+        message.push_str(&format!("Covers: {}\n", self.covers));
+        Label {
+            tag: format!("{}{}", self.cause.prefix(), at.strftime("%Y%m%dT%H%M%S%.6fZ")),
+            message,
+            author: shellkeep_workspace::repo::Author {
+                name: agent.unwrap_or("shellkeep").to_owned(),
+                email: EMAIL.to_owned(),
+            },
+            seconds: at.as_second(),
+        }
+    }
+}
+
+impl Checkpoints {
+    /// All of them below a data directory.
+    pub(crate) fn new(data_dir: &Path, config: CheckpointConfig) -> Self {
+        let (watcher, faults) = (Watcher::new(), Arc::default());
+        if config.on
+            && let Err(error) = watcher.listen()
+        {
+            tracing::warn!(%error, "no thread watches workspaces; commands that change many files are looked at as a whole");
+        }
+        Self { config, home: data_dir.join("checkpoints"), watcher, faults }
+    }
+
+    /// Where what is kept of a session's files is.
+    pub(crate) fn home(&self, id: &SessionId) -> PathBuf {
+        self.home.join(id.as_str())
+    }
+
+    /// Where its repository is.
+    pub(crate) fn repository(&self, id: &SessionId) -> PathBuf {
+        self.home(id).join(shellkeep_workspace::keeper::REPOSITORY)
+    }
+
+    /// Switches for tests.
+    pub(crate) fn faults(&self) -> &Arc<Faults> {
+        &self.faults
+    }
+
+    /// One that keeps the files of a session. Nothing is looked at yet.
+    pub(crate) fn keeper(&self, id: &SessionId, workspace: &ByteString) -> Keeper {
+        let limits = Limits {
+            max_file_bytes: self.config.max_file_bytes,
+            repo_bytes: self.config.bytes_per_session,
+            files: self.config.max_files,
+            time: self.config.time,
+        };
+        Keeper::with_faults(&self.watcher, path(workspace).to_owned(), self.home(id), limits, &self.faults)
+    }
+}
+
+/// A path of a session as the system's.
+pub(crate) fn path(bytes: &ByteString) -> &Path {
+    Path::new(OsStr::from_bytes(bytes.as_bytes()))
+}

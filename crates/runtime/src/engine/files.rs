@@ -1,0 +1,256 @@
+//! A session's files and its time: what is kept of them, how they differ, and going back.
+
+mod branch;
+mod moment;
+mod thinning;
+mod views;
+
+pub(crate) use views::{kept_back, plan_views};
+
+use super::scope::Permitted;
+use super::{Engine, Inner};
+use crate::ops::*;
+use crate::owner::{FilesTask, Message};
+use shellkeep_session::{ByteString, Cause, FilesAt, SessionId};
+use shellkeep_workspace::diff::{self, PatchOptions};
+use shellkeep_workspace::repo::{Kind, ObjectId, Repo, RepoError};
+use std::collections::HashSet;
+use std::sync::Arc;
+
+impl Engine {
+    /// The checkpoints of a session, oldest first, a page at a time.
+    pub async fn checkpoints(&self, id: &SessionId, after: u64, limit: usize) -> Result<CheckpointPage, OpError> {
+        let Permitted { inner, id } = self.over(id)?;
+        inner.files_kept(&id).await;
+        let limit = limit.clamp(1, MAX_CHECKPOINT_PAGE);
+        let mut checkpoints = inner.checkpoints_after(&id, after, limit + 1).await?;
+        let has_more = checkpoints.len() > limit;
+        checkpoints.truncate(limit);
+        let next = if has_more { checkpoints.last().map(|last| last.seq) } else { None };
+        let kept = inner.with_repo(&id, |repo| repo.map(Repo::tags).transpose()).await?.unwrap_or_default();
+        let kept: HashSet<String> = kept.into_iter().map(|(name, _)| name).collect();
+        for view in &mut checkpoints {
+            view.kept = kept.contains(&view.checkpoint.at.name);
+        }
+        Ok(CheckpointPage { checkpoints, next })
+    }
+
+    /// Keeps the files as they are now. `None` if nothing changed since the last checkpoint.
+    pub async fn checkpoint(&self, id: &SessionId) -> Result<Option<CheckpointView>, OpError> {
+        let Permitted { inner, id } = self.over(id)?;
+        self.audit("checkpoint", id.as_str());
+        inner.ask_files(&id, FilesTask::Checkpoint).await
+    }
+
+    /// How two states of the files differ.
+    pub async fn diff(&self, id: &SessionId, query: DiffQuery) -> Result<DiffView, OpError> {
+        let Permitted { inner, id } = self.over(id)?;
+        inner.files_kept(&id).await;
+        let to = match &query.to {
+            Some(moment) => Some(inner.files_at(&id, moment).await?),
+            None => None,
+        };
+        let (to_files, to_commit) = match to {
+            Some(files) => (files.clone(), files.as_ref().and_then(commit_of)),
+            None => (None, inner.ask_files(&id, FilesTask::Now).await?),
+        };
+        let from = match (&query.from, &query.to) {
+            (Some(moment), _) => From::Files(inner.files_at(&id, moment).await?),
+            (None, None) => From::Files(inner.current_files(&id).await?),
+            (None, Some(_)) => From::Before,
+        };
+        let named = self.named_commits(inner, &id).await?;
+        inner.with_repo(&id, move |repo| compare(repo, &named, from, to_files, to_commit, &query)).await
+    }
+
+    /// When a path changed, oldest first.
+    pub async fn file_history(&self, id: &SessionId, path: &ByteString) -> Result<Vec<HistoryEntry>, OpError> {
+        let Permitted { inner, id } = self.over(id)?;
+        inner.files_kept(&id).await;
+        let path = path_in(inner, &id, path).await?;
+        let checkpoints = inner.checkpoints_after(&id, 0, usize::MAX).await?;
+        inner
+            .with_repo(&id, move |repo| {
+                let Some(repo) = repo else { return Ok(Vec::new()) };
+                let kept: Vec<(CheckpointView, ObjectId)> = checkpoints
+                    .into_iter()
+                    .filter_map(|view| Some((view.clone(), commit_of(&view.checkpoint.at)?)))
+                    .filter(|(_, commit)| repo.contains(*commit))
+                    .collect();
+                let commits: Vec<ObjectId> = kept.iter().map(|(_, commit)| *commit).collect();
+                let found = diff::history(repo, &commits, &path)?;
+                Ok(views::history(repo, &kept, found))
+            })
+            .await
+    }
+
+    /// A file as it was in a checkpoint.
+    pub async fn past_file(&self, id: &SessionId, at: &Moment, path: &ByteString) -> Result<PastFile, OpError> {
+        let Permitted { inner, id } = self.over(id)?;
+        inner.files_kept(&id).await;
+        let path = path_in(inner, &id, path).await?;
+        let text = String::from_utf8_lossy(&path).into_owned();
+        let Some(files) = inner.files_at(&id, at).await? else {
+            return Err(OpError::FileNotFound { checkpoint: "the beginning".to_owned(), path: text });
+        };
+        let missing = OpError::FileNotFound { checkpoint: files.name.clone(), path: text };
+        let found =
+            inner.with_repo(&id, move |repo| repo.map_or(Ok(None), |repo| read_file(repo, files, &path))).await?;
+        found.ok_or(missing)
+    }
+
+    /// What a session's checkpoints take of the disk. With `thin`, old ones are given up by the policy first.
+    pub async fn checkpoint_use(&self, id: &SessionId, thin: bool) -> Result<CheckpointUse, OpError> {
+        let Permitted { inner, id } = self.over(id)?;
+        let reclaimed = if thin { inner.ask_files(&id, FilesTask::Thin).await? } else { 0 };
+        let (session_id, limit) = (id.clone().into_owned(), inner.checkpoints.config.bytes_per_session);
+        let measure = move |repo: Option<&Repo>| {
+            let Some(repo) = repo else { return Ok((0, 0)) };
+            Ok((repo.tags()?.len() as u64, repo.size()))
+        };
+        let (checkpoints, bytes) = inner.with_repo(&id, measure).await?;
+        Ok(CheckpointUse { session_id, checkpoints, bytes, limit, reclaimed })
+    }
+
+    /// The names of a session's checkpoints, by commit.
+    async fn named_commits(&self, inner: &Arc<Inner>, id: &SessionId) -> Result<Vec<FilesAt>, OpError> {
+        let checkpoints = inner.checkpoints_after(id, 0, usize::MAX).await?;
+        Ok(checkpoints.into_iter().map(|view| view.checkpoint.at).collect())
+    }
+}
+
+impl Inner {
+    /// Has something done with a session's files, by its owner.
+    pub(super) async fn ask_files<T>(
+        self: &Arc<Self>,
+        id: &SessionId,
+        task: impl FnOnce(tokio::sync::oneshot::Sender<Result<T, OpError>>) -> FilesTask,
+    ) -> Result<T, OpError> {
+        self.ask(id, |answer| Message::Files(Box::new(task(answer)))).await
+    }
+
+    /// Looks into a session's repository in a thread of its own. It may be tidied at the same time, so a look that finds
+    /// something missing looks again once.
+    pub(super) async fn with_repo<T: Send + 'static>(
+        &self,
+        id: &SessionId,
+        look: impl FnOnce(Option<&Repo>) -> Result<T, RepoError> + Send + 'static,
+    ) -> Result<T, OpError> {
+        let (directory, faults) = (self.checkpoints.repository(id), Arc::clone(self.checkpoints.faults()));
+        let looking = tokio::task::spawn_blocking(move || look(Repo::open(&directory, &faults)?.as_ref())).await;
+        let failed = |reason: String| OpError::FilesFailed {
+            session_id: id.to_string(),
+            what: "as they were cannot be read",
+            reason,
+            state: "nothing was changed",
+        };
+        match looking.map_err(|error| failed(error.to_string()))? {
+            Err(error @ RepoError::Missing { .. }) => Err(OpError::CheckpointNotFound {
+                session_id: id.to_string(),
+                checkpoint: error.to_string(),
+                was_kept: true,
+            }),
+            other => other.map_err(|error| failed(error.to_string())),
+        }
+    }
+
+    /// The checkpoint that a session's files were last kept in.
+    async fn current_files(&self, id: &SessionId) -> Result<Option<FilesAt>, OpError> {
+        match self.ask_owner(id, Message::Snapshot).await {
+            Some(state) => state.map(|state| state.files),
+            None => self.load(id).await.map(|state| state.files),
+        }
+    }
+}
+
+/// The older side of a comparison.
+enum From {
+    /// These; none is before the first.
+    Files(Option<FilesAt>),
+    /// What the newer one follows.
+    Before,
+}
+
+fn compare(
+    repo: Option<&Repo>,
+    named: &[FilesAt],
+    from: From,
+    to_files: Option<FilesAt>,
+    to: Option<ObjectId>,
+    query: &DiffQuery,
+) -> Result<DiffView, RepoError> {
+    let (from_files, from) = match (from, repo, to) {
+        (From::Files(files), ..) => (files.clone(), files.as_ref().and_then(commit_of)),
+        (From::Before, Some(repo), Some(to)) => {
+            let parent = repo.read_commit(to)?.parents.first().copied().filter(|parent| repo.contains(*parent));
+            let hex = parent.map(|parent| parent.to_string());
+            let found = named.iter().find(|files| Some(&files.commit) == hex.as_ref()).cloned();
+            (found, parent)
+        }
+        (From::Before, ..) => (None, None),
+    };
+    let mut view = DiffView { from: from_files, to: to_files, files: Vec::new(), patch: None, truncated: false };
+    let Some(repo) = repo else { return Ok(view) };
+    let changes = match (from, to) {
+        (_, Some(to)) => diff::trees(repo, from, to)?,
+        (Some(from), None) => diff::trees(repo, Some(from), shellkeep_workspace::repo::EMPTY_TREE)?,
+        (None, None) => Vec::new(),
+    };
+    let mut changes = diff::pair_renames(changes);
+    if let Some(path) = &query.path {
+        changes.retain(|change| views::is_below(&change.path, path.as_bytes()));
+    }
+    let options = PatchOptions {
+        max_bytes: query.patch.unwrap_or(DEFAULT_PATCH_BYTES).min(MAX_PATCH_BYTES),
+        binary: query.binary,
+        ..PatchOptions::default()
+    };
+    let patch = diff::patch(repo, &changes, options)?;
+    view.files = views::with_lines(&changes, &patch.files);
+    view.truncated = query.patch.is_some() && patch.left_out > 0;
+    view.patch = query.patch.map(|_| patch.text);
+    Ok(view)
+}
+
+fn read_file(repo: &Repo, files: FilesAt, path: &[u8]) -> Result<Option<PastFile>, RepoError> {
+    let Some(commit) = commit_of(&files) else { return Ok(None) };
+    let commit = repo.read_commit(commit)?;
+    let Some((entry, mode)) = views::find(repo, &commit, path)? else { return Ok(None) };
+    let bytes = match entry.kind {
+        Kind::Directory => return Ok(None),
+        _ => repo.read_blob(entry.id, None)?,
+    };
+    Ok(Some(PastFile { at: files, bytes, mode, is_link: entry.kind == Kind::Link }))
+}
+
+/// A path below a session's workspace, as a checkpoint names it. An absolute one must be in the workspace.
+async fn path_in(inner: &Inner, id: &SessionId, path: &ByteString) -> Result<Vec<u8>, OpError> {
+    let mut bytes = path.as_bytes();
+    let workspace = inner.load(id).await?.meta.workspace;
+    if bytes.first() == Some(&b'/') {
+        let outside = || OpError::Invalid {
+            detail: format!("path: '{}' is not in the session's workspace, {}", path.to_text(), workspace.to_text()),
+        };
+        let below = bytes.strip_prefix(workspace.as_bytes()).ok_or_else(outside)?;
+        bytes = below.strip_prefix(b"/").ok_or_else(outside)?;
+    }
+    let parts: Vec<&[u8]> =
+        bytes.split(|byte| *byte == b'/').filter(|part| !part.is_empty() && *part != b".").collect();
+    if parts.contains(&b"..".as_slice()) {
+        let detail = "path: '..' leads out of the workspace; give a path below it".to_owned();
+        return Err(OpError::Invalid { detail });
+    }
+    Ok(parts.join(&b'/'))
+}
+
+pub(super) fn commit_of(files: &FilesAt) -> Option<ObjectId> {
+    ObjectId::from_hex(files.commit.as_bytes()).ok()
+}
+
+/// Whose run and by which tool, if a tool call was the cause.
+pub(super) fn caused_by(cause: &Cause) -> (Option<shellkeep_session::RunId>, Option<String>) {
+    match cause {
+        Cause::Tool { run_id, tool_name } => (Some(run_id.clone()), Some(tool_name.clone())),
+        _ => (None, None),
+    }
+}

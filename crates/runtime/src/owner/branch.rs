@@ -1,0 +1,369 @@
+//! Going back in a session's time: files, shell and agent's state as they were, and nothing lost of what is there now.
+
+use super::fork::ForkOrder;
+use super::{Answer, Owner};
+use crate::crash::{self, Point};
+use crate::engine::{kept_back, plan_views};
+use crate::notices;
+use crate::ops::*;
+use crate::pending::{self, Pending};
+use shellkeep_record::past::Past;
+use shellkeep_session::{AgentState, Cause, Content, Event, FilesAt, LeftOut, Notice, SessionId, ShellState, decide};
+use shellkeep_workspace::repo::{ObjectId, Repo, RepoError};
+use shellkeep_workspace::restore::{self, Applied, KeptBack, Plan, RestoreError};
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Something to be done with a session's files when nothing runs.
+pub enum FilesTask {
+    /// Keep them as they are.
+    Checkpoint(Answer<Option<CheckpointView>>),
+    /// Which commit is what is there now? None if nothing is.
+    Now(Answer<Option<ObjectId>>),
+    /// Take the session back.
+    Rewind {
+        /// What was asked for.
+        request: Rewind,
+        /// The agent's token that asks.
+        by: Option<String>,
+        /// Who waits.
+        answer: Answer<Rewound>,
+    },
+    /// Make another session of it.
+    Fork {
+        /// What was asked for.
+        order: Box<ForkOrder>,
+        /// Who waits.
+        answer: Answer<SessionView>,
+    },
+    /// Take over what a fork changed.
+    Merge {
+        /// The fork.
+        fork: SessionId,
+        /// What was asked for.
+        request: MergeBack,
+        /// What the fork began with.
+        base: Option<ObjectId>,
+        /// What it has now.
+        theirs: Option<ObjectId>,
+        /// Who waits.
+        answer: Answer<Merged>,
+    },
+    /// Give up old checkpoints; gives the bytes that are free again.
+    Thin(Answer<u64>),
+}
+
+impl FilesTask {
+    /// It will not be done.
+    pub(super) fn refuse(self, error: OpError) {
+        match self {
+            Self::Checkpoint(answer) => drop(answer.send(Err(error))),
+            Self::Now(answer) => drop(answer.send(Err(error))),
+            Self::Rewind { answer, .. } => drop(answer.send(Err(error))),
+            Self::Fork { answer, .. } => drop(answer.send(Err(error))),
+            Self::Merge { answer, .. } => drop(answer.send(Err(error))),
+            Self::Thin(answer) => drop(answer.send(Err(error))),
+        }
+    }
+}
+
+/// What a session is to become.
+struct Target {
+    past: Past,
+    /// What of its shell can be brought back.
+    shell: ShellState,
+    agent_state: Option<AgentState>,
+    notices: Vec<Notice>,
+}
+
+impl Owner {
+    /// Does what was asked for while nothing runs.
+    pub(super) async fn do_files(&mut self, task: FilesTask) {
+        self.linger();
+        match task {
+            FilesTask::Checkpoint(answer) => self.checkpoint(answer).await,
+            FilesTask::Now(answer) => drop(answer.send(self.commit_now().await)),
+            FilesTask::Rewind { request, by, answer } => drop(answer.send(self.rewind(request, by).await)),
+            FilesTask::Fork { order, answer } => drop(answer.send(self.fork(*order).await)),
+            FilesTask::Merge { fork, request, base, theirs, answer } => {
+                drop(answer.send(self.merge(&fork, request, base, theirs).await));
+            }
+            FilesTask::Thin(answer) => drop(answer.send(self.thin().await)),
+        }
+    }
+
+    /// The commit of what is there now; nothing is taken down for it.
+    pub(super) async fn commit_now(&mut self) -> Result<Option<ObjectId>, OpError> {
+        let wanted = crate::checkpoints::Wanted::for_other(Cause::Manual, self.state.seq);
+        let label = wanted.label(&self.id, self.state.meta.agent.as_deref());
+        let parent = self.parent();
+        let commit = self
+            .with_keeper(move |keeper| {
+                keeper.scan_everything();
+                keeper.draft(&label, parent)
+            })
+            .await?;
+        commit.map_err(|trouble| self.files_failed("could not be looked at", &trouble.to_string()))
+    }
+
+    async fn rewind(&mut self, request: Rewind, by: Option<String>) -> Result<Rewound, OpError> {
+        self.complete_what_was_begun().await?;
+        let past = self.engine.past(&self.id, &request.to).await?;
+        let target = self.target(past).await?;
+        let now = self.commit_now().await?;
+        let (plan, kept) = self.plan(now, target.past.files.clone()).await?;
+        let mut rewound = self.rewound(&target, &plan, &kept);
+        if request.dry_run {
+            return Ok(rewound);
+        }
+        self.save_now(Cause::Rewind).await?;
+        self.rest("rewound", "the session was taken back to an earlier time");
+        rewound.kept_back = self.bring_back(&target, plan, kept, by).await?;
+        rewound.undo = Some(self.state.seq - 1);
+        rewound.seq = Some(self.state.seq);
+        rewound.notices = self.state.pending_notices.clone();
+        Ok(rewound)
+    }
+
+    /// What of the past can be brought back, and what has to be said of the rest.
+    async fn target(&mut self, past: Past) -> Result<Target, OpError> {
+        let mut shell = past.shell.clone();
+        let secrets = match &self.mask {
+            Some(_) => keep_secrets(&mut shell, &self.state.shell),
+            None => 0,
+        };
+        let mut notices = Vec::new();
+        let mut agent_state = past.agent_state.clone();
+        if let Some(AgentState { version, content: Content::File { name, .. }, .. }) = &agent_state
+            && !self.outputs.join(name).exists()
+        {
+            notices.push(notices::agent_state_gone(*version));
+            agent_state = self.state.agent_state.as_deref().cloned();
+        }
+        notices.insert(0, notices::rewound(past.seq, 0, secrets));
+        Ok(Target { past, shell, agent_state, notices })
+    }
+
+    /// Whether it is known what the files were. What a directory of the host had before its first checkpoint is not, so it
+    /// is left alone.
+    fn knows(&self, files: &Option<FilesAt>) -> bool {
+        files.is_some() || self.engine.workspaces.owns(&self.state.meta.workspace)
+    }
+
+    /// What would change in the files.
+    async fn plan(&mut self, now: Option<ObjectId>, files: Option<FilesAt>) -> Result<(Plan, Vec<KeptBack>), OpError> {
+        let known = self.knows(&files);
+        let target = files.as_ref().and_then(|files| ObjectId::from_hex(files.commit.as_bytes()).ok());
+        let planned = self
+            .with_keeper(move |keeper| match (keeper.repo(), known) {
+                (Some(repo), true) => {
+                    let plan = restore::plan(repo, now, target)?;
+                    let kept = restore::preview(keeper.workspace(), &plan).map_err(RestoreError::Stage)?;
+                    Ok((plan, kept))
+                }
+                _ => Ok((Plan::default(), Vec::new())),
+            })
+            .await?;
+        planned.map_err(|error: RestoreError| match (error, files) {
+            (RestoreError::Repo(RepoError::Missing { .. }), Some(files)) => {
+                OpError::CheckpointNotFound { session_id: self.id.to_string(), checkpoint: files.name, was_kept: true }
+            }
+            (error, _) => self.files_failed("could not be compared", &error.to_string()),
+        })
+    }
+
+    /// What is told of a rewind.
+    fn rewound(&self, target: &Target, plan: &Plan, kept: &[KeptBack]) -> Rewound {
+        let (files, files_total) = plan_views(plan);
+        let delta = self.state.shell.difference(&target.shell);
+        Rewound {
+            to: target.past.seq,
+            seq: None,
+            undo: None,
+            files,
+            files_total,
+            kept_back: kept_back(kept),
+            shell: decide::changes(&self.state.shell, &delta),
+            cwd: target.shell.cwd.clone(),
+            agent_state: target.agent_state.as_ref().map(|state| state.version),
+            services_stopped: Vec::new(),
+            notices: target.notices.clone(),
+        }
+    }
+
+    /// Changes the files, then the session. From the moment at which the files begin to change, the next start would end it
+    /// if this one cannot.
+    async fn bring_back(
+        &mut self,
+        target: &Target,
+        plan: Plan,
+        kept: Vec<KeptBack>,
+        by: Option<String>,
+    ) -> Result<Vec<LeftOut>, OpError> {
+        let agent_state = self.saved_again(target.agent_state.clone()).map_err(|error| {
+            self.files_failed("were not touched, because the agent's state could not be written", &error.to_string())
+        })?;
+        let files = match self.knows(&target.past.files) {
+            true => target.past.files.clone(),
+            false => self.state.files.clone(),
+        };
+        let commit = files.as_ref().and_then(|files| ObjectId::from_hex(files.commit.as_bytes()).ok());
+        let mut event = Event::Rewound {
+            to: target.past.seq,
+            by,
+            files,
+            kept_back: kept_back(&kept),
+            shell: Box::new(target.shell.clone()),
+            agent_state: agent_state.map(Box::new),
+            notices: target.notices.clone(),
+        };
+        if plan.steps.is_empty() {
+            self.record(event);
+            self.engine.sync().await;
+            return Ok(Vec::new());
+        }
+        let note = pending::note(self.state.seq, &event);
+        let (applied, pending) = self.change_files(plan, None, note).await?;
+        let taken = self.with_keeper(move |keeper| {
+            if let (Some(repo), Some(commit)) = (keeper.repo_mut(), commit) {
+                repo.set_head(commit)?;
+            }
+            keeper.took(commit)
+        });
+        taken.await?.map_err(|error| self.changed_but(&error))?;
+        let all = kept_back(&applied.kept_back);
+        if let Event::Rewound { kept_back, .. } = &mut event {
+            kept_back.clone_from(&all);
+        }
+        self.record(event);
+        self.engine.sync().await;
+        crash::point(Point::RewindRecorded, self.id.as_str().as_bytes());
+        applied.finish().map_err(|error| self.changed_but(&error))?;
+        pending.done();
+        Ok(all)
+    }
+
+    /// Changes the files as planned, with what is in the session's repository or in another. From the first change on, the
+    /// next start would complete it and take down what the note says if this one cannot.
+    pub(super) async fn change_files(
+        &mut self,
+        plan: Plan,
+        from: Option<PathBuf>,
+        note: Vec<u8>,
+    ) -> Result<(Applied, Pending), OpError> {
+        let (data_dir, id) = (self.engine.config.data_dir.clone(), self.id.clone());
+        let faults = Arc::clone(self.engine.checkpoints.faults());
+        let changed = self
+            .with_keeper(move |keeper| {
+                let at = |point| crash::point(point, id.as_str().as_bytes());
+                let (workspace, home) = (keeper.workspace().to_owned(), keeper.home().to_owned());
+                let other = from.map(|from| Repo::open(&from, &faults)).transpose()?.flatten();
+                let staged = match other.as_ref().or(keeper.repo()) {
+                    Some(repo) => restore::stage(repo, &workspace, &home, &plan, &faults)?,
+                    // Without a repository there was never a file, and the plan is empty.
+                    None => return Err(RestoreError::Stage(io::ErrorKind::NotFound.into())),
+                };
+                at(Point::RewindStaged);
+                let pending = Pending::change(&data_dir, &id).map_err(RestoreError::Stage)?;
+                at(Point::RewindNoted);
+                let applied = restore::apply(staged, &note, &faults);
+                at(Point::RewindApplied);
+                match applied {
+                    Ok(applied) => Ok((applied, pending)),
+                    Err(error) => {
+                        if !matches!(error, RestoreError::Apply(_)) {
+                            pending.done();
+                        }
+                        Err(error)
+                    }
+                }
+            })
+            .await?;
+        changed.map_err(|error| match error {
+            RestoreError::Apply(reason) => OpError::FilesFailed {
+                session_id: self.id.to_string(),
+                what: "are changed in part",
+                reason: reason.to_string(),
+                state: "nothing is lost; mend what is named and rewind again, or restart the daemon, and it is completed",
+            },
+            error => self.files_failed("could not be changed", &error.to_string()),
+        })
+    }
+
+    /// An earlier change of files that could not be completed is completed before there is another.
+    async fn complete_what_was_begun(&mut self) -> Result<(), OpError> {
+        let faults = Arc::clone(self.engine.checkpoints.faults());
+        let seq = self.state.seq;
+        let completed = self
+            .with_keeper(move |keeper| {
+                let mut found = None;
+                let take_down = |event| {
+                    found = Some(event);
+                    Ok(())
+                };
+                let completed = pending::complete(keeper.workspace(), keeper.home(), seq, &faults, take_down);
+                keeper.scan_everything();
+                completed.map(|_| found)
+            })
+            .await?;
+        match completed {
+            Ok(Some(event)) => drop(self.record(event)),
+            Ok(None) => {}
+            Err(reason) => return Err(self.files_failed("are changed in part by an earlier rewind", &reason)),
+        }
+        Ok(())
+    }
+
+    pub(super) fn changed_but(&self, reason: &dyn std::fmt::Display) -> OpError {
+        OpError::FilesFailed {
+            session_id: self.id.to_string(),
+            what: "are those of the past, but that could not be completed",
+            reason: reason.to_string(),
+            state: "nothing is lost; rewind again, or restart the daemon, and it is completed",
+        }
+    }
+
+    /// An old state of the agent as its newest: whoever saves must have seen it.
+    fn saved_again(&self, state: Option<AgentState>) -> io::Result<Option<AgentState>> {
+        let Some(AgentState { media_type, content, .. }) = state else { return Ok(None) };
+        let version = self.state.agent_state.as_ref().map_or(0, |state| state.version) + 1;
+        let content = match content {
+            Content::File { name, bytes } => {
+                let new = AgentState::file_name(version);
+                match std::fs::hard_link(self.outputs.join(name), self.outputs.join(&new)) {
+                    Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+                    _ => Content::File { name: new, bytes },
+                }
+            }
+            inline => inline,
+        };
+        Ok(Some(AgentState { version, media_type, content }))
+    }
+
+    pub(super) fn files_failed(&self, what: &'static str, reason: &str) -> OpError {
+        OpError::FilesFailed {
+            session_id: self.id.to_string(),
+            what,
+            reason: reason.to_owned(),
+            state: "nothing was changed",
+        }
+    }
+}
+
+/// Takes present values for those that the recording masks; gives how many.
+fn keep_secrets(shell: &mut ShellState, now: &ShellState) -> usize {
+    let is_masked = |variable: &shellkeep_session::shell::Variable| {
+        let text = serde_json::to_string(variable).unwrap_or_default();
+        text.contains(&*String::from_utf8_lossy(shellkeep_redact::MASK))
+    };
+    let masked: Vec<_> =
+        shell.variables.iter().filter(|(_, variable)| is_masked(variable)).map(|(name, _)| name.clone()).collect();
+    for name in &masked {
+        match now.variables.get(name) {
+            Some(variable) => drop(shell.variables.insert(name.clone(), variable.clone())),
+            None => drop(shell.variables.remove(name)),
+        }
+    }
+    masked.len()
+}

@@ -1,0 +1,263 @@
+//! Making another session of one: a copy of its files, its shell and its agent's state, and a word about where they came
+//! from. And the way back: taking over what a fork changed in the files.
+
+use super::Owner;
+use crate::checkpoints;
+use crate::crash::{self, Point};
+use crate::engine::plan_views;
+use crate::notices;
+use crate::ops::*;
+use crate::pending::Pending;
+use shellkeep_record::past::Past;
+use shellkeep_session::relocate::relocate;
+use shellkeep_session::{
+    AgentState, ByteString, Cause, Checkpoint, Content, Event, FilesAt, LeftOut, Origin, SessionId, SessionMeta,
+    ShellState, Timestamp,
+};
+use shellkeep_workspace::keeper::REPOSITORY;
+use shellkeep_workspace::merge::{self, Merge};
+use shellkeep_workspace::repo::{ObjectId, Repo, RepoError};
+use shellkeep_workspace::{copy, restore};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// A fork that was asked for.
+pub struct ForkOrder {
+    /// The new session's name, which nobody else uses.
+    pub id: SessionId,
+    /// From when; from now if none is given.
+    pub at: Option<Moment>,
+    /// The agent's token that asks.
+    pub by: Option<String>,
+}
+
+/// Where a fork's files come from and go to.
+struct Move {
+    from: PathBuf,
+    to: PathBuf,
+    home: PathBuf,
+    /// The commit that the copy is to be like; what is copied if none is given.
+    target: Option<ObjectId>,
+    /// What is there to be copied.
+    now: Option<ObjectId>,
+    /// Whether there was no file at all then.
+    empty: bool,
+    id: SessionId,
+}
+
+impl Owner {
+    /// Makes another session of this one.
+    pub(super) async fn fork(&mut self, order: ForkOrder) -> Result<SessionView, OpError> {
+        self.settle_files().await;
+        let past = match &order.at {
+            Some(at) => Some(self.engine.past(&self.id, at).await?),
+            None => None,
+        };
+        self.save_now(Cause::Fork).await?;
+        let pending = Pending::fork(&self.engine.config.data_dir, &order.id)
+            .map_err(|error| self.files_failed("could not be copied", &error.to_string()))?;
+        let forked = self.copy_to(&order, past).await;
+        if forked.is_err() {
+            self.engine.forget_fork(&order.id).await;
+        }
+        pending.done();
+        let view = forked?;
+        let at = view.meta.forked_from.as_ref().map_or(0, |origin| origin.seq);
+        self.record(Event::Forked { session_id: order.id, at });
+        self.engine.sync().await;
+        Ok(view)
+    }
+
+    async fn copy_to(&mut self, order: &ForkOrder, past: Option<Past>) -> Result<SessionView, OpError> {
+        let at = past.as_ref().map_or(self.state.seq, |past| past.seq);
+        let workspace = self.engine.workspaces.of(&order.id);
+        let is_own = self.engine.workspaces.owns(&self.state.meta.workspace);
+        let files = match &past {
+            Some(past) => past.files.clone(),
+            None => self.state.files.clone(),
+        };
+        let copying = Move {
+            from: checkpoints::path(&self.state.meta.workspace).to_owned(),
+            to: checkpoints::path(&workspace).to_owned(),
+            home: self.engine.checkpoints.home(&order.id),
+            target: past.as_ref().and(files.as_ref()).and_then(commit_of),
+            now: self.parent(),
+            empty: past.is_some() && files.is_none() && is_own,
+            id: order.id.clone(),
+        };
+        self.copy_files(copying).await?;
+        let mut shell = past.as_ref().map_or_else(|| self.state.shell.clone(), |past| past.shell.clone());
+        relocate(&mut shell, &self.state.meta.workspace, &workspace);
+        let agent_state = match past {
+            Some(past) => past.agent_state,
+            None => self.state.agent_state.as_deref().cloned(),
+        };
+        let agent_state = self.copy_agent_state(&order.id, agent_state);
+        self.begin_fork(order, at, workspace, shell, agent_state, files).await
+    }
+
+    /// Copies the files and what is kept of them.
+    async fn copy_files(&mut self, copying: Move) -> Result<(), OpError> {
+        let faults = self.engine.checkpoints.faults().clone();
+        let copied = self
+            .with_keeper(move |keeper| -> Result<(), String> {
+                let Move { from, to, home, target, now, empty, id } = copying;
+                let failed = |error: &dyn std::fmt::Display| error.to_string();
+                if from.exists() {
+                    copy::workspace(&from, &to, &faults).map_err(|error| failed(&error))?;
+                }
+                crash::point(Point::ForkCopied, id.as_str().as_bytes());
+                let Some(repo) = keeper.repo() else { return Ok(()) };
+                let repository = home.join(REPOSITORY);
+                std::fs::create_dir_all(&home).map_err(|error| failed(&error))?;
+                let own = repo.share_into(&repository).map_err(|error| failed(&error))?;
+                if target.is_some() || empty {
+                    let plan = restore::plan(&own, now, target).map_err(|error| failed(&error))?;
+                    let staged = restore::stage(&own, &to, &home, &plan, &faults).map_err(|error| failed(&error))?;
+                    let applied = restore::apply(staged, &[], &faults).map_err(|error| failed(&error))?;
+                    applied.finish().map_err(|error| failed(&error))?;
+                }
+                Ok(())
+            })
+            .await?;
+        copied.map_err(|reason| self.files_failed("could not be copied", &reason))
+    }
+
+    /// The agent's state in the place of another session. If it is not there any more, the fork has none.
+    fn copy_agent_state(&self, id: &SessionId, state: Option<AgentState>) -> Option<AgentState> {
+        let state = state?;
+        if let Content::File { name, .. } = &state.content {
+            let directory = self.engine.output_directory(id);
+            let copied = std::fs::create_dir_all(&directory)
+                .and_then(|()| std::fs::copy(self.outputs.join(name), directory.join(name)));
+            if let Err(error) = copied {
+                tracing::warn!(session = %id, %error, "the agent's state could not be copied");
+                return None;
+            }
+        }
+        Some(state)
+    }
+
+    /// Takes down the first records of the new session.
+    async fn begin_fork(
+        &self,
+        order: &ForkOrder,
+        at: u64,
+        workspace: ByteString,
+        shell: ShellState,
+        agent_state: Option<AgentState>,
+        files: Option<FilesAt>,
+    ) -> Result<SessionView, OpError> {
+        let origin = Origin { session_id: self.id.clone(), seq: at };
+        let live: Vec<String> = self
+            .state
+            .services
+            .values()
+            .filter(|service| service.status.is_live())
+            .map(|service| service.spec.name.clone())
+            .collect();
+        let notice = notices::forked(&self.id, at, &live);
+        let meta = SessionMeta {
+            session_id: order.id.clone(),
+            agent: self.state.meta.agent.clone(),
+            agent_config: self.state.meta.agent_config.clone(),
+            created_at: Timestamp::now(),
+            workspace,
+            by: order.by.clone(),
+            forked_from: Some(origin),
+        };
+        let mut events = vec![Event::SessionCreated { meta: Box::new(meta), shell: Box::new(shell) }];
+        events.extend(agent_state.map(|state| Event::AgentStateSaved { state: Box::new(state) }));
+        events.extend(files.map(|at| Event::Checkpointed {
+            checkpoint: Box::new(Checkpoint {
+                at,
+                covers: 1,
+                cause: Cause::Fork,
+                added: 0,
+                changed: 0,
+                deleted: 0,
+                bytes: 0,
+                overtaken: false,
+                left_out: Vec::new(),
+                left_out_total: 0,
+            }),
+        }));
+        events.push(Event::ShellStopped { reason: "forked".to_owned(), notices: vec![notice] });
+        self.engine.begin_forked(&order.id, self.state.meta.agent.as_deref(), events).await
+    }
+
+    /// Takes over what a fork changed in the files.
+    pub(super) async fn merge(
+        &mut self,
+        fork: &SessionId,
+        request: MergeBack,
+        base: Option<ObjectId>,
+        theirs: Option<ObjectId>,
+    ) -> Result<Merged, OpError> {
+        let ours = self.commit_now().await?;
+        let choice = match request.prefer {
+            None => merge::Choice::Neither,
+            Some(Side::Origin) => merge::Choice::Ours,
+            Some(Side::Fork) => merge::Choice::Theirs,
+        };
+        let (from, faults) = (self.engine.checkpoints.repository(fork), Arc::clone(self.engine.checkpoints.faults()));
+        let repository = from.clone();
+        let planned = self
+            .with_keeper(move |keeper| -> Result<Merge, RepoError> {
+                let Some(fork) = Repo::open(&from, &faults)? else { return Ok(Merge::default()) };
+                // Where nothing was ever kept, nothing is there.
+                let own = keeper.repo().unwrap_or(&fork);
+                merge::plan(base, (own, ours), (&fork, theirs), choice)
+            })
+            .await?;
+        let Merge { plan, conflicts, .. } =
+            planned.map_err(|error| self.files_failed("could not be merged", &error.to_string()))?;
+        let (files, files_total) = plan_views(&plan);
+        let told = |conflict: &merge::Conflict| LeftOut {
+            path: ByteString(conflict.path.clone()),
+            reason: conflict.reason.to_owned(),
+        };
+        let conflicts: Vec<LeftOut> = conflicts.iter().map(told).collect();
+        let mut merged = Merged { into: self.id.clone(), seq: None, undo: None, files, files_total, conflicts };
+        if request.dry_run || (plan.steps.is_empty() && merged.conflicts.is_empty()) {
+            return Ok(merged);
+        }
+        if !merged.conflicts.is_empty() {
+            return Err(conflict(&merged.conflicts));
+        }
+        self.save_now(Cause::Manual).await?;
+        merged.undo = Some(self.state.seq);
+        let (applied, pending) = self.change_files(plan, Some(repository), Vec::new()).await?;
+        let saved = self.save_now(Cause::Merge).await?;
+        applied.finish().map_err(|error| self.changed_but(&error))?;
+        pending.done();
+        self.engine.sync().await;
+        merged.seq = saved.map(|saved| saved.seq);
+        Ok(merged)
+    }
+
+    /// Gives up old checkpoints by the policy; gives the bytes that are free again.
+    pub(super) async fn thin(&mut self) -> Result<u64, OpError> {
+        let keep = self.engine.checkpoints_to_keep(&self.id, self.state.files.as_ref()).await?;
+        let thinned = self
+            .with_keeper(move |keeper| match keeper.repo_mut() {
+                Some(repo) => repo.thin(&keep).map(|reclaimed| reclaimed.bytes()),
+                None => Ok(0),
+            })
+            .await?;
+        thinned.map_err(|error| self.files_failed("kept so far could not be thinned", &error.to_string()))
+    }
+}
+
+/// Why a merge is refused.
+fn conflict(conflicts: &[LeftOut]) -> OpError {
+    const NAMED: usize = 3;
+    let told = |conflict: &LeftOut| (conflict.path.to_text().into_owned(), conflict.reason.clone());
+    let conflicts: Vec<(String, String)> = conflicts.iter().map(told).collect();
+    let first = conflicts.iter().take(NAMED).map(|(path, _)| path.as_str()).collect::<Vec<_>>().join(", ");
+    OpError::MergeConflict { first, conflicts }
+}
+
+fn commit_of(files: &FilesAt) -> Option<ObjectId> {
+    ObjectId::from_hex(files.commit.as_bytes()).ok()
+}

@@ -1,0 +1,134 @@
+//! `…/checkpoints`: the saved versions of a session's files, what they hold, and what they take of the disk.
+
+use super::auth::Scoped;
+use super::body::Nothing;
+use super::files::find;
+use super::openapi::{Common, Files};
+use super::params::{CheckpointPath, Params, SessionPath};
+use super::problem::Refusal;
+use super::{json, runs::detached, translate};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use shellkeep_protocol::{Checkpoint, CheckpointDetail, CheckpointList, CheckpointParams, CheckpointUsage, PathParams};
+use shellkeep_runtime::DiffQuery;
+
+/// The kind and permissions of a file, as git writes them: `100644`, or `120000` for a symbolic link, whose target is then the
+/// body.
+const FILE_MODE: &str = "x-file-mode";
+
+/// Checkpoints, oldest first, a page at a time.
+///
+/// One is taken after each tool call that changed files in the session's workspace. Those with `kept: false` were given up:
+/// their changes are still told here, but their files are gone.
+#[utoipa::path(
+    get, path = "/v1/sessions/{session_id}/checkpoints", tag = "files", operation_id = "list_checkpoints",
+    params(("session_id" = String, Path, description = "The session"), CheckpointParams),
+    responses((status = 200, description = "A page", body = CheckpointList), Common)
+)]
+pub async fn list(
+    Scoped(engine): Scoped,
+    SessionPath(id): SessionPath,
+    Params(params): Params<CheckpointParams>,
+) -> Result<Response, Refusal> {
+    let limit = translate::checkpoint_limit(params.limit)?;
+    let page = engine.checkpoints(&id, params.after.unwrap_or(0), limit).await?;
+    Ok(json(StatusCode::OK, &translate::checkpoint_list(page)))
+}
+
+/// Keeps the files as they are now.
+#[utoipa::path(
+    post, path = "/v1/sessions/{session_id}/checkpoints", tag = "files", operation_id = "create_checkpoint",
+    params(("session_id" = String, Path, description = "The session")),
+    responses(
+        (status = 201, description = "The new checkpoint", body = Checkpoint),
+        (status = 204, description = "Nothing has changed since the last one, so there is no new one"),
+        Files, Common
+    )
+)]
+pub async fn create(Scoped(engine): Scoped, SessionPath(id): SessionPath, _: Nothing) -> Result<Response, Refusal> {
+    Ok(match detached(async move { engine.checkpoint(&id).await }).await?? {
+        Some(view) => json(StatusCode::CREATED, &translate::checkpoint(view)),
+        None => StatusCode::NO_CONTENT.into_response(),
+    })
+}
+
+/// One checkpoint, and which files it changed.
+#[utoipa::path(
+    get, path = "/v1/sessions/{session_id}/checkpoints/{checkpoint}", tag = "files", operation_id = "get_checkpoint",
+    params(
+        ("session_id" = String, Path, description = "The session"),
+        ("checkpoint" = String, Path, description = "Its id, its commit or the beginning of it, the number of a record (the \
+            files as they were after it), or `latest`")
+    ),
+    responses((status = 200, description = "The checkpoint", body = CheckpointDetail), Files, Common)
+)]
+pub async fn get(Scoped(engine): Scoped, CheckpointPath(id, name): CheckpointPath) -> Result<Response, Refusal> {
+    let to = translate::moment("checkpoint", &name)?;
+    let query = DiffQuery { from: None, to: Some(to), path: None, patch: None, binary: false };
+    let changes = engine.diff(&id, query).await?;
+    let checkpoint = find(&engine, &id, &name, changes.to.as_ref()).await?;
+    let detail = CheckpointDetail {
+        checkpoint: translate::checkpoint(checkpoint),
+        files: translate::file_changes(changes.files),
+    };
+    Ok(json(StatusCode::OK, &detail))
+}
+
+/// A file as it was: its bytes, or the target of a symbolic link.
+#[utoipa::path(
+    get, path = "/v1/sessions/{session_id}/checkpoints/{checkpoint}/file", tag = "files", operation_id = "get_past_file",
+    params(
+        ("session_id" = String, Path, description = "The session"),
+        ("checkpoint" = String, Path, description = "As in `GET …/checkpoints/{checkpoint}`"),
+        PathParams
+    ),
+    responses(
+        (status = 200, description = "The bytes; `X-File-Mode` has kind and permissions as git writes them", body = Vec<u8>,
+            content_type = "application/octet-stream"),
+        Files, Common
+    )
+)]
+pub async fn file(
+    Scoped(engine): Scoped,
+    CheckpointPath(id, name): CheckpointPath,
+    Params(params): Params<PathParams>,
+) -> Result<Response, Refusal> {
+    let at = translate::moment("checkpoint", &name)?;
+    let path = translate::path(params.path, params.path_base64)?;
+    let path = path.ok_or_else(|| Refusal::invalid("path: missing; say which file"))?;
+    let file = engine.past_file(&id, &at, &path).await?;
+    let kind = if file.is_link { 0o120_000 } else { 0o100_000 };
+    let permissions = if file.is_link { 0 } else { file.mode & 0o7777 };
+    let mode = format!("{:06o}", kind | permissions);
+    // What a session's files hold is not to be shown by a browser as if it were ours.
+    let headers = [
+        (header::CONTENT_TYPE.as_str(), "application/octet-stream"),
+        (header::ETAG.as_str(), &format!("\"{}\"", file.at.commit)),
+        (header::CONTENT_DISPOSITION.as_str(), "attachment"),
+        (header::X_CONTENT_TYPE_OPTIONS.as_str(), "nosniff"),
+        (FILE_MODE, &mode),
+    ];
+    Ok((headers, file.bytes).into_response())
+}
+
+/// What the checkpoints of a session take of the disk, and how much they may.
+#[utoipa::path(
+    get, path = "/v1/sessions/{session_id}/checkpoints/usage", tag = "files", operation_id = "get_checkpoint_usage",
+    params(("session_id" = String, Path, description = "The session")),
+    responses((status = 200, description = "What they take", body = CheckpointUsage), Common)
+)]
+pub async fn usage(Scoped(engine): Scoped, SessionPath(id): SessionPath) -> Result<Response, Refusal> {
+    let usage = engine.checkpoint_use(&id, false).await?;
+    Ok(json(StatusCode::OK, &translate::checkpoint_usage(usage, false)))
+}
+
+/// Gives up old checkpoints by the policy, and gives their space back.
+#[utoipa::path(
+    post, path = "/v1/sessions/{session_id}/checkpoints/thin", tag = "files", operation_id = "thin_checkpoints",
+    params(("session_id" = String, Path, description = "The session")),
+    responses((status = 200, description = "What they take now", body = CheckpointUsage), Files, Common)
+)]
+pub async fn thin(Scoped(engine): Scoped, SessionPath(id): SessionPath, _: Nothing) -> Result<Response, Refusal> {
+    let usage = detached(async move { engine.checkpoint_use(&id, true).await }).await??;
+    Ok(json(StatusCode::OK, &translate::checkpoint_usage(usage, true)))
+}

@@ -1,0 +1,147 @@
+//! How a session's files differ between two moments, and when a path changed; with what all routes about files share.
+
+use super::auth::Scoped;
+use super::openapi::{Common, Files};
+use super::params::{CheckpointPath, Params, SessionPath};
+use super::problem::Refusal;
+use super::runs::wants;
+use super::{json, translate};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use shellkeep_protocol::{AgainstParams, DiffParams, DiffResponse, FileHistory, PathParams};
+use shellkeep_runtime::{CheckpointView, DiffQuery, DiffView, Engine, MAX_CHECKPOINT_PAGE, OpError};
+use shellkeep_session::{ByteString, FilesAt, SessionId};
+
+/// What a patch is called, the better name first.
+const PATCHES: [&str; 2] = ["text/x-diff", "text/plain"];
+/// Says that a patch is not all of it, where there is no field to say so.
+const TRUNCATED: &str = "x-truncated";
+
+/// How the files differ between two moments, or between one and now.
+///
+/// Without `from` and `to`: what has changed since the last checkpoint. With `Accept: text/x-diff` or `text/plain` the answer is
+/// the patch alone, in git's format; if that is longer than `max_bytes` it ends early and has the header `X-Truncated: true`.
+#[utoipa::path(
+    get, path = "/v1/sessions/{session_id}/diff", tag = "files", operation_id = "diff",
+    params(("session_id" = String, Path, description = "The session"), DiffParams),
+    responses(
+        (status = 200, description = "The difference, or the patch alone", content(
+            (DiffResponse = "application/json"), (String = "text/x-diff"), (String = "text/plain"))),
+        Files, Common
+    )
+)]
+pub async fn diff(
+    Scoped(engine): Scoped,
+    SessionPath(id): SessionPath,
+    Params(params): Params<DiffParams>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    let raw = wanted_patch(&headers);
+    let patch = translate::patch_bytes(params.patch, params.max_bytes, raw.is_some())?;
+    let path = translate::path(params.path, params.path_base64)?;
+    let from = params.from.map(|text| translate::moment("from", &text)).transpose()?;
+    let to = params.to.map(|text| translate::moment_or_now("to", &text)).transpose()?.flatten();
+    let path = path_below(&engine, &id, path).await?;
+    let query = DiffQuery { from, to, path, patch, binary: translate::is_on(params.binary) };
+    Ok(answer(engine.diff(&id, query).await?, raw))
+}
+
+/// What a checkpoint changed, or how it differs from another or from now.
+///
+/// Without `against`: from the checkpoint before it to this one. With another checkpoint: from that one to this one. With `now`:
+/// from this one to the files as they are. The patch alone as in `GET …/diff`.
+#[utoipa::path(
+    get, path = "/v1/sessions/{session_id}/checkpoints/{checkpoint}/diff", tag = "files", operation_id = "diff_checkpoint",
+    params(
+        ("session_id" = String, Path, description = "The session"),
+        ("checkpoint" = String, Path, description = "As in `GET …/checkpoints/{checkpoint}`"),
+        AgainstParams
+    ),
+    responses(
+        (status = 200, description = "The difference, or the patch alone", content(
+            (DiffResponse = "application/json"), (String = "text/x-diff"), (String = "text/plain"))),
+        Files, Common
+    )
+)]
+pub async fn diff_checkpoint(
+    Scoped(engine): Scoped,
+    CheckpointPath(id, name): CheckpointPath,
+    Params(params): Params<AgainstParams>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    let raw = wanted_patch(&headers);
+    let patch = translate::patch_bytes(params.patch, params.max_bytes, raw.is_some())?;
+    let path = translate::path(params.path, params.path_base64)?;
+    let this = translate::moment("checkpoint", &name)?;
+    let against = params.against.map(|text| translate::moment_or_now("against", &text)).transpose()?;
+    let (from, to) = match against {
+        None => (None, Some(this)),
+        Some(None) => (Some(this), None),
+        Some(Some(other)) => (Some(other), Some(this)),
+    };
+    let path = path_below(&engine, &id, path).await?;
+    let query = DiffQuery { from, to, path, patch, binary: translate::is_on(params.binary) };
+    Ok(answer(engine.diff(&id, query).await?, raw))
+}
+
+/// When a path changed, oldest first: `list_file_changes`. The path may be a directory, and may be gone by now.
+#[utoipa::path(
+    get, path = "/v1/sessions/{session_id}/files/history", tag = "files", operation_id = "list_file_changes",
+    params(("session_id" = String, Path, description = "The session"), PathParams),
+    responses((status = 200, description = "The changes", body = FileHistory), Common)
+)]
+pub async fn history(
+    Scoped(engine): Scoped,
+    SessionPath(id): SessionPath,
+    Params(params): Params<PathParams>,
+) -> Result<Response, Refusal> {
+    let path = translate::path(params.path, params.path_base64)?;
+    let path = path.ok_or_else(|| Refusal::invalid("path: missing; say which file or directory"))?;
+    let entries = engine.file_history(&id, &path).await?;
+    Ok(json(StatusCode::OK, &translate::file_history(entries)))
+}
+
+/// A path below the session's workspace, whether it was given from there or from the root; none if it is the whole.
+async fn path_below(engine: &Engine, id: &SessionId, path: Option<ByteString>) -> Result<Option<ByteString>, Refusal> {
+    let Some(path) = path else { return Ok(None) };
+    let workspace = engine.get(id).await?.meta.workspace;
+    Ok(Some(translate::below(&path, &workspace)?).filter(|path| !path.0.is_empty()))
+}
+
+/// What the list says of a checkpoint.
+pub(super) async fn find(
+    engine: &Engine,
+    id: &SessionId,
+    name: &str,
+    at: Option<&FilesAt>,
+) -> Result<CheckpointView, Refusal> {
+    let mut after = 0;
+    while let Some(at) = at {
+        let page = engine.checkpoints(id, after, MAX_CHECKPOINT_PAGE).await?;
+        if let Some(view) = page.checkpoints.into_iter().find(|view| view.checkpoint.at == *at) {
+            return Ok(view);
+        }
+        match page.next {
+            Some(next) if next > after => after = next,
+            _ => break,
+        }
+    }
+    let (session_id, checkpoint) = (id.to_string(), name.to_owned());
+    Err(OpError::CheckpointNotFound { session_id, checkpoint, was_kept: false }.into())
+}
+
+fn wanted_patch(headers: &HeaderMap) -> Option<&'static str> {
+    PATCHES.into_iter().find(|kind| wants(headers, kind))
+}
+
+fn answer(view: DiffView, raw: Option<&'static str>) -> Response {
+    let Some(kind) = raw else { return json(StatusCode::OK, &translate::diff(view)) };
+    let mut headers = HeaderMap::from_iter([
+        (header::CONTENT_TYPE, HeaderValue::from_static(kind)),
+        (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+    ]);
+    if view.truncated {
+        headers.insert(TRUNCATED, HeaderValue::from_static("true"));
+    }
+    (headers, view.patch.unwrap_or_default()).into_response()
+}

@@ -1,0 +1,71 @@
+//! `…/rewind`, `…/fork`, `…/merge_back`: going back, going another way, and bringing home what came of it.
+
+use super::auth::Scoped;
+use super::body::{Json, SMALL_LIMIT};
+use super::openapi::{Common, Files, Full};
+use super::params::SessionPath;
+use super::problem::Refusal;
+use super::{json, runs::detached, translate};
+use axum::http::StatusCode;
+use axum::response::Response;
+use shellkeep_protocol::{ForkRequest, MergeBackRequest, MergeBackResponse, RewindRequest, RewindResponse, Session};
+
+/// Takes a session back to an earlier moment: its files, its shell and its agent's state.
+///
+/// What is replaced goes to a checkpoint first; rewind to `undo` to take it back. Nothing is taken out of the recording. With
+/// `dry_run` it is only said what would change. Files that no checkpoint holds are never touched. Waits its turn behind
+/// running commands.
+#[utoipa::path(
+    post, path = "/v1/sessions/{session_id}/rewind", tag = "files", operation_id = "rewind",
+    params(("session_id" = String, Path, description = "The session")),
+    request_body = RewindRequest,
+    responses((status = 200, description = "What changed, or would", body = RewindResponse), Files, Common)
+)]
+pub async fn rewind(
+    Scoped(engine): Scoped,
+    SessionPath(id): SessionPath,
+    Json(request): Json<RewindRequest, SMALL_LIMIT>,
+) -> Result<Response, Refusal> {
+    let request = translate::rewind(&request)?;
+    let dry_run = request.dry_run;
+    let rewound = detached(async move { engine.rewind(&id, request).await }).await??;
+    Ok(json(StatusCode::OK, &translate::rewound(rewound, dry_run)))
+}
+
+/// Makes a new session from a moment of this one, with its own copy of the workspace and the same state. Services do not
+/// run in it.
+#[utoipa::path(
+    post, path = "/v1/sessions/{session_id}/fork", tag = "files", operation_id = "fork",
+    params(("session_id" = String, Path, description = "The session")),
+    request_body(content = ForkRequest, description = "May be empty."),
+    responses((status = 201, description = "The new session", body = Session), Files, Full, Common)
+)]
+pub async fn fork(
+    Scoped(engine): Scoped,
+    SessionPath(id): SessionPath,
+    Json(request): Json<ForkRequest, SMALL_LIMIT>,
+) -> Result<Response, Refusal> {
+    let request = translate::fork(request)?;
+    let view = detached(async move { engine.fork(&id, request).await }).await??;
+    Ok(json(StatusCode::CREATED, &translate::session(view)))
+}
+
+/// Brings a fork's changes of files back to the session that it came from, file by file and, in texts, line by line.
+///
+/// Where both changed the same the merge is refused with the list, unless `prefer` says whose version is taken. With `dry_run` it is
+/// only said what would change and what does not fit.
+#[utoipa::path(
+    post, path = "/v1/sessions/{session_id}/merge_back", tag = "files", operation_id = "merge_back",
+    params(("session_id" = String, Path, description = "The fork")),
+    request_body(content = MergeBackRequest, description = "May be empty."),
+    responses((status = 200, description = "What changed, or would", body = MergeBackResponse), Files, Common)
+)]
+pub async fn merge_back(
+    Scoped(engine): Scoped,
+    SessionPath(id): SessionPath,
+    Json(request): Json<MergeBackRequest, SMALL_LIMIT>,
+) -> Result<Response, Refusal> {
+    let request = translate::merge_back(request);
+    let merged = detached(async move { engine.merge_back(&id, request).await }).await??;
+    Ok(json(StatusCode::OK, &translate::merged(merged, request.dry_run)))
+}

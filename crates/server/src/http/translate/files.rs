@@ -1,0 +1,363 @@
+//! Checkpoints, differences, rewind, fork: between the wire and the runtime's vocabulary.
+
+use super::{Refusal, decode, no_nul};
+use shellkeep_protocol as wire;
+use shellkeep_protocol::text;
+use shellkeep_runtime::{
+    ChangeKind, CheckpointPage, CheckpointUse, CheckpointView, DEFAULT_CHECKPOINT_PAGE, DEFAULT_PATCH_BYTES, DiffView,
+    FileChange, Fork, HistoryEntry, MAX_CHECKPOINT_PAGE, MAX_PATCH_BYTES, MergeBack, Merged, Moment, Rewind, Rewound,
+    ServicesAfter, Side,
+};
+use shellkeep_session::{ByteString, Cause, FilesAt, LeftOut, SessionId, id};
+
+/// The longest name of a moment; a checkpoint's own is shorter.
+const MAX_MOMENT: usize = 255;
+
+/// What the present is called; it is no moment of the past.
+const NOW: &str = "now";
+
+/// A moment by its number or its name.
+pub fn place(name: &str, place: &wire::Place) -> Result<Moment, Refusal> {
+    match place {
+        wire::Place::Seq(seq) => Ok(Moment::Seq(*seq)),
+        wire::Place::Name(text) => moment(name, text),
+    }
+}
+
+/// A moment by its number or its name, or the present, which is none.
+pub fn place_or_now(name: &str, given: &wire::Place) -> Result<Option<Moment>, Refusal> {
+    match given {
+        wire::Place::Name(text) if text == NOW => Ok(None),
+        other => place(name, other).map(Some),
+    }
+}
+
+/// A moment by its name. Digits alone are a record's number: a commit that begins so needs one more of its letters.
+pub fn moment(name: &str, text: &str) -> Result<Moment, Refusal> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b':' | b'-');
+    if text == NOW {
+        let detail = format!("{name}: 'now' is not a moment of the past; name a checkpoint or a record");
+        return Err(Refusal::invalid(detail));
+    }
+    if text.is_empty() || text.len() > MAX_MOMENT || !text.bytes().all(is_plain) {
+        return Err(Refusal::invalid(format!(
+            "{name}: '{}' names no moment; it is a checkpoint's id, a commit or the beginning of one, the number of a \
+             record, or latest",
+            text.escape_debug()
+        )));
+    }
+    Ok(text.parse().map_or_else(|_| Moment::Checkpoint(text.to_owned()), Moment::Seq))
+}
+
+/// A moment by its name, or the present, which is none.
+pub fn moment_or_now(name: &str, text: &str) -> Result<Option<Moment>, Refusal> {
+    if text == NOW { Ok(None) } else { moment(name, text).map(Some) }
+}
+
+/// How many checkpoints a page holds.
+pub fn checkpoint_limit(limit: Option<usize>) -> Result<usize, Refusal> {
+    match limit.unwrap_or(DEFAULT_CHECKPOINT_PAGE) {
+        limit @ 1..=MAX_CHECKPOINT_PAGE => Ok(limit),
+        limit => Err(Refusal::invalid(format!("limit: {limit} is not between 1 and {MAX_CHECKPOINT_PAGE}"))),
+    }
+}
+
+/// How many bytes of a patch are wanted; none if none is.
+pub fn patch_bytes(
+    wanted: Option<wire::Switch>,
+    max_bytes: Option<usize>,
+    raw: bool,
+) -> Result<Option<usize>, Refusal> {
+    let default = if raw { MAX_PATCH_BYTES } else { DEFAULT_PATCH_BYTES };
+    match max_bytes.unwrap_or(default) {
+        bytes if bytes > MAX_PATCH_BYTES => {
+            Err(Refusal::invalid(format!("max_bytes: {bytes} is more than {MAX_PATCH_BYTES}; ask for fewer paths")))
+        }
+        bytes => Ok((raw || wanted.is_none_or(|wire::Switch(on)| on)).then_some(bytes)),
+    }
+}
+
+/// A path of a query, as it was given.
+pub fn path(text: Option<String>, base64: Option<String>) -> Result<Option<ByteString>, Refusal> {
+    match (text, base64) {
+        (Some(_), Some(_)) => Err(Refusal::invalid("give path or path_base64, not both")),
+        (Some(text), None) => Ok(Some(no_nul("path", text)?.into())),
+        (None, Some(base64)) => {
+            let bytes = decode("path_base64", &base64)?;
+            if bytes.contains(&0) {
+                return Err(Refusal::invalid("path_base64: a path has no NUL byte"));
+            }
+            Ok(Some(bytes.into()))
+        }
+        (None, None) => Ok(None),
+    }
+}
+
+/// A path below the workspace: without `.` and slashes that say nothing. One that leads out of it is refused.
+pub fn below(path: &ByteString, workspace: &ByteString) -> Result<ByteString, Refusal> {
+    let outside = || {
+        let shown = path.to_text();
+        Refusal::invalid(format!("path: '{}' is not below the session's workspace", shown.escape_debug()))
+    };
+    let mut rest = path.as_bytes();
+    if rest.starts_with(b"/") {
+        rest = rest.strip_prefix(workspace.as_bytes()).ok_or_else(outside)?;
+        if !rest.is_empty() && !rest.starts_with(b"/") {
+            return Err(outside());
+        }
+    }
+    let mut parts: Vec<&[u8]> = Vec::new();
+    for part in rest.split(|byte| *byte == b'/') {
+        match part {
+            b"" | b"." => {}
+            b".." => drop(parts.pop().ok_or_else(outside)?),
+            part => parts.push(part),
+        }
+    }
+    Ok(parts.join(&b'/').into())
+}
+
+/// A request to go back.
+pub fn rewind(request: &wire::RewindRequest) -> Result<Rewind, Refusal> {
+    Ok(Rewind {
+        to: place("to", &request.to)?,
+        dry_run: request.dry_run.unwrap_or(false),
+        services: match request.services.unwrap_or_default() {
+            wire::ServicesChoice::Leave => ServicesAfter::Leave,
+            wire::ServicesChoice::Stop => ServicesAfter::Stop,
+        },
+    })
+}
+
+/// A request to fork.
+pub fn fork(request: wire::ForkRequest) -> Result<Fork, Refusal> {
+    let wire::ForkRequest { at, session_id, user_id } = request;
+    if let Some(user_id) = &user_id {
+        id::check(user_id).map_err(|error| Refusal::bad_id("user_id", &error))?;
+    }
+    let session_id = match (user_id, session_id) {
+        (Some(user), Some(session)) => Some(SessionId::bound(&user, &session)),
+        (None, Some(session)) => Some(SessionId::parse(&session)),
+        (_, None) => None,
+    };
+    let session_id = session_id.transpose().map_err(|error| Refusal::bad_id("session_id", &error))?;
+    // From now is what it is without a moment.
+    let at = at.map(|at| place_or_now("at", &at)).transpose()?.flatten();
+    Ok(Fork { at, session_id })
+}
+
+/// A request to merge a fork back.
+pub fn merge_back(request: wire::MergeBackRequest) -> MergeBack {
+    MergeBack {
+        dry_run: request.dry_run.unwrap_or(false),
+        prefer: request.prefer.map(|side| match side {
+            wire::Side::Fork => Side::Fork,
+            wire::Side::Origin => Side::Origin,
+        }),
+    }
+}
+
+/// A checkpoint, for the caller.
+pub fn checkpoint(view: CheckpointView) -> wire::Checkpoint {
+    let CheckpointView { checkpoint, seq, at, kept } = view;
+    let (cause, run_id, tool_name) = match checkpoint.cause {
+        Cause::Tool { run_id, tool_name } => (wire::CheckpointCause::Tool, Some(run_id.into()), Some(tool_name)),
+        Cause::Base => (wire::CheckpointCause::Base, None, None),
+        Cause::Rewind => (wire::CheckpointCause::Rewind, None, None),
+        Cause::Fork => (wire::CheckpointCause::Fork, None, None),
+        Cause::Merge => (wire::CheckpointCause::Merge, None, None),
+        Cause::Manual => (wire::CheckpointCause::Manual, None, None),
+    };
+    wire::Checkpoint {
+        checkpoint_id: checkpoint.at.name,
+        commit: checkpoint.at.commit,
+        seq,
+        covers: checkpoint.covers,
+        created_at: at.to_string(),
+        cause,
+        tool_name,
+        run_id,
+        added: checkpoint.added,
+        changed: checkpoint.changed,
+        deleted: checkpoint.deleted,
+        bytes: checkpoint.bytes,
+        kept,
+        overtaken: checkpoint.overtaken,
+        left_out: checkpoint.left_out.into_iter().map(left_out).collect(),
+        left_out_total: checkpoint.left_out_total,
+    }
+}
+
+/// A page of checkpoints, for the caller.
+pub fn checkpoint_list(page: CheckpointPage) -> wire::CheckpointList {
+    wire::CheckpointList { checkpoints: page.checkpoints.into_iter().map(checkpoint).collect(), next: page.next }
+}
+
+/// A difference, for the caller.
+pub fn diff(view: DiffView) -> wire::DiffResponse {
+    let (patch, patch_base64) = match view.patch.map(text::encode) {
+        Some((patch, base64)) => (Some(patch), base64),
+        None => (None, None),
+    };
+    wire::DiffResponse {
+        from: view.from.map(checkpoint_name),
+        to: view.to.map(checkpoint_name),
+        files: view.files.into_iter().map(file_change).collect(),
+        patch,
+        patch_base64,
+        truncated: view.truncated,
+    }
+}
+
+/// Files that changed, for the caller.
+pub fn file_changes(changes: Vec<FileChange>) -> Vec<wire::FileChange> {
+    changes.into_iter().map(file_change).collect()
+}
+
+/// When a path changed, for the caller.
+pub fn file_history(entries: Vec<HistoryEntry>) -> wire::FileHistory {
+    let entry = |entry: HistoryEntry| wire::HistoryEntry {
+        checkpoint_id: entry.at.name,
+        commit: entry.at.commit,
+        seq: entry.seq,
+        timestamp: entry.time.to_string(),
+        run_id: entry.run_id.map(Into::into),
+        tool_name: entry.tool_name,
+        kind: change_kind(entry.kind),
+        size: entry.size,
+    };
+    wire::FileHistory { changes: entries.into_iter().map(entry).collect() }
+}
+
+/// What a rewind did, for the caller.
+pub fn rewound(rewound: Rewound, dry_run: bool) -> wire::RewindResponse {
+    wire::RewindResponse {
+        to: rewound.to,
+        seq: rewound.seq,
+        undo: rewound.undo,
+        dry_run,
+        files: file_changes(rewound.files),
+        files_total: rewound.files_total,
+        kept_back: rewound.kept_back.into_iter().map(left_out).collect(),
+        shell: rewound.shell.into(),
+        cwd: rewound.cwd.to_text().into_owned(),
+        agent_state_version: rewound.agent_state,
+        services_stopped: rewound.services_stopped.into_iter().map(Into::into).collect(),
+        notices: rewound.notices.into_iter().map(Into::into).collect(),
+    }
+}
+
+/// What a merge did, for the caller.
+pub fn merged(merged: Merged, dry_run: bool) -> wire::MergeBackResponse {
+    wire::MergeBackResponse {
+        into: merged.into.into(),
+        seq: merged.seq,
+        undo: merged.undo,
+        dry_run,
+        files: file_changes(merged.files),
+        files_total: merged.files_total,
+        conflicts: merged.conflicts.into_iter().map(left_out).collect(),
+    }
+}
+
+/// What checkpoints take, for the caller.
+pub fn checkpoint_usage(usage: CheckpointUse, thinned: bool) -> wire::CheckpointUsage {
+    wire::CheckpointUsage {
+        session_id: usage.session_id.into(),
+        checkpoints: usage.checkpoints,
+        bytes: usage.bytes,
+        limit: usage.limit,
+        reclaimed: thinned.then_some(usage.reclaimed),
+    }
+}
+
+fn checkpoint_name(at: FilesAt) -> wire::CheckpointName {
+    wire::CheckpointName { checkpoint_id: at.name, commit: at.commit }
+}
+
+fn file_change(change: FileChange) -> wire::FileChange {
+    let (path, path_base64) = text::encode(change.path.0);
+    let (renamed_from, renamed_from_base64) = match change.renamed_from.map(|path| text::encode(path.0)) {
+        Some((path, base64)) => (Some(path), base64),
+        None => (None, None),
+    };
+    wire::FileChange {
+        path,
+        path_base64,
+        kind: change_kind(change.kind),
+        renamed_from,
+        renamed_from_base64,
+        insertions: change.insertions,
+        deletions: change.deletions,
+        binary: change.binary,
+    }
+}
+
+fn left_out(left_out: LeftOut) -> wire::LeftOut {
+    let (path, path_base64) = text::encode(left_out.path.0);
+    wire::LeftOut { path, path_base64, reason: left_out.reason }
+}
+
+fn change_kind(kind: ChangeKind) -> wire::ChangeKind {
+    match kind {
+        ChangeKind::Added => wire::ChangeKind::Added,
+        ChangeKind::Modified => wire::ChangeKind::Modified,
+        ChangeKind::Deleted => wire::ChangeKind::Deleted,
+        ChangeKind::Renamed => wire::ChangeKind::Renamed,
+        ChangeKind::TypeChanged => wire::ChangeKind::TypeChanged,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moment_is_a_number_a_name_or_a_word() {
+        let seq = |text: &str| matches!(moment("to", text), Ok(Moment::Seq(_)));
+        let name = |text: &str| matches!(moment("to", text), Ok(Moment::Checkpoint(_)));
+        assert!(seq("0") && seq("12"));
+        // A whole commit of digits alone is larger than any number of a record.
+        assert!(name("1234567890123456789012345678901234567890") && name("12ab") && name("manual_20261115T1.5Z-2"));
+        assert!(name("latest") && moment_or_now("to", "now").unwrap().is_none());
+        for wrong in ["", "now", "a b", "../x", "a\u{e9}", "x/y", &"a".repeat(256)] {
+            assert_eq!(moment("to", wrong).unwrap_err().problem().code, "invalid_request", "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_path_stays_below_the_workspace() {
+        let below = |path: &str| below(&path.into(), &"/w/a".into()).ok().map(|path| path.to_text().into_owned());
+        assert_eq!(below("src/x.rs").as_deref(), Some("src/x.rs"));
+        assert_eq!(below("./src//x/../y/").as_deref(), Some("src/y"));
+        assert_eq!((below("/w/a/x").as_deref(), below("/w/a").as_deref()), (Some("x"), Some("")));
+        for wrong in ["..", "a/../../b", "/w/ab", "/etc/passwd"] {
+            assert_eq!(below(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_path_of_any_bytes_comes_in_and_goes_out() {
+        let given = path(None, Some("YS//".to_owned())).unwrap().unwrap();
+        assert_eq!(given.as_bytes(), b"a/\xff");
+        let change = FileChange {
+            path: given,
+            kind: ChangeKind::Added,
+            renamed_from: None,
+            insertions: None,
+            deletions: None,
+            binary: false,
+        };
+        assert_eq!(file_change(change).path_base64.as_deref(), Some("YS//"));
+        assert!(path(Some("a".to_owned()), Some("YQ==".to_owned())).is_err());
+        assert!(path(Some("a\0".to_owned()), None).is_err() && path(None, Some("AA==".to_owned())).is_err());
+    }
+
+    #[test]
+    fn a_patch_is_bounded() {
+        assert_eq!(patch_bytes(None, None, false).unwrap(), Some(DEFAULT_PATCH_BYTES));
+        assert_eq!(patch_bytes(Some(wire::Switch(false)), None, false).unwrap(), None);
+        assert_eq!(patch_bytes(Some(wire::Switch(false)), None, true).unwrap(), Some(MAX_PATCH_BYTES));
+        assert!(patch_bytes(None, Some(MAX_PATCH_BYTES + 1), false).is_err());
+    }
+}

@@ -1,0 +1,90 @@
+//! A shell's state for a workspace that is elsewhere: a fork's files are a copy, so what names the old place must name the
+//! new one. A path counts only as a whole: `/w/one` is not in `/w/one-more`.
+
+use crate::ByteString;
+use crate::shell::{ShellState, Trap, Value};
+
+/// Lets everything that names a directory, or something in it, name another.
+pub fn relocate(shell: &mut ShellState, from: &ByteString, to: &ByteString) {
+    let moved = |text: &mut ByteString| replace(text, from.as_bytes(), to.as_bytes());
+    moved(&mut shell.cwd);
+    shell.directory_stack.iter_mut().for_each(moved);
+    shell.positional.iter_mut().for_each(moved);
+    shell.aliases.values_mut().for_each(moved);
+    shell.functions.values_mut().for_each(|function| moved(&mut function.source));
+    for trap in shell.traps.values_mut() {
+        if let Trap::Run(command) = trap {
+            moved(command);
+        }
+    }
+    for variable in shell.variables.values_mut() {
+        match &mut variable.value {
+            Value::Value(text) => moved(text),
+            Value::Array(elements) => elements.iter_mut().for_each(|(_, text)| moved(text)),
+            Value::Map(elements) => elements.iter_mut().for_each(|(_, text)| moved(text)),
+            Value::Declared(_) | Value::Removed(_) => {}
+        }
+    }
+}
+
+fn replace(text: &mut ByteString, from: &[u8], to: &[u8]) {
+    let bytes = text.as_bytes();
+    if from.is_empty() || bytes.len() < from.len() || !bytes.windows(from.len()).any(|window| window == from) {
+        return;
+    }
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut rest = bytes;
+    while let Some(at) = rest.windows(from.len()).position(|window| window == from) {
+        let (before, after) = (&rest[..at], &rest[at + from.len()..]);
+        let is_whole = !before.last().is_some_and(|byte| is_of_a_name(*byte))
+            && !after.first().is_some_and(|byte| is_of_a_name(*byte));
+        out.extend_from_slice(before);
+        out.extend_from_slice(if is_whole { to } else { from });
+        rest = after;
+    }
+    out.extend_from_slice(rest);
+    *text = ByteString(out);
+}
+
+/// Whether a byte beside a path makes it another path.
+fn is_of_a_name(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | 0x80..)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shell::Variable;
+
+    #[test]
+    fn a_path_is_found_only_as_a_whole() {
+        let cases = [
+            ("/w/one", "/w/two"),
+            ("/w/one/bin:/usr/bin:/w/one", "/w/two/bin:/usr/bin:/w/two"),
+            ("/w/one-more:/w/one.d:/x/w/one", "/w/one-more:/w/one.d:/x/w/one"),
+            ("cd \"/w/one\" && ls '/w/one/a'", "cd \"/w/two\" && ls '/w/two/a'"),
+            ("", ""),
+        ];
+        for (before, after) in cases {
+            let mut text = before.into();
+            replace(&mut text, b"/w/one", b"/w/two");
+            assert_eq!(text, after.into(), "{before}");
+        }
+    }
+
+    #[test]
+    fn everything_that_a_shell_knows_is_moved() {
+        let mut shell = ShellState { cwd: "/w/one/src".into(), ..ShellState::default() };
+        shell.variables.insert("VIRTUAL_ENV".into(), Variable::scalar("x", "/w/one/.venv"));
+        shell.variables.insert("HOME".into(), Variable::scalar("x", "/home/a"));
+        shell.aliases.insert("top".into(), "cd /w/one".into());
+        let mut moved = shell.clone();
+        relocate(&mut moved, &"/w/one".into(), &"/w/two".into());
+        assert_eq!(moved.cwd, "/w/two/src".into());
+        assert_eq!(moved.variables[&ByteString::from("VIRTUAL_ENV")], Variable::scalar("x", "/w/two/.venv"));
+        assert_eq!(moved.variables[&ByteString::from("HOME")], shell.variables[&ByteString::from("HOME")]);
+        assert_eq!(moved.aliases[&ByteString::from("top")], "cd /w/two".into());
+        relocate(&mut moved, &"/w/two".into(), &"/w/one".into());
+        assert_eq!(moved, shell);
+    }
+}

@@ -1,0 +1,210 @@
+//! `shellkeep checkpoints`: saved versions of a session's files: which there are, what they changed, what they take.
+
+mod show;
+mod usage;
+
+use super::files::{of_session, path_parameter};
+use crate::cli::DaemonArgs;
+use crate::client::{Client, escaped};
+use crate::failure::Failure;
+use crate::terminal;
+use clap::{Args, Subcommand};
+use http_body_util::BodyExt as _;
+use serde_json::json;
+use shellkeep_protocol::{Checkpoint, CheckpointDetail, CheckpointList, FileHistory, Session};
+use std::ffi::{OsStr, OsString};
+use std::process::ExitCode;
+
+/// Checkpoints asked for at a time.
+const PAGE: usize = 1000;
+
+/// Arguments of `checkpoints`.
+#[derive(Debug, Args)]
+#[command(
+    subcommand_negates_reqs = true,
+    after_help = "After each command that created, changed or deleted files in the session's workspace, its files are kept: that is a
+checkpoint. C is a checkpoint's id, its commit or the beginning of it, the number of a record (the files as they were after
+it), or `latest`. A PATH is meant from the session's workspace.
+
+Examples:
+  shellkeep checkpoints demo
+  shellkeep checkpoints show demo latest
+  shellkeep checkpoints history demo src/main.rs
+  shellkeep checkpoints cat demo 12 src/main.rs > main-at-12.rs
+  shellkeep checkpoints du
+  shellkeep checkpoints ls -- show          (a session that is called as an action)
+
+See also `shellkeep diff`, `shellkeep rewind`, `shellkeep fork`.
+
+Exit codes: 0 done, 1 not done (no such session, checkpoint or file; no daemon), 2 wrong usage."
+)]
+pub struct CheckpointsArgs {
+    #[command(subcommand)]
+    action: Option<Action>,
+    /// The session
+    #[arg(required = true)]
+    session: Option<String>,
+    /// Only those after this number
+    #[arg(long, value_name = "SEQ", default_value = "0")]
+    after: u64,
+    /// At most so many
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
+    /// Print JSON
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(flatten)]
+    daemon: DaemonArgs,
+}
+
+/// What else there is to do.
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// List the checkpoints of a session
+    Ls {
+        /// The session
+        session: String,
+    },
+    /// Show a checkpoint and which files it changed
+    #[command(after_help = "Example:\n  shellkeep checkpoints show demo tool_bash_20261115T183000.123456Z")]
+    Show {
+        /// The session
+        session: String,
+        /// The checkpoint
+        #[arg(value_name = "C")]
+        checkpoint: String,
+    },
+    /// Keep the files as they are now
+    #[command(after_help = "Prints the checkpoint's id, or says that nothing has changed since the last one.
+
+Example:
+  shellkeep checkpoints save demo")]
+    Save {
+        /// The session
+        session: String,
+    },
+    /// Show what checkpoints take of the disk
+    #[command(
+        after_help = "With --thin old ones are given up first: all of the newest are kept (checkpoints.keep_all), of older ones one an
+hour, and after a day one a day.
+
+Examples:
+  shellkeep checkpoints du
+  shellkeep checkpoints du demo --thin"
+    )]
+    Du {
+        /// The session [default: all of them]
+        session: Option<String>,
+        /// Give up old ones
+        #[arg(long)]
+        thin: bool,
+    },
+    /// List when a file or directory changed, and by which command
+    #[command(after_help = "Example:\n  shellkeep checkpoints history demo src/main.rs")]
+    History {
+        /// The session
+        session: String,
+        /// The file or directory
+        path: OsString,
+    },
+    /// Print a file as it was
+    #[command(after_help = "Example:\n  shellkeep checkpoints cat demo 12 src/main.rs")]
+    Cat {
+        /// The session
+        session: String,
+        /// The checkpoint
+        #[arg(value_name = "C")]
+        checkpoint: String,
+        /// The file
+        path: OsString,
+    },
+}
+
+/// Does it.
+pub fn execute(args: CheckpointsArgs) -> Result<ExitCode, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::client)?;
+    runtime.block_on(act(args))
+}
+
+async fn act(args: CheckpointsArgs) -> Result<ExitCode, Failure> {
+    let CheckpointsArgs { action, session, after, limit, json, daemon } = args;
+    let action = action.unwrap_or(Action::Ls { session: session.unwrap_or_default() });
+    let mut client = Client::open(&daemon).await?;
+    let client = &mut client;
+    match action {
+        Action::Ls { session } => list(client, &session, after, limit.unwrap_or(usize::MAX), json).await?,
+        Action::Show { session, checkpoint } => {
+            let path = of_session(&session, &format!("checkpoints/{}", escaped(&checkpoint)))?;
+            let detail: CheckpointDetail = terminal::patiently("comparing", client.get(&path)).await?;
+            if json { terminal::json(&detail)? } else { show::detail(&detail) }
+        }
+        Action::Save { session } => save(client, &session, json).await?,
+        Action::Du { session, thin } => usage::show(client, session.as_deref(), thin, json).await?,
+        Action::History { session, path } => {
+            let path = of_session(&session, &format!("files/history?{}", path_parameter(&path)))?;
+            let history: FileHistory = terminal::patiently("looking", client.get(&path)).await?;
+            if json { terminal::json(&history)? } else { show::history(history.changes) }
+        }
+        Action::Cat { session, checkpoint, path } => cat(client, &session, &checkpoint, &path).await?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn list(client: &mut Client, session: &str, after: u64, limit: usize, json: bool) -> Result<(), Failure> {
+    let reading = async {
+        let (mut checkpoints, mut next) = (Vec::new(), Some(after));
+        while let (Some(after), true) = (next, checkpoints.len() < limit) {
+            let count = PAGE.min(limit - checkpoints.len());
+            let path = of_session(session, &format!("checkpoints?after={after}&limit={count}"))?;
+            let page: CheckpointList = client.get(&path).await?;
+            checkpoints.extend(page.checkpoints);
+            next = page.next;
+        }
+        Ok::<_, Failure>(CheckpointList { checkpoints, next })
+    };
+    let list = terminal::patiently("reading", reading).await?;
+    if json {
+        return terminal::json(&list);
+    }
+    let is_empty = list.checkpoints.is_empty();
+    show::table(list.checkpoints);
+    if is_empty && terminal::is_terminal() {
+        let session: Session = client.get(of_session(session, "")?.trim_end_matches('/')).await?;
+        terminal::notice(&format!(
+            "no files were kept yet: kept is what changes in its workspace, {}; it works in {}",
+            session.workspace, session.cwd
+        ));
+    }
+    Ok(())
+}
+
+async fn save(client: &mut Client, session: &str, json: bool) -> Result<(), Failure> {
+    let (path, nothing) = (of_session(session, "checkpoints")?, json!({}));
+    let saving = client.post_maybe::<_, Checkpoint>(&path, &nothing);
+    let saved = terminal::patiently("keeping the files", saving).await?;
+    if json {
+        return terminal::json(&json!({"checkpoint": saved}));
+    }
+    match saved {
+        Some(checkpoint) => {
+            terminal::line(&checkpoint.checkpoint_id);
+            show::what_is_missing(&checkpoint);
+        }
+        None => terminal::notice("nothing has changed since the last checkpoint"),
+    }
+    Ok(())
+}
+
+async fn cat(client: &mut Client, session: &str, checkpoint: &str, path: &OsStr) -> Result<(), Failure> {
+    let rest = format!("checkpoints/{}/file?{}", escaped(checkpoint), path_parameter(path));
+    let mut body = client.get_body(&of_session(session, &rest)?).await?;
+    let broken = |error| Failure::client(format!("the answer broke off: {error}"));
+    while let Some(frame) = body.frame().await {
+        if let Ok(bytes) = frame.map_err(broken)?.into_data()
+            && !terminal::bytes(&bytes)?
+        {
+            break;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,93 @@
+//! Checkpoints in words: a table of them, one with its files, and the history of a path.
+
+use crate::commands::files::{print_changes, print_left};
+use crate::commands::top::text;
+use crate::terminal::{self, Cell, Colour};
+use shellkeep_protocol::{Checkpoint, CheckpointCause, CheckpointDetail, HistoryEntry};
+
+/// Checkpoints, one to a row.
+pub fn table(checkpoints: Vec<Checkpoint>) {
+    let rows = checkpoints.into_iter().map(|checkpoint| {
+        let [added, changed, deleted] = [checkpoint.added, checkpoint.changed, checkpoint.deleted];
+        let (by, remark) = (by(&checkpoint), remark(&checkpoint));
+        [
+            checkpoint.seq.to_string().into(),
+            time(&checkpoint.created_at).into(),
+            checkpoint.checkpoint_id.into(),
+            by.into(),
+            Cell::coloured(format!("+{added} ~{changed} -{deleted}"), None),
+            size(checkpoint.bytes).into(),
+            Cell::coloured(remark, Some(Colour::Yellow)),
+        ]
+    });
+    terminal::table(["seq", "time", "checkpoint", "by", "files", "size", ""], rows.collect());
+}
+
+/// One checkpoint and what it changed.
+pub fn detail(detail: &CheckpointDetail) {
+    let CheckpointDetail { checkpoint, files } = detail;
+    terminal::line(format!("{} {}", terminal::coloured(&checkpoint.checkpoint_id, Colour::Yellow), remark(checkpoint)));
+    terminal::line(format!("commit {}", checkpoint.commit));
+    terminal::line(format!("record {}, holds what was done up to record {}", checkpoint.seq, checkpoint.covers));
+    terminal::line(format!("taken {} for {}", checkpoint.created_at, by(checkpoint)));
+    terminal::line(format!(
+        "files: {} new, {} changed, {} gone; {} on the disk",
+        checkpoint.added,
+        checkpoint.changed,
+        checkpoint.deleted,
+        text::bytes(checkpoint.bytes)
+    ));
+    print_changes(files, files.len() as u64);
+    what_is_missing(checkpoint);
+}
+
+/// What a checkpoint does not hold.
+pub fn what_is_missing(checkpoint: &Checkpoint) {
+    print_left("not kept", &checkpoint.left_out, checkpoint.left_out_total);
+}
+
+/// When a path changed, one change to a row.
+pub fn history(changes: Vec<HistoryEntry>) {
+    let rows = changes.into_iter().map(|entry| {
+        let size = entry.size.map_or_else(|| "-".to_owned(), size);
+        let (run, tool) = (entry.run_id.unwrap_or_else(dash), entry.tool_name.unwrap_or_else(dash));
+        [entry.seq.to_string(), time(&entry.timestamp), entry.kind.to_string(), size, run, tool, entry.checkpoint_id]
+    });
+    terminal::table(["seq", "time", "change", "size", "run", "tool", "checkpoint"], rows.collect());
+}
+
+fn by(checkpoint: &Checkpoint) -> String {
+    match (checkpoint.cause, &checkpoint.tool_name, &checkpoint.run_id) {
+        (CheckpointCause::Tool, Some(tool), Some(run)) => format!("{tool} {run}"),
+        (cause, ..) => cause.to_string(),
+    }
+}
+
+fn remark(checkpoint: &Checkpoint) -> String {
+    let mut words = Vec::new();
+    if !checkpoint.kept {
+        words.push("given up".to_owned());
+    }
+    if checkpoint.left_out_total > 0 {
+        words.push(format!("{} not kept", checkpoint.left_out_total));
+    }
+    if checkpoint.overtaken {
+        words.push("overtaken".to_owned());
+    }
+    words.join(", ")
+}
+
+/// To the second for a person, in full for a program.
+fn time(at: &str) -> String {
+    let short = at.get(..19).filter(|_| terminal::is_terminal());
+    short.map_or_else(|| at.to_owned(), |short| short.replace('T', " "))
+}
+
+/// In units for a person, in bytes for a program.
+pub fn size(bytes: u64) -> String {
+    if terminal::is_terminal() { text::bytes(bytes) } else { bytes.to_string() }
+}
+
+fn dash() -> String {
+    "-".to_owned()
+}

@@ -1,0 +1,90 @@
+//! What checkpoints take of the disk, of one session or of all.
+
+use super::show::size;
+use crate::client::{Client, ClientError};
+use crate::commands::files::of_session;
+use crate::commands::top::text;
+use crate::failure::Failure;
+use crate::terminal::{self, Cell, Colour};
+use serde_json::json;
+use shellkeep_protocol::{CheckpointUsage, SessionList};
+
+/// Sessions asked for at a time.
+const PAGE: usize = 1000;
+
+/// Shows it; with `thin`, old ones are given up first.
+pub async fn show(client: &mut Client, session: Option<&str>, thin: bool, json: bool) -> Result<(), Failure> {
+    let all = session.is_none();
+    let asking = async {
+        match session {
+            Some(session) => Ok(vec![ask(client, session, thin).await?]),
+            None => of_all(client, thin).await,
+        }
+    };
+    let words = if thin { "giving up old checkpoints" } else { "counting" };
+    let mut uses: Vec<CheckpointUsage> = terminal::patiently(words, asking).await?;
+    if json {
+        let sum = |part: fn(&CheckpointUsage) -> u64| uses.iter().map(part).sum::<u64>();
+        let bytes = sum(|one| one.bytes);
+        let mut told = json!({"sessions": uses, "bytes": bytes});
+        if thin {
+            told["reclaimed"] = sum(|one| one.reclaimed.unwrap_or(0)).into();
+        }
+        return terminal::json(&told);
+    }
+    uses.sort_by_key(|one| std::cmp::Reverse(one.bytes));
+    let total: u64 = uses.iter().map(|one| one.bytes).sum();
+    let sessions = uses.len();
+    let rows = uses.into_iter().map(|one| {
+        let nearly = one.bytes.saturating_mul(10) > one.limit.saturating_mul(9);
+        let back = one.reclaimed.map_or_else(String::new, |bytes| format!("{} given back", size(bytes)));
+        [
+            one.session_id.into(),
+            one.checkpoints.to_string().into(),
+            Cell::coloured(size(one.bytes), nearly.then_some(Colour::Yellow)),
+            size(one.limit).into(),
+            Cell::from(back),
+        ]
+    });
+    terminal::table(["session", "checkpoints", "on disk", "may take", ""], rows.collect());
+    if all && terminal::is_terminal() {
+        terminal::line(format!("{} in {}", text::bytes(total), text::counted(sessions, "session")));
+    }
+    Ok(())
+}
+
+async fn ask(client: &mut Client, session: &str, thin: bool) -> Result<CheckpointUsage, Failure> {
+    Ok(ask_one(client, &of_session(session, "checkpoints")?, thin).await?)
+}
+
+async fn ask_one(client: &mut Client, path: &str, thin: bool) -> Result<CheckpointUsage, ClientError> {
+    if thin {
+        client.post(&format!("{path}/thin"), &json!({})).await
+    } else {
+        client.get(&format!("{path}/usage")).await
+    }
+}
+
+async fn of_all(client: &mut Client, thin: bool) -> Result<Vec<CheckpointUsage>, Failure> {
+    let mut uses = Vec::new();
+    let mut after = String::new();
+    loop {
+        let page: SessionList = client.get(&format!("/v1/sessions?limit={PAGE}&after={after}")).await?;
+        for session in page.sessions {
+            match ask_one(client, &of_session(&session.session_id, "checkpoints")?, thin).await {
+                Ok(usage) => uses.push(usage),
+                // It was removed since the list was made.
+                Err(ClientError::Refused(problem)) if problem.status == 404 => {}
+                // One that cannot be read does not hide the others.
+                Err(ClientError::Refused(problem)) => {
+                    terminal::notice(&format!("{}: {problem}", session.session_id));
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        match page.next {
+            Some(next) => after = next,
+            None => return Ok(uses),
+        }
+    }
+}

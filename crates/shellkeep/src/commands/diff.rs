@@ -1,0 +1,142 @@
+//! `shellkeep diff`: how a session's files differ between two moments.
+
+mod paint;
+
+use super::files::{of_session, path_parameter, print_changes};
+use crate::cli::DaemonArgs;
+use crate::client::{Client, escaped};
+use crate::failure::Failure;
+use crate::terminal;
+use clap::Args;
+use shellkeep_protocol::{CheckpointName, DiffResponse, text};
+use std::ffi::{OsStr, OsString};
+use std::process::ExitCode;
+
+/// Bytes of a patch that are asked for: as many as the daemon gives.
+const MOST_BYTES: usize = 64 << 20;
+
+/// Arguments of `diff`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "FROM and TO are checkpoints or records: a checkpoint's id, its commit or the beginning of it, the number of a record,
+`latest`; TO may be `now`. As with `git diff`, without both it is what has changed since the last checkpoint, and with one it
+is what has changed since then. What one command changed: `shellkeep checkpoints show SESSION C`.
+
+On a terminal the patch is coloured (NO_COLOR switches that off); else it is plain, in git's format.
+
+Examples:
+  shellkeep diff demo
+  shellkeep diff demo 12
+  shellkeep diff demo 12 latest --stat
+  shellkeep diff demo 1 now --path src --binary > changes.patch && git apply changes.patch
+
+Exit codes: 0 done, whether or not anything differs; 1 not done (no such session or checkpoint, no daemon), 2 wrong usage."
+)]
+pub struct DiffArgs {
+    /// The session
+    session: String,
+    /// The older side [default: the last checkpoint]
+    from: Option<String>,
+    /// The newer side [default: now]
+    to: Option<String>,
+    /// Only this path of the workspace, and what is below it
+    #[arg(long, value_name = "P")]
+    path: Option<OsString>,
+    /// Only which files differ, and by how many lines
+    #[arg(long)]
+    stat: bool,
+    /// With the contents of binary files, so that `git apply` can use it
+    #[arg(long, conflicts_with = "stat")]
+    binary: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    daemon: DaemonArgs,
+}
+
+/// What is compared.
+pub struct Wanted<'a> {
+    /// The older side.
+    pub from: Option<&'a str>,
+    /// The newer side.
+    pub to: Option<&'a str>,
+    /// Only this path.
+    pub path: Option<&'a OsStr>,
+    /// Whether the texts' differences are wanted.
+    pub patch: bool,
+    /// Whether those of binary files are, too.
+    pub binary: bool,
+}
+
+/// Does it.
+pub fn execute(args: DiffArgs) -> Result<ExitCode, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::client)?;
+    runtime.block_on(act(args))
+}
+
+async fn act(args: DiffArgs) -> Result<ExitCode, Failure> {
+    let mut client = Client::open(&args.daemon).await?;
+    let wanted = Wanted {
+        from: args.from.as_deref(),
+        to: args.to.as_deref(),
+        path: args.path.as_deref(),
+        patch: !args.stat,
+        binary: args.binary,
+    };
+    let diff = ask(&mut client, &args.session, &wanted).await?;
+    if args.json {
+        terminal::json(&diff)?;
+    } else if args.stat {
+        stat(&diff);
+    } else {
+        paint::print(&patch_of(&diff)?)?;
+        if diff.truncated {
+            terminal::notice("the patch is longer than this and ends here; choose fewer files with --path, or --stat");
+        }
+    }
+    if diff.files.is_empty() && !args.json && terminal::is_terminal() {
+        terminal::notice(&format!(
+            "nothing differs between {} and {}",
+            side(&diff.from, "nothing"),
+            side(&diff.to, "now")
+        ));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Asks the daemon for a difference.
+pub async fn ask(client: &mut Client, session: &str, wanted: &Wanted<'_>) -> Result<DiffResponse, Failure> {
+    let mut path = of_session(session, &format!("diff?patch={}&binary={}", wanted.patch, wanted.binary))?;
+    if wanted.patch {
+        path += &format!("&max_bytes={MOST_BYTES}");
+    }
+    for (name, value) in [("from", wanted.from), ("to", wanted.to)] {
+        if let Some(value) = value {
+            path += &format!("&{name}={}", escaped(value));
+        }
+    }
+    if let Some(below) = wanted.path {
+        path += &format!("&{}", path_parameter(below));
+    }
+    Ok(terminal::patiently("comparing", client.get(&path)).await?)
+}
+
+/// The exact bytes of a patch.
+pub fn patch_of(diff: &DiffResponse) -> Result<Vec<u8>, Failure> {
+    text::decode(diff.patch.clone().unwrap_or_default(), diff.patch_base64.as_deref()).map_err(Failure::client)
+}
+
+fn stat(diff: &DiffResponse) {
+    print_changes(&diff.files, diff.files.len() as u64);
+    let sum =
+        |part: fn(&shellkeep_protocol::FileChange) -> Option<u64>| diff.files.iter().filter_map(part).sum::<u64>();
+    let (more, less) = (sum(|file| file.insertions), sum(|file| file.deletions));
+    if !diff.files.is_empty() {
+        terminal::line(format!("{} files differ, +{more} -{less} lines", diff.files.len()));
+    }
+}
+
+fn side(name: &Option<CheckpointName>, without: &str) -> String {
+    name.as_ref().map_or_else(|| without.to_owned(), |name| name.checkpoint_id.clone())
+}

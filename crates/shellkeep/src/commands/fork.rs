@@ -1,0 +1,206 @@
+//! `shellkeep fork`: a new session from a moment of another, and bringing its files back.
+
+use super::diff::{self, Wanted};
+use super::files::{of_session, print_changes, print_left};
+use crate::cli::DaemonArgs;
+use crate::client::{Client, ClientError};
+use crate::failure::Failure;
+use crate::terminal;
+use clap::{Args, Subcommand, ValueEnum};
+use shellkeep_protocol::{
+    CheckpointCause, CheckpointList, ForkRequest, LeftOut, MergeBackRequest, MergeBackResponse, Place, Problem,
+    Session, Side,
+};
+use std::process::ExitCode;
+
+/// Arguments of `fork`.
+#[derive(Debug, Args)]
+#[command(
+    subcommand_negates_reqs = true,
+    after_help = "The new session has a copy of the workspace and the state that the other had; neither sees what the other does from then
+on. Services do not run in it. Its name is printed.
+
+Examples:
+  shellkeep fork demo try-1
+  for n in 1 2 3; do shellkeep fork demo try-$n --at 12; done
+  shellkeep fork patch try-1 | git -C ~/project apply
+  shellkeep fork merge-back try-1 --dry-run
+  shellkeep fork merge-back try-1 --prefer fork
+  shellkeep fork -- patch new               (a session that is called as an action)
+
+Exit codes: 0 done, 1 not done (no such session or moment, the name is taken, the changes do not fit together), 2 wrong usage."
+)]
+pub struct ForkArgs {
+    #[command(subcommand)]
+    action: Option<Action>,
+    /// The session to fork
+    #[arg(required = true)]
+    session: Option<String>,
+    /// The new session's name [default: a UUID]
+    name: Option<String>,
+    /// From when: a checkpoint's id, its commit, or the number of a record [default: now]
+    #[arg(long, value_name = "TO")]
+    at: Option<String>,
+    /// Print JSON
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(flatten)]
+    daemon: DaemonArgs,
+}
+
+/// What to do with a fork.
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Bring a fork's changes of files back to the session that it came from
+    #[command(
+        name = "merge-back",
+        after_help = "Files that only the fork changed are taken; texts that both changed are merged line by line. Where that does not
+fit, nothing is changed and the files are named, unless --prefer says whose version is taken. What the merge replaces is
+kept in a checkpoint, and the command that takes it back is printed.
+
+Examples:
+  shellkeep fork merge-back try-1 --dry-run
+  shellkeep fork merge-back try-1 --prefer origin
+
+Exit codes: 0 done (or, with --dry-run, it would fit), 1 not done (or it would not fit), 2 wrong usage."
+    )]
+    MergeBack {
+        /// The fork
+        fork: String,
+        /// Only show what would change, and what does not fit
+        #[arg(long)]
+        dry_run: bool,
+        /// Whose version is taken where both changed the same
+        #[arg(long, value_name = "WHOSE")]
+        prefer: Option<Prefer>,
+    },
+    /// Print a fork's changes of files since it began, for `git apply`
+    #[command(after_help = "Example:\n  shellkeep fork patch try-1 | git -C ~/project apply")]
+    Patch {
+        /// The fork
+        fork: String,
+    },
+}
+
+/// Whose version is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Prefer {
+    /// The fork's
+    Fork,
+    /// That of the session it came from
+    Origin,
+}
+
+/// Does it.
+pub fn execute(args: ForkArgs) -> Result<ExitCode, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::client)?;
+    runtime.block_on(act(args))
+}
+
+async fn act(args: ForkArgs) -> Result<ExitCode, Failure> {
+    let mut client = Client::open(&args.daemon).await?;
+    match &args.action {
+        Some(Action::MergeBack { fork, dry_run, prefer }) => {
+            let prefer = prefer.map(|prefer| match prefer {
+                Prefer::Fork => Side::Fork,
+                Prefer::Origin => Side::Origin,
+            });
+            let request = MergeBackRequest { dry_run: Some(*dry_run), prefer };
+            merge_back(&mut client, fork, &request, args.json).await
+        }
+        Some(Action::Patch { fork }) => patch(&mut client, fork, args.json).await,
+        None => fork(&mut client, &args).await,
+    }
+}
+
+async fn fork(client: &mut Client, args: &ForkArgs) -> Result<ExitCode, Failure> {
+    let path = of_session(args.session.as_deref().unwrap_or_default(), "fork")?;
+    let at = args.at.as_deref().map(Place::from);
+    let request = ForkRequest { at, session_id: args.name.clone(), user_id: None };
+    let session: Session = terminal::patiently("copying the files", client.post(&path, &request)).await?;
+    if args.json {
+        terminal::json(&session)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    terminal::line(&session.session_id);
+    if terminal::is_terminal()
+        && let Some(origin) = &session.forked_from
+    {
+        let (from, seq, place) = (&origin.session_id, origin.seq, &session.workspace);
+        terminal::notice(&format!("as {from} was after record {seq}, with its files in {place}"));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn merge_back(
+    client: &mut Client,
+    fork: &str,
+    request: &MergeBackRequest,
+    json: bool,
+) -> Result<ExitCode, Failure> {
+    let path = of_session(fork, "merge_back")?;
+    let merging = client.post::<_, MergeBackResponse>(&path, request);
+    let merged = match terminal::patiently("merging", merging).await {
+        Ok(merged) => merged,
+        Err(ClientError::Refused(problem)) if problem.code == "merge_conflict" => {
+            if json {
+                terminal::json(&problem)?;
+            } else {
+                let conflicts = conflicts(&problem);
+                print_left("changed on both sides", &conflicts, conflicts.len() as u64);
+            }
+            return Err(ClientError::Refused(problem).into());
+        }
+        Err(error) => return Err(error.into()),
+    };
+    if json {
+        terminal::json(&merged)?;
+    } else {
+        tell(&merged);
+    }
+    let fits = merged.conflicts.is_empty() || request.prefer.is_some();
+    Ok(if fits { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn conflicts(problem: &Problem) -> Vec<LeftOut> {
+    let list = problem.data.get("conflicts").cloned().unwrap_or_default();
+    serde_json::from_value(list).unwrap_or_default()
+}
+
+fn tell(merged: &MergeBackResponse) {
+    let MergeBackResponse { into, files_total, .. } = merged;
+    match (merged.dry_run, files_total) {
+        (_, 0) => terminal::line(format!("nothing to bring back to {into}")),
+        (true, total) => terminal::line(format!("{total} files of {into} would change:")),
+        (false, total) => terminal::line(format!("{total} files of {into} changed:")),
+    }
+    print_changes(&merged.files, *files_total);
+    print_left("changed on both sides", &merged.conflicts, merged.conflicts.len() as u64);
+    if let Some(undo) = merged.undo {
+        terminal::line(format!("to take it back: shellkeep rewind {into} {undo}"));
+    }
+}
+
+/// The fork's changes since it began.
+async fn patch(client: &mut Client, fork: &str, json: bool) -> Result<ExitCode, Failure> {
+    let session: Session = client.get(of_session(fork, "")?.trim_end_matches('/')).await?;
+    if session.forked_from.is_none() {
+        return Err(Failure::client(format!(
+            "session '{fork}' was not forked from another; `diff` compares its own times"
+        )));
+    }
+    // The first of its checkpoints is what it began with; without files it began with none, and its first record says so.
+    let first: CheckpointList = client.get(&of_session(fork, "checkpoints?limit=1")?).await?;
+    let first = first.checkpoints.into_iter().find(|checkpoint| checkpoint.cause == CheckpointCause::Fork);
+    let from = first.map_or_else(|| "1".to_owned(), |checkpoint| checkpoint.checkpoint_id);
+    let wanted = Wanted { from: Some(&from), to: None, path: None, patch: true, binary: true };
+    let diff = diff::ask(client, fork, &wanted).await?;
+    if json {
+        terminal::json(&diff)?;
+    } else if diff.truncated {
+        return Err(Failure::client("the patch is longer than the daemon gives at once; merge-back has no such limit"));
+    } else {
+        terminal::bytes(&diff::patch_of(&diff)?)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}

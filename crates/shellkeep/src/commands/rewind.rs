@@ -1,0 +1,127 @@
+//! `shellkeep rewind`: takes a session back to an earlier moment.
+
+use super::files::{of_session, print_changes, print_left, shell_changes, shown_path};
+use crate::cli::DaemonArgs;
+use crate::client::Client;
+use crate::failure::Failure;
+use crate::terminal;
+use clap::{Args, ValueEnum};
+use shellkeep_protocol::{Place, RewindRequest, RewindResponse, ServicesChoice};
+use std::process::ExitCode;
+
+/// Arguments of `rewind`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Files, shell (working directory, variables, functions, options, …) and the agent's saved state become what they were
+after record TO, or in checkpoint TO: a checkpoint's id, its commit or the beginning of it, the number of a record, or
+`latest`. What is replaced is kept in a checkpoint first, and the command that takes the rewind back is printed. Files that no
+checkpoint holds (ignored, too big, .git) are left alone. Nothing is taken out of the recording.
+
+On a terminal it shows what would change and asks first, unless --yes is given. Elsewhere it does not ask.
+
+Examples:
+  shellkeep rewind demo 12 --dry-run
+  shellkeep rewind demo tool_bash_20261115T183000.123456Z
+  shellkeep rewind demo 12 --yes --services stop --json | jq .undo
+
+Exit codes: 0 done (or shown, with --dry-run), 1 not done (no such session or moment, you said no, disk full), 2 wrong usage."
+)]
+pub struct RewindArgs {
+    /// The session
+    session: String,
+    /// To when
+    to: String,
+    /// Only show what would change
+    #[arg(long)]
+    dry_run: bool,
+    /// Do not ask
+    #[arg(short, long)]
+    yes: bool,
+    /// What becomes of running services
+    #[arg(long, value_name = "WHAT", default_value = "leave")]
+    services: Services,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    daemon: DaemonArgs,
+}
+
+/// What becomes of running services.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Services {
+    /// They run on
+    Leave,
+    /// They are stopped first
+    Stop,
+}
+
+/// Does it.
+pub fn execute(args: RewindArgs) -> Result<ExitCode, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::client)?;
+    runtime.block_on(act(args))
+}
+
+async fn act(args: RewindArgs) -> Result<ExitCode, Failure> {
+    let path = of_session(&args.session, "rewind")?;
+    let mut client = Client::open(&args.daemon).await?;
+    let request = |to: Place, dry_run: bool| RewindRequest {
+        to,
+        dry_run: Some(dry_run),
+        services: Some(match args.services {
+            Services::Leave => ServicesChoice::Leave,
+            Services::Stop => ServicesChoice::Stop,
+        }),
+    };
+    let mut to = Place::from(args.to.as_str());
+    if !args.dry_run && !args.yes && !args.json && terminal::can_ask() {
+        let asked = request(to, true);
+        let preview: RewindResponse = terminal::patiently("comparing", client.post(&path, &asked)).await?;
+        tell(&preview, &args.session);
+        if !terminal::confirmed(&format!("take {} back to record {}?", args.session, preview.to))? {
+            return Err(Failure::client("nothing was changed"));
+        }
+        // What was shown is what is done, also where the moment was told in words.
+        to = Place::Seq(preview.to);
+    }
+    let request = request(to, args.dry_run);
+    let rewound: RewindResponse = terminal::patiently("taking it back", client.post(&path, &request)).await?;
+    if args.json {
+        terminal::json(&rewound)?;
+    } else {
+        tell(&rewound, &args.session);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What changes or has changed.
+fn tell(rewound: &RewindResponse, session: &str) {
+    let RewindResponse { to, files_total, .. } = rewound;
+    if rewound.dry_run {
+        terminal::line(format!("to be as after record {to}, {session} would change:"));
+    } else {
+        terminal::line(format!("{session} is as it was after record {to}"));
+    }
+    let verb = if rewound.dry_run { "would change" } else { "changed" };
+    if *files_total == 0 {
+        terminal::line("files: none");
+    } else {
+        terminal::line(format!("files: {files_total} {verb}"));
+    }
+    print_changes(&rewound.files, *files_total);
+    print_left("left as they are", &rewound.kept_back, rewound.kept_back.len() as u64);
+    for line in shell_changes(&rewound.shell) {
+        terminal::line(format!("shell: {line}"));
+    }
+    terminal::line(format!("in {}", shown_path(&rewound.cwd)));
+    if let Some(version) = rewound.agent_state_version {
+        terminal::line(format!("agent's state: version {version}"));
+    }
+    if !rewound.services_stopped.is_empty() {
+        terminal::line(format!("services that are stopped: {}", rewound.services_stopped.join(" ")));
+    }
+    rewound.notices.iter().for_each(|notice| terminal::notice(&notice.message));
+    if let Some(undo) = rewound.undo {
+        terminal::line(format!("to take it back: shellkeep rewind {session} {undo}"));
+    }
+}

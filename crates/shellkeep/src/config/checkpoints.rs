@@ -1,0 +1,132 @@
+//! The settings of checkpoints: the table `[checkpoints]` of the file, `SHELLKEEP_CHECKPOINTS_…` of the environment,
+//! `--checkpoints-…` of the command line.
+
+use super::layer::parsed;
+use super::values::Span;
+use super::{Environment, Layers, Setting, Shown, show};
+use crate::failure::Failure;
+use clap::Args;
+use serde::Deserialize;
+use shellkeep_runtime::CheckpointConfig;
+
+/// What one layer says about checkpoints.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Args)]
+#[serde(deny_unknown_fields, default)]
+pub struct CheckpointLayer {
+    /// Keep files after each command that changed some [default: true]
+    #[arg(
+        long = "checkpoints-on", value_name = "BOOL", num_args = 0..=1, require_equals = true,
+        default_missing_value = "true"
+    )]
+    pub on: Option<bool>,
+    /// Leave out files that are larger than this [default: 33554432]
+    #[arg(long = "checkpoints-max-file-bytes", value_name = "BYTES")]
+    pub max_file_bytes: Option<u64>,
+    /// Bytes on disk that the checkpoints of one session may take; the oldest give way [default: 1073741824]
+    #[arg(long = "checkpoints-bytes-per-session", value_name = "BYTES")]
+    pub bytes_per_session: Option<u64>,
+    /// Keep no more files of one workspace than this [default: 200000]
+    #[arg(long = "checkpoints-max-files", value_name = "N")]
+    pub max_files: Option<u64>,
+    /// How long one checkpoint may take [default: 10s]
+    #[arg(long = "checkpoints-time", value_name = "TIME")]
+    pub time: Option<Span>,
+    /// How many of the newest are all kept; of older ones, one an hour, and after a day one a day [default: 200]
+    #[arg(long = "checkpoints-keep-all", value_name = "N")]
+    pub keep_all: Option<usize>,
+}
+
+/// What the environment says.
+pub fn from_environment(env: Environment) -> Result<CheckpointLayer, Failure> {
+    Ok(CheckpointLayer {
+        on: parsed(env, "SHELLKEEP_CHECKPOINTS_ON")?,
+        max_file_bytes: parsed(env, "SHELLKEEP_CHECKPOINTS_MAX_FILE_BYTES")?,
+        bytes_per_session: parsed(env, "SHELLKEEP_CHECKPOINTS_BYTES_PER_SESSION")?,
+        max_files: parsed(env, "SHELLKEEP_CHECKPOINTS_MAX_FILES")?,
+        time: parsed(env, "SHELLKEEP_CHECKPOINTS_TIME")?,
+        keep_all: parsed(env, "SHELLKEEP_CHECKPOINTS_KEEP_ALL")?,
+    })
+}
+
+/// The settings of checkpoints in force.
+#[derive(Debug, Clone)]
+pub struct CheckpointSettings {
+    /// Whether files are kept.
+    pub on: Setting<bool>,
+    /// Larger files are left out.
+    pub max_file_bytes: Setting<u64>,
+    /// What one session's checkpoints may take.
+    pub bytes_per_session: Setting<u64>,
+    /// More files than this are not kept.
+    pub max_files: Setting<u64>,
+    /// How long one may take.
+    pub time: Setting<Span>,
+    /// How many of the newest are all kept.
+    pub keep_all: Setting<usize>,
+}
+
+impl CheckpointSettings {
+    /// Joins the layers.
+    pub(super) fn load(layers: &Layers) -> Result<Self, Failure> {
+        let defaults = CheckpointConfig::default();
+        Ok(Self {
+            on: layers.or("SHELLKEEP_CHECKPOINTS_ON", |layer| layer.checkpoints.on, defaults.on)?,
+            max_file_bytes: layers.or(
+                "SHELLKEEP_CHECKPOINTS_MAX_FILE_BYTES",
+                |layer| layer.checkpoints.max_file_bytes,
+                defaults.max_file_bytes,
+            )?,
+            bytes_per_session: layers.or(
+                "SHELLKEEP_CHECKPOINTS_BYTES_PER_SESSION",
+                |layer| layer.checkpoints.bytes_per_session,
+                defaults.bytes_per_session,
+            )?,
+            max_files: layers.or(
+                "SHELLKEEP_CHECKPOINTS_MAX_FILES",
+                |layer| layer.checkpoints.max_files,
+                defaults.max_files,
+            )?,
+            time: layers.or("SHELLKEEP_CHECKPOINTS_TIME", |layer| layer.checkpoints.time, Span(Some(defaults.time)))?,
+            keep_all: layers.or(
+                "SHELLKEEP_CHECKPOINTS_KEEP_ALL",
+                |layer| layer.checkpoints.keep_all,
+                defaults.keep_all,
+            )?,
+        })
+    }
+
+    /// Every setting, for showing.
+    pub(super) fn shown(&self) -> [Shown; 6] {
+        [
+            show("checkpoints.on", &self.on, ToString::to_string),
+            show("checkpoints.max_file_bytes", &self.max_file_bytes, ToString::to_string),
+            show("checkpoints.bytes_per_session", &self.bytes_per_session, ToString::to_string),
+            show("checkpoints.max_files", &self.max_files, ToString::to_string),
+            show("checkpoints.time", &self.time, ToString::to_string),
+            show("checkpoints.keep_all", &self.keep_all, ToString::to_string),
+        ]
+    }
+
+    /// Whether they can be used.
+    pub(super) fn check(&self) -> Result<(), Failure> {
+        if self.time.value.0.is_none_or(|time| time.is_zero()) {
+            return Err(Failure::start("checkpoints.time must be a length of time, as in 10s; nothing waits for ever"));
+        }
+        if self.keep_all.value == 0 {
+            return Err(Failure::start("checkpoints.keep_all must be at least 1: the newest is always kept"));
+        }
+        Ok(())
+    }
+
+    /// What the engine gets.
+    pub fn config(&self) -> CheckpointConfig {
+        CheckpointConfig {
+            on: self.on.value,
+            max_file_bytes: self.max_file_bytes.value,
+            bytes_per_session: self.bytes_per_session.value,
+            max_files: self.max_files.value,
+            time: self.time.value.0.unwrap_or_else(|| CheckpointConfig::default().time),
+            keep_all: self.keep_all.value,
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! The command line: the same, for people and scripts.
+
+use super::support::Daemon;
+use super::terminal::Terminal;
+use super::tools::{Files, files, program, seq, text, told};
+use serde_json::json;
+use std::process::Command;
+
+#[test]
+fn checkpoints_are_listed_shown_made_and_counted() {
+    let daemon = Daemon::start();
+    daemon.create("demo");
+    daemon.sh("demo", "echo one > a");
+    daemon.sh("demo", "echo two > a; echo b > 'b c'");
+    let kept = daemon.checkpoints("demo");
+    let name = kept[0]["checkpoint_id"].as_str().unwrap();
+    let list = text(&program(&daemon, &["checkpoints", "demo"]));
+    let rows: Vec<Vec<&str>> = list.lines().map(|line| line.split('\t').collect()).collect();
+    assert_eq!((rows.len(), rows[0][2], rows[0][4]), (2, name, "+1 ~0 -0"), "{list}");
+    assert_eq!(told(&program(&daemon, &["checkpoints", "demo", "--json"]))["checkpoints"], json!(kept));
+    assert_eq!(text(&program(&daemon, &["checkpoints", "ls", "demo"])), list);
+    let shown = text(&program(&daemon, &["checkpoints", "show", "demo", "latest"]));
+    assert!(shown.contains("~ a  +1  -1\n") && shown.contains("+ b c  +1\n"), "{shown}");
+    assert_eq!(text(&program(&daemon, &["checkpoints", "cat", "demo", name, "a"])), "one\n");
+    let history = text(&program(&daemon, &["checkpoints", "history", "demo", "a"]));
+    assert_eq!(history.lines().count(), 2, "{history}");
+    assert_eq!(text(&program(&daemon, &["checkpoints", "save", "demo"])), "");
+    std::fs::write(daemon.cwd("demo").join("by-hand"), "x").unwrap();
+    assert!(text(&program(&daemon, &["checkpoints", "save", "demo"])).starts_with("manual_"));
+    daemon.create("empty");
+    let all = told(&program(&daemon, &["checkpoints", "du", "--json"]));
+    assert_eq!(
+        (all["sessions"].as_array().unwrap().len(), all["sessions"][0]["session_id"].as_str()),
+        (2, Some("demo"))
+    );
+    let one = text(&program(&daemon, &["checkpoints", "du", "demo", "--thin"]));
+    assert!(one.starts_with("demo\t3\t") && one.contains("given back"), "{one}");
+    for wrong in [
+        &["checkpoints", "none"][..],
+        &["checkpoints", "show", "demo", "x"],
+        &["checkpoints", "cat", "demo", "latest", "z"],
+    ] {
+        let output = program(&daemon, wrong);
+        assert_eq!(output.status.code(), Some(1), "{wrong:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    assert_eq!(program(&daemon, &["checkpoints"]).status.code(), Some(2));
+}
+
+#[test]
+fn a_difference_is_plain_in_a_pipe_and_coloured_on_a_terminal() {
+    let daemon = Daemon::start();
+    daemon.create("demo");
+    daemon.sh("demo", "printf 'a\\nb\\n' > text");
+    let early = seq(&daemon, "demo").to_string();
+    daemon.checkpoints("demo");
+    daemon.sh("demo", "printf 'a\\nB\\n' > text");
+    daemon.checkpoints("demo");
+    assert_eq!(text(&program(&daemon, &["diff", "demo"])), "");
+    let patch = text(&program(&daemon, &["diff", "demo", &early]));
+    assert!(patch.starts_with("diff --git a/text b/text\n") && patch.ends_with("-b\n+B\n"), "{patch}");
+    assert_eq!(text(&program(&daemon, &["diff", "demo", &early, "latest", "--path", "text"])), patch);
+    assert_eq!(text(&program(&daemon, &["diff", "demo", &early, "--path", "other"])), "");
+    let stat = text(&program(&daemon, &["diff", "demo", &early, "--stat"]));
+    assert_eq!(stat, "  ~ text  +1  -1\n1 files differ, +1 -1 lines\n");
+    assert_eq!(told(&program(&daemon, &["diff", "demo", &early, "now", "--json"]))["patch"], json!(patch));
+    assert_eq!(program(&daemon, &["diff", "demo", "nothing-like-it"]).status.code(), Some(1));
+    for (no_colour, expected) in [("", vt100::Color::Idx(2)), ("1", vt100::Color::Default)] {
+        let mut screen = Terminal::with(&daemon, &["diff", "demo", &early], (24, 100), &[("NO_COLOR", no_colour)]);
+        assert_eq!(screen.end(), Some(0));
+        let row = screen.text().lines().position(|line| line == "+B").expect("the new line");
+        let cell = screen.screen().cell(u16::try_from(row).unwrap(), 0).unwrap().clone();
+        assert_eq!((cell.contents(), cell.fgcolor()), ("+", expected), "NO_COLOR={no_colour}");
+    }
+}
+
+#[test]
+fn a_rewind_is_shown_done_and_undone() {
+    let daemon = Daemon::start();
+    daemon.create("demo");
+    daemon.sh("demo", "echo one > a; X=1");
+    let early = seq(&daemon, "demo").to_string();
+    daemon.checkpoints("demo");
+    daemon.sh("demo", "echo two > a; echo b > b; X=2");
+    daemon.checkpoints("demo");
+    let preview = text(&program(&daemon, &["rewind", "demo", &early, "--dry-run"]));
+    assert!(preview.contains("files: 2 would change") && preview.contains("- b"), "{preview}");
+    assert!(preview.contains("shell: variables: X"), "{preview}");
+    assert_eq!(daemon.tree("demo").len(), 2);
+    let done = text(&program(&daemon, &["rewind", "demo", &early]));
+    assert_eq!(daemon.tree("demo"), files(&[("a", "one\n")]));
+    let undo = done.lines().find_map(|line| line.strip_prefix("to take it back: shellkeep ")).expect("an undo");
+    let words: Vec<&str> = undo.split(' ').collect();
+    let back = text(&program(&daemon, &[&words[..], &["--yes"]].concat()));
+    assert!(back.contains("is as it was"), "{back}");
+    assert_eq!(daemon.tree("demo"), files(&[("a", "two\n"), ("b", "b\n")]));
+    let json = told(&program(&daemon, &["rewind", "demo", &early, "--json", "--services", "stop"]));
+    assert_eq!((&json["files_total"], json["undo"].is_u64()), (&json!(2), true), "{json}");
+    assert_eq!(program(&daemon, &["rewind", "demo", "99999"]).status.code(), Some(1));
+    assert_eq!(program(&daemon, &["rewind", "demo"]).status.code(), Some(2));
+}
+
+#[test]
+fn a_person_is_asked_before_a_rewind() {
+    let daemon = Daemon::start();
+    daemon.create("demo");
+    daemon.sh("demo", "echo one > a");
+    let early = seq(&daemon, "demo").to_string();
+    daemon.checkpoints("demo");
+    daemon.sh("demo", "echo two > a");
+    daemon.checkpoints("demo");
+    for (answer, left) in [("n\r", "two\n"), ("y\r", "one\n")] {
+        let mut screen = Terminal::with(&daemon, &["rewind", "demo", &early], (24, 100), &[]);
+        screen.wait_for("[y/N]");
+        assert!(screen.text().contains("would change"), "{}", screen.text());
+        screen.send(answer);
+        let (code, last) = if left == "two\n" { (1, "nothing was changed") } else { (0, "to take it back") };
+        assert_eq!(screen.end(), Some(code));
+        assert!(screen.text().contains(last), "{}", screen.text());
+        assert_eq!(daemon.tree("demo"), files(&[("a", left)]), "{answer}");
+    }
+}
+
+#[test]
+fn a_fork_is_made_its_patch_applies_and_it_comes_back() {
+    let daemon = Daemon::start();
+    daemon.create("demo");
+    daemon.sh("demo", "printf 'a\\nb\\n' > text; printf '\\0' > data");
+    daemon.checkpoints("demo");
+    assert_eq!(text(&program(&daemon, &["fork", "demo", "try-1"])), "try-1\n");
+    let made = told(&program(&daemon, &["fork", "demo", "--at", "1", "--json"]));
+    assert_eq!(made["forked_from"]["seq"], 1, "{made}");
+    daemon.sh("try-1", "printf 'a\\nB\\n' > text; printf '\\0\\1' > data; echo new > new");
+    let patch = program(&daemon, &["fork", "patch", "try-1"]);
+    let changes = daemon.directory().join("try.patch");
+    std::fs::write(&changes, &patch.stdout).unwrap();
+    let copy = daemon.directory().join("copy");
+    std::fs::create_dir(&copy).unwrap();
+    std::fs::write(copy.join("text"), "a\nb\n").unwrap();
+    std::fs::write(copy.join("data"), "\0").unwrap();
+    let applied = Command::new("git").arg("apply").arg(&changes).current_dir(&copy).output().expect("git runs");
+    assert!(applied.status.success(), "{}\n{}", String::from_utf8_lossy(&applied.stderr), text(&patch));
+    assert_eq!(std::fs::read(copy.join("data")).unwrap(), b"\0\x01");
+    assert_eq!(std::fs::read(copy.join("new")).unwrap(), b"new\n");
+    daemon.sh("demo", "printf 'a\\nC\\n' > text");
+    let trial = program(&daemon, &["fork", "merge-back", "try-1", "--dry-run"]);
+    assert_eq!(trial.status.code(), Some(1), "{}", String::from_utf8_lossy(&trial.stdout));
+    let refused = program(&daemon, &["fork", "merge-back", "try-1"]);
+    let said = String::from_utf8_lossy(&refused.stdout).into_owned();
+    assert!(refused.status.code() == Some(1) && said.contains("! text:"), "{said}");
+    let merged = text(&program(&daemon, &["fork", "merge-back", "try-1", "--prefer", "fork"]));
+    assert!(
+        merged.contains("files of demo changed") && merged.contains("to take it back: shellkeep rewind demo"),
+        "{merged}"
+    );
+    assert_eq!(daemon.tree("demo"), files(&[("data", "\0\u{1}"), ("new", "new\n"), ("text", "a\nB\n")]));
+    assert_eq!(program(&daemon, &["fork", "patch", "demo"]).status.code(), Some(1));
+    assert_eq!(program(&daemon, &["fork", "demo", "try-1"]).status.code(), Some(1));
+    // A session that is called as an action.
+    daemon.create("patch");
+    assert_eq!(text(&program(&daemon, &["fork", "--", "patch", "try-2"])), "try-2\n");
+}
+
+#[test]
+fn the_host_names_the_workspace() {
+    let daemon = Daemon::start();
+    let project = daemon.directory().join("project");
+    std::fs::create_dir(&project).unwrap();
+    std::fs::write(project.join("mine"), "before\n").unwrap();
+    let made = told(&program(&daemon, &["sessions", "new", "demo", "--workspace", "project", "--json"]));
+    assert_eq!((made["workspace"].as_str(), made["cwd"].as_str()), (project.to_str(), project.to_str()), "{made}");
+    daemon.sh("demo", "echo after > mine");
+    daemon.checkpoints("demo");
+    daemon.rewind_to("demo", json!(1));
+    assert_eq!(std::fs::read_to_string(project.join("mine")).unwrap(), "before\n");
+}

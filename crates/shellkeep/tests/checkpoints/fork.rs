@@ -1,0 +1,102 @@
+//! Going another way, over HTTP: forks that do not see each other, and what comes back of them.
+
+use super::support::Daemon;
+use super::support::services::in_parallel;
+use super::tools::{Files, files, refused, seq};
+use serde_json::{Value, json};
+
+fn fork(daemon: &Daemon, session: &str, body: Value) -> Value {
+    let answer = daemon.ask(session, "fork", body);
+    assert_eq!(answer.status, 201, "{}\n{}", answer.text(), daemon.log());
+    answer.json()
+}
+
+#[test]
+fn ten_forks_go_ten_ways() {
+    let daemon = Daemon::start();
+    daemon.create("s");
+    daemon.sh("s", "echo one > a; export X=1; f() { echo of $X; }");
+    let early = seq(&daemon, "s");
+    daemon.checkpoints("s");
+    daemon.sh("s", "echo late > b; X=2");
+    daemon.checkpoints("s");
+    let numbers: Vec<usize> = (0..10).collect();
+    in_parallel(4, &numbers, |number| {
+        let name = format!("try-{number}");
+        let made = fork(&daemon, "s", json!({"at": early, "session_id": name}));
+        assert_eq!(made["forked_from"], json!({"session_id": "s", "seq": early}), "{made}");
+        assert_eq!((&made["session_id"], &made["live"]), (&json!(name), &json!(false)));
+        assert_ne!(made["workspace"], daemon.at("s", "").json()["workspace"]);
+        assert_eq!(
+            daemon.sh(&name, &format!("f; cat a; ls; echo {number} > mine; echo {number} >> a")).out(),
+            "of 1\none\na\n"
+        );
+    });
+    for number in numbers {
+        let name = format!("try-{number}");
+        let own = format!("one\n{number}\n");
+        assert_eq!(daemon.tree(&name), files(&[("a", &own), ("mine", &format!("{number}\n"))]));
+        assert_eq!(daemon.get(&format!("/v1/sessions/{name}")).json()["forked_from"]["session_id"], "s");
+    }
+    assert_eq!(daemon.tree("s"), files(&[("a", "one\n"), ("b", "late\n")]));
+    assert_eq!(daemon.sh("s", "f").out(), "of 2\n");
+    assert!(daemon.get("/v1/sessions/s").json().get("forked_from").is_none());
+    // From now, and with a name that is made up.
+    let made = fork(&daemon, "s", json!({}));
+    assert_eq!(daemon.sh(made["session_id"].as_str().unwrap(), "f; cat b").out(), "of 2\nlate\n");
+    let bound = fork(&daemon, "s", json!({"user_id": "ann", "session_id": "x", "at": "now"}));
+    assert_eq!(bound["session_id"], "thread_ann_x");
+    assert_eq!(refused(&daemon.ask("s", "fork", json!({"session_id": "try-1"}))), (409, "session_exists".to_owned()));
+    assert_eq!(refused(&daemon.ask("s", "fork", json!({"at": 99_999}))), (404, "no_such_moment".to_owned()));
+    assert_eq!(refused(&daemon.ask("s", "fork", json!({"name": "x"}))), (400, "invalid_request".to_owned()));
+    assert_eq!(refused(&daemon.ask("s", "fork", json!({"session_id": "../x"}))), (400, "invalid_request".to_owned()));
+}
+
+#[test]
+fn a_forks_files_come_back_where_they_fit() {
+    let daemon = Daemon::start();
+    daemon.create("s");
+    daemon.sh("s", "printf '1\\n2\\n3\\n4\\n5\\n6\\n7\\n8\\n9\\n' > both; echo old > theirs; echo gone > gone");
+    daemon.checkpoints("s");
+    fork(&daemon, "s", json!({"session_id": "f"}));
+    daemon.sh("f", "sed -i 's/^1$/one/' both; echo new > theirs; rm gone; mkdir d; echo n > d/new");
+    daemon.sh("s", "sed -i 's/^9$/nine/' both; echo mine > mine");
+    let trial = daemon.ask("f", "merge_back", json!({"dry_run": true})).json();
+    assert_eq!((&trial["dry_run"], &trial["files_total"], &trial["conflicts"]), (&json!(true), &json!(4), &json!([])));
+    assert_eq!(daemon.tree("s").len(), 4, "a trial changed something");
+    let merged = daemon.ask("f", "merge_back", json!({}));
+    assert_eq!(merged.status, 200, "{}\n{}", merged.text(), daemon.log());
+    let merged = merged.json();
+    assert_eq!((&merged["into"], &merged["files_total"]), (&json!("s"), &json!(4)));
+    let both = "one\n2\n3\n4\n5\n6\n7\n8\nnine\n";
+    let expected = [("both", both), ("d/new", "n\n"), ("mine", "mine\n"), ("theirs", "new\n")];
+    assert_eq!(daemon.tree("s"), files(&expected));
+    daemon.rewind_to("s", merged["undo"].clone());
+    assert_eq!(daemon.tree("s").len(), 4, "{:?}", daemon.tree("s"));
+    assert_eq!(refused(&daemon.ask("s", "merge_back", json!({}))), (409, "no_origin".to_owned()));
+}
+
+#[test]
+fn what_does_not_fit_is_refused_and_named() {
+    let daemon = Daemon::start();
+    daemon.create("s");
+    daemon.sh("s", "echo base > a; echo base > b");
+    daemon.checkpoints("s");
+    fork(&daemon, "s", json!({"session_id": "f"}));
+    daemon.sh("f", "echo fork > a; echo fork > b");
+    daemon.sh("s", "echo origin > a");
+    let answer = daemon.ask("f", "merge_back", json!({}));
+    assert_eq!(refused(&answer), (409, "merge_conflict".to_owned()));
+    let conflicts = answer.json()["conflicts"].as_array().unwrap().clone();
+    assert_eq!((conflicts.len(), &conflicts[0]["path"]), (1, &json!("a")), "{conflicts:?}");
+    assert!(conflicts[0]["reason"].is_string());
+    assert_eq!(daemon.tree("s"), files(&[("a", "origin\n"), ("b", "base\n")]), "a refused merge changed something");
+    let trial = daemon.ask("f", "merge_back", json!({"dry_run": true})).json();
+    assert_eq!(trial["conflicts"].as_array().unwrap().len(), 1, "{trial}");
+    let own = daemon.ask("f", "merge_back", json!({"prefer": "origin"}));
+    assert_eq!(own.status, 200, "{}", own.text());
+    assert_eq!(daemon.tree("s"), files(&[("a", "origin\n"), ("b", "fork\n")]));
+    let theirs = daemon.ask("f", "merge_back", json!({"prefer": "fork"}));
+    assert_eq!(theirs.status, 200, "{}", theirs.text());
+    assert_eq!(daemon.tree("s"), files(&[("a", "fork\n"), ("b", "fork\n")]));
+}

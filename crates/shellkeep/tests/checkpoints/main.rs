@@ -1,0 +1,15 @@
+//! Files and time, driven from outside: checkpoints, differences, rewind, fork and merge, over HTTP and the command line.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test says what it expected by panicking")]
+
+mod cli;
+mod crash;
+mod fork;
+mod http;
+mod recording;
+mod rewind;
+#[path = "../support/mod.rs"]
+mod support;
+#[path = "../top/terminal.rs"]
+#[allow(dead_code, reason = "other tests do more with their terminals")]
+mod terminal;
+mod tools;

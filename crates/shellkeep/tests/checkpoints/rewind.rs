@@ -1,0 +1,92 @@
+//! Going back, over HTTP: files, shell and agent's state, as they were; and back again.
+
+use super::support::{Daemon, Request};
+use super::tools::{Files, files, refused, seq};
+use serde_json::json;
+
+#[test]
+fn a_session_goes_back_and_forth() {
+    let daemon = Daemon::start();
+    daemon.create("s");
+    let state = |body: &str| {
+        let target = "/v1/sessions/s/agent_state";
+        let answer = daemon.send(&Request::new("PUT", target).header("content-type", "text/plain").json(body));
+        assert!([200, 201].contains(&answer.status), "{}", answer.text());
+    };
+    state("early");
+    daemon.sh("s", "echo one > a; mkdir d; cd d; export X=1; f() { echo old; }; set -o pipefail");
+    let early = seq(&daemon, "s");
+    daemon.checkpoints("s");
+    state("late");
+    daemon.sh("s", "echo two > ../a; echo b > b; unset X; f() { echo new; }; set +o pipefail; cd ..");
+    daemon.checkpoints("s");
+    let preview = daemon.ask("s", "rewind", json!({"to": early, "dry_run": true}));
+    assert_eq!(preview.status, 200, "{}", preview.text());
+    let preview = preview.json();
+    assert_eq!(
+        (&preview["dry_run"], &preview["files_total"], &preview["to"]),
+        (&json!(true), &json!(2), &json!(early))
+    );
+    assert!(preview.get("seq").is_none() && preview.get("undo").is_none(), "{preview}");
+    assert_eq!(preview["shell"]["env"]["X"], "1");
+    assert_eq!(daemon.tree("s"), files(&[("a", "two\n"), ("d/b", "b\n")]), "a preview changed something");
+
+    let done = daemon.rewind_to("s", json!(early));
+    assert_eq!((&done["dry_run"], &done["files_total"]), (&json!(false), &json!(2)));
+    assert_eq!(done["cwd"].as_str().unwrap(), daemon.cwd("s").to_str().unwrap());
+    assert_eq!(daemon.tree("s"), files(&[("a", "one\n")]));
+    assert_eq!(daemon.sh("s", "f; echo $X ${PWD##*/}; set -o | grep -c 'pipefail.*on'").out(), "old\n1 d\n1\n");
+    assert_eq!(daemon.at("s", "agent_state").text(), "early");
+
+    let undone = daemon.rewind_to("s", done["undo"].clone());
+    assert_eq!(daemon.tree("s"), files(&[("a", "two\n"), ("d/b", "b\n")]), "{undone}");
+    assert_eq!(daemon.sh("s", "f; echo ${X-none}").out(), "new\nnone\n");
+    assert_eq!(daemon.at("s", "agent_state").text(), "late");
+    let verdict = daemon.ask("s", "verify", json!({})).json();
+    assert_eq!(verdict["intact"], true, "{verdict}");
+}
+
+#[test]
+fn what_no_checkpoint_holds_is_left_alone() {
+    let daemon = Daemon::start();
+    daemon.create("s");
+    daemon.sh("s", "echo one > a");
+    let early = seq(&daemon, "s");
+    daemon.checkpoints("s");
+    let setup =
+        "git init -q . 2>/dev/null || mkdir .git; echo '*.log' > .gitignore; echo l > x.log; echo two > a; mkdir e";
+    daemon.sh("s", setup);
+    daemon.checkpoints("s");
+    daemon.rewind_to("s", json!(early.to_string()));
+    let left = daemon.sh("s", "cat a; ls -d .git x.log; ls .gitignore 2>&1 | grep -c 'No such'");
+    assert_eq!(left.out(), "one\n.git\nx.log\n1\n");
+}
+
+#[test]
+fn services_are_stopped_if_asked_and_bad_requests_are_told() {
+    let daemon = Daemon::start();
+    daemon.create("s");
+    daemon.sh("s", "echo one > a");
+    let started = daemon.ask("s", "services", json!({"command": "sleep 600"}));
+    assert_eq!(started.status, 201, "{}", started.text());
+    let service = started.json()["service_id"].as_str().unwrap().to_owned();
+    let status = || daemon.at("s", &format!("services/{service}")).json()["status"].clone();
+    daemon.rewind_to("s", json!(1));
+    assert_eq!(status(), "running");
+    let stopped = daemon.ask("s", "rewind", json!({"to": 1, "services": "stop"})).json();
+    assert_eq!(stopped["services_stopped"], json!([service]), "{stopped}");
+    assert_eq!(status(), "stopped");
+    for (body, expected) in [
+        (json!({}), (400, "invalid_request")),
+        (json!({"to": 1.5}), (400, "invalid_request")),
+        (json!({"to": "now"}), (400, "invalid_request")),
+        (json!({"to": "a b"}), (400, "invalid_request")),
+        (json!({"to": 1, "services": "kill"}), (400, "invalid_request")),
+        (json!({"to": 1, "dryrun": true}), (400, "invalid_request")),
+        (json!({"to": 100_000}), (404, "no_such_moment")),
+        (json!({"to": "manual_never"}), (404, "checkpoint_not_found")),
+    ] {
+        let (status, code) = refused(&daemon.ask("s", "rewind", body.clone()));
+        assert_eq!((status, code.as_str()), expected, "{body}");
+    }
+}

@@ -1,0 +1,371 @@
+//! Copies a whole workspace for a fork: everything in it, with `.git` and what checkpoints leave out. The copy is made
+//! under another name and renamed at the end, so a crash leaves no half of one.
+//!
+//! Kept: bytes, permission bits, times of last change, links, names that belong to one file, holes in files. Not kept:
+//! owners and extended attributes. Left out and said: sockets, pipes, devices, what cannot be read. Nothing is synced:
+//! a power cut shortly after may leave files of the copy empty, the original is as it was.
+
+mod file;
+mod level;
+mod links;
+
+use crate::fault::Faults;
+use level::{Job, Pair};
+use links::Links;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::num::NonZeroUsize;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// More than these do not help: they wait for the file system's locks.
+const MAX_THREADS: usize = 4;
+/// What was left out is counted; so many are named.
+const NAMED: usize = 20;
+/// What the name of an unfinished copy begins with; the copy's name follows. No checkpoint keeps such names.
+const UNFINISHED: &str = ".shellkeep-copy-";
+
+/// What was copied.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Copied {
+    /// Files, each name counted.
+    pub files: u64,
+    /// Directories without the first.
+    pub directories: u64,
+    /// Symbolic links.
+    pub links: u64,
+    /// Bytes in files.
+    pub bytes: u64,
+    /// Whether the file system shares the bytes until one side changes them.
+    pub shares_bytes: bool,
+    /// What is not in the copy, or not as one might think: path and reason. The first ones of `left_out_total`.
+    pub left_out: Vec<(Vec<u8>, String)>,
+    /// How many there are.
+    pub left_out_total: u64,
+}
+
+/// Copies the directory `from` to `to`, which must not be there or be empty.
+pub fn workspace(from: &Path, to: &Path, faults: &Faults) -> io::Result<Copied> {
+    let unfinished = unfinished(to)?;
+    if std::fs::read_dir(to).is_ok_and(|mut entries| entries.next().is_some()) {
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, "there is something in the fork's directory already"));
+    }
+    remove(&unfinished)?;
+    std::fs::create_dir(&unfinished)?;
+    let mut guard = Unfinished { path: Some(unfinished.clone()) };
+    let copied = copy(from, &unfinished, faults)?;
+    std::fs::rename(&unfinished, to)?;
+    guard.path = None;
+    Ok(copied)
+}
+
+/// Removes copies in `directory` that were not finished because the process died. Only when none is being made there.
+pub fn remove_unfinished(directory: &Path) -> io::Result<u64> {
+    let mut removed = 0;
+    for entry in std::fs::read_dir(directory)? {
+        let entry = entry?;
+        if entry.file_name().as_encoded_bytes().starts_with(UNFINISHED.as_bytes()) {
+            remove(&entry.path())?;
+            removed += 1;
+        }
+    }
+    Ok(removed)
+}
+
+fn unfinished(to: &Path) -> io::Result<PathBuf> {
+    let name = to.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    let mut marked = OsString::from(UNFINISHED);
+    marked.push(name);
+    Ok(to.with_file_name(marked))
+}
+
+/// Removes a directory that was copied as it was: one that its owner may not write to is opened up first.
+fn remove(path: &Path) -> io::Result<()> {
+    match std::fs::remove_dir_all(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            level::open_up(path)?;
+            std::fs::remove_dir_all(path)
+        }
+        other => other,
+    }
+}
+
+/// Removes an unfinished copy unless it was finished.
+struct Unfinished {
+    path: Option<PathBuf>,
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        if let Some(path) = &self.path {
+            let _ = remove(path);
+        }
+    }
+}
+
+/// What the threads share.
+struct Shared<'a> {
+    queue: Mutex<Queue>,
+    changed: Condvar,
+    /// Set when one failed, so that the others end.
+    failed: AtomicBool,
+    /// Whether it is still worth asking the file system to share bytes.
+    may_clone: AtomicBool,
+    has_cloned: AtomicBool,
+    links: Links,
+    told: Mutex<Vec<(Vec<u8>, String)>>,
+    told_total: AtomicU64,
+    /// The copy itself, should it lie inside of what is copied.
+    target: (u64, u64),
+    /// Where links that lead back into the original begin.
+    from: PathBuf,
+    umask: u32,
+    faults: &'a Faults,
+}
+
+#[derive(Default)]
+struct Queue {
+    waiting: Vec<Job>,
+    /// Threads that are at work and may add more.
+    busy: usize,
+}
+
+impl Shared<'_> {
+    fn tell(&self, path: &[u8], reason: impl Into<String>) {
+        self.told_total.fetch_add(1, Ordering::Relaxed);
+        let mut told = lock(&self.told);
+        if told.len() < NAMED {
+            told.push((path.to_vec(), reason.into()));
+        }
+    }
+
+    fn push(&self, job: Job) {
+        lock(&self.queue).waiting.push(job);
+        self.changed.notify_one();
+    }
+
+    /// The next directory; `None` when all is done or something failed. The newest first, so that few are open.
+    fn next(&self) -> Option<Job> {
+        let mut queue = lock(&self.queue);
+        loop {
+            if self.failed.load(Ordering::Relaxed) {
+                return None;
+            }
+            if let Some(job) = queue.waiting.pop() {
+                queue.busy += 1;
+                return Some(job);
+            }
+            if queue.busy == 0 {
+                return None;
+            }
+            queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn done(&self) {
+        let mut queue = lock(&self.queue);
+        queue.busy -= 1;
+        if queue.busy == 0 && queue.waiting.is_empty() || self.failed.load(Ordering::Relaxed) {
+            self.changed.notify_all();
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn copy(from: &Path, to: &Path, faults: &Faults) -> io::Result<Copied> {
+    let about = std::fs::metadata(to)?;
+    let root = Pair::open(from, to)?;
+    let shared = Shared {
+        queue: Mutex::default(),
+        changed: Condvar::new(),
+        failed: AtomicBool::new(false),
+        may_clone: AtomicBool::new(true),
+        has_cloned: AtomicBool::new(false),
+        links: Links::new(to)?,
+        told: Mutex::default(),
+        told_total: AtomicU64::new(0),
+        target: (about.dev(), about.ino()),
+        from: from.to_owned(),
+        umask: umask(),
+        faults,
+    };
+    shared.push(Job::root(root));
+    let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get).min(MAX_THREADS);
+    let mut total = std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(|| work(&shared))).collect();
+        let mut total = work(&shared);
+        for other in others {
+            let theirs = other.join().unwrap_or_else(|_| Err(io::Error::other("a copying thread panicked")));
+            total = add(total, theirs);
+        }
+        total
+    })?;
+    total.shares_bytes = shared.has_cloned.load(Ordering::Relaxed);
+    total.left_out_total = shared.told_total.load(Ordering::Relaxed);
+    total.left_out = shared.told.into_inner().unwrap_or_else(PoisonError::into_inner);
+    Ok(total)
+}
+
+fn add(one: io::Result<Copied>, other: io::Result<Copied>) -> io::Result<Copied> {
+    let (mut one, other) = (one?, other?);
+    one.files += other.files;
+    one.directories += other.directories;
+    one.links += other.links;
+    one.bytes += other.bytes;
+    Ok(one)
+}
+
+/// Copies directories until there are none.
+fn work(shared: &Shared<'_>) -> io::Result<Copied> {
+    let mut worker = level::Worker::new(shared);
+    while let Some(job) = shared.next() {
+        let result = worker.directory(job);
+        if result.is_err() {
+            shared.failed.store(true, Ordering::Relaxed);
+        }
+        shared.done();
+        result?;
+    }
+    Ok(worker.copied)
+}
+
+/// The bits that the system takes from new files. It cannot be asked for without setting it, so it is read; unknown, all
+/// bits are set again afterwards.
+fn umask() -> u32 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+    line.and_then(|digits| u32::from_str_radix(digits.trim(), 8).ok()).unwrap_or(0o777)
+}
+
+/// `directory/name`, or only the name at the top.
+fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
+    let mut path = Vec::with_capacity(directory.len() + 1 + name.len());
+    if !directory.is_empty() {
+        path.extend_from_slice(directory);
+        path.push(b'/');
+    }
+    path.extend_from_slice(name);
+    path
+}
+
+/// Whether a link's text leads into the directory.
+fn leads_into(text: &[u8], directory: &Path) -> bool {
+    use std::os::unix::ffi::OsStrExt as _;
+    Path::new(OsStr::from_bytes(text)).starts_with(directory)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fault::{Blow, Point};
+    use std::fs;
+    use std::os::unix::ffi::OsStrExt as _;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    /// A directory with a bit of everything.
+    fn everything(root: &Path) {
+        fs::create_dir_all(root.join(".git/hooks")).unwrap();
+        fs::create_dir_all(root.join("a/b/c")).unwrap();
+        fs::create_dir(root.join("empty")).unwrap();
+        fs::write(root.join(".git/hooks/pre-commit"), "#!/bin/sh\n").unwrap();
+        fs::write(root.join("a/b/c/text"), "text").unwrap();
+        fs::write(root.join("a/nothing"), "").unwrap();
+        fs::write(root.join("a/big"), vec![7; 3 * file::BUFFER + 5]).unwrap();
+        fs::write(root.join(OsStr::from_bytes(b"odd\n\xff")), "odd").unwrap();
+        fs::hard_link(root.join("a/b/c/text"), root.join("same")).unwrap();
+        symlink("../nowhere", root.join("a/link")).unwrap();
+        symlink(root.join("a"), root.join("back")).unwrap();
+        let sparse = fs::File::create(root.join("a/sparse")).unwrap();
+        std::os::unix::fs::FileExt::write_at(&sparse, b"end", 50 << 20).unwrap();
+        for (path, mode) in [(".git/hooks/pre-commit", 0o755), ("a/b/c/text", 0o606), ("a/b", 0o511), ("empty", 0o2775)]
+        {
+            fs::set_permissions(root.join(path), fs::Permissions::from_mode(mode)).unwrap();
+        }
+        let _socket = std::os::unix::net::UnixListener::bind(root.join("socket")).unwrap();
+    }
+
+    type Seen = (u32, i64, i64, Vec<u8>);
+
+    fn look(root: &Path) -> std::collections::BTreeMap<PathBuf, Seen> {
+        let mut seen = std::collections::BTreeMap::new();
+        let mut waiting = vec![root.to_owned()];
+        while let Some(directory) = waiting.pop() {
+            for entry in fs::read_dir(&directory).unwrap().map(Result::unwrap).filter(|e| e.file_name() != "socket") {
+                let about = entry.path().symlink_metadata().unwrap();
+                let bytes = if about.is_dir() {
+                    waiting.push(entry.path());
+                    Vec::new()
+                } else if about.is_symlink() {
+                    fs::read_link(entry.path()).unwrap().into_os_string().into_encoded_bytes()
+                } else {
+                    fs::read(entry.path()).unwrap()
+                };
+                let name = entry.path().strip_prefix(root).unwrap().to_owned();
+                seen.insert(name, (about.mode(), about.mtime(), about.mtime_nsec(), bytes));
+            }
+        }
+        seen
+    }
+
+    #[test]
+    fn a_copy_is_the_same_and_its_own() {
+        let home = tempfile::tempdir().unwrap();
+        let (from, to) = (home.path().join("from"), home.path().join("to"));
+        fs::create_dir(&from).unwrap();
+        everything(&from);
+        let before = look(&from);
+        let copied = workspace(&from, &to, &Faults::default()).unwrap();
+        assert_eq!(look(&to), before);
+        assert_eq!(look(&from), before);
+        assert_eq!((copied.files, copied.directories, copied.links), (7, 6, 2));
+        let mut reasons: Vec<_> = copied.left_out.iter().map(|(path, _)| path.as_slice()).collect();
+        reasons.sort_unstable();
+        assert_eq!(reasons, [&b"back"[..], b"socket"]);
+        let inode = |path: &str| to.join(path).metadata().unwrap().ino();
+        assert_eq!(inode("same"), inode("a/b/c/text"));
+        assert!(to.join("a/sparse").metadata().unwrap().blocks() < 1000);
+        fs::write(to.join("same"), "other").unwrap();
+        assert_eq!(fs::read(from.join("same")).unwrap(), b"text");
+    }
+
+    #[test]
+    fn a_copy_that_fails_leaves_nothing_and_one_that_died_is_replaced() {
+        let home = tempfile::tempdir().unwrap();
+        let (from, to) = (home.path().join("from"), home.path().join("to"));
+        fs::create_dir(&from).unwrap();
+        everything(&from);
+        let names = || fs::read_dir(home.path()).unwrap().count();
+        let faults = Faults::default();
+        for nth in 1..16 {
+            faults.arm(Point::Copying, nth, 1, Blow::Full);
+            assert_eq!(workspace(&from, &to, &faults).unwrap_err().kind(), io::ErrorKind::StorageFull, "{nth}");
+            assert_eq!(names(), 1, "{nth}");
+        }
+        faults.disarm(Point::Copying);
+        let died = unfinished(&to).unwrap();
+        fs::create_dir_all(died.join("half")).unwrap();
+        workspace(&from, &to, &faults).unwrap();
+        assert_eq!(names(), 2);
+        fs::create_dir_all(died.join("half")).unwrap();
+        assert_eq!(remove_unfinished(home.path()).unwrap(), 1);
+        assert_eq!(workspace(&from, &to, &faults).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(look(&from), look(&to));
+    }
+
+    #[test]
+    fn a_copy_inside_of_the_original_does_not_hold_itself() {
+        let home = tempfile::tempdir().unwrap();
+        fs::write(home.path().join("file"), "x").unwrap();
+        let to = home.path().join("forks/one");
+        fs::create_dir_all(&to).unwrap();
+        workspace(home.path(), &to, &Faults::default()).unwrap();
+        assert!(to.join("file").exists() && to.join("forks/one").exists());
+        assert_eq!(fs::read_dir(to.join("forks/one")).unwrap().count(), 0);
+    }
+}

@@ -1,0 +1,231 @@
+//! Keeps a session's files: knows cheaply whether something changed in its workspace, and saves it as a checkpoint.
+//! While a session rests, nothing of this is held but two files.
+
+mod align;
+mod live;
+mod trouble;
+mod write;
+
+pub use crate::index::Counts;
+pub use crate::scan::{LeftOut, Reason};
+pub use trouble::Trouble;
+
+use crate::fault::Faults;
+use crate::repo::{Author, ObjectId, Repo};
+use crate::watch::Watcher;
+use live::Live;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The repository in a session's folder of checkpoints.
+pub const REPOSITORY: &str = "repo.git";
+/// The index beside it.
+const INDEX: &str = "index";
+
+/// What keeping one session's files may cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// A bigger file is not kept.
+    pub max_file_bytes: u64,
+    /// A repository of this size takes no more checkpoints.
+    pub repo_bytes: u64,
+    /// How long one checkpoint may read files.
+    pub time: Duration,
+    /// A workspace of more files is not kept.
+    pub files: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { max_file_bytes: 32 << 20, repo_bytes: 1 << 30, time: Duration::from_secs(10), files: 200_000 }
+    }
+}
+
+/// What a checkpoint is called, and why it is made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Label {
+    /// The tag, made unique if it is taken.
+    pub tag: String,
+    /// What a person reads.
+    pub message: String,
+    /// Who made it.
+    pub author: Author,
+    /// When, in seconds since 1970.
+    pub seconds: i64,
+}
+
+/// A checkpoint that was made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Saved {
+    /// Its commit.
+    pub commit: ObjectId,
+    /// Its tag.
+    pub tag: String,
+    /// Files that changed since the one before.
+    pub counts: Counts,
+    /// Bytes that it took on the disk.
+    pub bytes_written: u64,
+    /// What it does not hold.
+    pub left_out: LeftOut,
+    /// How long it took.
+    pub took: Duration,
+}
+
+/// All that is known of one session's files while it is live. Costs nothing until [`Keeper::begin`].
+#[derive(Debug)]
+pub struct Keeper {
+    watcher: Arc<Watcher>,
+    workspace: PathBuf,
+    home: PathBuf,
+    limits: Limits,
+    faults: Arc<Faults>,
+    repo: Option<Repo>,
+    live: Option<Box<Live>>,
+}
+
+impl Keeper {
+    /// For the files in `workspace`, whose checkpoints are in the folder `home`.
+    pub fn new(watcher: &Arc<Watcher>, workspace: PathBuf, home: PathBuf, limits: Limits) -> Self {
+        Self::with_faults(watcher, workspace, home, limits, &Arc::default())
+    }
+
+    /// The same, with switches that make it fail on purpose.
+    pub fn with_faults(
+        watcher: &Arc<Watcher>,
+        workspace: PathBuf,
+        home: PathBuf,
+        limits: Limits,
+        faults: &Arc<Faults>,
+    ) -> Self {
+        let (watcher, faults) = (Arc::clone(watcher), Arc::clone(faults));
+        Self { watcher, workspace, home, limits, faults, repo: None, live: None }
+    }
+
+    /// Watches the workspace and looks at all of it. Files are not read here. After an error it may be called again;
+    /// until it succeeds nothing is clean.
+    pub fn begin(&mut self) -> Result<(), Trouble> {
+        self.open_repo()?;
+        let repo = self.repo.as_ref();
+        let live = match &mut self.live {
+            Some(live) => live,
+            None => self.live.insert(Box::new(Live::wake(&self.watcher, &self.home.join(INDEX), repo)?)),
+        };
+        live.look(&self.workspace, &self.limits)
+    }
+
+    /// Whether nothing has changed since the last checkpoint, as far as was told. Costs a read that brings nothing.
+    /// False before [`Keeper::begin`], and always where nothing can be watched.
+    pub fn is_clean(&self) -> bool {
+        self.live.as_ref().is_some_and(|live| live.is_clean(&self.workspace))
+    }
+
+    /// Whether somebody else's files were there before the first checkpoint: they should be saved before the first
+    /// command may change them.
+    pub fn needs_base(&self) -> bool {
+        self.repo.is_none() && self.live.as_ref().is_some_and(|live| live.has_files())
+    }
+
+    /// Whether changes are told as they happen. If not (no inotify, or no watch left), every save looks at everything.
+    pub fn is_watching(&self) -> bool {
+        self.live.as_ref().is_some_and(|live| live.is_watching())
+    }
+
+    /// Saves what has changed since `parent`, the checkpoint that the files were at before. None: nothing has. After an
+    /// error the next call goes on where this one ended.
+    pub fn save(&mut self, label: &Label, parent: Option<ObjectId>) -> Result<Option<Saved>, Trouble> {
+        if self.look(parent)? {
+            return Ok(None);
+        }
+        let (Some(live), Some(repo)) = (&mut self.live, &mut self.repo) else { return Ok(None) };
+        live.save(repo, &self.workspace, &self.limits, label)
+    }
+
+    /// The commit that the next checkpoint would be, to compare others with; `parent` itself if nothing has changed. It has
+    /// no name and is gone when space is reclaimed.
+    pub fn draft(&mut self, label: &Label, parent: Option<ObjectId>) -> Result<Option<ObjectId>, Trouble> {
+        if self.look(parent)? {
+            return Ok(parent);
+        }
+        let (Some(live), Some(repo)) = (&mut self.live, &mut self.repo) else { return Ok(parent) };
+        live.draft(repo, &self.workspace, &self.limits, label)
+    }
+
+    /// Looks at what has changed since `parent`; whether that is nothing. If it is something, there is a repository then.
+    fn look(&mut self, parent: Option<ObjectId>) -> Result<bool, Trouble> {
+        if self.live.is_none() {
+            self.begin()?;
+        }
+        let Some(live) = &mut self.live else { return Ok(true) };
+        if live.base() != parent {
+            live.align(self.repo.as_ref(), parent)?;
+        }
+        live.look(&self.workspace, &self.limits)?;
+        if live.is_settled() {
+            live.settle(self.repo.as_mut());
+            return Ok(true);
+        }
+        if self.repo.is_none() {
+            self.repo = Some(create(&self.home, &self.faults)?);
+        }
+        Ok(false)
+    }
+
+    /// The next save looks at everything, also at what nobody was told of: a file that was changed through memory, or
+    /// under another name elsewhere.
+    pub fn scan_everything(&mut self) {
+        if let Some(live) = &mut self.live {
+            live.scan_everything();
+        }
+    }
+
+    /// The files are now, as far as they are kept, those of another checkpoint; `None` is the empty workspace before
+    /// the first. What was put there is read again at the next save; counts are from this checkpoint on.
+    pub fn took(&mut self, commit: Option<ObjectId>) -> Result<(), Trouble> {
+        match &mut self.live {
+            Some(live) => live.align(self.repo.as_ref(), commit),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes down what is known and lets go of everything else.
+    pub fn rest(&mut self) {
+        if let Some(live) = self.live.take() {
+            live.rest(self.repo.as_mut(), &self.home.join(INDEX));
+        }
+        self.repo = None;
+    }
+
+    /// The repository, if it is open: from [`Keeper::begin`] on, if there is one.
+    pub fn repo(&self) -> Option<&Repo> {
+        self.repo.as_ref()
+    }
+
+    /// The same, to write.
+    pub fn repo_mut(&mut self) -> Option<&mut Repo> {
+        self.repo.as_mut()
+    }
+
+    /// The workspace.
+    pub fn workspace(&self) -> &Path {
+        &self.workspace
+    }
+
+    /// The folder of its checkpoints.
+    pub fn home(&self) -> &Path {
+        &self.home
+    }
+
+    /// The repository, opened if need be; `None` if there is none.
+    pub fn open_repo(&mut self) -> Result<Option<&mut Repo>, Trouble> {
+        if self.repo.is_none() {
+            self.repo = Repo::open(&self.home.join(REPOSITORY), &self.faults)?;
+        }
+        Ok(self.repo.as_mut())
+    }
+}
+
+fn create(home: &Path, faults: &Arc<Faults>) -> Result<Repo, Trouble> {
+    std::fs::create_dir_all(home).map_err(|source| Trouble::Home { path: home.to_owned(), source })?;
+    Ok(Repo::create(&home.join(REPOSITORY), faults)?)
+}

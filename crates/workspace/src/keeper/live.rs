@@ -1,0 +1,281 @@
+//! A workspace that is watched: what is known of it, and the steps of a checkpoint.
+
+use super::align;
+use super::write::Writing;
+use super::{Label, Limits, Saved, Trouble};
+use crate::ignored;
+use crate::index::{self, Base, Index, Written};
+use crate::repo::{NewCommit, ObjectId, Repo, RepoError};
+use crate::scan::{Look, Omissions};
+use crate::watch::{Mailbox, Watcher, Watches};
+use rustix::fd::OwnedFd;
+use rustix::fs::{CWD, Mode, OFlags, fstat, openat, stat};
+use rustix::io::Errno;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A workspace with too many files is looked at again after so many times the time that it took to see that.
+const PATIENCE: u32 = 20;
+
+/// What is held while a session is live.
+#[derive(Debug)]
+pub(super) struct Live {
+    watcher: Arc<Watcher>,
+    mailbox: Arc<Mailbox>,
+    /// None: nobody tells us anything.
+    watches: Option<Watches>,
+    index: Index,
+    omissions: Omissions,
+    /// Whether the next look must be at everything.
+    wants_everything: bool,
+    /// Whether the index knows more than its file.
+    is_touched: bool,
+    /// Until then a workspace with too many files is not looked at again.
+    refused: Option<Instant>,
+}
+
+impl Live {
+    /// What is known from before: the index's file, or else the last checkpoint itself.
+    pub fn wake(watcher: &Arc<Watcher>, path: &Path, repo: Option<&Repo>) -> Result<Self, Trouble> {
+        let mut index = Index::default();
+        let mut is_touched = true;
+        if let Some(repo) = repo {
+            let stored = index::load(path).filter(|index| index.base.is_some_and(|base| repo.contains(base.commit)));
+            is_touched = stored.is_none();
+            index = match (stored, repo.head()?) {
+                (Some(stored), _) => stored,
+                (None, Some(head)) => align::seed(repo, head)?,
+                (None, None) => index,
+            };
+        }
+        let mailbox = Arc::new(Mailbox::default());
+        let watches = watcher.is_able().then(|| Watches::new(watcher, &mailbox));
+        let (watcher, omissions) = (Arc::clone(watcher), Omissions::default());
+        Ok(Self { watcher, mailbox, watches, index, omissions, wants_everything: true, is_touched, refused: None })
+    }
+
+    pub fn is_clean(&self, workspace: &Path) -> bool {
+        if self.wants_everything || self.watches.is_none() || !self.index.is_settled() {
+            return false;
+        }
+        self.watcher.drain();
+        // The root may have been moved away with the directory that it is in, of which nobody tells.
+        self.mailbox.is_empty() && place_of(workspace) == self.index.place
+    }
+
+    pub fn is_settled(&self) -> bool {
+        self.index.is_settled()
+    }
+
+    pub fn is_watching(&self) -> bool {
+        self.watches.is_some()
+    }
+
+    pub fn has_files(&self) -> bool {
+        !self.index.root.entries.is_empty()
+    }
+
+    pub fn base(&self) -> Option<ObjectId> {
+        self.index.base.map(|base| base.commit)
+    }
+
+    pub fn scan_everything(&mut self) {
+        self.wants_everything = true;
+    }
+
+    /// What is known is what the last checkpoint says; what was on the way there does not matter any more.
+    pub fn settle(&mut self, repo: Option<&mut Repo>) {
+        self.index.changes.clear();
+        // Nothing in the index is from after that checkpoint, so nothing of what gathered is needed.
+        repo.into_iter().for_each(Repo::abandon);
+    }
+
+    pub fn align(&mut self, repo: Option<&Repo>, commit: Option<ObjectId>) -> Result<(), Trouble> {
+        self.is_touched = true;
+        align::align(&mut self.index, repo, commit)
+    }
+
+    /// Brings the index up to what is on the disk.
+    pub fn look(&mut self, workspace: &Path, limits: &Limits) -> Result<(), Trouble> {
+        if self.refused.is_some_and(|until| Instant::now() < until) {
+            return Err(Trouble::TooManyFiles { limit: limits.files });
+        }
+        let begun = Instant::now();
+        let result = self.look_now(workspace, limits);
+        self.is_touched |= !self.index.changes.is_empty() || self.index.root.written.is_none();
+        self.refused = None;
+        if let Err(Trouble::TooManyFiles { .. }) = result {
+            self.give_up();
+            self.refused = Some(Instant::now() + begun.elapsed() * PATIENCE);
+        }
+        result
+    }
+
+    fn look_now(&mut self, workspace: &Path, limits: &Limits) -> Result<(), Trouble> {
+        self.watcher.drain();
+        let root = open_root(workspace).map_err(|error| Trouble::Io { path: Vec::new(), source: error.into() })?;
+        let place = root.as_ref().and_then(place);
+        if place.map(|place| place.0) != self.index.place.map(|place| place.0) {
+            // On another device the same numbers mean other files.
+            self.index.doubt();
+        }
+        self.wants_everything |= self.watches.is_none() || place != self.index.place;
+        let mail = self.mailbox.take();
+        let is_everything = self.wants_everything || mail.everything;
+        let Index { root: top, changes, files, .. } = &mut self.index;
+        let device = place.map_or(0, |place| place.0);
+        let mut look = Look::new(limits, self.watches.as_mut(), changes, &mut self.omissions, files, device);
+        let result = match &root {
+            None => {
+                look.nothing(top);
+                Ok(())
+            }
+            Some(root) if is_everything => look.everything(top, root),
+            Some(root) => look.news(top, root, &mail),
+        };
+        if look.is_exhausted {
+            // Half of the watches are of no use to us, and may be to others.
+            self.watches = None;
+        }
+        match result {
+            Ok(()) => {
+                self.index.place = place;
+                self.wants_everything = false;
+            }
+            Err(_) => self.mailbox.put_back(mail),
+        }
+        result
+    }
+
+    /// Holds nothing of a workspace that is too big; the next look begins anew.
+    fn give_up(&mut self) {
+        let base = self.index.base;
+        self.index = Index { base, ..Index::default() };
+        self.omissions = Omissions::default();
+        self.mailbox.take();
+        self.watches = self.watcher.is_able().then(|| Watches::new(&self.watcher, &self.mailbox));
+        self.wants_everything = true;
+    }
+
+    /// Reads what has changed, and makes the checkpoint.
+    pub fn save(
+        &mut self,
+        repo: &mut Repo,
+        workspace: &Path,
+        limits: &Limits,
+        label: &Label,
+    ) -> Result<Option<Saved>, Trouble> {
+        let begun = Instant::now();
+        let written_before = repo.written();
+        let Some((commit, written)) = self.commit(repo, workspace, limits, label)? else { return Ok(None) };
+        let (counts, left_out) = (self.index.counts(), self.omissions.told());
+        let tag = repo.publish(&label.tag, commit)?;
+        self.index.base = Some(Base { commit, written });
+        self.index.changes.clear();
+        let bytes_written = repo.written() - written_before;
+        Ok(Some(Saved { commit, tag, counts, bytes_written, left_out, took: begun.elapsed() }))
+    }
+
+    /// The commit that a checkpoint would be now. Nothing names it, so it is gone when space is reclaimed.
+    pub fn draft(
+        &mut self,
+        repo: &mut Repo,
+        workspace: &Path,
+        limits: &Limits,
+        label: &Label,
+    ) -> Result<Option<ObjectId>, Trouble> {
+        let drafted = self.commit(repo, workspace, limits, label)?;
+        repo.flush()?;
+        Ok(drafted.map(|(commit, _)| commit).or(self.base()))
+    }
+
+    /// Reads what has changed and makes a commit of it; none if nothing has.
+    fn commit(
+        &mut self,
+        repo: &mut Repo,
+        workspace: &Path,
+        limits: &Limits,
+        label: &Label,
+    ) -> Result<Option<(ObjectId, Written)>, Trouble> {
+        let bytes = repo.size();
+        if bytes >= limits.repo_bytes {
+            return Err(Trouble::Full { bytes, limit: limits.repo_bytes });
+        }
+        self.is_touched = true;
+        let parents = match self.write(repo, workspace, limits) {
+            // An id was from before something was thinned away. Everything is read again, once.
+            Err(Trouble::Repo(RepoError::Missing { .. })) => {
+                self.index.doubt();
+                self.write(repo, workspace, limits)?
+            }
+            other => other?,
+        };
+        let Some(written) = self.index.root.written else { return Ok(None) };
+        if self.is_settled() {
+            self.settle(Some(repo));
+            return Ok(None);
+        }
+        let commit = repo.commit(&NewCommit {
+            tree: written.tree,
+            meta: written.meta,
+            parents,
+            author: label.author.clone(),
+            seconds: label.seconds,
+            message: message(label, self.omissions.told().total),
+        })?;
+        Ok(Some((commit, written)))
+    }
+
+    /// Writes all directories that are marked. Gives the parents of the checkpoint to be.
+    fn write(&mut self, repo: &mut Repo, workspace: &Path, limits: &Limits) -> Result<Vec<ObjectId>, Trouble> {
+        let root = open_root(workspace).ok().flatten();
+        let mut writing = Writing::new(repo, limits, &self.mailbox, &mut self.omissions);
+        let result = writing.directory(&mut self.index.root, root.as_ref());
+        if let Err(Trouble::TooSlow { .. }) = result {
+            // What was read so far need not be read again, even if we are gone by then.
+            repo.flush()?;
+        }
+        result?;
+        Ok(self.base().into_iter().collect())
+    }
+
+    /// Writes the index down, if its file says less, and gives the watches back.
+    pub fn rest(self, repo: Option<&mut Repo>, path: &Path) {
+        // An index that names what is not on the disk would be found out, at the price of reading everything again.
+        let is_flushed = repo.is_none_or(|repo| repo.flush().is_ok());
+        if self.is_touched && is_flushed && !self.wants_everything {
+            // It is a cache: without it the next begin costs more, and that is all.
+            let _ = index::store(&self.index, path);
+        }
+    }
+}
+
+fn message(label: &Label, left_out: u64) -> String {
+    let text = label.message.trim_end();
+    let mut message = format!("{text}\n\nIgnored-By-Default: {}\n", ignored::in_words());
+    if left_out > 0 {
+        message.push_str(&format!("Left-Out: {left_out}\n"));
+    }
+    message
+}
+
+/// The root, or None if there is none. A host may name a link to a directory; below it none is followed.
+fn open_root(workspace: &Path) -> Result<Option<OwnedFd>, Errno> {
+    match openat(CWD, workspace, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()) {
+        Ok(root) => Ok(Some(root)),
+        Err(Errno::NOENT) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn place(root: &OwnedFd) -> Option<(u64, u64)> {
+    fstat(root).ok().map(|about| (about.st_dev, about.st_ino))
+}
+
+fn place_of(workspace: &Path) -> Option<(u64, u64)> {
+    stat(workspace).ok().map(|about| (about.st_dev, about.st_ino))
+}
+
+/// The clock's grain, with room: a change so shortly before a file was read may be followed by one with the same time.
+pub(super) const GRAIN: Duration = Duration::from_millis(50);

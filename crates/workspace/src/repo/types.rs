@@ -1,0 +1,101 @@
+//! What is put into a repository and comes out of it, as plain data.
+
+use super::ObjectId;
+
+/// What an entry of a directory is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    /// A file.
+    File {
+        /// Whether its owner may run it.
+        executable: bool,
+    },
+    /// A symbolic link; its blob is where it points.
+    Link,
+    /// A directory.
+    Directory,
+}
+
+impl Kind {
+    /// The mode that git writes for it.
+    pub fn mode(self) -> u32 {
+        match self {
+            Self::File { executable: false } => 0o100_644,
+            Self::File { executable: true } => 0o100_755,
+            Self::Link => 0o120_000,
+            Self::Directory => 0o040_000,
+        }
+    }
+}
+
+/// One entry of a directory.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Entry {
+    /// Its true name, not escaped.
+    pub name: Vec<u8>,
+    /// What it is.
+    pub kind: Kind,
+    /// Its blob or tree.
+    pub id: ObjectId,
+}
+
+/// Who a commit is by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Author {
+    /// Name; what git does not allow in it is left out.
+    pub name: String,
+    /// Address, likewise.
+    pub email: String,
+}
+
+/// A commit to be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewCommit {
+    /// The workspace.
+    pub tree: ObjectId,
+    /// What git's trees cannot say of it: the side tree.
+    pub meta: Option<ObjectId>,
+    /// What it follows.
+    pub parents: Vec<ObjectId>,
+    /// Who.
+    pub author: Author,
+    /// When, in seconds since 1970.
+    pub seconds: i64,
+    /// What a person reads.
+    pub message: String,
+}
+
+/// A commit that was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Commit {
+    /// The workspace.
+    pub tree: ObjectId,
+    /// The side tree.
+    pub meta: Option<ObjectId>,
+    /// What it followed; thinned ones are named and not there.
+    pub parents: Vec<ObjectId>,
+    /// Who.
+    pub author: Author,
+    /// When, in seconds since 1970.
+    pub seconds: i64,
+    /// What a person reads.
+    pub message: String,
+}
+
+/// What making the repository smaller brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Reclaimed {
+    /// Bytes on the disk before.
+    pub before: u64,
+    /// Bytes on the disk after.
+    pub after: u64,
+    /// Tags that were dropped.
+    pub tags: u64,
+}
+
+impl Reclaimed {
+    /// Bytes that are free again.
+    pub fn bytes(&self) -> u64 {
+        self.before.saturating_sub(self.after)
+    }
+}

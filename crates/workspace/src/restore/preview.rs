@@ -1,0 +1,57 @@
+//! What a restore would keep back, without changing anything.
+
+use super::apply::refusal;
+use super::intent::Expected;
+use super::place::Root;
+use super::{KeptBack, Plan, Step};
+use rustix::fs::FileType;
+use rustix::io::Errno;
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+/// Looks at what is there now: what would be kept back, if nothing changes until the restore.
+pub fn preview(workspace: &Path, plan: &Plan) -> io::Result<Vec<KeptBack>> {
+    let root = Root::open(workspace)?;
+    let removed = plan.steps.iter().filter(|step| step.new.is_none()).map(|step| step.path.as_slice()).collect();
+    let mut kept_back = Vec::new();
+    for step in &plan.steps {
+        let reason = match look(&root, workspace, step, &removed) {
+            Ok(reason) => reason,
+            Err(error) => Some(refusal(error).ok_or(error)?),
+        };
+        kept_back.extend(reason.map(|reason| KeptBack { path: step.path.clone(), reason }));
+    }
+    Ok(kept_back)
+}
+
+fn look(root: &Root, workspace: &Path, step: &Step, removed: &HashSet<&[u8]>) -> Result<Option<&'static str>, Errno> {
+    match (&step.old, &step.new) {
+        (Some(old), None) if old.is_directory() => Ok(holds_more(workspace, &step.path, removed)),
+        (Some(old), _) if !old.is_directory() => {
+            let expected = Expected { is_link: old.is_link(), bits: old.bits, id: old.id };
+            match root.spot(&step.path).and_then(|spot| spot.is(&expected)) {
+                Ok(true) | Err(Errno::NOENT) => Ok(None),
+                Ok(false) => Ok(Some("it was changed after the last checkpoint")),
+                Err(error) => Err(error),
+            }
+        }
+        (None, Some(new)) if !removed.contains(&step.path[..]) => match root.stat(&step.path) {
+            Ok(stat) if new.is_directory() && FileType::from_raw_mode(stat.st_mode) == FileType::Directory => Ok(None),
+            Ok(_) => Ok(Some("something that checkpoints do not keep is in its place")),
+            // The directory may be one that is made.
+            Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
+            Err(error) => Err(error),
+        },
+        _ => Ok(None),
+    }
+}
+
+fn holds_more(workspace: &Path, path: &[u8], removed: &HashSet<&[u8]>) -> Option<&'static str> {
+    let entries = std::fs::read_dir(workspace.join(OsStr::from_bytes(path))).ok()?;
+    let mut names = entries.flatten().map(|entry| entry.file_name());
+    let is_more = names.any(|name| !removed.contains([path, b"/", name.as_bytes()].concat().as_slice()));
+    is_more.then_some("the directory holds things that checkpoints do not keep")
+}

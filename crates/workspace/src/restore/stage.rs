@@ -1,0 +1,255 @@
+//! Writes everything new beside the workspace, on the same file system, so that applying needs no room for bytes.
+
+use super::intent::{self, Action, Expected, Intent, Task};
+use super::place::Root;
+use super::{Item, Plan, RestoreError, Step};
+use crate::fault::{Faults, Point};
+use crate::repo::Repo;
+use rustix::fs::{AtFlags, CWD, FallocateFlags, FileType, StatxFlags, fallocate, statx, syncfs};
+use rustix::io::Errno;
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::io::{self, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+/// What is staged, by the number of its task.
+pub(super) const NEW: &str = "new";
+/// What is taken out of the workspace, likewise.
+pub(super) const OLD: &str = "old";
+/// Room for the directories' own growth while applying, freed right before.
+const BALLAST: &str = "ballast";
+/// What a new name may take in a directory, generously.
+const BALLAST_PER_TASK: u64 = 512;
+/// What a directory that grows takes at once, for a few of them.
+const BALLAST_AT_LEAST: u64 = 256 << 10;
+/// So many files are synced one by one; with more it is cheaper to sync the file system.
+const SYNCED_ALONE: usize = 64;
+/// The name of the stage in `home`.
+const IN_HOME: &str = "stage";
+/// What the name of a stage in the workspace begins with; the name of `home` follows, which is the session's.
+const IN_WORKSPACE: &str = ".shellkeep-stage-";
+/// Nobody else's business while it is staged.
+const PRIVATE: u32 = 0o700;
+/// statx tells the mount; rustix has no name for it.
+const MOUNT: StatxFlags = StatxFlags::from_bits_retain(0x1000);
+
+/// Where the stage is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Beside the checkpoints.
+    Home,
+    /// In the workspace itself, because the checkpoints are on another file system.
+    Workspace { name: String },
+}
+
+impl Place {
+    pub fn path(&self, workspace: &Path, home: &Path) -> PathBuf {
+        match self {
+            Self::Home => home.join(IN_HOME),
+            Self::Workspace { name } => workspace.join(name),
+        }
+    }
+}
+
+/// Everything is written and nothing is changed. Dropped without being applied, it is removed.
+#[derive(Debug)]
+pub struct Staged {
+    pub(super) workspace: PathBuf,
+    pub(super) home: PathBuf,
+    pub(super) intent: Intent,
+    pub(super) is_kept: bool,
+}
+
+impl Drop for Staged {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            let _ = fs::remove_dir_all(self.intent.place.path(&self.workspace, &self.home));
+        }
+    }
+}
+
+/// Writes what the plan needs. `repo` is the one that holds the new files; `home` is where the session's checkpoints are.
+pub fn stage(repo: &Repo, workspace: &Path, home: &Path, plan: &Plan, faults: &Faults) -> Result<Staged, RestoreError> {
+    if intent::load(home)?.is_some() {
+        let error = io::Error::other("an earlier rewind is not complete; recover it first");
+        return Err(RestoreError::Stage(error));
+    }
+    drop_unfinished(workspace, home).map_err(RestoreError::Stage)?;
+    let place = choose(workspace, home).map_err(RestoreError::Stage)?;
+    let path = place.path(workspace, home);
+    let intent = Intent { note: Vec::new(), place, tasks: Vec::new() };
+    let mut staged = Staged { workspace: workspace.to_owned(), home: home.to_owned(), intent, is_kept: false };
+    let mut stager = Stager { repo, path, written: Vec::new() };
+    stager.begin().map_err(RestoreError::Stage)?;
+    for step in &plan.steps {
+        let number = staged.intent.tasks.len();
+        staged.intent.tasks.push(stager.task(step, number)?);
+        faults.check(Point::Staged).map_err(RestoreError::Stage)?;
+    }
+    let loosened = loosened(workspace, &staged.intent.tasks).map_err(RestoreError::Stage)?;
+    staged.intent.tasks.extend(loosened);
+    stager.end(staged.intent.tasks.len()).map_err(RestoreError::Stage)?;
+    Ok(staged)
+}
+
+/// Removes a stage whose intent was never written.
+pub(super) fn drop_unfinished(workspace: &Path, home: &Path) -> io::Result<()> {
+    intent::remove(home)?;
+    for place in [Place::Home, in_workspace(home)] {
+        match fs::remove_dir_all(place.path(workspace, home)) {
+            Err(error) if !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                return Err(error);
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Frees the room that was held for applying.
+pub(super) fn free_ballast(stage: &Path) {
+    let _ = fs::remove_file(stage.join(BALLAST));
+}
+
+fn in_workspace(home: &Path) -> Place {
+    let name = home.file_name().map(OsStr::to_string_lossy).unwrap_or_default();
+    Place::Workspace { name: format!("{IN_WORKSPACE}{name}") }
+}
+
+/// The checkpoints' directory if a file can be renamed from there into the workspace.
+fn choose(workspace: &Path, home: &Path) -> io::Result<Place> {
+    fs::create_dir_all(home)?;
+    let mount = |path: &Path| {
+        let about = statx(CWD, path, AtFlags::empty(), StatxFlags::BASIC_STATS | MOUNT)?;
+        let mount = (about.stx_mask & MOUNT.bits() != 0).then_some(about.stx_mnt_id);
+        Ok::<_, io::Error>((about.stx_dev_major, about.stx_dev_minor, mount))
+    };
+    Ok(if mount(workspace)? == mount(home)? { Place::Home } else { in_workspace(home) })
+}
+
+struct Stager<'a> {
+    repo: &'a Repo,
+    path: PathBuf,
+    /// The first ones, to be synced.
+    written: Vec<File>,
+}
+
+impl Stager<'_> {
+    fn begin(&self) -> io::Result<()> {
+        let mut private = DirBuilder::new();
+        private.mode(PRIVATE);
+        private.create(&self.path)?;
+        private.create(self.path.join(NEW))?;
+        private.create(self.path.join(OLD))
+    }
+
+    fn task(&mut self, step: &Step, number: usize) -> Result<Task, RestoreError> {
+        let action = match (&step.old, &step.new) {
+            (Some(old), Some(new)) if old.is_same_but_bits(new) => Action::Mode { from: old.bits, to: new.bits },
+            (Some(old), None) if old.is_directory() => Action::RemoveDirectory,
+            (Some(old), None) => Action::TakeOut { old: expected(old) },
+            (None, Some(new)) if new.is_directory() => {
+                Action::PlaceDirectory { inode: self.write(new, number)?, bits: new.bits }
+            }
+            (None, Some(new)) => Action::Place { inode: self.write(new, number)? },
+            (Some(old), Some(new)) if !old.is_directory() && !new.is_directory() => {
+                Action::Exchange { inode: self.write(new, number)?, old: expected(old) }
+            }
+            _ => return Err(RestoreError::Stage(io::ErrorKind::InvalidInput.into())),
+        };
+        Ok(Task { path: step.path.clone(), action })
+    }
+
+    /// Writes one and gives its inode, by which it is known again after a crash.
+    fn write(&mut self, item: &Item, number: usize) -> Result<u64, RestoreError> {
+        let path = self.path.join(NEW).join(number.to_string());
+        if item.is_directory() {
+            DirBuilder::new().mode(PRIVATE).create(&path).map_err(RestoreError::Stage)?;
+        } else if item.is_link() {
+            let text = self.repo.read_blob(item.id, None)?;
+            std::os::unix::fs::symlink(OsStr::from_bytes(&text), &path).map_err(RestoreError::Stage)?;
+        } else {
+            let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
+            let mut file = file.map_err(RestoreError::Stage)?;
+            match &item.bytes {
+                Some(bytes) => file.write_all(bytes).map_err(RestoreError::Stage)?,
+                None => self.copy(item, &mut file)?,
+            }
+            file.set_permissions(Permissions::from_mode(item.bits)).map_err(RestoreError::Stage)?;
+            if self.written.len() <= SYNCED_ALONE {
+                self.written.push(file);
+            }
+        }
+        Ok(path.symlink_metadata().map_err(RestoreError::Stage)?.ino())
+    }
+
+    fn copy(&self, item: &Item, file: &mut File) -> Result<(), RestoreError> {
+        // The repository says of an error in writing that it was its own; here it is the stage's.
+        let mut told = Told { file, error: None };
+        match (self.repo.copy_blob(item.id, &mut told), told.error) {
+            (Err(_), Some(error)) => Err(RestoreError::Stage(error)),
+            (result, _) => Ok(result.map(drop)?),
+        }
+    }
+
+    /// Sees to it that all is on the disk, and that there is room for the directories to grow.
+    fn end(&self, tasks: usize) -> io::Result<()> {
+        let ballast = File::create(self.path.join(BALLAST))?;
+        let room = BALLAST_AT_LEAST.min(tasks as u64 * BALLAST_AT_LEAST) + tasks as u64 * BALLAST_PER_TASK;
+        match fallocate(&ballast, FallocateFlags::empty(), 0, room) {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) | Ok(()) => {}
+            Err(error) => return Err(error.into()),
+        }
+        if self.written.len() > SYNCED_ALONE {
+            return Ok(syncfs(File::open(&self.path)?)?);
+        }
+        self.written.iter().try_for_each(File::sync_all)
+    }
+}
+
+/// Remembers what the file system said.
+struct Told<'a> {
+    file: &'a mut File,
+    error: Option<io::Error>,
+}
+
+impl io::Write for Told<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes).map_err(|error| {
+            let kind = error.kind();
+            self.error = Some(error);
+            kind.into()
+        })
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn expected(item: &Item) -> Expected {
+    Expected { is_link: item.is_link(), bits: item.bits, id: item.id }
+}
+
+/// Directories whose entries change and whose permissions forbid it.
+fn loosened(workspace: &Path, tasks: &[Task]) -> io::Result<Vec<Task>> {
+    let root = Root::open(workspace)?;
+    let changes_above = tasks.iter().filter(|task| !matches!(task.action, Action::Mode { .. }));
+    let above: BTreeSet<&[u8]> = changes_above.map(|task| above(&task.path)).collect();
+    let mut found = Vec::new();
+    for path in above {
+        let Ok(stat) = root.stat(path) else { continue };
+        let bits = stat.st_mode & 0o7777;
+        if FileType::from_raw_mode(stat.st_mode) == FileType::Directory && bits & PRIVATE != PRIVATE {
+            found.push(Task { path: path.to_vec(), action: Action::Loosen { bits } });
+        }
+    }
+    Ok(found)
+}
+
+fn above(path: &[u8]) -> &[u8] {
+    path.iter().rposition(|byte| *byte == b'/').map_or(b"", |slash| &path[..slash])
+}

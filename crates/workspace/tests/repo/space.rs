@@ -1,0 +1,143 @@
+//! Space: thinning, compaction, forks.
+
+use crate::fixture::{FILE, Files, Home, files, read};
+use shellkeep_workspace::repo::{ObjectId, Repo, RepoError};
+
+/// A row of checkpoints, each with one more change of a file of many lines.
+fn row(home: &mut Home, count: usize) -> Vec<(ObjectId, Files)> {
+    let mut text: Vec<String> = (0..400).map(|line| format!("this is line {}", line * 7919)).collect();
+    let mut made: Vec<(ObjectId, Files)> = Vec::new();
+    for step in 0..count {
+        text[step * 13 % 400] = format!("changed in step {step}");
+        let mut now = files(&[("src/big.txt", &text.join("\n")), ("src/same", "same"), ("docs/a/b/c", "deep")]);
+        now.insert(format!("src/new{step}").into_bytes(), (FILE, format!("{step}").into_bytes()));
+        let parents: Vec<ObjectId> = made.last().map(|(id, _)| *id).into_iter().collect();
+        made.push((home.save(&format!("tool_bash_{step:04}"), &now, &parents).unwrap(), now));
+    }
+    made
+}
+
+fn all_readable(repo: &Repo, made: &[(ObjectId, Files)]) {
+    made.iter().for_each(|(id, files)| assert_eq!(read(repo, *id).unwrap(), *files));
+}
+
+#[test]
+fn compaction_keeps_everything_in_a_fraction_of_the_space() {
+    let mut home = Home::new();
+    let made = row(&mut home, 40);
+    let reclaimed = home.repo.compact().unwrap();
+    assert!(reclaimed.after * 5 < reclaimed.before, "{reclaimed:?}");
+    all_readable(&home.repo, &made);
+    home.fsck();
+    assert!(home.git(&["count-objects", "-v"]).starts_with("count: 0\n"));
+    let packed = home.git(&["count-objects", "-v"]);
+    assert!(packed.contains("packs: 1\n"), "{packed}");
+    // Another time changes nothing, and what comes after is found beside it.
+    let again = home.repo.compact().unwrap();
+    assert!(again.after <= reclaimed.after, "{again:?}");
+    let next = home.save("next", &made[3].1, &[made[39].0]).unwrap();
+    all_readable(&home.repo, &made);
+    assert_eq!(read(&home.repo, next).unwrap(), made[3].1);
+    home.repo.compact().unwrap();
+    home.reopen();
+    all_readable(&home.repo, &made);
+    home.fsck();
+}
+
+#[test]
+fn thinned_history_is_whole_to_git() {
+    let mut home = Home::new();
+    let made = row(&mut home, 30);
+    let kept: Vec<(ObjectId, Files)> = made.iter().step_by(7).cloned().chain([made[29].clone()]).collect();
+    let keep: Vec<ObjectId> = kept.iter().map(|(id, _)| *id).collect();
+    let reclaimed = home.repo.thin(&keep).unwrap();
+    assert_eq!(reclaimed.tags, 30 - keep.len() as u64);
+    all_readable(&home.repo, &kept);
+    home.fsck();
+    // 28 and 29 are neighbours; all others stand alone.
+    assert_eq!(home.git(&["log", "--all", "--format=%h %p"]).lines().filter(|line| line.contains(' ')).count(), 6);
+    assert_eq!(home.git(&["rev-list", "--all", "--count"]).trim(), keep.len().to_string());
+    assert!(!home.repo.contains(made[1].0));
+    assert_eq!(home.repo.tags().unwrap().len(), keep.len());
+    assert_eq!(home.repo.head().unwrap(), Some(made[29].0));
+    // It goes on from there, and is thinned again, to nothing at the end.
+    home.save("after", &made[5].1, &[made[29].0]).unwrap();
+    home.repo.thin(&keep[..2]).unwrap();
+    home.fsck();
+    all_readable(&home.repo, &kept[..2]);
+    assert_eq!(home.repo.head().unwrap(), None);
+    home.repo.thin(&[]).unwrap();
+    home.fsck();
+    assert!(home.repo.tags().unwrap().is_empty());
+    home.save("anew", &made[5].1, &[]).unwrap();
+    home.fsck();
+}
+
+#[test]
+fn gathering_merges_small_files_and_drops_nothing() {
+    let mut home = Home::new();
+    let made = row(&mut home, 10);
+    let unpublished = home.repo.blob(b"cut short by a limit").unwrap();
+    assert!(matches!(home.repo.gather(), Err(RepoError::Unpublished)));
+    home.repo.flush().unwrap();
+    home.repo.gather().unwrap();
+    assert!(home.repo.contains(unpublished));
+    let many: Files = (0..200).map(|n| (format!("m{n}").into_bytes(), (FILE, vec![b'm'; n]))).collect();
+    let packed = home.save("many", &many, &[]).unwrap();
+    home.repo.gather().unwrap();
+    home.repo.gather().unwrap();
+    all_readable(&home.repo, &made);
+    assert_eq!(read(&home.repo, packed).unwrap(), many);
+    home.fsck();
+    home.repo.compact().unwrap();
+    assert!(!home.repo.contains(unpublished), "no tag holds it");
+    all_readable(&home.repo, &made);
+    assert!(!home.repo.needs_compaction());
+}
+
+#[test]
+fn a_persons_own_branch_and_annotated_tag_survive() {
+    let mut home = Home::new();
+    let made = row(&mut home, 4);
+    home.git(&["branch", "mine", "tool_bash_0001"]);
+    home.git(&[
+        "-c",
+        "user.name=me",
+        "-c",
+        "user.email=me@home",
+        "tag",
+        "-a",
+        "-m",
+        "mark",
+        "marked",
+        "tool_bash_0000",
+    ]);
+    home.repo.thin(&[made[3].0]).unwrap();
+    home.fsck();
+    for place in [0, 1, 3] {
+        all_readable(&home.repo, &made[place..=place]);
+    }
+    // Git's own housekeeping keeps what only we know of.
+    let meta = home.repo.blob(b"side").unwrap();
+    home.repo.flush().unwrap();
+    home.git(&["gc", "-q", "--prune=never"]);
+    assert!(home.repo.contains(meta) || home.repo.read_blob(meta, None).is_ok());
+    all_readable(&home.repo, &made[3..]);
+}
+
+#[test]
+fn a_fork_shares_the_files_and_nothing_else() {
+    let mut home = Home::new();
+    let made = row(&mut home, 5);
+    let place = home.directory.path().join("fork.git");
+    let mut fork = home.repo.share_into(&place).unwrap();
+    all_readable(&fork, &made);
+    assert_eq!((fork.tags().unwrap(), fork.head().unwrap()), (home.repo.tags().unwrap(), Some(made[4].0)));
+    fork.thin(&[made[0].0]).unwrap();
+    all_readable(&home.repo, &made);
+    all_readable(&fork, &made[..1]);
+    home.repo.thin(&[made[4].0]).unwrap();
+    all_readable(&fork, &made[..1]);
+    home.fsck();
+    crate::fixture::run(crate::fixture::git_in(&place).args(["fsck", "--strict"]));
+}
