@@ -410,7 +410,7 @@ impl Engine {
             let _ = inner.ask_owner(&id, Message::Hibernate).await;
         }
         inner.close_pool().await;
-        let _ = inner.store.flush().await;
+        let _ = inner.store.flush_backend().await;
     }
 }
 

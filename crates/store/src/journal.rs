@@ -4,11 +4,13 @@
 //! nanoseconds; in return the length is always known, so a short write can be cut off again, and the order is kept
 //! when lines must wait in memory because the disk refuses them.
 
+use crate::backend::Mark;
 use crate::fault::{Faults, Point};
 use crate::lock::hold;
 use crate::problems::{Part, Problems};
 use crate::segment;
-use shellkeep_session::Record;
+use crate::tail;
+use shellkeep_session::{Record, SessionId};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::fs::{self, File};
@@ -68,6 +70,20 @@ pub(crate) struct End {
     pub queued: bool,
 }
 
+impl End {
+    /// The place of a reader who has read everything.
+    pub(crate) fn mark(&self) -> Mark {
+        Mark { segment: self.segment, offset: self.length }
+    }
+}
+
+impl From<Mark> for End {
+    /// The end for somebody who is to read no further than a place.
+    fn from(mark: Mark) -> Self {
+        Self { segment: mark.segment, length: mark.offset, queued: false }
+    }
+}
+
 struct Front {
     file: Arc<File>,
     segment: u64,
@@ -80,6 +96,8 @@ struct Front {
     queued_bytes: usize,
     /// How many lines of the queue, from its front, the backend has been given directly.
     handed: usize,
+    /// The same for the recorder.
+    recorded: usize,
     reason: String,
     closed: bool,
 }
@@ -126,6 +144,7 @@ impl Journal {
             queue: VecDeque::new(),
             queued_bytes: 0,
             handed: 0,
+            recorded: 0,
             reason: String::new(),
             closed: false,
         };
@@ -233,6 +252,7 @@ impl Journal {
             }
             front.queued_bytes -= line.len();
             front.handed = front.handed.saturating_sub(1);
+            front.recorded = front.recorded.saturating_sub(1);
         }
         self.problems.recovered(Part::Journal);
         Ok(())
@@ -242,6 +262,25 @@ impl Journal {
     pub(crate) fn waiting(&self) -> (Vec<Vec<u8>>, usize) {
         let front = hold(&self.front);
         (front.queue.iter().skip(front.handed).cloned().collect(), front.queue.len())
+    }
+
+    /// The waiting lines of one session.
+    pub(crate) fn waiting_of(&self, session_id: &SessionId) -> Vec<Vec<u8>> {
+        let is_its = |line: &&Vec<u8>| tail::owner(line) == Some(session_id.as_str().as_bytes());
+        hold(&self.front).queue.iter().filter(is_its).cloned().collect()
+    }
+
+    /// The waiting lines that the recorder has not been given yet. It counts as given them all now.
+    pub(crate) fn waiting_to_be_recorded(&self) -> Vec<Vec<u8>> {
+        let mut front = hold(&self.front);
+        let lines = front.queue.iter().skip(front.recorded).cloned().collect();
+        front.recorded = front.queue.len();
+        lines
+    }
+
+    /// Lets the recorder be given all waiting lines again.
+    pub(crate) fn record_again(&self) {
+        hold(&self.front).recorded = 0;
     }
 
     /// Notes that the backend has the first `count` waiting lines. Only the writer thread drains, so the count
@@ -300,7 +339,7 @@ impl Journal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use shellkeep_session::{Event, SessionId, Timestamp};
+    use shellkeep_session::{Event, Timestamp};
 
     #[test]
     fn what_waits_in_memory_is_bounded_and_written_once_the_disk_takes_it() {

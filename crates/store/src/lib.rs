@@ -3,7 +3,7 @@
 //! An append is one `write(2)` to a journal, so an answered command costs microseconds and survives a killed daemon.
 //! Behind the journal a single writer thread brings the records, in batches, to a [`Backend`] chosen by URL. A backend
 //! that fails or is slow delays nobody and loses nothing: the journal keeps what the backend lacks. The same thread writes
-//! each session's recording, a line for each record, before the backend has it.
+//! each session's recording, a line for each record, when it has nothing else to do.
 //!
 //! - [`store`]: the front, and what a caller may ask.
 //! - [`open`]: from a URL and a directory to a store, and every reason why not.
@@ -11,6 +11,7 @@
 //! - `segment`, `tail`: the journal's files, and reading them back.
 //! - `writer`: the thread between journal and backend.
 //! - [`recordings`]: the sessions' recordings beside them, and what happens when one cannot be written.
+//! - `scribe`: the recorder's way through the journal.
 //! - [`depth`]: JSON that could not be read again.
 //! - `follow`: who wants to hear of a session's new records.
 //! - [`mask`]: a session's state without a secret.
@@ -33,6 +34,7 @@ mod memory;
 pub mod open;
 mod problems;
 pub mod recordings;
+mod scribe;
 mod segment;
 mod sqlite;
 pub mod store;

@@ -8,6 +8,7 @@ use crate::lock;
 use crate::memory::MemoryBackend;
 use crate::problems::Problems;
 use crate::recordings::{RecordOptions, Recordings, Setup, Shelf};
+use crate::scribe::Scribe;
 use crate::segment;
 use crate::sqlite::SqliteBackend;
 use crate::store::Store;
@@ -193,7 +194,8 @@ impl Store {
         let not_writable = |error: io::Error| OpenError::not_writable(&directory, &error);
         let journal = Journal::begin(options, Arc::clone(&faults), Arc::clone(&problems)).map_err(not_writable)?;
         let shared = Arc::new(Shared::new(journal, faults, problems));
-        let writer = Writer::new(Arc::clone(&shared), backend, recordings, oldest);
+        let scribe = recordings.map(|recordings| Scribe::new(recordings, &directory, backend.id(), oldest));
+        let writer = Writer::new(Arc::clone(&shared), backend, scribe, oldest);
         let thread =
             std::thread::Builder::new().name("store-writer".to_owned()).spawn(|| writer.run()).map_err(not_writable)?;
         shared.attach(thread.thread().clone());

@@ -1,7 +1,7 @@
 //! The sessions' recordings, written by the thread that brings records to the backend. A recording that cannot be written
 //! holds nobody up: it is left behind, tried again, and brought up from the journal.
 
-use crate::backend::{Entry, Mark};
+use crate::backend::Mark;
 use crate::fault::{Faults, Point};
 use crate::key;
 use crate::lock::{self, hold};
@@ -120,6 +120,8 @@ pub(crate) struct Recordings {
     marked: bool,
     /// Whether a loss of power must not lose lines.
     power: bool,
+    /// Whether the last attempt to make that sure failed.
+    unsynced: bool,
     backoff: Duration,
     retry_at: Option<Instant>,
 }
@@ -148,6 +150,7 @@ impl Recordings {
             marker,
             marked,
             power: durability == Durability::Power,
+            unsynced: false,
             backoff: BACKOFF.0,
             retry_at: None,
         })
@@ -158,23 +161,37 @@ impl Recordings {
         self.marked
     }
 
-    /// Takes over entries that begin at a place in the journal. Only a disk that does not keep what it took is an error.
-    pub(crate) fn take<'a>(&mut self, entries: impl Iterator<Item = &'a Entry>, from: Mark) -> Result<(), String> {
-        let records: Vec<&Record> = entries
-            .filter_map(|entry| match entry {
-                Entry::Record(record) => Some(record),
-                Entry::Damaged { .. } => None,
-            })
-            .collect();
-        if records.is_empty() {
-            return Ok(());
+    /// Writes the lines of records that come from a place in the journal or after it.
+    pub(crate) fn take(&mut self, records: &[&Record], from: Mark) {
+        if !records.is_empty() {
+            self.take_records(records, from);
         }
-        self.take_records(&records, from);
-        if self.power {
-            let synced = File::open(&self.shelf.root).and_then(|root| Ok(rustix::fs::syncfs(&root)?));
-            synced.map_err(|error| format!("recordings cannot be forced to disk: {error}"))?;
+    }
+
+    /// Makes what was written survive a loss of power, where the host asked for that; whether it does.
+    pub(crate) fn sync(&mut self) -> bool {
+        if !self.power {
+            return true;
         }
-        Ok(())
+        let synced = File::open(&self.shelf.root).and_then(|root| Ok(rustix::fs::syncfs(&root)?));
+        let failed = synced.as_ref().err().map(|error| {
+            tracing::warn!(%error, "recordings cannot be forced to disk");
+            format!(
+                "Recordings cannot be forced to disk ({error}); the journal is kept for them, and it is tried again."
+            )
+        });
+        if failed.is_some() {
+            self.problems.recordings(failed);
+        } else if self.unsynced {
+            self.publish();
+        }
+        self.unsynced = synced.is_err();
+        synced.is_ok()
+    }
+
+    /// Whether something of a session is missing because it could not be written.
+    pub(crate) fn is_missed(&self, session_id: &SessionId) -> bool {
+        self.missed.contains_key(session_id)
     }
 
     /// Takes over one record of a store without a journal. What cannot be written becomes a hole.

@@ -232,10 +232,14 @@ impl Store {
     }
 
     /// Waits until a session's recording has every record of it that was appended before, or cannot be written.
-    pub async fn flush_about(&self, _session_id: &SessionId) -> Result<(), ReadError> {
+    pub async fn flush_about(&self, session_id: &SessionId) -> Result<(), ReadError> {
+        self.flush_recordings(Some(session_id.clone())).await
+    }
+
+    async fn flush_recordings(&self, about: Option<SessionId>) -> Result<(), ReadError> {
         let Kind::Journalled { shared, .. } = &self.inner.kind else { return Ok(()) };
         let (answer, waiting) = oneshot::channel();
-        shared.post(Request::Record(answer));
+        shared.post(Request::Record { about, answer });
         waiting.await.map_err(|_| ReadError::Unavailable { reason: "the store is closed".to_owned() })
     }
 
@@ -258,13 +262,19 @@ impl Store {
         waiting.await.unwrap_or_else(|_| Err(ReadError::Unavailable { reason: "the store is closed".to_owned() }))
     }
 
-    /// Waits until the backend has every record appended before.
-    pub async fn flush(&self) -> Result<(), ReadError> {
+    /// Waits until the backend has every record appended before. Recordings may still be behind.
+    pub async fn flush_backend(&self) -> Result<(), ReadError> {
         self.ask(|_| Ok(())).await
     }
 
+    /// Waits until the backend has every record appended before, and so have all recordings that can be written.
+    pub async fn flush(&self) -> Result<(), ReadError> {
+        self.flush_backend().await?;
+        self.flush_recordings(None).await
+    }
+
     /// Brings everything to the backend and ends the writer. Blocks meanwhile. What could not be applied stays in the
-    /// journal for the next start; an error tells that.
+    /// journal for the next start; an error tells that. So does what could not be recorded within some seconds.
     pub fn close(&self) -> Result<(), ReadError> {
         self.inner.close();
         match self.problems() {

@@ -4,6 +4,7 @@ use crate::backend::{Entry, Mark};
 use crate::journal::End;
 use crate::segment;
 use shellkeep_session::{Record, SessionId};
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, BufRead as _};
 use std::os::unix::fs::FileExt as _;
@@ -23,10 +24,10 @@ pub(crate) struct Batch {
     pub entries: Vec<Entry>,
     /// Sentences on lines that could not be read.
     pub unreadable: Vec<String>,
+    /// Where each of them begins.
+    pub places: Vec<Mark>,
     /// The place after it.
     pub mark: Mark,
-    /// How many of the entries, from the first, the recorder has been given.
-    pub recorded: usize,
     /// How long its lines are.
     pub bytes: u64,
 }
@@ -64,12 +65,17 @@ impl Tail {
 
     /// Whether everything up to the end has been read.
     pub(crate) fn is_at(&self, end: &End) -> bool {
-        self.position.segment == end.segment && self.position.offset >= end.length
+        self.position >= end.mark()
     }
 
     /// The next batch; `None` at the end. The position stays until [`Tail::advance`], so a batch that could not be
     /// applied is read again.
     pub(crate) fn next(&mut self, end: &End) -> io::Result<Option<Batch>> {
+        self.next_of(end, None)
+    }
+
+    /// The same with the lines of some sessions only; a line is passed over before it is parsed.
+    pub(crate) fn next_of(&mut self, end: &End, only: Option<&HashSet<&[u8]>>) -> io::Result<Option<Batch>> {
         if self.is_at(end) {
             return Ok(None);
         }
@@ -78,7 +84,10 @@ impl Tail {
         let mut batch = Batch { mark: self.position, ..Batch::default() };
         let mut rest = &self.buffer[..filled];
         while let Some((line, after)) = first_line(rest) {
-            self.take_line(line, &mut batch);
+            if only.is_none_or(|only| owner(line).is_some_and(|id| only.contains(id))) {
+                self.take_line(line, &mut batch);
+            }
+            batch.places.resize(batch.entries.len(), batch.mark);
             batch.mark.offset += line.len() as u64 + 1;
             batch.bytes += line.len() as u64 + 1;
             rest = after;
@@ -133,7 +142,8 @@ impl Tail {
 
     fn following(&self, end: &End) -> io::Result<u64> {
         let numbers = segment::numbers(&self.directory)?;
-        Ok(numbers.into_iter().find(|number| *number > self.position.segment).unwrap_or(end.segment))
+        let following = |number: &u64| (self.position.segment + 1..=end.segment).contains(number);
+        Ok(numbers.into_iter().find(following).unwrap_or(end.segment))
     }
 
     fn take_line(&self, line: &[u8], batch: &mut Batch) {
@@ -168,9 +178,14 @@ fn first_line(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 
 /// A record's line begins with its session's id, which often survives what follows it.
 fn whose(line: &[u8]) -> Option<SessionId> {
+    SessionId::parse(std::str::from_utf8(owner(line)?).ok()?).ok()
+}
+
+/// The same as it stands there. No id has a character that JSON would write in another way.
+pub(crate) fn owner(line: &[u8]) -> Option<&[u8]> {
     let rest = line.strip_prefix(b"{\"session_id\":\"")?;
     let length = rest.iter().position(|byte| *byte == b'"')?;
-    SessionId::parse(std::str::from_utf8(&rest[..length]).ok()?).ok()
+    Some(&rest[..length])
 }
 
 #[cfg(test)]

@@ -1,22 +1,23 @@
 //! The thread between journal and backend. It sleeps until there is something to do, lets records gather for a moment,
-//! and applies them in batches: first to the sessions' recordings, then to the backend. A reader sees everything that was appended before it asked: if any of it is about what it
-//! asks for, that is applied first.
+//! and applies them in batches to the backend. A reader sees everything that was appended before it asked: if any of it is
+//! about what it asks for, that is applied first. In what time is left it writes the sessions' recordings.
 
-mod behind;
+mod record;
 mod scrub;
+mod shared;
 
 use crate::backend::{Backend, Entry, Mark};
-use crate::fault::{Faults, Point};
-use crate::journal::Journal;
-use crate::lock::hold;
-use crate::problems::{Part, Problems};
-use crate::recordings::Recordings;
+use crate::fault::Point;
+use crate::problems::Part;
+use crate::scribe::Scribe;
 use crate::tail::{Batch, Tail};
 pub(crate) use scrub::{Scrub, scrub_outputs};
+use shared::Farewell;
+pub(crate) use shared::{Read, Request, Shared};
 use shellkeep_session::SessionId;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
-use std::thread::Thread;
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
@@ -34,121 +35,11 @@ const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from
 /// than this is applied at once: it is a good batch already, and memory is not free.
 const AHEAD_BYTES: u64 = 1024 * 1024;
 
-/// What a reader does with the backend, or with the reason why it is not up to date.
-pub(crate) type Answer = Box<dyn FnOnce(Result<&mut dyn Backend, String>) + Send>;
-
-/// Somebody who wants to look into the backend.
-pub(crate) struct Read {
-    /// The only session it is about, if there is one.
-    pub about: Option<SessionId>,
-    /// What it does.
-    pub answer: Answer,
-}
-
-/// What the writer can be asked.
-pub(crate) enum Request {
-    /// Look into the backend once it has everything that matters.
-    Read(Read),
-    /// Force the journal to disk.
-    Sync(oneshot::Sender<Result<(), String>>),
-    /// Write everything to the recordings that was appended before, whatever the backend has.
-    Record(oneshot::Sender<()>),
-    /// Mask a secret in everything that is kept of a session.
-    Scrub(Scrub),
-}
-
-/// What the writer thread shares with those who use the store.
-pub(crate) struct Shared {
-    /// The journal.
-    pub journal: Journal,
-    /// Armed faults.
-    pub faults: Arc<Faults>,
-    /// What is wrong now.
-    pub problems: Arc<Problems>,
-    /// `None` once the writer has ended, so that nobody waits for an answer that cannot come.
-    requests: Mutex<Option<Vec<Request>>>,
-    closing: AtomicBool,
-    /// Whether an append must wake the writer. The journal's mutex orders it: the writer sets it before it looks at
-    /// the journal's end under that mutex, an append reads it after it has moved the end.
-    sleeping: AtomicBool,
-    thread: OnceLock<Thread>,
-}
-
-impl Shared {
-    /// State for a writer that is about to start.
-    pub(crate) fn new(journal: Journal, faults: Arc<Faults>, problems: Arc<Problems>) -> Self {
-        Self {
-            journal,
-            faults,
-            problems,
-            requests: Mutex::new(Some(Vec::new())),
-            closing: AtomicBool::new(false),
-            sleeping: AtomicBool::new(false),
-            thread: OnceLock::new(),
-        }
-    }
-
-    /// Tells who must be woken.
-    pub(crate) fn attach(&self, thread: Thread) {
-        // There is one writer, so there is nothing to be set already.
-        let _ = self.thread.set(thread);
-    }
-
-    /// Wakes the writer after an append, if it sleeps.
-    pub(crate) fn poke(&self) {
-        if self.sleeping.load(Ordering::Relaxed) && self.sleeping.swap(false, Ordering::Relaxed) {
-            self.wake();
-        }
-    }
-
-    /// Hands a request to the writer; it is dropped if the writer has ended.
-    pub(crate) fn post(&self, request: Request) {
-        if let Some(requests) = hold(&self.requests).as_mut() {
-            requests.push(request);
-        }
-        self.wake();
-    }
-
-    /// Asks the writer to finish and end.
-    pub(crate) fn close(&self) {
-        self.closing.store(true, Ordering::Release);
-        self.wake();
-    }
-
-    fn wake(&self) {
-        if let Some(thread) = self.thread.get() {
-            thread.unpark();
-        }
-    }
-
-    fn is_closing(&self) -> bool {
-        self.closing.load(Ordering::Acquire)
-    }
-
-    fn has_requests(&self) -> bool {
-        hold(&self.requests).as_ref().is_some_and(|requests| !requests.is_empty())
-    }
-
-    fn take_requests(&self) -> Vec<Request> {
-        hold(&self.requests).as_mut().map(std::mem::take).unwrap_or_default()
-    }
-}
-
-/// Ends the wait of everybody who asked when the writer ends, even by a panic.
-struct Farewell(Arc<Shared>);
-
-impl Drop for Farewell {
-    fn drop(&mut self) {
-        self.0.journal.close();
-        *hold(&self.0.requests) = None;
-    }
-}
-
 /// The running writer.
 pub(crate) struct Writer {
     shared: Arc<Shared>,
     backend: Box<dyn Backend>,
-    recordings: Option<Recordings>,
+    scribe: Option<Scribe>,
     /// The first segment of the journal that is still there.
     oldest: u64,
     tail: Tail,
@@ -158,19 +49,20 @@ pub(crate) struct Writer {
     due: Option<Instant>,
     backoff: Duration,
     retry_at: Option<Instant>,
+    /// Who waits until the recordings have everything before a place.
+    flushes: Vec<(Mark, oneshot::Sender<()>)>,
+    /// Scrubs that wait until nobody needs the journal before a segment.
+    scrubs: Vec<(u64, Scrub)>,
 }
 
 impl Writer {
     /// A writer that goes on where the backend stopped.
-    pub(crate) fn new(
-        shared: Arc<Shared>,
-        backend: Box<dyn Backend>,
-        recordings: Option<Recordings>,
-        oldest: u64,
-    ) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, backend: Box<dyn Backend>, scribe: Option<Scribe>, oldest: u64) -> Self {
         let tail = Tail::new(shared.journal.directory().to_owned(), backend.applied());
         let ahead = Batch { mark: backend.applied(), ..Batch::default() };
-        Self { shared, backend, recordings, oldest, tail, ahead, due: None, backoff: BACKOFF.0, retry_at: None }
+        let (flushes, scrubs) = (Vec::new(), Vec::new());
+        let (due, backoff, retry_at) = (None, BACKOFF.0, None);
+        Self { shared, backend, scribe, oldest, tail, ahead, due, backoff, retry_at, flushes, scrubs }
     }
 
     /// Works until the store is closed.
@@ -178,7 +70,7 @@ impl Writer {
         // What is in the journal is safe; bringing it to the backend should not take a processor from a command.
         let _ = rustix::process::nice(WRITER_NICE);
         let _farewell = Farewell(Arc::clone(&self.shared));
-        self.bring_up_at_start();
+        self.remove_segments();
         loop {
             self.wait();
             let closing = self.shared.is_closing();
@@ -195,10 +87,13 @@ impl Writer {
                 let now = Instant::now();
                 let due = *self.due.get_or_insert(now + GATHER);
                 if reads.is_empty() && scrubs.is_empty() && self.retry_at.unwrap_or(due) > now {
+                    // However many ask, recordings go on.
+                    self.record_some();
                     continue;
                 }
             }
-            let mut applied = self.catch_up();
+            let everything = closing || !reads.is_empty() || !scrubs.is_empty() || drained.is_err();
+            let mut applied = self.catch_up(everything);
             if drained.is_err() && applied.is_ok() {
                 applied = self.apply_waiting();
             }
@@ -210,11 +105,12 @@ impl Writer {
                 });
             }
             for scrub in scrubs {
-                self.scrub(scrub, drained.clone().and(applied.clone()));
+                self.begin_scrub(scrub, drained.clone().and(applied.clone()));
             }
             if closing {
                 return self.finish(drained.is_ok() && applied.is_ok());
             }
+            self.record_some();
         }
     }
 
@@ -223,7 +119,7 @@ impl Writer {
         let shared = Arc::clone(&self.shared);
         let urgent = || shared.is_closing() || shared.has_requests();
         while !urgent() {
-            let look_again = self.recordings.as_ref().and_then(Recordings::retry_at);
+            let look_again = self.scribe.as_ref().and_then(Scribe::retry_at);
             let deadline = match self.retry_at.or(look_again) {
                 Some(retry_at) => self.earlier(retry_at, look_again),
                 None => {
@@ -231,8 +127,8 @@ impl Writer {
                     let end = shared.journal.end();
                     if self.tail.is_at(&end) && self.ahead.is_empty() && !end.queued {
                         self.due = None;
-                        if !self.tidy() {
-                            std::thread::park();
+                        if !self.record_some() && !self.tidy() {
+                            self.park(None);
                         }
                         continue;
                     }
@@ -246,10 +142,22 @@ impl Writer {
                 if left.is_zero() || urgent() {
                     return shared.sleeping.store(false, Ordering::Relaxed);
                 }
-                std::thread::park_timeout(left);
+                if !self.record_some() {
+                    self.park(Some(left));
+                }
             }
         }
         shared.sleeping.store(false, Ordering::Relaxed);
+    }
+
+    /// Sleeps until somebody wakes it, or it is time, or the recorder has rested.
+    fn park(&self, left: Option<Duration>) {
+        let rest = self.scribe.as_ref().and_then(Scribe::rests_until);
+        let rest = rest.map(|until| until.saturating_duration_since(Instant::now()));
+        match left.into_iter().chain(rest).min() {
+            Some(left) => std::thread::park_timeout(left),
+            None => std::thread::park(),
+        }
     }
 
     /// Lets the backend put its house in order, a little at a time; whether there is more to do.
@@ -278,16 +186,12 @@ impl Writer {
             match request {
                 Request::Read(read) => reads.push(read),
                 Request::Sync(answer) => syncs.push(answer),
-                Request::Record(answer) => records.push(answer),
+                Request::Record { about, answer } => records.push((about, answer)),
                 Request::Scrub(scrub) => scrubs.push(scrub),
             }
         }
-        if !records.is_empty() {
-            self.record_ahead(drained.is_ok());
-            for answer in records {
-                // Who no longer waits needs no answer.
-                let _ = answer.send(());
-            }
+        for (about, answer) in records {
+            self.flush_recordings(about, answer);
         }
         if !syncs.is_empty() {
             let synced = drained.clone().and_then(|()| {
@@ -306,37 +210,18 @@ impl Writer {
         (reads, scrubs)
     }
 
-    /// Brings the recordings up to the journal's present end, without a transaction of the backend if that is near.
-    /// What fails here fails again when it is applied, and is told then.
-    fn record_ahead(&mut self, drained: bool) {
-        let end = self.shared.journal.end();
-        // A backend that takes nothing must not make this grow.
-        while self.ahead.bytes <= AHEAD_BYTES || self.catch_up().is_ok() {
-            let Ok(Some(batch)) = self.tail.next(&end) else { break };
-            self.take_ahead(batch);
-            self.record_what_was_read();
-        }
-        self.record_what_was_read();
-        if !drained && self.catch_up().is_ok() {
-            let _ = self.apply_waiting();
-        }
-    }
-
-    fn record_what_was_read(&mut self) {
-        let from = self.backend.applied();
-        if let Some(recordings) = &mut self.recordings {
-            let taken = recordings.take(self.ahead.entries.iter().skip(self.ahead.recorded), from);
-            if taken.is_ok() {
-                self.ahead.recorded = self.ahead.entries.len();
-            }
-        }
-    }
-
     /// Answers those who ask about a session of which nothing waits to be applied, and gives back the others. Waking a
     /// session then costs no transaction, and what others did is written once for many such readers.
     fn answer_at_once(&mut self, reads: Vec<Read>) -> Vec<Read> {
-        if reads.iter().all(|read| read.about.is_none()) || !self.look_ahead() {
+        if reads.iter().all(|read| read.about.is_none()) {
             return reads;
+        }
+        if !self.look_ahead() {
+            return if self.bytes_since(self.backend.applied()) > AHEAD_BYTES {
+                self.answer_out_of_turn(reads)
+            } else {
+                reads
+            };
         }
         let waits = |id: &SessionId| self.ahead.entries.iter().any(|entry| entry.session_id() == id);
         let (later, at_once): (Vec<Read>, Vec<Read>) =
@@ -345,6 +230,39 @@ impl Writer {
             (read.answer)(Ok(&mut *self.backend));
         }
         later
+    }
+
+    /// Answers those who ask about one session while much waits to be applied: what is theirs is looked for in it and
+    /// applied before its turn. When its turn comes it is passed over, as after a crash. Gives back the others.
+    fn answer_out_of_turn(&mut self, reads: Vec<Read>) -> Vec<Read> {
+        let (about_one, later): (Vec<Read>, Vec<Read>) = reads.into_iter().partition(|read| read.about.is_some());
+        let only = about_one.iter().filter_map(|read| read.about.as_ref()).map(|id| id.as_str().as_bytes()).collect();
+        let found = self.find(&only);
+        if !found.is_some_and(|entries| entries.is_empty() || self.apply(&entries, self.backend.applied()).is_ok()) {
+            return about_one.into_iter().chain(later).collect();
+        }
+        for read in about_one {
+            (read.answer)(Ok(&mut *self.backend));
+        }
+        later
+    }
+
+    /// What waits to be applied to some sessions.
+    fn find(&self, only: &HashSet<&[u8]>) -> Option<Vec<Entry>> {
+        let end = self.shared.journal.end();
+        let mut tail = Tail::new(self.shared.journal.directory().to_owned(), self.backend.applied());
+        let mut entries = Vec::new();
+        loop {
+            match tail.next_of(&end, Some(only)) {
+                Ok(Some(batch)) => {
+                    tail.advance(batch.mark);
+                    entries.extend(batch.entries);
+                }
+                Ok(None) => return Some(entries),
+                // Applying will meet the same error and tell of it.
+                Err(_) => return None,
+            }
+        }
     }
 
     /// Reads the journal to its present end without applying it; whether it came so far.
@@ -368,13 +286,14 @@ impl Writer {
     fn take_ahead(&mut self, batch: Batch) {
         self.tail.advance(batch.mark);
         self.ahead.entries.extend(batch.entries);
+        self.ahead.places.extend(batch.places);
         self.ahead.unreadable.extend(batch.unreadable);
         self.ahead.mark = batch.mark;
         self.ahead.bytes += batch.bytes;
     }
 
-    /// Applies the journal up to its present end.
-    fn catch_up(&mut self) -> Result<(), String> {
+    /// Applies the journal up to its present end; or, if that is not asked for, until somebody asks for something.
+    fn catch_up(&mut self, everything: bool) -> Result<(), String> {
         let end = self.shared.journal.end();
         loop {
             if self.ahead.is_empty() {
@@ -386,22 +305,25 @@ impl Writer {
             }
             let before = self.backend.applied();
             let mut batch = std::mem::take(&mut self.ahead);
-            let recorded = self.record(&batch.entries[batch.recorded..], before);
-            if recorded.is_ok() {
-                batch.recorded = batch.entries.len();
-            }
-            if let Err(reason) = recorded.and_then(|()| self.apply(&batch.entries, batch.mark)) {
+            if let Err(reason) = self.apply(&batch.entries, batch.mark) {
                 self.ahead = batch;
                 return Err(reason);
             }
             self.ahead.mark = batch.mark;
-            for reason in batch.unreadable {
+            for reason in std::mem::take(&mut batch.unreadable) {
                 self.shared.problems.unreadable(reason);
             }
-            if before.segment < batch.mark.segment {
+            let next_segment = before.segment < batch.mark.segment;
+            if let Some(scribe) = &mut self.scribe {
+                scribe.offer(batch, before);
+            }
+            if next_segment {
                 self.remove_segments();
             }
             if self.shared.has_requests() {
+                if !everything {
+                    return Ok(());
+                }
                 self.serve_urgent_syncs();
             }
         }
@@ -413,22 +335,10 @@ impl Writer {
     fn serve_urgent_syncs(&mut self) {
         let (syncs, others): (Vec<Request>, Vec<Request>) =
             self.shared.take_requests().into_iter().partition(|request| matches!(request, Request::Sync(_)));
-        if let Some(requests) = hold(&self.shared.requests).as_mut() {
-            requests.splice(0..0, others);
-        }
+        self.shared.put_back(others);
         if !syncs.is_empty() {
             let drained = self.shared.journal.drain();
             self.serve(syncs, &drained);
-        }
-    }
-
-    fn record(&mut self, entries: &[Entry], from: Mark) -> Result<(), String> {
-        match &mut self.recordings {
-            Some(recordings) => match recordings.take(entries.iter(), from) {
-                Ok(()) => Ok(()),
-                Err(reason) => self.failed(reason),
-            },
-            None => Ok(()),
         }
     }
 
@@ -441,10 +351,9 @@ impl Writer {
         if entries.is_empty() {
             return Ok(());
         }
-        let position = self.tail.position();
-        self.record(&entries, position)?;
-        self.apply(&entries, position)?;
+        self.apply(&entries, self.tail.position())?;
         self.shared.journal.handed(count);
+        self.record_queued();
         Ok(())
     }
 
@@ -478,9 +387,13 @@ impl Writer {
     /// The last act. A journal that has been applied to its end is of no more use to anybody.
     fn finish(&mut self, healthy: bool) {
         let end = self.shared.journal.end();
+        self.record_last(&end);
         if healthy && self.tail.is_at(&end) {
             let mark = Mark { segment: end.segment + 1, offset: 0 };
             if self.backend.apply(&[], mark).is_ok() {
+                if let Some(scribe) = self.scribe.as_mut().filter(|scribe| scribe.is_at(&end)) {
+                    scribe.pass_to(mark);
+                }
                 self.remove_segments();
             }
         } else if end.queued {

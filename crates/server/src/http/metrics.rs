@@ -53,6 +53,7 @@ impl RequestMetrics {
         describe_gauge!("shellkeep_queue_length", "Commands that wait for their turn on the node");
         describe_gauge!("shellkeep_commands_running", "Commands that run");
         describe_gauge!("shellkeep_pressure", "Share of time in which something waited for a resource, 0 to 1");
+        describe_gauge!("shellkeep_record_behind_bytes", "Bytes of the journal that are not in the recordings yet");
         describe_gauge!("shellkeep_record_stalled", "Sessions whose recording cannot be written at the moment");
         describe_gauge!("shellkeep_limit", "A limit, as it is in force");
         describe_gauge!("shellkeep_limit_used", "What is used of a limit");

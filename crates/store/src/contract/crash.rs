@@ -200,6 +200,7 @@ fn segments_rotate_and_are_removed(house: House) {
     drop(store);
     let store = open();
     teller.assert_in(&store);
+    wait(store.flush()).unwrap();
     assert_eq!(house.segments().len(), 1);
 }
 

@@ -24,33 +24,59 @@ pub(crate) struct Scrub {
 }
 
 impl Writer {
-    /// Masks, and tells what was masked. `ready` is whether recordings and backend have everything.
-    pub(super) fn scrub(&mut self, scrub: Scrub, ready: Result<(), String>) {
-        let scrubbed = ready.and_then(|()| self.scrub_all(&scrub));
-        // Who no longer waits needs no answer.
-        let _ = scrub.answer.send(scrubbed.map_err(|reason| ReadError::Unavailable { reason }));
+    /// The journal has the session's records as they were, so it begins anew, and what it had must be applied and recorded
+    /// before it goes. `ready` is whether the backend has everything.
+    pub(super) fn begin_scrub(&mut self, scrub: Scrub, ready: Result<(), String>) {
+        let begun = ready.and_then(|()| {
+            self.shared.journal.begin_segment().map_err(|error| error.to_string())?;
+            self.catch_up(true)
+        });
+        match begun {
+            Ok(()) => {
+                self.scrubs.push((self.backend.applied().segment, scrub));
+                self.scrub_those_ready();
+            }
+            Err(reason) => scrub.fail(reason),
+        }
+    }
+
+    /// Does the scrubs for which the recordings have everything.
+    pub(super) fn scrub_those_ready(&mut self) {
+        let recorded = self.scribe.as_ref().map_or(u64::MAX, |scribe| scribe.mark().segment);
+        let ready: Vec<(u64, Scrub)> = self.scrubs.extract_if(.., |(segment, _)| *segment <= recorded).collect();
+        for (_, scrub) in ready {
+            match self.scrub_all(&scrub) {
+                // Who no longer waits needs no answer.
+                Ok(scrubbed) => drop(scrub.answer.send(Ok(scrubbed))),
+                Err(reason) => scrub.fail(reason),
+            }
+        }
     }
 
     fn scrub_all(&mut self, scrub: &Scrub) -> Result<Scrubbed, String> {
         let Scrub { session_id, redactor, outputs, .. } = scrub;
         self.recover(true);
-        let mut scrubbed = Scrubbed::default();
-        if let Some(recordings) = &mut self.recordings {
-            if recordings.needs_from().is_some() {
-                let reason =
-                    "a recording cannot be written at the moment, so the journal must be kept with what is in it";
-                return Err(reason.to_owned());
-            }
-            scrubbed = recordings.scrub(session_id, redactor).map_err(|error| error.to_string())?;
+        if self.stalled_at().is_some() {
+            let reason = "a recording cannot be written at the moment, so the journal must be kept with what is in it";
+            return Err(reason.to_owned());
         }
+        let mut scrubbed = match &mut self.scribe {
+            Some(scribe) => scribe.recordings().scrub(session_id, redactor).map_err(|error| error.to_string())?,
+            None => Scrubbed::default(),
+        };
         if let Some(outputs) = outputs {
             scrubbed.files.extend(scrub_outputs(outputs, redactor).map_err(|error| error.to_string())?);
         }
         self.backend.scrub(session_id, redactor).map_err(|error| error.to_string())?;
-        // The journal has the session's records as they were. What it has is applied, so it can begin anew.
-        self.shared.journal.begin_segment().map_err(|error| error.to_string())?;
-        self.catch_up()?;
+        self.remove_segments();
         Ok(scrubbed)
+    }
+}
+
+impl Scrub {
+    fn fail(self, reason: String) {
+        // Who no longer waits needs no answer.
+        let _ = self.answer.send(Err(ReadError::Unavailable { reason }));
     }
 }
 

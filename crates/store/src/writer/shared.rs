@@ -1,0 +1,135 @@
+//! What the writer shares with those who use the store: the journal, and what it is asked.
+
+use super::scrub::Scrub;
+use crate::backend::Backend;
+use crate::fault::Faults;
+use crate::journal::Journal;
+use crate::lock::hold;
+use crate::problems::Problems;
+use shellkeep_session::SessionId;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::thread::Thread;
+use tokio::sync::oneshot;
+
+/// What a reader does with the backend, or with the reason why it is not up to date.
+pub(crate) type Answer = Box<dyn FnOnce(Result<&mut dyn Backend, String>) + Send>;
+
+/// Somebody who wants to look into the backend.
+pub(crate) struct Read {
+    /// The only session it is about, if there is one.
+    pub about: Option<SessionId>,
+    /// What it does.
+    pub answer: Answer,
+}
+
+/// What the writer can be asked.
+pub(crate) enum Request {
+    /// Look into the backend once it has everything that matters.
+    Read(Read),
+    /// Force the journal to disk.
+    Sync(oneshot::Sender<Result<(), String>>),
+    /// Write to the recordings what was appended before, whatever the backend has.
+    Record {
+        /// The only session it is about, if there is one.
+        about: Option<SessionId>,
+        /// Who waits.
+        answer: oneshot::Sender<()>,
+    },
+    /// Mask a secret in everything that is kept of a session.
+    Scrub(Scrub),
+}
+
+/// What the writer thread shares with those who use the store.
+pub(crate) struct Shared {
+    /// The journal.
+    pub journal: Journal,
+    /// Armed faults.
+    pub faults: Arc<Faults>,
+    /// What is wrong now.
+    pub problems: Arc<Problems>,
+    /// `None` once the writer has ended, so that nobody waits for an answer that cannot come.
+    requests: Mutex<Option<Vec<Request>>>,
+    closing: AtomicBool,
+    /// Whether an append must wake the writer. The journal's mutex orders it: the writer sets it before it looks at
+    /// the journal's end under that mutex, an append reads it after it has moved the end.
+    pub(super) sleeping: AtomicBool,
+    thread: OnceLock<Thread>,
+}
+
+impl Shared {
+    /// State for a writer that is about to start.
+    pub(crate) fn new(journal: Journal, faults: Arc<Faults>, problems: Arc<Problems>) -> Self {
+        Self {
+            journal,
+            faults,
+            problems,
+            requests: Mutex::new(Some(Vec::new())),
+            closing: AtomicBool::new(false),
+            sleeping: AtomicBool::new(false),
+            thread: OnceLock::new(),
+        }
+    }
+
+    /// Tells who must be woken.
+    pub(crate) fn attach(&self, thread: Thread) {
+        // There is one writer, so there is nothing to be set already.
+        let _ = self.thread.set(thread);
+    }
+
+    /// Wakes the writer after an append, if it sleeps.
+    pub(crate) fn poke(&self) {
+        if self.sleeping.load(Ordering::Relaxed) && self.sleeping.swap(false, Ordering::Relaxed) {
+            self.wake();
+        }
+    }
+
+    /// Hands a request to the writer; it is dropped if the writer has ended.
+    pub(crate) fn post(&self, request: Request) {
+        if let Some(requests) = hold(&self.requests).as_mut() {
+            requests.push(request);
+        }
+        self.wake();
+    }
+
+    /// Asks the writer to finish and end.
+    pub(crate) fn close(&self) {
+        self.closing.store(true, Ordering::Release);
+        self.wake();
+    }
+
+    fn wake(&self) {
+        if let Some(thread) = self.thread.get() {
+            thread.unpark();
+        }
+    }
+
+    pub(super) fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Acquire)
+    }
+
+    pub(super) fn has_requests(&self) -> bool {
+        hold(&self.requests).as_ref().is_some_and(|requests| !requests.is_empty())
+    }
+
+    pub(super) fn take_requests(&self) -> Vec<Request> {
+        hold(&self.requests).as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Puts requests that were taken before those that came since.
+    pub(super) fn put_back(&self, earlier: Vec<Request>) {
+        if let Some(requests) = hold(&self.requests).as_mut() {
+            requests.splice(0..0, earlier);
+        }
+    }
+}
+
+/// Ends the wait of everybody who asked when the writer ends, even by a panic.
+pub(super) struct Farewell(pub(super) Arc<Shared>);
+
+impl Drop for Farewell {
+    fn drop(&mut self) {
+        self.0.journal.close();
+        *hold(&self.0.requests) = None;
+    }
+}
