@@ -20,6 +20,7 @@ const WOKEN_AT_ONCE: usize = 16;
 pub struct Library {
     runtime: Runtime,
     engine: Engine,
+    store: Store,
     directory: TempDir,
 }
 
@@ -39,8 +40,13 @@ impl Library {
         config.quotas.set(QuotaName::LiveShells, max_shells as u64);
         // Each shell is a process, and has some more while it works.
         config.quotas.set(QuotaName::Processes, max_shells as u64 * 4 + 1000);
-        let engine = runtime.block_on(Engine::start(config, store))?;
-        Ok(Self { runtime, engine, directory })
+        let engine = runtime.block_on(Engine::start(config, store.clone()))?;
+        Ok(Self { runtime, engine, store, directory })
+    }
+
+    /// Waits until everything is recorded, which goes on beside the commands otherwise.
+    pub fn settle(&self) -> Fallible<()> {
+        Ok(self.runtime.block_on(self.store.flush())?)
     }
 
     /// Where it keeps everything.

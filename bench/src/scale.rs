@@ -17,6 +17,8 @@ pub struct Point {
     pub created: f64,
     /// Time from the last of them until the database had all.
     pub applied: f64,
+    /// Time from the last of them until each had its recording.
+    pub recorded: f64,
     /// Made over HTTP on one connection.
     pub created_by_one: f64,
     /// Made over HTTP on several connections.
@@ -55,6 +57,7 @@ impl Point {
             sessions,
             created: nothing,
             applied: nothing,
+            recorded: nothing,
             created_by_one: nothing,
             created_by_many: nothing,
             warm: (NONE, NONE),
@@ -126,9 +129,10 @@ pub fn markdown(points: &[Point], machine: &str, quick: bool) -> String {
 /// A line of the table: what it is, and how a point shows it.
 type Line = (&'static str, fn(&Point) -> Option<String>);
 
-const LINES: [Line; 18] = [
+const LINES: [Line; 19] = [
     ("created by library, a second", |point| number(point.created)),
     ("in the database after the last one", |point| seconds(point.applied)),
+    ("recorded after the last one", |point| seconds(point.recorded)),
     ("created over HTTP on one connection, a second", |point| number(point.created_by_one)),
     ("created over HTTP on four connections, a second", |point| number(point.created_by_many)),
     ("memory of a session, made, KiB", |point| each(point, point.memory_made)),

@@ -60,6 +60,7 @@ fn rows(point: &Point) -> Vec<Row> {
         created("HTTP on one connection", point.created_by_one),
         created("HTTP on four connections", point.created_by_many),
         Row::alone(format!("{count} sessions created: in the database after the last one"), "s", point.applied),
+        Row::alone(format!("{count} sessions created: recorded after the last one"), "s", point.recorded),
         memory("when they were made", point.memory_made),
         memory("when they had been woken and put to sleep", point.memory_woken),
         memory("after a restart", point.memory_restarted),

@@ -60,25 +60,26 @@ pub fn inherited_environment() -> Vec<(Vec<u8>, Vec<u8>)> {
         name.first().is_some_and(|&b| b.is_ascii_alphabetic() || b == b'_')
             && name.iter().all(|&b| b.is_ascii_alphanumeric() || b == b'_')
     };
-    std::env::vars_os()
+    let mut inherited: Vec<(Vec<u8>, Vec<u8>)> = std::env::vars_os()
         .map(|(name, value)| (name.into_vec(), value.into_vec()))
         .filter(|(name, _)| is_name(name) && !name.starts_with(b"SHELLKEEP_"))
         .filter(|(name, _)| !OWN_TO_EACH_SHELL.contains(&name.as_slice()))
         .filter(|(name, _)| !matches!(name.as_slice(), b"BASHOPTS" | b"SHELLOPTS" | b"UID" | b"EUID" | b"PPID"))
-        .collect()
+        .collect();
+    // A table of variables is made of them for every session.
+    inherited.sort_unstable();
+    inherited
 }
 
-/// What a new session's first shell knows.
-pub fn first_shell(inherited: &[(Vec<u8>, Vec<u8>)], given: &BTreeMap<String, String>, cwd: &ByteString) -> ShellState {
-    let mut shell = ShellState { cwd: cwd.clone(), ..ShellState::default() };
-    for (name, value) in inherited {
-        shell.variables.insert(name.clone().into(), Variable::scalar("x", value.clone()));
-    }
-    for (name, value) in given {
-        shell.variables.insert(name.as_str().into(), Variable::scalar("x", value.as_str()));
-    }
-    shell.variables.insert("PWD".into(), Variable::scalar("x", cwd.clone()));
-    shell
+/// What a new session's first shell knows. Made for every session, so what is given is moved, and the table is built at
+/// once from what is mostly in order.
+pub fn first_shell(inherited: &[(Vec<u8>, Vec<u8>)], given: BTreeMap<String, String>, cwd: &ByteString) -> ShellState {
+    let exported = |value: ByteString| Variable::scalar("x", value);
+    let inherited = inherited.iter().map(|(name, value)| (name.clone().into(), exported(value.clone().into())));
+    let given = given.into_iter().map(|(name, value)| (name.into(), exported(value.into())));
+    let here = [("PWD".into(), exported(cwd.clone()))];
+    let variables = inherited.chain(given).chain(here).collect();
+    ShellState { cwd: cwd.clone(), variables, ..ShellState::default() }
 }
 
 /// The result of a run of which nothing is known.

@@ -1,5 +1,6 @@
 //! One suite of stories for all backends, told through the front as the runtime uses it.
 
+mod behind;
 mod crash;
 mod database;
 mod golden;

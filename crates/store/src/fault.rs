@@ -3,8 +3,8 @@
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The variable that arms faults in a running daemon: `store_journal_write`, `store_backend_apply`, `record_write`, separated
-/// by commas. Alone, such a point fails for ever; with `:3` the next three times; with `:every2` every second time.
+/// The variable that arms faults in a running daemon: `store_journal_write`, `store_backend_apply`, `record_write`,
+/// `record_turn`, separated by commas. Alone, such a point fails for ever; with `:3` the next three times; with `:every2` every second time.
 /// Other names belong to other parts of the daemon and are passed over.
 pub const FAULT_VARIABLE: &str = "SHELLKEEP_FAULT";
 
@@ -17,6 +17,8 @@ pub enum Point {
     BackendApply,
     /// The write of lines to a recording.
     RecordWrite,
+    /// A turn of the recorder; it fails by not coming.
+    RecordTurn,
 }
 
 /// One point's switch.
@@ -35,6 +37,7 @@ pub struct Faults {
     journal_write: Switch,
     backend_apply: Switch,
     record_write: Switch,
+    record_turn: Switch,
 }
 
 impl Faults {
@@ -51,6 +54,7 @@ impl Faults {
                 "store_journal_write" => Point::JournalWrite,
                 "store_backend_apply" => Point::BackendApply,
                 "record_write" => Point::RecordWrite,
+                "record_turn" => Point::RecordTurn,
                 _ => continue,
             };
             match count.strip_prefix("every").map(str::parse) {
@@ -98,6 +102,7 @@ impl Faults {
             Point::JournalWrite => &self.journal_write,
             Point::BackendApply => &self.backend_apply,
             Point::RecordWrite => &self.record_write,
+            Point::RecordTurn => &self.record_turn,
         }
     }
 }

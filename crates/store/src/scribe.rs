@@ -21,8 +21,8 @@ use std::time::{Duration, Instant};
 /// How much of the journal is held for the recorder in memory. What is beyond it is read again when its turn comes.
 const HELD_BYTES: u64 = 4 * 1024 * 1024;
 
-/// Pause after the disk did not keep what it took.
-const PAUSE: Duration = Duration::from_secs(1);
+/// Pause after something failed that holds up all recordings.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// The file with the mark, in the journal's directory.
 const PLACE: &str = "recorded";
@@ -167,10 +167,15 @@ impl Scribe {
             Ok(None) => false,
             Err(error) => {
                 tracing::warn!(%error, "the journal cannot be read for the recordings; it is tried again");
-                self.rests_until = Some(Instant::now() + PAUSE);
-                false
+                self.rest()
             }
         }
+    }
+
+    /// Does nothing for a moment.
+    pub(crate) fn rest(&mut self) -> bool {
+        self.rests_until = Some(Instant::now() + PAUSE);
+        false
     }
 
     /// Until when a disk that failed is left alone, if it is.
@@ -185,10 +190,8 @@ impl Scribe {
 
     /// Moves the mark to where all that was read is recorded.
     fn settle(&mut self) -> bool {
-        self.rests_until = None;
         if !self.recordings.sync() {
-            self.rests_until = Some(Instant::now() + PAUSE);
-            return false;
+            return self.rest();
         }
         self.held = Held::default();
         self.mark = self.tail.position();

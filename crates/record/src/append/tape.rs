@@ -174,8 +174,7 @@ impl Tape {
             before_write().map_err(failed)?;
         }
         if self.file.is_none() {
-            make_directory(&self.directory).map_err(failed)?;
-            self.file = Some(open_to_append(&self.directory.join(segment_name(self.segment))).map_err(failed)?);
+            self.file = Some(self.open_file().map_err(failed)?);
         }
         let Some(file) = &mut self.file else { return Err(Trouble::Changed) };
         let metadata = file.metadata().map_err(failed)?;
@@ -190,6 +189,18 @@ impl Tape {
         buffer.clear();
         self.written = self.staged;
         Ok(())
+    }
+
+    /// Opens the file for the next lines. Its directory is mostly there.
+    fn open_file(&self) -> io::Result<File> {
+        let path = self.directory.join(segment_name(self.segment));
+        match open_to_append(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                make_directory(&self.directory)?;
+                open_to_append(&path)
+            }
+            opened => opened,
+        }
     }
 
     fn create(

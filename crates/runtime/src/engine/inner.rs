@@ -274,7 +274,7 @@ impl Inner {
         let workspace = validate::workspace(&request.config, &self.config.data_dir)?;
         let workspace = workspace.unwrap_or_else(|| self.workspaces.of(id));
         let cwd = request.cwd.unwrap_or_else(|| workspace.clone());
-        let shell = recover::first_shell(&self.environment, &request.env, &cwd);
+        let shell = recover::first_shell(&self.environment, request.env, &cwd);
         let meta = SessionMeta {
             session_id: id.clone(),
             agent: request.agent,

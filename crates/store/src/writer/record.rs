@@ -2,6 +2,7 @@
 
 use super::Writer;
 use crate::backend::Mark;
+use crate::fault::Point;
 use crate::journal::End;
 use crate::segment;
 use shellkeep_session::SessionId;
@@ -17,6 +18,9 @@ impl Writer {
         let Some(scribe) = &mut self.scribe else { return false };
         if scribe.rests_until().is_some() {
             return false;
+        }
+        if self.shared.faults.check(Point::RecordTurn).is_err() {
+            return scribe.rest();
         }
         // What the backend is about to be given is read once for both.
         let end = match self.retry_at {
@@ -95,7 +99,8 @@ impl Writer {
     pub(super) fn record_last(&mut self, end: &End) {
         let until = Instant::now() + LAST_TURNS;
         let Some(scribe) = &mut self.scribe else { return };
-        while Instant::now() < until && scribe.step(end) {}
+        let comes = || self.shared.faults.check(Point::RecordTurn).is_ok() && Instant::now() < until;
+        while comes() && scribe.step(end) {}
         self.recover(true);
         self.record_queued();
         self.scrub_those_ready();
