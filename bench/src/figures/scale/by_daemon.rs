@@ -106,6 +106,8 @@ impl Crowd {
             said = if is_done { said + 1 } else { 0 };
             std::thread::sleep(LOOK);
         }
+        // The machine is to have written what it was given.
+        rustix::fs::sync();
         Ok(())
     }
 

@@ -36,9 +36,10 @@ pub fn measure(setup: &Setup, points: &mut [Point]) -> Fallible<()> {
         let start = Instant::now();
         many.library.with(|engine| async move { settled(&engine).await })?;
         point.applied = start.elapsed().as_secs_f64();
-        // What is compared is a command beside sessions that rest.
+        // What is compared is a command beside sessions that rest, and a disk that does too.
         many.library.settle()?;
         point.recorded = start.elapsed().as_secs_f64();
+        rustix::fs::sync();
         point.warm = warm(setup, &few, &many)?;
         eprintln!("  {} sessions through the library", point.sessions);
     }
