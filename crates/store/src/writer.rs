@@ -49,6 +49,8 @@ pub(crate) struct Writer {
     due: Option<Instant>,
     backoff: Duration,
     retry_at: Option<Instant>,
+    /// How long the last look for somebody's own lines took. As long is spent on applying before the next.
+    owed: Duration,
     /// Who waits until the recordings have everything before a place.
     flushes: Vec<(Mark, oneshot::Sender<()>)>,
     /// Scrubs that wait until nobody needs the journal before a segment.
@@ -61,8 +63,8 @@ impl Writer {
         let tail = Tail::new(shared.journal.directory().to_owned(), backend.applied());
         let ahead = Batch { mark: backend.applied(), ..Batch::default() };
         let (flushes, scrubs) = (Vec::new(), Vec::new());
-        let (due, backoff, retry_at) = (None, BACKOFF.0, None);
-        Self { shared, backend, scribe, oldest, tail, ahead, due, backoff, retry_at, flushes, scrubs }
+        let (due, backoff, retry_at, owed) = (None, BACKOFF.0, None, Duration::ZERO);
+        Self { shared, backend, scribe, oldest, tail, ahead, due, backoff, retry_at, owed, flushes, scrubs }
     }
 
     /// Works until the store is closed.
@@ -236,11 +238,16 @@ impl Writer {
     /// applied before its turn. When its turn comes it is passed over, as after a crash. Gives back the others.
     fn answer_out_of_turn(&mut self, reads: Vec<Read>) -> Vec<Read> {
         let (about_one, later): (Vec<Read>, Vec<Read>) = reads.into_iter().partition(|read| read.about.is_some());
+        if about_one.is_empty() {
+            return later;
+        }
+        let start = Instant::now();
         let only = about_one.iter().filter_map(|read| read.about.as_ref()).map(|id| id.as_str().as_bytes()).collect();
         let found = self.find(&only);
         if !found.is_some_and(|entries| entries.is_empty() || self.apply(&entries, self.backend.applied()).is_ok()) {
             return about_one.into_iter().chain(later).collect();
         }
+        self.owed = start.elapsed();
         for read in about_one {
             (read.answer)(Ok(&mut *self.backend));
         }
@@ -295,6 +302,7 @@ impl Writer {
     /// Applies the journal up to its present end; or, if that is not asked for, until somebody asks for something.
     fn catch_up(&mut self, everything: bool) -> Result<(), String> {
         let end = self.shared.journal.end();
+        let mut since = Instant::now();
         loop {
             if self.ahead.is_empty() {
                 match self.tail.next(&end) {
@@ -321,10 +329,14 @@ impl Writer {
                 self.remove_segments();
             }
             if self.shared.has_requests() {
+                self.serve_urgent_syncs();
+            }
+            if since.elapsed() >= self.owed && self.shared.has_requests() {
                 if !everything {
                     return Ok(());
                 }
-                self.serve_urgent_syncs();
+                self.serve_those_about_one();
+                since = Instant::now();
             }
         }
         self.due = None;
@@ -340,6 +352,22 @@ impl Writer {
             let drained = self.shared.journal.drain();
             self.serve(syncs, &drained);
         }
+    }
+
+    /// Nor those who ask about one session, if it is gone through for somebody who needs all of it.
+    fn serve_those_about_one(&mut self) {
+        let is_about_one = |request: &Request| match request {
+            Request::Read(read) => read.about.is_some(),
+            Request::Record { about, .. } => about.is_some(),
+            _ => false,
+        };
+        let (about_one, others): (Vec<Request>, Vec<Request>) =
+            self.shared.take_requests().into_iter().partition(is_about_one);
+        self.shared.put_back(others);
+        let drained = self.shared.journal.drain();
+        let (reads, _) = self.serve(about_one, &drained);
+        let later = if drained.is_ok() { self.answer_out_of_turn(reads) } else { reads };
+        self.shared.put_back(later.into_iter().map(Request::Read).collect());
     }
 
     /// Gives the backend what the journal refuses, so that readers see it and it is kept somewhere. When the journal
