@@ -82,8 +82,9 @@ Reading it:
   That one is held until the checkpoint is recorded. The changing command's own answer does not wait for it.
 - *First checkpoint* was taken once: the first command in a directory that is full of files is held until all are kept.
 - *Fork* ends when the first command in it is answered. Its files are looked at beside that, and the second command is held until
-  this is done, hence the second line. `cp -r` and fork take turns; the disk is synced before each, copies are removed after
-  each.
+  this is done, hence the second line. `cp -r` and fork take turns; the disk is synced before each. No copy is removed before
+  the end, and nobody should have removed many files in the minutes before: ext4 does not use their inodes at once and looks
+  at each of them whenever a file is made, which makes both sides slow.
 - *Rewind* ends when it is answered. Before it replaces anything, it looks at every file of the tree.
 - git is as it comes, its housekeeping (`gc`) off so that it does not run beside a commit. It does not sync a commit to the
   disk, and a small checkpoint of ours is not synced either; a first checkpoint of ours is, with its pack.

@@ -5,6 +5,7 @@ use crate::machine::Facts;
 use crate::scale::Point;
 use crate::stats::{Spread, digits, time};
 use std::fmt::Write;
+use tempfile::TempDir;
 
 /// What a figure should be.
 #[derive(Debug, Clone, Copy)]
@@ -139,6 +140,8 @@ pub struct Report {
     pub scale: Vec<Point>,
     /// What was measured at each size of a tree of files.
     pub files: Vec<files::Point>,
+    /// Large trees of files, to be removed after the last figure: file systems are slow for a while after that.
+    pub leftovers: Vec<TempDir>,
     /// The peers' table, each row as many cells as [`PEER_HEAD`].
     pub peers: Vec<[String; 6]>,
     facts: Facts,
@@ -160,6 +163,7 @@ impl Report {
             ours_by_http: None,
             scale: Vec::new(),
             files: Vec::new(),
+            leftovers: Vec::new(),
             peers: Vec::new(),
             facts,
             quick,

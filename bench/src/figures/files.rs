@@ -12,6 +12,7 @@ use crate::files::Point;
 use crate::report::{Report, Row, Target};
 use crate::stats::digits;
 use stage::Stage;
+use tempfile::TempDir;
 
 /// What a command that changes nothing may add to the next answer, in seconds.
 const UNCHANGED: f64 = 1e-3;
@@ -35,7 +36,8 @@ pub fn measure(setup: &Setup, report: &mut Report) -> Fallible<()> {
     report.note(format!("Files: {}, everything in one directory for temporary files.", git::version()));
     let largest = setup.effort.trees.iter().max().copied();
     for &files in setup.effort.trees {
-        let point = point(setup, files, largest == Some(files))?;
+        let (point, trees) = point(setup, files, largest == Some(files))?;
+        report.leftovers.push(trees);
         for row in rows(&point, largest == Some(files)) {
             report.row(row);
         }
@@ -45,7 +47,7 @@ pub fn measure(setup: &Setup, report: &mut Report) -> Fallible<()> {
     disk::measure(setup, report)
 }
 
-fn point(setup: &Setup, files: usize, is_largest: bool) -> Fallible<Point> {
+fn point(setup: &Setup, files: usize, is_largest: bool) -> Fallible<(Point, TempDir)> {
     let stage = Stage::make(setup, files)?;
     let effort = &setup.effort;
     let mut point = Point::new(files, stage.bytes);
@@ -53,14 +55,15 @@ fn point(setup: &Setup, files: usize, is_largest: bool) -> Fallible<Point> {
     point.unchanged = stage.unchanged(effort.rounds, effort.commands)?;
     point.git_unchanged = stage.git_unchanged(effort.tree_rounds)?;
     point.changed = stage.changed(effort.tree_rounds)?;
+    let rounds = if files > FORKED { LARGE_FORKS.min(effort.tree_rounds) } else { effort.tree_rounds };
+    (point.copied, point.forked, point.forked_twice) = stage.forked(rounds)?;
+    // After the forks: a rewind gives inodes back, see there.
     if is_largest {
         point.rewound_one = stage.rewound(1, REWINDS)?;
         point.many = MANY_REWOUND.min(files);
         point.rewound_many = stage.rewound(point.many, REWINDS)?;
     }
-    let rounds = if files > FORKED { LARGE_FORKS.min(effort.tree_rounds) } else { effort.tree_rounds };
-    (point.copied, point.forked, point.forked_twice) = stage.forked(rounds)?;
-    Ok(point)
+    Ok((point, stage.leave()))
 }
 
 /// What the table of all figures shows of a size: the fork of one, everything else of the largest.

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use shellkeep_session::{ByteString, Event, Record, SessionId, SessionState, Timestamp};
 use shellkeep_store::Store;
 use shellkeep_workspace::fault::Faults;
-use shellkeep_workspace::{Workspaces, restore};
+use shellkeep_workspace::{Workspaces, copy, restore};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -131,6 +131,10 @@ impl Settler<'_> {
     fn remove(&self, id: &SessionId) {
         let workspace: ByteString = self.workspaces.of(id);
         let removed = self.workspaces.remove(&workspace);
+        if let Some(workspaces) = crate::checkpoints::path(&workspace).parent() {
+            // A copy that was not complete has another name.
+            let _ = copy::remove_unfinished(workspaces);
+        }
         let _ = fs::remove_dir_all(self.checkpoints.home(id));
         let _ = fs::remove_dir_all(self.data_dir.join("outputs").join(id.as_str()));
         if let Err(error) = removed {

@@ -139,21 +139,24 @@ impl Stage {
 
     /// `cp -r`, a fork until its first command is answered, and until its second is: that one is held until the fork's
     /// files have been looked at.
+    ///
+    /// Copies stay where they are until everything is measured: for minutes ext4 steps over each inode that was given
+    /// back, one by one, and a copy made after another was removed takes many times as long.
     pub fn forked(&self, rounds: usize) -> Fallible<(f64, f64, f64)> {
         let (mut copies, mut firsts, mut seconds) = (Vec::new(), Vec::new(), Vec::new());
-        for _ in 0..rounds {
+        for round in 0..rounds {
             tree::settle(self.directory.path())?;
-            copies.push(self.copy()?);
+            copies.push(self.copy(round)?);
             tree::settle(self.directory.path())?;
-            let (first, second) = self.fork()?;
+            let (first, second) = self.fork(round)?;
             firsts.push(first);
             seconds.push(second);
         }
         Ok((median(&copies), median(&firsts), median(&seconds)))
     }
 
-    fn copy(&self) -> Fallible<Duration> {
-        let to = self.directory.path().join("copy");
+    fn copy(&self, round: usize) -> Fallible<Duration> {
+        let to = self.directory.path().join(format!("copy-{round}"));
         let mut command = Command::new("cp");
         command.arg("-r").arg(&self.workspace).arg(&to).stdin(Stdio::null());
         let start = Instant::now();
@@ -162,11 +165,10 @@ impl Stage {
         if !status.success() || !to.join(tree::path(self.files - 1)).exists() {
             return Err(format!("cp -r failed: {status}").into());
         }
-        std::fs::remove_dir_all(to)?;
         Ok(elapsed)
     }
 
-    fn fork(&self) -> Fallible<(Duration, Duration)> {
+    fn fork(&self, round: usize) -> Fallible<(Duration, Duration)> {
         let id = self.session.clone();
         let (fork, first, second) = self.library.with(|engine| async move {
             let start = Instant::now();
@@ -178,6 +180,8 @@ impl Stage {
         })?;
         // In its own directory, and all of it.
         self.library.run(&fork, &format!("[[ -f {} ]]", tree::path(self.files - 1)))?;
+        let own = self.library.data().join("workspaces").join(fork.as_str());
+        std::fs::rename(own, self.directory.path().join(format!("fork-{round}")))?;
         self.library.destroy(&fork)?;
         Ok((first, second))
     }
@@ -203,6 +207,11 @@ impl Stage {
             times.push(elapsed);
         }
         Ok(median(&times))
+    }
+
+    /// Ends the engine and leaves the trees, to be removed when nothing is measured any more.
+    pub fn leave(self) -> TempDir {
+        self.directory
     }
 
     /// Number of the session's last record.

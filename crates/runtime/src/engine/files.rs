@@ -43,9 +43,12 @@ impl Engine {
     }
 
     /// How two states of the files differ.
-    pub async fn diff(&self, id: &SessionId, query: DiffQuery) -> Result<DiffView, OpError> {
+    pub async fn diff(&self, id: &SessionId, mut query: DiffQuery) -> Result<DiffView, OpError> {
         let Permitted { inner, id } = self.over(id)?;
         inner.files_kept(&id).await;
+        if let Some(path) = &query.path {
+            query.path = Some(ByteString(path_in(inner, &id, path).await?));
+        }
         let to = match &query.to {
             Some(moment) => Some(inner.files_at(&id, moment).await?),
             None => None,
@@ -223,24 +226,30 @@ fn read_file(repo: &Repo, files: FilesAt, path: &[u8]) -> Result<Option<PastFile
     Ok(Some(PastFile { at: files, bytes, mode, is_link: entry.kind == Kind::Link }))
 }
 
-/// A path below a session's workspace, as a checkpoint names it. An absolute one must be in the workspace.
+/// A path below a session's workspace, as a checkpoint names it.
 async fn path_in(inner: &Inner, id: &SessionId, path: &ByteString) -> Result<Vec<u8>, OpError> {
-    let mut bytes = path.as_bytes();
     let workspace = inner.load(id).await?.meta.workspace;
-    if bytes.first() == Some(&b'/') {
-        let outside = || OpError::Invalid {
-            detail: format!("path: '{}' is not in the session's workspace, {}", path.to_text(), workspace.to_text()),
-        };
-        let below = bytes.strip_prefix(workspace.as_bytes()).ok_or_else(outside)?;
-        bytes = below.strip_prefix(b"/").ok_or_else(outside)?;
+    let outside = || OpError::Invalid {
+        detail: format!("path: '{}' is not in the session's workspace, {}", path.to_text(), workspace.to_text()),
+    };
+    below(path.as_bytes(), workspace.as_bytes()).ok_or_else(outside)
+}
+
+/// A path without `.`, `..` and slashes that say nothing, from the workspace on. None if it leads out of it.
+fn below(path: &[u8], workspace: &[u8]) -> Option<Vec<u8>> {
+    let rest = match path.starts_with(b"/") {
+        true => path.strip_prefix(workspace).filter(|rest| rest.is_empty() || rest.starts_with(b"/"))?,
+        false => path,
+    };
+    let mut parts: Vec<&[u8]> = Vec::new();
+    for part in rest.split(|byte| *byte == b'/') {
+        match part {
+            b"" | b"." => {}
+            b".." => drop(parts.pop()?),
+            part => parts.push(part),
+        }
     }
-    let parts: Vec<&[u8]> =
-        bytes.split(|byte| *byte == b'/').filter(|part| !part.is_empty() && *part != b".").collect();
-    if parts.contains(&b"..".as_slice()) {
-        let detail = "path: '..' leads out of the workspace; give a path below it".to_owned();
-        return Err(OpError::Invalid { detail });
-    }
-    Ok(parts.join(&b'/'))
+    Some(parts.join(&b'/'))
 }
 
 pub(super) fn commit_of(files: &FilesAt) -> Option<ObjectId> {
@@ -252,5 +261,21 @@ pub(super) fn caused_by(cause: &Cause) -> (Option<shellkeep_session::RunId>, Opt
     match cause {
         Cause::Tool { run_id, tool_name } => (Some(run_id.clone()), Some(tool_name.clone())),
         _ => (None, None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_stays_below_the_workspace() {
+        let below = |path: &str| below(path.as_bytes(), b"/w/a").map(|path| String::from_utf8(path).unwrap());
+        assert_eq!(below("src/x.rs").as_deref(), Some("src/x.rs"));
+        assert_eq!(below("./src//x/../y/").as_deref(), Some("src/y"));
+        assert_eq!((below("/w/a/x").as_deref(), below("/w/a").as_deref()), (Some("x"), Some("")));
+        for wrong in ["..", "a/../../b", "/w/ab", "/etc/passwd"] {
+            assert_eq!(below(wrong), None, "{wrong}");
+        }
     }
 }

@@ -355,17 +355,20 @@ impl Owner {
         Ok(done)
     }
 
-    /// Keeps the files as they are now, with everything on the disk looked at. Gives the checkpoint if one was made.
+    /// Keeps the files as they are now, with everything on the disk looked at; for a fork only what is known to have changed,
+    /// because the copy has the rest in any case. Gives the checkpoint if one was made.
     pub(super) async fn save_now(&mut self, cause: Cause) -> Result<Option<CheckpointView>, OpError> {
         self.settle_files().await;
         // A merge changes files itself; all others keep what was there before.
         let covers = self.state.seq + u64::from(cause == Cause::Merge);
         let wanted = Wanted::for_other(cause, covers);
         let label = wanted.label(&self.id, self.state.meta.agent.as_deref());
-        let parent = self.parent();
+        let (parent, is_fork) = (self.parent(), wanted.cause == Cause::Fork);
         let saved = self
             .with_keeper(move |keeper| {
-                keeper.scan_everything();
+                if !is_fork {
+                    keeper.scan_everything();
+                }
                 keeper.save(&label, parent)
             })
             .await?;

@@ -21,6 +21,9 @@ use shellkeep_workspace::{copy, restore};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+/// So many of the newest checkpoints stay, however much they take.
+const LEAST_KEPT: usize = 5;
+
 /// A fork that was asked for.
 pub struct ForkOrder {
     /// The new session's name, which nobody else uses.
@@ -236,12 +239,31 @@ impl Owner {
         Ok(merged)
     }
 
-    /// Gives up old checkpoints by the policy; gives the bytes that are free again.
+    /// Gives up old checkpoints by the policy, and more of them if the rest takes too much; gives the bytes that are free
+    /// again.
     pub(super) async fn thin(&mut self) -> Result<u64, OpError> {
-        let keep = self.engine.checkpoints_to_keep(&self.id, self.state.files.as_ref()).await?;
+        let config = self.engine.checkpoints.config.clone();
+        let (mut most, mut freed) = (config.keep_all, 0);
+        loop {
+            freed += self.thin_to(most).await?;
+            let size = self.with_keeper(|keeper| keeper.repo().map_or(0, Repo::size)).await?;
+            // Room for some more, or the next one would come to the same.
+            if size <= config.bytes_per_session / 4 * 3 || most <= LEAST_KEPT {
+                return Ok(freed);
+            }
+            most /= 2;
+        }
+    }
+
+    async fn thin_to(&mut self, most: usize) -> Result<u64, OpError> {
+        let keep = self.engine.checkpoints_to_keep(&self.id, self.state.files.as_ref(), most).await?;
         let thinned = self
             .with_keeper(move |keeper| match keeper.repo_mut() {
-                Some(repo) => repo.thin(&keep).map(|reclaimed| reclaimed.bytes()),
+                Some(repo) => {
+                    // What a checkpoint that failed had gathered is not needed.
+                    repo.abandon();
+                    repo.thin(&keep).map(|reclaimed| reclaimed.bytes())
+                }
                 None => Ok(0),
             })
             .await?;

@@ -10,7 +10,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use shellkeep_protocol::{AgainstParams, DiffParams, DiffResponse, FileHistory, PathParams};
 use shellkeep_runtime::{CheckpointView, DiffQuery, DiffView, Engine, MAX_CHECKPOINT_PAGE, OpError};
-use shellkeep_session::{ByteString, FilesAt, SessionId};
+use shellkeep_session::{FilesAt, SessionId};
 
 /// What a patch is called, the better name first.
 const PATCHES: [&str; 2] = ["text/x-diff", "text/plain"];
@@ -41,7 +41,6 @@ pub async fn diff(
     let path = translate::path(params.path, params.path_base64)?;
     let from = params.from.map(|text| translate::moment("from", &text)).transpose()?;
     let to = params.to.map(|text| translate::moment_or_now("to", &text)).transpose()?.flatten();
-    let path = path_below(&engine, &id, path).await?;
     let query = DiffQuery { from, to, path, patch, binary: translate::is_on(params.binary) };
     Ok(answer(engine.diff(&id, query).await?, raw))
 }
@@ -79,7 +78,6 @@ pub async fn diff_checkpoint(
         Some(None) => (Some(this), None),
         Some(Some(other)) => (Some(other), Some(this)),
     };
-    let path = path_below(&engine, &id, path).await?;
     let query = DiffQuery { from, to, path, patch, binary: translate::is_on(params.binary) };
     Ok(answer(engine.diff(&id, query).await?, raw))
 }
@@ -99,13 +97,6 @@ pub async fn history(
     let path = path.ok_or_else(|| Refusal::invalid("path: missing; say which file or directory"))?;
     let entries = engine.file_history(&id, &path).await?;
     Ok(json(StatusCode::OK, &translate::file_history(entries)))
-}
-
-/// A path below the session's workspace, whether it was given from there or from the root; none if it is the whole.
-async fn path_below(engine: &Engine, id: &SessionId, path: Option<ByteString>) -> Result<Option<ByteString>, Refusal> {
-    let Some(path) = path else { return Ok(None) };
-    let workspace = engine.get(id).await?.meta.workspace;
-    Ok(Some(translate::below(&path, &workspace)?).filter(|path| !path.0.is_empty()))
 }
 
 /// What the list says of a checkpoint.

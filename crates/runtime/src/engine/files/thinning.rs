@@ -9,14 +9,15 @@ const HOUR: i64 = 3600;
 const DAY: i64 = 24 * HOUR;
 
 impl Inner {
-    /// The commits of a session that are kept by the policy.
+    /// The commits of a session that are kept by the policy, if `most` of the newest are all kept.
     pub(crate) async fn checkpoints_to_keep(
         &self,
         id: &SessionId,
         current: Option<&FilesAt>,
+        most: usize,
     ) -> Result<Vec<ObjectId>, OpError> {
         let all = self.checkpoints_after(id, 0, usize::MAX).await?;
-        let keep = to_keep(&all, self.checkpoints.config.keep_all, self.config.senses.now());
+        let keep = to_keep(&all, most, self.config.senses.now());
         let keep = keep.into_iter().map(|view| &view.checkpoint.at).chain(current);
         Ok(keep.filter_map(super::commit_of).collect())
     }

@@ -93,30 +93,6 @@ pub fn path(text: Option<String>, base64: Option<String>) -> Result<Option<ByteS
     }
 }
 
-/// A path below the workspace: without `.` and slashes that say nothing. One that leads out of it is refused.
-pub fn below(path: &ByteString, workspace: &ByteString) -> Result<ByteString, Refusal> {
-    let outside = || {
-        let shown = path.to_text();
-        Refusal::invalid(format!("path: '{}' is not below the session's workspace", shown.escape_debug()))
-    };
-    let mut rest = path.as_bytes();
-    if rest.starts_with(b"/") {
-        rest = rest.strip_prefix(workspace.as_bytes()).ok_or_else(outside)?;
-        if !rest.is_empty() && !rest.starts_with(b"/") {
-            return Err(outside());
-        }
-    }
-    let mut parts: Vec<&[u8]> = Vec::new();
-    for part in rest.split(|byte| *byte == b'/') {
-        match part {
-            b"" | b"." => {}
-            b".." => drop(parts.pop().ok_or_else(outside)?),
-            part => parts.push(part),
-        }
-    }
-    Ok(parts.join(&b'/').into())
-}
-
 /// A request to go back.
 pub fn rewind(request: &wire::RewindRequest) -> Result<Rewind, Refusal> {
     Ok(Rewind {
@@ -322,17 +298,6 @@ mod tests {
         assert!(name("latest") && moment_or_now("to", "now").unwrap().is_none());
         for wrong in ["", "now", "a b", "../x", "a\u{e9}", "x/y", &"a".repeat(256)] {
             assert_eq!(moment("to", wrong).unwrap_err().problem().code, "invalid_request", "{wrong}");
-        }
-    }
-
-    #[test]
-    fn a_path_stays_below_the_workspace() {
-        let below = |path: &str| below(&path.into(), &"/w/a".into()).ok().map(|path| path.to_text().into_owned());
-        assert_eq!(below("src/x.rs").as_deref(), Some("src/x.rs"));
-        assert_eq!(below("./src//x/../y/").as_deref(), Some("src/y"));
-        assert_eq!((below("/w/a/x").as_deref(), below("/w/a").as_deref()), (Some("x"), Some("")));
-        for wrong in ["..", "a/../../b", "/w/ab", "/etc/passwd"] {
-            assert_eq!(below(wrong), None, "{wrong}");
         }
     }
 
