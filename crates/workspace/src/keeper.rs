@@ -2,6 +2,7 @@
 //! While a session rests, nothing of this is held but two files.
 
 mod align;
+mod copied;
 mod live;
 mod trouble;
 mod write;

@@ -120,6 +120,8 @@ impl Owner {
                     let applied = restore::apply(staged, &[], &faults).map_err(|error| failed(&error))?;
                     applied.finish().map_err(|error| failed(&error))?;
                 }
+                // Without it, everything is read again once.
+                let _ = keeper.hand_down(&to, &home);
                 Ok(())
             })
             .await?;

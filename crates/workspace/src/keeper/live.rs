@@ -72,6 +72,11 @@ impl Live {
         self.watches.is_some()
     }
 
+    /// What is known, if it is what the last checkpoint says.
+    pub fn settled_index(&self) -> Option<&Index> {
+        self.index.is_settled().then_some(&self.index)
+    }
+
     pub fn has_files(&self) -> bool {
         !self.index.root.entries.is_empty()
     }

@@ -4,6 +4,7 @@
 
 mod budgets;
 mod changes;
+mod copied;
 mod fixture;
 mod ignoring;
 mod model;
