@@ -191,7 +191,7 @@ fn it_follows_the_terminals_size_and_gives_it_back() {
     }
     let mut plain = Terminal::with(&daemon, &["replay", "demo"], SMALL, &[("NO_COLOR", "1")]);
     plain.wait_for("event 1 ");
-    plain.send("g8\r");
+    plain.send("g9\r");
     plain.wait_for("standard error");
     let coloured =
         |cell: &vt100::Cell| cell.fgcolor() != vt100::Color::Default || cell.bgcolor() != vt100::Color::Default;
