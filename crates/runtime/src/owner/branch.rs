@@ -74,6 +74,9 @@ struct Target {
     /// What of its shell can be brought back.
     shell: ShellState,
     agent_state: Option<AgentState>,
+    /// Variables whose values the recording masks.
+    secrets: usize,
+    /// What of it cannot be brought back.
     notices: Vec<Notice>,
 }
 
@@ -141,8 +144,7 @@ impl Owner {
             notices.push(notices::agent_state_gone(*version));
             agent_state = self.state.agent_state.as_deref().cloned();
         }
-        notices.insert(0, notices::rewound(past.seq, 0, secrets));
-        Ok(Target { past, shell, agent_state, notices })
+        Ok(Target { past, shell, agent_state, secrets, notices })
     }
 
     /// Whether it is known what the files were. What a directory of the host had before its first checkpoint is not, so it
@@ -209,6 +211,8 @@ impl Owner {
             false => self.state.files.clone(),
         };
         let commit = files.as_ref().and_then(|files| ObjectId::from_hex(files.commit.as_bytes()).ok());
+        let mut told = vec![notices::rewound(target.past.seq, kept.len(), target.secrets)];
+        told.extend(target.notices.iter().cloned());
         let mut event = Event::Rewound {
             to: target.past.seq,
             by,
@@ -216,7 +220,7 @@ impl Owner {
             kept_back: kept_back(&kept),
             shell: Box::new(target.shell.clone()),
             agent_state: agent_state.map(Box::new),
-            notices: target.notices.clone(),
+            notices: told,
         };
         if plan.steps.is_empty() {
             self.record(event);
