@@ -11,12 +11,15 @@ use crate::watch::{Mailbox, Watcher, Watches};
 use rustix::fd::OwnedFd;
 use rustix::fs::{CWD, Mode, OFlags, fstat, openat, stat};
 use rustix::io::Errno;
+use std::cell::Cell;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A workspace with too many files is looked at again after so many times the time that it took to see that.
 const PATIENCE: u32 = 20;
+/// So long a root that was where it should be is taken to be there.
+const SEEN: Duration = Duration::from_millis(100);
 
 /// What is held while a session is live.
 #[derive(Debug)]
@@ -31,6 +34,8 @@ pub(super) struct Live {
     wants_everything: bool,
     /// Whether the index knows more than its file.
     is_touched: bool,
+    /// When the root was last seen to be where it was.
+    seen_in_place: Cell<Option<Instant>>,
     /// Until then a workspace with too many files is not looked at again.
     refused: Option<Instant>,
 }
@@ -52,7 +57,17 @@ impl Live {
         let mailbox = Arc::new(Mailbox::default());
         let watches = watcher.is_able().then(|| Watches::new(watcher, &mailbox));
         let (watcher, omissions) = (Arc::clone(watcher), Omissions::default());
-        Ok(Self { watcher, mailbox, watches, index, omissions, wants_everything: true, is_touched, refused: None })
+        Ok(Self {
+            watcher,
+            mailbox,
+            watches,
+            index,
+            omissions,
+            wants_everything: true,
+            is_touched,
+            seen_in_place: Cell::new(None),
+            refused: None,
+        })
     }
 
     pub fn is_clean(&self, workspace: &Path) -> bool {
@@ -60,8 +75,20 @@ impl Live {
             return false;
         }
         self.watcher.drain();
-        // The root may have been moved away with the directory that it is in, of which nobody tells.
-        self.mailbox.is_empty() && place_of(workspace) == self.index.place
+        self.mailbox.is_empty() && self.is_in_place(workspace)
+    }
+
+    /// The root may have been moved away with the directory that it is in, of which nobody tells. Not asked for every
+    /// command of many in a row.
+    fn is_in_place(&self, workspace: &Path) -> bool {
+        let now = Instant::now();
+        if self.seen_in_place.get().is_some_and(|seen| now.duration_since(seen) < SEEN) {
+            return true;
+        }
+        let is_there = place_of(workspace) == self.index.place;
+        // Of one that is not there nobody tells when it comes.
+        self.seen_in_place.set((is_there && self.index.place.is_some()).then_some(now));
+        is_there
     }
 
     pub fn is_settled(&self) -> bool {
