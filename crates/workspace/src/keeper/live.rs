@@ -11,9 +11,8 @@ use crate::watch::{Mailbox, Watcher, Watches};
 use rustix::fd::OwnedFd;
 use rustix::fs::{CWD, Mode, OFlags, fstat, openat, stat};
 use rustix::io::Errno;
-use std::cell::Cell;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A workspace with too many files is looked at again after so many times the time that it took to see that.
@@ -35,7 +34,7 @@ pub(super) struct Live {
     /// Whether the index knows more than its file.
     is_touched: bool,
     /// When the root was last seen to be where it was.
-    seen_in_place: Cell<Option<Instant>>,
+    seen_in_place: Mutex<Option<Instant>>,
     /// Until then a workspace with too many files is not looked at again.
     refused: Option<Instant>,
 }
@@ -65,7 +64,7 @@ impl Live {
             omissions,
             wants_everything: true,
             is_touched,
-            seen_in_place: Cell::new(None),
+            seen_in_place: Mutex::default(),
             refused: None,
         })
     }
@@ -82,12 +81,13 @@ impl Live {
     /// command of many in a row.
     fn is_in_place(&self, workspace: &Path) -> bool {
         let now = Instant::now();
-        if self.seen_in_place.get().is_some_and(|seen| now.duration_since(seen) < SEEN) {
+        let mut seen = self.seen_in_place.lock().unwrap_or_else(PoisonError::into_inner);
+        if seen.is_some_and(|seen| now.duration_since(seen) < SEEN) {
             return true;
         }
         let is_there = place_of(workspace) == self.index.place;
         // Of one that is not there nobody tells when it comes.
-        self.seen_in_place.set((is_there && self.index.place.is_some()).then_some(now));
+        *seen = (is_there && self.index.place.is_some()).then_some(now);
         is_there
     }
 
