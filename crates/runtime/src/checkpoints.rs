@@ -3,9 +3,10 @@
 
 use crate::cell::RunCell;
 use crate::ops::{CheckpointConfig, DEFAULT_TOOL};
-use shellkeep_session::{ByteString, Cause, SessionId, Timestamp};
+use shellkeep_session::{ByteString, Cause, FilesAt, SessionId, Timestamp};
 use shellkeep_workspace::fault::Faults;
 use shellkeep_workspace::keeper::{Keeper, Label, Limits};
+use shellkeep_workspace::repo::ObjectId;
 use shellkeep_workspace::watch::Watcher;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -114,6 +115,11 @@ impl Checkpoints {
         };
         Keeper::with_faults(&self.watcher, path(workspace).to_owned(), self.home(id), limits, &self.faults)
     }
+}
+
+/// The commit of a checkpoint.
+pub(crate) fn commit_of(files: &FilesAt) -> Option<ObjectId> {
+    ObjectId::from_hex(files.commit.as_bytes()).ok()
 }
 
 /// A path of a session as the system's.

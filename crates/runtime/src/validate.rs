@@ -98,6 +98,10 @@ pub fn service(request: &StartService) -> Result<(), OpError> {
 
 /// Checks a command.
 pub fn command(command: &RunCommand) -> Result<(), OpError> {
+    if let Some(tool_name) = &command.tool_name {
+        // It is part of the name of a checkpoint.
+        id::check(tool_name).map_err(|error| invalid(format!("tool_name: {error}")))?;
+    }
     no_nul("command", &command.command)?;
     if command.command.as_bytes().len() > MAX_COMMAND {
         return Err(invalid(format!("command is longer than {MAX_COMMAND} bytes; put it into a file and run that")));

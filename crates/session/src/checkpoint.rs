@@ -45,6 +45,24 @@ pub struct Checkpoint {
     pub left_out_total: u64,
 }
 
+impl Checkpoint {
+    /// One of which nothing else is known.
+    pub fn of(at: FilesAt, covers: u64, cause: Cause) -> Self {
+        Self {
+            at,
+            covers,
+            cause,
+            added: 0,
+            changed: 0,
+            deleted: 0,
+            bytes: 0,
+            overtaken: false,
+            left_out: Vec::new(),
+            left_out_total: 0,
+        }
+    }
+}
+
 /// What a checkpoint was taken for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

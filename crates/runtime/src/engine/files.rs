@@ -9,6 +9,7 @@ pub(crate) use views::{kept_back, plan_views};
 
 use super::scope::Permitted;
 use super::{Engine, Inner};
+use crate::checkpoints::commit_of;
 use crate::ops::*;
 use crate::owner::{FilesTask, Message};
 use shellkeep_session::{ByteString, Cause, FilesAt, SessionId};
@@ -250,10 +251,6 @@ fn below(path: &[u8], workspace: &[u8]) -> Option<Vec<u8>> {
         }
     }
     Some(parts.join(&b'/'))
-}
-
-pub(super) fn commit_of(files: &FilesAt) -> Option<ObjectId> {
-    ObjectId::from_hex(files.commit.as_bytes()).ok()
 }
 
 /// Whose run and by which tool, if a tool call was the cause.

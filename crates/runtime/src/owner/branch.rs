@@ -2,6 +2,7 @@
 
 use super::fork::ForkOrder;
 use super::{Answer, Owner};
+use crate::checkpoints::commit_of;
 use crate::crash::{self, Point};
 use crate::engine::{kept_back, plan_views};
 use crate::notices;
@@ -156,7 +157,7 @@ impl Owner {
     /// What would change in the files.
     async fn plan(&mut self, now: Option<ObjectId>, files: Option<FilesAt>) -> Result<(Plan, Vec<KeptBack>), OpError> {
         let known = self.knows(&files);
-        let target = files.as_ref().and_then(|files| ObjectId::from_hex(files.commit.as_bytes()).ok());
+        let target = files.as_ref().and_then(commit_of);
         let planned = self
             .with_keeper(move |keeper| match (keeper.repo(), known) {
                 (Some(repo), true) => {
@@ -210,7 +211,7 @@ impl Owner {
             true => target.past.files.clone(),
             false => self.state.files.clone(),
         };
-        let commit = files.as_ref().and_then(|files| ObjectId::from_hex(files.commit.as_bytes()).ok());
+        let commit = files.as_ref().and_then(commit_of);
         let mut told = vec![notices::rewound(target.past.seq, kept.len(), target.secrets)];
         told.extend(target.notices.iter().cloned());
         let mut event = Event::Rewound {

@@ -2,7 +2,7 @@
 //! something changed. Only the next command of the same session waits for that, and not for long.
 
 use super::{Answer, Owner};
-use crate::checkpoints::Wanted;
+use crate::checkpoints::{Wanted, commit_of};
 use crate::crash::{self, Point};
 use crate::notices;
 use crate::ops::{CheckpointView, OpError, RunCommand};
@@ -170,7 +170,11 @@ impl Owner {
     pub(super) fn keep_files(&mut self, wanted: impl FnOnce(u64) -> Wanted) {
         let covers = self.state.seq;
         match std::mem::take(&mut self.files.place) {
-            Place::Off => {}
+            // Nobody looks any more because some work with them went wrong: somebody does from now on.
+            Place::Off => {
+                self.watch_files();
+                self.files.wanted = (!self.files.is_off()).then(|| wanted(covers));
+            }
             Place::Idle(keeper) if keeper.is_clean() => self.files.place = Place::Idle(keeper),
             Place::Idle(keeper) => {
                 self.files.hold = Some((Instant::now(), HOLD));
@@ -195,7 +199,7 @@ impl Owner {
 
     /// The commit that the next one follows.
     pub(super) fn parent(&self) -> Option<ObjectId> {
-        self.state.files.as_ref().and_then(|files| ObjectId::from_hex(files.commit.as_bytes()).ok())
+        self.state.files.as_ref().and_then(commit_of)
     }
 
     /// Some work with the files is done.
@@ -329,18 +333,16 @@ impl Owner {
     ) -> Result<T, OpError> {
         self.settle_files().await;
         self.files.release();
-        let begun = match std::mem::take(&mut self.files.place) {
-            Place::Idle(keeper) => Some(keeper),
-            _ => None,
-        };
         if !self.engine.checkpoints.config.on {
             let detail = "the host has turned off the keeping of files (checkpoints.on)".to_owned();
             return Err(OpError::NotAllowed { detail });
         }
-        let fresh = || Box::new(self.engine.checkpoints.keeper(&self.id, &self.state.meta.workspace));
-        let (is_new, mut keeper) = (begun.is_none(), begun.unwrap_or_else(fresh));
         let ensured = self.engine.workspaces.ensure(&self.state.meta.workspace);
         ensured.map_err(|error| self.files_failed("could not be looked at", &error.to_string()))?;
+        let (is_new, mut keeper) = match std::mem::take(&mut self.files.place) {
+            Place::Idle(keeper) => (false, keeper),
+            _ => (true, Box::new(self.engine.checkpoints.keeper(&self.id, &self.state.meta.workspace))),
+        };
         let working = tokio::task::spawn_blocking(move || {
             if is_new {
                 keeper.begin()?;

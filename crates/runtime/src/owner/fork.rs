@@ -2,7 +2,7 @@
 //! from. And the way back: taking over what a fork changed in the files.
 
 use super::Owner;
-use crate::checkpoints;
+use crate::checkpoints::{self, commit_of};
 use crate::crash::{self, Point};
 use crate::engine::plan_views;
 use crate::notices;
@@ -173,20 +173,7 @@ impl Owner {
         };
         let mut events = vec![Event::SessionCreated { meta: Box::new(meta), shell: Box::new(shell) }];
         events.extend(agent_state.map(|state| Event::AgentStateSaved { state: Box::new(state) }));
-        events.extend(files.map(|at| Event::Checkpointed {
-            checkpoint: Box::new(Checkpoint {
-                at,
-                covers: 1,
-                cause: Cause::Fork,
-                added: 0,
-                changed: 0,
-                deleted: 0,
-                bytes: 0,
-                overtaken: false,
-                left_out: Vec::new(),
-                left_out_total: 0,
-            }),
-        }));
+        events.extend(files.map(|at| Event::Checkpointed { checkpoint: Box::new(Checkpoint::of(at, 1, Cause::Fork)) }));
         events.push(Event::ShellStopped { reason: "forked".to_owned(), notices: vec![notice] });
         self.engine.begin_forked(&order.id, self.state.meta.agent.as_deref(), events).await
     }
@@ -280,8 +267,4 @@ fn conflict(conflicts: &[LeftOut]) -> OpError {
     let conflicts: Vec<(String, String)> = conflicts.iter().map(told).collect();
     let first = conflicts.iter().take(NAMED).map(|(path, _)| path.as_str()).collect::<Vec<_>>().join(", ");
     OpError::MergeConflict { first, conflicts }
-}
-
-fn commit_of(files: &FilesAt) -> Option<ObjectId> {
-    ObjectId::from_hex(files.commit.as_bytes()).ok()
 }

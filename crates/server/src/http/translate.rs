@@ -31,12 +31,8 @@ const DEFAULT_PAGE: usize = 100;
 /// Most sessions of one page of a list, so that an answer stays within a megabyte.
 const MAX_PAGE: usize = 1000;
 
-/// A request to make a session.
-pub fn create(request: wire::CreateSessionRequest) -> Result<CreateSession, Refusal> {
-    let wire::CreateSessionRequest { agent, session_id, user_id, cwd, env, config } = request;
-    if let Some(agent) = &agent {
-        id::check(agent).map_err(|error| Refusal::bad_id("agent", &error))?;
-    }
+/// The name that a new session is given, in one part or in two.
+fn named(user_id: Option<String>, session_id: Option<String>) -> Result<Option<SessionId>, Refusal> {
     if let Some(user_id) = &user_id {
         id::check(user_id).map_err(|error| Refusal::bad_id("user_id", &error))?;
     }
@@ -45,7 +41,16 @@ pub fn create(request: wire::CreateSessionRequest) -> Result<CreateSession, Refu
         (None, Some(session)) => Some(SessionId::parse(&session)),
         (_, None) => None,
     };
-    let session_id = session_id.transpose().map_err(|error| Refusal::bad_id("session_id", &error))?;
+    session_id.transpose().map_err(|error| Refusal::bad_id("session_id", &error))
+}
+
+/// A request to make a session.
+pub fn create(request: wire::CreateSessionRequest) -> Result<CreateSession, Refusal> {
+    let wire::CreateSessionRequest { agent, session_id, user_id, cwd, env, config } = request;
+    if let Some(agent) = &agent {
+        id::check(agent).map_err(|error| Refusal::bad_id("agent", &error))?;
+    }
+    let session_id = named(user_id, session_id)?;
     if cwd.as_ref().is_some_and(|cwd| !cwd.starts_with('/')) {
         return Err(Refusal::invalid("cwd: a new session's directory is an absolute path"));
     }

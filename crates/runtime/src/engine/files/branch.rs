@@ -1,6 +1,6 @@
 //! Rewind, fork and merge: what is done around the owner of a session.
 
-use super::commit_of;
+use crate::checkpoints::commit_of;
 use crate::engine::scope::Permitted;
 use crate::engine::{Engine, Inner, lock};
 use crate::ops::*;

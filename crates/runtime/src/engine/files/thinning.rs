@@ -1,5 +1,6 @@
 //! Which checkpoints are kept: all of the newest, and of older ones fewer the older they are.
 
+use crate::checkpoints::commit_of;
 use crate::engine::Inner;
 use crate::ops::{CheckpointView, OpError};
 use shellkeep_session::{FilesAt, SessionId, Timestamp};
@@ -19,7 +20,7 @@ impl Inner {
         let all = self.checkpoints_after(id, 0, usize::MAX).await?;
         let keep = to_keep(&all, most, self.config.senses.now());
         let keep = keep.into_iter().map(|view| &view.checkpoint.at).chain(current);
-        Ok(keep.filter_map(super::commit_of).collect())
+        Ok(keep.filter_map(commit_of).collect())
     }
 }
 
@@ -42,18 +43,8 @@ mod tests {
     use shellkeep_session::{Cause, Checkpoint};
 
     fn at(minute: i64) -> CheckpointView {
-        let checkpoint = Checkpoint {
-            at: FilesAt { name: minute.to_string(), commit: String::new() },
-            covers: 1,
-            cause: Cause::Manual,
-            added: 0,
-            changed: 0,
-            deleted: 0,
-            bytes: 0,
-            overtaken: false,
-            left_out: Vec::new(),
-            left_out_total: 0,
-        };
+        let at = FilesAt { name: minute.to_string(), commit: String::new() };
+        let checkpoint = Checkpoint::of(at, 1, Cause::Manual);
         CheckpointView { checkpoint, seq: 1, at: Timestamp::from_second(minute * 60).unwrap(), kept: true }
     }
 

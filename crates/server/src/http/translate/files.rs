@@ -8,7 +8,7 @@ use shellkeep_runtime::{
     FileChange, Fork, HistoryEntry, MAX_CHECKPOINT_PAGE, MAX_PATCH_BYTES, MergeBack, Merged, Moment, Rewind, Rewound,
     ServicesAfter, Side,
 };
-use shellkeep_session::{ByteString, Cause, FilesAt, LeftOut, SessionId, id};
+use shellkeep_session::{ByteString, Cause, FilesAt, LeftOut};
 
 /// The longest name of a moment; a checkpoint's own is shorter.
 const MAX_MOMENT: usize = 255;
@@ -108,15 +108,7 @@ pub fn rewind(request: &wire::RewindRequest) -> Result<Rewind, Refusal> {
 /// A request to fork.
 pub fn fork(request: wire::ForkRequest) -> Result<Fork, Refusal> {
     let wire::ForkRequest { at, session_id, user_id } = request;
-    if let Some(user_id) = &user_id {
-        id::check(user_id).map_err(|error| Refusal::bad_id("user_id", &error))?;
-    }
-    let session_id = match (user_id, session_id) {
-        (Some(user), Some(session)) => Some(SessionId::bound(&user, &session)),
-        (None, Some(session)) => Some(SessionId::parse(&session)),
-        (_, None) => None,
-    };
-    let session_id = session_id.transpose().map_err(|error| Refusal::bad_id("session_id", &error))?;
+    let session_id = super::named(user_id, session_id)?;
     // From now is what it is without a moment.
     let at = at.map(|at| place_or_now("at", &at)).transpose()?.flatten();
     Ok(Fork { at, session_id })
