@@ -20,7 +20,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The variable that carries the mark where there is no control group.
 pub const MARK: &str = "SHELLKEEP_CAGE";
@@ -46,6 +46,13 @@ struct Roots {
     keeper: Option<ProcessStamp>,
 }
 
+/// The main process of a cage: a session and a process group have its number, and nobody else's can while it lives.
+#[derive(Debug)]
+struct Leader {
+    pid: Pid,
+    handle: OwnedFd,
+}
+
 /// What a cage is made of. Shared with the guard, which looks at all of them.
 #[derive(Debug, Default)]
 struct Held {
@@ -58,6 +65,8 @@ struct Held {
     /// How many it might hold when it was made, where the kernel limits it.
     limit: Option<u64>,
     roots: Mutex<Roots>,
+    /// The main process, where there is no group: so that the guard can stop it without waiting for anything.
+    leader: OnceLock<Leader>,
     /// How often it was cut back because it had too many, where no controller refuses them.
     cut_back: AtomicU64,
     /// Some of those whom the guard has stopped to count, one at least of each process group.
@@ -105,7 +114,7 @@ impl Cage {
 
     /// Puts the shell in, before it runs anything.
     pub fn enclose(&mut self, pid: u32) -> io::Result<()> {
-        lock(&self.held.roots).main = Stat::read_any(pid).map(|stat| stat.stamp());
+        self.held.lead(Stat::read_any(pid).map(|stat| stat.stamp()));
         for group in [&self.held.unified, &self.held.pids].into_iter().flatten() {
             match group.add(pid) {
                 // An earlier cage of this name has just been cleared away, and took the empty group with it.
@@ -131,7 +140,8 @@ impl Cage {
 
     /// Remembers from whom those who are already in it descend.
     pub(crate) fn recall(&mut self, keeper: ProcessStamp, main: ProcessStamp) {
-        *lock(&self.held.roots) = Roots { main: Some(main), keeper: Some(keeper) };
+        lock(&self.held.roots).keeper = Some(keeper);
+        self.held.lead(Some(main));
     }
 
     /// From now on dropping it ends nobody.
@@ -181,6 +191,18 @@ impl Cage {
 }
 
 impl Held {
+    /// Remembers the main process.
+    fn lead(&self, main: Option<ProcessStamp>) {
+        lock(&self.roots).main = main;
+        if self.unified.is_none()
+            && let Some((stamp, pid)) = main.and_then(|stamp| Some((stamp, handle::number(stamp.pid)?)))
+            && let Some(handle) = handle::open_exact(stamp)
+        {
+            // A cage has one main process in its life.
+            let _ = self.leader.set(Leader { pid, handle });
+        }
+    }
+
     fn main_pid(&self) -> u32 {
         lock(&self.roots).main.map_or(0, |stamp| stamp.pid)
     }
@@ -274,7 +296,7 @@ fn signal_process_groups(members: &[Stat], signal: Signal) {
         groups.entry(stat.group).or_default().push(stat.stamp());
     }
     for (number, stamps) in groups {
-        let Some(group) = i32::try_from(number).ok().and_then(Pid::from_raw) else { continue };
+        let Some(group) = handle::number(number) else { continue };
         // While one of them stands still it stays in its group, and the group's number is not another's.
         let stands = |stamp: &ProcessStamp| {
             let handle = handle::open_exact(*stamp)?;

@@ -1,12 +1,25 @@
 //! Handles on processes. A process is signalled through one, never by a number that may have been given away since.
 
 use crate::proc::{ProcessStamp, Stat};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::os::fd::{AsFd, OwnedFd};
 
+/// The number of a process as the kernel's calls take it.
+pub(crate) fn number(pid: u32) -> Option<Pid> {
+    Pid::from_raw(i32::try_from(pid).ok()?)
+}
+
+/// The session that a process is in, if it lives and is in one that can be seen from here.
+pub(crate) fn session_of(pid: Pid) -> Option<Pid> {
+    // SAFETY: the call takes a number and gives one. rustix's takes it for granted that it is never 0; the kernel's own
+    // threads have that.
+    Pid::from_raw(unsafe { libc::getsid(pid.as_raw_pid()) }.max(0))
+}
+
 /// A handle on whoever has this number now.
 pub fn open(pid: u32) -> Option<OwnedFd> {
-    pidfd_open(Pid::from_raw(i32::try_from(pid).ok()?)?, PidfdFlags::NONBLOCK).ok()
+    pidfd_open(number(pid)?, PidfdFlags::NONBLOCK).ok()
 }
 
 /// A handle on exactly this process, if it is alive. The number is looked at after the handle is there: from then on it
@@ -21,6 +34,12 @@ pub fn send(handle: impl AsFd, signal: Signal) -> bool {
     pidfd_send_signal(handle, signal).is_ok()
 }
 
+/// Whether the process behind a handle has not ended.
+pub fn is_alive(handle: impl AsFd) -> bool {
+    let mut polled = [PollFd::new(&handle, PollFlags::IN)];
+    matches!(poll(&mut polled, Some(&Timespec::default())), Ok(0))
+}
+
 /// Waits until the processes behind these handles have ended.
 pub async fn gone(handles: Vec<OwnedFd>) {
     for handle in handles {
@@ -33,6 +52,18 @@ pub async fn gone(handles: Vec<OwnedFd>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_session_is_known_where_there_is_one() {
+        let own = number(std::process::id()).unwrap();
+        assert_eq!(session_of(own), rustix::process::getsid(None).ok());
+        // Nobody has this number, and the kernel's own threads are in no session.
+        assert_eq!(session_of(number(i32::MAX as u32).unwrap()), None);
+        assert_eq!(
+            session_of(number(2).unwrap()).filter(|_| Stat::read(2).is_some_and(|stat| stat.session == 0)),
+            None
+        );
+    }
 
     #[test]
     fn a_stamp_of_another_start_is_not_this_process() {

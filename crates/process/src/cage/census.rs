@@ -5,6 +5,13 @@ use crate::proc::{self, ProcessStamp, Stat};
 use std::collections::HashMap;
 use std::sync::Arc;
 
+/// What was read in the environments of processes that no cage's root explains: the cage that each is in, or keeps. To
+/// read one again and again is slow, and stands still while its owner forks and is not let run.
+#[derive(Debug, Default)]
+pub(super) struct Marks {
+    read: HashMap<ProcessStamp, [Option<String>; 2]>,
+}
+
 /// Everyone who belongs to a cage of one instance, by name of the cage.
 #[derive(Debug, Default)]
 pub(super) struct Census {
@@ -17,12 +24,19 @@ pub(super) struct Census {
 impl Census {
     /// Looks at everyone.
     pub(super) fn take(instance: &str, cages: &[Arc<Held>]) -> Self {
-        Self::among(&proc::all().unwrap_or_default(), instance, cages)
+        Self::retake(instance, cages, &mut Marks::default())
+    }
+
+    /// Looks at everyone again, and into the environment only of those who were not there before.
+    pub(super) fn retake(instance: &str, cages: &[Arc<Held>], marks: &mut Marks) -> Self {
+        let all = proc::all().unwrap_or_default();
+        marks.read.retain(|stamp, _| all.get(&stamp.pid).is_some_and(|stat| stat.stamp() == *stamp));
+        Self::among(&all, instance, cages, marks)
     }
 
     /// Sorts those in `all`. Who descends from a root of one of `cages` is known without a look at his environment;
     /// and who has lost the mark, by an ancestor who has it.
-    pub(super) fn among(all: &HashMap<u32, Stat>, instance: &str, cages: &[Arc<Held>]) -> Self {
+    fn among(all: &HashMap<u32, Stat>, instance: &str, cages: &[Arc<Held>], marks: &mut Marks) -> Self {
         let mut names: HashMap<u32, String> = HashMap::new();
         let mut keepers: HashMap<u32, String> = HashMap::new();
         // A session's number is its first process's, and belongs to it for as long as that lives.
@@ -47,15 +61,16 @@ impl Census {
         let prefix = |variable: &str| format!("{variable}={instance}/").into_bytes();
         let (cage_prefix, keeper_prefix) = (prefix(MARK), prefix(KEEPER_MARK));
         let is_known = |pid: &u32| names.contains_key(pid) || keepers.contains_key(pid);
-        let unknown: Vec<u32> = (all.keys().copied())
-            .filter(|pid| !is_known(pid) && !proc::ancestors(all, *pid).any(|ancestor| is_known(&ancestor)))
+        let unknown: Vec<&Stat> = (all.values())
+            .filter(|stat| !is_known(&stat.pid) && !proc::ancestors(all, stat.pid).any(|above| is_known(&above)))
             .collect();
-        for pid in unknown {
-            let [cage, keeper] = proc::marks_after(pid, [&cage_prefix, &keeper_prefix]);
+        for stat in unknown {
+            let read = || proc::marks_after(stat.pid, [&cage_prefix, &keeper_prefix]);
+            let [cage, keeper] = marks.read.entry(stat.stamp()).or_insert_with(read).clone();
             if let Some(name) = cage {
-                names.insert(pid, name);
+                names.insert(stat.pid, name);
             } else if let Some(name) = keeper {
-                keepers.insert(pid, name);
+                keepers.insert(stat.pid, name);
             }
         }
         let of = |pid: u32| names.get(&pid).or_else(|| keepers.get(&pid));

@@ -9,7 +9,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 /// The group in which all cages are; its limit is the node's.
 pub(super) const WORK: &str = "work";
@@ -54,7 +54,7 @@ pub(super) struct Shared {
     pub(super) elsewhere: Vec<PathBuf>,
     per_cage: AtomicU64,
     node: AtomicU64,
-    cages: Mutex<Vec<Weak<Held>>>,
+    pub(super) cages: Mutex<Vec<Weak<Held>>>,
 }
 
 impl CageFactory {
@@ -179,6 +179,7 @@ impl CageFactory {
             keepers,
             limit,
             roots: Mutex::new(roots),
+            leader: OnceLock::new(),
             cut_back: AtomicU64::new(0),
             suspects: Mutex::default(),
         });

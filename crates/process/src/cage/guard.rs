@@ -1,16 +1,18 @@
 //! Holding the limits where no controller of the kernel does: look often at something cheap, count when it has grown,
 //! and cut back the cage that has too many.
 
-use super::census::Census;
+use super::census::{Census, Marks};
 use super::{CageFactory, Held, Limits, Still, lock, signal_process_groups};
 use crate::cgroup::Group;
-use crate::proc::{self, Glance, Stat};
-use rustix::process::Signal;
+use crate::handle;
+use crate::proc::{Glance, Stat};
+use rustix::process::{Pid, Signal, kill_process_group};
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
 
 /// Time between two looks at the number of threads of the machine. A bomb makes ten a millisecond, and a look costs a
 /// few microseconds.
@@ -32,6 +34,8 @@ const FORGIVEN_AFTER: Duration = Duration::from_secs(10);
 const NEWEST: u32 = 64;
 /// Fewer than this many of them prove nothing.
 const FEWEST: usize = 6;
+/// Before another guard takes the place of one that has failed.
+const BETWEEN_GUARDS: Duration = Duration::from_millis(100);
 /// The guard competes with what it guards against; where it may not go first, it is at least this much preferred.
 const GUARD_NICE: i32 = -15;
 
@@ -41,17 +45,21 @@ impl CageFactory {
         if self.has_limit() {
             return;
         }
-        let (stop, stopped) = mpsc::channel::<()>();
-        let factory = self.clone();
-        // A thread of its own: when there is something to do, everybody else is busy.
-        let started = std::thread::Builder::new().name("shellkeep-guard".to_owned()).spawn(move || {
-            go_first();
-            Guard::new(factory).run(&stopped);
-        });
-        if started.is_ok() {
-            std::future::pending::<()>().await;
+        loop {
+            let (stop, stopped) = mpsc::channel::<()>();
+            let (alive, ended) = oneshot::channel::<()>();
+            let factory = self.clone();
+            // A thread of its own: when there is something to do, everybody else is busy.
+            let started = std::thread::Builder::new().name("shellkeep-guard".to_owned()).spawn(move || {
+                let _alive = alive;
+                go_first();
+                Guard::new(factory).run(&stopped);
+            });
+            // It ends only with `stop`, or by a fault of its own; then another takes its place.
+            let _ = ended.await;
+            drop((stop, started));
+            tokio::time::sleep(BETWEEN_GUARDS).await;
         }
-        drop(stop);
     }
 }
 
@@ -72,11 +80,22 @@ struct Guard {
     /// When a cage was last cut back.
     last_cut: Option<Instant>,
     strikes: HashMap<String, (u32, Instant)>,
+    marks: Marks,
+    /// As they were when nobody held the list of them back.
+    cages: Vec<Weak<Held>>,
 }
 
 impl Guard {
     fn new(factory: CageFactory) -> Self {
-        Self { factory, lowest: u64::MAX, counted: Instant::now(), last_cut: None, strikes: HashMap::new() }
+        Self {
+            factory,
+            lowest: u64::MAX,
+            counted: Instant::now(),
+            last_cut: None,
+            strikes: HashMap::new(),
+            marks: Marks::default(),
+            cages: Vec::new(),
+        }
     }
 
     fn run(mut self, stopped: &mpsc::Receiver<()>) {
@@ -93,10 +112,10 @@ impl Guard {
         let Some(Glance { threads, newest }) = Glance::take() else { return false };
         self.lowest = self.lowest.min(threads);
         let has_grown = threads > self.lowest.saturating_add(margin);
-        if has_grown && !self.factory.has_groups() {
-            stop_makers(newest, &self.factory.cages());
-        }
         let is_alert = self.last_cut.is_some_and(|at| at.elapsed() < ALERT);
+        if (has_grown || is_alert) && !self.factory.has_groups() {
+            self.stop_suspects(newest);
+        }
         if !has_grown && !is_alert && self.counted.elapsed() < COUNT_ANYWAY {
             return false;
         }
@@ -128,11 +147,38 @@ impl Guard {
         }
     }
 
-    fn count(&self, cages: &[Arc<Held>]) -> Vec<(Arc<Held>, u64)> {
+    /// Where there are no groups, finding out who belongs to whom takes longer than a bomb needs to double; and to look
+    /// at `/proc`, or to take a lock, is to wait for others who get no processor while the bomb has them all. So those
+    /// stand still until we have counted who were cut back a moment ago, and those who make most of the newest processes;
+    /// and nothing is waited for before they do.
+    fn stop_suspects(&mut self, newest: u32) {
+        if let Ok(cages) = self.factory.shared.cages.try_lock() {
+            self.cages.clone_from(&cages);
+        }
+        let newest: Vec<Pid> = (0..NEWEST).filter_map(|back| handle::number(newest.checked_sub(back)?)).collect();
+        let sessions: Vec<Pid> = newest.iter().filter_map(|&pid| handle::session_of(pid)).collect();
+        for cage in self.cages.iter().filter_map(Weak::upgrade) {
+            let Some(leader) = cage.leader.get().filter(|leader| handle::is_alive(&leader.handle)) else { continue };
+            let made = sessions.iter().filter(|&&session| session == leader.pid).count();
+            let is_maker = made * 2 > sessions.len() && made >= FEWEST;
+            let is_struck = self.strikes.get(&cage.name).is_some_and(|(_, last)| last.elapsed() < ALERT);
+            if (is_maker || is_struck) && kill_process_group(leader.pid, Signal::STOP).is_ok() {
+                // Now there is time to look for those of it that are in groups of their own.
+                let members =
+                    newest.iter().filter(|&&pid| handle::session_of(pid) == Some(leader.pid)).chain([&leader.pid]);
+                let suspects: Vec<Stat> =
+                    members.filter_map(|pid| Stat::read(pid.as_raw_pid().unsigned_abs())).collect();
+                signal_process_groups(&suspects, Signal::STOP);
+                *lock(&cage.suspects) = suspects;
+            }
+        }
+    }
+
+    fn count(&mut self, cages: &[Arc<Held>]) -> Vec<(Arc<Held>, u64)> {
         let count: Box<dyn Fn(&Held) -> u64> = if self.factory.has_groups() {
             Box::new(|cage| cage.unified.as_ref().map_or(0, Group::threads))
         } else {
-            let census = Census::take(&self.factory.shared.instance, cages);
+            let census = Census::retake(&self.factory.shared.instance, cages, &mut self.marks);
             let counts: HashMap<String, u64> =
                 census.threads().into_iter().map(|(name, count)| (name.to_owned(), count)).collect();
             Box::new(move |cage| counts.get(&cage.name).copied().unwrap_or(0))
@@ -151,31 +197,7 @@ impl Guard {
     }
 }
 
-/// Where there are no groups, finding out who belongs to whom takes longer than a bomb needs to double. Most of one are
-/// in the session in which it began: if most of the newest processes are of one session, it stands still until we have
-/// counted. Those of a bomb may live for a moment only, so it is the newest that are alive.
-fn stop_makers(newest: u32, cages: &[Arc<Held>]) {
-    let newest: Vec<Stat> = (0..NEWEST).filter_map(|back| Stat::read(newest.checked_sub(back)?)).collect();
-    for cage in cages {
-        let main = cage.main_pid();
-        let made: Vec<Stat> = newest.iter().filter(|stat| stat.session == main).copied().collect();
-        if made.len() * 2 > newest.len() && made.len() >= FEWEST && cage.began_session(&made) {
-            signal_process_groups(&made, Signal::STOP);
-            *lock(&cage.suspects) = made;
-        }
-    }
-}
-
 impl Held {
-    /// Whether these processes of a session with our main process's number are ours. The number is not given away while
-    /// the session lives, but it may have ended, and another have begun.
-    fn began_session(&self, members: &[Stat]) -> bool {
-        let main = lock(&self.roots).main;
-        let mark = format!("{}={}", super::MARK, self.label);
-        main.is_some_and(|main| Stat::read_any(main.pid).is_some_and(|stat| stat.stamp() == main))
-            || members.iter().any(|stat| proc::has_mark(stat.pid, mark.as_bytes()))
-    }
-
     /// Ends everyone, or everyone but the shell. Nobody runs meanwhile, so nobody can start others faster than we end
     /// them.
     fn cut_down(&self, spares_main: bool) {
@@ -184,8 +206,11 @@ impl Held {
         self.stand_still();
         let but_main = |stat: &&Stat| stat.pid != main;
         self.pursue(Signal::KILL, |members| members.iter().filter(but_main).copied().collect(), drop);
-        if self.unified.is_none() {
-            self.pursue(Signal::CONT, <[Stat]>::to_vec, drop);
+        // Only the shell is left to go on. To look for others would last for as long as it starts new ones.
+        if self.unified.is_none()
+            && let Some(shell) = lock(&self.roots).main.filter(|_| spares_main).and_then(handle::open_exact)
+        {
+            handle::send(&shell, Signal::CONT);
         }
     }
 
