@@ -13,6 +13,7 @@ pub use factory::{CageFactory, CageMode, Limits};
 use crate::cgroup::Group;
 use crate::handle;
 use crate::proc::{self, ProcessStamp, Stat};
+use crate::spawn::{Born, Entrance};
 use rustix::process::{Pid, Signal};
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -110,6 +111,22 @@ impl Cage {
     pub(crate) fn entrances(&self) -> io::Result<Vec<File>> {
         let groups = [&self.held.unified, &self.held.pids].into_iter().flatten();
         groups.map(|group| File::options().write(true).open(group.path().join("cgroup.procs"))).collect()
+    }
+
+    /// Where a process can be born in it, if there is a group.
+    pub(crate) fn entrance(&self) -> Option<Entrance> {
+        let group = File::open(self.held.unified.as_ref()?.path()).ok()?.into();
+        let tasks = |group: &Group| File::options().write(true).open(group.path().join("tasks"));
+        Some(Entrance { group, tasks: self.held.pids.as_ref().map(tasks).transpose().ok()? })
+    }
+
+    /// Takes in the shell that was born, before it runs anything.
+    pub(crate) fn receive(&mut self, born: Born) -> io::Result<()> {
+        if !born.is_inside {
+            return self.enclose(born.pid);
+        }
+        self.held.lead(Stat::read_any(born.pid).map(|stat| stat.stamp()));
+        Ok(())
     }
 
     /// Puts the shell in, before it runs anything.

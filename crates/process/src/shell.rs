@@ -15,7 +15,7 @@ use crate::wire::{self, kind};
 use crate::{handle, proc, spawn};
 use frames::{flag, read_problems, write_command, write_restore};
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::{Signal, pidfd_send_signal};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::task::{Context, Poll};
@@ -156,11 +156,11 @@ impl LiveShell {
     /// Starts a bash, puts it into its cage, and waits until the driver is there.
     pub async fn start(spec: ShellSpec, mut cage: Cage) -> Result<Self, StartError> {
         let (ours, theirs) = spawn::channel()?;
-        let pid = spawn::bash(&spec.bash, theirs.as_fd(), cage.mark().as_deref())?;
+        let born = spawn::bash(&spec.bash, theirs.as_fd(), cage.mark().as_deref(), cage.entrance().as_ref())?;
         drop(theirs);
-        let raw = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or_else(|| io::Error::other("bad process id"))?;
-        let handle = pidfd_open(raw, PidfdFlags::NONBLOCK).map_err(io::Error::from)?;
-        let enclosed = cage.enclose(pid);
+        let pid = born.pid;
+        let handle = handle::open(pid).ok_or_else(|| io::Error::other("bad process id"))?;
+        let enclosed = cage.receive(born);
         let mut shell = Self {
             pid,
             process: stdio::watch(handle, Interest::READABLE)?,

@@ -1,6 +1,10 @@
 //! Starting a process: an empty environment, its own session, a few descriptors and no others. Bash is started under the
 //! driver; what else we start is in [`crate::service`].
 
+mod inside;
+
+pub(crate) use inside::Entrance;
+
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::fcntl_dupfd_cloexec;
@@ -62,8 +66,22 @@ pub(crate) fn descriptor_limit() -> Option<u64> {
     DESCRIPTORS_BEFORE.get().copied()
 }
 
-/// Starts bash and returns its process id. `mark` is the only variable of its environment, if there is one.
-pub fn bash(path: &Path, control: BorrowedFd<'_>, mark: Option<&str>) -> io::Result<u32> {
+/// A process that was started.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Born {
+    /// Its process id.
+    pub(crate) pid: u32,
+    /// Whether it is in its groups already.
+    pub(crate) is_inside: bool,
+}
+
+/// Starts bash. `mark` is the only variable of its environment, if there is one.
+pub(crate) fn bash(
+    path: &Path,
+    control: BorrowedFd<'_>,
+    mark: Option<&str>,
+    entrance: Option<&Entrance>,
+) -> io::Result<Born> {
     let path = CString::new(path.as_os_str().as_bytes())?;
     let mark = mark.map(CString::new).transpose()?;
     let load = CString::new(match descriptor_limit() {
@@ -71,16 +89,18 @@ pub fn bash(path: &Path, control: BorrowedFd<'_>, mark: Option<&str>) -> io::Res
         None => LOAD.to_owned(),
     })?;
     let arguments = [c"bash", c"--noprofile", c"--norc", c"-c", &*load];
-    start(&path, &arguments, mark.as_deref(), &[(control, PLACES[0]), (driver()?, PLACES[1])])
+    start(&path, &arguments, mark.as_deref(), &[(control, PLACES[0]), (driver()?, PLACES[1])], entrance)
 }
 
-/// Starts a program at the root directory, with the null device on 0, 1 and 2, and `descriptors` at their places.
+/// Starts a program at the root directory, with the null device on 0, 1 and 2, and `descriptors` at their places; inside
+/// its groups if that is possible.
 pub(crate) fn start(
     path: &CStr,
     arguments: &[&CStr],
     variable: Option<&CStr>,
     descriptors: &[(BorrowedFd<'_>, i32)],
-) -> io::Result<u32> {
+    entrance: Option<&Entrance>,
+) -> io::Result<Born> {
     let null = rustix::fs::open(
         c"/dev/null",
         rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CLOEXEC,
@@ -93,25 +113,40 @@ pub(crate) fn start(
     let mut argv: Vec<*mut libc::c_char> = arguments.iter().map(|text| text.as_ptr().cast_mut()).collect();
     argv.push(std::ptr::null_mut());
     let environment = [variable.map_or(std::ptr::null_mut(), |text| text.as_ptr().cast_mut()), std::ptr::null_mut()];
-    let actions = Actions::new(&moves)?;
+    let program = inside::Program {
+        path: path.as_ptr(),
+        arguments: argv.as_ptr(),
+        environment: environment.as_ptr(),
+        moves: &moves,
+    };
+    let mut awaited = awaited();
+    let born = match entrance.map(|entrance| inside::start(&program, entrance)) {
+        Some(Ok(pid)) => Born { pid, is_inside: true },
+        // Containers often forbid it. If there is another reason, it shows again.
+        Some(Err(_)) | None => Born { pid: outside(&program)?, is_inside: false },
+    };
+    awaited.insert(born.pid);
+    Ok(born)
+}
+
+/// Starts a program in the groups that we are in.
+fn outside(program: &inside::Program<'_>) -> io::Result<u32> {
+    let actions = Actions::new(program.moves)?;
     let attributes = Attributes::new()?;
     let mut pid = 0;
-    let mut awaited = awaited();
     // SAFETY: every pointer is to a value that lives until the call returns, and the arrays end in NULL.
     let error = unsafe {
         libc::posix_spawn(
             &mut pid,
-            path.as_ptr(),
+            program.path,
             actions.0.as_ptr(),
             attributes.0.as_ptr(),
-            argv.as_ptr(),
-            environment.as_ptr(),
+            program.arguments,
+            program.environment,
         )
     };
     check(error)?;
-    let pid = u32::try_from(pid).map_err(io::Error::other)?;
-    awaited.insert(pid);
-    Ok(pid)
+    u32::try_from(pid).map_err(io::Error::other)
 }
 
 /// Children that somebody of us waits for. Held while one is started, so that none is missing for a moment.

@@ -57,7 +57,7 @@ pub(super) fn start(spec: &ServiceSpec, cage: &Cage) -> io::Result<Started> {
         (told.as_fd(), PLACES[2]),
         (read.as_fd(), PLACES[3]),
     ];
-    let pid = spawn::start(&path, &arguments, Some(&mark), &descriptors)?;
+    let pid = spawn::start(&path, &arguments, Some(&mark), &descriptors, None)?.pid;
     Ok(Started { pid, control, answer: Answer(answer), output })
 }
 
