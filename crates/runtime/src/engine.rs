@@ -13,6 +13,7 @@ mod scope;
 mod services;
 mod start;
 mod tokens;
+mod waking;
 
 pub use config::{EngineConfig, OnStop, Reclaim};
 pub(crate) use files::{kept_back, plan_views};
@@ -123,6 +124,8 @@ type Runs = HashMap<(SessionId, RunId), Arc<RunCell>>;
 #[derive(Default)]
 pub struct Sessions {
     owners: HashMap<SessionId, (mpsc::Sender<Message>, Arc<Slot>)>,
+    /// Those that somebody is about to wake, and the line in which others wait who want the same.
+    waking: HashMap<SessionId, Arc<tokio::sync::Mutex<()>>>,
 }
 
 impl Sessions {
@@ -134,13 +137,6 @@ impl Sessions {
     /// What may be known of each without asking it.
     pub(crate) fn slots(&self) -> impl Iterator<Item = (&SessionId, &Arc<Slot>)> {
         self.owners.iter().map(|(id, (_, slot))| (id, slot))
-    }
-
-    /// An owner changed its mind and has a new mailbox.
-    pub fn reopen(&mut self, id: &SessionId, mailbox: mpsc::Sender<Message>) {
-        if let Some((sender, _)) = self.owners.get_mut(id) {
-            *sender = mailbox;
-        }
     }
 }
 

@@ -35,6 +35,7 @@ use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -42,6 +43,8 @@ use tokio::time::Instant;
 pub const MAX_WAITING: usize = 256;
 /// Messages that may wait for one owner, above the commands.
 pub const MAILBOX: usize = MAX_WAITING + 64;
+/// An owner that would leave looks again after this long whether somebody who could write to it still can.
+const LAST_LOOK: Duration = Duration::from_millis(1);
 
 /// What others may know of an owner without asking it.
 #[derive(Debug, Default)]
@@ -170,8 +173,12 @@ impl Owner {
             if self.holds_only_files() {
                 self.leave_files();
             }
-            if self.holds_nothing() && self.leave() {
-                return;
+            while self.holds_nothing() && (self.over || self.mailbox.is_empty()) {
+                if self.leave() {
+                    return;
+                }
+                // Whoever has a sender uses it at once, or has gone away.
+                tokio::time::sleep(LAST_LOOK).await;
             }
         }
     }
@@ -235,25 +242,15 @@ impl Owner {
             && self.due().is_none()
     }
 
-    /// Leaves, unless a message came in at the last moment.
+    /// Leaves, unless there is a message or somebody is about to write one. Who writes has a sender of its own, and takes it
+    /// where we look, under the same lock: a message that nobody would read cannot come after that.
     fn leave(&mut self) -> bool {
         let mut sessions = self.engine.sessions();
-        self.mailbox.close();
-        let mut late = Vec::new();
-        while let Ok(message) = self.mailbox.try_recv() {
-            late.push(message);
-        }
-        if late.is_empty() || self.over {
+        let is_alone = self.mailbox.is_empty() && self.mailbox.sender_strong_count() == 1;
+        if is_alone || self.over {
             sessions.remove(&self.id);
-            return true;
         }
-        let (sender, mailbox) = mpsc::channel(MAILBOX);
-        for message in late {
-            let _ = sender.try_send(message);
-        }
-        self.mailbox = mailbox;
-        sessions.reopen(&self.id, sender);
-        false
+        is_alone || self.over
     }
 
     async fn on_message(&mut self, message: Message) {

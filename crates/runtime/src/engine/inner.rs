@@ -1,10 +1,10 @@
 //! What all clones of an engine share: finding owners, waking sessions, taking shells, removing files.
 
 use super::{Inner, Runs, Sessions, lock};
-use crate::admission::{Listener, agent_of};
+use crate::admission::Listener;
 use crate::cell::{RunCell, RunControl};
 use crate::ops::{CreateSession, OpError, QuotaMet};
-use crate::owner::{MAILBOX, Message, Owner, Slot};
+use crate::owner::{Message, Slot};
 use crate::pool::Worn;
 use crate::services::cage_name;
 use crate::{recover, validate};
@@ -85,7 +85,7 @@ impl Inner {
     }
 
     /// The same, asked again for a moment if the store stumbles: a command should not fail for that.
-    async fn load_patiently(&self, id: &SessionId) -> Result<SessionState, OpError> {
+    pub(super) async fn load_patiently(&self, id: &SessionId) -> Result<SessionState, OpError> {
         let deadline = Instant::now() + STORE_PATIENCE;
         loop {
             match self.load(id).await {
@@ -119,6 +119,8 @@ impl Inner {
         let mailbox = self.sessions().owners.get(id).map(|(mailbox, _)| mailbox.clone())?;
         let (answer, waiting) = oneshot::channel();
         mailbox.send(message(answer)).await.ok()?;
+        // An owner does not leave while somebody can still write to it.
+        drop(mailbox);
         waiting.await.ok()
     }
 
@@ -157,20 +159,6 @@ impl Inner {
         }
     }
 
-    pub(super) async fn wake(self: &Arc<Self>, id: &SessionId) -> Result<mpsc::Sender<Message>, OpError> {
-        let state = self.load_patiently(id).await?;
-        let mut sessions = self.sessions();
-        // Somebody else may have been faster; and what we loaded may be older than what they left.
-        if let Some((mailbox, _)) = sessions.owners.get(id) {
-            return Ok(mailbox.clone());
-        }
-        let (mailbox, messages) = mpsc::channel(MAILBOX);
-        let slot = Arc::new(Slot { agent: agent_of(&state.meta), ..Slot::default() });
-        sessions.owners.insert(id.clone(), (mailbox.clone(), Arc::clone(&slot)));
-        tokio::spawn(Owner::new(Arc::clone(self), state, messages, slot).serve());
-        Ok(mailbox)
-    }
-
     /// A shell for a session: a spare, a new one, or the place of the session that was idle the longest.
     /// `None` if every place is taken by a session that is busy.
     pub(crate) async fn take_shell(&self, for_session: &SessionId) -> Result<Option<Worn>, OpError> {
@@ -189,7 +177,10 @@ impl Inner {
     async fn evict_one(&self, except: Option<&SessionId>) -> bool {
         for mailbox in self.can_be_evicted(except) {
             let (answer, waiting) = oneshot::channel();
-            if mailbox.send(Message::Evict(answer)).await.is_ok() && waiting.await.unwrap_or(false) {
+            let Some(mailbox) = mailbox.upgrade() else { continue };
+            let sent = mailbox.send(Message::Evict(answer)).await;
+            drop(mailbox);
+            if sent.is_ok() && waiting.await.unwrap_or(false) {
                 metrics::counter!("shellkeep_evictions_total").increment(1);
                 return true;
             }
@@ -199,7 +190,7 @@ impl Inner {
 
     /// Who could give up a shell, best first: those that are idle, the longest idle first, and then those of other agents
     /// that wait for their turn. Those of the same agent keep theirs: its commands would get no faster by it.
-    fn can_be_evicted(&self, except: Option<&SessionId>) -> Vec<mpsc::Sender<Message>> {
+    fn can_be_evicted(&self, except: Option<&SessionId>) -> Vec<mpsc::WeakSender<Message>> {
         let sessions = self.sessions();
         let agent = except.and_then(|id| sessions.owners.get(id)).map(|(_, slot)| Arc::clone(&slot.agent));
         let rank = |slot: &Slot| {
@@ -210,7 +201,7 @@ impl Inner {
         };
         let others = sessions.owners.iter().filter(|(id, _)| Some(*id) != except);
         let mut found: Vec<_> =
-            others.filter_map(|(_, (mailbox, slot))| Some((rank(slot)?, mailbox.clone()))).collect();
+            others.filter_map(|(_, (mailbox, slot))| Some((rank(slot)?, mailbox.downgrade()))).collect();
         found.sort_by_key(|(rank, _)| *rank);
         found.into_iter().map(|(_, mailbox)| mailbox).collect()
     }
