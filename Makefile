@@ -18,8 +18,8 @@ run: build ## build and start the daemon in the foreground, its data in target/r
 	@echo "and then:             target/release/shellkeep run --socket $(DATA)/shellkeep.sock -s demo -- 'pwd; echo \$$X'"
 	target/release/shellkeep serve --data "$(DATA)" --socket "$(DATA)/shellkeep.sock"
 
-# The cheap checks come first, so that a typo does not wait for the end-to-end tests. What is fetched meanwhile mostly
-# waits for the network.
+# The cheap checks come first, so that a typo does not wait for the end-to-end tests. What has to be fetched is
+# fetched beside them.
 test: fmt-check ## everything a change must pass
 	@$(MAKE) --no-print-directory -j2 lint mcp-tools
 	@$(MAKE) --no-print-directory tidy

@@ -15,7 +15,7 @@ use crate::wire::{self, kind};
 use crate::{handle, proc, spawn};
 use frames::{flag, read_problems, write_command, write_restore};
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::process::{Signal, pidfd_send_signal};
+use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::task::{Context, Poll};
@@ -159,7 +159,8 @@ impl LiveShell {
         let born = spawn::bash(&spec.bash, theirs.as_fd(), cage.mark().as_deref(), cage.entrance().as_ref())?;
         drop(theirs);
         let pid = born.pid;
-        let handle = handle::open(pid).ok_or_else(|| io::Error::other("bad process id"))?;
+        let raw = handle::number(pid).ok_or_else(|| io::Error::other("bad process id"))?;
+        let handle = pidfd_open(raw, PidfdFlags::NONBLOCK).map_err(io::Error::from)?;
         let enclosed = cage.receive(born);
         let mut shell = Self {
             pid,

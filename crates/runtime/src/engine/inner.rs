@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
 
 /// How long anybody waits for a session's state: a store that has a hundred thousand new sessions before it takes its time.
-const STORE_WAIT: Duration = Duration::from_secs(30);
+pub(super) const STORE_WAIT: Duration = Duration::from_secs(30);
 /// How long a session that is to be woken waits for a store that does not answer, and how long between two questions.
 const STORE_PATIENCE: Duration = Duration::from_secs(2);
 const STORE_PAUSE: Duration = Duration::from_millis(50);

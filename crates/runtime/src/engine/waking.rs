@@ -2,12 +2,14 @@
 //! went meanwhile.
 
 use super::Inner;
+use super::inner::STORE_WAIT;
 use crate::admission::agent_of;
 use crate::ops::OpError;
 use crate::owner::{MAILBOX, Message, Owner, Slot};
 use shellkeep_session::SessionId;
 use std::sync::Arc;
 use tokio::sync::{Mutex, mpsc};
+use tokio::time::timeout;
 
 /// A place in the line of those who want to wake a session.
 struct Turn<'a> {
@@ -37,7 +39,8 @@ impl Inner {
     /// The way to a session's owner, who is called if there is none.
     pub(super) async fn wake(self: &Arc<Self>, id: &SessionId) -> Result<mpsc::Sender<Message>, OpError> {
         let turn = Turn::take(self, id);
-        let _mine = turn.line.lock().await;
+        let too_long = |_| OpError::StoreUnavailable { reason: "others wait for the same session".to_owned() };
+        let _mine = timeout(STORE_WAIT, turn.line.lock()).await.map_err(too_long)?;
         if let Some((mailbox, _)) = self.sessions().owners.get(id) {
             return Ok(mailbox.clone());
         }
