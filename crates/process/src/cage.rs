@@ -300,7 +300,14 @@ impl Held {
             signal_process_groups(&members, Signal::STOP);
         }
         let _still = self.unified.as_ref().map(Still::hold);
-        self.pursue(Signal::KILL, <[Stat]>::to_vec, drop);
+        // The main process first: one that waits for the others would end by itself, as if nobody had ended it.
+        let main = self.main_pid();
+        let main_first = |members: &[Stat]| {
+            let mut members = members.to_vec();
+            members.sort_by_key(|stat| stat.pid != main);
+            members
+        };
+        self.pursue(Signal::KILL, main_first, drop);
     }
 }
 
