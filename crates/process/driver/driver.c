@@ -14,6 +14,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -83,6 +84,19 @@ static void send_frame(uint32_t kind, const BUFFER *payload) {
     }
 }
 
+static void heed_signals(void) {
+    if (terminating_signal)
+        termsig_handler(terminating_signal);
+}
+
+/* Sleeps until there is something to read. Who sleeps in recvmsg itself is woken once more for nothing, when the daemon
+ * takes the last answer and the socket has room again. */
+static void await_bytes(void) {
+    struct pollfd watched = {.fd = control, .events = POLLIN};
+    while (poll(&watched, 1, -1) < 0 && errno == EINTR)
+        heed_signals();
+}
+
 /* Reads at least `least` and at most `most` bytes; descriptors that come along are put into `fds`. */
 static size_t receive(unsigned char *into, size_t least, size_t most, int *fds, int *fd_count) {
     union {
@@ -94,10 +108,10 @@ static size_t receive(unsigned char *into, size_t least, size_t most, int *fds, 
         struct iovec part = {into + total, most - total};
         struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = space.bytes,
                                  .msg_controllen = sizeof space.bytes};
+        await_bytes();
         ssize_t got = recvmsg(control, &message, MSG_CMSG_CLOEXEC);
         if (got < 0 && errno == EINTR) {
-            if (terminating_signal)
-                termsig_handler(terminating_signal);
+            heed_signals();
             continue;
         }
         if (got <= 0)
