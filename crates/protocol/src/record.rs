@@ -249,6 +249,9 @@ pub struct ScrubReport {
     pub seqs: Vec<u64>,
     /// Files in which it stood.
     pub files: Vec<String>,
+    /// Names of the checkpoints that held it and are gone.
+    #[serde(default)]
+    pub checkpoints: Vec<String>,
 }
 
 /// Body of `POST …/messages`.

@@ -132,9 +132,12 @@ fn rare(data: &mut Fields, seq: u64, event: &Event) -> &'static str {
             data.text("role", &message.role);
             data.as_they_are("message_added", [("content", &message.content)])
         }
-        Event::Scrubbed { by, seqs, files, .. } => {
+        Event::Scrubbed { by, seqs, files, checkpoints, .. } => {
             data.maybe("by", by.as_deref());
             data.value("seqs", seqs);
+            if !checkpoints.is_empty() {
+                data.value("checkpoints", checkpoints);
+            }
             data.as_they_are("scrubbed", [("files", files)])
         }
         Event::Checkpointed { .. } | Event::Rewound { .. } | Event::Forked { .. } => branch(data, event),

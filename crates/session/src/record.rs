@@ -155,6 +155,9 @@ pub enum Event {
         seqs: Vec<u64>,
         /// Files beside the records in which something was masked.
         files: Vec<String>,
+        /// Names of the checkpoints that held it and are gone.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        checkpoints: Vec<String>,
         /// The shell's state after it.
         shell: Box<ShellState>,
         /// The agent's state after it.

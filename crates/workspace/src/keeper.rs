@@ -12,7 +12,7 @@ pub use crate::scan::{LeftOut, Reason};
 pub use trouble::Trouble;
 
 use crate::fault::Faults;
-use crate::repo::{Author, ObjectId, Repo};
+use crate::repo::{Author, ObjectId, Repo, RepoError};
 use crate::watch::Watcher;
 use live::Live;
 use std::path::{Path, PathBuf};
@@ -135,6 +135,7 @@ impl Keeper {
     /// Saves what has changed since `parent`, the checkpoint that the files were at before. None: nothing has. After an
     /// error the next call goes on where this one ended.
     pub fn save(&mut self, label: &Label, parent: Option<ObjectId>) -> Result<Option<Saved>, Trouble> {
+        let parent = self.still_there(parent)?;
         if self.look(parent)? {
             return Ok(None);
         }
@@ -145,11 +146,19 @@ impl Keeper {
     /// The commit that the next checkpoint would be, to compare others with; `parent` itself if nothing has changed. It has
     /// no name and is gone when space is reclaimed.
     pub fn draft(&mut self, label: &Label, parent: Option<ObjectId>) -> Result<Option<ObjectId>, Trouble> {
+        let parent = self.still_there(parent)?;
         if self.look(parent)? {
             return Ok(parent);
         }
         let (Some(live), Some(repo)) = (&mut self.live, &mut self.repo) else { return Ok(parent) };
         live.draft(repo, &self.workspace, &self.limits, label)
+    }
+
+    /// One that was purged is as if there had been none.
+    fn still_there(&mut self, commit: Option<ObjectId>) -> Result<Option<ObjectId>, Trouble> {
+        let Some(id) = commit else { return Ok(None) };
+        let is_there = self.open_repo()?.is_some_and(|repo| repo.contains(id));
+        Ok(commit.filter(|_| is_there))
     }
 
     /// Looks at what has changed since `parent`; whether that is nothing. If it is something, there is a repository then.
@@ -224,6 +233,24 @@ impl Keeper {
         }
         Ok(self.repo.as_mut())
     }
+}
+
+/// Gives up every checkpoint in the folder `home` that holds something of which `finds` says so; gives their names. The
+/// keeper of these files must rest. The next save begins anew, without one before it, if the last was among them.
+pub fn purge(home: &Path, faults: &Arc<Faults>, finds: &dyn Fn(&[u8]) -> bool) -> Result<Vec<String>, Trouble> {
+    let Some(mut repo) = Repo::open(&home.join(REPOSITORY), faults)? else { return Ok(Vec::new()) };
+    let gone = repo.purge(finds)?;
+    let index = home.join(INDEX);
+    // It knows names, and objects that are gone.
+    if gone.is_some() || std::fs::read(&index).is_ok_and(|bytes| finds(&bytes)) {
+        match std::fs::remove_file(&index) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(RepoError::Io { path: index, source: error }.into());
+            }
+            _ => {}
+        }
+    }
+    Ok(gone.unwrap_or_default())
 }
 
 fn create(home: &Path, faults: &Arc<Faults>) -> Result<Repo, Trouble> {

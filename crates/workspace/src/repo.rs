@@ -12,6 +12,7 @@ mod gathered;
 mod names;
 mod objects;
 mod pack;
+mod purge;
 mod read;
 mod refs;
 mod share;

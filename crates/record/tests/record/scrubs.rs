@@ -8,7 +8,7 @@ use std::path::Path;
 
 fn scrubbed(seq: u64, seqs: Vec<u64>, files: Vec<String>) -> shellkeep_session::Record {
     let shell = Box::new(ShellState::default());
-    record(seq, Event::Scrubbed { by: None, seqs, files, shell, agent_state: None })
+    record(seq, Event::Scrubbed { by: None, seqs, files, checkpoints: Vec::new(), shell, agent_state: None })
 }
 
 fn everything(directory: &Path) -> String {

@@ -178,6 +178,8 @@ pub struct Scrubbed {
     pub seqs: Vec<u64>,
     /// Files in which something was masked.
     pub files: Vec<String>,
+    /// Names of the checkpoints that held it and are gone.
+    pub checkpoints: Vec<String>,
     /// When.
     pub at: Timestamp,
 }

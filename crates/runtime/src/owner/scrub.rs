@@ -1,10 +1,12 @@
-//! Masking a secret for good: in the session's records and files, which the store does, and in what its owner holds.
+//! Masking a secret for good: in the session's records and files, which the store does, in what its owner holds, and in
+//! the checkpoints of its files.
 
 use super::{Answer, Owner};
 use crate::ops::{OpError, Scrubbed, Secret};
 use shellkeep_redact::Redactor;
 use shellkeep_session::{Event, Timestamp};
 use shellkeep_store::masked_state;
+use shellkeep_workspace::keeper;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt as _;
@@ -22,6 +24,7 @@ impl Owner {
     async fn try_scrub(&mut self, secret: &str) -> Result<Scrubbed, OpError> {
         let failed = |reason: String| OpError::StoreUnavailable { reason };
         let redactor = shellkeep_record::scrub::redactor([secret]).map_err(|error| failed(error.to_string()))?;
+        let checkpoints = self.purge_checkpoints(&redactor).await?;
         let services = self.engine.services_directory(&self.id);
         let mask = redactor.clone();
         let logs = tokio::task::spawn_blocking(move || mask_in_place(&services, "services", &mask)).await;
@@ -38,12 +41,33 @@ impl Owner {
             by: None,
             seqs: scrubbed.seqs.clone(),
             files: files.clone(),
+            checkpoints: checkpoints.clone(),
             shell: Box::new(self.state.shell.clone()),
             agent_state: self.state.agent_state.clone(),
         };
         self.record(event);
         self.engine.sync().await;
-        Ok(Scrubbed { seq: self.state.seq, seqs: scrubbed.seqs, files, at: Timestamp::now() })
+        Ok(Scrubbed { seq: self.state.seq, seqs: scrubbed.seqs, files, checkpoints, at: Timestamp::now() })
+    }
+
+    /// Gives up the checkpoints that hold the secret: what they are called follows from every byte in them, so there is no
+    /// masking a part. Gives their names.
+    async fn purge_checkpoints(&mut self, redactor: &Redactor) -> Result<Vec<String>, OpError> {
+        // The last command's files first; then nobody else works with them.
+        self.settle_files().await;
+        self.leave_files();
+        self.settle_files().await;
+        let checkpoints = &self.engine.checkpoints;
+        let (home, faults, redactor) = (checkpoints.home(&self.id), checkpoints.faults().clone(), redactor.clone());
+        let purge = move || keeper::purge(&home, &faults, &|bytes| !redactor.find(bytes).is_empty());
+        let failed = |reason: String| OpError::FilesFailed {
+            session_id: self.id.to_string(),
+            what: "kept in checkpoints could not be freed of the secret",
+            reason,
+            state: "nothing else was masked; when the cause is gone, scrub again",
+        };
+        let purged = tokio::task::spawn_blocking(purge).await.map_err(|error| failed(error.to_string()))?;
+        purged.map_err(|trouble| failed(trouble.to_string()))
     }
 }
 

@@ -16,8 +16,9 @@ use std::process::ExitCode;
 #[derive(Debug, Args)]
 #[command(
     after_help = "The secret is replaced by *** in all recorded events, in output files, and in the session's state; its shell is
-dropped. What is left still proves itself: `shellkeep verify` knows what was masked. Copies that were exported before are not
-touched, and neither are the session's own files in its workspace.
+dropped. Checkpoints that hold it are given up. What is left still proves itself: `shellkeep verify` knows what was masked.
+Not touched: forks, which are sessions of their own, copies that were exported before, and the session's own files in its
+workspace.
 
 Examples:
   printf %s \"$TOKEN\" | shellkeep scrub demo --secret-stdin
@@ -54,8 +55,12 @@ pub fn execute(args: ScrubArgs) -> Result<ExitCode, Failure> {
     if args.json {
         terminal::json(&report)?;
     } else {
-        let ScrubReport { seq, seqs, files } = &report;
+        let ScrubReport { seq, seqs, files, checkpoints } = &report;
         terminal::line(format!("masked in {} events and {} files; event {seq} says so", seqs.len(), files.len()));
+        if !checkpoints.is_empty() {
+            terminal::line(format!("{} checkpoints held it and are gone", checkpoints.len()));
+            terminal::notice("a file in the workspace that still has it is in the next checkpoint again");
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -7,6 +7,7 @@ mod fork;
 mod http;
 mod recording;
 mod rewind;
+mod scrub;
 #[path = "../support/mod.rs"]
 mod support;
 #[path = "../top/terminal.rs"]

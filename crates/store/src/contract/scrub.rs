@@ -82,7 +82,8 @@ fn a_scrubbed_secret_is_in_no_file(house: House) {
     // The runtime's part.
     teller.state = crate::masked_state(&teller.state, &redactor).unwrap();
     let (shell, agent_state) = (Box::new(teller.state.shell.clone()), teller.state.agent_state.clone());
-    teller.say(Event::Scrubbed { by: None, seqs: scrubbed.seqs, files: scrubbed.files, shell, agent_state });
+    let (seqs, files) = (scrubbed.seqs, scrubbed.files);
+    teller.say(Event::Scrubbed { by: None, seqs, files, checkpoints: Vec::new(), shell, agent_state });
     teller.append_last(&store).unwrap();
     teller.assert_in(&store);
     teller.assert_recorded_in(&store);

@@ -29,10 +29,10 @@ const STREAM_BYTES: u64 = 8 << 20;
 const BIG_PART: u64 = 4;
 
 impl Repo {
-    /// Drops the tags of all commits but these, and everything that only they held. Commits whose parents are gone are
-    /// listed in `shallow`, so that git knows.
+    /// Drops the tags of all commits but these, and everything that only they held. Those that are gone already are passed
+    /// over. Commits whose parents are gone are listed in `shallow`, so that git knows.
     pub fn thin(&mut self, keep: &[ObjectId]) -> Result<Reclaimed> {
-        self.reclaim(Some(keep.iter().copied().collect()))
+        self.reclaim(Some(keep.iter().copied().filter(|id| self.contains(*id)).collect()))
     }
 
     /// Puts everything that a tag holds into one pack and drops the rest.
@@ -121,7 +121,7 @@ impl Repo {
         self.faults.check(Point::Compacting).map_err(at(&self.directory))
     }
 
-    fn is_annotated(&self, id: ObjectId) -> bool {
+    pub(super) fn is_annotated(&self, id: ObjectId) -> bool {
         self.objects.header(id).is_ok_and(|(kind, _)| kind == gix_object::Kind::Tag)
     }
 

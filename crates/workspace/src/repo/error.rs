@@ -30,6 +30,12 @@ pub enum RepoError {
         /// Which.
         id: ObjectId,
     },
+    /// An object should be gone and is held by something that is not ours to remove.
+    #[error("object {id} is still held by a branch, or by a tag with a message, that somebody made in the repository")]
+    Held {
+        /// Which.
+        id: ObjectId,
+    },
     /// A file's bytes are more than the caller wants.
     #[error("object {id} has {size} bytes, more than {max}")]
     TooBig {

@@ -141,3 +141,61 @@ fn a_fork_shares_the_files_and_nothing_else() {
     home.fsck();
     crate::fixture::run(crate::fixture::git_in(&place).args(["fsck", "--strict"]));
 }
+
+#[test]
+fn what_is_gone_already_is_not_missed_by_the_next_thinning() {
+    let mut home = Home::new();
+    let made = row(&mut home, 6);
+    let keep: Vec<ObjectId> = made[4..].iter().map(|(id, _)| *id).collect();
+    home.repo.thin(&keep).unwrap();
+    let all: Vec<ObjectId> = made.iter().map(|(id, _)| *id).collect();
+    home.repo.thin(&all).unwrap();
+    all_readable(&home.repo, &made[4..]);
+    home.fsck();
+}
+
+/// Everything in the repository, as git reads it.
+fn everything(home: &Home) -> Vec<u8> {
+    home.git_bytes(&["cat-file", "--batch-all-objects", "--batch"])
+}
+
+fn has(bytes: &[u8], text: &str) -> bool {
+    bytes.windows(text.len()).any(|window| window == text.as_bytes())
+}
+
+#[test]
+fn purged_bytes_are_nowhere_and_the_rest_is_whole() {
+    const SECRET: &str = "horse-battery";
+    let finds = |bytes: &[u8]| has(bytes, SECRET);
+    let mut home = Home::new();
+    let mut made = row(&mut home, 3);
+    assert_eq!(home.repo.purge(&finds).unwrap(), None);
+    let mut save = |home: &mut Home, tag: &str, name: &str, text: &str| {
+        let mut now = made[0].1.clone();
+        now.extend(files(&[(name, text)]));
+        let id = home.save(tag, &now, &[made.last().unwrap().0]).unwrap();
+        made.push((id, now));
+    };
+    save(&mut home, "in_a_file", "deep/down/key", &format!("before {SECRET} after"));
+    save(&mut home, "clean", "deep/down/key", "nothing");
+    save(&mut home, "in_a_name", &format!("odd/{SECRET}.txt"), "x");
+    // Of a checkpoint that was never published.
+    home.repo.blob(format!("unpublished {SECRET}").as_bytes()).unwrap();
+    home.repo.flush().unwrap();
+    assert!(has(&everything(&home), SECRET));
+    let gone = home.repo.purge(&finds).unwrap().unwrap();
+    assert_eq!(gone, ["in_a_file", "in_a_name"]);
+    assert!(!has(&everything(&home), SECRET));
+    home.fsck();
+    let kept: Vec<_> = [0, 1, 2, 4].into_iter().map(|place| made[place].clone()).collect();
+    all_readable(&home.repo, &kept);
+    assert_eq!((home.repo.tags().unwrap().len(), home.repo.head().unwrap()), (4, None));
+    assert_eq!(home.repo.purge(&finds).unwrap(), None);
+    // One that a person's own branch holds is not ours to take, and it is said.
+    home.save("again", &files(&[("a", SECRET)]), &[]).unwrap();
+    home.git(&["branch", "mine", "again"]);
+    assert!(matches!(home.repo.purge(&finds), Err(RepoError::Held { .. })));
+    home.git(&["branch", "-D", "mine"]);
+    home.repo.purge(&finds).unwrap();
+    assert!(!has(&everything(&home), SECRET));
+}

@@ -110,7 +110,8 @@ pub fn verdict(verdict: Verdict) -> wire::Verdict {
 
 /// Where a secret was masked, for the host.
 pub fn scrubbed(scrubbed: Scrubbed) -> wire::ScrubReport {
-    wire::ScrubReport { seq: scrubbed.seq, seqs: scrubbed.seqs, files: scrubbed.files }
+    let Scrubbed { seq, seqs, files, checkpoints, .. } = scrubbed;
+    wire::ScrubReport { seq, seqs, files, checkpoints }
 }
 
 /// A request to keep a message.

@@ -1,0 +1,77 @@
+//! Gives up what must not be kept any longer: commits that hold certain bytes, wherever they stand in them.
+
+use super::objects::Objects;
+use super::{Kind, ObjectId, Repo, RepoError, Result};
+use std::collections::{HashMap, HashSet};
+
+impl Repo {
+    /// Drops every commit that holds an object of which `finds` says so, be it a file, a name or a message, and everything
+    /// that no other commit holds. Gives the tags that are gone; `None` if nothing was found.
+    pub fn purge(&mut self, finds: &dyn Fn(&[u8]) -> bool) -> Result<Option<Vec<String>>> {
+        self.abandon();
+        self.objects.look_again()?;
+        let found = self.find_objects(finds)?;
+        if found.is_empty() {
+            return Ok(None);
+        }
+        let mut holding = Holding { repo: self, known: found.iter().map(|id| (*id, true)).collect() };
+        let (mut keep, mut gone) = (Vec::new(), Vec::new());
+        for (name, commit) in self.tags()? {
+            match holding.commit(commit)? {
+                true => gone.push(name),
+                false => keep.push(commit),
+            }
+        }
+        self.thin(&keep)?;
+        match found.iter().find(|id| self.objects.contains(**id)) {
+            Some(id) => Err(RepoError::Held { id: *id }),
+            None => Ok(Some(gone)),
+        }
+    }
+
+    fn find_objects(&self, finds: &dyn Fn(&[u8]) -> bool) -> Result<Vec<ObjectId>> {
+        let mut all: HashSet<ObjectId> = Objects::ids_in(&self.objects.packs());
+        all.extend(self.objects.loose()?.into_iter().map(|(id, _)| id));
+        let mut found = Vec::new();
+        for id in all {
+            if finds(&self.objects.read(id)?.1) {
+                found.push(id);
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// Which objects hold one that was found, each looked at once.
+struct Holding<'a> {
+    repo: &'a Repo,
+    known: HashMap<ObjectId, bool>,
+}
+
+impl Holding<'_> {
+    fn commit(&mut self, id: ObjectId) -> Result<bool> {
+        // A tag of somebody's own, with a message: what it names is not ours to give up.
+        if self.known.get(&id) == Some(&true) || self.repo.is_annotated(id) {
+            return Ok(self.known.contains_key(&id));
+        }
+        let commit = self.repo.read_commit(id)?;
+        Ok(self.tree(commit.tree)? || commit.meta.map_or(Ok(false), |meta| self.tree(meta))?)
+    }
+
+    fn tree(&mut self, id: ObjectId) -> Result<bool> {
+        if let Some(known) = self.known.get(&id) {
+            return Ok(*known);
+        }
+        let mut holds = false;
+        // The empty tree is known to git without being there.
+        let entries = if id.is_empty_tree() { Vec::new() } else { self.repo.read_tree(id)? };
+        for entry in entries {
+            holds |= match entry.kind {
+                Kind::Directory => self.tree(entry.id)?,
+                _ => self.known.contains_key(&entry.id),
+            };
+        }
+        self.known.insert(id, holds);
+        Ok(holds)
+    }
+}
