@@ -11,6 +11,10 @@ use std::time::{Duration, Instant};
 
 /// Most answers here fit; a larger one takes more reads.
 const READ_BYTES: usize = 64 << 10;
+/// The gauge of what is not recorded yet.
+const BEHIND: &str = "shellkeep_record_behind_bytes ";
+/// How often it is looked at: more seldom than the store gathers what it writes.
+const LOOK: Duration = Duration::from_millis(200);
 /// What every result of a command that went well contains.
 const WENT_WELL: &[u8] = b"\"exit_code\":0,";
 
@@ -68,6 +72,20 @@ impl Client {
             check(body)?;
         }
         Ok(times)
+    }
+
+    /// Waits until everything is recorded, which goes on beside the commands otherwise. The gauge is moved when the
+    /// recorder stops for a moment, so it must say so twice.
+    pub fn settle(&mut self) -> Fallible<()> {
+        let mut said = 0;
+        while said < 2 {
+            let body = self.call(&get("/metrics"))?;
+            let behind = std::str::from_utf8(body)?.lines().find_map(|line| line.strip_prefix(BEHIND));
+            let is_done = behind.is_none_or(|bytes| bytes.trim().parse() == Ok(0.0));
+            said = if is_done { said + 1 } else { 0 };
+            std::thread::sleep(LOOK);
+        }
+        Ok(())
     }
 
     /// Reads what is there and checks the answer once it is whole.

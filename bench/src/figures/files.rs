@@ -56,7 +56,7 @@ fn point(setup: &Setup, files: usize, is_largest: bool) -> Fallible<(Point, Temp
     point.git_unchanged = stage.git_unchanged(effort.tree_rounds)?;
     point.changed = stage.changed(effort.tree_rounds)?;
     let rounds = if files > FORKED { LARGE_FORKS.min(effort.tree_rounds) } else { effort.tree_rounds };
-    (point.copied, point.forked, point.forked_twice) = stage.forked(rounds)?;
+    [point.filled, point.copied, point.forked, point.forked_twice] = stage.forked(rounds)?;
     // After the forks: a rewind gives inodes back, see there.
     if is_largest {
         point.rewound_one = stage.rewound(1, REWINDS)?;
@@ -69,18 +69,16 @@ fn point(setup: &Setup, files: usize, is_largest: bool) -> Fallible<(Point, Temp
 /// What the table of all figures shows of a size: the fork of one, everything else of the largest.
 fn rows(point: &Point, is_largest: bool) -> Vec<Row> {
     let count = digits(point.files as f64);
-    let fork = |what: &str, ours: f64, target: Option<Target>| {
-        Row::medians(
-            format!("fork of a workspace of {count} files and {what}; floor: `cp -r`"),
-            point.copied,
-            ours,
-            target,
-        )
+    let fork = |what: &str, ours: f64, (floor, time): (&str, f64), target: Option<Target>| {
+        Row::medians(format!("fork of a workspace of {count} files and {what}; floor: {floor}"), time, ours, target)
     };
     let mut rows = Vec::new();
     if point.files == FORKED {
-        rows.push(fork("first command in it", point.forked, Some(FORK)));
-        rows.push(fork("first two commands in it", point.forked_twice, None));
+        let (copied, filled) =
+            (("`cp -r`", point.copied), ("making and writing them, on all processors", point.filled));
+        rows.push(fork("first command in it", point.forked, copied, Some(FORK)));
+        rows.push(fork("first command in it", point.forked, filled, None));
+        rows.push(fork("first two commands in it", point.forked_twice, copied, None));
     }
     if !is_largest {
         return rows;

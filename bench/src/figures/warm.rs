@@ -67,9 +67,11 @@ impl Lineup {
         self.floor.push(self.raw.times(command, output, count)?);
         library.times(&self.session, command, output, SETTLE)?;
         self.library.push(library.times(&self.session, command, output, count)?);
+        // What is recorded afterwards is not to take a processor in somebody else's turn.
+        library.settle()?;
         client.times(&self.remote, command, SETTLE)?;
         self.http.push(client.times(&self.remote, command, count)?);
-        Ok(())
+        client.settle()
     }
 }
 

@@ -137,14 +137,16 @@ impl Stage {
         }
     }
 
-    /// `cp -r`, a fork until its first command is answered, and until its second is: that one is held until the fork's
-    /// files have been looked at.
+    /// Only making and writing the files, `cp -r`, a fork until its first command is answered, and until its second is: that
+    /// one is held until the fork's files have been looked at.
     ///
     /// Copies stay where they are until everything is measured: for minutes ext4 steps over each inode that was given
     /// back, one by one, and a copy made after another was removed takes many times as long.
-    pub fn forked(&self, rounds: usize) -> Fallible<(f64, f64, f64)> {
-        let (mut copies, mut firsts, mut seconds) = (Vec::new(), Vec::new(), Vec::new());
+    pub fn forked(&self, rounds: usize) -> Fallible<[f64; 4]> {
+        let (mut filled, mut copies, mut firsts, mut seconds) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for round in 0..rounds {
+            tree::settle(self.directory.path())?;
+            filled.push(tree::fill(&self.directory.path().join(format!("filled-{round}")), self.files)?);
             tree::settle(self.directory.path())?;
             copies.push(self.copy(round)?);
             tree::settle(self.directory.path())?;
@@ -152,7 +154,7 @@ impl Stage {
             firsts.push(first);
             seconds.push(second);
         }
-        Ok((median(&copies), median(&firsts), median(&seconds)))
+        Ok([filled, copies, firsts, seconds].map(|times| median(&times)))
     }
 
     fn copy(&self, round: usize) -> Fallible<Duration> {

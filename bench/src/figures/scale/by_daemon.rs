@@ -42,10 +42,6 @@ const PROVEN: u64 = 20;
 const PAGE: usize = 1000;
 /// Untimed commands before each turn.
 const SETTLE: usize = 50;
-/// The gauge of what is not recorded yet.
-const BEHIND: &str = "shellkeep_record_behind_bytes ";
-/// How often it is looked at: more seldom than the store gathers what it writes.
-const LOOK: Duration = Duration::from_millis(200);
 
 /// Fills the daemon's part of every point.
 pub fn measure(setup: &Setup, points: &mut [Point]) -> Fallible<()> {
@@ -94,18 +90,9 @@ impl Crowd {
         Ok(machine::resident(self.daemon.pid())?.saturating_sub(self.empty) as f64)
     }
 
-    /// Waits until everything is recorded, which goes on beside the commands otherwise. The gauge is moved when the
-    /// recorder stops for a moment, so it must say so twice.
+    /// Waits until everything is recorded and written out.
     fn settle(&self) -> Fallible<()> {
-        let mut client = self.client()?;
-        let mut said = 0;
-        while said < 2 {
-            let body = client.call(&http::get("/metrics"))?;
-            let behind = std::str::from_utf8(body)?.lines().find_map(|line| line.strip_prefix(BEHIND));
-            let is_done = behind.is_none_or(|bytes| bytes.trim().parse() == Ok(0.0));
-            said = if is_done { said + 1 } else { 0 };
-            std::thread::sleep(LOOK);
-        }
+        self.client()?.settle()?;
         // The machine is to have written what it was given.
         rustix::fs::sync();
         Ok(())
