@@ -195,11 +195,15 @@ impl Engine {
         self.audit("destroy", id.as_str());
         inner.stop_agents("the session was removed", |other| *other == *id).await;
         inner.stop_services_of(&id).await;
-        match inner.ask(&id, Message::Destroy).await {
+        let destroyed = match inner.ask(&id, Message::Destroy).await {
             // A full disk is no reason to keep what could make room on it.
             Err(OpError::Damaged { .. } | OpError::StoreUnavailable { .. }) => inner.destroy_unread(&id).await,
             other => other,
+        };
+        if destroyed.is_ok() {
+            inner.stop_latecomers(&id).await;
         }
+        destroyed
     }
 
     /// What its shell knows.

@@ -25,7 +25,8 @@ pub fn result(owner: &mut Owner, running: &Running, done: &mut Done, untold: Unt
         notices.push(notices::timed_out(running.cell.timeout, done.facts.is_some()));
     }
     if running.met_process_limit() {
-        notices.push(notices::too_many_processes(owner.engine.quotas.get(QuotaName::SessionProcesses)));
+        let quota = |name| owner.engine.quotas.get(name);
+        notices.push(notices::too_many_processes(quota(QuotaName::SessionProcesses), quota(QuotaName::Processes)));
     }
     notices.extend(owner.disk_notice());
     if by_host(done) {

@@ -76,7 +76,7 @@ async fn follow_pressure(inner: &Arc<Inner>) {
 async fn look_at_services(inner: &Arc<Inner>) {
     let stopped = services::look(inner, inner.config.senses.now(), inner.config.idle_services).await;
     metrics::counter!("shellkeep_services_idle_stopped_total").increment(stopped as u64);
-    metrics::gauge!("shellkeep_services").set(inner.services.count() as f64);
+    metrics::gauge!("shellkeep_services").set(inner.services_used() as f64);
     let reaped = tokio::task::spawn_blocking(shellkeep_process::reap_strays).await.unwrap_or(0);
     if reaped > 0 {
         tracing::debug!(processes = reaped, "reaped what nobody waited for");

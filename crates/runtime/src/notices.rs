@@ -166,12 +166,13 @@ pub fn timed_out(timeout: Duration, state_kept: bool) -> Notice {
 }
 
 /// The command met the limit of processes.
-pub fn too_many_processes(limit: u64) -> Notice {
+pub fn too_many_processes(session: u64, node: u64) -> Notice {
     notice(
         NoticeCode::ProcessLimit,
         format!(
-            "The command tried to run more than the {limit} processes a session may have; some could not be started, and \
-             what it left running was ended. Start fewer at a time."
+            "The command could not start some processes, and what it left running was ended: one session may have {session}, \
+             and all sessions of the node together {node}. Start fewer at a time; if it ran only a few, others use the rest: \
+             try again later."
         ),
     )
 }
@@ -221,8 +222,8 @@ pub fn backgrounded(run_id: &str, timeout: Duration) -> Notice {
 pub fn no_room_in_background() -> Notice {
     notice(
         NoticeCode::Backgrounded,
-        "The command was to run on in the background, where it counts as a service, but this agent already runs as many as \
-         it may; so it was ended. Stop one with stop_service, or give a longer timeout."
+        "The command was to run on in the background, where it counts as a service, but this agent or the node already runs \
+         as many as it may; so it was ended. Stop one, or give a longer timeout."
             .to_owned(),
     )
 }
@@ -302,11 +303,15 @@ pub fn files_not_kept(reason: &str) -> Notice {
 }
 
 /// The session was taken back.
-pub fn rewound(to: u64, kept_back: usize, secrets: usize) -> Notice {
+pub fn rewound(to: u64, has_files: bool, kept_back: usize, secrets: usize) -> Notice {
+    let files = if has_files { "files, " } else { "" };
     let mut message = format!(
-        "This session was taken back to what it was at #{to}: files, working directory, variables, functions and options \
+        "This session was taken back to what it was at #{to}: {files}working directory, variables, functions and options \
          are as they were then, in a new shell. What happened since is still in the timeline and can be rewound to."
     );
+    if !has_files {
+        message.push_str(" No file was touched: none in its workspace was ever kept, and those elsewhere never are.");
+    }
     if kept_back > 0 {
         message.push_str(&format!(" {kept_back} path(s) were left as they are; the answer to the rewind names them."));
     }
@@ -335,6 +340,18 @@ pub fn forked(from: &SessionId, at: u64, services: &[String]) -> Notice {
         format!(
             "This session began as a copy of '{from}' at #{at}, with its own files in another directory.{services}"
         ),
+    )
+}
+
+/// What of a session's files its copy does not have.
+pub fn not_copied(left_out: &[(Vec<u8>, String)], total: u64) -> Notice {
+    const NAMED: usize = 5;
+    let name = |(path, reason): &(Vec<u8>, String)| format!("{} ({reason})", String::from_utf8_lossy(path));
+    let named: Vec<String> = left_out.iter().take(NAMED).map(name).collect();
+    let more = if total > named.len() as u64 { ", …" } else { "" };
+    notice(
+        NoticeCode::CheckpointIncomplete,
+        format!("{total} path(s) are not in this copy, or not as they were: {}{more}", named.join(", ")),
     )
 }
 

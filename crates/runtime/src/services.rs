@@ -37,8 +37,10 @@ pub(crate) enum StopReason {
     Asked,
     /// Nothing happened in it for this long.
     Idle(Duration),
-    /// Its agent or session is done.
+    /// Its agent is done.
     AgentEnded,
+    /// Its session is done, or removed.
+    SessionEnded,
     /// The daemon stops, and its host wants services to stop with it.
     DaemonStops,
 }
@@ -99,6 +101,8 @@ pub(crate) struct ServiceLimits {
     /// Of one agent.
     pub(crate) agent: u64,
     /// What the agent has running in the background that counts as services, too.
+    pub(crate) agents_background: u64,
+    /// What all have running there.
     pub(crate) background: u64,
 }
 
@@ -118,11 +122,11 @@ impl Services {
         let mut live = self.live();
         let is_own = |seen: &&Arc<Supervised>| seen.is_live() && seen.is_of(entry.agent.as_deref(), &entry.session_id);
         let services = live.values().filter(is_own).count();
-        let of_agent = services as u64 + limits.background;
+        let of_agent = services as u64 + limits.agents_background;
         if of_agent >= limits.agent {
             return Err((QuotaName::ServicesPerAgent, limits.agent, of_agent));
         }
-        let all = live.values().filter(|seen| seen.is_live()).count() as u64;
+        let all = live.values().filter(|seen| seen.is_live()).count() as u64 + limits.background;
         if all >= limits.node {
             return Err((QuotaName::Services, limits.node, all));
         }

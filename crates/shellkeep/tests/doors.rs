@@ -400,3 +400,16 @@ fn quotas_and_ends_on_the_command_line() {
     assert_eq!((&ended["session_id"], &ended["live"]), (&json!("s"), &json!(false)));
     assert!(procs::marked(&mark).is_empty());
 }
+
+#[test]
+fn a_daemon_that_cannot_start_is_told_of_at_once() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("shellkeep.db"), "this is no database, and nobody will wait for it to be one")
+        .unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_shellkeep"));
+    command.args(["run", "--data"]).arg(directory.path()).args(["-s", "x", "--", "true"]);
+    command.env_clear().envs(bash::environment()).current_dir(directory.path()).stdin(Stdio::null());
+    let output = command.output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && errors.contains("the daemon could not be started: "), "{errors}");
+}

@@ -2,7 +2,10 @@
 //! a text that both changed is merged by lines; everything else that both changed is a conflict, and then nothing is
 //! applied unless the caller chose a side. The result is a plan for [`crate::restore`], from what is on the disk now.
 
+mod spare;
 mod text;
+
+pub use spare::spare;
 
 use crate::repo::{Kind, ObjectId, Repo, RepoError, hash_blob};
 use crate::restore::{Item, Plan, Snapshot, Step, plan_between};

@@ -11,15 +11,18 @@
 
 mod apply;
 mod intent;
+mod past_rules;
 mod place;
 mod plan;
 mod preview;
 mod stage;
+mod strip;
 
 pub use apply::{Applied, apply};
 pub use plan::{Snapshot, plan, plan_between};
 pub use preview::preview;
 pub use stage::{Staged, stage};
+pub use strip::strip;
 
 use crate::fault::Faults;
 use crate::repo::{Kind, ObjectId, RepoError};

@@ -178,8 +178,11 @@ fn text(line: &Line) -> String {
             format!("{} to {} are missing: {}", field("from"), field("through"), field("reason"))
         }
         "scrubbed" => {
-            let lines = data.get("seqs").and_then(Value::as_array).map_or(0, Vec::len);
-            format!("a secret was masked in {lines} lines")
+            let count = |name: &str| data.get(name).and_then(Value::as_array).map_or(0, Vec::len);
+            match count("checkpoints") {
+                0 => format!("a secret was masked in {} lines", count("seqs")),
+                gone => format!("a secret was masked in {} lines; checkpoints given up: {gone}", count("seqs")),
+            }
         }
         _ => flat(data),
     }

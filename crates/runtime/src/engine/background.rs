@@ -5,7 +5,7 @@ use super::{Engine, Inner};
 use crate::cell::{RunCell, RunControl};
 use crate::ops::*;
 use rustix::process::Signal;
-use shellkeep_session::{RunId, ServiceId, ServiceStatus, SessionId, Timestamp, plan};
+use shellkeep_session::{QuotaName, RunId, ServiceId, ServiceStatus, SessionId, Timestamp, plan};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,30 +33,44 @@ impl Inner {
 
     /// Ends a command in the background: politely, and after `grace` by force.
     pub(super) async fn stop_background(&self, id: &SessionId, cell: &RunCell, grace: Duration) -> ServiceView {
-        let _ = cell.control.send(RunControl::Signal { number: Signal::TERM.as_raw() }).await;
-        if tokio::time::timeout(grace, cell.finished()).await.is_err() {
-            let _ = cell.control.send(RunControl::Kill).await;
-            cell.finished().await;
+        end(cell, grace).await;
+        let detail = Some("it was stopped".to_owned());
+        ServiceView { status: ServiceStatus::Stopped, detail, ..self.background_view(id, cell) }
+    }
+
+    /// Ends the commands in the background of the sessions that `wanted` says, all at once; gives how many.
+    pub(super) async fn stop_backgrounds(&self, grace: Duration, wanted: impl Fn(&SessionId) -> bool) -> usize {
+        let mut ending = tokio::task::JoinSet::new();
+        for (_, cell) in self.background_cells(wanted) {
+            ending.spawn(async move { end(&cell, grace).await });
         }
-        ServiceView { status: ServiceStatus::Stopped, ..self.background_view(id, cell) }
+        ending.join_all().await.len()
     }
 
     /// Commands in the background of the sessions that `wanted` says.
     pub(super) fn backgrounds(&self, wanted: impl Fn(&SessionId) -> bool) -> Vec<ServiceView> {
-        let cells: Vec<(SessionId, Arc<RunCell>)> = self
-            .runs()
+        self.background_cells(wanted).iter().map(|(id, cell)| self.background_view(id, cell)).collect()
+    }
+
+    fn background_cells(&self, wanted: impl Fn(&SessionId) -> bool) -> Vec<(SessionId, Arc<RunCell>)> {
+        self.runs()
             .iter()
             .filter(|((id, _), cell)| cell.is_detached() && !cell.is_finished() && wanted(id))
             .map(|((id, _), cell)| (id.clone(), Arc::clone(cell)))
-            .collect();
-        cells.iter().map(|(id, cell)| self.background_view(id, cell)).collect()
+            .collect()
+    }
+
+    /// How many services run on this node, with the commands in the background, which count as such.
+    pub(crate) fn services_used(&self) -> usize {
+        self.services.count() + self.background_cells(|_| true).len()
     }
 
     /// Whether one more command of this agent may run on in the background.
     pub(crate) fn has_room_in_background(&self, agent: Option<&str>, id: &SessionId) -> bool {
         let services = self.services.list(|seen| seen.is_of(agent, id)).len();
-        let limit = self.quotas.get(shellkeep_session::QuotaName::ServicesPerAgent);
-        ((services + self.backgrounds_of(agent, id)) as u64) < limit
+        let limit = self.quotas.get(QuotaName::ServicesPerAgent);
+        let of_agent = services + self.backgrounds_of(agent, id);
+        (of_agent as u64) < limit && (self.services_used() as u64) < self.services_limit()
     }
 
     /// How many commands of this agent run in the background.
@@ -99,5 +113,14 @@ impl Inner {
             detail: Some("a command that outgrew its timeout; it ends with the daemon".to_owned()),
             log_bytes: run.stdout.total,
         }
+    }
+}
+
+/// Politely, and after `grace` by force.
+async fn end(cell: &RunCell, grace: Duration) {
+    let _ = cell.control.send(RunControl::Signal { number: Signal::TERM.as_raw() }).await;
+    if tokio::time::timeout(grace, cell.finished()).await.is_err() {
+        let _ = cell.control.send(RunControl::Kill).await;
+        cell.finished().await;
     }
 }

@@ -149,13 +149,20 @@ impl Inner {
             state: "nothing was changed",
         };
         match looking.map_err(|error| failed(error.to_string()))? {
-            Err(error @ RepoError::Missing { .. }) => Err(OpError::CheckpointNotFound {
+            Err(RepoError::Missing { id: commit }) => Err(OpError::CheckpointNotFound {
                 session_id: id.to_string(),
-                checkpoint: error.to_string(),
+                checkpoint: self.name_of_commit(id, &commit.to_string()).await,
                 was_kept: true,
             }),
             other => other.map_err(|error| failed(error.to_string())),
         }
+    }
+
+    /// What a checkpoint is called, if there was one with this commit; else the commit.
+    async fn name_of_commit(&self, id: &SessionId, commit: &str) -> String {
+        let all = self.checkpoints_after(id, 0, usize::MAX).await.unwrap_or_default();
+        let found = all.into_iter().find(|view| view.checkpoint.at.commit == commit);
+        found.map_or_else(|| commit.to_owned(), |view| view.checkpoint.at.name)
     }
 
     /// The checkpoint that a session's files were last kept in.

@@ -290,6 +290,8 @@ impl Inner {
     /// Removes a session's name and files.
     pub(crate) async fn forget(&self, id: &SessionId, workspace: &ByteString) {
         lock(&self.known).remove(id);
+        // What ran in the background was killed; nobody is left to say so.
+        self.runs().retain(|(session, _), cell| session != id || !cell.is_detached());
         self.disk.forget(&self.config.data_dir, id);
         self.forget_secrets(id);
         let logs = self.services_directory(id);

@@ -52,7 +52,7 @@ impl Engine {
             waiting: figures.waiting,
             agents_waiting: figures.agents_waiting,
             commands_total: figures.commands_total,
-            services: inner.services.count(),
+            services: inner.services_used(),
             processes: inner.factory.count(),
             memory: proc::resident(std::process::id()),
             cpu_pressure: pressure.cpu,
@@ -94,7 +94,7 @@ impl Inner {
             }
             (_, Some(_)) => None,
             (QuotaName::Processes, None) => Some(self.factory.count()),
-            (QuotaName::Services, None) => Some(self.services.count() as u64),
+            (QuotaName::Services, None) => Some(self.services_used() as u64),
             (QuotaName::LiveShells, None) => Some(self.pool.live_count() as u64),
             _ => None,
         }

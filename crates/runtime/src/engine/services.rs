@@ -213,7 +213,9 @@ impl Engine {
         let ids: Vec<SessionId> =
             lock(&inner.known).iter().filter(|(_, owner)| is_own(owner)).map(|(id, _)| id.clone()).collect();
         inner.stop_agents("its agent was ended", |id| ids.contains(id)).await;
-        let services = inner.stop_services(STOP_GRACE, |seen| seen.agent() == Some(agent)).await;
+        let services =
+            inner.stop_services(STOP_GRACE, StopReason::AgentEnded, |seen| seen.agent() == Some(agent)).await;
+        let services = services + inner.stop_backgrounds(STOP_GRACE, |id| ids.contains(id)).await;
         let mut sessions = 0;
         for id in &ids {
             match inner.end_session(id, "its agent is done").await {
@@ -231,7 +233,8 @@ impl Engine {
         let Permitted { inner, id } = self.over(id)?;
         self.audit("end_session", id.as_str());
         inner.stop_agents("the session was ended", |other| *other == *id).await;
-        inner.stop_services(STOP_GRACE, |seen| seen.session_id == *id).await;
+        inner.stop_services(STOP_GRACE, StopReason::SessionEnded, |seen| seen.session_id == *id).await;
+        inner.stop_backgrounds(STOP_GRACE, |other| *other == *id).await;
         inner.end_session(&id, "the host ended it").await
     }
 }
@@ -258,7 +261,9 @@ fn log_page(log: &ServiceLog, query: &LogQuery, complete: bool) -> Result<LogPag
     let output =
         OutputQuery { stream: Stream::Stdout, offset, limit: query.limit, tail: query.tail, grep: query.grep.clone() };
     let read = |offset: u64, limit: usize| {
-        let (start, bytes) = log.read(offset, limit)?;
+        // Not what came since `bounds`: the page ends where it says.
+        let there = usize::try_from(total.saturating_sub(offset)).unwrap_or(usize::MAX);
+        let (start, bytes) = log.read(offset, limit.min(there))?;
         // What was rotated away since `bounds` is a hole; the reader goes on behind it.
         Ok(if start == offset { bytes } else { Vec::new() })
     };
@@ -283,10 +288,13 @@ impl Inner {
         if processes >= most {
             return Err((QuotaName::Processes, most, processes));
         }
-        let node = self.quotas.get(QuotaName::Services).min(self.adapted(LimitName::Services));
-        let background = self.backgrounds_of(entry.agent.as_deref(), &entry.session_id) as u64;
-        let of_agent = self.quotas.get(QuotaName::ServicesPerAgent);
-        let limits = ServiceLimits { node, agent: of_agent, background };
+        let agents_background = self.backgrounds_of(entry.agent.as_deref(), &entry.session_id) as u64;
+        let limits = ServiceLimits {
+            node: self.services_limit(),
+            agent: self.quotas.get(QuotaName::ServicesPerAgent),
+            agents_background,
+            background: self.backgrounds(|_| true).len() as u64,
+        };
         self.services.reserve(entry, limits)
     }
 
@@ -330,10 +338,15 @@ impl Inner {
     }
 
     /// Stops services all at once and waits until they are gone; gives how many.
-    pub(crate) async fn stop_services(&self, grace: Duration, wanted: impl Fn(&Supervised) -> bool) -> usize {
+    pub(crate) async fn stop_services(
+        &self,
+        grace: Duration,
+        reason: StopReason,
+        wanted: impl Fn(&Supervised) -> bool,
+    ) -> usize {
         let services = self.services.list(wanted);
         for seen in &services {
-            seen.tell(Order::Stop { grace, reason: StopReason::AgentEnded }).await;
+            seen.tell(Order::Stop { grace, reason: reason.clone() }).await;
         }
         for seen in &services {
             seen.until(|_| false).await;
@@ -341,9 +354,24 @@ impl Inner {
         services.len()
     }
 
-    /// Stops the services of a session that is about to be removed.
+    /// Stops the services of a session that is being removed, and its commands in the background.
     pub(super) async fn stop_services_of(&self, id: &SessionId) {
-        self.stop_services(REMOVAL_GRACE, |seen| seen.session_id == *id).await;
+        self.stop_services(REMOVAL_GRACE, StopReason::SessionEnded, |seen| seen.session_id == *id).await;
+        self.stop_backgrounds(REMOVAL_GRACE, |other| other == id).await;
+    }
+
+    /// Those that somebody started while their session was being removed. Nobody could stop them any more.
+    pub(super) async fn stop_latecomers(&self, id: &SessionId) {
+        let late = self.stop_services(REMOVAL_GRACE, StopReason::SessionEnded, |seen| seen.session_id == *id).await;
+        if late > 0 {
+            let logs = self.services_directory(id);
+            let _ = tokio::task::spawn_blocking(move || std::fs::remove_dir_all(logs)).await;
+        }
+    }
+
+    /// Most services that the node may run now.
+    pub(super) fn services_limit(&self) -> u64 {
+        self.quotas.get(QuotaName::Services).min(self.adapted(LimitName::Services))
     }
 
     /// The daemon stops: services are left to the next one, or stopped, as the host wants it.

@@ -149,8 +149,8 @@ pub enum OpError {
     QuotaExceeded(Box<QuotaMet>),
     /// More work than the machine takes.
     #[error(
-        "this node is overloaded: {waiting} commands wait ({limit} may) and this one waited {waited:.1?}; nothing was run. Send it again in {} s, or fewer at a time",
-        retry_after.as_secs()
+        "this node is overloaded: {waiting} commands wait ({limit} may) and this one waited {:.1} s; nothing was run. Send it again in {} s, or fewer at a time",
+        waited.as_secs_f64(), whole_seconds(*retry_after)
     )]
     Overloaded {
         /// Commands that wait.
@@ -324,4 +324,9 @@ impl OpError {
             Self::ShuttingDown => "shutting_down",
         }
     }
+}
+
+/// In which it is over for sure.
+fn whole_seconds(wait: std::time::Duration) -> u64 {
+    wait.as_secs_f64().ceil().max(1.0) as u64
 }

@@ -212,7 +212,8 @@ impl Owner {
             false => self.state.files.clone(),
         };
         let commit = files.as_ref().and_then(commit_of);
-        let mut told = vec![notices::rewound(target.past.seq, kept.len(), target.secrets)];
+        let has_files = files.is_some() || self.state.files.is_some();
+        let mut told = vec![notices::rewound(target.past.seq, has_files, kept.len(), target.secrets)];
         told.extend(target.notices.iter().cloned());
         let mut event = Event::Rewound {
             to: target.past.seq,

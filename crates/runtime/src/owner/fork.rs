@@ -14,10 +14,11 @@ use shellkeep_session::{
     AgentState, ByteString, Cause, Checkpoint, Content, Event, FilesAt, LeftOut, Origin, SessionId, SessionMeta,
     ShellState, Timestamp,
 };
+use shellkeep_workspace::copy::{self, Copied};
 use shellkeep_workspace::keeper::REPOSITORY;
 use shellkeep_workspace::merge::{self, Merge};
 use shellkeep_workspace::repo::{ObjectId, Repo, RepoError};
-use shellkeep_workspace::{copy, restore};
+use shellkeep_workspace::restore;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -46,6 +47,16 @@ struct Move {
     /// Whether there was no file at all then.
     empty: bool,
     id: SessionId,
+}
+
+/// With what a fork begins.
+struct Began {
+    /// The record that it is a copy of.
+    at: u64,
+    workspace: ByteString,
+    /// What is not in it, or not as one might think; the first ones of so many.
+    left_out: Vec<(Vec<u8>, String)>,
+    left_out_total: u64,
 }
 
 impl Owner {
@@ -88,7 +99,7 @@ impl Owner {
             empty: past.is_some() && files.is_none() && is_own,
             id: order.id.clone(),
         };
-        self.copy_files(copying).await?;
+        let copied = self.copy_files(copying).await?;
         let mut shell = past.as_ref().map_or_else(|| self.state.shell.clone(), |past| past.shell.clone());
         relocate(&mut shell, &self.state.meta.workspace, &workspace);
         let agent_state = match past {
@@ -96,21 +107,24 @@ impl Owner {
             None => self.state.agent_state.as_deref().cloned(),
         };
         let agent_state = self.copy_agent_state(&order.id, agent_state);
-        self.begin_fork(order, at, workspace, shell, agent_state, files).await
+        let began = Began { at, workspace, left_out: copied.left_out, left_out_total: copied.left_out_total };
+        self.begin_fork(order, began, shell, agent_state, files).await
     }
 
-    /// Copies the files and what is kept of them.
-    async fn copy_files(&mut self, copying: Move) -> Result<(), OpError> {
+    /// Copies the files and what is kept of them. From now: everything that is there. From an earlier time: what was kept
+    /// then, and of the rest what no checkpoint of then would have kept.
+    async fn copy_files(&mut self, copying: Move) -> Result<Copied, OpError> {
         let faults = self.engine.checkpoints.faults().clone();
         let copied = self
-            .with_keeper(move |keeper| -> Result<(), String> {
+            .with_keeper(move |keeper| -> Result<Copied, String> {
                 let Move { from, to, home, target, now, empty, id } = copying;
                 let failed = |error: &dyn std::fmt::Display| error.to_string();
+                let mut copied = Copied::default();
                 if from.exists() {
-                    copy::workspace(&from, &to, &faults).map_err(|error| failed(&error))?;
+                    copied = copy::workspace(&from, &to, &faults).map_err(|error| failed(&error))?;
                 }
                 crash::point(Point::ForkCopied, id.as_str().as_bytes());
-                let Some(repo) = keeper.repo() else { return Ok(()) };
+                let Some(repo) = keeper.repo() else { return Ok(copied) };
                 let repository = home.join(REPOSITORY);
                 std::fs::create_dir_all(&home).map_err(|error| failed(&error))?;
                 let own = repo.share_into(&repository).map_err(|error| failed(&error))?;
@@ -119,10 +133,13 @@ impl Owner {
                     let staged = restore::stage(&own, &to, &home, &plan, &faults).map_err(|error| failed(&error))?;
                     let applied = restore::apply(staged, &[], &faults).map_err(|error| failed(&error))?;
                     applied.finish().map_err(|error| failed(&error))?;
+                    if to.exists() {
+                        restore::strip(&own, target, &to).map_err(|error| failed(&error))?;
+                    }
                 }
                 // Without it, everything is read again once.
                 let _ = keeper.hand_down(&to, &home);
-                Ok(())
+                Ok(copied)
             })
             .await?;
         copied.map_err(|reason| self.files_failed("could not be copied", &reason))
@@ -147,12 +164,12 @@ impl Owner {
     async fn begin_fork(
         &self,
         order: &ForkOrder,
-        at: u64,
-        workspace: ByteString,
+        began: Began,
         shell: ShellState,
         agent_state: Option<AgentState>,
         files: Option<FilesAt>,
     ) -> Result<SessionView, OpError> {
+        let Began { at, workspace, left_out, left_out_total } = began;
         let origin = Origin { session_id: self.id.clone(), seq: at };
         let live: Vec<String> = self
             .state
@@ -161,7 +178,10 @@ impl Owner {
             .filter(|service| service.status.is_live())
             .map(|service| service.spec.name.clone())
             .collect();
-        let notice = notices::forked(&self.id, at, &live);
+        let mut told = vec![notices::forked(&self.id, at, &live)];
+        if left_out_total > 0 {
+            told.push(notices::not_copied(&left_out, left_out_total));
+        }
         let meta = SessionMeta {
             session_id: order.id.clone(),
             agent: self.state.meta.agent.clone(),
@@ -174,7 +194,7 @@ impl Owner {
         let mut events = vec![Event::SessionCreated { meta: Box::new(meta), shell: Box::new(shell) }];
         events.extend(agent_state.map(|state| Event::AgentStateSaved { state: Box::new(state) }));
         events.extend(files.map(|at| Event::Checkpointed { checkpoint: Box::new(Checkpoint::of(at, 1, Cause::Fork)) }));
-        events.push(Event::ShellStopped { reason: "forked".to_owned(), notices: vec![notice] });
+        events.push(Event::ShellStopped { reason: "forked".to_owned(), notices: told });
         self.engine.begin_forked(&order.id, self.state.meta.agent.as_deref(), events).await
     }
 
@@ -194,16 +214,23 @@ impl Owner {
         };
         let (from, faults) = (self.engine.checkpoints.repository(fork), Arc::clone(self.engine.checkpoints.faults()));
         let repository = from.clone();
+        let theirs_now = checkpoints::path(&self.engine.workspaces.of(fork)).to_owned();
         let planned = self
             .with_keeper(move |keeper| -> Result<Merge, RepoError> {
                 let Some(fork) = Repo::open(&from, &faults)? else { return Ok(Merge::default()) };
                 // Where nothing was ever kept, nothing is there.
                 let own = keeper.repo().unwrap_or(&fork);
-                merge::plan(base, (own, ours), (&fork, theirs), choice)
+                let mut merge = merge::plan(base, (own, ours), (&fork, theirs), choice)?;
+                merge::spare(&mut merge, keeper.workspace(), &theirs_now, choice);
+                Ok(merge)
             })
             .await?;
-        let Merge { plan, conflicts, .. } =
-            planned.map_err(|error| self.files_failed("could not be merged", &error.to_string()))?;
+        let Merge { plan, conflicts, .. } = planned.map_err(|error| match error {
+            RepoError::Missing { id } => {
+                OpError::CheckpointNotFound { session_id: fork.to_string(), checkpoint: id.to_string(), was_kept: true }
+            }
+            error => self.files_failed("could not be merged", &error.to_string()),
+        })?;
         let (files, files_total) = plan_views(&plan);
         let told = |conflict: &merge::Conflict| LeftOut {
             path: ByteString(conflict.path.clone()),

@@ -274,7 +274,7 @@ impl Supervisor {
 
     fn notices_of_stop(&self, end: &ServiceEnd, reason: &StopReason) -> Vec<Notice> {
         match reason {
-            StopReason::Asked | StopReason::AgentEnded => Vec::new(),
+            StopReason::Asked | StopReason::AgentEnded | StopReason::SessionEnded => Vec::new(),
             StopReason::Idle(_) | StopReason::DaemonStops => {
                 vec![notices::service_ended(&self.seen.service_id, &self.seen.facts().spec, end)]
             }
@@ -331,6 +331,7 @@ fn stop_sentence(reason: &StopReason, killed: bool) -> String {
             format!("it was stopped after {} without output, connections or work", notices::span(*idle))
         }
         StopReason::AgentEnded => "it was stopped with its agent".to_owned(),
+        StopReason::SessionEnded => "it was stopped with its session".to_owned(),
         StopReason::DaemonStops => "it was stopped with the daemon".to_owned(),
     };
     if killed { format!("{why}, by force: it did not end when it was asked to") } else { why }

@@ -38,7 +38,10 @@ pub async fn daemon(settings: &Settings, endpoint: &Endpoint) -> Result<Client, 
     // It refused to start. If that is because another one is starting, that one will do.
     let reason = reason(&log, began);
     if !reason.as_ref().is_some_and(|reason| reason.contains("another daemon") || reason.contains("already listens")) {
-        let reason = reason.unwrap_or_else(|| "it did not say why".to_owned());
+        let reason = reason.unwrap_or_else(|| {
+            let data = data.display();
+            format!("it could not say why; is there room on the disk? `shellkeep serve --data {data}` says it here")
+        });
         return Err(Failure::client(format!("the daemon could not be started: {reason} (log: {})", log.display())));
     }
     for _ in 0..ATTEMPTS {
@@ -91,8 +94,8 @@ async fn launch(settings: &Settings, log: &Path) -> Result<bool, Failure> {
         .current_dir("/")
         .spawn()
         .map_err(cannot)?;
-    // It outlives us on purpose.
-    drop(child);
+    // It outlives us on purpose. The pipe must end with it, so it must not be open here.
+    drop((child, command));
     let mut reader = pipe::Receiver::from_owned_fd(reader).map_err(cannot)?;
     let mut byte = [0; 1];
     let read = terminal::patiently("starting the daemon", reader.read(&mut byte)).await;

@@ -58,7 +58,7 @@ pub fn execute(args: ScrubArgs) -> Result<ExitCode, Failure> {
         let ScrubReport { seq, seqs, files, checkpoints } = &report;
         terminal::line(format!("masked in {} events and {} files; event {seq} says so", seqs.len(), files.len()));
         if !checkpoints.is_empty() {
-            terminal::line(format!("{} checkpoints held it and are gone", checkpoints.len()));
+            terminal::line(format!("checkpoints that held it and are given up: {}", checkpoints.len()));
             terminal::notice("a file in the workspace that still has it is in the next checkpoint again");
         }
     }

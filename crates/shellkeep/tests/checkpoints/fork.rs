@@ -100,3 +100,47 @@ fn what_does_not_fit_is_refused_and_named() {
     assert_eq!(theirs.status, 200, "{}", theirs.text());
     assert_eq!(daemon.tree("s"), files(&[("a", "fork\n"), ("b", "fork\n")]));
 }
+
+#[test]
+fn what_a_fork_has_in_a_form_that_is_not_kept_is_not_removed() {
+    let daemon = Daemon::start();
+    daemon.create("s");
+    daemon.sh("s", "echo small > data; echo one > x; echo p > pipe");
+    daemon.checkpoints("s");
+    fork(&daemon, "s", json!({"session_id": "f"}));
+    daemon.sh("f", "truncate -s 34M data; head -c 34M /dev/urandom > data; echo two > x; rm pipe; mkfifo pipe");
+    let answer = daemon.ask("f", "merge_back", json!({}));
+    assert_eq!(refused(&answer), (409, "merge_conflict".to_owned()), "{}", answer.text());
+    assert!(answer.text().contains("data") && answer.text().contains("pipe"), "{}", answer.text());
+    let merged = daemon.ask("f", "merge_back", json!({"prefer": "origin"}));
+    assert_eq!(merged.status, 200, "{}", merged.text());
+    assert_eq!(daemon.tree("s"), files(&[("data", "small\n"), ("pipe", "p\n"), ("x", "two\n")]));
+}
+
+#[test]
+fn a_fork_of_the_past_has_what_was_kept_then_and_what_never_is() {
+    let daemon = Daemon::start();
+    daemon.create("s");
+    daemon.sh("s", "echo a > a");
+    let early = seq(&daemon, "s");
+    daemon.checkpoints("s");
+    daemon
+        .sh("s", "echo .env > .gitignore; echo TOKEN=1 > .env; mkdir -p node_modules late/r; echo 1 > node_modules/m");
+    daemon.checkpoints("s");
+    fork(&daemon, "s", json!({"session_id": "past", "at": early}));
+    assert_eq!(daemon.sh("past", "ls -A; cat node_modules/m").out(), "a\nnode_modules\n1\n");
+    assert_eq!(daemon.ask("past", "checkpoints", json!({})).status, 204, "nothing is new in it");
+    fork(&daemon, "s", json!({"session_id": "now"}));
+    assert_eq!(daemon.sh("now", "ls -A").out(), ".env\n.gitignore\na\nlate\nnode_modules\n");
+}
+
+#[test]
+fn a_fork_is_made_while_directories_come_and_go() {
+    let daemon = Daemon::start();
+    daemon.create("s");
+    let churn = "while :; do mkdir -p t/a t/b; echo 1 > t/a/f; echo 2 > t/b/f; rm -rf t; done";
+    daemon.start_service("s", json!({"command": churn}));
+    for number in 0..12 {
+        fork(&daemon, "s", json!({"session_id": format!("f{number}")}));
+    }
+}

@@ -90,3 +90,21 @@ fn services_are_stopped_if_asked_and_bad_requests_are_told() {
         assert_eq!((status, code.as_str()), expected, "{body}");
     }
 }
+
+#[test]
+fn taking_a_rewind_back_leaves_what_the_rules_of_then_leave_out() {
+    let daemon = Daemon::start();
+    daemon.create("s");
+    daemon.sh("s", "echo a > a");
+    let early = seq(&daemon, "s");
+    daemon.checkpoints("s");
+    daemon.sh("s", "printf '.env\\nout\\n' > .gitignore; echo TOKEN=1 > .env; mkdir out; echo r > out/r; echo b > b");
+    daemon.checkpoints("s");
+    let back = daemon.rewind_to("s", json!(early));
+    // Not touched; and without the rules, it is seen and kept.
+    assert_eq!(daemon.tree("s"), files(&[(".env", "TOKEN=1\n"), ("a", "a\n"), ("out/r", "r\n")]));
+    daemon.rewind_to("s", back["undo"].clone());
+    let rules = ".env\nout\n";
+    let all = [(".env", "TOKEN=1\n"), (".gitignore", rules), ("a", "a\n"), ("b", "b\n"), ("out/r", "r\n")];
+    assert_eq!(daemon.tree("s"), files(&all));
+}

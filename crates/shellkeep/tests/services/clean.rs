@@ -2,7 +2,7 @@
 
 use crate::support::procs::{self, unique_sleep};
 use crate::support::services::{id, pid, until};
-use crate::support::{Daemon, Settings, groups};
+use crate::support::{Daemon, Request, Settings, groups};
 use serde_json::json;
 use std::net::TcpStream;
 
@@ -97,4 +97,66 @@ fn a_sessions_end_and_its_removal_end_its_services() {
             until("no group is left", || groups::of_services(&daemon.data()).is_empty().then_some(()));
         }
     }
+}
+
+/// A command that runs on in the background of a session.
+fn in_background(daemon: &Daemon, session: &str, mark: &str) {
+    let command = format!("exec sleep {mark}");
+    let run = daemon.run(session, json!({"command": command, "timeout": 0.2, "on_timeout": "background"}));
+    assert_eq!(run.json["status"], "running", "{:?}", run.json);
+}
+
+#[test]
+fn commands_in_the_background_end_with_their_session_or_agent_and_are_not_listed() {
+    let daemon = Daemon::start();
+    let ways =
+        [("removed", "/v1/sessions/removed"), ("done", "/v1/sessions/done/end"), ("agents", "/v1/agents/ann/end")];
+    for (session, path) in ways {
+        let mark = unique_sleep();
+        daemon.create_with(json!({"session_id": session, "agent": "ann"}));
+        in_background(&daemon, session, &mark);
+        in_background(&daemon, session, &mark);
+        assert_eq!((procs::marked(&mark).len(), daemon.all_services().len()), (2, 2), "{session}");
+        let answer = match session {
+            "removed" => daemon.send(&Request::new("DELETE", path)),
+            _ => daemon.post(path, &json!({})),
+        };
+        assert!(answer.status < 300, "{}", answer.text());
+        assert!(procs::marked(&mark).is_empty(), "{session}");
+        assert!(daemon.all_services().is_empty(), "{session}: {:?}", daemon.all_services());
+    }
+}
+
+#[test]
+fn commands_in_the_background_count_as_services_of_the_node() {
+    let daemon = Daemon::with(Settings::default().set("--services", "2"));
+    let mark = unique_sleep();
+    for session in ["a", "b", "c"] {
+        daemon.create(session);
+    }
+    in_background(&daemon, "a", &mark);
+    in_background(&daemon, "b", &mark);
+    let used = daemon.get("/v1/quotas").json()["quotas"]["services"]["used"].clone();
+    assert_eq!(used, json!(2));
+    let refused = daemon.ask_service("c", &json!({"command": "sleep 9"}));
+    assert_eq!((refused.status, &refused.json()["quota"]), (429, &json!("services")), "{}", refused.text());
+    let run = daemon.run("c", json!({"command": "sleep 9", "timeout": 0.2, "on_timeout": "background"}));
+    assert_eq!(run.json["status"], "timed_out", "{:?}", run.json);
+}
+
+#[test]
+fn a_service_started_while_its_session_is_removed_ends_with_it() {
+    let daemon = Daemon::start();
+    let mark = unique_sleep();
+    for number in 0..15 {
+        let session = format!("s{number}");
+        daemon.create(&session);
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| daemon.ask_service(&session, &json!({"command": format!("sleep {mark}"), "wait": 0})));
+            }
+            assert_eq!(daemon.send(&Request::new("DELETE", &format!("/v1/sessions/{session}"))).status, 204);
+        });
+    }
+    until("all are gone", || (procs::marked(&mark).is_empty() && daemon.all_services().is_empty()).then_some(()));
 }

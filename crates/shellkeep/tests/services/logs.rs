@@ -150,3 +150,22 @@ fn old_services_are_forgotten_with_their_logs() {
         (std::fs::read_dir(&directory).unwrap().count() == known.len()).then_some(())
     });
 }
+
+#[test]
+fn a_page_of_a_growing_log_ends_where_it_says() {
+    let daemon = Daemon::start();
+    daemon.create("s");
+    let command = "for ((i = 0; i < 60000; i++)); do echo line $i; done";
+    let service = daemon.start_service("s", json!({"command": command, "wait": 0}));
+    let (mut text, mut offset) = (String::new(), 0);
+    loop {
+        let page = daemon.log_page("s", id(&service), &format!("offset={offset}&limit=1000000"));
+        text += page["text"].as_str().unwrap();
+        offset = page["next_offset"].as_u64().unwrap();
+        if page["complete"] == json!(true) && page["next_offset"] == page["total"] {
+            break;
+        }
+    }
+    let whole: String = (0..60_000).map(|number| format!("line {number}\n")).collect();
+    assert!(text == whole, "{} bytes, not {}", text.len(), whole.len());
+}

@@ -5,8 +5,8 @@ use super::file::{self, Piece};
 use super::{Copied, Shared, join, leads_into};
 use crate::fault::Point;
 use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, RawDir, Stat, Timespec, Timestamps, UTIME_OMIT, fchmod, fstat, futimens, mkdirat,
-    open, openat, readlinkat, statat, symlinkat, utimensat,
+    AtFlags, FileType, Mode, OFlags, RawDir, Stat, Timespec, Timestamps, UTIME_OMIT, chmodat, fchmod, fstat, futimens,
+    mkdirat, open, openat, readlinkat, statat, symlinkat, utimensat,
 };
 use rustix::io::Errno;
 use std::ffi::{CStr, CString};
@@ -90,6 +90,10 @@ impl<'a> Worker<'a> {
             Ok(from) => from,
             Err(error) => {
                 self.missed(&job.path, error)?;
+                // Made when it was seen; what it was, as far as that can be known.
+                if let Ok(stat) = statat(&job.above.from, name.as_c_str(), AtFlags::SYMLINK_NOFOLLOW) {
+                    chmodat(&job.above.to, name.as_c_str(), Mode::from_raw_mode(stat.st_mode), AtFlags::empty())?;
+                }
                 return Ok(None);
             }
         };
@@ -101,7 +105,11 @@ impl<'a> Worker<'a> {
         let mut entries = Vec::new();
         let mut listing = RawDir::new(directory, &mut self.listing);
         while let Some(entry) = listing.next() {
-            let entry = entry?;
+            let entry = match entry {
+                // It was removed while we looked.
+                Err(Errno::NOENT) => break,
+                other => other?,
+            };
             if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
                 entries.push((entry.ino(), entry.file_type(), entry.file_name().to_owned()));
             }

@@ -1,6 +1,7 @@
 //! What differs between two checkpoints, with everything that is restored: bytes, links, permissions, directories. Pure:
 //! only the repository is read.
 
+use super::past_rules::PastRules;
 use super::{Item, Plan, Step};
 use crate::meta::{self, Level};
 use crate::repo::{Entry, Kind, ObjectId, Repo, RepoError};
@@ -27,7 +28,18 @@ impl Snapshot {
 pub fn plan(repo: &Repo, now: Option<ObjectId>, target: Option<ObjectId>) -> Result<Plan, RepoError> {
     let snapshot = |commit: Option<ObjectId>| commit.map(|commit| Snapshot::of(repo, commit)).transpose();
     let (now, target) = (snapshot(now)?, snapshot(target)?);
-    plan_between((repo, now), (repo, target))
+    let mut plan = plan_between((repo, now), (repo, target))?;
+    // What the target's own rules leave out may have been there at that time: nobody knows, so it is not removed.
+    let mut rules = PastRules::new(repo, target.map(|target| target.tree));
+    let mut steps = Vec::with_capacity(plan.steps.len());
+    for step in plan.steps {
+        let is_directory = step.old.as_ref().is_some_and(|old| old.kind == Kind::Directory);
+        if step.new.is_some() || !rules.leave_out(&step.path, is_directory)? {
+            steps.push(step);
+        }
+    }
+    plan.steps = steps;
+    Ok(plan)
 }
 
 /// The same for two that may be in two repositories, as those of a session and its fork are.

@@ -88,11 +88,22 @@ async fn follow(client: &mut Client, path: &str, args: &LogsArgs, json: bool) ->
         (None, None) => String::new(),
     };
     let mut events = client.get_events(&format!("{path}{begin}")).await?;
+    let mut next = None;
     while let Some(event) = events.next().await? {
         let is_heard = match event.name.as_str() {
             "error" => return Err(ClientError::Refused(Box::new(read::<Problem>(&event.data)?)).into()),
             "log" | "end" if json => write(format!("{}\n", event.data).as_bytes())?,
-            "log" => write(&read::<LogEvent>(&event.data)?.into_bytes().map_err(Failure::client)?)?,
+            "log" => {
+                let log: LogEvent = read(&event.data)?;
+                let missed = next.map_or(0, |next| log.offset.saturating_sub(next));
+                if missed > 0 {
+                    terminal::notice(&format!(
+                        "{missed} bytes are missing here: they were gone before they could be read"
+                    ));
+                }
+                next = Some(log.next_offset);
+                write(&log.into_bytes().map_err(Failure::client)?)?
+            }
             "end" => {
                 terminal::notice(&show::sentence(&read::<Service>(&event.data)?));
                 true

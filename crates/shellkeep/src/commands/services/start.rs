@@ -6,7 +6,7 @@ use crate::client::Client;
 use crate::failure::Failure;
 use crate::terminal;
 use clap::{Args, ValueEnum, ValueHint};
-use shellkeep_protocol::{LogResponse, ReadyWhen, RestartChoice, Service, StartServiceRequest};
+use shellkeep_protocol::{LogResponse, ReadyWhen, RestartChoice, Service, ServiceStatus, StartServiceRequest};
 use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -105,10 +105,10 @@ pub async fn start(daemon: &DaemonArgs, args: StartArgs, json: bool) -> Result<E
     Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Says how it stands: to a person always, to a program's log only if it did not make it.
+/// Says how it stands: to a person always, to a program's log only if it did not make it, or not yet.
 async fn say(client: &mut Client, root: &str, service: &Service) -> Result<(), Failure> {
     if service.status.is_live() {
-        if std::io::stderr().is_terminal() {
+        if service.status == ServiceStatus::Starting || std::io::stderr().is_terminal() {
             terminal::notice(&show::sentence(service));
         }
         return Ok(());

@@ -1,0 +1,61 @@
+//! Makes a copy of a workspace one of an earlier time: what came later goes, as far as a checkpoint of then would have kept
+//! it. Only for copies; nothing that is removed here is kept.
+
+use super::past_rules::PastRules;
+use crate::ignored;
+use crate::repo::{Kind, ObjectId, Repo, RepoError};
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+/// Removes from the directory `copy` what the commit does not hold and its rules do not leave out; `None` is the empty
+/// workspace. `.git` stays, and so do caches and environments by their marks.
+pub fn strip(repo: &Repo, commit: Option<ObjectId>, copy: &Path) -> Result<(), RepoError> {
+    let tree = commit.map(|commit| repo.tree_of(commit)).transpose()?;
+    let mut strip = Strip { repo, rules: PastRules::new(repo, tree) };
+    strip.directory(copy, &[], tree)
+}
+
+struct Strip<'a> {
+    repo: &'a Repo,
+    rules: PastRules<'a>,
+}
+
+impl Strip<'_> {
+    fn directory(&mut self, place: &Path, path: &[u8], tree: Option<ObjectId>) -> Result<(), RepoError> {
+        let entries = tree.map(|tree| self.repo.read_tree(tree)).transpose()?.unwrap_or_default();
+        let held: HashMap<Vec<u8>, (Kind, ObjectId)> =
+            entries.into_iter().map(|entry| (entry.name, (entry.kind, entry.id))).collect();
+        let failed = |source: io::Error| RepoError::Io { path: place.to_owned(), source };
+        for entry in fs::read_dir(place).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let name = entry.file_name();
+            let name = name.as_bytes();
+            let below = if path.is_empty() { name.to_vec() } else { [path, b"/", name].concat() };
+            let is_directory = entry.file_type().map_err(failed)?.is_dir();
+            let held = held.get(name);
+            if ignored::is_never_kept(name) || held.is_none() && self.rules.leave_out(&below, is_directory)? {
+                continue;
+            }
+            if !is_directory {
+                if held.is_none() {
+                    fs::remove_file(entry.path()).map_err(failed)?;
+                }
+                continue;
+            }
+            let marks = [ignored::CACHE_MARK, ignored::ENVIRONMENT_MARK];
+            if held.is_none() && marks.iter().any(|mark| entry.path().join(mark).exists()) {
+                continue;
+            }
+            let tree = held.filter(|(kind, _)| *kind == Kind::Directory).map(|(_, id)| *id);
+            self.directory(&entry.path(), &below, tree)?;
+            if tree.is_none() {
+                // One in which something stays, stays.
+                let _ = fs::remove_dir(entry.path());
+            }
+        }
+        Ok(())
+    }
+}
