@@ -15,6 +15,9 @@ const LOOKS: usize = 3;
 
 /// Type of the line that tells of a scrub.
 const SCRUBBED: &str = "scrubbed";
+/// A scrub masks first and is told of afterwards.
+const UNTOLD: &str = "something in it is masked, and no scrub tells of it; one that was cut off leaves this, and another scrub \
+                      of the same secret tells of it";
 
 /// What was found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -108,7 +111,7 @@ fn verify_once(
     }
     if let Some((seq, (index, line_number))) = check.tombstones.first_key_value() {
         let file = name(&recording.files()[*index]);
-        let wrong = wrong(*seq, "something in it is masked, and no scrub tells of it");
+        let wrong = wrong(*seq, UNTOLD);
         return Ok((check.bad(file, *line_number, wrong), false));
     }
     Ok((check.verdict, false))

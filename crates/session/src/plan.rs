@@ -41,9 +41,10 @@ fn jobs_notice(ended: &[&LeftProcess]) -> Notice {
 fn lost_run(state: &SessionState, run_id: &RunId, duration_us: u64) -> Event {
     let notice = Notice {
         code: NoticeCode::ChangesLost,
-        message: "The daemon died while this command ran. Its outcome is unknown and it was not run again; \
-                  check what it did before you repeat it."
-            .to_owned(),
+        message:
+            "The daemon died while this command ran. Its outcome is unknown, what it wrote is gone, and it was not run \
+                  again; check what it did before you repeat it."
+                .to_owned(),
     };
     let result = RunResult {
         status: RunStatus::Lost,

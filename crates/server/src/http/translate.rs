@@ -251,7 +251,7 @@ fn timeout(seconds: Option<f64>) -> Result<Duration, Refusal> {
     let duration = Duration::try_from_secs_f64(seconds).ok();
     duration.filter(|timeout| !timeout.is_zero() && *timeout <= MAX_TIMEOUT).ok_or_else(|| {
         Refusal::invalid(format!(
-            "timeout: {seconds} is not a number of seconds above 0 and up to {}; for what runs longer use blocking: false",
+            "timeout: {seconds} is not a number of seconds above 0 and up to {}; for what runs longer start a service",
             MAX_TIMEOUT.as_secs()
         ))
     })
