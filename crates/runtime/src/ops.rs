@@ -8,7 +8,7 @@ mod records;
 mod resume;
 mod service;
 
-pub use error::OpError;
+pub use error::{OpError, whole_seconds};
 pub use files::*;
 pub use node::*;
 pub use records::*;

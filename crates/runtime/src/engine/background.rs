@@ -60,9 +60,14 @@ impl Inner {
             .collect()
     }
 
+    /// How many commands run in the background on this node.
+    pub(super) fn background_count(&self) -> usize {
+        self.background_cells(|_| true).len()
+    }
+
     /// How many services run on this node, with the commands in the background, which count as such.
     pub(crate) fn services_used(&self) -> usize {
-        self.services.count() + self.background_cells(|_| true).len()
+        self.services.count() + self.background_count()
     }
 
     /// Whether one more command of this agent may run on in the background.

@@ -293,7 +293,7 @@ impl Inner {
             node: self.services_limit(),
             agent: self.quotas.get(QuotaName::ServicesPerAgent),
             agents_background,
-            background: self.backgrounds(|_| true).len() as u64,
+            background: self.background_count() as u64,
         };
         self.services.reserve(entry, limits)
     }

@@ -326,7 +326,7 @@ impl OpError {
     }
 }
 
-/// In which it is over for sure.
-fn whole_seconds(wait: std::time::Duration) -> u64 {
+/// A wait in seconds, rounded up: to come a little late is better than to come in vain.
+pub fn whole_seconds(wait: std::time::Duration) -> u64 {
     wait.as_secs_f64().ceil().max(1.0) as u64
 }

@@ -5,7 +5,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use shellkeep_protocol::Problem;
 use shellkeep_protocol::problem::MEDIA_TYPE;
-use shellkeep_runtime::{OpError, QuotaMet};
+use shellkeep_runtime::{OpError, QuotaMet, whole_seconds};
 use shellkeep_session::IdError;
 
 /// In how many seconds to try again: data of a problem, and a header of its answer.
@@ -83,8 +83,7 @@ impl From<OpError> for Refusal {
             OpError::BadWorkspace { path, .. } => refusal.with("workspace", path),
             OpError::QuotaExceeded(met) => refusal.over_quota(*met),
             OpError::Overloaded { waiting, limit, retry_after, .. } => {
-                // Rounded up: to come a little late is better than to come in vain.
-                let seconds = retry_after.as_secs_f64().ceil().max(1.0) as u64;
+                let seconds = whole_seconds(retry_after);
                 refusal.with("waiting", waiting).with("limit", limit).with(RETRY_AFTER, seconds)
             }
             OpError::ServiceNotFound { session_id, service_id } => {

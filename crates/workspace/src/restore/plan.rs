@@ -123,6 +123,6 @@ impl Walk<'_> {
     }
 }
 
-fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
+pub(super) fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
     if directory.is_empty() { name.to_vec() } else { [directory, b"/", name].concat() }
 }

@@ -2,6 +2,7 @@
 //! it. Only for copies; nothing that is removed here is kept.
 
 use super::past_rules::PastRules;
+use super::plan::join;
 use crate::ignored;
 use crate::repo::{Kind, ObjectId, Repo, RepoError};
 use std::collections::HashMap;
@@ -38,7 +39,7 @@ impl Strip<'_> {
             let entry = entry.map_err(failed)?;
             let name = entry.file_name();
             let name = name.as_bytes();
-            let below = if path.is_empty() { name.to_vec() } else { [path, b"/", name].concat() };
+            let below = join(path, name);
             let is_directory = entry.file_type().map_err(failed)?.is_dir();
             let held = held.get(name);
             if ignored::is_never_kept(name) || held.is_none() && self.rules.leave_out(&below, is_directory)? {
