@@ -1,9 +1,11 @@
 //! What is measured, one file per figure.
 
+mod against;
 mod create;
 mod crowd;
 mod files;
 mod greedy;
+mod hostile;
 mod mcp;
 mod output;
 mod record;
@@ -22,8 +24,9 @@ use std::time::Duration;
 type Figure = fn(&Setup, &mut Report) -> Fallible<()>;
 
 /// Every figure by name, in the order of the table. The peers come last: they are compared with what came before.
-pub const ALL: [(&str, Figure); 12] = [
+pub const ALL: [(&str, Figure); 14] = [
     ("warm", warm::measure),
+    ("against", against::measure),
     ("mcp", mcp::measure),
     ("spawn", spawn::measure),
     ("wake", wake::measure),
@@ -33,6 +36,7 @@ pub const ALL: [(&str, Figure); 12] = [
     ("crowd", crowd::measure),
     ("create", create::measure),
     ("greedy", greedy::measure),
+    ("hostile", hostile::measure),
     ("scale", scale::measure),
     ("peers", peers::measure),
 ];
@@ -43,6 +47,8 @@ pub struct Setup {
     pub bash: PathBuf,
     /// The built daemon.
     pub program: PathBuf,
+    /// Another build of the daemon, to be compared with.
+    pub against: Option<PathBuf>,
     /// How much work to put in.
     pub effort: Effort,
 }
@@ -130,6 +136,6 @@ impl Setup {
     pub fn find(options: &Options) -> Fallible<Self> {
         let program = std::env::current_exe()?.with_file_name("shellkeep");
         let effort = if options.quick { QUICK } else { FULL };
-        Ok(Self { bash: machine::bash()?, program, effort })
+        Ok(Self { bash: machine::bash()?, program, against: options.against.clone(), effort })
     }
 }

@@ -3,11 +3,12 @@
 use crate::Fallible;
 use std::path::PathBuf;
 
-const USAGE: &str = "usage: shellkeep-bench [--quick] [--no-peers] [--only FIGURE]… [--out DIR]
+const USAGE: &str = "usage: shellkeep-bench [--quick] [--no-peers] [--only FIGURE]… [--against PROGRAM] [--out DIR]
   --quick      a short run with fewer sessions; its figures go to target/bench, not to docs
   --no-peers   leave other tools out
-  --only NAME  only this figure (warm, mcp, spawn, wake, output, record, files, crowd, create, greedy,
-               scale, peers); goes to target/bench
+  --only NAME  only this figure (warm, against, mcp, spawn, wake, output, record, files, crowd, create,
+               greedy, hostile, scale, peers); goes to target/bench
+  --against P  another build of shellkeep: both answer the same commands, in turns
   --out DIR    where bench.md, scale.md, files.md and their pictures go";
 
 /// What the caller wants.
@@ -15,6 +16,8 @@ const USAGE: &str = "usage: shellkeep-bench [--quick] [--no-peers] [--only FIGUR
 pub struct Options {
     /// A short run.
     pub quick: bool,
+    /// Another build of the daemon.
+    pub against: Option<PathBuf>,
     /// Where the results go.
     pub out: PathBuf,
     peers: bool,
@@ -24,13 +27,14 @@ pub struct Options {
 impl Options {
     /// Reads the arguments.
     pub fn parse(mut arguments: impl Iterator<Item = String>) -> Fallible<Self> {
-        let mut options = Self { quick: false, out: PathBuf::new(), peers: true, only: Vec::new() };
+        let mut options = Self { quick: false, against: None, out: PathBuf::new(), peers: true, only: Vec::new() };
         let mut out = None;
         while let Some(argument) = arguments.next() {
             let mut value = || arguments.next().ok_or_else(|| format!("{argument} needs a value\n{USAGE}"));
             match argument.as_str() {
                 "--quick" => options.quick = true,
                 "--no-peers" => options.peers = false,
+                "--against" => options.against = Some(PathBuf::from(value()?)),
                 "--only" => options.only.push(value()?),
                 "--help" => {
                     println!("{USAGE}");
