@@ -33,6 +33,8 @@ pub struct Start {
     pub ready: Option<Ready>,
     /// Whether to print a first thing to try.
     pub hint: bool,
+    /// Whether to start although the store has lost something.
+    pub accept_loss: bool,
 }
 
 /// Runs a daemon until a signal ends it.
@@ -48,7 +50,7 @@ async fn live(start: Start) -> Result<ExitCode, Failure> {
     make_private_directory(&settings.data.value)?;
     let metrics = install_metrics().map_err(Failure::start)?;
     let record = settings.record.config()?;
-    let store = open_store(settings, &record)?;
+    let store = open_store(settings, &record, start.accept_loss)?;
     let doors = Doors::open(settings).await?;
     let token = match start.token {
         Some(token) => token,
@@ -133,7 +135,7 @@ impl Signals {
     }
 }
 
-fn open_store(settings: &Settings, record: &RecordConfig) -> Result<Store, Failure> {
+fn open_store(settings: &Settings, record: &RecordConfig, accept_loss: bool) -> Result<Store, Failure> {
     let durability = match settings.durability.value {
         Durability::Process => shellkeep_store::Durability::Process,
         Durability::Power => shellkeep_store::Durability::Power,
@@ -141,6 +143,7 @@ fn open_store(settings: &Settings, record: &RecordConfig) -> Result<Store, Failu
     let options = RecordOptions {
         segment_bytes: settings.record.segment_bytes.value,
         redactor: record.writing_redactor().map_err(Failure::start)?,
+        accept_loss,
         ..RecordOptions::default()
     };
     Store::open_with(&settings.store.value, &settings.data.value, durability, options).map_err(Failure::start)

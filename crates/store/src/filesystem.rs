@@ -53,24 +53,25 @@ impl FilesystemBackend {
         let lock = lock::take(&directory.join("store.lock"))?;
         let path = directory.join("applied.json");
         let corrupt = |reason: String| OpenError::Corrupt { path: path.clone(), reason };
-        let applied = match files::read::<AppliedFile>(&path).map_err(|error| corrupt(error.to_string()))? {
-            Some(applied) if applied.format > FORMAT_VERSION => {
-                return Err(OpenError::NewerFormat { place: path, found: applied.format, ours: FORMAT_VERSION });
+        let left = files::read::<AppliedFile>(&path, false).map_err(|error| corrupt(error.to_string()))?;
+        let applied = match left {
+            Some(left) if left.format > FORMAT_VERSION => {
+                return Err(OpenError::NewerFormat { place: path, found: left.format, ours: FORMAT_VERSION });
             }
-            Some(applied) => applied,
+            // What is written from here on is in our format, whatever the store began with.
+            Some(left) => AppliedFile { format: FORMAT_VERSION, ..left },
             None => {
                 let id = fresh_id().map_err(not_writable)?;
-                let applied = AppliedFile { format: FORMAT_VERSION, id, mark: Mark::default() };
-                files::write(&path, &applied)
-                    .map_err(|error| OpenError::NotWritable { path: path.clone(), reason: error.to_string() })?;
-                applied
+                AppliedFile { format: FORMAT_VERSION, id, mark: Mark::default(), sealed: true }
             }
         };
+        files::write(&path, &applied)
+            .map_err(|error| OpenError::NotWritable { path: path.clone(), reason: error.to_string() })?;
         Ok(Self { directory: directory.to_owned(), durability, applied, live: HashMap::new(), _lock: lock })
     }
 
     fn files(&self, session_id: &SessionId) -> SessionFiles {
-        SessionFiles::new(self.directory.join("sessions").join(session_id.as_str()))
+        SessionFiles::new(self.directory.join("sessions").join(session_id.as_str()), self.applied.sealed)
     }
 
     fn take_record(&mut self, record: &Record) -> Result<()> {
@@ -133,7 +134,7 @@ impl FilesystemBackend {
         }
         let root = self.directory.join("sessions");
         for (session_id, session) in self.live.iter_mut().filter(|(_, session)| session.changed) {
-            session.write(&SessionFiles::new(root.join(session_id.as_str())))?;
+            session.write(&SessionFiles::new(root.join(session_id.as_str()), self.applied.sealed))?;
         }
         if self.durability == Durability::Power {
             // The mark must not reach the disk before what it speaks of.

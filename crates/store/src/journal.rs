@@ -6,10 +6,10 @@
 
 use crate::backend::Mark;
 use crate::fault::{Faults, Point};
+use crate::line::{self, Body};
 use crate::lock::hold;
 use crate::problems::{Part, Problems};
-use crate::segment;
-use crate::tail;
+use crate::segment::{self, After};
 use shellkeep_session::{Record, SessionId};
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -88,6 +88,8 @@ struct Front {
     file: Arc<File>,
     segment: u64,
     length: u64,
+    /// Its lines, without the header.
+    lines: u64,
     /// The segment ends in a half line that could not be cut; the next line needs a new segment.
     spoiled: bool,
     /// Segments that were closed and not yet forced to disk.
@@ -122,6 +124,8 @@ pub(crate) struct JournalOptions {
     pub store: String,
     /// Number of the segment to begin.
     pub first: u64,
+    /// What is before it.
+    pub after: After,
     /// Whether closed segments must be forced to disk.
     pub keep_unsynced: bool,
     /// Size at which a segment is closed.
@@ -133,12 +137,13 @@ pub(crate) struct JournalOptions {
 impl Journal {
     /// Begins a new segment. Every start does: what an earlier daemon left is never appended to.
     pub(crate) fn begin(options: JournalOptions, faults: Arc<Faults>, problems: Arc<Problems>) -> io::Result<Self> {
-        let JournalOptions { directory, store, first, keep_unsynced, segment_bytes, queue_bytes } = options;
-        let (file, length) = segment::create(&directory, first, &store)?;
+        let JournalOptions { directory, store, first, after, keep_unsynced, segment_bytes, queue_bytes } = options;
+        let (file, length) = segment::create(&directory, first, &store, after)?;
         let front = Front {
             file: Arc::new(file),
             segment: first,
             length,
+            lines: 0,
             spoiled: false,
             unsynced: Vec::new(),
             queue: VecDeque::new(),
@@ -168,8 +173,8 @@ impl Journal {
             line.clear();
             serde_json::to_writer(&mut *line, record)
                 .map_err(|error| AppendError::Invalid { reason: error.to_string() })?;
-            line.push(b'\n');
-            let appended = self.append_line(line);
+            let body = Body::of(line);
+            let appended = self.append_line(line, &body);
             if line.capacity() > BUFFER_KEEP {
                 *line = Vec::new();
             }
@@ -177,15 +182,16 @@ impl Journal {
         })
     }
 
-    fn append_line(&self, line: &[u8]) -> Result<(), AppendError> {
+    fn append_line(&self, line: &mut Vec<u8>, body: &Body) -> Result<(), AppendError> {
         let mut front = hold(&self.front);
         if front.closed {
             return Err(AppendError::Closed);
         }
         if front.queue.is_empty() {
-            match self.write(&mut front, line) {
+            match self.write(&mut front, line, body) {
                 Ok(()) => return Ok(()),
                 Err(error) => {
+                    body.undo(line);
                     front.reason = error.to_string();
                     self.problems.failed(Part::Journal, &front.reason);
                 }
@@ -196,16 +202,17 @@ impl Journal {
             return Err(AppendError::Full { reason });
         }
         front.queued_bytes += line.len();
-        front.queue.push_back(line.to_vec());
+        front.queue.push_back(line.clone());
         Err(AppendError::Retrying { reason })
     }
 
-    /// Writes one line whole, or leaves the segment as it was.
-    fn write(&self, front: &mut Front, line: &[u8]) -> io::Result<()> {
+    /// Completes a line with its number and writes it whole, or leaves the segment as it was.
+    fn write(&self, front: &mut Front, line: &mut Vec<u8>, body: &Body) -> io::Result<()> {
         self.faults.check(Point::JournalWrite)?;
         if front.spoiled || front.length + line.len() as u64 > self.segment_bytes {
             self.rotate(front)?;
         }
+        body.complete(line, front.lines + 1);
         let written = loop {
             match (&*front.file).write(line) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -217,17 +224,20 @@ impl Journal {
             return Err(io::Error::new(io::ErrorKind::StorageFull, "the disk took only a part of the line"));
         }
         front.length += line.len() as u64;
+        front.lines += 1;
         Ok(())
     }
 
     fn rotate(&self, front: &mut Front) -> io::Result<()> {
-        let (file, length) = segment::create(&self.directory, front.segment + 1, &self.store)?;
+        let after = After { segment: front.segment, lines: front.lines };
+        let (file, length) = segment::create(&self.directory, front.segment + 1, &self.store, after)?;
         let closed = std::mem::replace(&mut front.file, Arc::new(file));
         if self.keep_unsynced {
             front.unsynced.push(closed);
         }
         front.segment += 1;
         front.length = length;
+        front.lines = 0;
         front.spoiled = false;
         self.sync_directory()
     }
@@ -243,14 +253,16 @@ impl Journal {
         if front.queue.is_empty() {
             return Ok(());
         }
-        while let Some(line) = front.queue.pop_front() {
-            if let Err(error) = self.write(&mut front, &line) {
+        while let Some(mut line) = front.queue.pop_front() {
+            let (body, length) = (Body::of(&line), line.len());
+            if let Err(error) = self.write(&mut front, &mut line, &body) {
+                body.undo(&mut line);
                 front.queue.push_front(line);
                 front.reason = error.to_string();
                 self.problems.failed(Part::Journal, &front.reason);
                 return Err(front.reason.clone());
             }
-            front.queued_bytes -= line.len();
+            front.queued_bytes -= length;
             front.handed = front.handed.saturating_sub(1);
             front.recorded = front.recorded.saturating_sub(1);
         }
@@ -266,7 +278,7 @@ impl Journal {
 
     /// The waiting lines of one session.
     pub(crate) fn waiting_of(&self, session_id: &SessionId) -> Vec<Vec<u8>> {
-        let is_its = |line: &&Vec<u8>| tail::owner(line) == Some(session_id.as_str().as_bytes());
+        let is_its = |line: &&Vec<u8>| line::owner(line) == Some(session_id.as_str().as_bytes());
         hold(&self.front).queue.iter().filter(is_its).cloned().collect()
     }
 
@@ -348,6 +360,7 @@ mod tests {
             directory: directory.path().to_owned(),
             store: "x".to_owned(),
             first: 1,
+            after: After::default(),
             keep_unsynced: true,
             segment_bytes: SEGMENT_BYTES,
             queue_bytes: 1000,

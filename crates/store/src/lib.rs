@@ -8,7 +8,9 @@
 //! - [`store`]: the front, and what a caller may ask.
 //! - [`open`]: from a URL and a directory to a store, and every reason why not.
 //! - [`journal`]: the hot path, with its queue for the time in which the disk refuses.
-//! - `segment`, `tail`: the journal's files, and reading them back.
+//! - `segment`, `line`, `tail`: the journal's files, their lines, and reading them back.
+//! - `check`: what the start looks for in the journal.
+//! - [`sum`]: checksums of all that is stored.
 //! - `writer`: the thread between journal and backend.
 //! - [`recordings`]: the sessions' recordings beside them, and what happens when one cannot be written.
 //! - `scribe`: the recorder's way through the journal.
@@ -19,6 +21,7 @@
 //! - [`backend`]: what a backend does; `memory`, `filesystem` and `sqlite` are the backends.
 
 pub mod backend;
+mod check;
 #[cfg(test)]
 mod contract;
 pub mod depth;
@@ -28,6 +31,7 @@ mod filesystem;
 mod follow;
 pub mod journal;
 mod key;
+mod line;
 mod lock;
 pub mod mask;
 mod memory;
@@ -38,6 +42,7 @@ mod scribe;
 mod segment;
 mod sqlite;
 pub mod store;
+pub mod sum;
 mod tail;
 pub mod tokens;
 mod writer;

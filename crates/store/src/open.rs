@@ -1,6 +1,7 @@
 //! From a URL and a directory to a running store, and every reason why not.
 
 use crate::backend::Backend;
+use crate::check::{self, Checked};
 use crate::fault::Faults;
 use crate::filesystem::FilesystemBackend;
 use crate::journal::{Journal, JournalOptions, QUEUE_BYTES, SEGMENT_BYTES};
@@ -9,10 +10,11 @@ use crate::memory::MemoryBackend;
 use crate::problems::Problems;
 use crate::recordings::{RecordOptions, Recordings, Setup, Shelf};
 use crate::scribe::Scribe;
-use crate::segment;
+use crate::segment::{self, After};
 use crate::sqlite::SqliteBackend;
 use crate::store::Store;
 use crate::writer::{Shared, Writer};
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -69,6 +71,18 @@ pub enum OpenError {
         found: u32,
         /// Ours.
         ours: u32,
+    },
+    /// The journal has lost records, and nobody can tell whose they were.
+    #[error(
+        "{} has lost records: {reason}. Their sessions are not known, so none can be set aside. Restore the data \
+         directory from a backup, or start once with --accept-loss to go on without them",
+        path.display()
+    )]
+    RecordsLost {
+        /// The segment.
+        path: PathBuf,
+        /// What is missing.
+        reason: String,
     },
     /// The journal was written for another store.
     #[error(
@@ -181,10 +195,11 @@ impl Store {
             Place::Filesystem(directory) => Box::new(FilesystemBackend::open(directory, durability)?),
             Place::Sqlite(path) => Box::new(SqliteBackend::open(path, durability)?),
         };
-        let (first, oldest) = prepare(&directory, backend.as_ref())?;
+        let Prepared { first, oldest, after } = prepare(&directory, backend.as_ref(), options.accept_loss)?;
         let recordings = record(Some(&directory))?;
         let options = JournalOptions {
             first,
+            after,
             directory: directory.clone(),
             store: backend.id().to_owned(),
             keep_unsynced: durability == Durability::Power,
@@ -203,18 +218,35 @@ impl Store {
     }
 }
 
-/// Checks and repairs what an earlier daemon left, and gives the numbers of the segment to begin and of the oldest.
-fn prepare(directory: &Path, backend: &dyn Backend) -> Result<(u64, u64), OpenError> {
+/// Where a new journal begins.
+struct Prepared {
+    /// Number of the segment to begin.
+    first: u64,
+    /// Number of the oldest segment.
+    oldest: u64,
+    /// What is before the first.
+    after: After,
+}
+
+/// Checks and repairs what an earlier daemon left.
+fn prepare(directory: &Path, backend: &dyn Backend, accept_loss: bool) -> Result<Prepared, OpenError> {
     let not_writable = |error: io::Error| OpenError::not_writable(directory, &error);
     lock::private_directory(directory).map_err(not_writable)?;
-    let numbers = segment::numbers(directory).map_err(not_writable)?;
-    for number in &numbers {
-        segment::check_header(directory, *number, backend.id())?;
+    let mut headers = BTreeMap::new();
+    for number in segment::numbers(directory).map_err(not_writable)? {
+        headers.insert(number, segment::check_header(directory, number, backend.id())?);
     }
-    if let Some(last) = numbers.last() {
+    if let Some(last) = headers.keys().next_back() {
         segment::repair(directory, *last).map_err(not_writable)?;
     }
-    let applied = backend.applied().segment;
-    let first = numbers.last().copied().unwrap_or(0).max(applied) + 1;
-    Ok((first, numbers.first().copied().unwrap_or(applied).min(applied)))
+    let applied = backend.applied();
+    let Checked { after, lost } = check::check(directory, &headers, applied).map_err(not_writable)?;
+    match lost {
+        Some(lost) if accept_loss => tracing::error!(%lost, "started without lost records"),
+        Some(lost) => return Err(lost),
+        None => {}
+    }
+    let last = headers.keys().next_back().copied().unwrap_or(0);
+    let oldest = headers.keys().next().copied().unwrap_or(applied.segment).min(applied.segment);
+    Ok(Prepared { first: last.max(applied.segment) + 1, oldest, after })
 }

@@ -39,11 +39,13 @@ pub struct RecordOptions {
     pub behind_bytes: u64,
     /// Masks what it finds, and what stands under a name that looks secret, before it is written.
     pub redactor: Option<Redactor>,
+    /// Whether to start although records of the journal, or the whole store, are lost.
+    pub accept_loss: bool,
 }
 
 impl Default for RecordOptions {
     fn default() -> Self {
-        Self { on: true, segment_bytes: SEGMENT_BYTES, behind_bytes: BEHIND_BYTES, redactor: None }
+        Self { on: true, segment_bytes: SEGMENT_BYTES, behind_bytes: BEHIND_BYTES, redactor: None, accept_loss: false }
     }
 }
 

@@ -1,11 +1,13 @@
 //! The journal's files: `NNNNNNNNNN.jsonl`, each with a header line and then one record a line.
 
+use crate::line;
 use crate::open::OpenError;
+use crate::sum;
 use serde::{Deserialize, Serialize};
 use shellkeep_session::FORMAT_VERSION;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 /// The longest header that is read; a real one has under a hundred bytes.
@@ -21,6 +23,38 @@ pub(crate) struct Header {
     pub format: u32,
     /// Id of the backend that the lines are for.
     pub store: String,
+    /// What was before this segment; older programs did not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<After>,
+}
+
+impl Header {
+    /// Whether each line has a number and a sum.
+    pub(crate) fn has_sums(&self) -> bool {
+        self.format >= FIRST_WITH_SUMS
+    }
+}
+
+/// The first format whose lines have sums.
+const FIRST_WITH_SUMS: u32 = 4;
+
+/// Where the journal ended when a segment was begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(crate) struct After {
+    /// The segment before.
+    pub segment: u64,
+    /// How many lines it has, without its header.
+    pub lines: u64,
+}
+
+/// What the first line of a segment is.
+pub(crate) enum Begin {
+    /// A header, and its length with the line's end.
+    Header(Header, u64),
+    /// Nothing: the daemon died while it made the file.
+    Unfinished,
+    /// Something else, with what is wrong.
+    Damaged(String),
 }
 
 /// A segment's file.
@@ -43,54 +77,86 @@ pub(crate) fn numbers(directory: &Path) -> io::Result<Vec<u64>> {
 
 /// Makes a new segment with its header. A file of that number can only be an attempt that failed, so it is emptied.
 /// Only its owner may read it: variables hold secrets. Gives the file, open for appending, and its length.
-pub(crate) fn create(directory: &Path, number: u64, store: &str) -> io::Result<(File, u64)> {
+pub(crate) fn create(directory: &Path, number: u64, store: &str, after: After) -> io::Result<(File, u64)> {
     let path = path(directory, number);
     let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(&path)?;
     file.set_len(0)?;
-    let header = Header { format: FORMAT_VERSION, store: store.to_owned() };
-    let mut line = serde_json::to_vec(&header)?;
-    line.push(b'\n');
+    let header = Header { format: FORMAT_VERSION, store: store.to_owned(), after: Some(after) };
+    let line = sum::seal(serde_json::to_vec(&header)?);
     file.write_all(&line)?;
     Ok((file, line.len() as u64))
 }
 
-/// Refuses a segment of a newer format or of another store. A header that was never finished, or cannot be read, is
-/// no reason to refuse: the reader reports unreadable lines one by one.
-pub(crate) fn check_header(directory: &Path, number: u64, store: &str) -> Result<(), OpenError> {
-    let path = path(directory, number);
+/// Reads the first line of a segment.
+pub(crate) fn begin(file: &File) -> io::Result<Begin> {
     let mut line = Vec::new();
-    File::open(&path)
-        .and_then(|file| BufReader::new(file.take(MAX_HEADER)).read_until(b'\n', &mut line))
-        .map_err(|error| OpenError::not_writable(&path, &error))?;
-    let Ok(header) = serde_json::from_slice::<Header>(&line) else { return Ok(()) };
-    if header.format > FORMAT_VERSION {
-        return Err(OpenError::NewerFormat { place: path, found: header.format, ours: FORMAT_VERSION });
+    BufReader::new(file.take(MAX_HEADER)).read_until(b'\n', &mut line)?;
+    if line.pop_if(|byte| *byte == b'\n').is_none() && file.metadata()?.len() <= MAX_HEADER {
+        return Ok(Begin::Unfinished);
     }
-    if header.store != store {
-        return Err(OpenError::OtherStore { path });
-    }
-    Ok(())
+    let length = line.len() as u64 + 1;
+    let (bytes, checked) = match sum::unseal(line) {
+        sum::Unsealed::Checked(bytes) => (bytes, true),
+        sum::Unsealed::Without(bytes) => (bytes, false),
+        sum::Unsealed::Broken => return Ok(Begin::Damaged(format!("its first line: {}", sum::MISMATCH))),
+    };
+    Ok(match serde_json::from_slice::<Header>(&bytes) {
+        // A newer one may have its sum elsewhere.
+        Ok(header) if !checked && header.has_sums() && header.format <= FORMAT_VERSION => {
+            Begin::Damaged(format!("its first line: {}", sum::MISSING))
+        }
+        Ok(header) => Begin::Header(header, length),
+        Err(error) => Begin::Damaged(format!("its first line cannot be read: {error}")),
+    })
 }
 
-/// Cuts a last line that has no end: its append never returned, so nobody was told that it is kept.
+/// Refuses a segment of a newer format, of another store, or whose first line is damaged.
+pub(crate) fn check_header(directory: &Path, number: u64, store: &str) -> Result<Option<Header>, OpenError> {
+    let path = path(directory, number);
+    let begin = File::open(&path).and_then(|file| begin(&file));
+    match begin.map_err(|error| OpenError::not_writable(&path, &error))? {
+        Begin::Header(header, _) if header.format > FORMAT_VERSION => {
+            Err(OpenError::NewerFormat { place: path, found: header.format, ours: FORMAT_VERSION })
+        }
+        Begin::Header(header, _) if header.store != store => Err(OpenError::OtherStore { path }),
+        Begin::Header(header, _) => Ok(Some(header)),
+        Begin::Unfinished => Ok(None),
+        Begin::Damaged(reason) => Err(OpenError::Corrupt { path, reason }),
+    }
+}
+
+/// Cuts a last line that has no end: its append never returned, so nobody was told that it is kept. A line that is whole
+/// but for its end was damaged later, and gets it back.
 pub(crate) fn repair(directory: &Path, number: u64) -> io::Result<()> {
-    let mut file = OpenOptions::new().read(true).write(true).open(path(directory, number))?;
+    let file = OpenOptions::new().read(true).write(true).open(path(directory, number))?;
     let length = file.metadata()?.len();
+    let end = last_line_end(&file, length)?;
+    if end == length {
+        return Ok(());
+    }
+    let mut last = vec![0; usize::try_from(length - end).unwrap_or(0)];
+    file.read_exact_at(&mut last, end)?;
+    let is_whole = |line: &[u8]| line::check(line).is_ok();
+    let whole = if is_whole(&last) { last.len() } else { last.len() - 1 };
+    if is_whole(&last[..whole]) {
+        tracing::warn!(segment = number, "the journal's last line had lost its end");
+        return file.write_all_at(b"\n", end + whole as u64);
+    }
+    tracing::warn!(segment = number, bytes = length - end, "cut an unfinished line from the journal's end");
+    file.set_len(end)
+}
+
+/// The place after the last newline.
+fn last_line_end(file: &File, length: u64) -> io::Result<u64> {
     let mut end = length;
     while end > 0 {
         let start = end.saturating_sub(REPAIR_CHUNK);
         let mut chunk = vec![0; usize::try_from(end - start).unwrap_or(0)];
-        file.seek(SeekFrom::Start(start))?;
-        file.read_exact(&mut chunk)?;
+        file.read_exact_at(&mut chunk, start)?;
         if let Some(position) = chunk.iter().rposition(|byte| *byte == b'\n') {
-            end = start + position as u64 + 1;
-            break;
+            return Ok(start + position as u64 + 1);
         }
         end = start;
     }
-    if end < length {
-        tracing::warn!(segment = number, bytes = length - end, "cut an unfinished line from the journal's end");
-        file.set_len(end)?;
-    }
-    Ok(())
+    Ok(0)
 }

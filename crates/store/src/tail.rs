@@ -2,13 +2,14 @@
 
 use crate::backend::{Entry, Mark};
 use crate::journal::End;
-use crate::segment;
-use shellkeep_session::{Record, SessionId};
+use crate::line::{self, owner};
+use crate::segment::{self, Begin};
+use shellkeep_session::Record;
 use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, BufRead as _};
 use std::os::unix::fs::FileExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Records in a batch: enough to share the price of a transaction, few enough that a waiting reader or sync gets its
 /// turn within milliseconds.
@@ -39,11 +40,19 @@ impl Batch {
     }
 }
 
+/// A segment that is being read.
+struct Open {
+    number: u64,
+    file: File,
+    /// Whether its lines have sums. Only the header of an older program's segment says that they have none.
+    sums: bool,
+}
+
 /// The journal's reading end.
 pub(crate) struct Tail {
     directory: PathBuf,
     position: Mark,
-    open: Option<(u64, File)>,
+    open: Option<Open>,
     buffer: Vec<u8>,
 }
 
@@ -125,19 +134,18 @@ impl Tail {
     }
 
     /// The file of a segment, or nothing if the segment is not there.
-    fn open<'a>(
-        open: &'a mut Option<(u64, File)>,
-        directory: &std::path::Path,
-        number: u64,
-    ) -> io::Result<Option<&'a File>> {
-        if open.as_ref().is_none_or(|(open, _)| *open != number) {
+    fn open<'a>(open: &'a mut Option<Open>, directory: &Path, number: u64) -> io::Result<Option<&'a File>> {
+        if open.as_ref().is_none_or(|open| open.number != number) {
             *open = match File::open(segment::path(directory, number)) {
-                Ok(file) => Some((number, file)),
+                Ok(file) => {
+                    let sums = !matches!(segment::begin(&file)?, Begin::Header(header, _) if !header.has_sums());
+                    Some(Open { number, file, sums })
+                }
                 Err(error) if error.kind() == io::ErrorKind::NotFound => None,
                 Err(error) => return Err(error),
             };
         }
-        Ok(open.as_ref().map(|(_, file)| file))
+        Ok(open.as_ref().map(|open| &open.file))
     }
 
     fn following(&self, end: &End) -> io::Result<u64> {
@@ -151,19 +159,20 @@ impl Tail {
         if offset == 0 && serde_json::from_slice::<segment::Header>(line).is_ok() {
             return;
         }
-        match serde_json::from_slice::<Record>(line) {
-            Ok(record) => batch.entries.push(Entry::Record(record)),
-            Err(error) => {
-                let place = format!("journal segment {}, byte {offset}", self.position.segment);
-                let whose = whose(line);
-                batch.unreadable.push(match &whose {
-                    Some(id) => format!("A record of session {id} cannot be read ({place}: {error})."),
-                    None => format!("A record of an unknown session cannot be read ({place}: {error})."),
-                });
-                let reason = format!("a record of its history cannot be read ({place}: {error})");
-                batch.entries.extend(whose.map(|session_id| Entry::Damaged { session_id, reason }));
-            }
-        }
+        let sums = self.open.as_ref().is_none_or(|open| open.sums);
+        let checked = if sums { line::check(line).map(|_| ()).map_err(str::to_owned) } else { Ok(()) };
+        let (error, whose) = match checked.map(|()| serde_json::from_slice::<Record>(line)) {
+            Ok(Ok(record)) => return batch.entries.push(Entry::Record(record)),
+            Ok(Err(error)) => (error.to_string(), line::told_owner(line)),
+            Err(error) => (error, line::proven_owner(line)),
+        };
+        let place = format!("journal segment {}, byte {offset}", self.position.segment);
+        batch.unreadable.push(match &whose {
+            Some(id) => format!("A record of session {id} cannot be read ({place}: {error})."),
+            None => format!("A record of an unknown session cannot be read ({place}: {error})."),
+        });
+        let reason = format!("a record of its history cannot be read ({place}: {error})");
+        batch.entries.extend(whose.map(|session_id| Entry::Damaged { session_id, reason }));
     }
 }
 
@@ -174,28 +183,4 @@ fn first_line(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let length = rest.skip_until(b'\n').unwrap_or(0);
     let line = bytes[..length].strip_suffix(b"\n")?;
     Some((line, rest))
-}
-
-/// A record's line begins with its session's id, which often survives what follows it.
-fn whose(line: &[u8]) -> Option<SessionId> {
-    SessionId::parse(std::str::from_utf8(owner(line)?).ok()?).ok()
-}
-
-/// The same as it stands there. No id has a character that JSON would write in another way.
-pub(crate) fn owner(line: &[u8]) -> Option<&[u8]> {
-    let rest = line.strip_prefix(b"{\"session_id\":\"")?;
-    let length = rest.iter().position(|byte| *byte == b'"')?;
-    Some(&rest[..length])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_owner_of_a_broken_line_is_found_when_its_name_is_whole() {
-        assert_eq!(whose(b"{\"session_id\":\"a.b\",\"se").map(String::from), Some("a.b".to_owned()));
-        assert_eq!(whose(b"{\"session_id\":\"a.b"), None);
-        assert_eq!(whose(b"\0\0\0"), None);
-    }
 }

@@ -35,6 +35,9 @@ pub struct ServeArgs {
     /// Write a line break to this descriptor when ready, for supervisors
     #[arg(long, value_name = "N")]
     ready_fd: Option<u32>,
+    /// Start although the store is missing or records of its journal are lost, and go on without them
+    #[arg(long)]
+    accept_loss: bool,
     /// Print a first thing to try, as on a terminal
     #[arg(long)]
     hint: bool,
@@ -57,5 +60,5 @@ pub fn execute(args: ServeArgs) -> Result<ExitCode, Failure> {
     let ready = args.ready_fd.map(Ready::open).transpose();
     let ready = ready.map_err(|error| Failure::start(format!("--ready-fd cannot be written: {error}")))?;
     let hint = args.hint || std::io::stdout().is_terminal();
-    daemon::run(Start { settings, token: environment("SHELLKEEP_TOKEN"), ready, hint })
+    daemon::run(Start { settings, token: environment("SHELLKEEP_TOKEN"), ready, hint, accept_loss: args.accept_loss })
 }

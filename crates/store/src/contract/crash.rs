@@ -8,7 +8,7 @@ use std::io::Write as _;
 
 tell!(filesystem = "file://store", sqlite = "sqlite://store.db"; (
     a_killed_daemon_loses_nothing, a_clean_close_leaves_no_journal, a_torn_last_line_is_cut,
-    a_corrupt_line_sets_its_session_aside, a_replayed_journal_changes_nothing, a_newer_journal_is_refused,
+    a_corrupt_line_sets_its_session_aside, a_replayed_journal_changes_nothing, a_newer_journal_is_refused, a_journal_that_lost_records_is_refused,
     a_journal_of_another_store_is_refused, a_refusing_disk_loses_nothing_and_keeps_order,
     a_failing_backend_is_retried, a_closed_store_says_so, segments_rotate_and_are_removed,
     power_durability_waits_for_the_disk, a_session_made_anew_survives_replay,
@@ -75,11 +75,11 @@ fn a_corrupt_line_sets_its_session_aside(house: House) {
     let killed = house.after_kill();
     drop(store);
     let segment = killed.segments().pop().unwrap();
-    // The last record of `a`, so that no gap would tell.
+    // The last record of `a`, so that no gap would tell. What is changed is a time, which any number can be.
     let mut lines: Vec<Vec<u8>> = fs::read(&segment).unwrap().split(|byte| *byte == b'\n').map(Vec::from).collect();
     let line = &mut lines[broken.records.len()];
-    let middle = line.len() / 2;
-    line[middle..].fill(0xff);
+    let at = line.windows(4).position(|window| window == b":13:").unwrap();
+    line[at + 1] = b'0';
     fs::write(&segment, lines.join(&b'\n')).unwrap();
     let store = killed.open();
     assert!(matches!(wait(store.load(&id("a"))), Err(ReadError::Damaged { .. })));
@@ -109,19 +109,66 @@ fn a_session_made_anew_survives_replay(house: House) {
     first.append_to(&store);
     second.append_to(&store);
     wait(store.flush()).unwrap();
-    let lines = fs::read(house.segments().pop().unwrap()).unwrap();
+    let store_id = store_id(&house);
     drop(store);
     // The replay begins in the middle of the first life.
-    let lines: Vec<&[u8]> = lines.split(|byte| *byte == b'\n').collect();
-    let rest = [&lines[..1], &lines[3..]].concat();
-    fs::write(house.path().join("journal/0000000099.jsonl"), rest.join(&b'\n')).unwrap();
+    let journal = house.path().join("journal");
+    let (mut segment, _) = crate::segment::create(&journal, 99, &store_id, Default::default()).unwrap();
+    for (record, number) in first.records[2..].iter().chain(&second.records).zip(1..) {
+        let mut line = serde_json::to_vec(record).unwrap();
+        crate::line::Body::of(&line).complete(&mut line, number);
+        segment.write_all(&line).unwrap();
+    }
     second.assert_in(&house.open());
+}
+
+/// The id of a store that is open, as its journal has it.
+fn store_id(house: &House) -> String {
+    let header = fs::read_to_string(house.segments().pop().unwrap()).unwrap();
+    let header: serde_json::Value = serde_json::from_str(header.lines().next().unwrap()).unwrap();
+    header["store"].as_str().unwrap().to_owned()
+}
+
+/// A line that is missing leaves no trace in its session if it was the last, and a changed name no trace in any.
+fn a_journal_that_lost_records_is_refused(house: House) {
+    let (one, other) = (Teller::lived("s1"), Teller::lived("s2"));
+    let _store = journalled_only(&house, &[&one, &other]);
+    let is_last_of_one = |line: &str| line.contains("\"s1\",\"seq\":5,");
+    type Damage<'a> = (&'a str, &'a dyn Fn(&str) -> String);
+    let damages: [Damage<'_>; 3] = [
+        ("a line is gone", &|text| {
+            text.lines().filter(|line| !is_last_of_one(line)).map(|line| format!("{line}\n")).collect()
+        }),
+        ("a name is another", &|text| {
+            text.replace("{\"session_id\":\"s1\",\"seq\":5,", "{\"session_id\":\"s2\",\"seq\":5,")
+        }),
+        ("the end of a segment is gone", &|text| text.lines().take(4).map(|line| format!("{line}\n")).collect()),
+    ];
+    for (name, damage) in damages {
+        let killed = house.after_kill();
+        let path = killed.path();
+        {
+            let segment = path.join("journal/0000000001.jsonl");
+            let text = fs::read_to_string(&segment).unwrap();
+            if name.starts_with("the end") {
+                let lines = text.lines().count() as u64 - 1;
+                let after = crate::segment::After { segment: 1, lines };
+                drop(crate::segment::create(&path.join("journal"), 2, &store_id(&house), after).unwrap());
+            }
+            fs::write(&segment, damage(&text)).unwrap();
+        }
+        let refused = killed.try_open().expect_err(name);
+        assert!(matches!(&refused, OpenError::RecordsLost { .. }), "{name}: {refused}");
+        let options = RecordOptions { accept_loss: true, ..RecordOptions::default() };
+        let store = Store::open_with(killed.url, killed.path(), Durability::Process, options).unwrap();
+        wait(store.flush()).unwrap();
+    }
 }
 
 fn a_newer_journal_is_refused(house: House) {
     drop(house.open());
-    fs::write(house.path().join("journal/0000000099.jsonl"), "{\"format\":4,\"store\":\"x\"}\n").unwrap();
-    assert!(matches!(house.try_open(), Err(OpenError::NewerFormat { found: 4, ours: 3, .. })));
+    fs::write(house.path().join("journal/0000000099.jsonl"), "{\"format\":5,\"store\":\"x\"}\n").unwrap();
+    assert!(matches!(house.try_open(), Err(OpenError::NewerFormat { found: 5, ours: 4, .. })));
 }
 
 fn a_journal_of_another_store_is_refused(house: House) {
@@ -265,8 +312,8 @@ fn a_newer_database_is_refused() {
     let house = House::new("sqlite://store.db");
     drop(house.open());
     let db = rusqlite::Connection::open(house.path().join("store.db")).unwrap();
-    db.execute("UPDATE meta SET value = '4' WHERE key = 'format'", []).unwrap();
-    assert!(matches!(house.try_open(), Err(OpenError::NewerFormat { found: 4, ours: 3, .. })));
+    db.execute("UPDATE meta SET value = '5' WHERE key = 'format'", []).unwrap();
+    assert!(matches!(house.try_open(), Err(OpenError::NewerFormat { found: 5, ours: 4, .. })));
 }
 
 #[test]
@@ -274,9 +321,9 @@ fn a_newer_directory_is_refused() {
     let house = House::new("file://store");
     drop(house.open());
     let path = house.path().join("store/applied.json");
-    let text = fs::read_to_string(&path).unwrap().replace("\"format\": 3", "\"format\": 4");
-    fs::write(&path, text).unwrap();
-    assert!(matches!(house.try_open(), Err(OpenError::NewerFormat { found: 4, ours: 3, .. })));
+    // A newer program may put its checksum elsewhere, and its format is told all the same.
+    fs::write(&path, "{\"format\": 5, \"id\": \"x\", \"mark\": {\"segment\": 1, \"offset\": 0}}").unwrap();
+    assert!(matches!(house.try_open(), Err(OpenError::NewerFormat { found: 5, ours: 4, .. })));
 }
 
 /// One session's row or file is broken; the session says so, others go on, and it can be destroyed.

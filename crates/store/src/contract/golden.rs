@@ -19,14 +19,27 @@ fn lines(teller: &Teller) -> String {
     lines.join("\n") + "\n"
 }
 
+/// The lines as a journal has them.
+fn segment(teller: &Teller) -> String {
+    let mut text = String::new();
+    for (record, number) in teller.records.iter().zip(1..) {
+        let mut line = serde_json::to_vec(record).unwrap();
+        crate::line::Body::of(&line).complete(&mut line, number);
+        text.push_str(std::str::from_utf8(&line).unwrap());
+    }
+    text
+}
+
 fn records(text: &str) -> Vec<Record> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 #[test]
 fn journal_lines_keep_their_form() {
+    compare("v4-journal.jsonl", &segment(&Teller::branched("golden")));
+    // Without numbers and sums, whatever version 3 had is written as it was.
     compare("v3-journal.jsonl", &lines(&Teller::branched("golden")));
-    // Whatever version 2 had is written as it was.
+    // And whatever version 2 had.
     compare("v2-journal.jsonl", &lines(&Teller::told("golden")));
     // And whatever version 1 had.
     compare("v1-journal.jsonl", &lines(&Teller::lived("golden")));
@@ -37,6 +50,11 @@ fn golden_journals_are_still_read() {
     assert_eq!(records(include_str!("../../golden/v1-journal.jsonl")), Teller::lived("golden").records);
     assert_eq!(records(include_str!("../../golden/v2-journal.jsonl")), Teller::told("golden").records);
     assert_eq!(records(include_str!("../../golden/v3-journal.jsonl")), Teller::branched("golden").records);
+    let fourth = include_str!("../../golden/v4-journal.jsonl");
+    assert_eq!(records(fourth), Teller::branched("golden").records);
+    for (line, number) in fourth.lines().zip(1..) {
+        assert_eq!(crate::line::check(line.as_bytes()), Ok(number));
+    }
 }
 
 #[test]
@@ -50,12 +68,12 @@ fn session_files_keep_their_form() {
     wait(store.flush()).unwrap();
     let directory = house.path().join("store/sessions/golden");
     for (file, golden) in [
-        ("meta.json", "v3-meta.json"),
-        ("state.json", "v3-state.json"),
-        ("config_snapshot.json", "v3-config_snapshot.json"),
-        ("runs/r3.json", "v3-run.json"),
-        ("messages/2.json", "v3-message.json"),
-        ("events.jsonl", "v3-events.jsonl"),
+        ("meta.json", "v4-meta.json"),
+        ("state.json", "v4-state.json"),
+        ("config_snapshot.json", "v4-config_snapshot.json"),
+        ("runs/r3.json", "v4-run.json"),
+        ("messages/2.json", "v4-message.json"),
+        ("events.jsonl", "v4-events.jsonl"),
     ] {
         compare(golden, &std::fs::read_to_string(directory.join(file)).unwrap());
     }
@@ -66,6 +84,8 @@ fn house_with(meta: &str, state: &str, run: &str) -> House {
     let house = House::new("file://store");
     let directory = house.path().join("store/sessions/golden");
     std::fs::create_dir_all(directory.join("runs")).unwrap();
+    let applied = "{\"format\": 1, \"id\": \"x\", \"mark\": {\"segment\": 1, \"offset\": 0}}";
+    std::fs::write(house.path().join("store/applied.json"), applied).unwrap();
     std::fs::write(directory.join("meta.json"), meta).unwrap();
     std::fs::write(directory.join("state.json"), state).unwrap();
     std::fs::write(directory.join("runs/r3.json"), run).unwrap();
@@ -100,4 +120,10 @@ fn golden_session_files_are_still_read() {
         include_str!("../../golden/v3-run.json"),
     );
     assert_read(&third, Teller::branched("golden"));
+    let fourth = house_with(
+        include_str!("../../golden/v4-meta.json"),
+        include_str!("../../golden/v4-state.json"),
+        include_str!("../../golden/v4-run.json"),
+    );
+    assert_read(&fourth, Teller::branched("golden"));
 }

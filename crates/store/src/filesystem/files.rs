@@ -1,6 +1,7 @@
 //! The files of one session, and how a file is read and replaced.
 
 use crate::backend::{BackendError, Mark, SessionSummary, unknown_state};
+use crate::sum::{self, Unsealed};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use shellkeep_session::{
@@ -23,6 +24,9 @@ pub(super) struct AppliedFile {
     pub id: String,
     /// The mark.
     pub mark: Mark,
+    /// Whether every file has a checksum; those of a store that an older program began may have none.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub sealed: bool,
 }
 
 /// `meta.json`: what a list shows.
@@ -103,6 +107,10 @@ pub(super) struct StateFile {
     pub shell: ShellState,
 }
 
+fn is_false(value: &bool) -> bool {
+    !*value
+}
+
 fn is_zero(number: &u64) -> bool {
     *number == 0
 }
@@ -110,6 +118,8 @@ fn is_zero(number: &u64) -> bool {
 /// The files of one session.
 pub(super) struct SessionFiles {
     pub(super) directory: PathBuf,
+    /// Whether a file without a checksum is damaged.
+    pub(super) sealed: bool,
 }
 
 impl MetaFile {
@@ -189,8 +199,8 @@ impl StateFile {
 
 impl SessionFiles {
     /// The files in a directory, which need not be there.
-    pub(super) fn new(directory: PathBuf) -> Self {
-        Self { directory }
+    pub(super) fn new(directory: PathBuf, sealed: bool) -> Self {
+        Self { directory, sealed }
     }
 
     /// Makes the directory.
@@ -243,7 +253,7 @@ impl SessionFiles {
                 break;
             }
             // One that no disk took is missing.
-            messages.extend(read::<Message>(&self.message_path(seq_id))?);
+            messages.extend(read::<Message>(&self.message_path(seq_id), self.sealed)?);
         }
         Ok(messages)
     }
@@ -272,7 +282,7 @@ impl SessionFiles {
 
     /// Reads `meta.json`.
     pub(super) fn meta(&self) -> Result<Option<MetaFile>> {
-        let meta: Option<MetaFile> = read(&self.directory.join("meta.json"))?;
+        let meta: Option<MetaFile> = read(&self.directory.join("meta.json"), self.sealed)?;
         match meta {
             Some(meta) if meta.format > FORMAT_VERSION => Err(newer(meta.format)),
             meta => Ok(meta),
@@ -289,7 +299,9 @@ impl SessionFiles {
     }
 
     fn read_state(&self) -> Result<Option<(SessionState, Option<String>)>> {
-        let Some(state) = read::<StateFile>(&self.directory.join("state.json"))? else { return Ok(None) };
+        let Some(state) = read::<StateFile>(&self.directory.join("state.json"), self.sealed)? else {
+            return Ok(None);
+        };
         if state.format > FORMAT_VERSION {
             return Err(newer(state.format));
         }
@@ -324,7 +336,7 @@ impl SessionFiles {
 
     /// One run.
     pub(super) fn run(&self, run_id: &RunId) -> Result<Option<StoredRun>> {
-        read(&self.run_path(run_id))
+        read(&self.run_path(run_id), self.sealed)
     }
 
     /// The run with a caller's key. All runs are looked at: a directory for people to read has no index.
@@ -341,7 +353,7 @@ impl SessionFiles {
             if path.extension().is_none_or(|extension| extension != "json") {
                 continue;
             }
-            let run: Option<StoredRun> = read(&path)?;
+            let run: Option<StoredRun> = read(&path, self.sealed)?;
             let run = run.filter(|run| run.request_id.as_deref() == Some(request_id));
             found = found.into_iter().chain(run).max_by_key(|run| run.seq);
         }
@@ -350,7 +362,7 @@ impl SessionFiles {
 
     /// Reads `first_shell.json`.
     pub(super) fn first_shell(&self) -> Result<Option<ShellState>> {
-        read(&self.directory.join("first_shell.json"))
+        read(&self.directory.join("first_shell.json"), self.sealed)
     }
 
     fn message_path(&self, seq_id: u64) -> PathBuf {
@@ -362,22 +374,27 @@ impl SessionFiles {
     }
 }
 
-/// Reads a file; a missing one is nothing, an unreadable one is damage.
-pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
-    match fs::read(path) {
-        Ok(bytes) => serde_json::from_slice(&bytes)
-            .map(Some)
-            .map_err(|error| BackendError::Damaged { reason: format!("{} cannot be read: {error}", name(path)) }),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(failed(path, &error)),
-    }
+/// Reads a file; a missing one is nothing, an unreadable one is damage, and so is one without a checksum if all have one.
+pub(super) fn read<T: DeserializeOwned>(path: &Path, sealed: bool) -> Result<Option<T>> {
+    let damaged = |reason: &str| BackendError::Damaged { reason: format!("{} cannot be read: {reason}", name(path)) };
+    let bytes = match fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(failed(path, &error)),
+    };
+    let bytes = match sum::unseal(bytes) {
+        Unsealed::Checked(bytes) => bytes,
+        Unsealed::Without(bytes) if !sealed => bytes,
+        Unsealed::Without(_) => return Err(damaged(sum::MISSING)),
+        Unsealed::Broken => return Err(damaged(sum::MISMATCH)),
+    };
+    serde_json::from_slice(&bytes).map(Some).map_err(|error| damaged(&error.to_string()))
 }
 
 /// Replaces a file as a whole: a reader sees the old one or the new one.
 pub(super) fn write<T: Serialize>(path: &Path, value: &T) -> Result<()> {
     let temporary = path.with_extension("tmp");
-    let mut bytes = serde_json::to_vec_pretty(value).map_err(|error| failed(path, &error.into()))?;
-    bytes.push(b'\n');
+    let bytes = sum::seal(serde_json::to_vec_pretty(value).map_err(|error| failed(path, &error.into()))?);
     fs::write(&temporary, bytes).and_then(|()| fs::rename(&temporary, path)).map_err(|error| failed(path, &error))
 }
 

@@ -19,7 +19,7 @@ impl SessionFiles {
     pub(super) fn scrub(&self, redactor: &Redactor) -> Result<(), BackendError> {
         let masker = Masker::of_values(redactor.clone());
         let path = |name: &str| self.directory.join(name);
-        if let Some(mut state) = read::<StateFile>(&path("state.json"))? {
+        if let Some(mut state) = read::<StateFile>(&path("state.json"), self.sealed)? {
             let shell = mask::shell(&state.shell, &masker)?;
             state.shell = ShellState::default();
             let content = state.agent_state.as_ref().map(|saved| saved.content.clone());
@@ -30,13 +30,13 @@ impl SessionFiles {
             }
             write(&path("state.json"), &masked)?;
         }
-        if let Some(shell) = read::<ShellState>(&path("first_shell.json"))? {
+        if let Some(shell) = read::<ShellState>(&path("first_shell.json"), self.sealed)? {
             write(&path("first_shell.json"), &mask::shell(&shell, &masker)?)?;
         }
-        scrub_json(&path("meta.json"), &masker)?;
+        scrub_json(&path("meta.json"), self.sealed, &masker)?;
         for directory in ["runs", "messages"] {
             for file in files_in(&path(directory))? {
-                scrub_json(&file, &masker)?;
+                scrub_json(&file, self.sealed, &masker)?;
             }
         }
         // An attempt that failed may have left a file that nobody reads.
@@ -47,11 +47,11 @@ impl SessionFiles {
     }
 }
 
-fn scrub_json(path: &Path, masker: &Masker) -> Result<(), BackendError> {
+fn scrub_json(path: &Path, sealed: bool, masker: &Masker) -> Result<(), BackendError> {
     if path.extension().is_some_and(|extension| extension == "tmp") {
         return fs::remove_file(path).map_err(|error| failed(path, &error));
     }
-    let Some(mut value) = read::<Value>(path)? else { return Ok(()) };
+    let Some(mut value) = read::<Value>(path, sealed)? else { return Ok(()) };
     let names: Vec<_> = NAMES.iter().filter_map(|name| Some((*name, value.get(name)?.clone()))).collect();
     if !masker.mask_value(&mut value) {
         return Ok(());

@@ -1,0 +1,117 @@
+//! Looks through the journal at the start, before anything of it is applied. Lines that are damaged set their sessions aside
+//! later, when they are read; lines that are missing, and damaged ones that no longer tell whose they were, are lost
+//! without a trace in any session, so they are a reason not to start.
+
+use crate::backend::Mark;
+use crate::line;
+use crate::open::OpenError;
+use crate::segment::{self, After, Begin, Header};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, Seek as _, SeekFrom};
+use std::path::Path;
+
+/// How much of a segment is read at a time.
+const BUFFER_BYTES: usize = 256 * 1024;
+
+/// What a segment holds.
+#[derive(Debug, Default)]
+struct Contents {
+    /// How many lines there were when it was written, as far as those that are left tell.
+    lines: u64,
+    /// The first thing that is wrong and concerns nobody known.
+    lost: Option<String>,
+}
+
+/// What the start needs to know of the journal that is there.
+#[derive(Debug)]
+pub(crate) struct Checked {
+    /// The newest segment with its lines; what a new one comes after.
+    pub after: After,
+    /// What is lost, if something is.
+    pub lost: Option<OpenError>,
+}
+
+/// Checks the segments that have not been applied to their end. Their headers have been read already.
+pub(crate) fn check(directory: &Path, headers: &BTreeMap<u64, Option<Header>>, applied: Mark) -> io::Result<Checked> {
+    let mut after = After { segment: applied.segment, lines: 0 };
+    let mut lost = None;
+    let mut known: BTreeMap<u64, u64> = BTreeMap::new();
+    for (number, header) in headers.range(applied.segment..) {
+        let path = segment::path(directory, *number);
+        let has_sums = header.as_ref().is_none_or(Header::has_sums);
+        let contents =
+            if has_sums { read(&path, *number, applied)? } else { Contents { lines: count(&path)?, lost: None } };
+        known.insert(*number, contents.lines);
+        after = After { segment: *number, lines: contents.lines };
+        let before = header.as_ref().and_then(|header| header.after).filter(|before| before.segment >= applied.segment);
+        let cut = before.and_then(|before| missing_before(before, &known));
+        if let Some(reason) = cut.or(contents.lost) {
+            lost.get_or_insert(OpenError::RecordsLost { path, reason });
+        }
+    }
+    Ok(Checked { after, lost })
+}
+
+/// What is missing at the end of the segment before.
+fn missing_before(before: After, known: &BTreeMap<u64, u64>) -> Option<String> {
+    let After { segment, lines } = before;
+    match known.get(&segment) {
+        Some(found) if *found >= lines => None,
+        Some(found) => Some(format!("segment {segment} before it had {lines} lines and has {found}")),
+        None if lines == 0 => None,
+        None => Some(format!("segment {segment} before it, with {lines} lines, is missing")),
+    }
+}
+
+/// Reads a segment whose lines have numbers.
+fn read(path: &Path, number: u64, applied: Mark) -> io::Result<Contents> {
+    let mut file = File::open(path)?;
+    let Begin::Header(_, mut offset) = segment::begin(&file)? else { return Ok(Contents::default()) };
+    file.seek(SeekFrom::Start(offset))?;
+    let mut reader = BufReader::with_capacity(BUFFER_BYTES, file);
+    let (mut contents, mut line) = (Contents::default(), Vec::new());
+    let mut damaged = 0;
+    loop {
+        line.clear();
+        let length = reader.read_until(b'\n', &mut line)? as u64;
+        // A last line without its end was never acknowledged.
+        if line.pop() != Some(b'\n') {
+            break;
+        }
+        let has_been_applied = number == applied.segment && offset + length <= applied.offset;
+        match line::check(&line) {
+            Ok(found) if found == contents.lines + damaged + 1 => {
+                contents.lines = found;
+                damaged = 0;
+            }
+            Ok(found) => {
+                let expected = contents.lines + damaged + 1;
+                contents
+                    .lost
+                    .get_or_insert(format!("line {expected} was expected at byte {offset}, and line {found} is there"));
+                contents.lines = found;
+                damaged = 0;
+            }
+            Err(reason) => {
+                if !has_been_applied && line::proven_owner(&line).is_none() {
+                    contents.lost.get_or_insert(format!("the line at byte {offset}, of an unknown session: {reason}"));
+                }
+                damaged += 1;
+            }
+        }
+        offset += length;
+    }
+    contents.lines += damaged;
+    Ok(contents)
+}
+
+/// Counts the lines of an older program's segment.
+fn count(path: &Path) -> io::Result<u64> {
+    let mut reader = BufReader::with_capacity(BUFFER_BYTES, File::open(path)?);
+    let mut lines = 0_u64;
+    while reader.skip_until(b'\n')? > 0 {
+        lines += 1;
+    }
+    Ok(lines.saturating_sub(1))
+}

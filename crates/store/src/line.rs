@@ -1,0 +1,148 @@
+//! One line of the journal: a record as JSON, its number in the segment, and its checksums.
+//!
+//! `{"session_id":"a",…,"n":12,"sum":"OOOOOOOOWWWWWWWW"}`: the first half of the sum covers the session's id alone, the
+//! second everything before it. So a line that is damaged elsewhere still tells for certain whose it is, and a line that
+//! is missing is noticed by the number of the next.
+
+use crate::sum;
+use crc32fast::Hasher;
+use shellkeep_session::SessionId;
+use std::io::Write as _;
+
+/// What stands before the sum, and after it.
+const BEFORE: &[u8] = b",\"sum\":\"";
+const AFTER: &[u8] = b"\"}";
+
+/// Both halves of the sum.
+const DIGITS: usize = 16;
+
+/// What an append knows of its line before it has the journal to itself: everything but the number.
+pub(crate) struct Body {
+    hasher: Hasher,
+    owner: u32,
+    /// Length of the record without its closing brace.
+    length: usize,
+}
+
+impl Body {
+    /// Goes through a record that has been written as JSON.
+    pub(crate) fn of(json: &[u8]) -> Self {
+        let length = json.len().saturating_sub(1);
+        let mut hasher = sum::hasher();
+        hasher.update(&json[..length]);
+        Self { hasher, owner: sum::of(owner(json).unwrap_or_default()), length }
+    }
+
+    /// Completes the line in place, with its end.
+    pub(crate) fn complete(&self, line: &mut Vec<u8>, number: u64) {
+        line.truncate(self.length);
+        // Writing to memory does not fail.
+        let _ = write!(line, ",\"n\":{number}");
+        line.extend_from_slice(BEFORE);
+        sum::write_hex(line, self.owner);
+        let mut hasher = self.hasher.clone();
+        hasher.update(&line[self.length..]);
+        sum::write_hex(line, hasher.finalize());
+        line.extend_from_slice(AFTER);
+        line.push(b'\n');
+    }
+
+    /// Makes it a bare record again.
+    pub(crate) fn undo(&self, line: &mut Vec<u8>) {
+        line.truncate(self.length);
+        line.push(b'}');
+    }
+}
+
+/// Checks a line without its end; gives its number.
+pub(crate) fn check(line: &[u8]) -> Result<u64, &'static str> {
+    let Some((rest, [_, whole])) = split(line) else { return Err(sum::MISSING) };
+    let covered = &line[..line.len() - AFTER.len() - DIGITS / 2];
+    if whole != Some(sum::of(covered)) {
+        return Err(sum::MISMATCH);
+    }
+    let digits = rest.iter().rposition(|byte| !byte.is_ascii_digit()).map_or(rest, |at| &rest[at + 1..]);
+    let number = std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok());
+    number.ok_or("its number is missing")
+}
+
+/// Whose a damaged line is, if what is left of it proves that.
+pub(crate) fn proven_owner(line: &[u8]) -> Option<SessionId> {
+    let id = owner(line)?;
+    let (_, [proof, _]) = split(line)?;
+    if proof != Some(sum::of(id)) {
+        return None;
+    }
+    SessionId::parse(std::str::from_utf8(id).ok()?).ok()
+}
+
+/// The line before its sum, and the halves of the sum as far as they can be read.
+fn split(line: &[u8]) -> Option<(&[u8], [Option<u32>; 2])> {
+    let rest = line.strip_suffix(AFTER)?;
+    let (rest, digits) = rest.split_at_checked(rest.len().checked_sub(DIGITS)?)?;
+    let rest = rest.strip_suffix(BEFORE)?;
+    let (owner, whole) = digits.split_at(DIGITS / 2);
+    Some((rest, [sum::read_hex(owner), sum::read_hex(whole)]))
+}
+
+/// The id that a record's line begins with, as it stands there. No id has a character that JSON would write in another
+/// way.
+pub(crate) fn owner(line: &[u8]) -> Option<&[u8]> {
+    let rest = line.strip_prefix(b"{\"session_id\":\"")?;
+    let length = rest.iter().position(|byte| *byte == b'"')?;
+    Some(&rest[..length])
+}
+
+/// The same as an id. An older program's lines have no proof.
+pub(crate) fn told_owner(line: &[u8]) -> Option<SessionId> {
+    SessionId::parse(std::str::from_utf8(owner(line)?).ok()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn complete(json: &str, number: u64) -> Vec<u8> {
+        let mut line = json.as_bytes().to_vec();
+        Body::of(&line).complete(&mut line, number);
+        assert_eq!(line.pop(), Some(b'\n'));
+        line
+    }
+
+    #[test]
+    fn a_line_is_json_with_its_number_and_can_be_undone() {
+        let json = "{\"session_id\":\"a.b\",\"seq\":7}";
+        let mut line = complete(json, 12);
+        assert_eq!(check(&line), Ok(12));
+        assert_eq!(proven_owner(&line).map(String::from), Some("a.b".to_owned()));
+        let value: serde_json::Value = serde_json::from_slice(&line).unwrap();
+        assert_eq!((&value["n"], &value["seq"]), (&12.into(), &7.into()));
+        Body::of(json.as_bytes()).undo(&mut line);
+        assert_eq!(line, json.as_bytes());
+    }
+
+    #[test]
+    fn the_owner_of_an_old_broken_line_is_found_when_its_name_is_whole() {
+        assert_eq!(told_owner(b"{\"session_id\":\"a.b\",\"se").map(String::from), Some("a.b".to_owned()));
+        assert_eq!(told_owner(b"{\"session_id\":\"a.b"), None);
+        assert_eq!(told_owner(b"\0\0\0"), None);
+    }
+
+    proptest! {
+        /// Any change of any bytes next to each other is found, and never blamed on another session.
+        #[test]
+        fn a_change_is_found_and_blamed_on_nobody_else(at in 0_usize..100, bytes in prop::collection::vec(any::<u8>(), 1..6)) {
+            let line = complete("{\"session_id\":\"s1\",\"seq\":7,\"x\":\"yyyyyyyyyyyyy\"}", 3);
+            let mut changed = line.clone();
+            let at = at % line.len();
+            for (place, byte) in changed[at..].iter_mut().zip(&bytes) {
+                *place = *byte;
+            }
+            if changed != line {
+                prop_assert!(check(&changed).is_err());
+                prop_assert!(proven_owner(&changed).is_none_or(|id| id.as_str() == "s1"));
+            }
+        }
+    }
+}
