@@ -188,8 +188,8 @@ pub struct CheckpointName {
     pub commit: String,
 }
 
-/// Query of `GET …/diff`. A moment is a checkpoint's id, a commit or the beginning of one, the number of a record, or
-/// `latest`.
+/// Query of `GET …/diff`. A moment is the number of a record, a run id, a checkpoint's id, a commit or the beginning of
+/// one, `-N` (N changing runs back), an RFC 3339 time, or `latest`.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -313,13 +313,17 @@ pub struct HistoryEntry {
     pub size: Option<u64>,
 }
 
-/// A place in a session's time: the number of a record, or a text that names a checkpoint.
+/// A moment in a session's time: the number of a record, or a text that names the moment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(untagged, expecting = "a place in time is the number of a record, or a text that names a checkpoint")]
+#[serde(
+    untagged,
+    expecting = "a moment is the number of a record, or a text such as r12, a checkpoint's id, -1 or a time"
+)]
 pub enum Place {
     /// After the record with this number.
     Seq(u64),
-    /// A checkpoint's id, a commit or the beginning of one, a number, or `latest`.
+    /// A run id (`r12`: after that run), a checkpoint's id, a commit or the beginning of one, `-N` (N changing runs back),
+    /// an RFC 3339 time, a number, or `latest`.
     Name(String),
 }
 
@@ -334,7 +338,8 @@ impl From<&str> for Place {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RewindRequest {
-    /// To when: a record's number, a checkpoint's id, a commit or the beginning of one, or `latest`.
+    /// To when: a record's number, a run id (`r12`: after that run), a checkpoint's id, a commit or the beginning of one,
+    /// `-N` (N changing runs back), an RFC 3339 time, or `latest`.
     pub to: Place,
     /// Only say what would change.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -95,7 +95,7 @@ pub struct RunParams {
 pub struct RunResponse {
     /// Its id.
     pub run_id: String,
-    /// Number of the record that started it.
+    /// Number of the record of its end, so that a rewind or fork to it has what the run did. While it runs: of its start.
     pub seq: u64,
     /// How it stands.
     pub status: RunStatus,

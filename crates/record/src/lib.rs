@@ -20,6 +20,7 @@ pub mod export;
 pub mod from_record;
 pub mod line;
 pub mod mask;
+mod moment;
 pub mod past;
 pub mod player;
 pub mod read;

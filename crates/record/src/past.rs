@@ -26,6 +26,9 @@ pub enum PastError {
     /// The recording cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
+    /// Nothing is before the first record.
+    #[error("records are numbered from 1; 1 is the session as it was when it was made")]
+    BeforeTheFirst,
     /// There is no such record.
     #[error("there is no record {seq}; the last one is {last}")]
     NoSuchRecord {
@@ -65,6 +68,9 @@ struct Fold {
 impl Recording {
     /// What the session was when this record had been made.
     pub fn past(&self, seq: u64) -> Result<Past, PastError> {
+        if seq == 0 {
+            return Err(PastError::BeforeTheFirst);
+        }
         let mut fold = Fold::default();
         let mut raw = self.raw(0)?;
         let mut last = 0;
@@ -103,7 +109,7 @@ impl Recording {
                 last = line.through();
             }
         }
-        if last < seq || seq == 0 {
+        if last < seq {
             return Err(PastError::NoSuchRecord { seq, last });
         }
         match (fold.shell, fold.hole) {

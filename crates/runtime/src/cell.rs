@@ -64,7 +64,8 @@ pub struct RunCell {
     stderr: Mutex<OutputLog>,
     notices: Mutex<Vec<Notice>>,
     changed: Notify,
-    result: OnceLock<RunResult>,
+    /// How it ended, and the number of the record that tells of it.
+    result: OnceLock<(u64, RunResult)>,
 }
 
 /// What a cell is made with.
@@ -165,9 +166,9 @@ impl RunCell {
         self.detached.load(Ordering::Acquire)
     }
 
-    /// Sets the result. From now on it never changes.
-    pub fn finish(&self, result: RunResult) {
-        let _ = self.result.set(result);
+    /// Sets the result, which the record with this number tells. From now on it never changes.
+    pub fn finish(&self, seq: u64, result: RunResult) {
+        let _ = self.result.set((seq, result));
         self.changed.notify_waiters();
     }
 
@@ -224,7 +225,7 @@ impl RunCell {
             output::view(&log.record(), max_output, |offset, limit| log.read(offset, limit))
         });
         match self.result.get() {
-            Some(result) => result_view(&self.run_id, self.seq, result, streams, &self.by),
+            Some((seq, result)) => result_view(&self.run_id, *seq, result, streams, &self.by),
             None => {
                 let [stdout, stderr] = streams;
                 RunView {
@@ -288,7 +289,7 @@ pub fn stored_view(run: &StoredRun, directory: &Arc<Path>, max_output: usize, cw
         let kept = output::as_it_is(kept, &path);
         output::view(&kept, max_output, |offset, limit| output::read_kept(&kept, &path, offset, limit))
     });
-    result_view(&run.run_id, run.seq, result, streams, &run.by)
+    result_view(&run.run_id, run.ended_seq.unwrap_or(run.seq), result, streams, &run.by)
 }
 
 fn result_view(

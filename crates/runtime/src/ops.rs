@@ -163,7 +163,7 @@ pub enum IfBusy {
 pub struct RunView {
     /// Its id.
     pub run_id: RunId,
-    /// Number of the record that started it.
+    /// Number of the record of its end: a rewind or fork to it has what the run did. While it runs, of its start.
     pub seq: u64,
     /// How it stands.
     pub status: RunStatus,

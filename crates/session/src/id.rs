@@ -75,6 +75,12 @@ impl RunId {
         Self(format!("r{seq}"))
     }
 
+    /// The number of the record that started it, if it is named as [`RunId::from_seq`] names runs.
+    pub fn seq(&self) -> Option<u64> {
+        let digits = self.0.strip_prefix('r').filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))?;
+        digits.parse().ok()
+    }
+
     /// The text.
     pub fn as_str(&self) -> &str {
         &self.0

@@ -203,6 +203,9 @@ pub struct StoredRun {
     /// Its result, once it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<RunResult>,
+    /// Sequence number of the record that ended it. Runs that were stored before version 4 do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_seq: Option<u64>,
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {

@@ -270,6 +270,7 @@ pub(crate) fn started_run(record: &Record) -> Option<StoredRun> {
             started_at: record.at,
             by: by.clone(),
             result: None,
+            ended_seq: None,
         }),
         _ => None,
     }

@@ -193,6 +193,7 @@ impl Live {
             }
             if let Some(run) = self.runs.get_mut(run_id) {
                 run.result = Some((**result).clone());
+                run.ended_seq = Some(record.seq);
             }
         }
         Ok(())

@@ -78,6 +78,7 @@ impl Session {
             && let Some(run) = self.runs.values_mut().rev().find(|run| run.run_id == *run_id)
         {
             run.result = Some((**result).clone());
+            run.ended_seq = Some(record.seq);
         }
         if let Event::MessageAdded { message } = &record.event {
             self.messages.insert(message.seq_id, (**message).clone());

@@ -23,7 +23,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::path::Path;
 
-const RUN_COLUMNS: &str = "SELECT run_id, seq, request_id, command, started_at, result, by_token FROM runs ";
+const RUN_COLUMNS: &str = "SELECT run_id, seq, request_id, command, started_at, result, by_token, ended_seq FROM runs ";
 
 /// What the next result and a restart after a crash need, as one column.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -245,6 +245,7 @@ fn read_run(row: &Row<'_>) -> Result<StoredRun, BackendError> {
         started_at: time(&started_at)?,
         by: row.get(6).map_err(damaged)?,
         result: result.map(|text| parsed("a run's result", &text)).transpose()?,
+        ended_seq: row.get::<_, Option<i64>>(7).map_err(damaged)?.map(uint),
     })
 }
 

@@ -16,13 +16,43 @@ pub const MAX_PATCH_BYTES: usize = 64 << 20;
 /// Files that are named in the answer to a rewind or a merge; all are counted.
 pub const MAX_NAMED_FILES: usize = 1000;
 
-/// A place in a session's time.
+/// A moment in a session's time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Moment {
     /// After the record with this number.
     Seq(u64),
+    /// After this run.
+    Run(RunId),
+    /// Before the last so many runs that changed the files or the shell.
+    Back(u64),
+    /// After the last record that is not younger than this.
+    Time(Timestamp),
     /// As in a checkpoint, by its name, or by its commit or the beginning of it.
     Checkpoint(String),
+}
+
+impl Moment {
+    /// The moment that somebody calls so: `12` is a record, `r12` a run, `-2` two changing runs back,
+    /// `2026-11-16T08:00:00Z` a time, and everything else the name or the commit of a checkpoint. Digits alone are a
+    /// record's number: a commit that begins so needs one of its letters.
+    pub fn parse(text: &str) -> Self {
+        let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten();
+        if let Some(seq) = digits(text) {
+            return Self::Seq(seq);
+        }
+        if let Some(back) = text.strip_prefix('-').and_then(digits) {
+            return Self::Back(back);
+        }
+        if let Some(run_id) = RunId::parse(text).ok().filter(|run_id| run_id.seq().is_some()) {
+            return Self::Run(run_id);
+        }
+        // The name of a checkpoint ends with a time and begins with a word.
+        let is_time = text.as_bytes().first().is_some_and(u8::is_ascii_digit) && text.contains(['T', 't']);
+        match text.parse() {
+            Ok(time) if is_time => Self::Time(time),
+            _ => Self::Checkpoint(text.to_owned()),
+        }
+    }
 }
 
 /// A checkpoint in a list.

@@ -346,9 +346,10 @@ impl Owner {
         {
             result.notices.push(notice);
         }
+        let seq = self.state.seq;
         crash::point(Point::ResultRecorded, cell.command.as_bytes());
         self.engine.sync().await;
-        cell.finish(*result);
+        cell.finish(seq, *result);
         self.engine.runs().remove(&(self.id.clone(), run_id));
         if let Some(RunReply::AtEnd(answer)) = reply {
             let _ = answer.send(Ok(cell.view(max_output)));
@@ -419,7 +420,7 @@ impl Owner {
             result: Box::new(result.clone()),
             delta: Box::default(),
         });
-        running.cell.finish(result);
+        running.cell.finish(self.state.seq, result);
         self.keep_files(|covers| Wanted::after_run(&running.cell, covers));
         self.engine.runs().remove(&(self.id.clone(), run_id));
         if !running.worn.shell.others().is_empty() {

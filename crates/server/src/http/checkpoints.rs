@@ -57,8 +57,8 @@ pub async fn create(Scoped(engine): Scoped, SessionPath(id): SessionPath, _: Not
     get, path = "/v1/sessions/{session_id}/checkpoints/{checkpoint}", tag = "files", operation_id = "get_checkpoint",
     params(
         ("session_id" = String, Path, description = "The session"),
-        ("checkpoint" = String, Path, description = "Its id, its commit or the beginning of it, the number of a record (the \
-            files as they were after it), or `latest`")
+        ("checkpoint" = String, Path, description = "Its id, its commit or the beginning of it, `latest`, or another \
+            moment (the files as they were then): the number of a record, a run id, `-N`, an RFC 3339 time")
     ),
     responses((status = 200, description = "The checkpoint", body = CheckpointDetail), Files, Common)
 )]

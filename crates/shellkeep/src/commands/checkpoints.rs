@@ -23,14 +23,14 @@ const PAGE: usize = 1000;
 #[command(
     subcommand_negates_reqs = true,
     after_help = "After each command that created, changed or deleted files in the session's workspace, its files are kept: that is a
-checkpoint. C is a checkpoint's id, its commit or the beginning of it, the number of a record (the files as they were after
-it), or `latest`. A PATH is meant from the session's workspace.
+checkpoint. C is a checkpoint's id, its commit or the beginning of it, `latest`, or another moment (the files as they were
+then): a run id (r12: after that run), the number of a record, -N (N changing runs back), an RFC 3339 time. A PATH is meant from the session's workspace.
 
 Examples:
   shellkeep checkpoints demo
   shellkeep checkpoints show demo latest
   shellkeep checkpoints history demo src/main.rs
-  shellkeep checkpoints cat demo 12 src/main.rs > main-at-12.rs
+  shellkeep checkpoints cat demo r12 src/main.rs > main-after-r12.rs
   shellkeep checkpoints du
   shellkeep checkpoints ls -- show          (a session that is called as an action)
 
@@ -71,7 +71,7 @@ enum Action {
         /// The session
         session: String,
         /// The checkpoint
-        #[arg(value_name = "C")]
+        #[arg(value_name = "C", allow_negative_numbers = true)]
         checkpoint: String,
     },
     /// Keep the files as they are now
@@ -108,12 +108,12 @@ Examples:
         path: OsString,
     },
     /// Print a file as it was
-    #[command(after_help = "Example:\n  shellkeep checkpoints cat demo 12 src/main.rs")]
+    #[command(after_help = "Example:\n  shellkeep checkpoints cat demo r12 src/main.rs")]
     Cat {
         /// The session
         session: String,
         /// The checkpoint
-        #[arg(value_name = "C")]
+        #[arg(value_name = "C", allow_negative_numbers = true)]
         checkpoint: String,
         /// The file
         path: OsString,

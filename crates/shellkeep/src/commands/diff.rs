@@ -18,15 +18,15 @@ const MOST_BYTES: usize = 64 << 20;
 /// Arguments of `diff`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "FROM and TO are checkpoints or records: a checkpoint's id, its commit or the beginning of it, the number of a record,
-`latest`; TO may be `now`. As with `git diff`, without both it is what has changed since the last checkpoint, and with one it
+    after_help = "FROM and TO are moments: a run id (r12: after that run), the number of a record, a checkpoint's id, its commit or the
+beginning of it, -N (N changing runs back), an RFC 3339 time, `latest`; TO may be `now`. As with `git diff`, without both it is what has changed since the last checkpoint, and with one it
 is what has changed since then. What one command changed: `shellkeep checkpoints show SESSION C`.
 
 On a terminal the patch is coloured (NO_COLOR switches that off); else it is plain, in git's format.
 
 Examples:
   shellkeep diff demo
-  shellkeep diff demo 12
+  shellkeep diff demo r12
   shellkeep diff demo 12 latest --stat
   shellkeep diff demo 1 now --path src --binary > changes.patch && git apply changes.patch
 
@@ -36,8 +36,10 @@ pub struct DiffArgs {
     /// The session
     session: String,
     /// The older side [default: the last checkpoint]
+    #[arg(allow_negative_numbers = true)]
     from: Option<String>,
     /// The newer side [default: now]
+    #[arg(allow_negative_numbers = true)]
     to: Option<String>,
     /// Only this path of the workspace, and what is below it
     #[arg(long, value_name = "P")]

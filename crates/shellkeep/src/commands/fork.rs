@@ -22,7 +22,7 @@ on. Services do not run in it. Its name is printed.
 
 Examples:
   shellkeep fork demo try-1
-  for n in 1 2 3; do shellkeep fork demo try-$n --at 12; done
+  for n in 1 2 3; do shellkeep fork demo try-$n --at r12; done
   shellkeep fork patch try-1 | git -C ~/project apply
   shellkeep fork merge-back try-1 --dry-run
   shellkeep fork merge-back try-1 --prefer fork
@@ -38,8 +38,8 @@ pub struct ForkArgs {
     session: Option<String>,
     /// The new session's name [default: a UUID]
     name: Option<String>,
-    /// From when: a checkpoint's id, its commit, or the number of a record [default: now]
-    #[arg(long, value_name = "TO")]
+    /// From when: a run id, a record's number, a checkpoint's id or commit, -N, a time, latest [default: now]
+    #[arg(long, value_name = "MOMENT", allow_negative_numbers = true)]
     at: Option<String>,
     /// Print JSON
     #[arg(long, global = true)]
@@ -177,7 +177,7 @@ fn tell(merged: &MergeBackResponse) {
     print_changes(&merged.files, *files_total);
     print_left("changed on both sides", &merged.conflicts, merged.conflicts.len() as u64);
     if let Some(undo) = merged.undo {
-        terminal::line(format!("to take it back: shellkeep rewind {into} {undo}"));
+        terminal::line(format!("to undo: shellkeep rewind {into} {undo}"));
     }
 }
 

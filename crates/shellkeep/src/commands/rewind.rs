@@ -13,16 +13,22 @@ use std::process::ExitCode;
 #[derive(Debug, Args)]
 #[command(
     after_help = "Files, shell (working directory, variables, functions, options, …) and the agent's saved state become what they were
-after record TO, or in checkpoint TO: a checkpoint's id, its commit or the beginning of it, the number of a record, or
-`latest`. What is replaced is kept in a checkpoint first, and the command that takes the rewind back is printed. Files that no
-checkpoint holds (ignored, too big, .git) are left alone. Nothing is taken out of the recording.
+at moment TO:
+  r12                    after that run
+  12                     after that record (`shellkeep events`; `seq` of a run's answer)
+  -1                     before the last run that changed something; -2 before the last two, and so on
+  2026-11-16T08:00:00Z   a time
+  ID, COMMIT, latest     as in a checkpoint (`shellkeep checkpoints`), or in the newest one
+What is replaced is kept in a checkpoint first, and the command that undoes the rewind is printed. Files that no checkpoint
+holds (ignored, too big, .git) are left alone. Nothing is taken out of the recording.
 
 On a terminal it shows what would change and asks first, unless --yes is given. Elsewhere it does not ask.
 
 Examples:
-  shellkeep rewind demo 12 --dry-run
+  shellkeep rewind demo r12 --dry-run
+  shellkeep rewind demo -1
   shellkeep rewind demo tool_bash_20261115T183000.123456Z
-  shellkeep rewind demo 12 --yes --services stop --json | jq .undo
+  shellkeep rewind demo r12 --yes --services stop --json | jq .undo
 
 Exit codes: 0 done (or shown, with --dry-run), 1 not done (no such session or moment, you said no, disk full), 2 wrong usage."
 )]
@@ -30,6 +36,7 @@ pub struct RewindArgs {
     /// The session
     session: String,
     /// To when
+    #[arg(allow_negative_numbers = true)]
     to: String,
     /// Only show what would change
     #[arg(long)]
@@ -122,6 +129,6 @@ fn tell(rewound: &RewindResponse, session: &str) {
     }
     rewound.notices.iter().for_each(|notice| terminal::notice(&notice.message));
     if let Some(undo) = rewound.undo {
-        terminal::line(format!("to take it back: shellkeep rewind {session} {undo}"));
+        terminal::line(format!("to undo: shellkeep rewind {session} {undo}"));
     }
 }

@@ -1,8 +1,8 @@
 //! Going back, over HTTP: files, shell and agent's state, as they were; and back again.
 
-use super::support::{Daemon, Request};
-use super::tools::{Files, files, refused, seq};
-use serde_json::json;
+use super::support::{Daemon, Request, Settings};
+use super::tools::{Files, files, raw, refused, seq};
+use serde_json::{Value, json};
 
 #[test]
 fn a_session_goes_back_and_forth() {
@@ -107,4 +107,82 @@ fn taking_a_rewind_back_leaves_what_the_rules_of_then_leave_out() {
     let rules = ".env\nout\n";
     let all = [(".env", "TOKEN=1\n"), (".gitignore", rules), ("a", "a\n"), ("b", "b\n"), ("out/r", "r\n")];
     assert_eq!(daemon.tree("s"), files(&all));
+}
+
+#[test]
+fn the_seq_of_an_answer_and_the_run_id_are_the_moment_after_the_run() {
+    for store in ["sqlite://{data}/s.db", "file://{data}/store"] {
+        let mut daemon = Daemon::with(Settings::default().store(store));
+        daemon.create("s");
+        let run = |daemon: &Daemon, command: &str| daemon.ask("s", "run", json!({"command": command})).json();
+        let first = run(&daemon, "n=1; echo v1 > f");
+        let second = run(&daemon, "n=2; echo v2 > f");
+        run(&daemon, "true");
+        let third = run(&daemon, "n=3; echo v3 > f");
+        daemon.checkpoints("s");
+        let state = |daemon: &Daemon| daemon.sh("s", "echo $n; cat f").out();
+        let id = |run: &Value| run["run_id"].as_str().unwrap().to_owned();
+        daemon.rewind_to("s", second["seq"].clone());
+        assert_eq!(state(&daemon), "2\nv2\n", "{store}: the record of the answer");
+        let back = daemon.rewind_to("s", json!(id(&first)));
+        assert_eq!((back["to"].clone(), state(&daemon)), (first["seq"].clone(), "1\nv1\n".to_owned()), "{store}");
+        // What is read again, also by another daemon, is what was answered.
+        daemon.restart();
+        let again = daemon.at("s", &format!("runs/{}", id(&third))).json();
+        assert_eq!(again["seq"], third["seq"], "{store}: {again}");
+        daemon.rewind_to("s", json!(id(&third)));
+        assert_eq!(state(&daemon), "3\nv3\n", "{store}: the run id");
+        let fork = daemon.ask("s", "fork", json!({"session_id": "f", "at": id(&second)})).json();
+        assert_eq!(fork["forked_from"]["seq"], second["seq"], "{fork}");
+        assert_eq!(daemon.sh("f", "echo $n; cat f").out(), "2\nv2\n");
+        let patch = raw(&daemon, "s", &format!("diff?from={}&to={}", id(&first), id(&second)), "text/x-diff");
+        assert!(patch.text().contains("-v1\n+v2\n"), "{}", patch.text());
+        let file = daemon.at("s", &format!("checkpoints/{}/file?path=f", id(&second)));
+        assert_eq!(file.text(), "v2\n");
+    }
+}
+
+#[test]
+fn a_moment_may_be_so_many_changes_back_or_a_time() {
+    let daemon = Daemon::start();
+    daemon.create("s");
+    for n in 1..=3 {
+        daemon.sh("s", &format!("n={n}; echo v{n} > f"));
+        daemon.sh("s", "echo nothing changes");
+    }
+    daemon.checkpoints("s");
+    let state = || daemon.sh("s", "echo $n; cat f").out();
+    daemon.rewind_to("s", json!("-1"));
+    assert_eq!(state(), "2\nv2\n");
+    // What was taken back does not count again.
+    daemon.rewind_to("s", json!("-1"));
+    assert_eq!(state(), "1\nv1\n");
+    let events = daemon.at("s", "events?type=tool_call&limit=1000").json()["events"].as_array().unwrap().clone();
+    let third = events.iter().find(|event| event["data"]["parameters"]["command"] == "n=3; echo v3 > f").unwrap();
+    daemon.rewind_to("s", third["timestamp"].clone());
+    assert_eq!(state(), "3\nv3\n");
+    for (to, expected) in [
+        (json!("-9"), (404, "no_such_moment")),
+        (json!("-0"), (404, "no_such_moment")),
+        (json!("2020-01-01T00:00:00Z"), (404, "no_such_moment")),
+        (json!("r999"), (404, "run_not_found")),
+    ] {
+        let (status, code) = refused(&daemon.ask("s", "rewind", json!({"to": to})));
+        assert_eq!((status, code.as_str()), expected, "{to}");
+    }
+}
+
+#[test]
+fn there_is_nothing_before_the_first_record_and_none_after_a_run_that_runs() {
+    let daemon = Daemon::start();
+    daemon.create("s");
+    let none = daemon.ask("s", "rewind", json!({"to": 0}));
+    assert_eq!(refused(&none), (404, "no_such_moment".to_owned()));
+    let detail = none.json()["detail"].as_str().unwrap().to_owned();
+    assert!(detail.contains("records are numbered from 1") && !detail.contains("last one is 0"), "{detail}");
+    let command = json!({"command": "read line", "timeout": 0.1, "on_timeout": "background", "tty": true});
+    let running = daemon.ask("s", "run", command).json();
+    assert_eq!((&running["status"], &running["seq"]), (&json!("running"), &json!(3)), "{running}");
+    let none = daemon.ask("s", "rewind", json!({"to": running["run_id"]}));
+    assert!(none.json()["detail"].as_str().unwrap().contains("has not ended"), "{}", none.text());
 }

@@ -4,7 +4,7 @@ use super::{Pending, SessionRow, damaged, failed, int, parsed};
 use crate::backend::{BackendError, Entry, Known, Mark, Step, begin, started_run, step, unknown_state};
 use rusqlite::{Connection, OptionalExtension as _, params};
 use serde::Serialize;
-use shellkeep_session::{ByteString, Event, Record, SessionId, SessionState, ShellState, StoredRun};
+use shellkeep_session::{ByteString, Event, Record, RunId, SessionId, SessionState, ShellState, StoredRun};
 use std::collections::{BTreeMap, HashMap};
 
 /// Kind of a row of `shell_entries` that holds a variable.
@@ -41,12 +41,21 @@ pub(super) struct Live {
     entries: BTreeMap<(&'static str, ByteString), Option<String>>,
     /// Runs that began in this batch.
     runs: BTreeMap<u64, StoredRun>,
-    /// Results of runs that began before this batch.
-    results: Vec<(String, String)>,
+    /// Results of runs that began before this batch, as JSON.
+    results: Vec<Ended>,
     /// Messages of this batch as JSON, by their number.
     messages: BTreeMap<u64, String>,
     /// The agent's state as JSON, if it changed in this batch; it is not kept in memory between batches.
     agent_state: Option<Option<String>>,
+}
+
+/// The end of a run that began before this batch.
+struct Ended {
+    run_id: RunId,
+    /// Number of the record that tells of it.
+    seq: u64,
+    /// As JSON.
+    result: String,
 }
 
 /// Applies the entries and the mark, all or nothing. Tells whether a session was deleted.
@@ -219,8 +228,14 @@ impl Live {
         match &record.event {
             Event::RunFinished { run_id, result, delta } => {
                 match self.runs.values_mut().rev().find(|run| run.run_id == *run_id) {
-                    Some(run) => run.result = Some((**result).clone()),
-                    None => self.results.push((run_id.as_str().to_owned(), json(result)?)),
+                    Some(run) => {
+                        run.result = Some((**result).clone());
+                        run.ended_seq = Some(record.seq);
+                    }
+                    None => {
+                        let (run_id, seq) = (run_id.clone(), record.seq);
+                        self.results.push(Ended { run_id, seq, result: json(result)? });
+                    }
                 }
                 for (name, variable) in &delta.variables {
                     let value = variable.as_ref().map(json).transpose()?;
@@ -284,15 +299,15 @@ impl Live {
         for run in std::mem::take(&mut self.runs).into_values() {
             let result = run.result.as_ref().map(json).transpose()?;
             let sql = "INSERT OR REPLACE INTO runs \
-                       (session, seq, run_id, request_id, command, started_at, result, by_token) \
-                       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+                       (session, seq, run_id, request_id, command, started_at, result, by_token, ended_seq) \
+                       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
             let (run_id, command) = (run.run_id.as_str(), run.command.as_bytes());
-            let started_at = run.started_at.to_string();
-            execute(db, sql, params![id, int(run.seq), run_id, run.request_id, command, started_at, result, run.by])?;
+            let (started_at, ended) = (run.started_at.to_string(), run.ended_seq.map(int));
+            let (seq, request_id, by) = (int(run.seq), run.request_id, run.by);
+            execute(db, sql, params![id, seq, run_id, request_id, command, started_at, result, by, ended])?;
         }
-        for (run_id, result) in std::mem::take(&mut self.results) {
-            let sql = "UPDATE runs SET result = ?3 WHERE session = ?1 AND run_id = ?2 AND result IS NULL";
-            execute(db, sql, params![id, run_id, result])?;
+        for ended in std::mem::take(&mut self.results) {
+            ended.write(db, id)?;
         }
         for (seq_id, message) in std::mem::take(&mut self.messages) {
             let sql = "INSERT OR REPLACE INTO messages (session, seq_id, message) VALUES (?1, ?2, ?3)";
@@ -369,6 +384,29 @@ impl Live {
                    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
         let agent = &state.meta.agent;
         execute(db, sql, params![id, at, cwd, generation, seq, pending_json, rest, damaged, unrest, based, agent])
+    }
+}
+
+impl Ended {
+    /// A run is named after the record that started it, so its row is found by key and not by looking at all runs of the
+    /// session; those are looked at only for a name from elsewhere.
+    fn write(&self, db: &Connection, session: &str) -> Result<()> {
+        let (run_id, ended) = (self.run_id.as_str(), int(self.seq));
+        let by_key = "UPDATE runs SET result = ?3, ended_seq = ?4 \
+                      WHERE session = ?1 AND run_id = ?2 AND seq = ?5 AND result IS NULL";
+        let found = match self.run_id.seq() {
+            Some(seq) => {
+                let mut statement = db.prepare_cached(by_key).map_err(failed)?;
+                statement.execute(params![session, run_id, self.result, ended, int(seq)]).map_err(failed)? > 0
+            }
+            None => false,
+        };
+        if found {
+            return Ok(());
+        }
+        let by_name = "UPDATE runs SET result = ?3, ended_seq = ?4 \
+                       WHERE session = ?1 AND run_id = ?2 AND result IS NULL";
+        execute(db, by_name, params![session, run_id, self.result, ended])
     }
 }
 

@@ -41,7 +41,7 @@ CREATE TABLE IF NOT EXISTS shell_entries (
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS runs (
     session TEXT NOT NULL, seq INTEGER NOT NULL, run_id TEXT NOT NULL, request_id TEXT, command BLOB NOT NULL,
-    started_at TEXT NOT NULL, result TEXT, by_token TEXT, PRIMARY KEY (session, seq)
+    started_at TEXT NOT NULL, result TEXT, by_token TEXT, ended_seq INTEGER, PRIMARY KEY (session, seq)
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS messages (
     session TEXT NOT NULL, seq_id INTEGER NOT NULL, message TEXT NOT NULL, PRIMARY KEY (session, seq_id)
@@ -104,8 +104,11 @@ fn set_up(db: &mut Connection, path: &Path, durability: Durability, check: bool)
 }
 
 /// Columns that came after the first files were written.
-const LATE_COLUMNS: [(&str, &str, &str); 2] =
-    [("runs", "by_token", "TEXT"), ("sessions", "based", "INTEGER NOT NULL DEFAULT 0")];
+const LATE_COLUMNS: [(&str, &str, &str); 3] = [
+    ("runs", "by_token", "TEXT"),
+    ("sessions", "based", "INTEGER NOT NULL DEFAULT 0"),
+    ("runs", "ended_seq", "INTEGER"),
+];
 
 fn add_late_columns(db: &Connection) -> rusqlite::Result<()> {
     for (table, column, kind) in LATE_COLUMNS {

@@ -5,7 +5,7 @@ use crate::ops::{CheckpointView, MAX_EVENT_PAGE, Moment, OpError};
 use crate::owner::Message;
 use shellkeep_record::past::{Past, PastError};
 use shellkeep_record::{Filter, Line, Recording};
-use shellkeep_session::{Checkpoint, FilesAt, SessionId};
+use shellkeep_session::{Checkpoint, FilesAt, RunId, SessionId};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -50,11 +50,11 @@ impl Inner {
     /// What a session was at some time.
     pub(crate) async fn past(&self, id: &SessionId, moment: &Moment) -> Result<Past, OpError> {
         let (seq, files) = match moment {
-            Moment::Seq(seq) => (*seq, None),
             Moment::Checkpoint(name) => {
                 let found = self.checkpoint_named(id, name).await?;
                 (found.checkpoint.covers, Some(found.checkpoint.at))
             }
+            other => (self.record_at(id, other).await?, None),
         };
         let mut past = self.past_at(id, seq).await?;
         past.files = files.or(past.files);
@@ -71,6 +71,58 @@ impl Inner {
         })
     }
 
+    /// The number of the record after which a moment is.
+    async fn record_at(&self, id: &SessionId, moment: &Moment) -> Result<u64, OpError> {
+        let none = |detail: String| OpError::NoSuchMoment { detail };
+        match moment {
+            Moment::Seq(seq) => Ok(*seq),
+            Moment::Run(run_id) => self.end_of_run(id, run_id).await,
+            Moment::Back(0) => {
+                Err(none("-0 is no moment; -1 is before the last run that changed something".to_owned()))
+            }
+            Moment::Back(back) => {
+                let (id, back) = (id.clone(), *back);
+                let found = self.read_recording(&id, move |recording| recording.changes_ago(back)).await?;
+                found.ok_or_else(|| {
+                    none(format!("session '{id}' has had fewer than {back} runs that changed something"))
+                })
+            }
+            Moment::Time(time) => {
+                let (id, time) = (id.clone(), *time);
+                let found = self.read_recording(&id, move |recording| recording.last_at(time)).await?;
+                found.ok_or_else(|| none(format!("session '{id}' did not exist at {time}; it is younger")))
+            }
+            Moment::Checkpoint(name) => Ok(self.checkpoint_named(id, name).await?.checkpoint.covers),
+        }
+    }
+
+    fn no_such_run(&self, id: &SessionId, run_id: &RunId) -> OpError {
+        OpError::RunNotFound { session_id: id.to_string(), run_id: run_id.to_string() }
+    }
+
+    /// The number of the record with which a run ended.
+    async fn end_of_run(&self, id: &SessionId, run_id: &RunId) -> Result<u64, OpError> {
+        let stored = self.store.run(id, run_id).await.map_err(|error| self.read_error(id, error))?;
+        let Some(run) = stored else {
+            return Err(self.no_such_run(id, run_id));
+        };
+        match (run.result, run.ended_seq) {
+            (Some(_), Some(ended)) => Ok(ended),
+            // What an older version stored does not say; its recording does.
+            (Some(_), None) => {
+                let (name, started) = (run_id.clone(), run.seq);
+                let found = self.read_recording(id, move |recording| recording.end_of_run(&name, started)).await?;
+                found.ok_or_else(|| self.no_such_run(id, run_id))
+            }
+            (None, _) => Err(OpError::NoSuchMoment {
+                detail: format!(
+                    "run '{run_id}' has not ended; wait for it, or name the record before it, {}",
+                    run.seq - 1
+                ),
+            }),
+        }
+    }
+
     /// The checkpoint of the files at some time; none before the first.
     pub(super) async fn files_at(
         self: &Arc<Self>,
@@ -78,8 +130,11 @@ impl Inner {
         moment: &Moment,
     ) -> Result<Option<FilesAt>, OpError> {
         match moment {
-            Moment::Seq(seq) => Ok(self.past_at(id, *seq).await?.files),
             Moment::Checkpoint(name) => Ok(Some(self.checkpoint_named(id, name).await?.checkpoint.at)),
+            other => {
+                let seq = self.record_at(id, other).await?;
+                Ok(self.past_at(id, seq).await?.files)
+            }
         }
     }
 

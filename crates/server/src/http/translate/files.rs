@@ -32,21 +32,21 @@ pub fn place_or_now(name: &str, given: &wire::Place) -> Result<Option<Moment>, R
     }
 }
 
-/// A moment by its name. Digits alone are a record's number: a commit that begins so needs one more of its letters.
+/// A moment by its name; see [`Moment::parse`].
 pub fn moment(name: &str, text: &str) -> Result<Moment, Refusal> {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b':' | b'-');
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b':' | b'-' | b'+');
     if text == NOW {
         let detail = format!("{name}: 'now' is not a moment of the past; name a checkpoint or a record");
         return Err(Refusal::invalid(detail));
     }
     if text.is_empty() || text.len() > MAX_MOMENT || !text.bytes().all(is_plain) {
         return Err(Refusal::invalid(format!(
-            "{name}: '{}' names no moment; it is a checkpoint's id, a commit or the beginning of one, the number of a \
-             record, or latest",
+            "{name}: '{}' names no moment; give the number of a record, a run id (r12), a checkpoint's id, a commit or \
+             the beginning of one, -N (N changing runs back), an RFC 3339 time, or latest",
             text.escape_debug()
         )));
     }
-    Ok(text.parse().map_or_else(|_| Moment::Checkpoint(text.to_owned()), Moment::Seq))
+    Ok(Moment::parse(text))
 }
 
 /// A moment by its name, or the present, which is none.
@@ -279,6 +279,7 @@ fn change_kind(kind: ChangeKind) -> wire::ChangeKind {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use shellkeep_session::RunId;
 
     #[test]
     fn a_moment_is_a_number_a_name_or_a_word() {
@@ -287,6 +288,10 @@ mod tests {
         assert!(seq("0") && seq("12"));
         // A whole commit of digits alone is larger than any number of a record.
         assert!(name("1234567890123456789012345678901234567890") && name("12ab") && name("manual_20261115T1.5Z-2"));
+        let is = |text: &str, wanted: Moment| moment("to", text).unwrap() == wanted;
+        assert!(is("r12", Moment::Run(RunId::from_seq(12))) && is("-2", Moment::Back(2)));
+        assert!(is("2026-11-16T08:00:00+01:00", Moment::Time("2026-11-16T07:00:00Z".parse().unwrap())));
+        assert!(name("r") && name("r1x") && name("-") && name("2026-11-16") && name("12-3"));
         assert!(name("latest") && moment_or_now("to", "now").unwrap().is_none());
         for wrong in ["", "now", "a b", "../x", "a\u{e9}", "x/y", &"a".repeat(256)] {
             assert_eq!(moment("to", wrong).unwrap_err().problem().code, "invalid_request", "{wrong}");
