@@ -61,6 +61,12 @@ pub struct Checkpoint {
     pub left_out: Vec<LeftOut>,
     /// How much it does not hold, all in all.
     pub left_out_total: u64,
+    /// The first of the paths that may have been something else at record `covers`, each with the reason.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub uncertain: Vec<LeftOut>,
+    /// How many such paths there are; missing if there are none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub uncertain_total: u64,
 }
 
 /// What a checkpoint was taken for.
@@ -313,6 +319,10 @@ pub struct HistoryEntry {
     pub size: Option<u64>,
 }
 
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
 /// A moment in a session's time: the number of a record, or a text that names the moment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(
@@ -380,6 +390,13 @@ pub struct RewindResponse {
     pub files_total: u64,
     /// Paths that are left as they are, and why.
     pub kept_back: Vec<LeftOut>,
+    /// The first of the paths that may not be as they were then, each with the reason: no checkpoint of exactly that moment
+    /// could be made. At most 1000 are named.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub uncertain: Vec<LeftOut>,
+    /// How many such paths there are; missing if there are none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub uncertain_total: u64,
     /// What changes in the shell.
     pub shell: Changes,
     /// The working directory afterwards.

@@ -147,9 +147,14 @@ fn record(session_id: &SessionId, seq: u64) -> Record {
             }),
             shell: Box::new(ShellState { cwd: "/workspace".into(), ..ShellState::default() }),
         },
-        seq if seq % 2 == 0 => {
-            Event::RunStarted { run_id, request_id: None, command: "true".into(), call: None, by: None }
-        }
+        seq if seq % 2 == 0 => Event::RunStarted {
+            run_id,
+            request_id: None,
+            command: "true".into(),
+            call: None,
+            by: None,
+            files_unkept: false,
+        },
         _ => Event::RunFinished { run_id, result: Box::new(result()), delta: Box::new(ShellDelta::default()) },
     };
     let at = Timestamp::from_microsecond(1_700_000_000_000_000 + seq as i64 * 50).unwrap_or_default();

@@ -74,11 +74,14 @@ pub(crate) fn parameters_of(started: &Value) -> Map<String, Value> {
 pub fn told<'a>(record: &'a Record, beside: Beside<'_>) -> Told<'a> {
     let mut data = Fields::default();
     let event_type = match &record.event {
-        Event::RunStarted { run_id, request_id, command, call, by } => {
+        Event::RunStarted { run_id, request_id, command, call, by, files_unkept } => {
             data = Fields(parameters(command, call.as_deref()));
             data.text("run_id", run_id.as_str());
             data.maybe("request_id", request_id.as_deref());
             data.maybe("by", by.as_deref());
+            if *files_unkept {
+                data.put("files_unkept", Value::Bool(true));
+            }
             "run_started"
         }
         Event::RunFinished { run_id, result, delta } => {

@@ -28,6 +28,22 @@ impl Recording {
         Ok(None)
     }
 
+    /// The end of the last run that ended after this number: which run, the number of the line, and when.
+    pub fn last_run_after(&self, seq: u64) -> Result<Option<(RunId, u64, Timestamp)>, ReadError> {
+        let (mut raw, mut last) = (self.raw(seq.saturating_add(1))?, None);
+        while let Some(line) = raw.next()? {
+            let peek = line.peek()?;
+            // The first file is read from its beginning, whatever its first number is.
+            if peek.seq <= seq || peek.event_type != "tool_call" {
+                continue;
+            }
+            let line = line.parse()?;
+            let run_id = run_of(&line).and_then(|run_id| RunId::parse(run_id).ok());
+            last = run_id.map(|run_id| (run_id, line.seq, line.timestamp)).or(last);
+        }
+        Ok(last)
+    }
+
     /// The number of the last line that is not younger than this time; none if all are. A clock that was set back makes
     /// some lines older than those before them: then it is one of those around.
     pub fn last_at(&self, at: Timestamp) -> Result<Option<u64>, ReadError> {

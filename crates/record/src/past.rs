@@ -5,7 +5,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use shellkeep_session::{AgentState, Content, FilesAt, ShellDelta, ShellState};
+use shellkeep_session::{AgentState, Checkpoint, Content, FilesAt, LeftOut, ShellDelta, ShellState};
 
 /// A session as it was.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,7 +18,29 @@ pub struct Past {
     pub agent_state: Option<AgentState>,
     /// The checkpoint that holds its files; none if there was none yet.
     pub files: Option<FilesAt>,
+    /// What of the files in it may not be as it was.
+    pub unsure: Unsure,
 }
+
+/// What of a session's files is not known to be as it was at a record.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Unsure {
+    /// What the checkpoint itself says may have been something else; the first of so many.
+    pub named: Vec<LeftOut>,
+    /// How many.
+    pub total: u64,
+    /// Whether the next command had begun before the checkpoint was complete: whatever the checkpoint changed may be that
+    /// command's.
+    pub overtaken: bool,
+    /// Whether the next command had begun and no checkpoint of exactly this record was made.
+    pub missing: bool,
+    /// If so, the next checkpoint: what it changed may have been changed by then. None: what changed up to now.
+    pub next: Option<FilesAt>,
+}
+
+/// Lines after a record in which the checkpoint of its files is looked for. Commands wait for it for a while, and then go
+/// on; it is complete within seconds.
+const CHECKPOINT_NEAR: u64 = 1024;
 
 /// Why it cannot be told what a session was.
 #[derive(Debug, thiserror::Error)]
@@ -60,9 +82,53 @@ pub enum PastError {
 struct Fold {
     shell: Option<ShellState>,
     agent_state: Option<AgentState>,
-    files: Option<FilesAt>,
+    files: Files,
     /// Why the shell is not known.
     hole: Option<(u64, String)>,
+}
+
+/// What is known of the files.
+#[derive(Default)]
+struct Files {
+    at: Option<FilesAt>,
+    /// The checkpoint that they are of, if it was made from the workspace.
+    checkpoint: Option<Checkpoint>,
+    /// Number of the record with which the last run ended.
+    ended: u64,
+    /// Whether the next command began before the files were kept, if there is a next one.
+    unkept: Option<bool>,
+    /// The first checkpoint that is of a later record.
+    next: Option<FilesAt>,
+}
+
+impl Files {
+    fn kept(&mut self, checkpoint: Checkpoint) {
+        self.at = Some(checkpoint.at.clone());
+        self.checkpoint = Some(checkpoint);
+    }
+
+    /// A checkpoint that was recorded after the record; whether there may be another that matters.
+    fn later_checkpoint(&mut self, seq: u64, checkpoint: Checkpoint) -> bool {
+        let is_of_this = checkpoint.covers <= seq;
+        match is_of_this {
+            true => self.kept(checkpoint),
+            false => self.next = Some(checkpoint.at),
+        }
+        is_of_this
+    }
+
+    fn unsure(&self) -> Unsure {
+        let covers = self.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.covers);
+        let of_this = self.checkpoint.as_ref().filter(|_| covers >= self.ended);
+        let missing = self.unkept == Some(true) && covers < self.ended;
+        Unsure {
+            named: of_this.map_or_else(Vec::new, |checkpoint| checkpoint.uncertain.clone()),
+            total: of_this.map_or(0, |checkpoint| checkpoint.uncertain_total),
+            overtaken: of_this.is_some_and(|checkpoint| checkpoint.overtaken),
+            missing,
+            next: self.next.clone().filter(|_| missing),
+        }
+    }
 }
 
 impl Recording {
@@ -78,16 +144,21 @@ impl Recording {
             let peek = line.peek()?;
             if peek.seq > seq {
                 // The checkpoint of a command is recorded after the command itself.
-                match &*peek.event_type {
-                    "checkpoint_created" => {
-                        let data = line.parse()?.data;
-                        if data["covers"].as_u64().is_some_and(|covers| covers <= seq) {
-                            fold.files = Some(from(seq, &data)?);
-                            continue;
+                let goes_on = match &*peek.event_type {
+                    "checkpoint_created" => fold.files.later_checkpoint(seq, from(peek.seq, &line.parse()?.data)?),
+                    "session_rewound" => false,
+                    "run_started" => {
+                        let unkept = || -> Result<bool, ReadError> { Ok(line.parse()?.data["files_unkept"] == true) };
+                        // The next run alone can have begun too early; by the one after it, this one is long over.
+                        if fold.files.unkept.is_none() {
+                            fold.files.unkept = Some(unkept()?);
                         }
+                        true
                     }
-                    "session_rewound" => {}
-                    _ => continue,
+                    _ => true,
+                };
+                if goes_on && peek.seq - seq < CHECKPOINT_NEAR {
+                    continue;
                 }
                 break;
             }
@@ -113,7 +184,10 @@ impl Recording {
             return Err(PastError::NoSuchRecord { seq, last });
         }
         match (fold.shell, fold.hole) {
-            (Some(shell), None) => Ok(Past { seq, shell, agent_state: fold.agent_state, files: fold.files }),
+            (Some(shell), None) => {
+                let unsure = fold.files.unsure();
+                Ok(Past { seq, shell, agent_state: fold.agent_state, files: fold.files.at, unsure })
+            }
             (_, Some((before, reason))) => Err(PastError::Hole { before, reason }),
             (None, None) => Err(PastError::BadRecord { seq: 1, reason: "it does not begin a session".to_owned() }),
         }
@@ -125,13 +199,16 @@ impl Fold {
         match event_type {
             // A tool call that the agent's framework told of has no delta of a shell.
             "tool_call" => {
+                if data.get("run_id").is_some() {
+                    self.files.ended = seq;
+                }
                 if let (Some(delta), Some(shell)) = (data.get("delta"), &mut self.shell) {
                     let delta: ShellDelta = from(seq, delta)?;
                     shell.apply(&delta);
                 }
             }
             "agent_state_saved" => self.agent_state = agent_state(data),
-            "checkpoint_created" => self.files = Some(from(seq, data)?),
+            "checkpoint_created" => self.files.kept(from(seq, data)?),
             "records_lost" | "hole" => {
                 let reason = data["reason"].as_str().unwrap_or("no line tells of them").to_owned();
                 self.hole = Some((seq, reason));
@@ -141,7 +218,7 @@ impl Fold {
                 self.hole = None;
                 if event_type == "session_rewound" {
                     self.agent_state = data.get("agent_state").and_then(agent_state);
-                    self.files = from(seq, &data["files"])?;
+                    self.files = Files { at: from(seq, &data["files"])?, ..Files::default() };
                 }
             }
         }

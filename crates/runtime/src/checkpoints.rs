@@ -90,6 +90,11 @@ impl Checkpoints {
         Self { config, home: data_dir.join("checkpoints"), watcher, faults }
     }
 
+    /// Where what is kept of all sessions' files is.
+    pub(crate) fn all(&self) -> &Path {
+        &self.home
+    }
+
     /// Where what is kept of a session's files is.
     pub(crate) fn home(&self, id: &SessionId) -> PathBuf {
         self.home.join(id.as_str())

@@ -21,6 +21,8 @@ pub enum Point {
     InputRecorded,
     /// An agent's state is written; the agent was not told.
     StateSaved,
+    /// A checkpoint that the last daemon owed is about to be made.
+    FilesOwed,
     /// A checkpoint is made; that is not written.
     FilesKept,
     /// The files of a rewind lie ready; nothing has changed yet.
@@ -47,6 +49,7 @@ impl Point {
             Self::ServiceStarted => "service_started",
             Self::InputRecorded => "input_recorded",
             Self::StateSaved => "state_saved",
+            Self::FilesOwed => "files_owed",
             Self::FilesKept => "files_kept",
             Self::RewindStaged => "rewind_staged",
             Self::RewindNoted => "rewind_noted",

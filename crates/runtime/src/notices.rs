@@ -4,7 +4,9 @@ use shellkeep_process::proc;
 use shellkeep_process::shell::INTERRUPT;
 use shellkeep_process::{Done, ExitStatus, Fact, LiveShell};
 use shellkeep_session::plan::shorten;
-use shellkeep_session::{LeftOut, LeftProcess, Notice, NoticeCode, ServiceEnd, ServiceId, ServiceSpec, SessionId};
+use shellkeep_session::{
+    ByteString, LeftOut, LeftProcess, Notice, NoticeCode, ServiceEnd, ServiceId, ServiceSpec, SessionId,
+};
 use std::time::Duration;
 
 /// Most things a sentence names one by one.
@@ -291,6 +293,22 @@ pub fn files_left_out(first: &[LeftOut], total: u64) -> Notice {
     )
 }
 
+/// Some rules of what to ignore are not applied.
+pub fn rules_not_read<R>(first: &[(Vec<u8>, R)], total: u64) -> Notice {
+    const NAMED: usize = 3;
+    let named: Vec<_> = first.iter().take(NAMED).map(|(path, _)| String::from_utf8_lossy(path)).collect();
+    let more = if total > named.len() as u64 { ", …" } else { "" };
+    notice(
+        NoticeCode::CheckpointIncomplete,
+        format!(
+            "{total} file(s) with ignore rules were not read, because this workspace has too many rules or the file is too \
+             large: {}{more}. What they would ignore is kept in checkpoints and brought back by a rewind. Remove rules that \
+             are not needed.",
+            named.join(", ")
+        ),
+    )
+}
+
 /// The files could not be kept.
 pub fn files_not_kept(reason: &str) -> Notice {
     notice(
@@ -303,8 +321,12 @@ pub fn files_not_kept(reason: &str) -> Notice {
 }
 
 /// The session was taken back.
-pub fn rewound(to: u64, has_files: bool, kept_back: usize, secrets: usize) -> Notice {
-    let files = if has_files { "files, " } else { "" };
+pub fn rewound(to: u64, has_files: bool, kept_back: usize, uncertain: u64, secrets: usize) -> Notice {
+    let files = match (has_files, uncertain) {
+        (true, 0) => "files, ",
+        (true, _) => "files (but for those named below), ",
+        (false, _) => "",
+    };
     let mut message = format!(
         "This session was taken back to what it was at #{to}: {files}working directory, variables, functions and options \
          are as they were then, in a new shell. What happened since is still in the timeline and can be rewound to."
@@ -319,6 +341,29 @@ pub fn rewound(to: u64, has_files: bool, kept_back: usize, secrets: usize) -> No
         message.push_str(&format!(" {secrets} secret variable(s) keep their present value: the recording masks them."));
     }
     notice(NoticeCode::Rewound, message)
+}
+
+/// Files that may not be as they were at the moment that was gone back to.
+pub fn files_uncertain(first: &[LeftOut], total: u64) -> Option<Notice> {
+    const NAMED: usize = 5;
+    let names: Vec<_> = first.iter().take(NAMED).map(|left| left.path.to_text().into_owned()).collect();
+    let more = if total > names.len() as u64 { ", …" } else { "" };
+    let names = names.join(", ");
+    (total > 0).then(|| {
+        notice(
+            NoticeCode::FilesUncertain,
+            format!(
+                "{total} path(s) may not be as they were at that moment: {names}{more}. No checkpoint of exactly that \
+                 moment could be made. Look at them before you rely on them."
+            ),
+        )
+    })
+}
+
+/// A path that changed after the command ended and before its checkpoint could be made.
+pub fn changed_later(path: Vec<u8>) -> LeftOut {
+    let reason = "it changed after the command had ended and before its files could be kept, while no daemon ran";
+    LeftOut { path: ByteString(path), reason: reason.to_owned() }
 }
 
 /// The agent's state of then is gone.

@@ -6,16 +6,19 @@ mod call;
 mod files;
 mod fork;
 mod message;
+mod owed;
 mod records;
 mod runs;
 mod scrub;
 mod services;
 mod shell;
+mod unsure;
 
 pub use branch::FilesTask;
 pub use fork::ForkOrder;
 use message::Answer;
 pub use message::{Message, RunReply, Started};
+pub(crate) use owed::{all_open, is_open};
 pub use services::ServiceNews;
 
 use crate::admission::{Listener, Ticket, Waiter};

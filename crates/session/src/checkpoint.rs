@@ -43,6 +43,12 @@ pub struct Checkpoint {
     /// How much it does not hold, all in all.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub left_out_total: u64,
+    /// The first of the paths that may have been something else at the record it covers, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub uncertain: Vec<LeftOut>,
+    /// How many such paths there are.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub uncertain_total: u64,
 }
 
 impl Checkpoint {
@@ -59,6 +65,8 @@ impl Checkpoint {
             overtaken: false,
             left_out: Vec::new(),
             left_out_total: 0,
+            uncertain: Vec::new(),
+            uncertain_total: 0,
         }
     }
 }

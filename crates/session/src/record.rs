@@ -50,6 +50,9 @@ pub enum Event {
         /// The id of the agent's token that asked for it; none if the host did.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<String>,
+        /// Whether it began before the files were kept as the runs before it left them.
+        #[serde(default, skip_serializing_if = "is_false")]
+        files_unkept: bool,
     },
     /// A command ended, one way or another. Written before its answer goes out.
     RunFinished {
@@ -210,6 +213,10 @@ pub enum Event {
     },
     /// The session is over; nothing of it is kept.
     SessionDestroyed,
+}
+
+fn is_false(truth: &bool) -> bool {
+    !*truth
 }
 
 fn is_empty_delta(delta: &ShellDelta) -> bool {

@@ -112,6 +112,8 @@ pub enum NoticeCode {
     CheckpointIncomplete,
     /// The session was taken back to an earlier time.
     Rewound,
+    /// Some files may not be as they were at the moment that was gone back to.
+    FilesUncertain,
 }
 
 /// What a command was run with beside its text, as far as it was asked for.

@@ -88,7 +88,14 @@ fn record(session_id: &SessionId, seq: u64) -> Record {
         },
         seq if seq % 2 == 0 => {
             let request_id = Some(format!("request-{seq}"));
-            Event::RunStarted { run_id, request_id, command: "export COUNT=1".into(), call: None, by: None }
+            Event::RunStarted {
+                run_id,
+                request_id,
+                command: "export COUNT=1".into(),
+                call: None,
+                by: None,
+                files_unkept: false,
+            }
         }
         _ => Event::RunFinished { run_id, result: Box::new(result()), delta: Box::new(delta(seq)) },
     };

@@ -129,7 +129,14 @@ fn creation(number: u64) -> Result<Record, shellkeep_session::IdError> {
 
 fn started(number: u64, seq: u64) -> Result<Record, shellkeep_session::IdError> {
     let run_id = RunId::from_seq(seq);
-    let event = Event::RunStarted { run_id, request_id: None, command: "true".into(), call: None, by: None };
+    let event = Event::RunStarted {
+        run_id,
+        request_id: None,
+        command: "true".into(),
+        call: None,
+        by: None,
+        files_unkept: false,
+    };
     Ok(Record { session_id: id(number)?, seq, at: Timestamp::now(), event })
 }
 

@@ -159,6 +159,7 @@ impl Teller {
             command: "true".into(),
             call: None,
             by: None,
+            files_unkept: false,
         });
         run_id
     }
@@ -236,6 +237,8 @@ impl Teller {
             overtaken: false,
             left_out: vec![LeftOut { path: b"s\xff".to_vec().into(), reason: "a socket".to_owned() }],
             left_out_total: 1,
+            uncertain: Vec::new(),
+            uncertain_total: 0,
         };
         let run_id = RunId::from_seq(2);
         let cause = Cause::Tool { run_id, tool_name: "run_command".to_owned() };

@@ -56,7 +56,7 @@ impl Stamp {
 
 /// Times before 1678 or after 2262 wrap around; they need only be told apart.
 #[allow(clippy::unnecessary_fallible_conversions, reason = "the type of nanoseconds differs between machines")]
-fn nanoseconds(seconds: i64, nanoseconds: impl TryInto<i64>) -> i64 {
+pub(crate) fn nanoseconds(seconds: i64, nanoseconds: impl TryInto<i64>) -> i64 {
     seconds.wrapping_mul(1_000_000_000).wrapping_add(nanoseconds.try_into().unwrap_or_default())
 }
 
@@ -167,7 +167,7 @@ impl Directory {
         }
     }
 
-    fn find(&self, path: &[u8]) -> Option<&Leaf> {
+    pub fn find(&self, path: &[u8]) -> Option<&Leaf> {
         let mut here = self;
         let mut rest = path;
         loop {

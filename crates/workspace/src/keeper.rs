@@ -3,6 +3,7 @@
 
 mod align;
 mod copied;
+mod later;
 mod live;
 mod trouble;
 mod write;
@@ -71,6 +72,24 @@ pub struct Saved {
     pub left_out: LeftOut,
     /// How long it took.
     pub took: Duration,
+    /// If it was made up for later: what may have changed since it was due.
+    pub later: Later,
+}
+
+/// A checkpoint that was due when the daemon died.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Due {
+    /// When what it is of ended, in nanoseconds since 1970. What the file system says changed by then, changed by then.
+    pub since: i64,
+}
+
+/// What changed after a checkpoint was due and before it was made: it was perhaps something else when it was due.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Later {
+    /// The first of them, in order.
+    pub first: Vec<Vec<u8>>,
+    /// How many they are.
+    pub total: u64,
 }
 
 /// All that is known of one session's files while it is live. Costs nothing until [`Keeper::begin`].
@@ -140,7 +159,18 @@ impl Keeper {
             return Ok(None);
         }
         let (Some(live), Some(repo)) = (&mut self.live, &mut self.repo) else { return Ok(None) };
-        live.save(repo, &self.workspace, &self.limits, label)
+        live.save(repo, &self.workspace, &self.limits, label, None)
+    }
+
+    /// Saves what should have been saved earlier, and says what may have changed since.
+    pub fn save_late(&mut self, label: &Label, parent: Option<ObjectId>, due: Due) -> Result<Option<Saved>, Trouble> {
+        self.scan_everything();
+        let parent = self.still_there(parent)?;
+        if self.look(parent)? {
+            return Ok(None);
+        }
+        let (Some(live), Some(repo)) = (&mut self.live, &mut self.repo) else { return Ok(None) };
+        live.save(repo, &self.workspace, &self.limits, label, Some(due))
     }
 
     /// The commit that the next checkpoint would be, to compare others with; `parent` itself if nothing has changed. It has

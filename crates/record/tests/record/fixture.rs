@@ -97,7 +97,17 @@ pub fn created() -> Record {
 
 pub fn started(seq: u64, command: &str) -> Record {
     let run_id = RunId::from_seq(seq);
-    record(seq, Event::RunStarted { run_id, request_id: None, command: command.into(), call: None, by: None })
+    record(
+        seq,
+        Event::RunStarted {
+            run_id,
+            request_id: None,
+            command: command.into(),
+            call: None,
+            by: None,
+            files_unkept: false,
+        },
+    )
 }
 
 pub fn finished(seq: u64, start: u64, output: &[u8]) -> Record {

@@ -1,7 +1,7 @@
 //! What a session was at an earlier record.
 
 use crate::fixture::*;
-use shellkeep_record::past::PastError;
+use shellkeep_record::past::{PastError, Unsure};
 use shellkeep_session::shell::Variable;
 use shellkeep_session::{
     AgentState, ByteString, Cause, Checkpoint, Content, Event, FilesAt, Record, SessionState, ShellState,
@@ -23,6 +23,8 @@ fn checkpoint(seq: u64, covers: u64, digit: &str) -> Record {
         overtaken: false,
         left_out: Vec::new(),
         left_out_total: 0,
+        uncertain: Vec::new(),
+        uncertain_total: 0,
     };
     record(seq, Event::Checkpointed { checkpoint: Box::new(checkpoint) })
 }
@@ -90,5 +92,53 @@ fn what_is_not_known_is_not_told() {
     assert!(matches!(recording.past(16), Err(PastError::Hole { before: 15, .. })));
     assert_eq!(recording.past(17).unwrap().shell, ShellState::default());
     assert!(matches!(recording.past(18), Err(PastError::NoSuchRecord { seq: 18, last: 17 })));
-    assert!(matches!(recording.past(0), Err(PastError::NoSuchRecord { .. })));
+    assert!(matches!(recording.past(0), Err(PastError::BeforeTheFirst)));
+}
+
+#[test]
+fn what_was_not_kept_before_the_next_command_began_is_not_certain() {
+    let kept = |seq, covers, digit, overtaken| match checkpoint(seq, covers, digit).event {
+        Event::Checkpointed { mut checkpoint } => {
+            checkpoint.overtaken = overtaken;
+            record(seq, Event::Checkpointed { checkpoint })
+        }
+        other => record(seq, other),
+    };
+    let begun = |seq, unkept| match started(seq, "true").event {
+        Event::RunStarted { run_id, request_id, command, call, by, .. } => {
+            record(seq, Event::RunStarted { run_id, request_id, command, call, by, files_unkept: unkept })
+        }
+        other => record(seq, other),
+    };
+    let records = vec![
+        created(),
+        begun(2, false),
+        finished(3, 2, b""),
+        checkpoint(4, 3, "a"),
+        begun(5, false),
+        finished(6, 5, b""),
+        // The files of the run that ended with 6 were never kept.
+        begun(7, true),
+        finished(8, 7, b""),
+        checkpoint(9, 8, "b"),
+        begun(10, false),
+        finished(11, 10, b""),
+        // Those of this one were kept while the next ran.
+        begun(12, true),
+        kept(13, 11, "c", true),
+        finished(14, 12, b""),
+        begun(15, false),
+    ];
+    let house = House::new();
+    take(&mut house.recorder(4096), &records);
+    let recording = house.recording();
+    let past = |seq| recording.past(seq).unwrap();
+    assert_eq!((past(3).files, past(3).unsure), (Some(files("a")), Unsure::default()));
+    let missing = Unsure { missing: true, next: Some(files("b")), ..Unsure::default() };
+    assert_eq!((past(6).files, past(6).unsure), (Some(files("a")), missing));
+    assert_eq!((past(8).files, past(8).unsure), (Some(files("b")), Unsure::default()));
+    let overtaken = Unsure { overtaken: true, ..Unsure::default() };
+    assert_eq!((past(11).files, past(11).unsure), (Some(files("c")), overtaken));
+    // Nothing changed in the last one: the checkpoint before it is of it, too.
+    assert!(!past(14).unsure.missing);
 }

@@ -93,6 +93,12 @@ impl Engine {
                 inner.pool.keep_ahead().await;
             }
         });
+        let owing = Arc::downgrade(&inner);
+        tokio::spawn(async move {
+            if let Some(inner) = owing.upgrade() {
+                inner.pay_all_owed().await;
+            }
+        });
         housekeeping::spawn(&inner);
         Ok(Self::of(inner))
     }

@@ -194,6 +194,10 @@ pub struct Rewound {
     pub files_total: u64,
     /// Paths that are left as they are, and why.
     pub kept_back: Vec<LeftOut>,
+    /// The first of the paths that may not be as they were then, and why.
+    pub uncertain: Vec<LeftOut>,
+    /// How many such paths there are.
+    pub uncertain_total: u64,
     /// What changes in the shell.
     pub shell: Changes,
     /// The working directory afterwards.

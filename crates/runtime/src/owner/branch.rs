@@ -1,6 +1,7 @@
 //! Going back in a session's time: files, shell and agent's state as they were, and nothing lost of what is there now.
 
 use super::fork::ForkOrder;
+use super::unsure::Uncertain;
 use super::{Answer, Owner};
 use crate::checkpoints::commit_of;
 use crate::crash::{self, Point};
@@ -53,6 +54,8 @@ pub enum FilesTask {
     },
     /// Give up old checkpoints; gives the bytes that are free again.
     Thin(Answer<u64>),
+    /// Keep what a daemon that died had not kept.
+    PayOwed(Answer<()>),
 }
 
 impl FilesTask {
@@ -65,6 +68,7 @@ impl FilesTask {
             Self::Fork { answer, .. } => drop(answer.send(Err(error))),
             Self::Merge { answer, .. } => drop(answer.send(Err(error))),
             Self::Thin(answer) => drop(answer.send(Err(error))),
+            Self::PayOwed(answer) => drop(answer.send(Err(error))),
         }
     }
 }
@@ -85,6 +89,7 @@ impl Owner {
     /// Does what was asked for while nothing runs.
     pub(super) async fn do_files(&mut self, task: FilesTask) {
         self.linger();
+        self.pay_owed().await;
         match task {
             FilesTask::Checkpoint(answer) => self.checkpoint(answer).await,
             FilesTask::Now(answer) => drop(answer.send(self.commit_now().await)),
@@ -94,6 +99,7 @@ impl Owner {
                 drop(answer.send(self.merge(&fork, request, base, theirs).await));
             }
             FilesTask::Thin(answer) => drop(answer.send(self.thin().await)),
+            FilesTask::PayOwed(answer) => drop(answer.send(Ok(()))),
         }
     }
 
@@ -117,13 +123,15 @@ impl Owner {
         let target = self.target(past).await?;
         let now = self.commit_now().await?;
         let (plan, kept) = self.plan(now, target.past.files.clone()).await?;
+        let uncertain = self.uncertain(&target.past, now).await;
         let mut rewound = self.rewound(&target, &plan, &kept);
+        (rewound.uncertain, rewound.uncertain_total) = (uncertain.first.clone(), uncertain.total);
         if request.dry_run {
             return Ok(rewound);
         }
         self.save_now(Cause::Rewind).await?;
         self.rest("rewound", "the session was taken back to an earlier time");
-        rewound.kept_back = self.bring_back(&target, plan, kept, by).await?;
+        rewound.kept_back = self.bring_back(&target, plan, kept, uncertain, by).await?;
         rewound.undo = Some(self.state.seq - 1);
         rewound.seq = Some(self.state.seq);
         rewound.notices = self.state.pending_notices.clone();
@@ -187,6 +195,8 @@ impl Owner {
             files,
             files_total,
             kept_back: kept_back(kept),
+            uncertain: Vec::new(),
+            uncertain_total: 0,
             shell: decide::changes(&self.state.shell, &delta),
             cwd: target.shell.cwd.clone(),
             agent_state: target.agent_state.as_ref().map(|state| state.version),
@@ -202,6 +212,7 @@ impl Owner {
         target: &Target,
         plan: Plan,
         kept: Vec<KeptBack>,
+        uncertain: Uncertain,
         by: Option<String>,
     ) -> Result<Vec<LeftOut>, OpError> {
         let agent_state = self.saved_again(target.agent_state.clone()).map_err(|error| {
@@ -213,7 +224,8 @@ impl Owner {
         };
         let commit = files.as_ref().and_then(commit_of);
         let has_files = files.is_some() || self.state.files.is_some();
-        let mut told = vec![notices::rewound(target.past.seq, has_files, kept.len(), target.secrets)];
+        let mut told = vec![notices::rewound(target.past.seq, has_files, kept.len(), uncertain.total, target.secrets)];
+        told.extend(notices::files_uncertain(&uncertain.first, uncertain.total));
         told.extend(target.notices.iter().cloned());
         let mut event = Event::Rewound {
             to: target.past.seq,

@@ -1,6 +1,7 @@
 //! An owner and its session's files: they are looked at after every command, off the way of its answer, and kept if
 //! something changed. Only the next command of the same session waits for that, and not for long.
 
+use super::owed::{KeptTo, Owed};
 use super::{Answer, Owner};
 use crate::checkpoints::{Wanted, commit_of};
 use crate::crash::{self, Point};
@@ -42,8 +43,14 @@ pub(super) struct Files {
     is_full: bool,
     /// How much was left out when that was last told.
     told_left_out: u64,
+    /// How many files with rules were not read when that was last told.
+    told_unread_rules: u64,
     /// What was last told to be wrong.
     told_trouble: Option<String>,
+    /// Number of the last record whose files are not kept yet, if there is one.
+    pub(super) owed: Option<u64>,
+    /// Where the next daemon sees that, if this one dies.
+    pub(super) kept_to: Option<KeptTo>,
 }
 
 #[derive(Default)]
@@ -136,11 +143,26 @@ impl Files {
 impl Owner {
     /// The session goes live: its files are watched from now on.
     pub(super) fn watch_files(&mut self) {
+        self.begin_files(None);
+    }
+
+    /// The same; what the last daemon owed is kept first.
+    pub(super) fn begin_files(&mut self, owed: Option<Owed>) {
         let checkpoints = &self.engine.checkpoints;
         if !checkpoints.config.on || !self.files.is_off() {
             return;
         }
         let keeper = Box::new(checkpoints.keeper(&self.id, &self.state.meta.workspace));
+        if let Some(Owed { wanted, due }) = owed {
+            let (label, parent) = (wanted.label(&self.id, self.state.meta.agent.as_deref()), self.parent());
+            self.files.owed = Some(wanted.covers);
+            let id = self.id.clone();
+            return self.files.work(keeper, move |keeper| {
+                crash::point(Point::FilesOwed, id.as_str().as_bytes());
+                let saved = keeper.begin().and_then(|()| keeper.save_late(&label, parent, due));
+                Outcome::Begun(Some(wanted), saved)
+            });
+        }
         // Whatever was there before the first command was there from the beginning.
         let wanted = Wanted::for_other(Cause::Base, 1);
         let label = wanted.label(&self.id, self.state.meta.agent.as_deref());
@@ -157,10 +179,18 @@ impl Owner {
         });
     }
 
-    /// The first command in a directory that the host named waits until what is there is kept.
-    pub(super) fn watch_before_first(&mut self) {
-        let is_first = self.state.files.is_none() && self.idle.is_none() && self.files.is_off();
-        if is_first && !self.engine.workspaces.owns(&self.state.meta.workspace) {
+    /// The first command in a directory that the host named waits until what is there is kept, and the first after a
+    /// daemon died until that is kept which was not.
+    pub(super) async fn watch_before_first(&mut self) {
+        if self.idle.is_some() || !self.files.is_off() {
+            return;
+        }
+        if let Some(owed) = self.owed().await {
+            self.begin_files(Some(owed));
+            self.files.hold = Some((Instant::now(), HOLD_BASE));
+            return;
+        }
+        if self.state.files.is_none() && !self.engine.workspaces.owns(&self.state.meta.workspace) {
             self.watch_files();
             self.files.hold = Some((Instant::now(), HOLD_BASE));
         }
@@ -169,20 +199,32 @@ impl Owner {
     /// Something may have changed files: they are kept if so, when nobody else works with them.
     pub(super) fn keep_files(&mut self, wanted: impl FnOnce(u64) -> Wanted) {
         let covers = self.state.seq;
+        match &self.files.place {
+            Place::Idle(keeper) if keeper.is_clean() => self.files_kept_to(covers),
+            Place::Off if !self.engine.checkpoints.config.on => {}
+            _ => self.keep_files_for(wanted(covers)),
+        }
+    }
+
+    fn keep_files_for(&mut self, wanted: Wanted) {
+        self.files.owed = Some(wanted.covers);
         match std::mem::take(&mut self.files.place) {
             // Nobody looks any more because some work with them went wrong: somebody does from now on.
             Place::Off => {
                 self.watch_files();
-                self.files.wanted = (!self.files.is_off()).then(|| wanted(covers));
+                self.files.wanted = (!self.files.is_off()).then_some(wanted);
             }
-            Place::Idle(keeper) if keeper.is_clean() => self.files.place = Place::Idle(keeper),
+            Place::Idle(keeper) if keeper.is_clean() => {
+                self.files.place = Place::Idle(keeper);
+                self.files_kept_to(wanted.covers);
+            }
             Place::Idle(keeper) => {
                 self.files.hold = Some((Instant::now(), HOLD));
-                self.save(keeper, wanted(covers));
+                self.save(keeper, wanted);
             }
             busy @ Place::Busy(_) => {
                 self.files.place = busy;
-                self.files.wanted = Some(wanted(covers));
+                self.files.wanted = Some(wanted);
                 self.files.hold.get_or_insert((Instant::now(), HOLD));
             }
         }
@@ -216,7 +258,7 @@ impl Owner {
             Outcome::Rested => self.files.place = Place::Off,
         }
         if let Some(wanted) = self.files.wanted.take() {
-            self.keep_files(|_| wanted);
+            self.keep_files_for(wanted);
         }
         self.files.tell_kept();
     }
@@ -225,7 +267,11 @@ impl Owner {
     pub(super) fn on_saved(&mut self, wanted: Wanted, saved: Result<Option<Saved>, Trouble>) -> Option<CheckpointView> {
         let overtaken = std::mem::take(&mut self.files.overtaken);
         let saved = match saved {
-            Ok(saved) => saved?,
+            Ok(Some(saved)) => saved,
+            Ok(None) => {
+                self.files_kept_to(wanted.covers);
+                return None;
+            }
             Err(trouble) => {
                 self.tell_trouble(&trouble);
                 return None;
@@ -244,6 +290,11 @@ impl Owner {
             self.fresh_notices.push(notices::files_left_out(&left_out, total));
         }
         self.files.told_left_out = total;
+        let unread = saved.unread_rules;
+        if unread.total > self.files.told_unread_rules {
+            self.fresh_notices.push(notices::rules_not_read(&unread.first, unread.total));
+        }
+        self.files.told_unread_rules = unread.total;
         let checkpoint = Checkpoint {
             at: FilesAt { name: saved.tag, commit: saved.commit.to_string() },
             covers: wanted.covers,
@@ -255,10 +306,14 @@ impl Owner {
             overtaken,
             left_out,
             left_out_total: total,
+            uncertain: saved.later.first.into_iter().map(notices::changed_later).collect(),
+            uncertain_total: saved.later.total,
         };
+        self.engine.thin_book.grew(&self.id);
         metrics::counter!("shellkeep_checkpoints_total").increment(1);
         metrics::histogram!("shellkeep_checkpoint_seconds").record(saved.took);
         self.record(Event::Checkpointed { checkpoint: Box::new(checkpoint.clone()) });
+        self.files_kept_to(wanted.covers);
         Some(CheckpointView { checkpoint, seq: self.state.seq, at: Timestamp::now(), kept: true })
     }
 
@@ -285,15 +340,24 @@ impl Owner {
     /// Nothing of the session runs: its files need not be watched.
     pub(super) fn leave_files(&mut self) {
         match std::mem::take(&mut self.files.place) {
-            Place::Idle(keeper) => self.files.work(keeper, |keeper| {
-                if let Some(repo) = keeper.repo_mut().filter(|repo| repo.needs_compaction())
-                    && let Err(error) = repo.gather()
-                {
-                    tracing::warn!(%error, "what is kept of a session's files could not be tidied");
-                }
-                keeper.rest();
-                Outcome::Rested
-            }),
+            Place::Idle(keeper) => {
+                let open = self.close_files();
+                self.files.work(keeper, move |keeper| {
+                    if let Some(repo) = keeper.repo_mut().filter(|repo| repo.needs_compaction())
+                        && let Err(error) = repo.gather()
+                    {
+                        tracing::warn!(%error, "what is kept of a session's files could not be tidied");
+                    }
+                    keeper.rest();
+                    if let Some(open) = open {
+                        // If it stays, the next owner finds that nothing is owed.
+                        let _ = std::fs::remove_file(&open);
+                        // Where nothing was ever kept, the folder has nothing else.
+                        let _ = open.parent().map(std::fs::remove_dir);
+                    }
+                    Outcome::Rested
+                });
+            }
             other => self.files.place = other,
         }
     }

@@ -2,6 +2,7 @@
 //! from. And the way back: taking over what a fork changed in the files.
 
 use super::Owner;
+use super::unsure::Uncertain;
 use crate::checkpoints::{self, commit_of};
 use crate::crash::{self, Point};
 use crate::engine::plan_views;
@@ -57,6 +58,8 @@ struct Began {
     /// What is not in it, or not as one might think; the first ones of so many.
     left_out: Vec<(Vec<u8>, String)>,
     left_out_total: u64,
+    /// What may not be as it was then.
+    uncertain: Uncertain,
 }
 
 impl Owner {
@@ -68,9 +71,13 @@ impl Owner {
             None => None,
         };
         self.save_now(Cause::Fork).await?;
+        let uncertain = match &past {
+            Some(past) => self.uncertain(past, self.parent()).await,
+            None => Uncertain::default(),
+        };
         let pending = Pending::fork(&self.engine.config.data_dir, &order.id)
             .map_err(|error| self.files_failed("could not be copied", &error.to_string()))?;
-        let forked = self.copy_to(&order, past).await;
+        let forked = self.copy_to(&order, past, uncertain).await;
         if forked.is_err() {
             self.engine.forget_fork(&order.id).await;
         }
@@ -82,7 +89,12 @@ impl Owner {
         Ok(view)
     }
 
-    async fn copy_to(&mut self, order: &ForkOrder, past: Option<Past>) -> Result<SessionView, OpError> {
+    async fn copy_to(
+        &mut self,
+        order: &ForkOrder,
+        past: Option<Past>,
+        uncertain: Uncertain,
+    ) -> Result<SessionView, OpError> {
         let at = past.as_ref().map_or(self.state.seq, |past| past.seq);
         let workspace = self.engine.workspaces.of(&order.id);
         let is_own = self.engine.workspaces.owns(&self.state.meta.workspace);
@@ -107,7 +119,8 @@ impl Owner {
             None => self.state.agent_state.as_deref().cloned(),
         };
         let agent_state = self.copy_agent_state(&order.id, agent_state);
-        let began = Began { at, workspace, left_out: copied.left_out, left_out_total: copied.left_out_total };
+        let (left_out, left_out_total) = (copied.left_out, copied.left_out_total);
+        let began = Began { at, workspace, left_out, left_out_total, uncertain };
         self.begin_fork(order, began, shell, agent_state, files).await
     }
 
@@ -169,7 +182,7 @@ impl Owner {
         agent_state: Option<AgentState>,
         files: Option<FilesAt>,
     ) -> Result<SessionView, OpError> {
-        let Began { at, workspace, left_out, left_out_total } = began;
+        let Began { at, workspace, left_out, left_out_total, uncertain } = began;
         let origin = Origin { session_id: self.id.clone(), seq: at };
         let live: Vec<String> = self
             .state
@@ -182,6 +195,7 @@ impl Owner {
         if left_out_total > 0 {
             told.push(notices::not_copied(&left_out, left_out_total));
         }
+        told.extend(notices::files_uncertain(&uncertain.first, uncertain.total));
         let meta = SessionMeta {
             session_id: order.id.clone(),
             agent: self.state.meta.agent.clone(),

@@ -115,7 +115,7 @@ impl Owner {
         if let Some((running, ..)) = &self.running {
             return reply.refuse(self.busy(&running.cell.run_id));
         }
-        self.watch_before_first();
+        self.watch_before_first().await;
         if ticket.is_none() && self.files.holds(Some(expires)) {
             return self.waiting.push_front(Waiting::Run { command, reply, expires });
         }
@@ -228,6 +228,7 @@ impl Owner {
             command: text.clone(),
             call: call(command, redactor.as_ref()),
             by: command.by.clone(),
+            files_unkept: self.files.owed.is_some(),
         });
         self.engine.sync().await;
         crash::point(Point::StartRecorded, command.command.as_bytes());

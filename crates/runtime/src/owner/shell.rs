@@ -30,6 +30,7 @@ impl Owner {
         let fallback = self.moved_to.as_ref().map(|path| path.to_text().into_owned()).unwrap_or_default();
         self.fresh_notices.extend(notices::not_restored(&problems, &cwd, &fallback));
         self.record(Event::ShellStarted { generation: self.state.generation + 1 });
+        self.open_files();
         self.watch_files();
         Ok(Some(worn))
     }

@@ -98,7 +98,7 @@ async fn a_checkpoint_is_made_only_when_files_changed() {
     node.sh(&id, "true; x=1; ls").await;
     assert_eq!(node.engine.checkpoint(&id).await.unwrap(), None);
     assert!(node.checkpoints(&id).await.is_empty());
-    assert!(!node.directory.path().join("checkpoints/only").exists());
+    assert!(!node.directory.path().join("checkpoints/only/repo.git").exists());
     node.sh(&id, "echo 1 > a").await;
     node.sh(&id, "cat a").await;
     node.sh(&id, "(sleep 0.01; echo 2 > b) & wait").await;

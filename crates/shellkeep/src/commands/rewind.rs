@@ -117,6 +117,7 @@ fn tell(rewound: &RewindResponse, session: &str) {
     }
     print_changes(&rewound.files, *files_total);
     print_left("left as they are", &rewound.kept_back, rewound.kept_back.len() as u64);
+    print_left("may not be as they were then", &rewound.uncertain, rewound.uncertain_total);
     for line in shell_changes(&rewound.shell) {
         terminal::line(format!("shell: {line}"));
     }

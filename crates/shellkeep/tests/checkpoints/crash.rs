@@ -91,3 +91,77 @@ fn killed_in_the_middle_of_a_checkpoint() {
     daemon.rewind_to(NAME, json!(last));
     assert_eq!(daemon.sh(NAME, "cat a b").out(), "one\ntwo\n");
 }
+
+/// `n=1; v1 > f`, `n=2; v2 > f`, and the daemon is killed; a rewind to the second gives what it did, and not what is older.
+fn killed_before_its_checkpoint(point: Option<&str>) {
+    let settings = point.map_or_else(Settings::default, |point| Settings::default().env("SHELLKEEP_CRASH_AT", point));
+    let mut daemon = Daemon::start();
+    daemon.create(NAME);
+    daemon.sh(NAME, "n=1; echo v1 > f");
+    let second = daemon.ask(NAME, "run", json!({"command": "n=2; echo v2 > f; mkdir d; echo x > d/x"})).json();
+    daemon.kill();
+    if point.is_some() {
+        // The next one dies, too, while it makes up for it.
+        daemon.restart_with(settings);
+        let third = json!({"command": "n=3; echo v3 > f; rm -r d"});
+        let run = Request::new("POST", &format!("/v1/sessions/{NAME}/run")).json(third.to_string());
+        assert!(run.send(&daemon.door()).is_err(), "the daemon should have died at {point:?}");
+    }
+    daemon.restart_with(Settings::default());
+    daemon.sh(NAME, "n=3; echo v3 > f; rm -r d");
+    let back = daemon.rewind_to(NAME, second["run_id"].clone());
+    assert!(back.get("uncertain").is_none(), "{point:?}: {back}");
+    assert_eq!(daemon.sh(NAME, "echo $n; cat f d/x").out(), "2\nv2\nx\n", "{point:?}: {back}");
+}
+
+#[test]
+fn killed_before_a_checkpoint_that_was_due() {
+    killed_before_its_checkpoint(None);
+    killed_before_its_checkpoint(Some("files_owed"));
+    killed_before_its_checkpoint(Some("files_kept"));
+}
+
+#[test]
+fn a_checkpoint_that_was_due_is_made_before_a_rewind_and_a_look() {
+    let mut daemon = Daemon::start();
+    daemon.create("s");
+    daemon.sh("s", "echo v1 > f");
+    let second = daemon.ask("s", "run", json!({"command": "echo v2 > f"})).json();
+    daemon.restart();
+    let file = daemon.at("s", &format!("checkpoints/{}/file?path=f", second["run_id"].as_str().unwrap()));
+    assert_eq!(file.text(), "v2\n");
+    let third = daemon.ask("s", "run", json!({"command": "echo v3 > f"})).json();
+    daemon.restart();
+    daemon.rewind_to("s", second["run_id"].clone());
+    daemon.rewind_to("s", third["run_id"].clone());
+    assert_eq!(daemon.sh("s", "cat f").out(), "v3\n");
+}
+
+#[test]
+fn what_changed_while_no_daemon_ran_is_named() {
+    let mut daemon = Daemon::start();
+    daemon.create("s");
+    daemon.sh("s", "echo v1 > f; echo v1 > g; echo v1 > h");
+    daemon.checkpoints("s");
+    // The answer does not wait for the checkpoint; a daemon that is stopped in time has not made it.
+    let second = daemon.ask("s", "run", json!({"command": "echo v2 > f; echo v2 > g"})).json();
+    daemon.kill();
+    std::fs::write(workspace(&daemon, "s").join("f"), "by hand\n").unwrap();
+    std::fs::remove_file(workspace(&daemon, "s").join("h")).unwrap();
+    daemon.restart();
+    daemon.sh("s", "echo v3 | tee f g h");
+    let back = daemon.rewind_to("s", second["run_id"].clone());
+    let named: Vec<&str> =
+        back["uncertain"].as_array().into_iter().flatten().map(|left| left["path"].as_str().unwrap()).collect();
+    let checkpoints = daemon.checkpoints("s");
+    let in_time = checkpoints.iter().any(|made| made["run_id"] == second["run_id"] && made.get("uncertain").is_none());
+    if in_time {
+        assert_eq!(daemon.sh("s", "cat f g h").out(), "v2\nv2\nv1\n");
+    } else {
+        assert_eq!(named, ["f", "h"], "{back}");
+        assert_eq!(back["uncertain_total"], 2);
+        let notices = back["notices"].as_array().unwrap();
+        assert!(notices.iter().any(|notice| notice["code"] == "files_uncertain"), "{back}");
+        assert_eq!(daemon.sh("s", "cat g").out(), "v2\n");
+    }
+}

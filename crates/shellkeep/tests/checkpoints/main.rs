@@ -5,6 +5,7 @@ mod cli;
 mod crash;
 mod fork;
 mod http;
+mod model;
 mod recording;
 mod rewind;
 mod scrub;

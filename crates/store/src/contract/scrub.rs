@@ -39,7 +39,14 @@ fn indiscreet() -> Teller {
     }
     let run_id = RunId::from_seq(teller.state.seq + 1);
     let (request_id, command) = (Some(format!("req-{SECRET}")), format!("curl -H {SECRET}").as_str().into());
-    teller.say(Event::RunStarted { run_id: run_id.clone(), request_id, command, call: None, by: None });
+    teller.say(Event::RunStarted {
+        run_id: run_id.clone(),
+        request_id,
+        command,
+        call: None,
+        by: None,
+        files_unkept: false,
+    });
     let mut delta = set("LATER", SECRET);
     let source = format!("f () {{ echo {SECRET}; }}").as_str().into();
     delta.functions.insert("f".into(), Some(Function { attributes: String::new(), source }));
@@ -54,7 +61,7 @@ fn indiscreet() -> Teller {
     teller.say(Event::ShellStopped { reason: "died".to_owned(), notices: vec![notice] });
     let run_id = RunId::from_seq(teller.state.seq + 1);
     let command = format!("sleep 9 {SECRET}").as_str().into();
-    teller.say(Event::RunStarted { run_id, request_id: None, command, call: None, by: None });
+    teller.say(Event::RunStarted { run_id, request_id: None, command, call: None, by: None, files_unkept: false });
     teller
 }
 

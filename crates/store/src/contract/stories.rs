@@ -182,6 +182,7 @@ fn who_asked_is_kept(house: House) {
         command: "true".into(),
         call: None,
         by: by.clone(),
+        files_unkept: false,
     });
     teller.append_to(&store);
     wait(store.flush()).unwrap();

@@ -1,8 +1,8 @@
 //! A workspace that is watched: what is known of it, and the steps of a checkpoint.
 
-use super::align;
 use super::write::Writing;
-use super::{Label, Limits, Saved, Trouble};
+use super::{Due, Label, Limits, Saved, Trouble};
+use super::{align, later};
 use crate::ignored;
 use crate::index::{self, Base, Index, Written};
 use crate::repo::{NewCommit, ObjectId, Repo, RepoError};
@@ -197,16 +197,18 @@ impl Live {
         workspace: &Path,
         limits: &Limits,
         label: &Label,
+        due: Option<Due>,
     ) -> Result<Option<Saved>, Trouble> {
         let begun = Instant::now();
         let written_before = repo.written();
         let Some((commit, written)) = self.commit(repo, workspace, limits, label)? else { return Ok(None) };
         let (counts, left_out) = (self.index.counts(), self.omissions.told());
+        let later = due.map(|due| later::since(due, &self.index, workspace)).unwrap_or_default();
         let tag = repo.publish(&label.tag, commit)?;
         self.index.base = Some(Base { commit, written });
         self.index.changes.clear();
         let bytes_written = repo.written() - written_before;
-        Ok(Some(Saved { commit, tag, counts, bytes_written, left_out, took: begun.elapsed() }))
+        Ok(Some(Saved { commit, tag, counts, bytes_written, left_out, took: begun.elapsed(), later }))
     }
 
     /// The commit that a checkpoint would be now. Nothing names it, so it is gone when space is reclaimed.

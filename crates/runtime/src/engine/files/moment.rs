@@ -2,10 +2,10 @@
 
 use crate::engine::Inner;
 use crate::ops::{CheckpointView, MAX_EVENT_PAGE, Moment, OpError};
-use crate::owner::Message;
+use crate::owner::{FilesTask, Message, all_open, is_open};
 use shellkeep_record::past::{Past, PastError};
 use shellkeep_record::{Filter, Line, Recording};
-use shellkeep_session::{Checkpoint, FilesAt, RunId, SessionId};
+use shellkeep_session::{Checkpoint, FilesAt, RunId, SessionId, Timestamp};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -43,8 +43,37 @@ impl Inner {
 
     /// Waits a moment for what is being kept of the last command's files, so that who asks after an answer finds it. Not
     /// for the owner itself.
-    pub(super) async fn files_kept(&self, id: &SessionId) {
+    pub(super) async fn files_kept(self: &Arc<Self>, id: &SessionId) {
+        if self.checkpoints.config.on && !self.is_awake(id) && is_open(&self.checkpoints.home(id)) {
+            let _ = tokio::time::timeout(PATIENCE, self.ask_files(id, FilesTask::PayOwed)).await;
+        }
         let _ = tokio::time::timeout(PATIENCE, self.ask_owner(id, Message::FilesKept)).await;
+    }
+
+    /// Keeps what a daemon that died had not kept, of one session after the other.
+    pub(in crate::engine) async fn pay_all_owed(self: &Arc<Self>) {
+        if !self.checkpoints.config.on {
+            return;
+        }
+        let home = self.checkpoints.all().to_owned();
+        let open = tokio::task::spawn_blocking(move || all_open(&home)).await.unwrap_or_default();
+        for id in open {
+            if self.is_stopping() {
+                return;
+            }
+            if let Err(error) = self.ask_files(&id, FilesTask::PayOwed).await {
+                tracing::warn!(session = %id, %error, "files could not be looked at after the last daemon died");
+            }
+        }
+    }
+
+    /// The end of the last run that ended after a record.
+    pub(crate) async fn last_run_after(
+        &self,
+        id: &SessionId,
+        seq: u64,
+    ) -> Result<Option<(RunId, u64, Timestamp)>, OpError> {
+        self.read_recording(id, move |recording| recording.last_run_after(seq)).await
     }
 
     /// What a session was at some time.

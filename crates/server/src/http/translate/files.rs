@@ -153,6 +153,8 @@ pub fn checkpoint(view: CheckpointView) -> wire::Checkpoint {
         overtaken: checkpoint.overtaken,
         left_out: checkpoint.left_out.into_iter().map(left_out).collect(),
         left_out_total: checkpoint.left_out_total,
+        uncertain: checkpoint.uncertain.into_iter().map(left_out).collect(),
+        uncertain_total: checkpoint.uncertain_total,
     }
 }
 
@@ -207,6 +209,8 @@ pub fn rewound(rewound: Rewound, dry_run: bool) -> wire::RewindResponse {
         files: file_changes(rewound.files),
         files_total: rewound.files_total,
         kept_back: rewound.kept_back.into_iter().map(left_out).collect(),
+        uncertain: rewound.uncertain.into_iter().map(left_out).collect(),
+        uncertain_total: rewound.uncertain_total,
         shell: rewound.shell.into(),
         cwd: rewound.cwd.to_text().into_owned(),
         agent_state_version: rewound.agent_state,
