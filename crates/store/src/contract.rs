@@ -6,6 +6,7 @@ mod database;
 mod golden;
 mod property;
 mod recording;
+mod requests;
 mod scrub;
 mod stories;
 

@@ -1,10 +1,12 @@
 //! Sessions as directories that a person can read: `sessions/{session_id}/` with `meta.json`, `state.json`,
-//! `first_shell.json`, `runs/{run_id}.json` and `messages/{seq_id}.json`. The recorder's files are there too.
+//! `first_shell.json`, `runs/{run_id}.json`, `requests/{request_id}` and `messages/{seq_id}.json`. The recorder's files are
+//! there too.
 //!
 //! Each file is replaced as a whole. `state.json` is written last and carries the number of the last record, so a
 //! crash between two files leaves an older number, and the journal's records are applied again over what is there.
 
 mod files;
+mod requests;
 mod scrub;
 
 use crate::backend::{

@@ -38,6 +38,7 @@ mod memory;
 pub mod open;
 mod problems;
 pub mod recordings;
+mod requests;
 mod scribe;
 mod segment;
 mod sqlite;

@@ -7,12 +7,14 @@ use crate::mask;
 use shellkeep_record::Masker;
 use shellkeep_redact::Redactor;
 use shellkeep_session::{Event, Message, Record, RunId, SessionId, SessionState, ShellState, StoredRun};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 struct Session {
     state: SessionState,
     first_shell: ShellState,
     runs: BTreeMap<u64, StoredRun>,
+    /// Numbers of runs by their callers' keys.
+    keys: HashMap<String, u64>,
     messages: BTreeMap<u64, Message>,
     damaged: Option<String>,
 }
@@ -66,16 +68,18 @@ impl MemoryBackend {
 
 impl Session {
     fn begin(state: SessionState, first_shell: ShellState) -> Self {
-        Self { state, first_shell, runs: BTreeMap::new(), messages: BTreeMap::new(), damaged: None }
+        let (runs, keys, messages) = (BTreeMap::new(), HashMap::new(), BTreeMap::new());
+        Self { state, first_shell, runs, keys, messages, damaged: None }
     }
 
     fn apply(&mut self, record: &Record) -> Result<(), shellkeep_session::state::ApplyError> {
         self.state.apply(record)?;
         if let Some(run) = started_run(record) {
+            self.keys.extend(run.request_id.clone().map(|key| (key, run.seq)));
             self.runs.insert(run.seq, run);
         }
         if let Event::RunFinished { run_id, result, .. } = &record.event
-            && let Some(run) = self.runs.values_mut().rev().find(|run| run.run_id == *run_id)
+            && let Some(run) = find_mut(&mut self.runs, run_id)
         {
             run.result = Some((**result).clone());
             run.ended_seq = Some(record.seq);
@@ -84,6 +88,15 @@ impl Session {
             self.messages.insert(message.seq_id, (**message).clone());
         }
         Ok(())
+    }
+}
+
+/// A run is named after its record; only one with a name from elsewhere is searched for.
+fn find_mut<'a>(runs: &'a mut BTreeMap<u64, StoredRun>, run_id: &RunId) -> Option<&'a mut StoredRun> {
+    let seq = run_id.seq().filter(|seq| runs.get(seq).is_some_and(|run| run.run_id == *run_id));
+    match seq {
+        Some(seq) => runs.get_mut(&seq),
+        None => runs.values_mut().rev().find(|run| run.run_id == *run_id),
     }
 }
 
@@ -138,8 +151,10 @@ impl Backend for MemoryBackend {
     }
 
     fn run_by_request(&mut self, session_id: &SessionId, request_id: &str) -> Result<Option<StoredRun>, BackendError> {
-        let wanted = |run: &&StoredRun| run.request_id.as_deref() == Some(request_id);
-        Ok(self.healthy(session_id)?.and_then(|session| session.runs.values().rev().find(wanted)).cloned())
+        let found = |session: &Session| session.runs.get(session.keys.get(request_id)?).cloned();
+        // What was scrubbed has another key by now.
+        let is_it = |run: &StoredRun| run.request_id.as_deref() == Some(request_id);
+        Ok(self.healthy(session_id)?.and_then(found).filter(is_it))
     }
 
     fn first_shell(&mut self, session_id: &SessionId) -> Result<Option<ShellState>, BackendError> {

@@ -10,6 +10,7 @@ use crate::memory::MemoryBackend;
 use crate::open::Durability;
 use crate::problems::Problems;
 use crate::recordings::{Recordings, Shelf};
+use crate::requests::Found;
 use crate::writer::{Read, Request, Scrub, Shared};
 use shellkeep_record::{Scrubbed, SessionKey};
 use shellkeep_redact::Redactor;
@@ -80,6 +81,14 @@ enum Kind {
     Journalled { shared: Arc<Shared>, thread: Mutex<Option<JoinHandle<()>>>, durability: Durability },
 }
 
+/// When a question is put to the backend.
+enum When<'a> {
+    /// At once.
+    Now,
+    /// When it has everything that was appended before, of one session or of all.
+    After(Option<&'a SessionId>),
+}
+
 impl Store {
     /// A store without journal and thread: memory has nothing to survive.
     pub(crate) fn in_memory(
@@ -125,6 +134,7 @@ impl Store {
                 Ok(())
             }
             Kind::Journalled { shared, .. } => {
+                shared.requests_waiting.appended(record);
                 let appended = shared.journal.append(record);
                 shared.poke();
                 appended
@@ -182,14 +192,24 @@ impl Store {
         self.ask_about(session_id, move |backend| backend.run(&about, &run_id)).await
     }
 
-    /// The run that a caller's key started, so that a retry never runs twice.
+    /// The run that a caller's key started, so that a retry never runs twice. It costs the same however long the session's
+    /// history is, and waits for nothing to be written.
     pub async fn run_by_request(
         &self,
         session_id: &SessionId,
         request_id: &str,
     ) -> Result<Option<StoredRun>, ReadError> {
+        let found = match &self.inner.kind {
+            Kind::Memory { .. } => Found::Unknown,
+            Kind::Journalled { shared, .. } => shared.requests_waiting.find(session_id, request_id),
+        };
         let (about, request_id) = (session_id.clone(), request_id.to_owned());
-        self.ask_about(session_id, move |backend| backend.run_by_request(&about, &request_id)).await
+        let question = move |backend: &mut dyn Backend| backend.run_by_request(&about, &request_id);
+        match found {
+            Found::Here(run) => Ok(Some(*run)),
+            Found::InBackend => self.put(When::Now, question).await,
+            Found::Unknown => self.ask_about(session_id, question).await,
+        }
     }
 
     /// What the session's shell knew at its creation, for a restart.
@@ -308,7 +328,7 @@ impl Store {
         T: Send + 'static,
         F: FnOnce(&mut dyn Backend) -> Result<T, BackendError> + Send + 'static,
     {
-        self.put(None, question).await
+        self.put(When::After(None), question).await
     }
 
     /// The same for a question about one session, for which only that session's records must have been applied.
@@ -317,10 +337,10 @@ impl Store {
         T: Send + 'static,
         F: FnOnce(&mut dyn Backend) -> Result<T, BackendError> + Send + 'static,
     {
-        self.put(Some(session_id), question).await
+        self.put(When::After(Some(session_id)), question).await
     }
 
-    async fn put<T, F>(&self, about: Option<&SessionId>, question: F) -> Result<T, ReadError>
+    async fn put<T, F>(&self, when: When<'_>, question: F) -> Result<T, ReadError>
     where
         T: Send + 'static,
         F: FnOnce(&mut dyn Backend) -> Result<T, BackendError> + Send + 'static,
@@ -338,7 +358,10 @@ impl Store {
             // Who no longer waits needs no answer.
             let _ = answer.send(result);
         });
-        shared.post(Request::Read(Read { about: about.cloned(), answer }));
+        shared.post(match when {
+            When::Now => Request::Peek(answer),
+            When::After(about) => Request::Read(Read { about: about.cloned(), answer }),
+        });
         waiting.await.unwrap_or_else(|_| Err(ReadError::Unavailable { reason: "the store is closed".to_owned() }))
     }
 }

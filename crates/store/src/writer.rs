@@ -187,6 +187,7 @@ impl Writer {
         for request in requests {
             match request {
                 Request::Read(read) => reads.push(read),
+                Request::Peek(answer) => answer(Ok(&mut *self.backend)),
                 Request::Sync(answer) => syncs.push(answer),
                 Request::Record { about, answer } => records.push((about, answer)),
                 Request::Scrub(scrub) => scrubs.push(scrub),
@@ -340,13 +341,15 @@ impl Writer {
             }
         }
         self.due = None;
+        self.shared.requests_waiting.caught_up();
         Ok(())
     }
 
-    /// A long backlog must not hold up those who wait only for the disk.
+    /// A long backlog must not hold up those who wait only for the disk, nor those who do not wait for the backlog.
     fn serve_urgent_syncs(&mut self) {
+        let is_urgent = |request: &Request| matches!(request, Request::Sync(_) | Request::Peek(_));
         let (syncs, others): (Vec<Request>, Vec<Request>) =
-            self.shared.take_requests().into_iter().partition(|request| matches!(request, Request::Sync(_)));
+            self.shared.take_requests().into_iter().partition(is_urgent);
         self.shared.put_back(others);
         if !syncs.is_empty() {
             let drained = self.shared.journal.drain();
@@ -391,6 +394,7 @@ impl Writer {
             Ok(()) => {
                 metrics::counter!("shellkeep_store_applied_total").increment(entries.len() as u64);
                 self.shared.problems.recovered(Part::Backend);
+                self.shared.requests_waiting.applied(entries);
                 Ok(())
             }
             Err(reason) => self.failed(reason),

@@ -164,3 +164,33 @@ fn a_message_that_the_backend_refused_is_in_when_it_is_back() {
     assert_eq!(numbers, [1, 2, 3, 4, 5]);
     daemon.assert_whole("s");
 }
+
+#[test]
+fn a_run_with_a_request_id_goes_on_as_one_without_when_the_disk_is_full() {
+    let Some(mut wrapper) = wrapper() else {
+        eprintln!("skipped: neither root nor a user namespace may mount here");
+        return;
+    };
+    // All of the daemon's data is on a small disk.
+    wrapper.pop();
+    wrapper.push("{data}".to_owned());
+    let wrapper: Vec<String> = wrapper.iter().map(|word| word.replace("size=1m", "size=8m")).collect();
+    let daemon = Daemon::with(Settings { wrapper, ..Settings::default() });
+    daemon.create("s");
+    daemon.sh("s", "n=0");
+    daemon.sh("s", "cat /dev/zero > fill 2> /dev/null; true");
+    let run = |body: serde_json::Value| {
+        let answer = daemon.post("/v1/sessions/s/run", &body);
+        assert_eq!(answer.status, 200, "{body}: {}", answer.text());
+        answer.json()
+    };
+    assert_eq!(run(json!({"command": "echo plain"}))["stdout"], "plain\n");
+    let keyed = json!({"command": "n=$((n+1)); echo $n", "request_id": "k1"});
+    let first = run(keyed.clone());
+    assert_eq!(first["stdout"], "1\n");
+    let again = run(keyed.clone());
+    assert_eq!((&again["stdout"], &again["run_id"]), (&first["stdout"], &first["run_id"]));
+    assert_eq!(run(json!({"command": "rm fill; echo $n", "request_id": "k2"}))["stdout"], "1\n");
+    until("the store to write again", || (!is_degraded(&daemon)).then_some(()));
+    assert_eq!(run(keyed)["run_id"], first["run_id"]);
+}

@@ -13,6 +13,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::requests::REQUESTS;
+
 type Result<T> = std::result::Result<T, BackendError>;
 
 /// How far the journal has been applied: `applied.json`.
@@ -206,7 +208,14 @@ impl SessionFiles {
     /// Makes the directory.
     pub(super) fn make(&self) -> Result<()> {
         let runs = self.directory.join("runs");
-        fs::create_dir_all(&runs).map_err(|error| failed(&runs, &error))
+        if runs.is_dir() {
+            return Ok(());
+        }
+        // A session that has no runs yet has an index of all of them.
+        for directory in [self.directory.join(REQUESTS), runs] {
+            fs::create_dir_all(&directory).map_err(|error| failed(&directory, &error))?;
+        }
+        Ok(())
     }
 
     /// Removes everything but what is the recorder's. Without `state.json` there is no session, so it goes first.
@@ -218,6 +227,7 @@ impl SessionFiles {
             fs::remove_file(path("first_shell.json")),
             fs::remove_dir_all(path("runs")),
             fs::remove_dir_all(path("messages")),
+            fs::remove_dir_all(path(REQUESTS)),
         ] {
             match gone {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(&self.directory, &error)),
@@ -277,7 +287,8 @@ impl SessionFiles {
 
     /// Writes one run.
     pub(super) fn write_run(&self, run: &StoredRun) -> Result<()> {
-        write(&self.run_path(&run.run_id), run)
+        write(&self.run_path(&run.run_id), run)?;
+        self.index_run(run)
     }
 
     /// Reads `meta.json`.
@@ -339,27 +350,6 @@ impl SessionFiles {
         read(&self.run_path(run_id), self.sealed)
     }
 
-    /// The run with a caller's key. All runs are looked at: a directory for people to read has no index.
-    pub(super) fn run_by_request(&self, request_id: &str) -> Result<Option<StoredRun>> {
-        let directory = self.directory.join("runs");
-        let entries = match fs::read_dir(&directory) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(failed(&directory, &error)),
-        };
-        let mut found: Option<StoredRun> = None;
-        for entry in entries {
-            let path = entry.map_err(|error| failed(&directory, &error))?.path();
-            if path.extension().is_none_or(|extension| extension != "json") {
-                continue;
-            }
-            let run: Option<StoredRun> = read(&path, self.sealed)?;
-            let run = run.filter(|run| run.request_id.as_deref() == Some(request_id));
-            found = found.into_iter().chain(run).max_by_key(|run| run.seq);
-        }
-        Ok(found)
-    }
-
     /// Reads `first_shell.json`.
     pub(super) fn first_shell(&self) -> Result<Option<ShellState>> {
         read(&self.directory.join("first_shell.json"), self.sealed)
@@ -369,7 +359,7 @@ impl SessionFiles {
         self.directory.join("messages").join(format!("{seq_id}.json"))
     }
 
-    fn run_path(&self, run_id: &RunId) -> PathBuf {
+    pub(super) fn run_path(&self, run_id: &RunId) -> PathBuf {
         self.directory.join("runs").join(format!("{run_id}.json"))
     }
 }

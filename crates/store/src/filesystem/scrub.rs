@@ -39,6 +39,7 @@ impl SessionFiles {
                 scrub_json(&file, self.sealed, &masker)?;
             }
         }
+        self.scrub_requests(|name| redactor.redact(name) != name)?;
         // An attempt that failed may have left a file that nobody reads.
         for file in files_in(&self.directory)?.into_iter().filter(|file| file.extension().is_some_and(|e| e == "tmp")) {
             fs::remove_file(&file).map_err(|error| failed(&file, &error))?;

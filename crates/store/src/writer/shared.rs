@@ -6,6 +6,7 @@ use crate::fault::Faults;
 use crate::journal::Journal;
 use crate::lock::hold;
 use crate::problems::Problems;
+use crate::requests::Requests;
 use shellkeep_session::SessionId;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -27,6 +28,8 @@ pub(crate) struct Read {
 pub(crate) enum Request {
     /// Look into the backend once it has everything that matters.
     Read(Read),
+    /// Look into the backend as it is.
+    Peek(Answer),
     /// Force the journal to disk.
     Sync(oneshot::Sender<Result<(), String>>),
     /// Write to the recordings what was appended before, whatever the backend has.
@@ -48,6 +51,8 @@ pub(crate) struct Shared {
     pub faults: Arc<Faults>,
     /// What is wrong now.
     pub problems: Arc<Problems>,
+    /// Runs with keys that the backend may not have yet.
+    pub requests_waiting: Requests,
     /// `None` once the writer has ended, so that nobody waits for an answer that cannot come.
     requests: Mutex<Option<Vec<Request>>>,
     closing: AtomicBool,
@@ -64,6 +69,7 @@ impl Shared {
             journal,
             faults,
             problems,
+            requests_waiting: Requests::default(),
             requests: Mutex::new(Some(Vec::new())),
             closing: AtomicBool::new(false),
             sleeping: AtomicBool::new(false),

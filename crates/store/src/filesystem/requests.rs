@@ -1,0 +1,117 @@
+//! Which run a caller's key started: `requests/{request_id}` holds the run's id, so that the question costs the same however
+//! many runs there are.
+
+use super::files::{SessionFiles, failed, read};
+use crate::backend::BackendError;
+use shellkeep_session::{RunId, StoredRun, id};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+type Result<T> = std::result::Result<T, BackendError>;
+
+/// The directory of the index. A session without it is from before there was one.
+pub(super) const REQUESTS: &str = "requests";
+/// Where an index is made before it is complete.
+const UNFINISHED: &str = "requests.tmp";
+
+impl SessionFiles {
+    /// The run with a caller's key.
+    pub(super) fn run_by_request(&self, request_id: &str) -> Result<Option<StoredRun>> {
+        // Doors refuse other keys; they would not do as names of files.
+        if id::check(request_id).is_err() {
+            return self.search(request_id);
+        }
+        self.ensure_index()?;
+        let Some(run_id) = self.indexed(&self.directory.join(REQUESTS), request_id)? else { return Ok(None) };
+        match self.run(&run_id)? {
+            Some(run) if run.request_id.as_deref() == Some(request_id) => Ok(Some(run)),
+            // Somebody touched the files. They are read as they are.
+            _ => self.search(request_id),
+        }
+    }
+
+    /// Notes which run a key started.
+    pub(super) fn index_run(&self, run: &StoredRun) -> Result<()> {
+        let directory = self.directory.join(REQUESTS);
+        match &run.request_id {
+            Some(_) if directory.is_dir() => self.note(&directory, run),
+            _ => Ok(()),
+        }
+    }
+
+    fn note(&self, directory: &Path, run: &StoredRun) -> Result<()> {
+        let Some(request_id) = run.request_id.as_deref().filter(|text| id::check(text).is_ok()) else { return Ok(()) };
+        let newer = self
+            .indexed(directory, request_id)?
+            .is_some_and(|noted| noted == run.run_id || noted.seq() > run.run_id.seq());
+        if newer {
+            return Ok(());
+        }
+        let path = directory.join(request_id);
+        fs::write(&path, format!("{}\n", run.run_id)).map_err(|error| failed(&path, &error))
+    }
+
+    fn indexed(&self, directory: &Path, request_id: &str) -> Result<Option<RunId>> {
+        let path = directory.join(request_id);
+        match fs::read_to_string(&path) {
+            Ok(text) => Ok(RunId::parse(text.trim_end()).ok()),
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidData) => Ok(None),
+            Err(error) => Err(failed(&path, &error)),
+        }
+    }
+
+    /// Makes the index of a session that has none.
+    fn ensure_index(&self) -> Result<()> {
+        let (whole, unfinished) = (self.directory.join(REQUESTS), self.directory.join(UNFINISHED));
+        if whole.is_dir() {
+            return Ok(());
+        }
+        fs::create_dir_all(&unfinished).map_err(|error| failed(&unfinished, &error))?;
+        for path in self.run_files()? {
+            if let Some(run) = read::<StoredRun>(&path, self.sealed)? {
+                self.note(&unfinished, &run)?;
+            }
+        }
+        fs::rename(&unfinished, &whole).map_err(|error| failed(&whole, &error))
+    }
+
+    /// The run with a key, found by reading all runs.
+    fn search(&self, request_id: &str) -> Result<Option<StoredRun>> {
+        let mut found: Option<StoredRun> = None;
+        for path in self.run_files()? {
+            let run: Option<StoredRun> = read(&path, self.sealed)?;
+            let run = run.filter(|run| run.request_id.as_deref() == Some(request_id));
+            found = found.into_iter().chain(run).max_by_key(|run| run.seq);
+        }
+        Ok(found)
+    }
+
+    fn run_files(&self) -> Result<Vec<PathBuf>> {
+        let directory = self.directory.join("runs");
+        let entries = match fs::read_dir(&directory) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(failed(&directory, &error)),
+        };
+        let mut paths = Vec::new();
+        for entry in entries {
+            let path = entry.map_err(|error| failed(&directory, &error))?.path();
+            if path.extension().is_some_and(|extension| extension == "json") {
+                paths.push(path);
+            }
+        }
+        Ok(paths)
+    }
+
+    /// Removes the keys in which a secret is.
+    pub(super) fn scrub_requests(&self, finds: impl Fn(&[u8]) -> bool) -> Result<()> {
+        let directory = self.directory.join(REQUESTS);
+        for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
+            if finds(entry.file_name().as_encoded_bytes()) {
+                fs::remove_file(entry.path()).map_err(|error| failed(&entry.path(), &error))?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,173 @@
+//! Runs that a caller's key started and that the backend may not have yet. With it the question for such a run needs no
+//! flush: what is not here is in the backend, where it is found by an index, however long the session's history is, and
+//! also while a full disk keeps the backend from taking anything.
+
+use crate::backend::{Entry, started_run};
+use crate::lock::hold;
+use shellkeep_session::{Event, Record, RunId, SessionId, StoredRun};
+use std::collections::HashMap;
+use std::sync::Mutex;
+
+/// Runs that are kept here at most. The backend takes what gathers ten times a second, so more than this means that it
+/// takes nothing; from then on a question waits for it as any other does.
+const MOST_RUNS: usize = 10_000;
+/// Bytes of texts and outputs that are kept here at most, for the same reason.
+const MOST_BYTES: usize = 32 << 20;
+
+/// What is known here of a key.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Found {
+    /// Its run.
+    Here(Box<StoredRun>),
+    /// If there is one, the backend has it.
+    InBackend,
+    /// The backend must be brought up to date first.
+    Unknown,
+}
+
+/// Runs with keys that the backend may not have yet.
+#[derive(Debug, Default)]
+pub(crate) struct Requests {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    /// Whether the backend has everything that an earlier daemon left in the journal.
+    caught_up: bool,
+    /// Whether some were not taken because there were too many.
+    overflown: bool,
+    bytes: usize,
+    runs: HashMap<(SessionId, RunId), StoredRun>,
+    keys: HashMap<(SessionId, String), RunId>,
+}
+
+impl Requests {
+    /// A record is appended.
+    pub(crate) fn appended(&self, record: &Record) {
+        match &record.event {
+            Event::RunStarted { request_id: Some(_), .. } => {
+                if let Some(run) = started_run(record) {
+                    hold(&self.inner).insert(&record.session_id, run);
+                }
+            }
+            Event::RunFinished { run_id, result, .. } => {
+                let mut inner = hold(&self.inner);
+                if inner.runs.is_empty() {
+                    return;
+                }
+                let weight = result.stdout.inline.as_ref().map_or(0, |bytes| bytes.as_bytes().len())
+                    + result.stderr.inline.as_ref().map_or(0, |bytes| bytes.as_bytes().len());
+                let Some(run) = inner.runs.get_mut(&(record.session_id.clone(), run_id.clone())) else { return };
+                (run.result, run.ended_seq) = (Some((**result).clone()), Some(record.seq));
+                inner.bytes += weight;
+            }
+            Event::SessionDestroyed => hold(&self.inner).forget(&record.session_id),
+            _ => {}
+        }
+    }
+
+    /// The backend has these.
+    pub(crate) fn applied(&self, entries: &[Entry]) {
+        let mut inner = hold(&self.inner);
+        if inner.runs.is_empty() {
+            return;
+        }
+        for entry in entries {
+            if let Entry::Record(Record { session_id, event: Event::RunFinished { run_id, .. }, .. }) = entry {
+                inner.remove(session_id, run_id);
+            }
+        }
+    }
+
+    /// The backend has everything that was appended so far.
+    pub(crate) fn caught_up(&self) {
+        let mut inner = hold(&self.inner);
+        inner.caught_up = true;
+        // What was not taken for want of room is there by now; what still runs is held by its session.
+        inner.overflown = false;
+    }
+
+    /// The run with a key.
+    pub(crate) fn find(&self, session_id: &SessionId, request_id: &str) -> Found {
+        let inner = hold(&self.inner);
+        if !inner.caught_up || inner.overflown {
+            return Found::Unknown;
+        }
+        let Some(run_id) = inner.keys.get(&(session_id.clone(), request_id.to_owned())) else {
+            return Found::InBackend;
+        };
+        match inner.runs.get(&(session_id.clone(), run_id.clone())) {
+            Some(run) => Found::Here(Box::new(run.clone())),
+            None => Found::InBackend,
+        }
+    }
+}
+
+impl Inner {
+    fn insert(&mut self, session_id: &SessionId, run: StoredRun) {
+        if self.runs.len() >= MOST_RUNS || self.bytes >= MOST_BYTES {
+            self.overflown = true;
+            return;
+        }
+        let Some(request_id) = run.request_id.clone() else { return };
+        self.bytes += run.command.as_bytes().len();
+        self.keys.insert((session_id.clone(), request_id), run.run_id.clone());
+        self.runs.insert((session_id.clone(), run.run_id.clone()), run);
+    }
+
+    fn remove(&mut self, session_id: &SessionId, run_id: &RunId) {
+        let Some(run) = self.runs.remove(&(session_id.clone(), run_id.clone())) else { return };
+        let key = (session_id.clone(), run.request_id.unwrap_or_default());
+        if self.keys.get(&key) == Some(run_id) {
+            self.keys.remove(&key);
+        }
+        if self.runs.is_empty() {
+            self.bytes = 0;
+        }
+    }
+
+    fn forget(&mut self, session_id: &SessionId) {
+        self.runs.retain(|(session, _), _| session != session_id);
+        self.keys.retain(|(session, _), _| session != session_id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use shellkeep_session::Timestamp;
+
+    fn started(session: &str, seq: u64, key: &str) -> Record {
+        let event = Event::RunStarted {
+            run_id: RunId::from_seq(seq),
+            request_id: Some(key.to_owned()),
+            command: "true".into(),
+            call: None,
+            by: None,
+            files_unkept: false,
+        };
+        Record { session_id: SessionId::parse(session).unwrap(), seq, at: Timestamp::UNIX_EPOCH, event }
+    }
+
+    #[test]
+    fn what_the_backend_may_not_have_is_found_here_and_nothing_else() {
+        let (requests, id) = (Requests::default(), SessionId::parse("s").unwrap());
+        assert_eq!(requests.find(&id, "k"), Found::Unknown);
+        requests.caught_up();
+        assert_eq!(requests.find(&id, "k"), Found::InBackend);
+        requests.appended(&started("s", 3, "k"));
+        assert!(matches!(requests.find(&id, "k"), Found::Here(run) if run.seq == 3 && run.result.is_none()));
+        // That it began is not all there is to know.
+        requests.applied(&[Entry::Record(started("s", 3, "k"))]);
+        assert!(matches!(requests.find(&id, "k"), Found::Here(_)));
+        assert_eq!(requests.find(&SessionId::parse("t").unwrap(), "k"), Found::InBackend);
+        let destroyed = Record { event: Event::SessionDestroyed, ..started("s", 4, "k") };
+        requests.appended(&destroyed);
+        assert_eq!(requests.find(&id, "k"), Found::InBackend);
+        for seq in 0..=MOST_RUNS as u64 {
+            requests.appended(&started("s", seq, &format!("k{seq}")));
+        }
+        assert_eq!(requests.find(&id, "k1"), Found::Unknown);
+    }
+}
