@@ -16,6 +16,7 @@ mod tokens;
 mod waking;
 
 pub use config::{EngineConfig, OnStop, Reclaim};
+use files::ThinBook;
 pub(crate) use files::{kept_back, plan_views};
 use records::SecretsBook;
 pub use records::{EventStream, ExportStream};
@@ -99,6 +100,8 @@ pub struct Inner {
     pub(crate) admission: Arc<Admission>,
     pub(crate) adaptive: Adaptive,
     pub(crate) disk: DiskBook,
+    /// Which sessions have checkpoints to be thinned.
+    pub(crate) thin_book: ThinBook,
     pub(crate) agents: Arc<Agents>,
     pub(crate) masking: Masking,
     pub(crate) counts: Counts,

@@ -18,6 +18,8 @@ const SERVICES_EVERY: Duration = Duration::from_secs(30);
 const DISK_EVERY: Duration = Duration::from_secs(10);
 /// Between two looks at ended sessions.
 const RECLAIM_EVERY: Duration = Duration::from_secs(10 * 60);
+/// Between two rounds in which old checkpoints are removed.
+const THIN_EVERY: Duration = Duration::from_secs(60);
 /// A round of measuring may take this long; who was not measured is the first of the next round.
 const DISK_BUDGET: Duration = Duration::from_millis(500);
 
@@ -29,6 +31,7 @@ pub(crate) fn spawn(inner: &Arc<Inner>) {
     every(inner, services_every, |inner| async move { look_at_services(&inner).await });
     every(inner, DISK_EVERY, |inner| async move { measure_disk(&inner).await });
     every(inner, RECLAIM_EVERY, |inner| async move { reclaim(&inner).await });
+    every(inner, THIN_EVERY, |inner| async move { inner.thin_some().await });
     if !inner.factory.has_limit() {
         let factory = Arc::clone(&inner.factory);
         tokio::spawn(async move { factory.guard().await });
@@ -60,6 +63,7 @@ pub(crate) async fn round(inner: &Arc<Inner>) {
     look_at_services(inner).await;
     measure_disk(inner).await;
     reclaim(inner).await;
+    inner.thin_some().await;
 }
 
 async fn follow_pressure(inner: &Arc<Inner>) {

@@ -455,3 +455,32 @@ async fn old_outputs_give_way_to_new_ones() {
     assert_eq!(read(&runs[2]).await.unwrap(), b"cccccccccc");
     node.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn old_checkpoints_are_removed_by_themselves_when_a_session_is_idle() {
+    let node = Node::start(|config| config.checkpoints.keep_all = 4).await;
+    let id = node.session("a").await;
+    for n in 0..12 {
+        node.sh(&id, &format!("echo {n} > f")).await;
+        // Each gets a checkpoint of its own.
+        node.engine.checkpoints(&id, 0, 1).await.unwrap();
+    }
+    let kept = async || {
+        let page = node.engine.checkpoints(&id, 0, 100).await.unwrap();
+        assert_eq!(page.checkpoints.len(), 12, "the list stays");
+        page.checkpoints.iter().filter(|view| view.kept).count()
+    };
+    assert_eq!(kept().await, 12);
+    // It is in use: its next command should not wait.
+    node.after(SECOND).await;
+    assert_eq!(kept().await, 12);
+    node.engine.hibernate(&id).await.unwrap();
+    // The newest four stay, and the last of the hour.
+    let thinned = async {
+        while kept().await != 5 {
+            node.after(2 * HOUR).await;
+        }
+    };
+    timeout(LONG, thinned).await.unwrap();
+    assert_eq!(node.sh(&id, "cat f").await.stdout.bytes, b"11\n");
+}

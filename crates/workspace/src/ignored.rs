@@ -45,6 +45,54 @@ pub const REPOSITORY: &str = ".git";
 /// Rules beyond this many bytes are not read: no person wrote them, and compiling them takes memory.
 pub(crate) const MAX_RULES_BYTES: u64 = 256 << 10;
 
+/// Rules of one workspace, in all its directories together; compiled, one takes about half a kilobyte.
+pub(crate) const MAX_RULES: u64 = 20_000;
+/// Directories of one workspace that may bring rules: each compiled set has a price of its own, however small it is.
+pub(crate) const MAX_RULES_FILES: u64 = 1000;
+
+/// How many rules are in memory for one workspace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct RulesUse {
+    files: u64,
+    rules: u64,
+}
+
+impl RulesUse {
+    /// Compiles the rules in a file's text if there is room for them; none if there are none in it.
+    pub fn compile(&mut self, text: &[u8]) -> Result<Option<Arc<Gitignore>>, TooManyRules> {
+        let is_rule = |line: &&[u8]| !line.trim_ascii().is_empty() && !line.starts_with(b"#");
+        let count = text.split(|byte| *byte == b'\n').filter(is_rule).count() as u64;
+        if count == 0 {
+            return Ok(None);
+        }
+        if self.files >= MAX_RULES_FILES || self.rules + count > MAX_RULES {
+            return Err(TooManyRules);
+        }
+        let rules = parse(text);
+        if let Some(rules) = &rules {
+            self.files += 1;
+            self.rules += count_of(rules);
+        }
+        Ok(rules)
+    }
+
+    /// These are not held any more.
+    pub fn give_back(&mut self, rules: Option<Arc<Gitignore>>) {
+        if let Some(rules) = rules {
+            self.files = self.files.saturating_sub(1);
+            self.rules = self.rules.saturating_sub(count_of(&rules));
+        }
+    }
+}
+
+/// There is no room for more rules.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TooManyRules;
+
+fn count_of(rules: &Gitignore) -> u64 {
+    rules.num_ignores() + rules.num_whitelists()
+}
+
 /// What the rules of a workspace say about a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
@@ -134,6 +182,23 @@ impl Rules {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn there_is_room_for_so_many_rules_and_no_more() {
+        let mut held = RulesUse::default();
+        let many: Vec<u8> = (0..MAX_RULES / 2).flat_map(|n| format!("a{n}\n# no rule\n\n").into_bytes()).collect();
+        let first = held.compile(&many).unwrap();
+        assert!(held.compile(&many).unwrap().is_some());
+        assert_eq!(held.compile(b"one\n").unwrap_err(), TooManyRules);
+        assert!(held.compile(b"# nothing\n").unwrap().is_none());
+        held.give_back(first);
+        assert!(held.compile(b"one\n").unwrap().is_some());
+        let mut held = RulesUse::default();
+        for _ in 0..MAX_RULES_FILES {
+            held.compile(b"*.o\n").unwrap();
+        }
+        assert_eq!(held.compile(b"*.o\n").unwrap_err(), TooManyRules);
+    }
 
     #[test]
     fn the_deepest_rule_decides_and_may_bring_back() {

@@ -5,6 +5,7 @@ mod file;
 
 pub(crate) use file::{load, store};
 
+use crate::ignored::RulesUse;
 use crate::repo::{Kind, ObjectId};
 use ignore::gitignore::Gitignore;
 use rustix::fs::{FileType, Stat};
@@ -148,6 +149,8 @@ pub(crate) struct Index {
     /// Files and links in it.
     pub files: u64,
     pub changes: Changes,
+    /// How many rules its directories hold.
+    pub rules: RulesUse,
 }
 
 impl Directory {

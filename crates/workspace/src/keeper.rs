@@ -72,6 +72,8 @@ pub struct Saved {
     pub left_out: LeftOut,
     /// How long it took.
     pub took: Duration,
+    /// Files with rules that were not read, because there are too many: what they name is kept.
+    pub unread_rules: LeftOut,
     /// If it was made up for later: what may have changed since it was due.
     pub later: Later,
 }

@@ -7,7 +7,7 @@ mod list;
 pub(crate) use left_out::Omissions;
 pub use left_out::{LeftOut, Reason};
 
-use crate::ignored::{self, Rules, Verdict};
+use crate::ignored::{self, Rules, RulesUse, Verdict};
 use crate::index::{Changes, Directory, Leaf, MODE_BITS, Node, Stamp, note};
 use crate::keeper::{Limits, Trouble};
 use crate::watch::{Depth, Mail, ROOT_ITSELF, Watches};
@@ -29,6 +29,8 @@ pub(crate) struct Look<'a> {
     pub omissions: &'a mut Omissions,
     /// Files that the index holds.
     pub files: &'a mut u64,
+    /// Rules that it holds.
+    pub held: &'a mut RulesUse,
     /// What is on another device is not ours.
     pub device: u64,
     /// Set when no watch was to be had; from then on nothing more is watched.
@@ -36,6 +38,13 @@ pub(crate) struct Look<'a> {
     rules: Rules,
     path: Vec<u8>,
     depth: usize,
+}
+
+/// What of the index a look changes beside the directories.
+pub(crate) struct Known<'a> {
+    pub changes: &'a mut Changes,
+    pub files: &'a mut u64,
+    pub rules: &'a mut RulesUse,
 }
 
 /// How a directory is opened: itself, not what a link of its name points to.
@@ -48,13 +57,13 @@ impl<'a> Look<'a> {
     pub fn new(
         limits: &'a Limits,
         watches: Option<&'a mut Watches>,
-        changes: &'a mut Changes,
+        known: Known<'a>,
         omissions: &'a mut Omissions,
-        files: &'a mut u64,
         device: u64,
     ) -> Self {
+        let Known { changes, files, rules: held } = known;
         let (rules, path, depth, is_exhausted) = (Rules::default(), Vec::new(), 0, false);
-        Self { limits, watches, changes, omissions, files, device, is_exhausted, rules, path, depth }
+        Self { limits, watches, changes, omissions, files, held, device, is_exhausted, rules, path, depth }
     }
 
     /// Looks at everything.
@@ -157,7 +166,11 @@ impl<'a> Look<'a> {
             Err(error) if self.depth > 0 => return self.unreadable(error),
             Err(error) => return Err(self.trouble(error)),
         };
-        directory.rules = seen.rules(place);
+        self.held.give_back(directory.rules.take());
+        let rules = seen.rules(place, self.held);
+        self.omissions.rules_read(&self.path, rules.is_ok());
+        // Without its rules, what they name is kept: too much is better than too little.
+        directory.rules = rules.unwrap_or_default();
         directory.is_ignored |= self.depth > 0 && !self.is_wanted() && seen.is_marked(place);
         let entered = self.rules.enter(&self.path, directory.rules.as_ref());
         let result = self.look_at_all(directory, place, &seen);
@@ -327,6 +340,7 @@ impl<'a> Look<'a> {
         let result = self.enter(&mut child, opened);
         if child.is_ignored && child.entries.is_empty() {
             // A cache, as a file in it says: as if it had never been there.
+            self.held.give_back(child.rules.take());
             if let Some(watches) = &mut self.watches {
                 watches.forget(&self.path);
             }
@@ -359,6 +373,8 @@ impl<'a> Look<'a> {
     }
 
     fn lost_below(&mut self, directory: &Directory) {
+        self.held.give_back(directory.rules.clone());
+        self.omissions.rules_read(&self.path, true);
         for (name, node) in &directory.entries {
             self.at(name, |look| {
                 match node {

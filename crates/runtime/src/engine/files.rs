@@ -5,6 +5,7 @@ mod moment;
 mod thinning;
 mod views;
 
+pub(crate) use thinning::ThinBook;
 pub(crate) use views::{kept_back, plan_views};
 
 use super::scope::Permitted;

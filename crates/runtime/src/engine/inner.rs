@@ -221,6 +221,15 @@ impl Inner {
         self.stopping.load(Ordering::Relaxed)
     }
 
+    /// How long ago a session was last used; none if it is asleep.
+    pub(crate) fn idle_for(&self, id: &SessionId) -> Option<Duration> {
+        let sessions = self.sessions();
+        let (_, slot) = sessions.owners.get(id)?;
+        let idle = self.now_ms().saturating_sub(slot.last_used.load(Ordering::Relaxed));
+        let is_busy = slot.busy.load(Ordering::Relaxed);
+        Some(if is_busy { Duration::ZERO } else { Duration::from_millis(idle) })
+    }
+
     /// Whether a session has an owner, and with it perhaps a shell.
     pub(crate) fn is_awake(&self, id: &SessionId) -> bool {
         self.sessions().owners.contains_key(id)
@@ -293,6 +302,7 @@ impl Inner {
         // What ran in the background was killed; nobody is left to say so.
         self.runs().retain(|(session, _), cell| session != id || !cell.is_detached());
         self.disk.forget(&self.config.data_dir, id);
+        self.thin_book.forget(id);
         self.forget_secrets(id);
         let logs = self.services_directory(id);
         let (workspaces, workspace) = (self.workspaces.clone(), workspace.clone());

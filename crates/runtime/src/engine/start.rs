@@ -71,6 +71,7 @@ impl Engine {
             admission: Admission::new(config.admission.clone(), shells),
             adaptive,
             disk: Default::default(),
+            thin_book: Default::default(),
             agents: Default::default(),
             identities,
             masking,

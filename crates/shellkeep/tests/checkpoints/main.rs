@@ -8,6 +8,7 @@ mod http;
 mod model;
 mod recording;
 mod rewind;
+mod rules;
 mod scrub;
 #[path = "../support/mod.rs"]
 mod support;

@@ -6,7 +6,7 @@ use super::{align, later};
 use crate::ignored;
 use crate::index::{self, Base, Index, Written};
 use crate::repo::{NewCommit, ObjectId, Repo, RepoError};
-use crate::scan::{Look, Omissions};
+use crate::scan::{Known, Look, Omissions};
 use crate::watch::{Mailbox, Watcher, Watches};
 use rustix::fd::OwnedFd;
 use rustix::fs::{CWD, Mode, OFlags, fstat, openat, stat};
@@ -155,9 +155,10 @@ impl Live {
         self.wants_everything |= self.watches.is_none() || place != self.index.place;
         let mail = self.mailbox.take();
         let is_everything = self.wants_everything || mail.everything;
-        let Index { root: top, changes, files, .. } = &mut self.index;
+        let Index { root: top, changes, files, rules, .. } = &mut self.index;
         let device = place.map_or(0, |place| place.0);
-        let mut look = Look::new(limits, self.watches.as_mut(), changes, &mut self.omissions, files, device);
+        let mut look =
+            Look::new(limits, self.watches.as_mut(), Known { changes, files, rules }, &mut self.omissions, device);
         let result = match &root {
             None => {
                 look.nothing(top);
@@ -202,13 +203,14 @@ impl Live {
         let begun = Instant::now();
         let written_before = repo.written();
         let Some((commit, written)) = self.commit(repo, workspace, limits, label)? else { return Ok(None) };
-        let (counts, left_out) = (self.index.counts(), self.omissions.told());
+        let (counts, left_out, unread_rules) =
+            (self.index.counts(), self.omissions.told(), self.omissions.unread_rules());
         let later = due.map(|due| later::since(due, &self.index, workspace)).unwrap_or_default();
         let tag = repo.publish(&label.tag, commit)?;
         self.index.base = Some(Base { commit, written });
         self.index.changes.clear();
         let bytes_written = repo.written() - written_before;
-        Ok(Some(Saved { commit, tag, counts, bytes_written, left_out, took: begun.elapsed(), later }))
+        Ok(Some(Saved { commit, tag, counts, bytes_written, left_out, took: begun.elapsed(), later, unread_rules }))
     }
 
     /// The commit that a checkpoint would be now. Nothing names it, so it is gone when space is reclaimed.

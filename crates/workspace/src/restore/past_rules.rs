@@ -1,6 +1,6 @@
 //! What the rules of a checkpoint left out when it was made: its own `.gitignore` files and the default list.
 
-use crate::ignored::{self, Rules, Verdict};
+use crate::ignored::{self, Rules, RulesUse, TooManyRules, Verdict};
 use crate::repo::{Kind, ObjectId, Repo, RepoError};
 use ignore::gitignore::Gitignore;
 use std::collections::HashMap;
@@ -11,19 +11,22 @@ pub(super) struct PastRules<'a> {
     repo: &'a Repo,
     root: Option<ObjectId>,
     known: HashMap<ObjectId, Level>,
+    held: RulesUse,
 }
 
 /// A directory as the checkpoint holds it, as far as it matters here.
 #[derive(Clone, Default)]
 struct Level {
     rules: Option<Arc<Gitignore>>,
+    /// Whether its rules were not read because there are too many.
+    is_unread: bool,
     below: Arc<HashMap<Vec<u8>, ObjectId>>,
 }
 
 impl<'a> PastRules<'a> {
     /// Those of the checkpoint with this tree; with none nothing is left out.
     pub fn new(repo: &'a Repo, root: Option<ObjectId>) -> Self {
-        Self { repo, root, known: HashMap::new() }
+        Self { repo, root, known: HashMap::new(), held: RulesUse::default() }
     }
 
     /// Whether they leave this path out, or a directory that it is in.
@@ -36,6 +39,10 @@ impl<'a> PastRules<'a> {
         let mut start = 0usize;
         for end in ends {
             let level = self.level(tree)?;
+            if level.is_unread {
+                // Nobody knows what they leave out, so nothing below is removed.
+                return Ok(true);
+            }
             rules.enter(&path[..start.saturating_sub(1)], level.rules.as_ref());
             let (name, is_directory) = (&path[start..end], is_directory || end < path.len());
             let is_out = match rules.judge(&path[..end], is_directory) {
@@ -63,7 +70,9 @@ impl<'a> PastRules<'a> {
             match entry.kind {
                 Kind::Directory => drop(below.insert(entry.name, entry.id)),
                 Kind::File { .. } if entry.name == ignored::RULES_FILE.as_bytes() => {
-                    level.rules = self.rules(entry.id)?
+                    let rules = self.rules(entry.id)?;
+                    level.is_unread = rules.is_err();
+                    level.rules = rules.unwrap_or_default();
                 }
                 _ => {}
             }
@@ -73,10 +82,10 @@ impl<'a> PastRules<'a> {
         Ok(level)
     }
 
-    fn rules(&self, file: ObjectId) -> Result<Option<Arc<Gitignore>>, RepoError> {
-        if self.repo.blob_size(file)? > ignored::MAX_RULES_BYTES {
-            return Ok(None);
+    fn rules(&mut self, file: ObjectId) -> Result<Result<Option<Arc<Gitignore>>, TooManyRules>, RepoError> {
+        if self.repo.blob_size(file)? >= ignored::MAX_RULES_BYTES {
+            return Ok(Err(TooManyRules));
         }
-        Ok(ignored::parse(&self.repo.read_blob(file, None)?))
+        Ok(self.held.compile(&self.repo.read_blob(file, None)?))
     }
 }

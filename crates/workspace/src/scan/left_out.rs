@@ -1,6 +1,7 @@
 //! What a checkpoint does not hold though nobody asked for that, and why.
 
-use std::collections::BTreeMap;
+use crate::ignored::RULES_FILE;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Bound;
 
@@ -25,6 +26,8 @@ pub enum Reason {
     OtherFileSystem,
     /// It is nested too deep.
     TooDeep,
+    /// A file with rules, which were not read because there are too many.
+    TooManyRules,
 }
 
 impl fmt::Display for Reason {
@@ -36,6 +39,7 @@ impl fmt::Display for Reason {
             Self::ChangedWhileRead => f.write_str("changed while it was read"),
             Self::OtherFileSystem => f.write_str("on another file system"),
             Self::TooDeep => f.write_str("nested too deep"),
+            Self::TooManyRules => f.write_str("too many rules"),
         }
     }
 }
@@ -53,11 +57,33 @@ pub struct LeftOut {
 #[derive(Debug, Default)]
 pub(crate) struct Omissions {
     paths: BTreeMap<Vec<u8>, Reason>,
+    /// Directories whose own rules were not read.
+    unread_rules: BTreeSet<Vec<u8>>,
 }
 
 impl Omissions {
     pub fn add(&mut self, path: &[u8], reason: Reason) {
         self.paths.insert(path.to_vec(), reason);
+    }
+
+    /// Whether the rules of the directory at this path were read.
+    pub fn rules_read(&mut self, path: &[u8], read: bool) {
+        match read {
+            true => self.unread_rules.remove(path),
+            false => self.unread_rules.insert(path.to_vec()),
+        };
+    }
+
+    /// The files with rules that were not read.
+    pub fn unread_rules(&self) -> LeftOut {
+        let name = |directory: &Vec<u8>| {
+            let slash: &[u8] = if directory.is_empty() { b"" } else { b"/" };
+            ([directory.as_slice(), slash, RULES_FILE.as_bytes()].concat(), Reason::TooManyRules)
+        };
+        LeftOut {
+            first: self.unread_rules.iter().take(NAMED).map(name).collect(),
+            total: self.unread_rules.len() as u64,
+        }
     }
 
     /// This path, and all below it, are looked at anew.

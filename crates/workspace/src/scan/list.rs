@@ -1,6 +1,8 @@
 //! What is in a directory, and what that says about it.
 
-use crate::ignored::{self, CACHE_MARK, CACHE_SIGNATURE, ENVIRONMENT_MARK, MAX_RULES_BYTES, RULES_FILE};
+use crate::ignored::{
+    CACHE_MARK, CACHE_SIGNATURE, ENVIRONMENT_MARK, MAX_RULES_BYTES, RULES_FILE, RulesUse, TooManyRules,
+};
 use ignore::gitignore::Gitignore;
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, openat, statat};
@@ -44,12 +46,16 @@ impl Seen {
         self.names.binary_search_by(|one| (**one).cmp(name)).is_ok()
     }
 
-    /// The rules that the directory has for what is in it.
-    pub fn rules(&self, place: &OwnedFd) -> Option<Arc<Gitignore>> {
-        self.has(RULES_FILE.as_bytes()).then(|| begin_of(place, RULES_FILE, MAX_RULES_BYTES))?.and_then(|text| {
-            let is_whole = (text.len() as u64) < MAX_RULES_BYTES;
-            is_whole.then(|| ignored::parse(&text)).flatten()
-        })
+    /// The rules that the directory has for what is in it, if there is room for them.
+    pub fn rules(&self, place: &OwnedFd, held: &mut RulesUse) -> Result<Option<Arc<Gitignore>>, TooManyRules> {
+        if !self.has(RULES_FILE.as_bytes()) {
+            return Ok(None);
+        }
+        match begin_of(place, RULES_FILE, MAX_RULES_BYTES) {
+            Some(text) if (text.len() as u64) < MAX_RULES_BYTES => held.compile(&text),
+            Some(_) => Err(TooManyRules),
+            None => Ok(None),
+        }
     }
 
     /// Whether a file in it says that all of it can be made again.
