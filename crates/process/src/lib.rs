@@ -44,5 +44,5 @@ pub use service::log::{LogWatch, ServiceLog};
 pub use service::{
     ServiceCommand, ServiceExit, ServiceProcess, ServiceSpec, ServiceStamps, ServiceStartError, left_exit,
 };
-pub use shell::{Done, ExitStatus, LiveShell, Progress, RunSpec, ShellSpec, StartError, Stdin, Stream};
+pub use shell::{Done, Ends, ExitStatus, LiveShell, Progress, RunSpec, ShellSpec, StartError, Stdin, Stream};
 pub use strays::reap_strays;

@@ -3,8 +3,10 @@
 //! `ShellSpec` describes a shell, [`LiveShell::start`] makes it live. A command is [`LiveShell::begin`] and then
 //! [`LiveShell::progress`] until it says that the command is done or the shell is gone.
 
+mod ends;
 mod finish;
 pub(crate) mod frames;
+mod start_error;
 
 use crate::cage::Cage;
 use crate::channel::Channel;
@@ -13,9 +15,11 @@ use crate::proc::{ProcessStamp, Stat};
 use crate::stdio::{self, Reader, Writer, poll_streams};
 use crate::wire::{self, kind};
 use crate::{handle, proc, spawn};
+pub use ends::Ends;
 use frames::{flag, read_problems, write_command, write_restore};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+pub use start_error::StartError;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::task::{Context, Poll};
@@ -37,25 +41,6 @@ pub struct ShellSpec {
     pub bash: PathBuf,
     /// Where the driver leaves a result when the command has closed its socket. Must not exist.
     pub rescue: PathBuf,
-}
-
-/// Why a shell did not start.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// The system refused.
-    #[error("bash could not be started: {0}")]
-    System(#[from] io::Error),
-    /// This bash cannot load the driver.
-    #[error("{path} cannot load the driver (it needs bash 4.4 or newer, built with loadable builtins); {detail}")]
-    Unsupported {
-        /// The bash.
-        path: String,
-        /// How it failed.
-        detail: String,
-    },
-    /// It did not answer in time.
-    #[error("bash did not answer within {} seconds", START_LIMIT.as_secs())]
-    Stuck,
 }
 
 /// How a process ended.
@@ -98,8 +83,6 @@ pub struct RunSpec<'a> {
     pub cwd: Option<&'a [u8]>,
     /// Exported variables for this call only.
     pub env: &'a [(Bytes, Bytes)],
-    /// What it reads.
-    pub stdin: Stdin<'a>,
 }
 
 /// How a command went.
@@ -156,16 +139,21 @@ impl LiveShell {
     /// Starts a bash, puts it into its cage, and waits until the driver is there.
     pub async fn start(spec: ShellSpec, mut cage: Cage) -> Result<Self, StartError> {
         let (ours, theirs) = spawn::channel()?;
-        let born = spawn::bash(&spec.bash, theirs.as_fd(), cage.mark().as_deref(), cage.entrance().as_ref())?;
+        let channel = Channel::new(ours)?;
+        let born = spawn::bash(&spec.bash, theirs.as_fd(), cage.mark().as_deref(), cage.entrance().as_ref());
+        let born = born.map_err(|error| StartError::of(&spec.bash, error))?;
         drop(theirs);
         let pid = born.pid;
+        let unwatched = spawn::Unwatched(pid);
         let raw = handle::number(pid).ok_or_else(|| io::Error::other("bad process id"))?;
         let handle = pidfd_open(raw, PidfdFlags::NONBLOCK).map_err(io::Error::from)?;
+        let process = stdio::watch(handle, Interest::READABLE)?;
+        std::mem::forget(unwatched);
         let enclosed = cage.receive(born);
         let mut shell = Self {
             pid,
-            process: stdio::watch(handle, Interest::READABLE)?,
-            channel: Channel::new(ours)?,
+            process,
+            channel,
             cage,
             spec,
             version: String::new(),
@@ -220,53 +208,24 @@ impl LiveShell {
         Ok(read_problems(&payload))
     }
 
-    /// Starts a command. Gives the end to write to if its input is open.
-    pub async fn begin(&mut self, run: RunSpec<'_>) -> io::Result<Option<Writer>> {
-        let mut flags = if run.cwd.is_some() { flag::CWD } else { 0 };
-        let mut descriptors: Vec<OwnedFd> = Vec::new();
-        let mut input = None;
-        match run.stdin {
-            Stdin::Empty => {}
-            Stdin::Given(bytes) => {
-                flags |= flag::STDIN;
-                descriptors.push(stdio::given_input(bytes)?);
-            }
-            Stdin::Open => {
-                let (theirs, ours) = stdio::input_pipe()?;
-                flags |= flag::STDIN;
-                descriptors.push(theirs);
-                input = Some(ours);
-            }
-            Stdin::Terminal => {
-                let (slave, reader, writer) = stdio::terminal()?;
-                flags |= flag::STDIN | flag::STDOUT | flag::STDERR | flag::TTY;
-                descriptors = vec![slave.try_clone()?, slave.try_clone()?, slave];
-                self.stdout = Some(reader);
-                self.stderr = None;
-                input = Some(writer);
-            }
-        }
-        if flags & flag::TTY == 0 {
-            flags |= self.open_outputs(&mut descriptors)?;
-        }
-        let mut frame = self.channel.frame(kind::RUN);
-        write_command(&mut frame, flags, run.cwd, run.env, run.command);
-        self.channel.send(frame, &descriptors).await?;
-        Ok(input)
+    /// Makes the pipes that a command needs and the shell does not have. Nothing is run and nothing has changed if it fails.
+    pub fn prepare(&self, stdin: Stdin<'_>) -> io::Result<Ends> {
+        Ends::make(stdin, [self.stdout.is_none(), self.stderr.is_none()])
     }
 
-    /// Pipes stay from command to command as long as nobody else can hold them.
-    fn open_outputs(&mut self, descriptors: &mut Vec<OwnedFd>) -> io::Result<u32> {
-        let mut flags = 0;
-        for (slot, bit) in [(&mut self.stdout, flag::STDOUT), (&mut self.stderr, flag::STDERR)] {
-            if slot.is_none() {
-                let (ours, theirs) = stdio::output_pipe()?;
-                *slot = Some(ours);
-                descriptors.push(theirs);
-                flags |= bit;
-            }
+    /// Starts a command with what [`LiveShell::prepare`] made. Gives the end to write to if its input is open.
+    pub async fn begin(&mut self, run: RunSpec<'_>, ends: Ends) -> io::Result<Option<Writer>> {
+        if ends.flags & flag::STDOUT != 0 {
+            self.stdout = ends.stdout;
         }
-        Ok(flags)
+        if ends.flags & flag::STDERR != 0 {
+            self.stderr = ends.stderr;
+        }
+        let flags = ends.flags | if run.cwd.is_some() { flag::CWD } else { 0 };
+        let mut frame = self.channel.frame(kind::RUN);
+        write_command(&mut frame, flags, run.cwd, run.env, run.command);
+        self.channel.send(frame, &ends.descriptors).await?;
+        Ok(ends.input)
     }
 
     /// Waits for output or for the end of the command; output goes to `sink`. May be dropped and called again at any

@@ -220,6 +220,18 @@ pub fn channel() -> io::Result<(std::os::unix::net::UnixStream, OwnedFd)> {
     Ok((ours, theirs.into()))
 }
 
+/// A child that nobody watches yet. Dropped, it is killed and reaped: without a handle on it nobody else could.
+pub(crate) struct Unwatched(pub(crate) u32);
+
+impl Drop for Unwatched {
+    fn drop(&mut self) {
+        let Ok(pid) = libc::pid_t::try_from(self.0) else { return };
+        // SAFETY: a plain system call. The process is our child and not reaped, so the number is still its own.
+        unsafe { libc::kill(pid, libc::SIGKILL) };
+        let _ = reap(self.0);
+    }
+}
+
 /// Reaps a child that has ended: its exit code, or the signal that ended it.
 pub fn reap(pid: u32) -> io::Result<crate::ExitStatus> {
     let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();

@@ -48,8 +48,9 @@ impl Drop for Fixture {
 }
 
 async fn run(shell: &mut LiveShell, command: &str) -> Outcome {
-    let spec = RunSpec { command: command.as_bytes(), cwd: None, env: &[], stdin: Stdin::Empty };
-    shell.begin(spec).await.unwrap();
+    let spec = RunSpec { command: command.as_bytes(), cwd: None, env: &[] };
+    let ends = shell.prepare(Stdin::Empty).unwrap();
+    shell.begin(spec, ends).await.unwrap();
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
     loop {
         let mut sink = |stream: Stream, bytes: &[u8]| match stream {
@@ -116,13 +117,10 @@ async fn interruption_keeps_shell_and_partial_state() {
     let fixture = Fixture::new();
     let mut shell = fixture.shell(&[]).await;
     run(&mut shell, "sleep 300 & echo $! >/dev/null").await;
-    let spec = RunSpec {
-        command: b"f() { local l=1; x=5; echo ready; while :; do :; done; }; f; y=6",
-        cwd: None,
-        env: &[],
-        stdin: Stdin::Empty,
-    };
-    shell.begin(spec).await.unwrap();
+    let spec =
+        RunSpec { command: b"f() { local l=1; x=5; echo ready; while :; do :; done; }; f; y=6", cwd: None, env: &[] };
+    let ends = shell.prepare(Stdin::Empty).unwrap();
+    shell.begin(spec, ends).await.unwrap();
     let mut sent = false;
     let done = loop {
         match shell.progress(&mut |_, _| {}).await.unwrap() {
@@ -199,8 +197,9 @@ async fn a_terminal_is_for_one_command() {
     let mut shell = fixture.shell(&[]).await;
     let command =
         "tty; [ -t 0 ] && [ -t 1 ] && [ -t 2 ] && echo terminal; stty size; read -r line; echo \"<$line>\"; x=1";
-    let spec = RunSpec { command: command.as_bytes(), cwd: None, env: &[], stdin: Stdin::Terminal };
-    let input = shell.begin(spec).await.unwrap().unwrap();
+    let spec = RunSpec { command: command.as_bytes(), cwd: None, env: &[] };
+    let ends = shell.prepare(Stdin::Terminal).unwrap();
+    let input = shell.begin(spec, ends).await.unwrap().unwrap();
     input.write_all(b"typed\n").await.unwrap();
     let mut output = Vec::new();
     let done = loop {

@@ -28,6 +28,10 @@ pub const SEGMENT_BYTES: u64 = 100_000_000;
 
 /// Files that are kept open. A session that is not among them is opened anew, which reads its last line.
 const OPEN_FILES: usize = 256;
+/// And no more than this part of the descriptors that the process may have: shells and connections need them too.
+const PART_OF_DESCRIPTORS: usize = 8;
+/// But a few in any case.
+const FEWEST_OPEN_FILES: usize = 4;
 
 /// Called before each write; what it says goes for what the disk said. For tests.
 pub type BeforeWrite = Arc<dyn Fn() -> io::Result<()> + Send + Sync>;
@@ -50,8 +54,16 @@ pub struct RecorderOptions {
 impl Default for RecorderOptions {
     fn default() -> Self {
         let segment_bytes = SEGMENT_BYTES;
-        Self { segment_bytes, open_files: OPEN_FILES, outputs: None, masker: None, before_write: None }
+        Self { segment_bytes, open_files: open_files(), outputs: None, masker: None, before_write: None }
     }
+}
+
+/// How many files may be kept open, by the limit of descriptors of this process.
+fn open_files() -> usize {
+    let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
+    let soft = line.and_then(|rest| rest.split_whitespace().next()?.parse::<usize>().ok());
+    soft.map_or(OPEN_FILES, |soft| (soft / PART_OF_DESCRIPTORS).clamp(FEWEST_OPEN_FILES, OPEN_FILES))
 }
 
 /// A session whose lines cannot be written at the moment.

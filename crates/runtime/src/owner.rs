@@ -193,14 +193,14 @@ impl Owner {
         let (expired, due) = (until(expiry), until(self.due()));
         let hold_ended = until(self.waiting.front().and_then(|first| self.files.holds_until(first.expires())));
         let work = async {
-            match (&mut self.running, &mut self.idle, &mut self.starved) {
-                (Some((running, ..)), ..) => Happened::Run(running.step().await),
-                (None, Some(worn), _) => Happened::ShellEnded(worn.shell.ended().await),
-                (None, None, Some(listener)) => {
-                    listener.heard().await;
-                    Happened::ShellFreed
-                }
-                (None, None, None) => std::future::pending().await,
+            if let Some((running, ..)) = &mut self.running {
+                return Happened::Run(running.step().await);
+            }
+            // A session with a shell waits as well, if there were no descriptors for its command's pipes.
+            tokio::select! {
+                biased;
+                exit = shell_ended(&mut self.idle) => Happened::ShellEnded(exit),
+                () = heard(&mut self.starved) => Happened::ShellFreed,
             }
         };
         let turn = async {
@@ -389,6 +389,22 @@ impl Waiting {
             Self::Run { expires, .. } => Some(*expires),
             Self::Hibernate(_) | Self::Scrub { .. } | Self::Files(_) => None,
         }
+    }
+}
+
+/// Ends with the shell, if there is one.
+async fn shell_ended(idle: &mut Option<Worn>) -> ExitStatus {
+    match idle {
+        Some(worn) => worn.shell.ended().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Ends when there may be a shell, if somebody waits for one.
+async fn heard(starved: &mut Option<Listener>) {
+    match starved {
+        Some(listener) => listener.heard().await,
+        None => std::future::pending().await,
     }
 }
 

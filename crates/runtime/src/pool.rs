@@ -1,5 +1,7 @@
 //! Shells: some started ahead, so that waking a session costs the restore and not the start, and never more than the
-//! quota. A shell is never given to a second session.
+//! quota. A shell is never given to a second session. A shell that cannot be started is tried again after a pause.
+
+mod trouble;
 
 use crate::admission::{Bell, Listener};
 use shellkeep_process::{CageFactory, LiveShell, ShellSpec, StartError};
@@ -8,6 +10,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
+pub use trouble::NoShell;
+use trouble::Trouble;
 
 /// A shell and its place under the quota; both end together.
 #[derive(Debug)]
@@ -19,13 +23,20 @@ pub struct Worn {
 
 /// A place under the quota. Giving it up is news for those who wait for one.
 #[derive(Debug)]
-struct Place(Arc<Places>);
+struct Place {
+    places: Arc<Places>,
+    /// Whether a shell lived in it. Only then does giving it up free processes and descriptors as well.
+    was_used: bool,
+}
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.0.taken.fetch_sub(1, Ordering::SeqCst);
-        self.0.news.freed.ring();
-        self.0.news.wanted.notify_one();
+        self.places.taken.fetch_sub(1, Ordering::SeqCst);
+        if self.was_used {
+            self.places.trouble.may_try_again();
+        }
+        self.places.news.freed.ring();
+        self.places.news.wanted.notify_one();
     }
 }
 
@@ -35,12 +46,14 @@ struct Places {
     taken: AtomicUsize,
     limit: AtomicUsize,
     news: News,
+    trouble: Trouble,
 }
 
 impl Places {
     fn take(self: &Arc<Self>) -> Option<Place> {
         let below = |taken: usize| (taken < self.limit.load(Ordering::SeqCst)).then_some(taken + 1);
-        self.taken.fetch_update(Ordering::SeqCst, Ordering::SeqCst, below).ok().map(|_| Place(Arc::clone(self)))
+        self.taken.fetch_update(Ordering::SeqCst, Ordering::SeqCst, below).ok()?;
+        Some(Place { places: Arc::clone(self), was_used: false })
     }
 }
 
@@ -75,6 +88,7 @@ impl Pool {
                 taken: AtomicUsize::new(0),
                 limit: AtomicUsize::new(limit),
                 news: News::default(),
+                trouble: Trouble::default(),
             }),
             ahead: ahead.min(limit),
             spares: Mutex::new(Vec::new()),
@@ -116,17 +130,41 @@ impl Pool {
         self.places.taken.load(Ordering::SeqCst)
     }
 
-    /// A shell if one is spare or the quota allows another; `None` if every place is taken.
-    pub async fn try_take(&self) -> Result<Option<Worn>, StartError> {
+    /// A shell if one is spare or the quota allows another; `None` if every place is taken. Shortly after a start failed
+    /// no other is tried; the answer is the reason of the one that failed.
+    pub async fn try_take(&self) -> Result<Option<Worn>, NoShell> {
         let spare = self.spares().pop();
         if spare.is_some() {
             self.places.news.wanted.notify_one();
             return Ok(spare);
         }
+        if let Some(reason) = self.places.trouble.now() {
+            return Err(reason);
+        }
         match self.places.take() {
             Some(place) => self.start(place).await.map(Some),
             None => Ok(None),
         }
+    }
+
+    /// Starts a shell to see whether that works, and ends it.
+    pub async fn probe(&self) -> Result<(), StartError> {
+        let Some(place) = self.places.take() else { return Ok(()) };
+        self.launch(place).await.map(drop)
+    }
+
+    /// Why somebody waits for a shell though there are places for more: the last start that failed.
+    pub fn trouble(&self) -> Option<NoShell> {
+        self.places.trouble.last().filter(|_| self.live_count() < self.limit())
+    }
+
+    /// Something that a shell needs could not be had: nothing is started for a while.
+    pub fn failed(&self, error: &StartError) -> NoShell {
+        metrics::counter!("shellkeep_shell_starts_failed_total").increment(1);
+        let why = self.places.trouble.failed(error);
+        // The keeper of spares waits for the pause to pass and then wakes one who waits.
+        self.places.news.wanted.notify_one();
+        why
     }
 
     /// Listens for a shell that could not be had before: a place is free, or a session has become idle.
@@ -139,30 +177,45 @@ impl Pool {
         self.places.news.freed.ring();
     }
 
-    async fn start(&self, place: Place) -> Result<Worn, StartError> {
+    async fn start(&self, place: Place) -> Result<Worn, NoShell> {
+        match self.launch(place).await {
+            Ok(worn) => {
+                if self.places.trouble.is_over() {
+                    // One who waits may have the next shell, and so on until all have one or a start fails again.
+                    self.places.news.freed.ring();
+                }
+                Ok(worn)
+            }
+            Err(error) => Err(self.failed(&error)),
+        }
+    }
+
+    async fn launch(&self, mut place: Place) -> Result<Worn, StartError> {
         let number = self.started.fetch_add(1, Ordering::Relaxed);
         let name = format!("shell-{}-{number}", std::process::id());
         let spec = ShellSpec { bash: self.bash.clone(), rescue: self.scratch.join(&name) };
         let shell = LiveShell::start(spec, self.factory.cage(&name)).await?;
         metrics::counter!("shellkeep_shells_started_total").increment(1);
+        place.was_used = true;
         Ok(Worn { shell, _place: place })
     }
 
-    /// Keeps spares ready, for as long as the task that runs this lives.
+    /// Keeps spares ready, for as long as the task that runs this lives. After a failed start it pauses, and then lets
+    /// one of those who wait for a shell try before it tries itself.
     pub async fn keep_ahead(&self) {
         loop {
-            while self.spare_count() < self.ahead {
-                let Some(place) = self.places.take() else { break };
-                match self.start(place).await {
-                    Ok(worn) => {
-                        self.spares().push(worn);
-                        self.places.news.freed.ring();
-                    }
-                    Err(error) => {
-                        tracing::warn!(%error, "a spare shell could not be started");
-                        break;
-                    }
+            while let Some(pause) = self.places.trouble.pause() {
+                tokio::time::sleep(pause).await;
+                self.places.news.freed.ring();
+            }
+            if self.spare_count() < self.ahead
+                && let Some(place) = self.places.take()
+            {
+                if let Ok(worn) = self.start(place).await {
+                    self.spares().push(worn);
+                    self.places.news.freed.ring();
                 }
+                continue;
             }
             self.places.news.wanted.notified().await;
         }

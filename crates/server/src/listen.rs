@@ -11,7 +11,7 @@ use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{Notify, Semaphore, watch};
@@ -24,6 +24,8 @@ const FIRST_REQUEST: Duration = Duration::from_secs(10);
 const STOP_GRACE: Duration = Duration::from_secs(3);
 /// Pause after a failed accept (mostly: no descriptor left), so that the loop does not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// At most one line in the log about that for this long: it lasts as long as the connections do that hold the descriptors.
+const ACCEPT_LOG_EVERY: Duration = Duration::from_secs(30);
 /// Longest path of a Unix socket: what `sockaddr_un` holds, without its final NUL.
 const MAX_SOCKET_PATH: usize = 107;
 
@@ -139,6 +141,7 @@ where
     F: Future<Output = io::Result<S>>,
 {
     let room = Arc::new(Semaphore::new(MAX_CONNECTIONS as usize));
+    let mut logged: Option<Instant> = None;
     loop {
         let accepted = tokio::select! {
             () = stopped(&mut stop) => break,
@@ -153,7 +156,10 @@ where
                 });
             }
             Err(error) => {
-                tracing::warn!(%error, "a connection could not be accepted");
+                if logged.is_none_or(|at| at.elapsed() >= ACCEPT_LOG_EVERY) {
+                    tracing::warn!(%error, "a connection could not be accepted");
+                    logged = Some(Instant::now());
+                }
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }

@@ -74,8 +74,9 @@ fn guarded(fixture: &Fixture) -> tokio::task::JoinHandle<()> {
 
 /// What a shell prints.
 async fn answer(shell: &mut LiveShell, command: &str) -> Vec<u8> {
-    let spec = RunSpec { command: command.as_bytes(), cwd: None, env: &[], stdin: Stdin::Empty };
-    shell.begin(spec).await.unwrap();
+    let spec = RunSpec { command: command.as_bytes(), cwd: None, env: &[] };
+    let ends = shell.prepare(Stdin::Empty).unwrap();
+    shell.begin(spec, ends).await.unwrap();
     let mut said = Vec::new();
     let answered = async {
         while let Progress::Output = shell.progress(&mut |_, bytes| said.extend_from_slice(bytes)).await.unwrap() {}

@@ -160,18 +160,31 @@ impl Inner {
     }
 
     /// A shell for a session: a spare, a new one, or the place of the session that was idle the longest.
-    /// `None` if every place is taken by a session that is busy.
+    /// `None` if every place is taken by a session that is busy, or the machine is short of what a shell needs.
     pub(crate) async fn take_shell(&self, for_session: &SessionId) -> Result<Option<Worn>, OpError> {
-        let unavailable =
-            |error: shellkeep_process::StartError| OpError::ShellUnavailable { reason: error.to_string() };
+        let mut is_second_try = false;
         loop {
-            if let Some(worn) = self.pool.try_take().await.map_err(unavailable)? {
-                return Ok(Some(worn));
+            match self.pool.try_take().await {
+                Ok(Some(worn)) => return Ok(Some(worn)),
+                // An idle session's shell may hold what is missing. If one is not enough, it is not that.
+                Err(why) if why.is_shortage => {
+                    if std::mem::replace(&mut is_second_try, true) {
+                        return Ok(None);
+                    }
+                }
+                Err(why) => return Err(OpError::ShellUnavailable { reason: why.reason.to_string() }),
+                Ok(None) => {}
             }
             if !self.evict_one(Some(for_session)).await {
                 return Ok(None);
             }
         }
+    }
+
+    /// There are no pipes for a command. If that may pass, it waits as if there were no shell.
+    pub(crate) fn no_pipes<T>(&self, error: std::io::Error) -> Result<Option<T>, OpError> {
+        let why = self.pool.failed(&shellkeep_process::StartError::System(error));
+        if why.is_shortage { Ok(None) } else { Err(OpError::ShellUnavailable { reason: why.reason.to_string() }) }
     }
 
     async fn evict_one(&self, except: Option<&SessionId>) -> bool {
@@ -240,8 +253,11 @@ impl Inner {
         self.pool.one_is_idle();
     }
 
-    /// Every shell there may be is busy.
-    pub(crate) fn shells_are_taken(&self) -> OpError {
+    /// Why a command waits for a shell: none can be started, or every shell there may be is busy.
+    pub(crate) fn why_no_shell(&self) -> OpError {
+        if let Some(why) = self.pool.trouble() {
+            return OpError::ShellUnavailable { reason: why.reason.to_string() };
+        }
         let limit = self.pool.limit() as u64;
         OpError::QuotaExceeded(Box::new(QuotaMet {
             quota: QuotaName::LiveShells,

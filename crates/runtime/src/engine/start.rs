@@ -84,7 +84,7 @@ impl Engine {
             config,
         });
         // One shell is started before anyone asks: a bash that does not work is found out now.
-        drop(inner.pool.try_take().await?);
+        inner.pool.probe().await?;
         for service in left {
             take_over(&inner, service);
         }

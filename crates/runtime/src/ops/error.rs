@@ -125,7 +125,7 @@ pub enum OpError {
         session_id: String,
     },
     /// No shell could be started.
-    #[error("no shell could be started: {reason}; nothing was run and the session's state is kept")]
+    #[error("no shell could be started: {reason}. Nothing was run and the session's state is kept; send it again")]
     ShellUnavailable {
         /// Why.
         reason: String,

@@ -44,7 +44,7 @@ impl Owner {
         match (&self.running, &self.at_gate) {
             (Some((running, ..)), _) => self.busy(&running.cell.run_id),
             (None, Some(waiter)) => waiter.overloaded(),
-            (None, None) => self.engine.shells_are_taken(),
+            (None, None) => self.engine.why_no_shell(),
         }
     }
 
@@ -121,7 +121,7 @@ impl Owner {
         }
         self.take_off_wait(&mut command, expires);
         let ticket = match self.admit(&command, expires, ticket) {
-            Err(error) => return reply.refuse(error),
+            Err(error) => return reply.refuse(self.not_in_time(error)),
             Ok(None) => return self.waiting.push_front(Waiting::Run { command, reply, expires }),
             Ok(Some(ticket)) => ticket,
         };
@@ -178,13 +178,20 @@ impl Owner {
                 self.start(command, reply, expires, Some(ticket)).await;
             }
             (Err(error), Some(Waiting::Run { reply, .. })) => {
-                reply.refuse(error);
+                reply.refuse(self.not_in_time(error));
                 self.first_has_left();
             }
             // Only a command has a place at the gate.
             (_, Some(other)) => self.waiting.push_front(other),
             (_, None) => {}
         }
+    }
+
+    /// Why a command was not run in its time: a node that has no room for one that had waited for a shell was short of
+    /// shells first.
+    fn not_in_time(&self, error: OpError) -> OpError {
+        let waited_for_shell = self.owes_a_try && matches!(error, OpError::Overloaded { .. });
+        if waited_for_shell { self.engine.why_no_shell() } else { error }
     }
 
     /// There may be a shell; whether there is one is seen when the command's turn has come.
@@ -214,6 +221,21 @@ impl Owner {
             None => self.wear().await?,
         };
         let Some(mut worn) = worn else { return Ok(None) };
+        let stdin = match (&command.stdin, command.tty, command.blocking) {
+            (_, true, _) => Stdin::Terminal,
+            (Some(bytes), ..) => Stdin::Given(bytes.as_bytes()),
+            (None, _, false) => Stdin::Open,
+            (None, _, true) => Stdin::Empty,
+        };
+        let takes_input = matches!(stdin, Stdin::Open | Stdin::Terminal);
+        // Before the start is recorded: a command whose pipes cannot be made has not run, and its caller is told so.
+        let ends = match worn.shell.prepare(stdin) {
+            Ok(ends) => ends,
+            Err(error) => {
+                self.idle = Some(worn);
+                return self.engine.no_pipes(error);
+            }
+        };
         self.files.overtake();
         let redactor = self.mask.as_ref().map(|mask| mask.for_run(command));
         let text = match &redactor {
@@ -232,19 +254,12 @@ impl Owner {
         });
         self.engine.sync().await;
         crash::point(Point::StartRecorded, command.command.as_bytes());
-        let stdin = match (&command.stdin, command.tty, command.blocking) {
-            (_, true, _) => Stdin::Terminal,
-            (Some(bytes), ..) => Stdin::Given(bytes.as_bytes()),
-            (None, _, false) => Stdin::Open,
-            (None, _, true) => Stdin::Empty,
-        };
-        let takes_input = matches!(stdin, Stdin::Open | Stdin::Terminal);
         let (cell, controls) = self.new_cell(&run_id, command, text, takes_input, redactor);
         let cell = Arc::new(cell);
         let env: Vec<_> =
             command.env.iter().map(|(name, value)| (name.clone().into_bytes(), value.clone().into_bytes())).collect();
-        let spec = RunSpec { command: command.command.as_bytes(), cwd: cwd.as_deref(), env: &env, stdin };
-        let input = match worn.shell.begin(spec).await {
+        let spec = RunSpec { command: command.command.as_bytes(), cwd: cwd.as_deref(), env: &env };
+        let input = match worn.shell.begin(spec, ends).await {
             Ok(input) => input,
             Err(error) => {
                 // The shell died between two commands. What it did with this one is not known, so it is not repeated.

@@ -1,0 +1,58 @@
+//! The ends of a command's input and output, made before it is begun: a descriptor that cannot be had is found out while
+//! nothing has happened yet.
+
+use super::Stdin;
+use super::frames::flag;
+use crate::stdio::{self, Reader, Writer};
+use rustix::fd::OwnedFd;
+use std::io;
+
+/// What a command reads from and writes to, and our ends of it.
+#[derive(Debug)]
+pub struct Ends {
+    pub(super) flags: u32,
+    /// The command's ends, in the order of the flags.
+    pub(super) descriptors: Vec<OwnedFd>,
+    pub(super) input: Option<Writer>,
+    pub(super) stdout: Option<Reader>,
+    pub(super) stderr: Option<Reader>,
+}
+
+impl Ends {
+    /// `missing` says for standard output and error whether the shell has no pipe: pipes stay from command to command as
+    /// long as nobody else can hold them.
+    pub(super) fn make(stdin: Stdin<'_>, missing: [bool; 2]) -> io::Result<Self> {
+        let mut ends = Self { flags: 0, descriptors: Vec::new(), input: None, stdout: None, stderr: None };
+        match stdin {
+            Stdin::Empty => {}
+            Stdin::Given(bytes) => {
+                ends.flags |= flag::STDIN;
+                ends.descriptors.push(stdio::given_input(bytes)?);
+            }
+            Stdin::Open => {
+                let (theirs, ours) = stdio::input_pipe()?;
+                ends.flags |= flag::STDIN;
+                ends.descriptors.push(theirs);
+                ends.input = Some(ours);
+            }
+            Stdin::Terminal => {
+                let (slave, reader, writer) = stdio::terminal()?;
+                ends.flags |= flag::STDIN | flag::STDOUT | flag::STDERR | flag::TTY;
+                ends.descriptors = vec![slave.try_clone()?, slave.try_clone()?, slave];
+                ends.stdout = Some(reader);
+                ends.input = Some(writer);
+                return Ok(ends);
+            }
+        }
+        let slots = [&mut ends.stdout, &mut ends.stderr];
+        for ((slot, bit), is_missing) in slots.into_iter().zip([flag::STDOUT, flag::STDERR]).zip(missing) {
+            if is_missing {
+                let (ours, theirs) = stdio::output_pipe()?;
+                *slot = Some(ours);
+                ends.descriptors.push(theirs);
+                ends.flags |= bit;
+            }
+        }
+        Ok(ends)
+    }
+}
