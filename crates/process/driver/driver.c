@@ -34,11 +34,15 @@ enum { CONTROL_HOME = 1010 };
 enum { INTERRUPT_SIGNAL = 60 };
 /* Exit statuses of a driver that cannot work. */
 enum { EXIT_UNSUPPORTED = 96, EXIT_CHANNEL = 97 };
+/* What bash says of a text that it cannot parse, and of a command that was interrupted. */
+enum { EXIT_SYNTAX = 2, EXIT_INTERRUPTED = 128 + SIGINT };
 
 static int control = -1;
 static pid_t shell_pid;
 static char *rescue_path;
 static volatile sig_atomic_t busy, interrupted, forked;
+/* A request to interrupt that came before its command. */
+static volatile sig_atomic_t early, came_early;
 static HEADER request;
 static void *procsub_before;
 
@@ -177,6 +181,56 @@ static void undo_this_call(void) {
     }
 }
 
+/* ---- interruption ---- */
+
+static int has_trap(int number) {
+    return number > 0 && number < SIGNALS && trap_list[number] != (char *)SIG_DFL && trap_list[number] != (char *)SIG_IGN;
+}
+
+/* The value that comes along with the signal: which run it is for, and the signal that somebody sent to the command. The
+ * same as `LiveShell::ask` makes it. */
+static int is_for_this_run(int value) {
+    const unsigned char *nonce = (const unsigned char *)&request;
+    return (uint32_t)value >> 8 == (uint32_t)(nonce[0] << 16 | nonce[1] << 8 | nonce[2]);
+}
+
+static int signal_in(int value) { return (signed char)(value & 0xff); }
+
+/* If the command has a trap for the signal, it gets the signal and deals with it; else it is interrupted, or nothing
+ * happens if the number is negative. */
+static void act_on(int wanted) {
+    int number = wanted < 0 ? -wanted : wanted;
+    if (has_trap(number)) {
+        kill(shell_pid, number);
+        return;
+    }
+    if (wanted < 0)
+        return;
+    /* Bash would report the death of the children that the daemon is ending; nobody asked it. */
+    if (!interrupted)
+        close_to_null(2);
+    interrupted = 1;
+    interrupt_state = 1;
+}
+
+/* A request that is older than the running command must not hit it, and one that is there before its command must not be
+ * lost: the command would run on as if nobody had asked. */
+static void on_interrupt(int signal, siginfo_t *info, void *context) {
+    (void)signal, (void)context;
+    int before = errno;
+    int value = info->si_value.sival_int;
+    if (info->si_code != SI_QUEUE) {
+        if (busy)
+            act_on(0);
+    } else if (!busy) {
+        early = value;
+        came_early = 1;
+    } else if (is_for_this_run(value)) {
+        act_on(signal_in(value));
+    }
+    errno = before;
+}
+
 /* ---- running ---- */
 
 static void report(int status, uint32_t flags) {
@@ -219,9 +273,12 @@ static int execute(char *command) {
     indirection_level = 0;
     int code = sigsetjmp(top_level, 0);
     if (code == 0) {
+        int before = last_command_exit_value;
         int result = parse_and_execute(command, "-c", SEVAL_NOHIST | SEVAL_RESETLINE | SEVAL_NOOPTIMIZE);
-        /* Like `bash -c`, which looks here; numbers beyond a byte are bash's own and mean that it was not run. */
-        return last_command_exit_value > 255 ? result : last_command_exit_value;
+        /* Like `bash -c`, which looks at the last status; numbers beyond a byte are bash's own and mean that it was not
+         * run. After some syntax errors bash leaves a status that is not 0 as it was; there it is of another command. */
+        int is_old = result == EXIT_SYNTAX && last_command_exit_value == before;
+        return last_command_exit_value > 255 || is_old ? result : last_command_exit_value;
     }
     if (code == JUMP_FORCE_EOF)
         last_command_exit_value = 127;
@@ -263,7 +320,10 @@ static void run(CURSOR *in, const int *fds, int fd_count) {
     forked = (flags & RUN_TTY) != 0;
     procsub_before = last_procsub_child;
     busy = 1;
-    int status = execute(command);
+    if (came_early && is_for_this_run(early))
+        act_on(signal_in(early));
+    came_early = 0;
+    int status = interrupted ? EXIT_INTERRUPTED : execute(command);
     interrupt_state = 0;
     last_command_exit_value = status;
     report(status, 0);
@@ -369,34 +429,12 @@ static void serve(void) {
 
 /* ---- starting ---- */
 
-static int has_trap(int number) {
-    return number > 0 && number < SIGNALS && trap_list[number] != (char *)SIG_DFL && trap_list[number] != (char *)SIG_IGN;
-}
-
-/* The value that comes along is the signal somebody sent to the command. If the command has a trap for it, it gets the
- * signal and deals with it; else it is interrupted, or nothing happens if the value is negative. */
-static void on_interrupt(int signal, siginfo_t *info, void *context) {
-    (void)signal, (void)context;
-    int wanted = info->si_code == SI_QUEUE ? info->si_value.sival_int : 0;
-    int number = wanted < 0 ? -wanted : wanted;
-    if (!busy)
-        return;
-    if (has_trap(number)) {
-        kill(shell_pid, number);
-        return;
-    }
-    if (wanted < 0)
-        return;
-    /* Bash would report the death of the children that the daemon is ending; nobody asked it. */
-    if (!interrupted)
-        close_to_null(2);
-    interrupted = 1;
-    interrupt_state = 1;
-}
-
 static void before_fork(void) { forked = 1; }
 
+/* A command that was interrupted just before it forked starts nothing any more. Once bash has unwound, traps may. */
 static void in_child(void) {
+    if (busy && interrupted && interrupt_state && getppid() == shell_pid)
+        _exit(EXIT_INTERRUPTED);
     if (control >= 0)
         close(control);
     control = -1;

@@ -40,6 +40,11 @@ impl Channel {
         wire::Writer::new(&self.nonce, kind)
     }
 
+    /// What tells the last frame from all others.
+    pub(crate) fn nonce(&self) -> &Nonce {
+        &self.nonce
+    }
+
     pub(crate) async fn send(&mut self, frame: wire::Writer, descriptors: &[OwnedFd]) -> io::Result<()> {
         let frame = frame.finish();
         let borrowed: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();

@@ -327,6 +327,9 @@ impl LiveShell {
             return;
         }
         let Ok(pid) = libc::pid_t::try_from(self.pid) else { return };
+        // Which run it is for, and the signal: the driver must not take it for another. See `on_interrupt` in `driver.c`.
+        let [first, second, third, ..] = *self.channel.nonce();
+        let value = i32::from_be_bytes([first, second, third, value as u8]);
         let value = libc::sigval { sival_ptr: value as isize as *mut libc::c_void };
         // SAFETY: a plain system call. The process is our child and not reaped, so the number is still its own.
         unsafe { libc::sigqueue(pid, INTERRUPT, value) };

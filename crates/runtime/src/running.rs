@@ -215,9 +215,10 @@ impl Running {
             None if self.on_timeout == OnTimeout::Background => return Step::Detach,
             None => self.end(Ending::TimedOut),
             Some((ending, Stage::Polite)) => {
+                // The shell is told first: what it waits for must not end before it knows that nothing may follow.
+                self.worn.shell.interrupt();
                 self.worn.shell.signal_shell(Signal::CONT);
                 self.worn.shell.signal_run(Signal::KILL);
-                self.worn.shell.interrupt();
                 self.next_stage(ending, Stage::ChildrenKilled, SHELL_GRACE);
             }
             Some((ending, Stage::ChildrenKilled)) => {

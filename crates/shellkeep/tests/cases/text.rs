@@ -132,6 +132,16 @@ fn any_text_is_taken_as_bash_takes_it() {
     check(TEXTS.iter().map(one).collect());
 }
 
+/// After an unfinished quote bash leaves a status that is not 0 as it was, so it was that of the command before.
+#[test]
+fn a_text_that_cannot_be_parsed_has_a_status_of_its_own() {
+    let one = |text: &&str| {
+        let failed = step("(exit 42)").code(42);
+        case(format!("{text:?} after a failure"), [failed, like_bash(*text), step("echo $?").out("2\n")])
+    };
+    check(["echo \"b", "echo 'b", "echo $((1+", "echo `b", "if"].iter().map(one).collect());
+}
+
 #[test]
 fn long_texts() {
     let many_lines: String = (0..20_000).map(|n| format!("x{n}={n}\n")).collect();

@@ -13,3 +13,8 @@ pub mod services;
 pub use daemon::{Daemon, Settings};
 pub use http::{Door, Request, Response};
 pub use reply::Reply;
+
+/// How many times as often a test does what it repeats: 1, or what `SHELLKEEP_SOAK` says.
+pub fn soak() -> usize {
+    std::env::var("SHELLKEEP_SOAK").ok().and_then(|text| text.parse().ok()).unwrap_or(1).max(1)
+}

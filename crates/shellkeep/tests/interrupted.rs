@@ -1,0 +1,59 @@
+//! Nothing of a command runs after it was interrupted, at whatever moment that was.
+
+mod support;
+
+use serde_json::json;
+use support::Daemon;
+use support::services::in_parallel;
+
+const SESSIONS: usize = 6;
+/// Interruptions in each session; the long form multiplies them.
+const ROUNDS: usize = 50;
+/// What a round may do between starting the command and interrupting it, so that the moments differ.
+const DELAYS: usize = 4;
+
+/// Bash ignored an interruption that arrived before the command itself, ran it, and went on with the next step when the
+/// one that it waited for was killed: 6 of 1,800 printed `no`.
+#[test]
+fn nothing_runs_after_an_interruption() {
+    let daemon = Daemon::start();
+    let names: Vec<String> = (0..SESSIONS).map(|number| format!("s{number}")).collect();
+    for name in &names {
+        daemon.create(name);
+    }
+    let command = "echo go; sleep 60; echo no; /bin/echo no";
+    in_parallel(SESSIONS, &names, |name| {
+        for round in 0..ROUNDS * support::soak() {
+            let started = daemon.run(name, json!({"command": command, "blocking": false, "timeout": 30}));
+            let run_id = started.run_id().to_owned();
+            for _ in 0..round % DELAYS {
+                daemon.get("/healthz");
+            }
+            let signal = ["INT", "TERM"][round / DELAYS % 2];
+            let sent = daemon.signal_run(name, &run_id, signal);
+            assert_eq!(sent.status, 200, "{}", sent.text());
+            let done = daemon.wait_run(name, &run_id, 20);
+            assert_eq!(done.status(), "interrupted", "round {round}: {:?}", done.json);
+            assert!(["", "go\n"].contains(&done.out().as_str()), "round {round}: {:?}", done.json);
+        }
+    });
+}
+
+/// An interruption that comes too late for its command does not hit the next one.
+#[test]
+fn an_interruption_hits_its_own_command_only() {
+    let daemon = Daemon::start();
+    daemon.create("s");
+    for round in 0..2 * ROUNDS * support::soak() {
+        let started = daemon.run("s", json!({"command": ":", "blocking": false}));
+        let sent = daemon.signal_run("s", started.run_id(), "INT");
+        assert!([200, 409].contains(&sent.status), "{}", sent.text());
+        let next = daemon.sh("s", "echo whole; /bin/echo whole");
+        assert_eq!(
+            (next.status(), next.out().as_str()),
+            ("exited", "whole\nwhole\n"),
+            "round {round}: {:?}",
+            next.json
+        );
+    }
+}
