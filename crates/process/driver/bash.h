@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 typedef struct variable {
     char *name;
@@ -122,6 +123,14 @@ extern void exit_shell(int) __attribute__((noreturn));
 extern void termsig_handler(int);
 extern void *xmalloc(size_t);
 extern void *xrealloc(void *, size_t);
+
+/* Bash's own xmalloc says so and ends the shell when there is no memory; malloc and strdup would give NULL. */
+static inline char *copied(const char *text) {
+    size_t size = strlen(text) + 1;
+    return memcpy(xmalloc(size), text, size);
+}
+
+static inline void *zeroed(size_t count, size_t size) { return memset(xmalloc(count * size), 0, count * size); }
 
 extern SHELL_VAR *find_variable(const char *);
 extern SHELL_VAR *find_function(const char *);

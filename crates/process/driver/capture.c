@@ -113,6 +113,8 @@ static int write_pair(BUCKET *pair) {
 
 /* A variable larger than this is not kept: the daemon would have to hold it, and so would every store. */
 enum { MOST_BYTES = 16 << 20 };
+/* Nor are those beyond this many bytes in one answer; the daemon takes no frame over MAX_PAYLOAD in `wire.rs`. */
+enum { MOST_FRAME = 48 << 20 };
 
 static void write_variable_whole(const SHELL_VAR *variable) {
     int attributes = variable->attributes & KEPT_ATTRIBUTES;
@@ -139,7 +141,7 @@ static void write_variable_whole(const SHELL_VAR *variable) {
 static void write_variable(const SHELL_VAR *variable) {
     size_t before = sink->length;
     write_variable_whole(variable);
-    if (sink->length - before <= MOST_BYTES)
+    if (sink->length - before <= MOST_BYTES && sink->length <= MOST_FRAME)
         return;
     sink->length = before;
     put_u8(sink, FACT_TOO_LARGE);

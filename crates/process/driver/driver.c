@@ -101,10 +101,26 @@ static void await_bytes(void) {
         heed_signals();
 }
 
+/* The most descriptors that come with a frame; the daemon sends no more. */
+enum { MOST_FDS = 3 };
+
+/* Takes the descriptors that came along. The space for them is rounded up, so the kernel can put one more into it. */
+static void take_fds(const struct cmsghdr *extra, int *fds, int *fd_count) {
+    size_t count = (extra->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (size_t i = 0; i < count; i++) {
+        int fd;
+        memcpy(&fd, CMSG_DATA(extra) + i * sizeof fd, sizeof fd);
+        if (*fd_count < MOST_FDS)
+            fds[(*fd_count)++] = fd;
+        else
+            close(fd);
+    }
+}
+
 /* Reads at least `least` and at most `most` bytes; descriptors that come along are put into `fds`. */
 static size_t receive(unsigned char *into, size_t least, size_t most, int *fds, int *fd_count) {
     union {
-        char bytes[CMSG_SPACE(3 * sizeof(int))];
+        char bytes[CMSG_SPACE(MOST_FDS * sizeof(int))];
         struct cmsghdr align;
     } space;
     size_t total = 0;
@@ -121,10 +137,8 @@ static size_t receive(unsigned char *into, size_t least, size_t most, int *fds, 
         if (got <= 0)
             _exit(EXIT_CHANNEL); /* the daemon is gone; everything answered is already with it */
         struct cmsghdr *extra = CMSG_FIRSTHDR(&message);
-        if (extra && extra->cmsg_type == SCM_RIGHTS) {
-            *fd_count = (int)((extra->cmsg_len - CMSG_LEN(0)) / sizeof(int));
-            memcpy(fds, CMSG_DATA(extra), (size_t)*fd_count * sizeof(int));
-        }
+        if (extra && extra->cmsg_level == SOL_SOCKET && extra->cmsg_type == SCM_RIGHTS)
+            take_fds(extra, fds, fd_count);
         total += (size_t)got;
     }
     return total;
@@ -158,7 +172,7 @@ static void set_for_this_call(char *name, char *value) {
 static int enter_for_this_call(char *cwd) {
     if (chdir(cwd) != 0)
         return errno;
-    cwd_before = strdup(the_current_working_directory ? the_current_working_directory : "");
+    cwd_before = copied(the_current_working_directory ? the_current_working_directory : "");
     remember("PWD");
     remember("OLDPWD");
     set_working_directory(cwd);
@@ -405,9 +419,9 @@ static void become(CURSOR *in) {
 static void serve(void) {
     static unsigned char *frame;
     static size_t capacity = 4096;
-    frame = malloc(capacity);
+    frame = xmalloc(capacity);
     for (;;) {
-        int fds[3], fd_count = 0;
+        int fds[MOST_FDS], fd_count = 0;
         size_t got = receive(frame, sizeof request, capacity, fds, &fd_count);
         memcpy(&request, frame, sizeof request);
         size_t length = sizeof request + request.length;

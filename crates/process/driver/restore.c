@@ -181,7 +181,7 @@ static int listed(const char *list, const char *name) {
 
 /* Switches every name of `from` that is not in `to`. */
 static void switch_options(const char *from, const char *to, void (*set)(char *, int), int on) {
-    char *copy = strdup(from), *rest = NULL;
+    char *copy = copied(from), *rest = NULL;
     for (char *name = strtok_r(copy, ":", &rest); name; name = strtok_r(NULL, ":", &rest))
         if (!listed(to, name))
             set(name, on);
@@ -203,7 +203,7 @@ static void set_shopt(char *name, int on) {
 static void restore_options(CURSOR *in, const char *variable, void (*set)(char *, int)) {
     char *wanted = get_string(in);
     SHELL_VAR *current = find_variable(variable);
-    char *have = strdup(current && current->value ? current->value : "");
+    char *have = copied(current && current->value ? current->value : "");
     switch_options(wanted, have, set, 1);
     switch_options(have, wanted, set, 0);
     set_shellopts();

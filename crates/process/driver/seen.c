@@ -1,4 +1,5 @@
 #include "seen.h"
+#include "bash.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +37,7 @@ static ENTRY **slot_for(TABLE *table, const char *name) {
 static void grow(TABLE *table) {
     size_t capacity = table->capacity ? table->capacity * 2 : 512;
     TABLE bigger = *table;
-    bigger.entries = calloc(capacity, sizeof(ENTRY *));
+    bigger.entries = zeroed(capacity, sizeof(ENTRY *));
     bigger.capacity = capacity;
     for (size_t i = 0; i < table->capacity; i++)
         if (table->entries[i])
@@ -50,8 +51,8 @@ ENTRY *entry_for(TABLE *table, const char *name) {
         grow(table);
     ENTRY **slot = slot_for(table, name);
     if (*slot == NULL) {
-        *slot = calloc(1, sizeof(ENTRY));
-        (*slot)->name = strdup(name);
+        *slot = zeroed(1, sizeof(ENTRY));
+        (*slot)->name = copied(name);
         table->used++;
     }
     return *slot;

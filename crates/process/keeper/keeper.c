@@ -4,7 +4,8 @@
  * of the service is left it notes how its first process ended. The daemon that started it may die at any time, and
  * another may come; neither is needed for any of this.
  *
- * Arguments: directory, bytes of log, bash, soft limit of open files or -, the group's cgroup.kill or -. */
+ * Arguments: directory, bytes of log, bash, soft limit of open files or -, the group's cgroup.kill or -, the service's
+ * umask in octal or -. */
 
 #define _GNU_SOURCE
 #include "log.h"
@@ -22,6 +23,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -39,7 +41,7 @@ enum { KILL_PAUSE_MS = 10, LONGEST_KILL_PAUSE_MS = 1000 };
 static const char load_driver[] = "enable -f /proc/self/fd/4 shellkeep";
 
 static int directory = -1, signals = -1, output = OUTPUT, word = -1;
-static const char *bash_path, *soft_limit, *kill_file;
+static const char *bash_path, *soft_limit, *kill_file, *file_mask;
 static pid_t main_pid;
 static int main_status, main_ended, is_patient, is_killing, kill_pause = KILL_PAUSE_MS;
 static int64_t kill_again_at;
@@ -60,6 +62,8 @@ static void in_child(pid_t keeper) {
         limit.rlim_cur = strtoull(soft_limit, NULL, 10);
         setrlimit(RLIMIT_NOFILE, &limit);
     }
+    if (is_given(file_mask))
+        umask((mode_t)strtoul(file_mask, NULL, 8));
     /* Where there is no group, what we look after is known by a mark of its own. */
     char mark[512];
     const char *label = getenv("SHELLKEEP_KEEPS");
@@ -245,12 +249,13 @@ static void drain(void) {
 }
 
 int main(int count, char **arguments) {
-    if (count != 6)
+    if (count != 7)
         return 2;
     uint64_t log_bytes = strtoull(arguments[2], NULL, 10);
     bash_path = arguments[3];
     soft_limit = arguments[4];
     kill_file = arguments[5];
+    file_mask = arguments[6];
     syscall(SYS_close_range, FIRST_OTHER, ~0U, 0);
     for (int fd = CONTROL; fd < FIRST_OTHER; fd++)
         if (fd == STATUS || fd == OUTPUT)

@@ -6,9 +6,11 @@ mod census;
 mod factory;
 mod guard;
 mod sweep;
+mod whose;
 
 pub use crate::handle::gone;
 pub use factory::{CageFactory, CageMode, Limits};
+pub use whose::Belongs;
 
 use crate::cgroup::Group;
 use crate::handle;
@@ -66,6 +68,8 @@ struct Held {
     /// How many it might hold when it was made, where the kernel limits it.
     limit: Option<u64>,
     roots: Mutex<Roots>,
+    /// Whom its processes work for, as its user names them; see [`Belongs`].
+    owner: OnceLock<Arc<str>>,
     /// The main process, where there is no group: so that the guard can stop it without waiting for anything.
     leader: OnceLock<Leader>,
     /// How often it was cut back because it had too many, where no controller refuses them.
@@ -90,6 +94,11 @@ impl Cage {
     /// Its name within the instance.
     pub fn name(&self) -> &str {
         &self.held.name
+    }
+
+    /// Says whom its processes work for. Once: a cage is never given to another.
+    pub fn assign(&self, owner: &str) {
+        let _ = self.held.owner.set(owner.into());
     }
 
     /// The mark to start the shell with, where the environment must carry it.

@@ -18,6 +18,8 @@ pub struct Mounts {
     pub pids_v1: Option<PathBuf>,
     /// Where the unified hierarchy is mounted.
     pub unified_top: Option<PathBuf>,
+    /// The part of the unified hierarchy that is mounted there.
+    unified_root: String,
 }
 
 impl Mounts {
@@ -26,6 +28,13 @@ impl Mounts {
         let mountinfo = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let membership = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
         parse(&mountinfo, &membership)
+    }
+
+    /// The directory of a process's group in the unified hierarchy. `None` if it cannot be read.
+    pub fn unified_group(&self, pid: u32) -> Option<PathBuf> {
+        let membership = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+        let path = membership.lines().find_map(|line| line.strip_prefix("0::"))?;
+        Some(locate(self.unified_top.as_ref()?.to_str()?, &self.unified_root, path))
     }
 }
 
@@ -45,6 +54,7 @@ fn parse(mountinfo: &str, membership: &str) -> Mounts {
         if kind == Some("cgroup2") {
             mounts.unified = own(&|controllers| controllers.is_empty()).map(|path| locate(point, root, &path));
             mounts.unified_top = Some(point.into());
+            mounts.unified_root = root.to_owned();
         } else if kind == Some("cgroup") && options.split(',').any(|option| option == "pids") {
             let is_pids = |controllers: &str| controllers.split(',').any(|name| name == "pids");
             mounts.pids_v1 = own(&is_pids).map(|path| locate(point, root, &path));

@@ -21,6 +21,8 @@ pub(crate) struct Channel {
     nonces: Nonces,
     nonce: Nonce,
     received: Vec<u8>,
+    /// Whether something came that no driver sends.
+    is_forged: bool,
 }
 
 impl Channel {
@@ -31,6 +33,7 @@ impl Channel {
             nonces: Nonces::new(),
             nonce: [0; wire::NONCE_BYTES],
             received: Vec::new(),
+            is_forged: false,
         })
     }
 
@@ -73,8 +76,17 @@ impl Channel {
         Ok(())
     }
 
-    /// The frame with our nonce; `None` once the other end is closed and everything it said was read.
+    /// Whether something came that no driver sends. Nothing is read any more then, and the shell must be ended.
+    pub(crate) fn is_forged(&self) -> bool {
+        self.is_forged
+    }
+
+    /// The frame with our nonce; `None` once the other end is closed and everything it said was read, or if what it says
+    /// cannot be from the driver.
     pub(crate) fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<(u32, Vec<u8>)>> {
+        if self.is_forged {
+            return Poll::Ready(None);
+        }
         while let Poll::Ready(ready) = self.socket.poll_read_ready(cx) {
             let Ok(mut guard) = ready else { return Poll::Ready(None) };
             self.received.reserve(RECEIVE_BYTES);
@@ -85,8 +97,14 @@ impl Channel {
                     if count < room {
                         guard.clear_ready();
                     }
-                    if let Some(frame) = wire::take_frame(&mut self.received, &self.nonce) {
-                        return Poll::Ready(Some(frame));
+                    match wire::take_frame(&mut self.received, &self.nonce) {
+                        Ok(None) => {}
+                        Ok(Some(frame)) => return Poll::Ready(Some(frame)),
+                        Err(wire::TooLong) => {
+                            self.is_forged = true;
+                            self.received = Vec::new();
+                            return Poll::Ready(None);
+                        }
                     }
                 }
                 Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => guard.clear_ready(),
@@ -103,7 +121,7 @@ impl Channel {
 
     /// The frame with our nonce in what came another way.
     pub(crate) fn find(&self, mut bytes: Vec<u8>) -> Option<(u32, Vec<u8>)> {
-        wire::take_frame(&mut bytes, &self.nonce)
+        wire::take_frame(&mut bytes, &self.nonce).ok().flatten()
     }
 }
 

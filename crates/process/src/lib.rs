@@ -12,6 +12,8 @@
 //! - [`handle`]: handles on processes, through which they are signalled.
 //! - [`service`]: a long-running command that outlives us, and its log.
 //! - [`program`]: a program with pipes that does not.
+//! - [`own`]: what this process does for its own safety.
+//! - [`peer`]: who connected to a socket.
 //! - [`ports`]: which ports processes listen on.
 //! - [`stdio`]: what a command reads from and writes to.
 //! - [`pressure`]: how much the machine has to do.
@@ -23,6 +25,8 @@ mod channel;
 pub mod facts;
 pub mod handle;
 pub mod machine;
+pub mod own;
+pub mod peer;
 pub mod ports;
 pub mod pressure;
 pub mod proc;
@@ -34,8 +38,9 @@ pub mod stdio;
 mod strays;
 mod wire;
 
-pub use cage::{Cage, CageFactory, CageMode, Limits};
+pub use cage::{Belongs, Cage, CageFactory, CageMode, Limits};
 pub use facts::Fact;
+pub use peer::Peer;
 pub use ports::{SocketTable, Sockets};
 pub use pressure::{Pressure, PressureSource};
 pub use proc::ProcessStamp;
@@ -45,4 +50,4 @@ pub use service::{
     ServiceCommand, ServiceExit, ServiceProcess, ServiceSpec, ServiceStamps, ServiceStartError, left_exit,
 };
 pub use shell::{Done, Ends, ExitStatus, LiveShell, Progress, RunSpec, ShellSpec, StartError, Stdin, Stream};
-pub use strays::reap_strays;
+pub use strays::{become_subreaper, reap_strays};

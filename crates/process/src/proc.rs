@@ -165,6 +165,34 @@ pub fn ancestors(all: &HashMap<u32, Stat>, pid: u32) -> impl Iterator<Item = u32
     })
 }
 
+/// Most ancestors that are looked at: far more than a process has, unless it was made to have them.
+const DEEPEST: usize = 1000;
+
+/// A process and its ancestors, up to and including `last` or to the first whose parent cannot be seen from here. `None`
+/// if that cannot be found out. Each step is certain: a child that has the same parent before and after the parent was
+/// read had that parent all the while, so the number was not another's.
+pub fn lineage(pid: u32, last: u32) -> Option<Vec<Stat>> {
+    let mut at = Stat::read(pid)?;
+    let mut lineage = vec![at];
+    for _ in 0..DEEPEST {
+        if at.pid == last || at.parent == 0 {
+            return Some(lineage);
+        }
+        let parent = Stat::read_any(at.parent);
+        let again = Stat::read_any(at.pid).filter(|again| again.stamp() == at.stamp())?;
+        match parent {
+            Some(parent) if again.parent == at.parent => {
+                lineage.push(parent);
+                at = parent;
+            }
+            // The parent has ended meanwhile, and there is another.
+            _ if again.parent != at.parent => at = again,
+            _ => return None,
+        }
+    }
+    None
+}
+
 /// What is known of all processes together by one short read, so that it can be asked often.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Glance {
@@ -211,6 +239,15 @@ mod tests {
     fn a_glance_sees_the_machine() {
         let glance = Glance::take().unwrap();
         assert!(glance.threads > 0 && glance.newest > 0);
+    }
+
+    #[test]
+    fn a_lineage_ends_where_it_is_told_to_or_at_the_first_process() {
+        let own = std::process::id();
+        assert_eq!(lineage(own, own).unwrap().len(), 1);
+        let all = lineage(own, 0).unwrap();
+        assert!(all.len() > 1 && all.last().unwrap().parent == 0, "{all:?}");
+        assert_eq!(lineage(u32::MAX, own), None);
     }
 
     #[test]

@@ -5,8 +5,9 @@ use crate::cage::Cage;
 use crate::facts::Bytes;
 use crate::shell::{ExitStatus, Stream};
 use crate::stdio::{self, Reader, Writer, poll_streams};
-use crate::{handle, spawn};
+use crate::{handle, own, spawn};
 use rustix::fd::OwnedFd;
+use rustix::fs::Mode;
 use rustix::process::Signal;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -79,9 +80,9 @@ impl Program {
         command.current_dir(OsStr::from_bytes(&spec.cwd));
         command.stdin(Stdio::from(stdin)).stdout(Stdio::from(stdout_end)).stderr(Stdio::from(stderr_end));
         let entrances = cage.entrances()?;
-        let soft = spawn::descriptor_limit();
+        let (soft, mask) = (spawn::descriptor_limit(), own::callers_umask());
         // SAFETY: between fork and exec only system calls are made: no memory is taken, no lock, and the files are open.
-        unsafe { command.pre_exec(move || prepare(&entrances, soft)) };
+        unsafe { command.pre_exec(move || prepare(&entrances, soft, mask)) };
         let pid = {
             let mut awaited = spawn::awaited();
             let pid = command.spawn()?.id();
@@ -205,13 +206,19 @@ impl Drop for Program {
     }
 }
 
-/// Between fork and exec: into the cage, with a session of its own and the usual limit of open files.
-fn prepare(entrances: &[File], soft_descriptors: Option<u64>) -> io::Result<()> {
+/// Between fork and exec: into the cage, with a session of its own, the usual limit of open files, the umask of whoever
+/// started us, and no descriptors but the standard three.
+fn prepare(entrances: &[File], soft_descriptors: Option<u64>, mask: Option<u32>) -> io::Result<()> {
     for entrance in entrances {
         // To a group's list of members, 0 is whoever writes it.
         rustix::io::write(entrance, b"0")?;
     }
     rustix::process::setsid()?;
+    if let Some(mask) = mask {
+        rustix::process::umask(Mode::from_raw_mode(mask));
+    }
+    // Kernels before 5.11 do not know it; there the descriptors that we opened ourselves are closed all the same.
+    let _ = own::keep_inherited_descriptors();
     if let Some(soft) = soft_descriptors {
         let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
         let lowered = rustix::process::Rlimit { current: Some(soft), maximum: limit.maximum };

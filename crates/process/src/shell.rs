@@ -186,6 +186,11 @@ impl LiveShell {
         &self.version
     }
 
+    /// Says whom it and what it starts work for.
+    pub fn assign(&self, owner: &str) {
+        self.cage.assign(owner);
+    }
+
     /// Processes it has started that are alive.
     pub fn others(&self) -> Vec<Stat> {
         self.cage.others()
@@ -278,7 +283,12 @@ impl LiveShell {
         match self.channel.poll_frame(cx) {
             Poll::Ready(Some(frame)) => Poll::Ready(Some(frame)),
             // A command may have closed our socket, or given it to a child, so that it stays open when the shell ends.
-            Poll::Ready(None) | Poll::Pending => self.poll_exit(cx).map(|()| None),
+            Poll::Ready(None) | Poll::Pending => {
+                if self.channel.is_forged() && self.ended.is_none() {
+                    self.kill_all();
+                }
+                self.poll_exit(cx).map(|()| None)
+            }
         }
     }
 

@@ -5,8 +5,9 @@ mod inside;
 
 pub(crate) use inside::Entrance;
 
+use crate::own;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::fs::{MemfdFlags, Mode, SealFlags, fchmod, fcntl_add_seals, memfd_create};
 use rustix::io::fcntl_dupfd_cloexec;
 use std::collections::BTreeSet;
 use std::ffi::{CStr, CString};
@@ -22,6 +23,8 @@ const DRIVER: &[u8] = include_bytes!(env!("SHELLKEEP_DRIVER"));
 const LOAD: &str = "enable -f /proc/self/fd/4 shellkeep";
 /// Where the control socket and the driver's object must be; the same numbers as in `driver.c`.
 const PLACES: [i32; 2] = [3, 4];
+/// What was built in can be read and run, by nobody but us and those to whom we give it.
+const EMBEDDED_MODE: u32 = 0o500;
 /// Descriptors are first moved above the places, so that putting one in place cannot overwrite another.
 const ABOVE_PLACES: i32 = 10;
 
@@ -44,17 +47,20 @@ pub(crate) fn driver() -> io::Result<BorrowedFd<'static>> {
     embedded(&OBJECT, "shellkeep-driver", DRIVER)
 }
 
-/// Something that was built with us, in memory and executable, written when it is first asked for.
+/// Something that was built with us, in memory and executable, written when it is first asked for and sealed: every shell
+/// of every session loads the same one, and can open it again through `/proc`.
 pub(crate) fn embedded(slot: &'static OnceLock<OwnedFd>, name: &str, bytes: &[u8]) -> io::Result<BorrowedFd<'static>> {
     if slot.get().is_none() {
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         // Kernels before 6.3 do not know that one has to ask.
-        let object = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::EXEC)
-            .or_else(|_| memfd_create(name, MemfdFlags::CLOEXEC))?;
+        let object = memfd_create(name, flags | MemfdFlags::EXEC).or_else(|_| memfd_create(name, flags))?;
         let mut rest = bytes;
         while !rest.is_empty() {
             let written = rustix::io::write(&object, rest)?;
             rest = &rest[written..];
         }
+        fchmod(&object, Mode::from_raw_mode(EMBEDDED_MODE))?;
+        fcntl_add_seals(&object, SealFlags::WRITE | SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
         // Above the places too: a program is named by its number, after the places were filled.
         let _ = slot.set(fcntl_dupfd_cloexec(&object, ABOVE_PLACES)?);
     }
@@ -84,10 +90,9 @@ pub(crate) fn bash(
 ) -> io::Result<Born> {
     let path = CString::new(path.as_os_str().as_bytes())?;
     let mark = mark.map(CString::new).transpose()?;
-    let load = CString::new(match descriptor_limit() {
-        Some(soft) => format!("ulimit -S -n {soft}; {LOAD}"),
-        None => LOAD.to_owned(),
-    })?;
+    let limit = descriptor_limit().map(|soft| format!("ulimit -S -n {soft}; ")).unwrap_or_default();
+    let mask = own::callers_umask().map(|mask| format!("umask {mask:04o}; ")).unwrap_or_default();
+    let load = CString::new(format!("{limit}{mask}{LOAD}"))?;
     let arguments = [c"bash", c"--noprofile", c"--norc", c"-c", &*load];
     start(&path, &arguments, mark.as_deref(), &[(control, PLACES[0]), (driver()?, PLACES[1])], entrance)
 }

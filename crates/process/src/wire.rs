@@ -5,8 +5,13 @@
 pub const NONCE_BYTES: usize = 16;
 /// Bytes of a header.
 pub const HEADER_BYTES: usize = NONCE_BYTES + 8;
-/// Longest payload we believe. A state of this size would take bash minutes to build.
-pub const MAX_PAYLOAD: usize = 1 << 30;
+/// Longest payload that is taken. The driver leaves out variables beyond `MOST_FRAME` in `capture.c`, which is less; a
+/// longer frame is forged, and would have to be held in memory.
+pub const MAX_PAYLOAD: usize = 64 << 20;
+
+/// A frame says that it is longer than any frame may be.
+#[derive(Debug, PartialEq, Eq)]
+pub struct TooLong;
 
 /// What the driver must echo, so that nothing a command writes can be taken for a result.
 pub type Nonce = [u8; NONCE_BYTES];
@@ -134,23 +139,23 @@ impl<'a> Reader<'a> {
 
 /// Takes the frame with this nonce out of what was received, if it is there in full. Whatever stands before it was
 /// written by the command, not by the driver, and is dropped.
-pub fn take_frame(received: &mut Vec<u8>, nonce: &Nonce) -> Option<(u32, Vec<u8>)> {
+pub fn take_frame(received: &mut Vec<u8>, nonce: &Nonce) -> Result<Option<(u32, Vec<u8>)>, TooLong> {
     let Some(start) = received.windows(NONCE_BYTES).position(|window| window == nonce) else {
         // The nonce may have begun to arrive; everything before that is junk and must not pile up.
         let junk = received.len().saturating_sub(NONCE_BYTES - 1);
         received.drain(..junk);
-        return None;
+        return Ok(None);
     };
     let frame = &received[start..];
-    let header = frame.get(..HEADER_BYTES)?;
+    let Some(header) = frame.get(..HEADER_BYTES) else { return Ok(None) };
     let number = |at: usize| header[at..at + 4].try_into().map(u32::from_ne_bytes).unwrap_or_default();
     let (kind, length) = (number(NONCE_BYTES), number(NONCE_BYTES + 4) as usize);
     if length > MAX_PAYLOAD {
-        return None;
+        return Err(TooLong);
     }
-    let payload = frame.get(HEADER_BYTES..HEADER_BYTES + length)?.to_vec();
+    let Some(payload) = frame.get(HEADER_BYTES..HEADER_BYTES + length).map(<[u8]>::to_vec) else { return Ok(None) };
     received.clear();
-    Some((kind, payload))
+    Ok(Some((kind, payload)))
 }
 
 #[cfg(test)]
@@ -168,14 +173,26 @@ mod tests {
         received.push(0);
         received.extend_from_slice(&frame);
         let mut partial = received[..received.len() - 1].to_vec();
-        assert_eq!(take_frame(&mut partial, &nonce), None);
-        let (kind, payload) = take_frame(&mut received, &nonce).unwrap();
+        assert_eq!(take_frame(&mut partial, &nonce), Ok(None));
+        let (kind, payload) = take_frame(&mut received, &nonce).unwrap().unwrap();
         assert_eq!((kind, Reader::new(&payload).bytes().unwrap()), (kind::RUN, b"payload".to_vec()));
     }
 
     #[test]
     fn a_frame_without_the_nonce_is_nothing() {
         let frame = Writer::new(&[1; NONCE_BYTES], kind::RUN).finish();
-        assert_eq!(take_frame(&mut frame.clone(), &[2; NONCE_BYTES]), None);
+        assert_eq!(take_frame(&mut frame.clone(), &[2; NONCE_BYTES]), Ok(None));
+    }
+
+    #[test]
+    fn a_frame_that_says_it_is_too_long_is_refused_at_once() {
+        let nonce = [1; NONCE_BYTES];
+        let mut frame = Writer::new(&nonce, kind::RUN).finish();
+        for (length, answer) in
+            [(MAX_PAYLOAD, Ok(None)), (MAX_PAYLOAD + 1, Err(TooLong)), (u32::MAX as usize, Err(TooLong))]
+        {
+            frame[NONCE_BYTES + 4..].copy_from_slice(&(length as u32).to_ne_bytes());
+            assert_eq!(take_frame(&mut frame.clone(), &nonce), answer, "{length}");
+        }
     }
 }

@@ -13,6 +13,7 @@ mod scope;
 mod services;
 mod start;
 mod tokens;
+mod visitors;
 mod waking;
 
 pub use config::{EngineConfig, OnStop, Reclaim};
@@ -23,6 +24,7 @@ pub use records::{EventStream, ExportStream};
 pub use scope::Engine;
 pub use services::LogStream;
 pub use tokens::Guest;
+pub use visitors::{FromSession, Visitor};
 
 use crate::adaptive::Adaptive;
 use crate::admission::Admission;
@@ -42,7 +44,7 @@ use crate::resume::Agents;
 use crate::services::Services;
 use crate::stream::RunStream;
 use crate::{recover, translate, validate};
-use scope::Permitted;
+use scope::{Permitted, only_its_own};
 use shellkeep_process::CageFactory;
 use shellkeep_session::{ByteString, RunId, SessionId, SessionState, ShellState};
 use shellkeep_store::{ReadError, Store};
@@ -165,6 +167,11 @@ impl Engine {
         limit: usize,
     ) -> Result<SessionPage, OpError> {
         let limit = limit.clamp(1, MAX_PAGE);
+        if let Some(own) = self.scope().only_session() {
+            let is_past = after.is_some_and(|after| after >= own) || agent.is_some();
+            let sessions = if is_past { Vec::new() } else { vec![self.get(own).await?] };
+            return Ok(SessionPage { sessions, next: None });
+        }
         let inner = self.at_large();
         let agent = match (self.scope().agent(), agent) {
             (Some(own), Some(asked)) if own != asked => return Ok(SessionPage { sessions: Vec::new(), next: None }),
@@ -195,6 +202,9 @@ impl Engine {
     /// Ends a session: its processes, its state, its files.
     pub async fn destroy(&self, id: &SessionId) -> Result<(), OpError> {
         let Permitted { inner, id } = self.over(id)?;
+        if let Some(own) = self.scope().only_session() {
+            return Err(only_its_own(own));
+        }
         self.audit("destroy", id.as_str());
         inner.stop_agents("the session was removed", |other| *other == *id).await;
         inner.stop_services_of(&id).await;
@@ -359,7 +369,7 @@ impl Engine {
     /// agent whose token says so.
     pub async fn restart(&self, id: &SessionId) -> Result<SessionView, OpError> {
         let Permitted { inner, id } = self.over(id)?;
-        if let Scope::Agent { may_restart: false, .. } = self.scope() {
+        if let Scope::Agent { may_restart: false, .. } | Scope::Session { .. } = self.scope() {
             let detail = format!(
                 "session '{id}' was not restarted: this agent may not restart its shell, only the host may. The shell \
                  still works: undo what is in the way (cd, unset, trap), interrupt a run that hangs, or ask the host"
@@ -389,6 +399,7 @@ impl Engine {
         match self.scope() {
             Scope::Host => self.at_large().config.agent_may_restart,
             Scope::Agent { may_restart, .. } => *may_restart,
+            Scope::Session { .. } => false,
         }
     }
 

@@ -39,22 +39,44 @@ pub enum Scope {
         /// The id of the token it came with.
         token: String,
     },
+    /// Only this session: a process of the session itself, which showed no token, in a session that is no agent's.
+    Session {
+        /// The session.
+        session_id: SessionId,
+    },
 }
 
+/// The agent that a session's own process stands for where there is none. No agent can have an empty name, so nothing is
+/// found by it.
+const NO_AGENT: &str = "";
+/// How a session's own process is named in records, where others have the id of their token.
+const OWN_PROCESS: &str = "session";
+
 impl Scope {
-    /// The agent, if it is one.
+    /// The agent whose sessions it is limited to; `None` for the host alone.
     pub fn agent(&self) -> Option<&str> {
         match self {
             Self::Host => None,
             Self::Agent { agent, .. } => Some(agent),
+            Self::Session { .. } => Some(NO_AGENT),
         }
     }
 
-    /// The id of the agent's token, if it is one.
+    /// By whom something was done, for records: the id of a token, or a word that no token has; `None` for the host
+    /// alone.
     pub fn token(&self) -> Option<&str> {
         match self {
             Self::Host => None,
             Self::Agent { token, .. } => Some(token),
+            Self::Session { .. } => Some(OWN_PROCESS),
+        }
+    }
+
+    /// The only session it may touch, if it is limited to one.
+    pub fn only_session(&self) -> Option<&SessionId> {
+        match self {
+            Self::Session { session_id } => Some(session_id),
+            Self::Host | Self::Agent { .. } => None,
         }
     }
 }
@@ -80,13 +102,19 @@ pub struct Bearer {
 
 /// Ends when a token is revoked.
 #[derive(Clone)]
-pub struct Revocation(watch::Receiver<()>);
+pub struct Revocation(Option<watch::Receiver<()>>);
 
 impl Revocation {
+    /// Of rights that come from no token.
+    pub(crate) fn never() -> Self {
+        Self(None)
+    }
+
     /// Returns when the token has been revoked.
-    pub async fn happened(mut self) {
+    pub async fn happened(self) {
+        let Some(mut alive) = self.0 else { return std::future::pending().await };
         // Nothing is ever sent: the sender lives as long as the token is in force.
-        while self.0.changed().await.is_ok() {}
+        while alive.changed().await.is_ok() {}
     }
 }
 
@@ -127,8 +155,14 @@ impl Identities {
             return None;
         }
         let active = self.active.read().unwrap_or_else(PoisonError::into_inner);
-        let found = active.get(&blake3::hash(secret))?;
-        Some(Bearer { scope: Arc::clone(&found.scope), revocation: Revocation(found.alive.subscribe()) })
+        active.get(&blake3::hash(secret)).map(Active::bearer)
+    }
+
+    /// The rights of an agent without its secret: those of the token `preferred`, or of another of its tokens in force.
+    pub fn rights_of(&self, agent: &str, preferred: Option<&str>) -> Option<Bearer> {
+        let active = self.active.read().unwrap_or_else(PoisonError::into_inner);
+        let of_agent = active.values().filter(|active| active.scope.agent() == Some(agent));
+        of_agent.min_by_key(|active| (active.scope.token() != preferred, active.scope.token())).map(Active::bearer)
     }
 
     /// Makes a token. Waits for the disk.
@@ -186,6 +220,10 @@ impl Active {
         let scope =
             Scope::Agent { agent: record.agent.clone(), may_restart: record.may_restart, token: record.id.clone() };
         Self { scope: Arc::new(scope), alive: watch::Sender::new(()) }
+    }
+
+    fn bearer(&self) -> Bearer {
+        Bearer { scope: Arc::clone(&self.scope), revocation: Revocation(Some(self.alive.subscribe())) }
     }
 }
 

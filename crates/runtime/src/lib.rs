@@ -59,7 +59,10 @@ pub mod validate;
 
 pub use adaptive::{Adaptive, RealSenses, Senses};
 pub use admission::{Admission, AdmissionConfig, AdmissionFigures};
-pub use engine::{Engine, EngineConfig, EventStream, ExportStream, Guest, LogStream, OnStop, Reclaim, StartError};
+pub use engine::{
+    Engine, EngineConfig, EventStream, ExportStream, FromSession, Guest, LogStream, OnStop, Reclaim, StartError,
+    Visitor,
+};
 pub use identities::{Revocation, Scope};
 pub use masking::RecordConfig;
 pub use ops::*;

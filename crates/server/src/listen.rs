@@ -4,9 +4,11 @@ use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
+use shellkeep_runtime::{Engine, Visitor};
 use std::fs;
 use std::future::Future;
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::pin::pin;
@@ -118,9 +120,9 @@ pub async fn bind_tcp(address: &str) -> Result<TcpListener, BindError> {
     })
 }
 
-/// Serves a Unix socket until `stop` turns true, then waits a little for answers under way.
-pub async fn serve_unix(listener: UnixListener, router: Router, stop: watch::Receiver<bool>) {
-    serve(|| async { listener.accept().await.map(|(stream, _)| stream) }, router, stop).await;
+/// Serves a Unix socket until `stop` turns true, then waits a little for answers under way. `engine` says who connects.
+pub async fn serve_unix(listener: UnixListener, router: Router, engine: Engine, stop: watch::Receiver<bool>) {
+    serve(|| async { listener.accept().await.map(|(stream, _)| stream) }, router, Some(engine), stop).await;
 }
 
 /// Serves a TCP port until `stop` turns true, then waits a little for answers under way.
@@ -131,12 +133,12 @@ pub async fn serve_tcp(listener: TcpListener, router: Router, stop: watch::Recei
         stream.set_nodelay(true)?;
         Ok(stream)
     };
-    serve(accept, router, stop).await;
+    serve(accept, router, None, stop).await;
 }
 
-async fn serve<S, A, F>(accept: A, router: Router, mut stop: watch::Receiver<bool>)
+async fn serve<S, A, F>(accept: A, router: Router, knows: Option<Engine>, mut stop: watch::Receiver<bool>)
 where
-    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    S: AsyncRead + AsyncWrite + AsFd + Send + Sync + Unpin + 'static,
     A: Fn() -> F,
     F: Future<Output = io::Result<S>>,
 {
@@ -149,7 +151,7 @@ where
         };
         match accepted {
             Ok((stream, place)) => {
-                let connection = connection(stream, router.clone(), stop.clone());
+                let connection = connection(stream, router.clone(), knows.clone(), stop.clone());
                 tokio::spawn(async move {
                     connection.await;
                     drop(place);
@@ -180,12 +182,17 @@ where
     Ok((accept().await?, place))
 }
 
-async fn connection<S>(stream: S, router: Router, mut stop: watch::Receiver<bool>)
+async fn connection<S>(stream: S, router: Router, knows: Option<Engine>, mut stop: watch::Receiver<bool>)
 where
-    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    S: AsyncRead + AsyncWrite + AsFd + Send + Sync + Unpin + 'static,
 {
     let asked = Arc::new(Notify::new());
-    let service = Announced { router: TowerToHyperService::new(router), asked: Arc::clone(&asked) };
+    // Once for a connection, before anything is read from it.
+    let visitor = match knows {
+        Some(engine) => Some(engine.visitor(stream.as_fd()).await),
+        None => None,
+    };
+    let service = Announced { router: TowerToHyperService::new(router), visitor, asked: Arc::clone(&asked) };
     let mut serving = pin!(http1::Builder::new().serve_connection(TokioIo::new(stream), service).with_upgrades());
     // One timer for the connection, not one for each request: those cost more than a small command.
     let first = tokio::time::timeout(FIRST_REQUEST, asked.notified());
@@ -203,9 +210,11 @@ where
     }
 }
 
-/// A router that says so when it is asked something.
+/// A router that says so when it is asked something, and is told who asks.
 struct Announced {
     router: TowerToHyperService<Router>,
+    /// Who connected, where the door can know it.
+    visitor: Option<Visitor>,
     asked: Arc<Notify>,
 }
 
@@ -216,8 +225,11 @@ impl hyper::service::Service<hyper::Request<hyper::body::Incoming>> for Announce
     type Future =
         <TowerToHyperService<Router> as hyper::service::Service<hyper::Request<hyper::body::Incoming>>>::Future;
 
-    fn call(&self, request: hyper::Request<hyper::body::Incoming>) -> Self::Future {
+    fn call(&self, mut request: hyper::Request<hyper::body::Incoming>) -> Self::Future {
         self.asked.notify_one();
+        if let Some(visitor) = &self.visitor {
+            request.extensions_mut().insert(visitor.clone());
+        }
         self.router.call(request)
     }
 }

@@ -1,10 +1,12 @@
 //! The daemon: joins settings, store, engine and doors, and ends them in order.
 
+mod private;
+
 use crate::config::{self, Cages, Durability, NO_LISTEN, Settings};
 use crate::failure::{FAILED, Failure};
 use crate::ready::Ready;
 use crate::{terminal, token};
-use shellkeep_process::CageMode;
+use shellkeep_process::{CageMode, own};
 use shellkeep_runtime::{AdmissionConfig, Engine, EngineConfig, OnStop, Reclaim, RecordConfig};
 use shellkeep_server::{
     Auth, Token, bind_tcp, bind_unix, install_metrics, keep_metrics, router, serve_tcp, serve_unix,
@@ -13,7 +15,6 @@ use shellkeep_session::Quotas;
 use shellkeep_store::{RecordOptions, Store};
 use std::fs;
 use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -22,6 +23,11 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tracing_subscriber::EnvFilter;
+
+/// Variables that may hold secrets. They are read before the daemon starts, and removed then.
+const SECRET_VARIABLES: [&str; 3] = ["SHELLKEEP_TOKEN", "SHELLKEEP_RECORD_SECRETS", "SHELLKEEP_STORE"];
+/// Least time between two looks for children that nobody waits for: many may end at once.
+const REAP_PAUSE: Duration = Duration::from_millis(10);
 
 /// What a daemon starts with.
 pub struct Start {
@@ -40,6 +46,7 @@ pub struct Start {
 /// Runs a daemon until a signal ends it.
 pub fn run(start: Start) -> Result<ExitCode, Failure> {
     start_log(&start.settings.log.value)?;
+    keep_to_ourselves()?;
     shellkeep_process::spawn::raise_descriptor_limit();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::start)?;
     runtime.block_on(live(start))
@@ -47,18 +54,13 @@ pub fn run(start: Start) -> Result<ExitCode, Failure> {
 
 async fn live(start: Start) -> Result<ExitCode, Failure> {
     let settings = &start.settings;
-    make_private_directory(&settings.data.value)?;
+    private::make_data(&settings.data.value)?;
+    private::close_store(&settings.store.value);
     let metrics = install_metrics().map_err(Failure::start)?;
     let record = settings.record.config()?;
     let store = open_store(settings, &record, start.accept_loss)?;
     let doors = Doors::open(settings).await?;
-    let token = match start.token {
-        Some(token) => token,
-        None => token::load_or_create(&settings.data.value).map_err(|error| {
-            let path = token::path(&settings.data.value);
-            Failure::start(format!("cannot keep the token in {}: {error}", path.display()))
-        })?,
-    };
+    let token = token::find(start.token, &settings.data.value)?;
     let mut signals = Signals::listen()?;
     let engine = start_engine(settings, store, record).await?;
 
@@ -66,7 +68,9 @@ async fn live(start: Start) -> Result<ExitCode, Failure> {
     let mut serving = JoinSet::new();
     let token = Token::new(token);
     let auth = Auth::SocketOwner { token: token.clone() };
-    serving.spawn(serve_unix(doors.unix, router(engine.clone(), auth, metrics.clone()), stopped.clone()));
+    let socket = router(engine.clone(), auth, metrics.clone());
+    serving.spawn(serve_unix(doors.unix, socket, engine.clone(), stopped.clone()));
+    serving.spawn(reap_strays(signal(SignalKind::child()).map_err(Failure::start)?, stopped.clone()));
     let mut lines = vec![format!("listening on unix:{}", settings.socket.value.display())];
     if let Some(listener) = doors.tcp {
         let address = listener.local_addr().map_err(Failure::start)?;
@@ -108,7 +112,7 @@ impl Doors {
             address => Some(bind_tcp(address).await.map_err(Failure::start)?),
         };
         if let Some(parent) = settings.socket.value.parent() {
-            make_private_directory(parent)?;
+            private::make(parent)?;
         }
         let unix = bind_unix(&settings.socket.value).map_err(Failure::start)?;
         Ok(Self { unix, tcp })
@@ -164,6 +168,7 @@ async fn start_engine(settings: &Settings, store: Store, record: RecordConfig) -
             queue_wait: settings.queue_wait.value.0.unwrap_or(defaults.queue_wait),
             ..defaults
         },
+        env_pass: settings.env_pass.value.clone(),
         cages: match settings.cages.value {
             Cages::Auto => CageMode::Auto,
             Cages::NoLimits => CageMode::NoLimits,
@@ -205,12 +210,32 @@ fn start_log(filter: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Makes a directory that only its owner can enter, unless it is there already.
-fn make_private_directory(path: &Path) -> Result<(), Failure> {
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(|error| {
-        let place = path.display();
-        Failure::start(format!("cannot make the directory {place}: {error}; choose another with --data or --socket"))
-    })
+/// What the processes of sessions, which run as the same user, must not get from us. Before there are other threads.
+fn keep_to_ourselves() -> Result<(), Failure> {
+    own::make_files_private();
+    own::forget_variables(&SECRET_VARIABLES).map_err(Failure::start)?;
+    let hidden = own::hide_from_same_user();
+    let closed = own::keep_inherited_descriptors();
+    // Who connects to the socket is known by descent, so that nobody may lose its way to us.
+    let reaps = shellkeep_process::become_subreaper();
+    for (what, done) in [("dumpable", hidden), ("close_range", closed), ("subreaper", reaps)] {
+        if let Err(error) = done {
+            tracing::warn!(what, %error, "the kernel does not offer this protection");
+        }
+    }
+    Ok(())
+}
+
+/// Reaps processes of sessions that lost their parent and became our children, until the daemon stops.
+async fn reap_strays(mut ended: Signal, mut stop: watch::Receiver<bool>) {
+    loop {
+        tokio::select! {
+            _ = stop.wait_for(|stop| *stop) => return,
+            _ = ended.recv() => {}
+        }
+        let _ = tokio::task::spawn_blocking(shellkeep_process::reap_strays).await;
+        tokio::time::sleep(REAP_PAUSE).await;
+    }
 }
 
 fn remove_socket(path: &Path) {

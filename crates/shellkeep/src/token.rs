@@ -1,5 +1,6 @@
 //! The token of the TCP door: from the environment, or made once and kept in the data directory.
 
+use crate::failure::Failure;
 use std::fs::{self, OpenOptions, Permissions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
@@ -7,6 +8,31 @@ use std::path::{Path, PathBuf};
 
 /// Bytes of a made token: as many as a 256-bit key, so that guessing is out of the question.
 const TOKEN_BYTES: usize = 32;
+
+/// The shortest token that is taken. Shorter ones can be guessed; this is half of a made one's 256 bits in hex.
+const LEAST_CHARACTERS: usize = 16;
+
+/// The host's token: the one given, or that of the data directory, made if there is none.
+pub fn find(given: Option<String>, data: &Path) -> Result<String, Failure> {
+    let file = path(data);
+    let is_given = given.is_some();
+    let token = match given {
+        Some(token) => token,
+        None => load_or_create(data)
+            .map_err(|error| Failure::start(format!("cannot keep the token in {}: {error}", file.display())))?,
+    };
+    if token.len() >= LEAST_CHARACTERS && token.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Ok(token);
+    }
+    let (whose, advice) = if is_given {
+        ("SHELLKEEP_TOKEN".to_owned(), "give a longer one, as `openssl rand -hex 32` makes it".to_owned())
+    } else {
+        (format!("the token in {}", file.display()), "remove the file, and a new one is made".to_owned())
+    };
+    Err(Failure::start(format!(
+        "{whose} is refused: a token has at least {LEAST_CHARACTERS} characters, all of them visible ASCII; {advice}"
+    )))
+}
 
 /// Where the token of a data directory is.
 pub fn path(data: &Path) -> PathBuf {

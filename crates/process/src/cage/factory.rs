@@ -52,6 +52,8 @@ pub(super) struct Shared {
     pub(super) pids: Option<PathBuf>,
     /// Groups of the same name that a daemon started elsewhere has left.
     pub(super) elsewhere: Vec<PathBuf>,
+    /// Where groups are mounted, to find the group of a process.
+    pub(super) mounts: Mounts,
     per_cage: AtomicU64,
     node: AtomicU64,
     pub(super) cages: Mutex<Vec<Weak<Held>>>,
@@ -61,21 +63,23 @@ impl CageFactory {
     /// Finds out what this machine offers. `instance` is the same for every daemon on one data directory.
     pub fn detect(instance: &str, mode: CageMode, limits: Limits) -> Self {
         let mounts = if mode == CageMode::Marks { Mounts::default() } else { Mounts::find() };
-        let unified = mounts.unified.and_then(|own| usable(&own.join(instance)));
+        let unified = mounts.unified.as_ref().and_then(|own| usable(&own.join(instance)));
         let pids = match mode {
             CageMode::Auto => {
-                let v1 = mounts.pids_v1.and_then(|own| usable(&own.join(instance)));
+                let v1 = mounts.pids_v1.as_ref().and_then(|own| usable(&own.join(instance)));
                 unified.clone().filter(|path| offers_pids(path)).or(v1)
             }
             CageMode::NoLimits | CageMode::Marks => None,
         };
-        let mut elsewhere = mounts.unified_top.map(|top| cgroup::find_named(&top, instance)).unwrap_or_default();
+        let mut elsewhere =
+            mounts.unified_top.as_ref().map(|top| cgroup::find_named(top, instance)).unwrap_or_default();
         elsewhere.retain(|path| Some(path) != unified.as_ref());
         let shared = Shared {
             instance: instance.to_owned(),
             unified,
             pids,
             elsewhere,
+            mounts,
             per_cage: AtomicU64::new(0),
             node: AtomicU64::new(0),
             cages: Mutex::default(),
@@ -179,6 +183,7 @@ impl CageFactory {
             keepers,
             limit,
             roots: Mutex::new(roots),
+            owner: OnceLock::new(),
             leader: OnceLock::new(),
             cut_back: AtomicU64::new(0),
             suspects: Mutex::default(),

@@ -2,7 +2,7 @@
 
 use crate::cage::Cage;
 use crate::service::ServiceSpec;
-use crate::spawn;
+use crate::{own, spawn};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::ffi::CString;
@@ -47,6 +47,7 @@ pub(super) fn start(spec: &ServiceSpec, cage: &Cage) -> io::Result<Started> {
         text(&spec.bash)?,
         CString::new(spawn::descriptor_limit().map_or(NOTHING.to_owned(), |soft| soft.to_string()))?,
         text(kill_file.as_deref().unwrap_or(Path::new(NOTHING)))?,
+        CString::new(own::callers_umask().map_or(NOTHING.to_owned(), |mask| format!("{mask:o}")))?,
     ];
     let arguments: Vec<_> = arguments.iter().map(CString::as_c_str).collect();
     let mark = CString::new(cage.keeper_mark())?;

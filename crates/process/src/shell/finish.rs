@@ -4,7 +4,8 @@ use super::{Done, ExitStatus, LiveShell, Stream};
 use crate::facts;
 use crate::stdio::{Read, Reader};
 use crate::wire::{self, kind};
-use std::io;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::time::Duration;
 
 /// What a command left in the background often still has a line to say; this long it may still say it here.
@@ -54,7 +55,10 @@ impl LiveShell {
 
     /// The shell went without a word from the driver: a signal, `exec`, or a closed socket.
     pub(super) async fn gone(&mut self, sink: &mut (dyn FnMut(Stream, &[u8]) + Send)) -> io::Result<Box<Done>> {
-        let rescued = std::fs::read(&self.spec.rescue).unwrap_or_default();
+        let mut rescued = Vec::new();
+        let longest = (wire::HEADER_BYTES + wire::MAX_PAYLOAD) as u64;
+        // Commands can write to this file too, so no more is read than a frame may have.
+        let _ = File::open(&self.spec.rescue).map(|file| file.take(longest).read_to_end(&mut rescued));
         let _ = std::fs::remove_file(&self.spec.rescue);
         if let Some((kind::RUN, payload)) = self.channel.find(rescued) {
             // The shell ended only because its channel was closed; the command has the status it reported.

@@ -25,6 +25,8 @@ pub struct EngineConfig {
     pub agent_may_restart: bool,
     /// How many commands run and wait.
     pub admission: AdmissionConfig,
+    /// Variables of the daemon that new sessions get beside the usual ones: names, or beginnings such as `AWS_*`.
+    pub env_pass: Vec<String>,
     /// How processes are held.
     pub cages: CageMode,
     /// After how long without any activity a service is stopped; never if none.
@@ -75,6 +77,7 @@ impl EngineConfig {
             quotas: Quotas::default(),
             agent_may_restart: false,
             admission: AdmissionConfig::default(),
+            env_pass: Vec::new(),
             cages: CageMode::Auto,
             idle_services: Some(Duration::from_secs(2 * 60 * 60)),
             services_on_stop: OnStop::Keep,

@@ -1,5 +1,6 @@
 //! Making sessions, and finding them again by name: whose each is, is decided here.
 
+use super::scope::only_its_own;
 use super::{Engine, lock};
 use crate::identities::{Scope, bound};
 use crate::ops::{CreateSession, Created, OpError, SessionView};
@@ -72,6 +73,9 @@ impl Engine {
 
     /// The name of a session that is to be made or found.
     pub(super) fn name_for(&self, given: Option<&SessionId>) -> Result<SessionId, OpError> {
+        if let Some(own) = self.scope().only_session().filter(|own| Some(*own) != given) {
+            return Err(only_its_own(own));
+        }
         let Some(given) = given else { return Ok(validate::new_id()) };
         let Scope::Agent { agent, .. } = self.scope() else { return Ok(given.clone()) };
         if let Ok(own) = self.over(given) {

@@ -165,7 +165,10 @@ impl Inner {
         let mut is_second_try = false;
         loop {
             match self.pool.try_take().await {
-                Ok(Some(worn)) => return Ok(Some(worn)),
+                Ok(Some(worn)) => {
+                    worn.shell.assign(for_session.as_str());
+                    return Ok(Some(worn));
+                }
                 // An idle session's shell may hold what is missing. If one is not enough, it is not that.
                 Err(why) if why.is_shortage => {
                     if std::mem::replace(&mut is_second_try, true) {

@@ -223,11 +223,13 @@ impl Inner {
             return Err(OpError::QuotaExceeded(Box::new(met)));
         }
         let (inner, workspace) = (Arc::clone(self), state.meta.workspace.clone());
+        let session_id = state.meta.session_id.clone();
         let started = tokio::task::spawn_blocking(move || {
             if spec.cwd.starts_with(workspace.as_bytes()) {
                 inner.workspaces.ensure(&workspace)?;
             }
             let cage = inner.factory.cage(&format!("agent-{}", uuid::Uuid::new_v4().simple()));
+            cage.assign(session_id.as_str());
             Program::start(&spec, cage)
         });
         let started = started.await.unwrap_or_else(|error| Err(std::io::Error::other(error)));

@@ -59,6 +59,7 @@ impl Engine {
                 let detail = "this is the host's right; an agent's token does not give it. Ask the host";
                 Err(OpError::NotAllowed { detail: detail.to_owned() })
             }
+            Scope::Session { session_id } => Err(only_its_own(session_id)),
         }
     }
 
@@ -70,7 +71,8 @@ impl Engine {
     /// The name by which a session of the caller is stored. An agent may leave out the part of it that is the agent.
     fn find<'a>(&self, id: &'a SessionId) -> Option<Cow<'a, SessionId>> {
         let Scope::Agent { agent, .. } = &*self.scope else {
-            return lock(&self.inner.known).contains_key(id).then_some(Cow::Borrowed(id));
+            let is_permitted = self.scope.only_session().is_none_or(|own| own == id);
+            return (is_permitted && lock(&self.inner.known).contains_key(id)).then_some(Cow::Borrowed(id));
         };
         let bound = bound(agent, id);
         let known = lock(&self.inner.known);
@@ -87,5 +89,15 @@ impl Engine {
             Some(token) => tracing::info!(target: AUDIT, token, operation, object, "audit"),
             None => tracing::debug!(target: AUDIT, token = "host", operation, object, "audit"),
         }
+    }
+}
+
+/// What a session's own process asked for is not its own.
+pub(super) fn only_its_own(session_id: &SessionId) -> OpError {
+    OpError::NotAllowed {
+        detail: format!(
+            "this request comes from a process of session '{session_id}', which may use that session only, and may not \
+             remove it. For other sessions give the token of an agent (SHELLKEEP_TOKEN), or ask the host"
+        ),
     }
 }

@@ -143,6 +143,9 @@ impl Engine {
     /// Services that run, of all sessions; an agent sees its own. `agent` narrows it down.
     pub async fn all_services(&self, agent: Option<&str>) -> Result<Vec<ServiceView>, OpError> {
         let inner = self.at_large();
+        if let Some(own) = self.scope().only_session() {
+            return if agent.is_some() { Ok(Vec::new()) } else { self.services(own).await };
+        }
         let own = self.scope().agent();
         let wanted = |seen: &Supervised| {
             own.is_none_or(|own| seen.agent() == Some(own)) && agent.is_none_or(|asked| seen.agent() == Some(asked))

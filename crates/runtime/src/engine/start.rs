@@ -56,7 +56,7 @@ impl Engine {
         let pool = Pool::new(config.bash.clone(), scratch, Arc::clone(&factory), shells, config.spare_shells);
         let adaptive = Adaptive::new(adaptive_limits(&config, &quotas), Arc::clone(&config.senses));
         let inner = Arc::new(Inner {
-            environment: recover::inherited_environment(),
+            environment: recover::inherited_environment(&config.env_pass),
             pool,
             factory,
             store,
@@ -153,6 +153,7 @@ fn take_over(inner: &Arc<Inner>, left: Left) {
         (None, Some(stamps)) => {
             let stamps = ServiceStamps { keeper: stamp(stamps.keeper), main: stamp(stamps.main) };
             let cage = inner.factory.adopt(&cage_name(&left.session_id, &left.service_id), stamps.main);
+            cage.assign(left.session_id.as_str());
             match ServiceProcess::adopt(directory.clone(), cage, stamps) {
                 Ok(Some(process)) => Begin::Adopted(Box::new(process)),
                 // It ended in this very moment, or cannot be reached; its keeper may have left a word.

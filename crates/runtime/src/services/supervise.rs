@@ -126,6 +126,7 @@ impl Supervisor {
             rescue: self.engine.config.data_dir.join("scratch").join(&name),
         };
         let cage = self.engine.factory.cage(&name);
+        cage.assign(self.seen.session_id.as_str());
         let (process, _) =
             ServiceProcess::start(process_spec, cage, &facts, run).await.map_err(|error| match error {
                 ServiceStartError::BadCwd(reason) => {

@@ -1,6 +1,7 @@
-//! Who may come in, and as whom. The Unix socket is guarded by its file mode; TCP needs a token, and refuses requests
-//! that a web page tricked a browser into (another origin, or a foreign name that was rebound to this address). Behind
-//! the gate there is only [`Scoped`]: an engine with the caller's rights.
+//! Who may come in, and as whom. The Unix socket is guarded by its file mode, and a process of a session that connects to
+//! it is that session's agent; TCP needs a token, and refuses requests that a web page tricked a browser into (another
+//! origin, or a foreign name that was rebound to this address). Behind the gate there is only [`Scoped`]: an engine with
+//! the caller's rights.
 
 use super::metrics::RequestMetrics;
 use super::problem::Refusal;
@@ -11,7 +12,7 @@ use axum::http::uri::Authority;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use shellkeep_runtime::{Engine, Guest};
+use shellkeep_runtime::{Engine, Guest, Visitor};
 use std::hint::black_box;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -22,8 +23,8 @@ const OPEN_PATH: &str = "/healthz";
 /// Who may come in through a door.
 #[derive(Debug, Clone)]
 pub enum Auth {
-    /// Whoever can open the socket is the host. A token that is shown there all the same is looked at: it may be an
-    /// agent's, and a wrong one is not taken for none.
+    /// A process outside all sessions that can open the socket is the host. A token that is shown there all the same is
+    /// looked at: it may be an agent's, and a wrong one is not taken for none.
     SocketOwner {
         /// The host's token.
         token: Token,
@@ -99,7 +100,10 @@ enum Caller<T> {
 /// Stands before every route: lets in, and counts what comes out.
 pub(crate) async fn gate(State(gate): State<Arc<Gate>>, mut request: Request, next: Next) -> Response {
     let known = |secret: &[u8]| gate.engine.authenticate(secret);
-    let response = match admit(&gate.auth, request.uri().path(), request.headers(), known) {
+    let caller = admit(&gate.auth, request.uri().path(), request.headers(), known);
+    let shows_token = request.headers().contains_key(header::AUTHORIZATION);
+    let visitor = request.extensions_mut().remove::<Visitor>();
+    let response = match caller.and_then(|caller| place(&gate, caller, visitor, shows_token)) {
         Ok(Caller::Anyone) => next.run(request).await,
         Ok(Caller::Host) => {
             request.extensions_mut().insert(Scoped(gate.engine.clone()));
@@ -116,10 +120,41 @@ pub(crate) async fn gate(State(gate): State<Arc<Gate>>, mut request: Request, ne
 async fn serve_guest(guest: Guest, mut request: Request, next: Next) -> Response {
     let Guest { engine, revocation } = guest;
     request.extensions_mut().insert(Scoped(engine));
+    request.extensions_mut().insert(revocation.clone());
     tokio::select! {
         response = next.run(request) => until(response, revocation),
         () = revocation.clone().happened() => unauthorized().into_response(),
     }
+}
+
+/// A process of a session is never the host, whatever it shows.
+fn place(
+    gate: &Gate,
+    caller: Caller<Guest>,
+    visitor: Option<Visitor>,
+    shows_token: bool,
+) -> Result<Caller<Guest>, Refusal> {
+    let (Caller::Host, Auth::SocketOwner { .. }) = (&caller, &gate.auth) else { return Ok(caller) };
+    match visitor {
+        Some(Visitor::Host) => Ok(Caller::Host),
+        Some(Visitor::Session(from)) if !shows_token => {
+            gate.engine.as_session(&from).map(Caller::Agent).map_err(Refusal::from)
+        }
+        Some(Visitor::Session(from)) => Err(forbidden_peer(format!(
+            "the host's token is not taken from a process of a session (this one is of '{}'); without it the request has \
+             the rights of the session",
+            from.session_id
+        ))),
+        Some(Visitor::Unclear(reason)) => Err(forbidden_peer(format!(
+            "it cannot be told whether the process that connected belongs to a session: {reason}. Give the token of an \
+             agent (SHELLKEEP_TOKEN), or connect from a process outside all sessions that stays alive"
+        ))),
+        None => Err(Refusal::internal("a request came over the socket without its caller")),
+    }
+}
+
+fn forbidden_peer(detail: String) -> Refusal {
+    Refusal::new(StatusCode::FORBIDDEN, "forbidden_peer", detail)
 }
 
 fn admit<T>(

@@ -127,7 +127,8 @@ impl IntoResponses for Common {
             ("401", "`unauthorized`: the token is missing (TCP only), wrong or revoked"),
             (
                 "403",
-                "`not_allowed`: the host's right; `forbidden_origin`, `forbidden_host`: a web page's request (TCP only)",
+                "`not_allowed`: the host's right; `forbidden_peer`: a process of a session is not the host (socket only); \
+                 `forbidden_origin`, `forbidden_host`: a web page's request (TCP only)",
             ),
             (
                 "404",

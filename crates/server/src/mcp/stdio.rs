@@ -10,13 +10,12 @@ use crate::http::Door;
 use crate::http::params::Params;
 use crate::http::problem::Refusal;
 use axum::extract::{Request, State};
-use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use hyper_util::rt::TokioIo;
 use serde::Deserialize;
 use shellkeep_protocol::STDIO_PROTOCOL;
-use shellkeep_runtime::{Engine, Revocation};
+use shellkeep_runtime::Revocation;
 use shellkeep_session::SessionId;
 
 /// What the client says about itself.
@@ -57,7 +56,8 @@ pub async fn upgrade(
     let (parts, _) = request.into_parts();
     let directory = params.cwd.filter(|cwd| cwd.starts_with('/') && !cwd.contains('\0'));
     let engine = engine_of(&parts)?;
-    let revoked = revocation(&engine, &parts)?;
+    // The gate looks at every request, but this connection is one request for hours.
+    let revoked = parts.extensions.get::<Revocation>().cloned();
     let pipe = Pipe::new(engine, session, directory);
     let handler = Handler::on_stdio(hub, pipe.clone(), toolset, place);
     tokio::spawn(async move {
@@ -88,19 +88,5 @@ async fn serve(handler: Handler, lines: Client, revoked: Option<Revocation>) {
             () = revoked.happened() => {}
         },
         None => serving.await,
-    }
-}
-
-/// How to learn that an agent's token is no longer in force. The gate looks at every request, but this connection is one
-/// request for hours.
-fn revocation(engine: &Engine, request: &Parts) -> Result<Option<Revocation>, Refusal> {
-    if engine.scope().agent().is_none() {
-        return Ok(None);
-    }
-    let given = request.headers.get(header::AUTHORIZATION).map(|value| value.as_bytes());
-    let secret = given.and_then(|given| given.rsplit(|byte| *byte == b' ').next());
-    match secret.and_then(|secret| engine.authenticate(secret)) {
-        Some(guest) => Ok(Some(guest.revocation)),
-        None => Err(Refusal::new(StatusCode::UNAUTHORIZED, "unauthorized", "the token was revoked")),
     }
 }

@@ -1,0 +1,67 @@
+//! What this process does for its own safety when it is a daemon: what others may learn from it, and what its children
+//! inherit. Each of these holds for the whole process, so only the program calls them, before it has other threads.
+
+use rustix::fs::Mode;
+use rustix::process::{DumpableBehavior, set_dumpable_behavior, umask};
+use std::ffi::CString;
+use std::io;
+use std::sync::OnceLock;
+
+/// What the daemon makes is for its owner alone.
+const PRIVATE: u32 = 0o077;
+/// The first descriptor that is not one of the standard three.
+const FIRST_OTHER: libc::c_uint = 3;
+
+/// The umask before ours; shells, services and agents get this one.
+static CALLERS_UMASK: OnceLock<u32> = OnceLock::new();
+
+/// From now on files and directories that this process makes are for its owner alone. What sessions start has the umask
+/// that was in force before.
+pub fn make_files_private() {
+    let before = umask(Mode::from_raw_mode(PRIVATE)).as_raw_mode();
+    let _ = CALLERS_UMASK.set(before);
+}
+
+/// The umask that others should have, if ours is not theirs.
+pub(crate) fn callers_umask() -> Option<u32> {
+    CALLERS_UMASK.get().copied()
+}
+
+/// Keeps other processes of the same user from reading our memory, environment and descriptors and from tracing us. Root
+/// still can. There is no core dump either.
+pub fn hide_from_same_user() -> io::Result<()> {
+    Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
+}
+
+/// Descriptors that whoever started us left open do not go on to what we start.
+pub fn keep_inherited_descriptors() -> io::Result<()> {
+    close_on_exec_from(FIRST_OTHER)
+}
+
+/// Every descriptor from `first` on is closed when this process becomes another program. One system call, so that it may
+/// be made between a fork and an exec.
+pub(crate) fn close_on_exec_from(first: libc::c_uint) -> io::Result<()> {
+    // SAFETY: the call takes three numbers.
+    let result = unsafe { libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Removes variables from our environment, and their values from the memory in which `/proc/PID/environ` shows it. Fails
+/// if there are other threads already, which might be reading it.
+pub fn forget_variables(names: &[&str]) -> io::Result<()> {
+    if std::fs::read_dir("/proc/self/task")?.count() != 1 {
+        return Err(io::Error::other("the environment can be changed only while there are no other threads"));
+    }
+    for name in names {
+        let Ok(name_c) = CString::new(*name) else { continue };
+        // SAFETY: the value ends in a NUL and is ours to write to; nobody else reads it, as there is nobody else.
+        unsafe {
+            let value = libc::getenv(name_c.as_ptr());
+            if !value.is_null() {
+                std::ptr::write_bytes(value, 0, libc::strlen(value));
+            }
+            std::env::remove_var(name);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,127 @@
+//! A data directory that only its owner can read. One that was there before may have been made by somebody with another
+//! umask, or by an earlier version.
+
+use crate::failure::Failure;
+use std::fs::{self, DirBuilder, Metadata, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+/// The rights that others must not have.
+const OTHERS: u32 = 0o077;
+/// One of these is in every data directory that was used before.
+const SIGNS: [&str; 6] = ["token", "shellkeep.db", "journal", "workspaces", "start.lock", "lock"];
+
+/// Makes a directory that only its owner can enter, unless it is there already.
+pub fn make(path: &Path) -> Result<(), Failure> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(|error| {
+        let place = path.display();
+        Failure::start(format!("cannot make the directory {place}: {error}; choose another with --data or --socket"))
+    })
+}
+
+/// Makes the data directory, or closes the one that is there to others: the directory itself and what is directly in it.
+/// What lies deeper cannot be reached then. Refuses a directory that is not ours to close.
+pub fn make_data(path: &Path) -> Result<(), Failure> {
+    make(path)?;
+    let place = path.display();
+    let unreadable = |error: io::Error| Failure::start(format!("cannot look into {place}: {error}"));
+    let found = fs::metadata(path).map_err(unreadable)?;
+    if found.mode() & OTHERS != 0 {
+        refuse_if_shared(path, &found)?;
+        close(path, &found).map_err(|error| Failure::start(format!("{place} cannot be closed to others: {error}")))?;
+    }
+    for entry in fs::read_dir(path).map_err(unreadable)?.flatten() {
+        close_below(&entry.path());
+    }
+    Ok(())
+}
+
+/// Closes a store that lies elsewhere, with what SQLite keeps beside it.
+pub fn close_store(url: &str) {
+    let Some((_, path)) = url.split_once("://").filter(|(scheme, _)| matches!(*scheme, "sqlite" | "file")) else {
+        return;
+    };
+    for suffix in ["", "-wal", "-shm"] {
+        close_below(&PathBuf::from(format!("{path}{suffix}")));
+    }
+}
+
+fn close_below(path: &Path) {
+    let Ok(found) = fs::symlink_metadata(path) else { return };
+    let is_kept = found.is_dir() || found.is_file();
+    if is_kept
+        && found.mode() & OTHERS != 0
+        && let Err(error) = close(path, &found)
+    {
+        tracing::warn!(path = %path.display(), %error, "others can read this, and it cannot be changed");
+    }
+}
+
+fn close(path: &Path, found: &Metadata) -> io::Result<()> {
+    let mode = found.mode() & 0o777 & !OTHERS;
+    fs::set_permissions(path, Permissions::from_mode(mode))?;
+    tracing::warn!(path = %path.display(), was = format!("{:o}", found.mode() & 0o777), "was open to others; it is private now");
+    Ok(())
+}
+
+/// `--data /tmp` by mistake must not close `/tmp`.
+fn refuse_if_shared(path: &Path, found: &Metadata) -> Result<(), Failure> {
+    let place = path.display();
+    let own = rustix::process::geteuid().as_raw();
+    if found.uid() != own {
+        let owner = found.uid();
+        return Err(Failure::start(format!(
+            "{place} is open to others and belongs to user {owner}; choose a directory of your own with --data"
+        )));
+    }
+    let mut names = fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.file_name()).peekable();
+    let is_ours = names.peek().is_none() || names.any(|name| SIGNS.iter().any(|sign| name == *sign));
+    if is_ours && found.mode() & 0o1002 == 0 {
+        return Ok(());
+    }
+    Err(Failure::start(format!(
+        "{place} is open to others and holds other things than sessions; choose an empty directory with --data, or close \
+         it yourself: chmod 700 {place}"
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().mode() & 0o777
+    }
+
+    #[test]
+    fn what_was_open_is_closed() {
+        let home = tempfile::tempdir().unwrap();
+        let data = home.path().join("data");
+        fs::create_dir_all(data.join("outputs/s")).unwrap();
+        for file in ["shellkeep.db", "shellkeep.db-wal"] {
+            fs::write(data.join(file), "").unwrap();
+            fs::set_permissions(data.join(file), Permissions::from_mode(0o644)).unwrap();
+        }
+        for directory in [data.clone(), data.join("outputs")] {
+            fs::set_permissions(directory, Permissions::from_mode(0o755)).unwrap();
+        }
+        make_data(&data).unwrap();
+        assert_eq!((mode(&data), mode(&data.join("outputs"))), (0o700, 0o700));
+        assert_eq!((mode(&data.join("shellkeep.db")), mode(&data.join("shellkeep.db-wal"))), (0o600, 0o600));
+    }
+
+    #[test]
+    fn a_directory_of_other_things_is_left_alone() {
+        let home = tempfile::tempdir().unwrap();
+        fs::set_permissions(home.path(), Permissions::from_mode(0o755)).unwrap();
+        fs::write(home.path().join("thesis.tex"), "").unwrap();
+        assert!(make_data(home.path()).is_err());
+        assert_eq!(mode(home.path()), 0o755);
+        // Like /tmp: anybody may write there, even if it is empty now.
+        let shared = home.path().join("shared");
+        fs::create_dir(&shared).unwrap();
+        fs::set_permissions(&shared, Permissions::from_mode(0o1777)).unwrap();
+        assert!(make_data(&shared).is_err());
+    }
+}

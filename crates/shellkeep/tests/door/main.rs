@@ -1,0 +1,11 @@
+//! The host's door: who is the host on the Unix socket, and what of the daemon those can see who are not.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on should say where")]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod environment;
+mod forged;
+mod peers;
+mod private;
