@@ -52,9 +52,22 @@ pub async fn known_sessions(store: &Store) -> Result<Known, String> {
     Ok(names.into_iter().collect())
 }
 
-/// The daemon's environment as new sessions get it: without our own settings, which hold a token, and without what
-/// bash computes.
-pub fn inherited_environment() -> Vec<(Vec<u8>, Vec<u8>)> {
+/// The variables that every session begins with, if the daemon has them: what programs need to find their way, and no
+/// secrets. A name that ends in `*` is a beginning. The same list is in the README and in `docs/security.md`.
+pub const ALWAYS_PASSED: [&str; 11] =
+    ["PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "LC_*", "TZ", "TMPDIR", "TERM"];
+
+/// Whether a list of names and beginnings has this name.
+fn is_listed<S: AsRef<str>>(list: &[S], name: &[u8]) -> bool {
+    list.iter().any(|entry| match entry.as_ref().strip_suffix('*') {
+        Some(beginning) => name.starts_with(beginning.as_bytes()),
+        None => name == entry.as_ref().as_bytes(),
+    })
+}
+
+/// What new sessions get of the daemon's environment: [`ALWAYS_PASSED`] and what the host lists in `more`; never our own
+/// settings, which hold a token, nor what bash computes.
+pub fn inherited_environment(more: &[String]) -> Vec<(Vec<u8>, Vec<u8>)> {
     const OWN_TO_EACH_SHELL: [&[u8]; 5] = [b"_", b"SHLVL", b"PWD", b"OLDPWD", b"BASH_ENV"];
     let is_name = |name: &[u8]| {
         name.first().is_some_and(|&b| b.is_ascii_alphabetic() || b == b'_')
@@ -63,6 +76,7 @@ pub fn inherited_environment() -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut inherited: Vec<(Vec<u8>, Vec<u8>)> = std::env::vars_os()
         .map(|(name, value)| (name.into_vec(), value.into_vec()))
         .filter(|(name, _)| is_name(name) && !name.starts_with(b"SHELLKEEP_"))
+        .filter(|(name, _)| is_listed(&ALWAYS_PASSED, name) || is_listed(more, name))
         .filter(|(name, _)| !OWN_TO_EACH_SHELL.contains(&name.as_slice()))
         .filter(|(name, _)| !matches!(name.as_slice(), b"BASHOPTS" | b"SHELLOPTS" | b"UID" | b"EUID" | b"PPID"))
         .collect();
@@ -95,5 +109,21 @@ pub fn nothing_known() -> RunResult {
         changes: Default::default(),
         background_output: None,
         notices: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_has_names_and_beginnings() {
+        let more = ["AWS_*".to_owned(), "PLAIN".to_owned()];
+        for (name, is_passed) in [("AWS_KEY", true), ("AWS", false), ("PLAIN", true), ("PLAINER", false), ("X", false)]
+        {
+            assert_eq!(is_listed(&more, name.as_bytes()), is_passed, "{name}");
+        }
+        assert!(is_listed(&ALWAYS_PASSED, b"LC_ALL") && !is_listed(&ALWAYS_PASSED, b"LD_PRELOAD"));
+        assert!(is_listed(&["*"], b"ANYTHING"));
     }
 }

@@ -92,10 +92,13 @@ pub struct DaemonArgs {
     pub no_start: bool,
 }
 
-/// Reads `NAME=VALUE`.
+/// Reads `NAME=VALUE`, or `NAME` for a variable with the value that it has here.
 pub fn variable(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once('=').ok_or("write NAME=VALUE")?;
-    Ok((name.to_owned(), value.to_owned()))
+    if let Some((name, value)) = text.split_once('=') {
+        return Ok((name.to_owned(), value.to_owned()));
+    }
+    let value = std::env::var(text).map_err(|_| format!("{text} is not set here; write NAME=VALUE"))?;
+    Ok((text.to_owned(), value))
 }
 
 /// A directory of a flag as the daemon, which works elsewhere, can find it.

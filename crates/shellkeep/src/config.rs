@@ -82,6 +82,8 @@ pub struct Settings {
     pub reclaim_bytes: Setting<u64>,
     /// How processes are held.
     pub cages: Setting<Cages>,
+    /// Variables that new sessions get beside the usual ones.
+    pub env_pass: Setting<Vec<String>>,
     /// The bash to use.
     pub bash: Setting<PathBuf>,
     /// Whether an agent's new token may restart its sessions when its maker does not say.
@@ -151,6 +153,7 @@ impl Settings {
             )?,
             reclaim_bytes: layers.or("SHELLKEEP_RECLAIM_BYTES", |layer| layer.reclaim_bytes, reclaim.bytes)?,
             cages: layers.or("SHELLKEEP_CAGES", |layer| layer.cages, Cages::Auto)?,
+            env_pass: layers.or("SHELLKEEP_ENV_PASS", |layer| layer.env_pass.clone(), Vec::new())?,
             bash: layers.pick("SHELLKEEP_BASH", |layer| layer.bash.clone(), || Ok(default_bash(env)))?,
             agent_may_restart: layers.pick(
                 "SHELLKEEP_AGENT_MAY_RESTART",
@@ -175,6 +178,7 @@ impl Settings {
             show("data", &self.data, |path| shown_path(path)),
             show("store", &self.store, String::clone),
             show("spare_shells", &self.spare_shells, ToString::to_string),
+            show("env_pass", &self.env_pass, |names| names.join(",")),
             show("bash", &self.bash, |path| shown_path(path)),
             show("agent_may_restart", &self.agent_may_restart, ToString::to_string),
             show("durability", &self.durability, ToString::to_string),
@@ -209,6 +213,10 @@ impl Settings {
         }
         if self.queue_wait.value.0.is_none_or(|wait| wait.is_zero()) {
             return Err(Failure::start("queue_wait must be a length of time, as in 30s; nobody waits for ever"));
+        }
+        if let Some(wrong) = self.env_pass.value.iter().find(|name| !is_variable_or_prefix(name)) {
+            let message = format!("env_pass: '{wrong}' is not the name of a variable, nor a prefix such as AWS_*");
+            return Err(Failure::start(message));
         }
         self.record.check()?;
         self.checkpoints.check()?;
@@ -283,6 +291,13 @@ fn setting_of(name: QuotaName) -> &'static str {
         QuotaName::LiveShells => "max_shells",
         other => other.as_str(),
     }
+}
+
+/// `NAME`, or `PREFIX*`.
+fn is_variable_or_prefix(text: &str) -> bool {
+    let name = text.strip_suffix('*').unwrap_or(text);
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    !text.is_empty() && name.chars().all(is_allowed) && !name.starts_with(|c: char| c.is_ascii_digit())
 }
 
 fn shown_path(path: &Path) -> String {

@@ -1,12 +1,12 @@
 //! `shellkeep mcp`: MCP on stdio. A pump of bytes between the client and the daemon, which does everything else, so that
 //! stdio and HTTP are one implementation.
 
-use crate::cli::DaemonArgs;
+use crate::cli::{self, DaemonArgs};
 use crate::client::Client;
 use crate::client::pipe::{self, Pipe};
 use crate::failure::Failure;
 use clap::{Args, ValueEnum};
-use shellkeep_protocol::STDIO_PROTOCOL;
+use shellkeep_protocol::{CreateSessionRequest, STDIO_PROTOCOL};
 use shellkeep_session::SessionId;
 use std::io::{self, Read, Write};
 use std::process::ExitCode;
@@ -30,6 +30,9 @@ pub struct McpArgs {
     /// The session [default: one for the client and this directory]
     #[arg(short, long, value_name = "NAME")]
     session: Option<String>,
+    /// Exported variable of a session that is made now, without a value the one it has here; may be repeated
+    #[arg(long = "env", value_name = "NAME[=VALUE]", value_parser = cli::variable, requires = "session")]
+    env: Vec<(String, String)>,
     /// Which tools to offer
     #[arg(long, value_name = "SET", default_value = "default")]
     toolset: ToolsetName,
@@ -66,8 +69,26 @@ async fn open(args: &McpArgs) -> Result<Pipe, Failure> {
     if let Some(here) = std::env::current_dir().ok().and_then(|here| here.into_os_string().into_string().ok()) {
         query.push(format!("cwd={}", encode(&here)));
     }
-    let client = Client::open(&args.daemon).await?;
+    let mut client = Client::open(&args.daemon).await?;
+    if !args.env.is_empty() {
+        make_session(&mut client, args).await?;
+    }
     Ok(client.pipe(&format!("/v1/mcp/stdio?{}", query.join("&")), STDIO_PROTOCOL).await?)
+}
+
+/// Makes the session with its variables, unless it is there. They go in a body and not in the address, which may be logged.
+async fn make_session(client: &mut Client, args: &McpArgs) -> Result<(), Failure> {
+    let here = std::env::current_dir().ok().and_then(|here| here.into_os_string().into_string().ok());
+    let request = CreateSessionRequest {
+        agent: None,
+        session_id: args.session.clone(),
+        user_id: None,
+        cwd: here,
+        env: Some(args.env.iter().cloned().collect()),
+        config: None,
+    };
+    let _: serde_json::Value = client.post("/v1/sessions", &request).await?;
+    Ok(())
 }
 
 /// Copies both ways until the daemon closes. The client closes first; then the daemon sends what is left and closes.

@@ -49,8 +49,8 @@ pub struct RunArgs {
     /// Working directory for this command only
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     cwd: Option<PathBuf>,
-    /// Exported variable for this command only; may be repeated
-    #[arg(long = "env", value_name = "K=V", value_parser = cli::variable)]
+    /// Exported variable for this command only, without a value the one it has here; may be repeated
+    #[arg(long = "env", value_name = "NAME[=VALUE]", value_parser = cli::variable)]
     env: Vec<(String, String)>,
     /// Give the command what comes in on stdin (up to 16 MiB)
     #[arg(long)]

@@ -79,6 +79,9 @@ pub struct Layer {
     /// How processes are held: `auto`, `no_limits` (as if there were no pids controller), `marks` (no cgroups) [default: auto]
     #[arg(long, value_name = "HOW")]
     pub cages: Option<Cages>,
+    /// Variables that new sessions get beside PATH, HOME, LANG and the like: NAME or PREFIX_*, separated by commas
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub env_pass: Option<Vec<String>>,
     /// The bash to use [default: the first in PATH]
     #[arg(long, value_name = "PATH", value_hint = ValueHint::ExecutablePath)]
     pub bash: Option<PathBuf>,
@@ -140,6 +143,7 @@ pub fn from_environment(env: Environment) -> Result<Layer, Failure> {
         reclaim_after: parsed(env, "SHELLKEEP_RECLAIM_AFTER")?,
         reclaim_bytes: parsed(env, "SHELLKEEP_RECLAIM_BYTES")?,
         cages: parsed(env, "SHELLKEEP_CAGES")?,
+        env_pass: env("SHELLKEEP_ENV_PASS").map(|names| names.split(',').map(|name| name.trim().to_owned()).collect()),
         bash: env("SHELLKEEP_BASH").map(PathBuf::from),
         agent_may_restart: parsed(env, "SHELLKEEP_AGENT_MAY_RESTART")?,
         durability: parsed(env, "SHELLKEEP_DURABILITY")?,

@@ -22,8 +22,8 @@ pub struct NewArgs {
     /// Keep the files of this directory, and start there [default: a directory of its own]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     workspace: Option<PathBuf>,
-    /// Exported variable; may be repeated
-    #[arg(long = "env", value_name = "K=V", value_parser = cli::variable)]
+    /// Exported variable, without a value the one it has here; may be repeated
+    #[arg(long = "env", value_name = "NAME[=VALUE]", value_parser = cli::variable)]
     env: Vec<(String, String)>,
     /// A JSON file with its config; `-` is standard input
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
