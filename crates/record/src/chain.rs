@@ -79,6 +79,12 @@ impl SessionKey {
     pub fn salt(&self, seq: u64) -> Hash {
         Hash(*blake3::keyed_hash(&self.0, &seq.to_le_bytes()).as_bytes())
     }
+
+    /// What proves that some bytes beside the lines were written by who has the key. No salt of a line is made like it.
+    pub(crate) fn seal(&self, bytes: &[u8]) -> Hash {
+        let key = blake3::keyed_hash(&self.0, b"shellkeep mark of a recording");
+        Hash(*blake3::keyed_hash(key.as_bytes(), bytes).as_bytes())
+    }
 }
 
 /// The salt of a field, from that of its line.

@@ -19,6 +19,7 @@ pub mod chain;
 pub mod export;
 pub mod from_record;
 pub mod line;
+pub mod marks;
 pub mod mask;
 mod moment;
 pub mod past;

@@ -1,9 +1,12 @@
 //! What a session was at an earlier record. Every line tells what it changed, so that is the fold of the lines up to it.
 
+use crate::line::{Line, Peek};
+use crate::marks::{CheckpointLine, EVERY, Head, Marks};
 use crate::read::{ReadError, Recording};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use shellkeep_session::{AgentState, Checkpoint, Content, FilesAt, LeftOut, ShellDelta, ShellState};
 
@@ -78,17 +81,19 @@ pub enum PastError {
 }
 
 /// What is known while the lines are read.
-#[derive(Default)]
-struct Fold {
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct Fold {
     shell: Option<ShellState>,
     agent_state: Option<AgentState>,
     files: Files,
     /// Why the shell is not known.
     hole: Option<(u64, String)>,
+    /// The number after which the next line goes on.
+    last: u64,
 }
 
 /// What is known of the files.
-#[derive(Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Files {
     at: Option<FilesAt>,
     /// The checkpoint that they are of, if it was made from the workspace.
@@ -96,8 +101,10 @@ struct Files {
     /// Number of the record with which the last run ended.
     ended: u64,
     /// Whether the next command began before the files were kept, if there is a next one.
+    #[serde(skip)]
     unkept: Option<bool>,
     /// The first checkpoint that is of a later record.
+    #[serde(skip)]
     next: Option<FilesAt>,
 }
 
@@ -105,6 +112,26 @@ impl Files {
     fn kept(&mut self, checkpoint: Checkpoint) {
         self.at = Some(checkpoint.at.clone());
         self.checkpoint = Some(checkpoint);
+    }
+
+    /// A line after the record; whether there may be another that matters. The checkpoint of a command is recorded after
+    /// the command itself.
+    fn after(
+        &mut self,
+        seq: u64,
+        peek: &Peek<'_>,
+        line: impl FnOnce() -> Result<Line, ReadError>,
+    ) -> Result<bool, PastError> {
+        match &*peek.event_type {
+            "checkpoint_created" => Ok(self.later_checkpoint(seq, from(peek.seq, &line()?.data)?)),
+            "session_rewound" => Ok(false),
+            // The next run alone can have begun too early; by the one after it, this one is long over.
+            "run_started" if self.unkept.is_none() => {
+                self.unkept = Some(line()?.data["files_unkept"] == true);
+                Ok(true)
+            }
+            _ => Ok(true),
+        }
     }
 
     /// A checkpoint that was recorded after the record; whether there may be another that matters.
@@ -134,67 +161,98 @@ impl Files {
 impl Recording {
     /// What the session was when this record had been made.
     pub fn past(&self, seq: u64) -> Result<Past, PastError> {
+        self.past_with(seq, None)
+    }
+
+    /// The same, from the mark before it on. Marks are set on the way where there are none.
+    pub fn past_with(&self, seq: u64, marks: Option<&Marks>) -> Result<Past, PastError> {
         if seq == 0 {
             return Err(PastError::BeforeTheFirst);
         }
-        let mut fold = Fold::default();
-        let mut raw = self.raw(0)?;
-        let mut last = 0;
+        let (from, mut fold) = marks.and_then(|marks| marks.before(self, seq)).unwrap_or_default();
+        let mut raw = self.raw(from.saturating_add(1))?;
+        let mut stretch = Stretch { after: from, ..Stretch::default() };
         while let Some(line) = raw.next()? {
             let peek = line.peek()?;
-            if peek.seq > seq {
-                // The checkpoint of a command is recorded after the command itself.
-                let goes_on = match &*peek.event_type {
-                    "checkpoint_created" => fold.files.later_checkpoint(seq, from(peek.seq, &line.parse()?.data)?),
-                    "session_rewound" => false,
-                    "run_started" => {
-                        let unkept = || -> Result<bool, ReadError> { Ok(line.parse()?.data["files_unkept"] == true) };
-                        // The next run alone can have begun too early; by the one after it, this one is long over.
-                        if fold.files.unkept.is_none() {
-                            fold.files.unkept = Some(unkept()?);
-                        }
-                        true
-                    }
-                    _ => true,
-                };
-                if goes_on && peek.seq - seq < CHECKPOINT_NEAR {
-                    continue;
-                }
-                break;
+            if peek.seq <= from {
+                continue;
             }
-            last = peek.seq;
-            let wanted = matches!(
-                &*peek.event_type,
-                "session_created"
-                    | "session_restarted"
-                    | "session_rewound"
-                    | "tool_call"
-                    | "agent_state_saved"
-                    | "checkpoint_created"
-                    | "records_lost"
-                    | "hole"
-            );
-            if wanted {
+            if peek.seq > seq {
+                if !fold.files.after(seq, &peek, || line.parse())? || peek.seq - seq >= CHECKPOINT_NEAR {
+                    break;
+                }
+                continue;
+            }
+            (fold.last, stretch.lines) = (peek.seq, stretch.lines + 1);
+            // A mark needs the hash of its line.
+            let marks = marks.filter(|_| stretch.lines >= EVERY);
+            if is_wanted(&peek.event_type) || marks.is_some() {
                 let line = line.parse()?;
                 fold.take(line.seq, &line.event_type, &line.data)?;
-                last = line.through();
+                fold.last = line.through();
+                stretch.take(&line);
+                if let Some(marks) = marks {
+                    marks.write(&stretch.end(&line), &fold);
+                }
             }
         }
-        if last < seq {
-            return Err(PastError::NoSuchRecord { seq, last });
+        fold.past(seq)
+    }
+}
+
+/// The lines since a mark.
+#[derive(Default)]
+struct Stretch {
+    after: u64,
+    lines: u64,
+    checkpoints: Vec<CheckpointLine>,
+}
+
+impl Stretch {
+    fn take(&mut self, line: &Line) {
+        if line.event_type == "checkpoint_created" {
+            let (seq, timestamp, data) = (line.seq, line.timestamp, line.data.clone());
+            self.checkpoints.push(CheckpointLine { seq, timestamp, data });
         }
-        match (fold.shell, fold.hole) {
+    }
+
+    /// What the mark at its last line says of it; the next begins.
+    fn end(&mut self, line: &Line) -> Head {
+        let ended = std::mem::replace(self, Self { after: line.seq, ..Self::default() });
+        Head { after: ended.after, seq: line.seq, hash: line.proof.hash, checkpoints: ended.checkpoints }
+    }
+}
+
+/// Whether lines of this type say what a session is.
+fn is_wanted(event_type: &str) -> bool {
+    matches!(
+        event_type,
+        "session_created"
+            | "session_restarted"
+            | "session_rewound"
+            | "tool_call"
+            | "agent_state_saved"
+            | "checkpoint_created"
+            | "records_lost"
+            | "hole"
+    )
+}
+
+impl Fold {
+    fn past(self, seq: u64) -> Result<Past, PastError> {
+        if self.last < seq {
+            return Err(PastError::NoSuchRecord { seq, last: self.last });
+        }
+        match (self.shell, self.hole) {
             (Some(shell), None) => {
-                let unsure = fold.files.unsure();
-                Ok(Past { seq, shell, agent_state: fold.agent_state, files: fold.files.at, unsure })
+                let unsure = self.files.unsure();
+                Ok(Past { seq, shell, agent_state: self.agent_state, files: self.files.at, unsure })
             }
             (_, Some((before, reason))) => Err(PastError::Hole { before, reason }),
             (None, None) => Err(PastError::BadRecord { seq: 1, reason: "it does not begin a session".to_owned() }),
         }
     }
-}
 
-impl Fold {
     fn take(&mut self, seq: u64, event_type: &str, data: &Value) -> Result<(), PastError> {
         match event_type {
             // A tool call that the agent's framework told of has no delta of a shell.
@@ -213,7 +271,7 @@ impl Fold {
                 let reason = data["reason"].as_str().unwrap_or("no line tells of them").to_owned();
                 self.hole = Some((seq, reason));
             }
-            _ => {
+            "session_created" | "session_restarted" | "session_rewound" => {
                 self.shell = Some(from(seq, &data["shell"])?);
                 self.hole = None;
                 if event_type == "session_rewound" {
@@ -221,6 +279,7 @@ impl Fold {
                     self.files = Files { at: from(seq, &data["files"])?, ..Files::default() };
                 }
             }
+            _ => {}
         }
         Ok(())
     }

@@ -5,6 +5,7 @@ use crate::FILE_MODE;
 use crate::append::snapshot;
 use crate::chain::SessionKey;
 use crate::line::Line;
+use crate::marks;
 use crate::mask::Masker;
 use crate::read::{ReadError, Recording, segment_name, segments};
 use serde_json::Value;
@@ -46,6 +47,8 @@ pub fn redactor<V: AsRef<[u8]>>(values: impl IntoIterator<Item = V>) -> Result<R
 /// Masks what the redactor finds in a session's recording and in its snapshot.
 pub fn scrub(directory: &Path, key: &SessionKey, redactor: &Redactor) -> io::Result<Scrubbed> {
     let masker = Masker::of_values(redactor.clone());
+    // They are made again, from lines in which it is masked.
+    marks::remove(directory)?;
     let mut scrubbed = Scrubbed::default();
     let mut masked = Masked::default();
     for number in segments(directory)? {

@@ -8,10 +8,11 @@ use crate::lock::{self, hold};
 use crate::open::{Durability, OpenError};
 use crate::problems::Problems;
 use shellkeep_record::append::SEGMENT_BYTES;
-use shellkeep_record::{Key, Masker, Recorder, RecorderOptions, Scrubbed, SessionKey, Stall};
+use shellkeep_record::marks::{EVERY, Marks};
+use shellkeep_record::{Key, Masker, Recorder, RecorderOptions, Recording, Scrubbed, SessionKey, Stall};
 use shellkeep_redact::Redactor;
-use shellkeep_session::{Record, SessionId};
-use std::collections::BTreeMap;
+use shellkeep_session::{Event, Record, SessionId};
+use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -24,6 +25,12 @@ pub const BEHIND_BYTES: u64 = 256 * 1024 * 1024;
 
 /// First and longest pause between attempts at recordings that could not be written.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+
+/// Sessions whose lines are counted; beyond it those with few lines are forgotten.
+const MOST_COUNTED: usize = 10_000;
+
+/// Lines in which marks are set at once: some milliseconds, for which others wait.
+const MARKED_AT_ONCE: u64 = 2 * EVERY;
 
 /// The file beside the journal that says that recordings are behind.
 const MARKER: &str = "behind";
@@ -126,6 +133,8 @@ pub(crate) struct Recordings {
     unsynced: bool,
     backoff: Duration,
     retry_at: Option<Instant>,
+    /// Lines since the last mark, of sessions that were written to.
+    unmarked: HashMap<SessionId, u64>,
 }
 
 impl Recordings {
@@ -155,6 +164,7 @@ impl Recordings {
             unsynced: false,
             backoff: BACKOFF.0,
             retry_at: None,
+            unmarked: HashMap::new(),
         })
     }
 
@@ -206,6 +216,7 @@ impl Recordings {
     }
 
     fn take_records(&mut self, records: &[&Record], from: Mark) {
+        self.count(records);
         let stalls = self.recorder.take(records);
         if stalls.is_empty() {
             return;
@@ -219,6 +230,36 @@ impl Recordings {
         }
         self.retry_at.get_or_insert_with(|| Instant::now() + BACKOFF.0);
         self.publish();
+    }
+
+    fn count(&mut self, records: &[&Record]) {
+        for record in records {
+            match record.event {
+                Event::SessionDestroyed => drop(self.unmarked.remove(&record.session_id)),
+                _ => match self.unmarked.get_mut(&record.session_id) {
+                    Some(lines) => *lines += 1,
+                    None => drop(self.unmarked.insert(record.session_id.clone(), 1)),
+                },
+            }
+        }
+        if self.unmarked.len() > MOST_COUNTED {
+            self.unmarked.retain(|_, lines| *lines >= 2 * EVERY);
+        }
+    }
+
+    /// Sets marks in one recording that has many lines without one; whether there was such a one. For when there is nothing
+    /// else to do.
+    pub(crate) fn mark_one(&mut self) -> bool {
+        let found = self.unmarked.iter().find(|(_, lines)| **lines >= 2 * EVERY).map(|(id, _)| id.clone());
+        let Some(session_id) = found else { return false };
+        let directory = self.shelf.directory(&session_id);
+        let marks = Marks::new(&directory, self.shelf.key(&session_id));
+        // Whoever needs them sets them, if this does not.
+        let is_more = Recording::open(&directory).and_then(|recording| recording.mark(&marks, MARKED_AT_ONCE));
+        if !is_more.unwrap_or(false) {
+            self.unmarked.remove(&session_id);
+        }
+        true
     }
 
     /// When to look again whether recordings can be written.

@@ -129,7 +129,7 @@ impl Writer {
                     let end = shared.journal.end();
                     if self.tail.is_at(&end) && self.ahead.is_empty() && !end.queued {
                         self.due = None;
-                        if !self.record_some() && !self.tidy() {
+                        if !self.record_some() && !self.tidy() && !self.mark_one() {
                             self.park(None);
                         }
                         continue;
@@ -168,6 +168,11 @@ impl Writer {
             tracing::warn!(%error, "the store's upkeep failed; it is tried again after the next deletion");
             false
         })
+    }
+
+    /// Lets the recorder put its house in order, one recording at a time; whether there may be more to do.
+    fn mark_one(&mut self) -> bool {
+        self.scribe.as_mut().is_some_and(|scribe| scribe.recordings().mark_one())
     }
 
     /// When there is something to do, if one thing is to be tried again and perhaps another. What was appended meanwhile

@@ -4,6 +4,7 @@ use super::{RecorderOptions, Scratch, make_directory, open_to_append, snapshot};
 use crate::chain::{Hash, SessionKey};
 use crate::from_record::{Beside, Told, parameters, parameters_of, told};
 use crate::line::{HOLE, Line, Proof};
+use crate::marks;
 use crate::read::{Recording, segment_name, segments};
 use crate::scrub;
 use crate::tail;
@@ -243,6 +244,7 @@ impl Tape {
             _ => {}
         }
         scrub::remove_leftovers(&self.directory)?;
+        marks::remove(&self.directory)?;
         // Others may have files there, who remove them themselves.
         let _ = std::fs::remove_dir(&self.directory);
         (self.segment, self.written, self.staged) = (0, End::NONE, End::NONE);

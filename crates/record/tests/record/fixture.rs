@@ -1,6 +1,7 @@
 //! A session that did a bit of everything, and a place for its recording.
 
 use serde_json::json;
+use shellkeep_record::marks::Marks;
 use shellkeep_record::{Key, Line, Recorder, RecorderOptions, Recording, SessionKey, Verdict, verify};
 use shellkeep_session::shell::Variable;
 use shellkeep_session::{
@@ -53,6 +54,14 @@ impl House {
 
     pub fn recording(&self) -> Recording {
         Recording::open(&self.path()).unwrap()
+    }
+
+    pub fn marks(&self) -> Marks {
+        Marks::new(&self.path(), session_key())
+    }
+
+    pub fn marks_directory(&self) -> PathBuf {
+        self.path().join("past")
     }
 
     pub fn verify(&self, expected: u64) -> Verdict {

@@ -1,6 +1,7 @@
 //! What a session was at an earlier record.
 
 use crate::fixture::*;
+use shellkeep_record::marks::EVERY;
 use shellkeep_record::past::{PastError, Unsure};
 use shellkeep_session::shell::Variable;
 use shellkeep_session::{
@@ -141,4 +142,69 @@ fn what_was_not_kept_before_the_next_command_began_is_not_certain() {
     assert_eq!((past(11).files, past(11).unsure), (Some(files("c")), overtaken));
     // Nothing changed in the last one: the checkpoint before it is of it, too.
     assert!(!past(14).unsure.missing);
+}
+
+/// Records enough for several marks: runs, checkpoints and much else.
+fn long(length: u64) -> Vec<Record> {
+    let mut records = vec![created()];
+    for seq in 2..=length {
+        records.push(match seq % 5 {
+            0 => started(seq, "x"),
+            1 => finished(seq, seq - 1, b""),
+            2 if seq % 3 == 0 => checkpoint(seq, seq - 1, &format!("{:x}", seq % 16)),
+            3 if seq % 7 == 0 => saved(seq, seq, b"state"),
+            _ => record(seq, Event::Noted { event_type: "x_other".to_owned(), data: serde_json::json!({"n": seq}) }),
+        });
+    }
+    records
+}
+
+#[test]
+fn with_marks_the_past_is_the_same_and_what_is_no_mark_is_passed_over() {
+    let (house, length) = (House::new(), 5 * EVERY + 100);
+    take(&mut house.recorder(200_000), &long(length));
+    let recording = house.recording();
+    let marks = house.marks();
+    let seqs = [1, 2, EVERY - 1, EVERY, EVERY + 1, 2 * EVERY + 7, length - 1, length];
+    let assert_same = || {
+        for seq in seqs {
+            assert_eq!(recording.past_with(seq, Some(&marks)).unwrap(), recording.past(seq).unwrap(), "{seq}");
+        }
+        let plain: Vec<u64> =
+            house.lines().iter().filter(|line| line.event_type == "checkpoint_created").map(|line| line.seq).collect();
+        let found = |after, most| -> Vec<u64> {
+            recording.checkpoints(&marks, after, most).unwrap().iter().map(|line| line.seq).collect()
+        };
+        assert_eq!(found(0, usize::MAX), plain);
+        for after in [0, 10, EVERY, 3 * EVERY - 1, length - 20, length] {
+            let rest: Vec<u64> = plain.iter().copied().filter(|seq| *seq > after).take(7).collect();
+            assert_eq!(found(after, 7), rest, "{after}");
+        }
+        let newest = recording.newest_checkpoint(&marks, |_| true).unwrap().unwrap();
+        assert_eq!(Some(&newest.seq), plain.last());
+        let first = recording.newest_checkpoint(&marks, |line| line.seq == plain[0]).unwrap().unwrap();
+        assert_eq!(first.seq, plain[0]);
+        assert!(recording.newest_checkpoint(&marks, |_| false).unwrap().is_none());
+    };
+    assert_same();
+    let directory = house.marks_directory();
+    let files = || {
+        let mut files: Vec<_> = std::fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+        files.sort();
+        files
+    };
+    assert_eq!(files().len(), 5);
+    // Damaged, forged, missing, and that of another line.
+    let all = files();
+    let mut bytes = std::fs::read(&all[1]).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&all[1], bytes).unwrap();
+    assert_same();
+    std::fs::remove_file(&all[2]).unwrap();
+    assert_same();
+    std::fs::copy(&all[0], &all[3]).unwrap();
+    assert_same();
+    std::fs::write(&all[4], "").unwrap();
+    assert_same();
 }

@@ -37,6 +37,16 @@ impl Engine {
         Ok(CheckpointPage { checkpoints, next })
     }
 
+    /// What the list says of one checkpoint.
+    pub async fn checkpoint_at(&self, id: &SessionId, at: &FilesAt) -> Result<CheckpointView, OpError> {
+        let Permitted { inner, id } = self.over(id)?;
+        let mut view = inner.checkpoint_named(&id, &at.name).await?;
+        let commit = commit_of(&view.checkpoint.at);
+        let is_there = move |repo: Option<&Repo>| Ok(repo.zip(commit).is_some_and(|(repo, id)| repo.contains(id)));
+        view.kept = inner.with_repo(&id, is_there).await?;
+        Ok(view)
+    }
+
     /// Keeps the files as they are now. `None` if nothing changed since the last checkpoint.
     pub async fn checkpoint(&self, id: &SessionId) -> Result<Option<CheckpointView>, OpError> {
         let Permitted { inner, id } = self.over(id)?;
@@ -64,7 +74,11 @@ impl Engine {
             (None, None) => From::Files(inner.current_files(&id).await?),
             (None, Some(_)) => From::Before,
         };
-        let named = self.named_commits(inner, &id).await?;
+        // Only who does not name the older side has to be told what it is called.
+        let named = match &from {
+            From::Before => self.named_commits(inner, &id).await?,
+            From::Files(_) => Vec::new(),
+        };
         inner.with_repo(&id, move |repo| compare(repo, &named, from, to_files, to_commit, &query)).await
     }
 

@@ -9,7 +9,7 @@ use super::{json, translate};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use shellkeep_protocol::{AgainstParams, DiffParams, DiffResponse, FileHistory, PathParams};
-use shellkeep_runtime::{CheckpointView, DiffQuery, DiffView, Engine, MAX_CHECKPOINT_PAGE, OpError};
+use shellkeep_runtime::{CheckpointView, DiffQuery, DiffView, Engine, OpError};
 use shellkeep_session::{FilesAt, SessionId};
 
 /// What a patch is called, the better name first.
@@ -106,16 +106,8 @@ pub(super) async fn find(
     name: &str,
     at: Option<&FilesAt>,
 ) -> Result<CheckpointView, Refusal> {
-    let mut after = 0;
-    while let Some(at) = at {
-        let page = engine.checkpoints(id, after, MAX_CHECKPOINT_PAGE).await?;
-        if let Some(view) = page.checkpoints.into_iter().find(|view| view.checkpoint.at == *at) {
-            return Ok(view);
-        }
-        match page.next {
-            Some(next) if next > after => after = next,
-            _ => break,
-        }
+    if let Some(at) = at {
+        return Ok(engine.checkpoint_at(id, at).await?);
     }
     let (session_id, checkpoint) = (id.to_string(), name.to_owned());
     Err(OpError::CheckpointNotFound { session_id, checkpoint, was_kept: false }.into())

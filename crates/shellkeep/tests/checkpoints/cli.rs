@@ -170,3 +170,20 @@ fn the_host_names_the_workspace() {
     daemon.rewind_to("demo", json!(1));
     assert_eq!(std::fs::read_to_string(project.join("mine")).unwrap(), "before\n");
 }
+
+#[test]
+fn a_moment_is_a_run_id_or_so_many_changes_back() {
+    let daemon = Daemon::start();
+    daemon.create("demo");
+    let first = daemon.sh("demo", "n=1; echo one > a").run_id().to_owned();
+    daemon.sh("demo", "n=2; echo two > a");
+    daemon.checkpoints("demo");
+    assert!(text(&program(&daemon, &["diff", "demo", &first])).ends_with("-one\n+two\n"));
+    assert!(text(&program(&daemon, &["diff", "demo", "-1", "now"])).ends_with("-one\n+two\n"));
+    assert_eq!(text(&program(&daemon, &["checkpoints", "cat", "demo", &first, "a"])), "one\n");
+    assert!(text(&program(&daemon, &["checkpoints", "show", "demo", "-1"])).contains(&first));
+    text(&program(&daemon, &["fork", "demo", "other", "--at", "-1"]));
+    assert_eq!(daemon.sh("other", "echo $n; cat a").out(), "1\none\n");
+    text(&program(&daemon, &["rewind", "demo", "-1", "--yes"]));
+    assert_eq!(daemon.sh("demo", "echo $n; cat a").out(), "1\none\n");
+}

@@ -50,3 +50,44 @@ fn a_recording_that_goes_back_is_done_again() {
     let report: serde_json::Value = serde_json::from_slice(&again.stdout).unwrap_or_default();
     assert_eq!((&report["identical"], &report["steps"]), (&json!(true), &json!(4)), "{report}");
 }
+
+#[test]
+fn a_long_session_goes_back_from_its_marks_and_also_without_them() {
+    let daemon = Daemon::start();
+    daemon.create("s");
+    let much = |count: usize| {
+        for _ in 0..count {
+            let events: Vec<_> = (0..1000).map(|n| json!({"event_type": "x_much", "data": {"n": n}})).collect();
+            assert_eq!(daemon.ask("s", "events", json!({"events": events})).status, 201);
+        }
+    };
+    let mut runs = Vec::new();
+    for n in 1..=3 {
+        runs.push(daemon.sh("s", &format!("n={n}; echo v{n} > f")).run_id().to_owned());
+        much(3);
+    }
+    let assert_back = || {
+        for (n, run) in (1..=3).zip(&runs) {
+            daemon.rewind_to("s", json!(run));
+            assert_eq!(daemon.sh("s", "echo $n; cat f").out(), format!("{n}\nv{n}\n"), "{run}");
+        }
+        let kept = daemon.checkpoints("s");
+        let of_runs = runs.iter().filter(|run| kept.iter().any(|view| view["run_id"] == ***run)).count();
+        assert_eq!(of_runs, 3);
+    };
+    assert_back();
+    let marks = || -> Vec<_> {
+        let entries = std::fs::read_dir(daemon.data().join("sessions/s/past")).unwrap();
+        entries.map(|entry| entry.unwrap().path()).collect()
+    };
+    assert!(marks().len() >= 7, "{:?}", marks());
+    for mark in marks() {
+        let mut bytes = std::fs::read(&mark).unwrap();
+        let last = bytes.len() - 10;
+        bytes[last] ^= 1;
+        std::fs::write(mark, bytes).unwrap();
+    }
+    assert_back();
+    let verdict = daemon.ask("s", "verify", json!({})).json();
+    assert_eq!(verdict["intact"], true, "{verdict}");
+}

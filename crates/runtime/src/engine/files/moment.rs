@@ -1,10 +1,11 @@
 //! From what a caller calls a moment to what the session was then.
 
 use crate::engine::Inner;
-use crate::ops::{CheckpointView, MAX_EVENT_PAGE, Moment, OpError};
+use crate::ops::{CheckpointView, Moment, OpError};
 use crate::owner::{FilesTask, Message, all_open, is_open};
+use shellkeep_record::Recording;
+use shellkeep_record::marks::{CheckpointLine, Marks};
 use shellkeep_record::past::{Past, PastError};
-use shellkeep_record::{Filter, Line, Recording};
 use shellkeep_session::{Checkpoint, FilesAt, RunId, SessionId, Timestamp};
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,21 +25,17 @@ impl Inner {
         after: u64,
         most: usize,
     ) -> Result<Vec<CheckpointView>, OpError> {
-        let filter = Filter { types: vec!["checkpoint_created".to_owned()], ..Filter::default() };
+        let marks = self.marks(id);
         let read = move |recording: &Recording| {
-            let (mut found, mut after) = (Vec::new(), after);
-            loop {
-                let page = recording.page(after, MAX_EVENT_PAGE, &filter)?;
-                found.extend(page.lines.iter().filter_map(view));
-                match page.next {
-                    Some(next) if found.len() < most => after = next,
-                    _ => break,
-                }
-            }
-            found.truncate(most);
-            Ok(found)
+            let lines = recording.checkpoints(&marks, after, most)?;
+            Ok(lines.iter().filter_map(view).collect())
         };
         self.read_recording(id, read).await
+    }
+
+    /// The marks in a session's recording.
+    fn marks(&self, id: &SessionId) -> Marks {
+        Marks::new(&self.store.recording(id), self.store.session_key(id))
     }
 
     /// Waits a moment for what is being kept of the last command's files, so that who asks after an answer finds it. Not
@@ -91,7 +88,8 @@ impl Inner {
     }
 
     async fn past_at(&self, id: &SessionId, seq: u64) -> Result<Past, OpError> {
-        let found = self.read_recording(id, move |recording| Ok(recording.past(seq))).await?;
+        let marks = self.marks(id);
+        let found = self.read_recording(id, move |recording| Ok(recording.past_with(seq, Some(&marks)))).await?;
         found.map_err(|error| match error {
             PastError::Read(error) => {
                 OpError::RecordingUnreadable { session_id: id.to_string(), reason: error.to_string() }
@@ -168,19 +166,22 @@ impl Inner {
     }
 
     /// The checkpoint with this name, or with a commit that begins so.
-    async fn checkpoint_named(&self, id: &SessionId, name: &str) -> Result<CheckpointView, OpError> {
+    pub(super) async fn checkpoint_named(&self, id: &SessionId, name: &str) -> Result<CheckpointView, OpError> {
         let missing =
             || OpError::CheckpointNotFound { session_id: id.to_string(), checkpoint: name.to_owned(), was_kept: false };
-        let mut all = self.checkpoints_after(id, 0, usize::MAX).await?;
-        if name == LATEST {
-            return all.pop().ok_or_else(missing);
-        }
-        if let Some(found) = all.iter().rfind(|view| view.checkpoint.at.name == name) {
-            return Ok(found.clone());
+        let (marks, wanted) = (self.marks(id), name.to_owned());
+        let is_it = move |line: &CheckpointLine| wanted == LATEST || line.data["name"] == *wanted;
+        let newest = move |recording: &Recording| recording.newest_checkpoint(&marks, is_it);
+        if let Some(found) = self.read_recording(id, newest).await?.as_ref().and_then(view) {
+            return Ok(found);
         }
         let is_hex = name.len() >= LEAST_DIGITS && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if !is_hex || name == LATEST {
+            return Err(missing());
+        }
         let lower = name.to_ascii_lowercase();
-        all.retain(|view| is_hex && view.checkpoint.at.commit.starts_with(&lower));
+        let mut all = self.checkpoints_after(id, 0, usize::MAX).await?;
+        all.retain(|view| view.checkpoint.at.commit.starts_with(&lower));
         let first = all.first().map(|view| view.checkpoint.at.commit.clone());
         if all.iter().any(|view| Some(&view.checkpoint.at.commit) != first.as_ref()) {
             let detail = format!("'{name}' begins more than one commit; give more digits, or the checkpoint's name");
@@ -191,7 +192,7 @@ impl Inner {
 }
 
 /// A checkpoint as its line tells it.
-fn view(line: &Line) -> Option<CheckpointView> {
+fn view(line: &CheckpointLine) -> Option<CheckpointView> {
     let checkpoint: Checkpoint = serde_json::from_value(line.data.clone()).ok()?;
     Some(CheckpointView { checkpoint, seq: line.seq, at: line.timestamp, kept: true })
 }
