@@ -1,6 +1,7 @@
 //! Wire types: what goes over HTTP, as plain data. The server and its clients use the same types, so that a field can
 //! not be spelled in two ways. Nothing here does I/O, and nothing here is stored.
 //!
+//! - [`audit`]: who did what.
 //! - [`session`]: creating, finding and listing sessions.
 //! - [`state`]: what a session's shell knows.
 //! - [`run`]: a command and its result.
@@ -15,6 +16,7 @@
 //! - [`problem`]: errors, after RFC 9457.
 //! - [`text`]: bytes in JSON.
 
+pub mod audit;
 pub mod files;
 pub mod health;
 pub mod node;
@@ -31,6 +33,7 @@ pub mod state;
 pub mod text;
 pub mod token;
 
+pub use audit::{AuditEntry, AuditList};
 pub use files::{
     AgainstParams, ChangeKind, Checkpoint, CheckpointCause, CheckpointDetail, CheckpointList, CheckpointName,
     CheckpointParams, CheckpointUsage, DiffParams, DiffResponse, FileChange, FileHistory, ForkRequest, HistoryEntry,

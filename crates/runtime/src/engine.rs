@@ -1,6 +1,7 @@
 //! The engine: the one object a door holds. Its methods are the vocabulary of [`crate::ops`]; each finds the owner of
 //! the session it is about, or reads the store where no owner is needed.
 
+mod audit;
 mod background;
 mod config;
 mod create;
@@ -47,7 +48,7 @@ use crate::{recover, translate, validate};
 use scope::{Permitted, only_its_own};
 use shellkeep_process::CageFactory;
 use shellkeep_session::{ByteString, RunId, SessionId, SessionState, ShellState};
-use shellkeep_store::{ReadError, Store};
+use shellkeep_store::{AuditTrail, ReadError, Store};
 use shellkeep_workspace::Workspaces;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -81,6 +82,9 @@ pub enum StartError {
     /// The agents' tokens cannot be read.
     #[error("the agents' tokens cannot be read: {0}")]
     Tokens(#[from] shellkeep_store::OpenError),
+    /// The audit trail cannot be written.
+    #[error("the audit trail cannot be written: {0}; is audit.jsonl in the data directory writable?")]
+    Audit(std::io::Error),
     /// The settings of redaction are wrong.
     #[error("{0}")]
     Redaction(#[from] shellkeep_redact::ConfigError),
@@ -118,6 +122,8 @@ pub struct Inner {
     /// Names of sessions that are being made as copies of others.
     forking: Mutex<HashSet<SessionId>>,
     identities: Identities,
+    audit: AuditTrail,
+    refusals: audit::Refusals,
     pub(crate) boot_id: String,
     started: Instant,
     stopping: AtomicBool,

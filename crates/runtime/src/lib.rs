@@ -67,4 +67,5 @@ pub use identities::{Revocation, Scope};
 pub use masking::RecordConfig;
 pub use ops::*;
 pub use resume::stream::ResumeStream;
+pub use shellkeep_store::AuditEntry;
 pub use stream::RunStream;

@@ -1,6 +1,7 @@
 //! The HTTP door: one file per resource. Every handler reads, translates, calls one operation, and translates back.
 
 mod agent_state;
+mod audit;
 pub mod auth;
 mod body;
 mod checkpoints;
@@ -99,6 +100,7 @@ pub fn router(engine: Engine, auth: Auth, metrics: PrometheusHandle) -> Router {
         .route("/v1/quotas", get(quotas::get).put(quotas::set))
         .route("/v1/node", get(node::get))
         .route("/v1/agents/{agent}/end", post(node::end_agent))
+        .route("/v1/audit", get(audit::list))
         .route("/v1/tokens", get(tokens::list).post(tokens::create))
         .route("/v1/tokens/{token_id}", delete(tokens::revoke))
         .route("/v1/mcp/stdio", get(mcp::stdio::upgrade))

@@ -64,6 +64,8 @@ pub enum Command {
     Agents(commands::agents::AgentsArgs),
     /// Watch the daemon at work, live
     Top(commands::top::TopArgs),
+    /// Show who changed rights or removed something, and who was refused
+    Audit(commands::audit::AuditArgs),
     /// Make, list and revoke the tokens of agents
     Tokens(commands::tokens::TokensArgs),
     /// Show the settings in force and where each came from

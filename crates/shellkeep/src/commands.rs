@@ -1,6 +1,7 @@
 //! One file per command.
 
 pub mod agents;
+pub mod audit;
 pub mod checkpoints;
 pub mod completions;
 pub mod config;

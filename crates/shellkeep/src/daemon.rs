@@ -68,7 +68,7 @@ async fn live(start: Start) -> Result<ExitCode, Failure> {
     let mut serving = JoinSet::new();
     let token = Token::new(token);
     let auth = Auth::SocketOwner { token: token.clone() };
-    let socket = router(engine.clone(), auth, metrics.clone());
+    let socket = router(engine.at_door("socket"), auth, metrics.clone());
     serving.spawn(serve_unix(doors.unix, socket, engine.clone(), stopped.clone()));
     serving.spawn(reap_strays(signal(SignalKind::child()).map_err(Failure::start)?, stopped.clone()));
     let mut lines = vec![format!("listening on unix:{}", settings.socket.value.display())];
@@ -76,7 +76,7 @@ async fn live(start: Start) -> Result<ExitCode, Failure> {
         let address = listener.local_addr().map_err(Failure::start)?;
         let auth = Auth::Bearer { token, loopback: address.ip().is_loopback() };
         lines.push(format!("listening on http://{address}"));
-        serving.spawn(serve_tcp(listener, router(engine.clone(), auth, metrics.clone()), stopped));
+        serving.spawn(serve_tcp(listener, router(engine.at_door("tcp"), auth, metrics.clone()), stopped));
     }
     let upkeep = tokio::spawn(keep_metrics(metrics));
     announce(&lines, start.ready, start.hint);

@@ -35,6 +35,7 @@ fn main() -> ExitCode {
         Command::Quotas(args) => commands::quotas::execute(args),
         Command::Agents(args) => commands::agents::execute(args),
         Command::Top(args) => commands::top::execute(args),
+        Command::Audit(args) => commands::audit::execute(args),
         Command::Tokens(args) => commands::tokens::execute(args),
         Command::Config(args) => commands::config::execute(args),
         Command::Doctor(args) => commands::doctor::execute(args),

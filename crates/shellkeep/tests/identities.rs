@@ -215,6 +215,7 @@ const OTHER_ROUTES: &[(&str, &str, &str, u16)] = &[
     ("get", "/readyz", "", 200),
     ("get", "/openapi.json", "", 200),
     ("get", "/metrics", "", 403),
+    ("get", "/v1/audit", "", 403),
     ("get", "/v1/tokens", "", 403),
     ("post", "/v1/tokens", "{\"agent\": \"bob\"}", 403),
     ("delete", "/v1/tokens/{token_id}", "", 403),

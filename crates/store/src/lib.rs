@@ -18,8 +18,10 @@
 //! - `follow`: who wants to hear of a session's new records.
 //! - [`mask`]: a session's state without a secret.
 //! - [`tokens`]: the agents' tokens, in a file of their own.
+//! - [`audit`]: who changed rights or removed something, and who was refused.
 //! - [`backend`]: what a backend does; `memory`, `filesystem` and `sqlite` are the backends.
 
+pub mod audit;
 pub mod backend;
 mod check;
 #[cfg(test)]
@@ -48,6 +50,7 @@ mod tail;
 pub mod tokens;
 mod writer;
 
+pub use audit::{AuditEntry, AuditTrail};
 pub use backend::{Backend, BackendError, Entry, Mark, Name, SessionSummary};
 pub use journal::AppendError;
 pub use mask::masked_state;

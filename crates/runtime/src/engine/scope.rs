@@ -8,14 +8,13 @@ use shellkeep_session::SessionId;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// Where the audit trail goes: a name of its own, so that a log filter can pick it out.
-const AUDIT: &str = "shellkeep::audit";
-
 /// Runs sessions. Cheap to clone; all clones are the same engine, each with the rights of its scope.
 #[derive(Clone)]
 pub struct Engine {
     inner: Arc<Inner>,
     scope: Arc<Scope>,
+    /// Through which door it is used, for the audit trail.
+    door: &'static str,
 }
 
 /// A session that the caller may touch.
@@ -29,12 +28,22 @@ pub(super) struct Permitted<'a> {
 impl Engine {
     /// The host's handle.
     pub(super) fn of(inner: Arc<Inner>) -> Self {
-        Self { inner, scope: Arc::new(Scope::Host) }
+        Self { inner, scope: Arc::new(Scope::Host), door: "daemon" }
     }
 
     /// The same engine, used as somebody else.
     pub fn scoped(&self, scope: impl Into<Arc<Scope>>) -> Self {
-        Self { inner: Arc::clone(&self.inner), scope: scope.into() }
+        Self { inner: Arc::clone(&self.inner), scope: scope.into(), door: self.door }
+    }
+
+    /// The same engine, used through this door.
+    pub fn at_door(&self, door: &'static str) -> Self {
+        Self { door, ..self.clone() }
+    }
+
+    /// Through which door this handle is used.
+    pub(super) fn door(&self) -> &'static str {
+        self.door
     }
 
     /// As whom this handle is used.
@@ -80,15 +89,6 @@ impl Engine {
         // Both are looked for in any case: the answer takes the same time whether another has one of them or nobody.
         let (as_given, bound) = (is_own(id), bound.filter(is_own));
         if as_given { Some(Cow::Borrowed(id)) } else { bound.map(Cow::Owned) }
-    }
-
-    /// Writes into the audit trail who does what. The host's own commands are many and prove little, so they are for
-    /// those who turn the log up.
-    pub(super) fn audit(&self, operation: &'static str, object: &str) {
-        match self.scope.token() {
-            Some(token) => tracing::info!(target: AUDIT, token, operation, object, "audit"),
-            None => tracing::debug!(target: AUDIT, token = "host", operation, object, "audit"),
-        }
     }
 }
 

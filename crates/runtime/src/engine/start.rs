@@ -18,7 +18,7 @@ use crate::{housekeeping, recover};
 use shellkeep_process::service::{ServiceProcess, ServiceStamps};
 use shellkeep_process::{CageFactory, Limits, ProcessStamp};
 use shellkeep_session::{Limit, LimitName, QuotaName, Stamp};
-use shellkeep_store::{Store, TokenFile};
+use shellkeep_store::{AuditTrail, Store, TokenFile};
 use shellkeep_workspace::Workspaces;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
@@ -52,6 +52,7 @@ impl Engine {
         let known = recover::patiently(|| recover::known_sessions(&store)).await.map_err(StartError::Store)?;
         let masking = Masking::new(&config.record)?;
         let identities = Identities::load(TokenFile::of(&config.data_dir), config.agent_may_restart)?;
+        let audit = AuditTrail::open(&config.data_dir).map_err(StartError::Audit)?;
         let shells = quota(&quotas, QuotaName::LiveShells);
         let pool = Pool::new(config.bash.clone(), scratch, Arc::clone(&factory), shells, config.spare_shells);
         let adaptive = Adaptive::new(adaptive_limits(&config, &quotas), Arc::clone(&config.senses));
@@ -74,6 +75,8 @@ impl Engine {
             thin_book: Default::default(),
             agents: Default::default(),
             identities,
+            audit,
+            refusals: Default::default(),
             masking,
             counts: Counts::new(),
             exports: Arc::new(Semaphore::new(MAX_EXPORTS)),
@@ -83,26 +86,32 @@ impl Engine {
             stopping: AtomicBool::new(false),
             config,
         });
-        // One shell is started before anyone asks: a bash that does not work is found out now.
-        inner.pool.probe().await?;
-        for service in left {
-            take_over(&inner, service);
-        }
-        let ahead = Arc::downgrade(&inner);
-        tokio::spawn(async move {
-            if let Some(inner) = ahead.upgrade() {
-                inner.pool.keep_ahead().await;
-            }
-        });
-        let owing = Arc::downgrade(&inner);
-        tokio::spawn(async move {
-            if let Some(inner) = owing.upgrade() {
-                inner.pay_all_owed().await;
-            }
-        });
-        housekeeping::spawn(&inner);
+        begin(&inner, left).await?;
         Ok(Self::of(inner))
     }
+}
+
+/// Takes over what runs and starts what goes on beside all operations.
+async fn begin(inner: &Arc<Inner>, left: Vec<Left>) -> Result<(), StartError> {
+    // One shell is started before anyone asks: a bash that does not work is found out now.
+    inner.pool.probe().await?;
+    for service in left {
+        take_over(inner, service);
+    }
+    let ahead = Arc::downgrade(inner);
+    tokio::spawn(async move {
+        if let Some(inner) = ahead.upgrade() {
+            inner.pool.keep_ahead().await;
+        }
+    });
+    let owing = Arc::downgrade(inner);
+    tokio::spawn(async move {
+        if let Some(inner) = owing.upgrade() {
+            inner.pay_all_owed().await;
+        }
+    });
+    housekeeping::spawn(inner);
+    Ok(())
 }
 
 /// The limits that follow the machine's pressure.

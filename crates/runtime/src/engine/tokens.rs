@@ -26,6 +26,7 @@ impl Engine {
         let issued = blocking(move || inner.identities.issue(request)).await?;
         let IssuedToken { token, .. } = &issued;
         tracing::info!(token = token.id, agent = token.agent, may_restart = token.may_restart, "a token was made");
+        self.audit("create_token", &format!("{} of {}", token.id, token.agent));
         Ok(issued)
     }
 
@@ -44,6 +45,7 @@ impl Engine {
         blocking(move || revoked.identities.revoke(&id)).await?;
         inner.stop_agents_by(token_id);
         tracing::info!(token = token_id, "a token was revoked");
+        self.audit("revoke_token", token_id);
         Ok(())
     }
 }

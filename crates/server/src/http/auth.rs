@@ -103,14 +103,21 @@ pub(crate) async fn gate(State(gate): State<Arc<Gate>>, mut request: Request, ne
     let caller = admit(&gate.auth, request.uri().path(), request.headers(), known);
     let shows_token = request.headers().contains_key(header::AUTHORIZATION);
     let visitor = request.extensions_mut().remove::<Visitor>();
-    let response = match caller.and_then(|caller| place(&gate, caller, visitor, shows_token)) {
+    let response = match caller.and_then(|caller| place(&gate, caller, visitor.as_ref(), shows_token)) {
         Ok(Caller::Anyone) => next.run(request).await,
         Ok(Caller::Host) => {
             request.extensions_mut().insert(Scoped(gate.engine.clone()));
             next.run(request).await
         }
         Ok(Caller::Agent(guest)) => serve_guest(guest, request, next).await,
-        Err(refusal) => refusal.into_response(),
+        Err(refusal) => {
+            let who = match visitor {
+                Some(Visitor::Session(from)) => format!("session {}", from.session_id),
+                Some(Visitor::Host | Visitor::Unclear(_)) | None => "unknown".to_owned(),
+            };
+            gate.engine.audit_refusal(Some(who), &named(&request), &refusal.problem().code);
+            refusal.into_response()
+        }
     };
     gate.counts.answered(response.status());
     response
@@ -119,26 +126,37 @@ pub(crate) async fn gate(State(gate): State<Arc<Gate>>, mut request: Request, ne
 /// Serves an agent until its token is revoked: what waits is refused then, and what streams is cut off.
 async fn serve_guest(guest: Guest, mut request: Request, next: Next) -> Response {
     let Guest { engine, revocation } = guest;
-    request.extensions_mut().insert(Scoped(engine));
+    let name = named(&request);
+    request.extensions_mut().insert(Scoped(engine.clone()));
     request.extensions_mut().insert(revocation.clone());
     tokio::select! {
-        response = next.run(request) => until(response, revocation),
+        response = next.run(request) => {
+            if response.status() == StatusCode::FORBIDDEN {
+                engine.audit_refusal(None, &name, "not_allowed");
+            }
+            until(response, revocation)
+        }
         () = revocation.clone().happened() => unauthorized().into_response(),
     }
+}
+
+/// A request as the audit trail names it. Without its query, which may hold what nobody should keep.
+fn named(request: &Request) -> String {
+    format!("{} {}", request.method(), request.uri().path())
 }
 
 /// A process of a session is never the host, whatever it shows.
 fn place(
     gate: &Gate,
     caller: Caller<Guest>,
-    visitor: Option<Visitor>,
+    visitor: Option<&Visitor>,
     shows_token: bool,
 ) -> Result<Caller<Guest>, Refusal> {
     let (Caller::Host, Auth::SocketOwner { .. }) = (&caller, &gate.auth) else { return Ok(caller) };
     match visitor {
         Some(Visitor::Host) => Ok(Caller::Host),
         Some(Visitor::Session(from)) if !shows_token => {
-            gate.engine.as_session(&from).map(Caller::Agent).map_err(Refusal::from)
+            gate.engine.as_session(from).map(Caller::Agent).map_err(Refusal::from)
         }
         Some(Visitor::Session(from)) => Err(forbidden_peer(format!(
             "the host's token is not taken from a process of a session (this one is of '{}'); without it the request has \

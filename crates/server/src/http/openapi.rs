@@ -17,6 +17,7 @@ use utoipa::{IntoResponses, Modify, OpenApi};
         super::index::page,
         super::health::live,
         super::health::ready,
+        super::audit::list,
         super::metrics::scrape,
         serve,
         super::sessions::create,

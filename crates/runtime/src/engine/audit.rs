@@ -1,0 +1,123 @@
+//! The audit trail: what was done that cannot be undone or changes rights, and who was refused.
+
+use super::{Engine, Inner};
+use crate::ops::OpError;
+use shellkeep_session::Timestamp;
+use shellkeep_store::audit::AuditEntry;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Where the audit trail goes in the log: a name of its own, so that a log filter can pick it out.
+const TARGET: &str = "shellkeep::audit";
+/// Operations that are written to the file: they change rights or limits, or remove something. The rest is in the
+/// sessions' recordings and in the log.
+const FILED: [&str; 9] = [
+    "create_token",
+    "revoke_token",
+    "destroy",
+    "restart",
+    "scrub",
+    "set_quotas",
+    "end_agent",
+    "end_session",
+    "refused",
+];
+/// Refusals that are noted in [`WINDOW`]; more are counted. Whoever guesses tokens must not fill the disk or the log.
+const MOST_REFUSALS: u32 = 20;
+/// See [`MOST_REFUSALS`].
+const WINDOW: Duration = Duration::from_secs(1);
+/// Characters of a path that are noted.
+const MOST_PATH: usize = 200;
+/// Most entries in one answer.
+pub const MAX_AUDIT: usize = 10_000;
+
+/// Counts refusals, so that they are noted at a bounded rate.
+#[derive(Debug, Default)]
+pub(super) struct Refusals {
+    window: Mutex<Option<(Instant, u32)>>,
+    left_out: AtomicU64,
+}
+
+impl Refusals {
+    /// How many were left out since the last one that was noted; `None` if this one is left out too.
+    fn note(&self, now: Instant) -> Option<u64> {
+        let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
+        let (began, count) = window.filter(|(began, _)| now.duration_since(*began) < WINDOW).unwrap_or((now, 0));
+        *window = Some((began, count + 1));
+        if count >= MOST_REFUSALS {
+            self.left_out.fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
+        Some(self.left_out.swap(0, Ordering::Relaxed))
+    }
+}
+
+impl Engine {
+    /// Writes into the audit trail who does what. The host's own commands are many and prove little, so in the log they
+    /// are for those who turn it up.
+    pub(super) fn audit(&self, operation: &'static str, object: &str) {
+        let who = self.scope().token();
+        match who {
+            Some(token) => tracing::info!(target: TARGET, token, operation, object, "audit"),
+            None => tracing::debug!(target: TARGET, token = "host", operation, object, "audit"),
+        }
+        if FILED.contains(&operation) {
+            self.file(self.caller(), operation, object, None, 0);
+        }
+    }
+
+    /// Writes into the audit trail that a request was refused. `who` is what is known of its caller, if it is not this
+    /// engine's.
+    pub fn audit_refusal(&self, who: Option<String>, request: &str, code: &str) {
+        let Some(left_out) = self.at_large().refusals.note(Instant::now()) else { return };
+        let who = who.unwrap_or_else(|| self.caller());
+        let request: String = request.chars().take(MOST_PATH).collect();
+        tracing::warn!(target: TARGET, door = self.door(), who, request, code, left_out, "refused");
+        self.file(who, "refused", &request, Some(code.to_owned()), left_out);
+    }
+
+    /// The last entries of the audit trail, the oldest first. The host's right.
+    pub async fn audit_trail(&self, limit: usize) -> Result<Vec<AuditEntry>, OpError> {
+        let inner: Arc<Inner> = Arc::clone(self.as_host()?);
+        let limit = limit.clamp(1, MAX_AUDIT);
+        let unavailable =
+            |error: &dyn std::fmt::Display| OpError::StoreUnavailable { reason: format!("the audit trail: {error}") };
+        let read = tokio::task::spawn_blocking(move || inner.audit.last(limit)).await;
+        read.map_err(|error| unavailable(&error))?.map_err(|error| unavailable(&error))
+    }
+
+    fn caller(&self) -> String {
+        match (self.scope().only_session(), self.scope().token()) {
+            (Some(session), _) => format!("session {session}"),
+            (None, Some(token)) => token.to_owned(),
+            (None, None) => "host".to_owned(),
+        }
+    }
+
+    fn file(&self, who: String, what: &str, object: &str, code: Option<String>, left_out: u64) {
+        self.at_large().audit.add(AuditEntry {
+            at: Timestamp::now(),
+            door: self.door().to_owned(),
+            who,
+            what: what.to_owned(),
+            object: object.to_owned(),
+            code,
+            left_out,
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flood_of_refusals_is_counted_and_not_noted() {
+        let (refusals, start) = (Refusals::default(), Instant::now());
+        let noted = (0..100).filter(|_| refusals.note(start).is_some()).count();
+        assert_eq!(noted, MOST_REFUSALS as usize);
+        assert_eq!(refusals.note(start + WINDOW), Some(100 - u64::from(MOST_REFUSALS)));
+        assert_eq!(refusals.note(start + WINDOW), Some(0));
+    }
+}

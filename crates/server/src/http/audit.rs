@@ -1,0 +1,45 @@
+//! `/v1/audit`: who changed rights or removed something, and who was refused.
+
+use super::auth::Scoped;
+use super::json;
+use super::openapi::Common;
+use super::params::Params;
+use super::problem::Refusal;
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde::Deserialize;
+use shellkeep_protocol::{AuditEntry, AuditList};
+use utoipa::IntoParams;
+
+/// Entries in an answer that was not asked for more.
+const DEFAULT_LIMIT: usize = 100;
+
+/// Query of `GET /v1/audit`.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct AuditParams {
+    /// How many of the last entries; 1 to 10,000, by default 100.
+    #[param(minimum = 1, maximum = 10_000)]
+    limit: Option<usize>,
+}
+
+/// The last entries of the audit trail. The host's to see.
+#[utoipa::path(
+    get, path = "/v1/audit", tag = "tokens", operation_id = "audit",
+    params(AuditParams),
+    responses((status = 200, description = "The entries, the oldest first", body = AuditList), Common)
+)]
+pub async fn list(Scoped(engine): Scoped, Params(params): Params<AuditParams>) -> Result<Response, Refusal> {
+    let entries = engine.audit_trail(params.limit.unwrap_or(DEFAULT_LIMIT)).await?;
+    let view = |entry: shellkeep_runtime::AuditEntry| AuditEntry {
+        at: entry.at.to_string(),
+        door: entry.door,
+        who: entry.who,
+        what: entry.what,
+        object: entry.object,
+        code: entry.code,
+        left_out: entry.left_out,
+    };
+    Ok(json(StatusCode::OK, &AuditList { audit: entries.into_iter().map(view).collect() }))
+}

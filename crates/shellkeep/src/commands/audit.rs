@@ -1,0 +1,53 @@
+//! `shellkeep audit`: who changed rights or removed something, and who was refused.
+
+use crate::cli::DaemonArgs;
+use crate::client::Client;
+use crate::failure::Failure;
+use crate::terminal;
+use clap::Args;
+use shellkeep_protocol::AuditList;
+use std::process::ExitCode;
+
+/// Arguments of `audit`.
+#[derive(Debug, Args)]
+#[command(after_help = "Tokens made and revoked, sessions removed, restarted, scrubbed or ended, quotas changed, and
+requests that were refused (401, 403), at most 20 of those in a second. The file is audit.jsonl in the data directory, with
+the one before it in audit.1.jsonl; what sessions do is in their recordings.
+
+Examples:
+  shellkeep audit
+  shellkeep audit -n 1000 --json | jq -r '.audit[] | select(.what == \"refused\").object'
+
+Exit codes: 0 done, 1 not done (not the host, no daemon), 2 wrong usage.")]
+pub struct AuditArgs {
+    /// How many of the last entries
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    limit: u32,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    daemon: DaemonArgs,
+}
+
+/// Does it.
+pub fn execute(args: AuditArgs) -> Result<ExitCode, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::client)?;
+    runtime.block_on(show(args))
+}
+
+async fn show(args: AuditArgs) -> Result<ExitCode, Failure> {
+    let mut client = Client::open(&args.daemon).await?;
+    let list: AuditList = client.get(&format!("/v1/audit?limit={}", args.limit)).await?;
+    if args.json {
+        terminal::json(&list)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let rows = list.audit.into_iter().map(|entry| {
+        let more = if entry.left_out > 0 { format!("{} more left out", entry.left_out) } else { String::new() };
+        let why = [entry.code.unwrap_or_default(), more].join(" ").trim().to_owned();
+        [entry.at, entry.door, entry.who, entry.what, entry.object, why]
+    });
+    terminal::table(["at", "door", "who", "what", "object", "why"], rows.collect());
+    Ok(ExitCode::SUCCESS)
+}
