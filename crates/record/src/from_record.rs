@@ -294,7 +294,10 @@ fn agent_state(data: &mut Fields, state: &AgentState) {
     data.number("bytes", state.content.len());
     match &state.content {
         Content::Inline(bytes) => data.bytes("content", bytes),
-        Content::File { name, .. } => data.text("file", name),
+        Content::File { name, hash, .. } => {
+            data.text("file", name);
+            data.maybe("hash", hash.as_deref());
+        }
     }
 }
 

@@ -296,7 +296,11 @@ pub fn agent_state(data: &Value) -> Option<AgentState> {
     let version = number("version")?;
     let content = match (text("file"), text("content_base64"), text("content")) {
         // The name follows from the version; what a file says is not taken for a path.
-        (Some(_), ..) => Content::File { name: AgentState::file_name(version), bytes: number("bytes")? },
+        (Some(_), ..) => Content::File {
+            name: AgentState::file_name(version),
+            bytes: number("bytes")?,
+            hash: text("hash").map(str::to_owned),
+        },
         (None, Some(bytes), _) => Content::Inline(STANDARD.decode(bytes).ok()?.into()),
         (None, None, Some(text)) => Content::Inline(text.into()),
         (None, None, None) => return None,

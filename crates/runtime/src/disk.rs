@@ -11,7 +11,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 /// Where a file for each ended session stands, so that they are found without reading all sessions.
@@ -73,9 +73,10 @@ fn agent_state_version(path: &Path) -> Option<u64> {
     path.file_name()?.to_str()?.strip_prefix("agent_state.")?.parse().ok()
 }
 
-/// Removes the oldest output files of a session until they fit. Gives the bytes that were freed. The agent's state stays:
-/// the last file of it, and the one before, because a crash may have left the last without its record.
-pub(crate) fn trim_outputs(directory: &Path, limit: u64) -> u64 {
+/// Removes the oldest output files of a session until they fit. Gives the bytes that were freed. States of the agent from
+/// version `in_force` on stay: the one in force, and what is being saved. A rewind to a record whose state was removed says
+/// so.
+pub(crate) fn trim_outputs(directory: &Path, limit: u64, in_force: u64) -> u64 {
     let mut files: Vec<(SystemTime, u64, PathBuf)> = fs::read_dir(directory)
         .into_iter()
         .flatten()
@@ -86,16 +87,13 @@ pub(crate) fn trim_outputs(directory: &Path, limit: u64) -> u64 {
         })
         .collect();
     files.sort();
-    let mut versions: Vec<u64> = files.iter().filter_map(|(_, _, path)| agent_state_version(path)).collect();
-    versions.sort_unstable();
-    let kept = &versions[versions.len().saturating_sub(2)..];
     let mut total: u64 = files.iter().map(|(_, bytes, _)| bytes).sum();
     let before = total;
     for (_, bytes, path) in files {
         if total <= limit {
             break;
         }
-        if agent_state_version(&path).is_some_and(|version| kept.contains(&version)) {
+        if agent_state_version(&path).is_some_and(|version| version >= in_force) {
             continue;
         }
         if fs::remove_file(path).is_ok() {
@@ -106,11 +104,13 @@ pub(crate) fn trim_outputs(directory: &Path, limit: u64) -> u64 {
 }
 
 impl Inner {
-    /// Sessions that did something since their disk was last measured.
-    pub(crate) fn active_since_measured(&self) -> Vec<SessionId> {
+    /// Sessions that did something since their disk was last measured, each with the version of its agent's state from
+    /// which on files must stay.
+    pub(crate) fn active_since_measured(&self) -> Vec<(SessionId, u64)> {
         let was_used = |slot: &Slot| slot.last_used.load(Ordering::Relaxed) >= slot.measured_at.load(Ordering::Relaxed);
+        let kept = |(id, slot): (&SessionId, &Arc<Slot>)| (id.clone(), slot.agent_state.load(Ordering::Relaxed));
         let does_work = |slot: &Slot| slot.busy.load(Ordering::Relaxed) || was_used(slot);
-        self.sessions().slots().filter(|(_, slot)| does_work(slot)).map(|(id, _)| id.clone()).collect()
+        self.sessions().slots().filter(|(_, slot)| does_work(slot)).map(kept).collect()
     }
 
     /// A session's disk was measured now. Gives whether it takes more than it may and still grows.
@@ -199,9 +199,9 @@ mod tests {
             let at = SystemTime::now() - Duration::from_secs(age);
             fs::File::options().write(true).open(&path).unwrap().set_modified(at).unwrap();
         }
-        assert_eq!(trim_outputs(home.path(), 150), 200);
+        assert_eq!(trim_outputs(home.path(), 150, 0), 200);
         assert!(!home.path().join("r1").exists() && !home.path().join("r2").exists());
-        assert_eq!(trim_outputs(home.path(), 150), 0);
+        assert_eq!(trim_outputs(home.path(), 150, 0), 0);
         assert!(home.path().join("r3").exists());
     }
 
@@ -214,7 +214,9 @@ mod tests {
             let at = SystemTime::now() - Duration::from_secs(age);
             fs::File::options().write(true).open(&path).unwrap().set_modified(at).unwrap();
         }
-        assert_eq!(trim_outputs(home.path(), 0), 200);
+        // Version 10 is in force: the file of 11 has no record yet.
+        assert_eq!(trim_outputs(home.path(), 0, 10), 200);
         assert!(home.path().join("agent_state.10").exists() && home.path().join("agent_state.11").exists());
+        assert_eq!(trim_outputs(home.path(), 0, 0), 0, "an owner that has not said what is in force");
     }
 }

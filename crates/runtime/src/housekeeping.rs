@@ -94,9 +94,9 @@ async fn measure_disk(inner: &Arc<Inner>) {
     let measuring = tokio::task::spawn_blocking(move || {
         let start = Instant::now();
         let mut growing = Vec::new();
-        for id in active {
+        for (id, in_force) in active {
             let outputs = keeper.output_directory(&id);
-            disk::trim_outputs(&outputs, keeper.quotas.get(QuotaName::OutputBytesPerSession));
+            disk::trim_outputs(&outputs, keeper.quotas.get(QuotaName::OutputBytesPerSession), in_force);
             if keeper.measured(&id, disk::measure(&keeper.directories_of(&id))) {
                 growing.push(id);
             }

@@ -19,6 +19,7 @@
 //! - `counts`: how many facts were recorded.
 //! - [`cell`], [`stream`]: a run as its watchers see it.
 //! - [`page`]: reading output piece by piece.
+//! - `state_file`: the files of agents' states.
 //! - [`output`], [`late`]: what a run wrote, and what came after it had been answered.
 //! - [`translate`]: between the driver's facts and the session's state.
 //! - [`masking`]: secrets, where they are masked before anything is kept.
@@ -53,6 +54,7 @@ pub mod recover;
 mod resume;
 pub mod running;
 mod services;
+mod state_file;
 pub mod stream;
 pub mod translate;
 pub mod validate;

@@ -370,7 +370,10 @@ pub fn changed_later(path: Vec<u8>) -> LeftOut {
 pub fn agent_state_gone(version: u64) -> Notice {
     notice(
         NoticeCode::Rewound,
-        format!("Version {version} of the agent's state is not kept any more; the present one stays."),
+        format!(
+            "Version {version} of the agent's state is missing: its file was removed to make room, or is damaged. The \
+             present state stays; save another one if it does not fit."
+        ),
     )
 }
 

@@ -66,6 +66,8 @@ pub struct Slot {
     pub measured_at: AtomicU64,
     /// Whether it took more of the disk than it may.
     pub over_disk: AtomicBool,
+    /// Files of its agent's states from this version on are not removed: the state in force, or the next one.
+    pub agent_state: AtomicU64,
 }
 
 enum Waiting {
@@ -225,6 +227,9 @@ impl Owner {
         let shell = self.running.as_ref().map(|(running, ..)| &running.worn).or(self.idle.as_ref());
         self.slot.pid.store(shell.map_or(0, |worn| worn.shell.pid()), Ordering::Relaxed);
         self.slot.last_used.store(self.engine.now_ms(), Ordering::Relaxed);
+        let in_force = self.state.agent_state.as_ref().map(|state| state.version);
+        let in_force = in_force.unwrap_or_else(|| self.state.last_agent_version() + 1);
+        self.slot.agent_state.store(in_force, Ordering::Relaxed);
         let waits = self.running.is_none() && !self.waiting.is_empty();
         let may_be_had = waits && !self.slot.waits.load(Ordering::Relaxed);
         self.slot.waits.store(waits, Ordering::Relaxed);

@@ -7,7 +7,7 @@ use serde_json::Value;
 /// The state that an agent's framework saved last. The session does not look into it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentState {
-    /// Counts the saves, from 1.
+    /// Counts the saves of the session, from 1. A number is never used twice, also after a rewind.
     pub version: u64,
     /// What the bytes are, as the one who saved them said.
     pub media_type: String,
@@ -34,6 +34,9 @@ pub enum Content {
         name: String,
         /// Its length.
         bytes: u64,
+        /// The BLAKE3 hash of its bytes, as hex. Files of version 3 and before have none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        hash: Option<String>,
     },
 }
 

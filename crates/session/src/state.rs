@@ -92,6 +92,10 @@ pub struct SessionState {
     /// What the agent's framework saved last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_state: Option<Box<AgentState>>,
+    /// The highest version that a state of its agent ever had. The next one is higher, also when a rewind has taken the
+    /// session back to before the first: a client that holds an old version must not match a new state.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub agent_versions: u64,
     /// Number of the last message of the conversation.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub messages: u64,
@@ -140,6 +144,12 @@ impl SessionState {
         self.active_runs.is_empty() && self.processes.is_empty()
     }
 
+    /// The highest version that a state of its agent ever had; 0 if there was none. Sessions of version 3 did not count,
+    /// so what is in force counts too.
+    pub fn last_agent_version(&self) -> u64 {
+        self.agent_state.as_ref().map_or(0, |state| state.version).max(self.agent_versions)
+    }
+
     /// The state after a session's first record.
     pub fn create(record: &Record) -> Result<Self, ApplyError> {
         match &record.event {
@@ -154,6 +164,7 @@ impl SessionState {
                 ended_at: None,
                 pending_notices: Vec::new(),
                 agent_state: None,
+                agent_versions: 0,
                 messages: 0,
                 agent_step: 0,
                 files: None,
@@ -221,6 +232,7 @@ impl SessionState {
                 self.pending_notices.clear();
             }
             Event::AgentStateSaved { state } => {
+                self.agent_versions = self.last_agent_version().max(state.version);
                 self.agent_state = Some(state.clone());
                 self.agent_step = record.seq;
             }
@@ -245,6 +257,8 @@ impl SessionState {
             Event::Rewound { files, shell, agent_state, notices, .. } => {
                 self.processes.clear();
                 self.shell = (**shell).clone();
+                let restored = agent_state.as_ref().map_or(0, |state| state.version);
+                self.agent_versions = self.last_agent_version().max(restored);
                 self.agent_state = agent_state.clone();
                 // What the agent does from here on is not what it did before.
                 self.agent_step = record.seq;
@@ -342,6 +356,34 @@ mod tests {
         assert_eq!(state.agent_step, 4);
         after(&mut state, noted(FINAL_OUTPUT));
         assert_eq!(state.agent_step, 7);
+    }
+
+    #[test]
+    fn a_version_of_the_agents_state_is_never_used_twice() {
+        let save = |state: &mut SessionState| {
+            let version = state.last_agent_version() + 1;
+            let content = Content::Inline("{}".into());
+            let saved = AgentState { version, media_type: "application/json".to_owned(), content };
+            after(state, Event::AgentStateSaved { state: Box::new(saved) });
+            version
+        };
+        let mut state = created();
+        let first = save(&mut state);
+        let rewound = Event::Rewound {
+            to: 1,
+            by: None,
+            files: None,
+            kept_back: Vec::new(),
+            shell: Box::default(),
+            agent_state: None,
+            notices: Vec::new(),
+        };
+        after(&mut state, rewound);
+        assert_eq!((first, state.agent_state.is_none()), (1, true));
+        assert_eq!(save(&mut state), 2);
+        // A session that was kept before versions were counted goes on from the state in force.
+        state.agent_versions = 0;
+        assert_eq!(save(&mut state), 3);
     }
 
     #[test]

@@ -245,6 +245,7 @@ pub(crate) fn unknown_state(session_id: &SessionId) -> SessionState {
         ended_at: None,
         pending_notices: Vec::new(),
         agent_state: None,
+        agent_versions: 0,
         messages: 0,
         agent_step: 0,
         files: None,

@@ -36,6 +36,9 @@ struct Pending {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ended_at: Option<Timestamp>,
     pending_notices: Vec<Notice>,
+    /// The highest version that a state of its agent ever had.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    agent_versions: u64,
     /// Number of the last message of the conversation.
     #[serde(default, skip_serializing_if = "is_zero")]
     messages: u64,
@@ -209,6 +212,7 @@ impl SessionRow {
             ended_at: pending.ended_at,
             pending_notices: pending.pending_notices,
             agent_state: None,
+            agent_versions: pending.agent_versions,
             messages: pending.messages,
             agent_step: pending.agent_step,
             files: pending.files,

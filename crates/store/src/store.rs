@@ -156,6 +156,12 @@ impl Store {
         }
     }
 
+    /// Whether what is answered must survive a loss of power: files beside the journal are forced to disk before the
+    /// record that names them.
+    pub fn survives_power(&self) -> bool {
+        matches!(self.inner.kind, Kind::Journalled { durability: Durability::Power, .. })
+    }
+
     /// What is wrong now, in sentences; empty when all is well.
     pub fn problems(&self) -> Vec<String> {
         match &self.inner.kind {

@@ -13,10 +13,10 @@ use super::scope::Permitted;
 use super::{Engine, Inner};
 use crate::ops::*;
 use crate::owner::Message;
+use crate::state_file;
 use crate::validate::records as validate;
-use shellkeep_record::{CONFIG_SNAPSHOT, Filter, Recording, Search};
+use shellkeep_record::{CONFIG_SNAPSHOT, Filter, Line, Page, Recording, Search, past};
 use shellkeep_session::{AgentState, Content, SessionId};
-use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -112,7 +112,9 @@ impl Engine {
         let current = inner.current_agent_state(&id).await?;
         let not_found = || OpError::AgentStateNotFound { session_id: id.to_string() };
         let state = match (current, version) {
-            (None, _) => return Err(not_found()),
+            (None, None) => return Err(not_found()),
+            // A rewind took the session back to before its first state; the earlier ones are still told of.
+            (None, Some(version)) => inner.earlier_agent_state(&id, version).await?.ok_or_else(not_found)?,
             (Some(current), None) => current,
             (Some(current), Some(version)) if current.version == version => current,
             (Some(current), Some(version)) if version < current.version => {
@@ -173,31 +175,67 @@ impl Inner {
     /// The bytes of a state.
     pub(crate) async fn bytes_of(&self, id: &SessionId, state: AgentState) -> Result<AgentStateView, OpError> {
         let AgentState { version, media_type, content } = state;
-        let name = match content {
+        let (name, length, hash) = match content {
             Content::Inline(bytes) => return Ok(AgentStateView { version, media_type, bytes: bytes.0 }),
-            Content::File { name, .. } => name,
+            Content::File { name, bytes, hash } => (name, bytes, hash),
         };
-        let path = self.output_directory(id).join(name);
-        let read = tokio::task::spawn_blocking(move || std::fs::read(path)).await;
-        match read.unwrap_or_else(|error| Err(io::Error::other(error))) {
-            Ok(bytes) => Ok(AgentStateView { version, media_type, bytes }),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(OpError::AgentStateReclaimed { version }),
-            Err(error) => {
-                Err(OpError::StoreUnavailable { reason: format!("the agent's state cannot be read: {error}") })
+        let path = self.output_directory(id).join(&name);
+        let read = tokio::task::spawn_blocking(move || {
+            let read = state_file::read(&path, length, hash.as_deref());
+            (read, path)
+        });
+        let failed = |reason: String| OpError::StoreUnavailable {
+            reason: format!("the agent's state cannot be read: {reason}"),
+        };
+        let bytes = match read.await.map_err(|error| failed(error.to_string()))? {
+            (Ok(bytes), _) => bytes,
+            (Err(state_file::ReadError::Gone), _) => return Err(OpError::AgentStateReclaimed { version }),
+            (Err(state_file::ReadError::Failed(error)), _) => return Err(failed(error.to_string())),
+            // A scrub masks old versions in their files; what it left is the state now.
+            (Err(state_file::ReadError::Damaged(_)), path) if self.was_scrubbed(id, &name).await => {
+                std::fs::read(path).map_err(|error| failed(error.to_string()))?
+            }
+            (Err(state_file::ReadError::Damaged(reason)), _) => {
+                tracing::error!(session = %id, version, reason, "a state of the agent is damaged");
+                return Err(OpError::AgentStateDamaged { version, reason });
+            }
+        };
+        Ok(AgentStateView { version, media_type, bytes })
+    }
+
+    /// Whether a scrub masked something in this file of a session.
+    async fn was_scrubbed(&self, id: &SessionId, file: &str) -> bool {
+        let filter = Filter { types: vec!["scrubbed".to_owned()], ..Filter::default() };
+        let file = file.to_owned();
+        let names =
+            |line: &Line| line.data["files"].as_array().is_some_and(|files| files.contains(&file.clone().into()));
+        let mut after = 0;
+        loop {
+            let (wanted, from) = (filter.clone(), after);
+            let page = self.read_recording(id, move |recording| recording.page(from, MAX_EVENT_PAGE, &wanted)).await;
+            match page {
+                Ok(page) if page.lines.iter().any(names) => return true,
+                Ok(Page { next: Some(next), .. }) => after = next,
+                _ => return false,
             }
         }
     }
 
     /// An earlier state of a session's agent, from its recording.
     async fn earlier_agent_state(&self, id: &SessionId, version: u64) -> Result<Option<AgentState>, OpError> {
-        let filter = Filter { types: vec!["agent_state_saved".to_owned()], ..Filter::default() };
+        // A rewind saves the state of then again, with a version of its own.
+        let types = vec!["agent_state_saved".to_owned(), "session_rewound".to_owned()];
+        let filter = Filter { types, ..Filter::default() };
+        let saved = |line: &Line| match line.event_type.as_str() {
+            "session_rewound" => line.data.get("agent_state").and_then(past::agent_state),
+            _ => past::agent_state(&line.data),
+        };
         let find = move |recording: &Recording| {
             let mut after = 0;
             loop {
                 let page = recording.page(after, MAX_EVENT_PAGE, &filter)?;
-                let found = page.lines.iter().find(|line| line.data["version"] == version);
-                if let Some(line) = found {
-                    return Ok(shellkeep_record::past::agent_state(&line.data));
+                if let Some(found) = page.lines.iter().filter_map(saved).find(|state| state.version == version) {
+                    return Ok(Some(found));
                 }
                 match page.next {
                     Some(next) => after = next,

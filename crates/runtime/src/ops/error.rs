@@ -203,6 +203,17 @@ pub enum OpError {
         /// Which.
         version: u64,
     },
+    /// The file with a state of the agent is not what was saved.
+    #[error(
+        "version {version} of the agent's state is damaged and is not served: {reason}. Save a state again, read an \
+         earlier version with ?version=, or rewind to a record before it"
+    )]
+    AgentStateDamaged {
+        /// Which.
+        version: u64,
+        /// What is wrong with the file.
+        reason: String,
+    },
     /// The session is not recorded, or its recording cannot be read.
     #[error("the recording of session '{session_id}' cannot be read: {reason}")]
     RecordingUnreadable {
@@ -309,6 +320,7 @@ impl OpError {
             Self::VersionConflict { .. } => "version_conflict",
             Self::AgentStateNotFound { .. } => "agent_state_not_found",
             Self::AgentStateReclaimed { .. } => "agent_state_reclaimed",
+            Self::AgentStateDamaged { .. } => "agent_state_damaged",
             Self::RecordingUnreadable { .. } => "recording_unreadable",
             Self::CheckpointNotFound { .. } => "checkpoint_not_found",
             Self::NoSuchMoment { .. } => "no_such_moment",

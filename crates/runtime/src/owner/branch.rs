@@ -6,9 +6,9 @@ use super::{Answer, Owner};
 use crate::checkpoints::commit_of;
 use crate::crash::{self, Point};
 use crate::engine::{kept_back, plan_views};
-use crate::notices;
 use crate::ops::*;
 use crate::pending::{self, Pending};
+use crate::{notices, state_file};
 use shellkeep_record::past::Past;
 use shellkeep_session::{AgentState, Cause, Content, Event, FilesAt, LeftOut, Notice, SessionId, ShellState, decide};
 use shellkeep_workspace::repo::{ObjectId, Repo, RepoError};
@@ -147,13 +147,18 @@ impl Owner {
         };
         let mut notices = Vec::new();
         let mut agent_state = past.agent_state.clone();
-        if let Some(AgentState { version, content: Content::File { name, .. }, .. }) = &agent_state
-            && !self.outputs.join(name).exists()
-        {
-            notices.push(notices::agent_state_gone(*version));
+        if let Some(version) = self.missing_agent_state(&past).await {
+            notices.push(notices::agent_state_gone(version));
             agent_state = self.state.agent_state.as_deref().cloned();
         }
         Ok(Target { past, shell, agent_state, secrets, notices })
+    }
+
+    /// The version of the agent's state of then, if its file is gone or is not what was saved.
+    async fn missing_agent_state(&self, past: &Past) -> Option<u64> {
+        let state = past.agent_state.as_ref()?;
+        let Content::File { .. } = &state.content else { return None };
+        self.engine.bytes_of(&self.id, state.clone()).await.err().map(|_| state.version)
     }
 
     /// Whether it is known what the files were. What a directory of the host had before its first checkpoint is not, so it
@@ -345,14 +350,13 @@ impl Owner {
     /// An old state of the agent as its newest: whoever saves must have seen it.
     fn saved_again(&self, state: Option<AgentState>) -> io::Result<Option<AgentState>> {
         let Some(AgentState { media_type, content, .. }) = state else { return Ok(None) };
-        let version = self.state.agent_state.as_ref().map_or(0, |state| state.version) + 1;
+        let mut version = self.state.last_agent_version() + 1;
         let content = match content {
-            Content::File { name, bytes } => {
-                let new = AgentState::file_name(version);
-                match std::fs::hard_link(self.outputs.join(name), self.outputs.join(&new)) {
-                    Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-                    _ => Content::File { name: new, bytes },
-                }
+            Content::File { name, .. } => {
+                version = state_file::free_version(&self.outputs, version);
+                let name = state_file::link(&self.outputs, &name, version, self.engine.store.survives_power())?;
+                // It was compared with its record before; a scrub may have changed it since it was saved.
+                state_file::measured(&self.outputs, name)?
             }
             inline => inline,
         };

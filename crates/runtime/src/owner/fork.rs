@@ -6,9 +6,9 @@ use super::unsure::Uncertain;
 use crate::checkpoints::{self, commit_of};
 use crate::crash::{self, Point};
 use crate::engine::plan_views;
-use crate::notices;
 use crate::ops::*;
 use crate::pending::Pending;
+use crate::{notices, state_file};
 use shellkeep_record::past::Past;
 use shellkeep_session::relocate::relocate;
 use shellkeep_session::{
@@ -118,7 +118,7 @@ impl Owner {
             Some(past) => past.agent_state,
             None => self.state.agent_state.as_deref().cloned(),
         };
-        let agent_state = self.copy_agent_state(&order.id, agent_state);
+        let agent_state = self.copy_agent_state(&order.id, agent_state).await;
         let (left_out, left_out_total) = (copied.left_out, copied.left_out_total);
         let began = Began { at, workspace, left_out, left_out_total, uncertain };
         self.begin_fork(order, began, shell, agent_state, files).await
@@ -159,17 +159,16 @@ impl Owner {
     }
 
     /// The agent's state in the place of another session. If it is not there any more, the fork has none.
-    fn copy_agent_state(&self, id: &SessionId, state: Option<AgentState>) -> Option<AgentState> {
-        let state = state?;
-        if let Content::File { name, .. } = &state.content {
-            let directory = self.engine.output_directory(id);
-            let copied = std::fs::create_dir_all(&directory)
-                .and_then(|()| std::fs::copy(self.outputs.join(name), directory.join(name)));
-            if let Err(error) = copied {
-                tracing::warn!(session = %id, %error, "the agent's state could not be copied");
-                return None;
-            }
-        }
+    async fn copy_agent_state(&self, id: &SessionId, state: Option<AgentState>) -> Option<AgentState> {
+        let mut state = state?;
+        let Content::File { .. } = &state.content else { return Some(state) };
+        let failed = |error: &dyn std::fmt::Display| {
+            tracing::warn!(session = %id, %error, "the agent's state could not be copied");
+        };
+        let saved = self.engine.bytes_of(&self.id, state.clone()).await.inspect_err(|error| failed(error)).ok()?;
+        let (directory, power) = (self.engine.output_directory(id), self.engine.store.survives_power());
+        let written = state_file::write(&directory, state.version, &saved.bytes, power);
+        state.content = written.inspect_err(|error| failed(error)).ok()?;
         Some(state)
     }
 

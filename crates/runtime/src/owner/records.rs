@@ -2,13 +2,12 @@
 //! that no disk takes.
 
 use super::{Answer, Owner};
-use crate::notices;
 use crate::ops::{AgentStateSaved, Expected, MessageAdded, NewEvent, NewMessage, OpError, Posted, SaveAgentState};
 use crate::output::INLINE_BYTES;
+use crate::{notices, state_file};
 use shellkeep_session::{AgentState, ByteString, Content, Event, Message, Notice, Record, SessionState, Timestamp};
 use shellkeep_store::AppendError;
 use std::io;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -85,9 +84,9 @@ impl Owner {
         if !is_expected {
             return Err(OpError::VersionConflict { current });
         }
-        let version = current.unwrap_or(0) + 1;
-        let content = if bytes.len() <= INLINE_BYTES {
-            Content::Inline(ByteString(bytes))
+        let version = self.state.last_agent_version() + 1;
+        let (version, content) = if bytes.len() <= INLINE_BYTES {
+            (version, Content::Inline(ByteString(bytes)))
         } else {
             self.put_aside(version, bytes).await?
         };
@@ -99,16 +98,16 @@ impl Owner {
     }
 
     /// Writes a large state into a file of its own, before the record that names it.
-    async fn put_aside(&self, version: u64, bytes: Vec<u8>) -> Result<Content, OpError> {
-        let (directory, name, length) = (Arc::clone(&self.outputs), AgentState::file_name(version), bytes.len() as u64);
-        let file = name.clone();
-        let written = tokio::task::spawn_blocking(move || write_whole(&directory, &file, &bytes)).await;
-        match written.unwrap_or_else(|error| Err(io::Error::other(error))) {
-            Ok(()) => Ok(Content::File { name, bytes: length }),
-            Err(error) => {
-                Err(OpError::StoreUnavailable { reason: format!("the agent's state cannot be written: {error}") })
-            }
-        }
+    async fn put_aside(&self, version: u64, bytes: Vec<u8>) -> Result<(u64, Content), OpError> {
+        let (directory, power) = (Arc::clone(&self.outputs), self.engine.store.survives_power());
+        let written = tokio::task::spawn_blocking(move || {
+            let version = state_file::free_version(&directory, version);
+            state_file::write(&directory, version, &bytes, power).map(|content| (version, content))
+        });
+        let written = written.await.unwrap_or_else(|error| Err(io::Error::other(error)));
+        written.map_err(|error| OpError::StoreUnavailable {
+            reason: format!("the agent's state cannot be written: {error}"),
+        })
     }
 
     /// Appends to the store, then changes the state: the only door into it. A store that fails is a notice.
@@ -235,15 +234,4 @@ fn not_taken(error: &AppendError, taken: usize, total: usize, first_seq: u64) ->
         0 => OpError::StoreUnavailable { reason },
         _ => OpError::EventsCutOff { reason, taken, total, first_seq },
     }
-}
-
-/// Writes a file that is there as a whole or not at all.
-fn write_whole(directory: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
-    std::fs::create_dir_all(directory)?;
-    let draft = directory.join(format!("{name}.new"));
-    let written = std::fs::write(&draft, bytes).and_then(|()| std::fs::rename(&draft, directory.join(name)));
-    if written.is_err() {
-        let _ = std::fs::remove_file(draft);
-    }
-    written
 }

@@ -3,8 +3,9 @@
 
 use super::{Answer, Owner};
 use crate::ops::{OpError, Scrubbed, Secret};
+use crate::state_file;
 use shellkeep_redact::Redactor;
-use shellkeep_session::{Event, Timestamp};
+use shellkeep_session::{Content, Event, Timestamp};
 use shellkeep_store::masked_state;
 use shellkeep_workspace::keeper;
 use std::fs::{self, File};
@@ -37,6 +38,14 @@ impl Owner {
         self.late.mask(&redactor);
         self.engine.forget_secrets(&self.id);
         self.state = masked_state(&self.state, &redactor).map_err(|error| failed(error.to_string()))?;
+        if let Some(state) = &mut self.state.agent_state
+            && let Content::File { name, .. } = &state.content
+            && files.contains(name)
+        {
+            // What was masked has another length and hash from now on.
+            let measured = state_file::measured(&self.outputs, name.clone());
+            state.content = measured.map_err(|error| failed(format!("the agent's state cannot be read: {error}")))?;
+        }
         let event = Event::Scrubbed {
             by: None,
             seqs: scrubbed.seqs.clone(),

@@ -60,6 +60,7 @@ pub async fn put(
             content_type = "application/octet-stream"),
         (status = 304, description = "It still is the version of `If-None-Match`"),
         (status = 410, description = "`agent_state_reclaimed`: that version is not kept any more"),
+        (status = 500, description = "`agent_state_damaged`: the file is not what was saved, and is not served"),
         Common
     )
 )]

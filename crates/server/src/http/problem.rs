@@ -91,7 +91,9 @@ impl From<OpError> for Refusal {
             }
             OpError::Resume(error) => refusal.with("session_id", error.session_id()),
             OpError::VersionConflict { current } => refusal.with("version", current),
-            OpError::AgentStateReclaimed { version } => refusal.with("version", version),
+            OpError::AgentStateReclaimed { version } | OpError::AgentStateDamaged { version, .. } => {
+                refusal.with("version", version)
+            }
             OpError::AgentStateNotFound { session_id } | OpError::RecordingUnreadable { session_id, .. } => {
                 refusal.with("session_id", session_id)
             }
@@ -149,7 +151,7 @@ fn status(error: &OpError) -> StatusCode {
         OpError::Resume(error) if error.is_for_now() => StatusCode::SERVICE_UNAVAILABLE,
         OpError::Resume(_) => StatusCode::CONFLICT,
         OpError::QueueFull { .. } | OpError::QuotaExceeded(_) => StatusCode::TOO_MANY_REQUESTS,
-        OpError::Damaged { .. } => StatusCode::INTERNAL_SERVER_ERROR,
+        OpError::Damaged { .. } | OpError::AgentStateDamaged { .. } => StatusCode::INTERNAL_SERVER_ERROR,
         OpError::OutputReclaimed { .. } | OpError::AgentStateReclaimed { .. } => StatusCode::GONE,
         OpError::VersionConflict { .. } => StatusCode::PRECONDITION_FAILED,
         OpError::RecordingUnreadable { .. } | OpError::FilesFailed { .. } => StatusCode::INTERNAL_SERVER_ERROR,

@@ -186,3 +186,61 @@ fn there_is_nothing_before_the_first_record_and_none_after_a_run_that_runs() {
     let none = daemon.ask("s", "rewind", json!({"to": running["run_id"]}));
     assert!(none.json()["detail"].as_str().unwrap().contains("has not ended"), "{}", none.text());
 }
+
+/// Versions started again at 1 after a rewind to before the first state: an old client's `If-Match: "1"` then overwrote a
+/// state it had never seen, and the new state's file took the place of the old one's, so that a rewind brought back the
+/// wrong bytes.
+#[test]
+fn versions_of_the_agents_state_never_repeat() {
+    let mut daemon = Daemon::with(Settings::default().env("SHELLKEEP_DURABILITY", "power"));
+    daemon.create("s");
+    daemon.sh("s", "true");
+    let before = seq(&daemon, "s");
+    let put = |daemon: &Daemon, tag: Option<&str>, bytes: &[u8]| {
+        let mut request = Request::new("PUT", "/v1/sessions/s/agent_state").header("content-type", "x/y");
+        if let Some(tag) = tag {
+            request = request.header("if-match", tag);
+        }
+        request.body = bytes.to_vec();
+        daemon.send(&request)
+    };
+    let (first, second) = (vec![b'a'; 100_000], vec![b'b'; 100_000]);
+    assert_eq!(put(&daemon, None, &first).json()["version"], 1);
+    let with_first = seq(&daemon, "s");
+    daemon.rewind_to("s", json!(before));
+    assert_eq!(daemon.at("s", "agent_state").status, 404);
+    assert!(daemon.at("s", "agent_state?version=1").body == first, "what was saved before the rewind can be read");
+    daemon.restart();
+    assert_eq!(put(&daemon, None, &second).json()["version"], 2);
+    let conflict = put(&daemon, Some("\"1\""), b"of an old client");
+    assert_eq!((conflict.status, &conflict.json()["version"]), (412, &json!(2)), "{}", conflict.text());
+    daemon.rewind_to("s", json!(with_first));
+    let kept = daemon.at("s", "agent_state");
+    assert!(kept.body == first && kept.header("etag") == Some("\"3\""), "{:?}", kept.header("etag"));
+    assert!(daemon.at("s", "agent_state?version=2").body == second);
+    let verdict = daemon.ask("s", "verify", json!({})).json();
+    assert_eq!(verdict["intact"], true, "{verdict}");
+}
+
+/// A file that a power cut had emptied was served with 200 and the right version.
+#[test]
+fn a_damaged_state_of_the_agent_is_not_served() {
+    let daemon = Daemon::start();
+    daemon.create("s");
+    let mut request = Request::new("PUT", "/v1/sessions/s/agent_state").header("content-type", "x/y");
+    request.body = vec![b'a'; 100_000];
+    assert_eq!(daemon.send(&request).status, 201);
+    let with_state = seq(&daemon, "s");
+    let file = daemon.data().join("outputs/s/agent_state.1");
+    let mut changed = request.body.clone();
+    changed[50_000] = b'b';
+    for damaged in [b"".as_slice(), &request.body[..99_999], &changed] {
+        std::fs::write(&file, damaged).unwrap();
+        let answer = daemon.at("s", "agent_state");
+        assert_eq!((answer.status, &answer.json()["code"]), (500, &json!("agent_state_damaged")), "{}", answer.text());
+    }
+    daemon.sh("s", "true");
+    let rewound = daemon.rewind_to("s", json!(with_state));
+    let notices = rewound["notices"].to_string();
+    assert!(notices.contains("Version 1 of the agent's state is missing"), "{rewound}");
+}

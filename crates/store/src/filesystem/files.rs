@@ -96,6 +96,9 @@ pub(super) struct StateFile {
     /// What the agent's framework saved last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_state: Option<Box<AgentState>>,
+    /// The highest version that a state of its agent ever had.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub agent_versions: u64,
     /// Number of the last message of the conversation.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub messages: u64,
@@ -172,6 +175,7 @@ impl StateFile {
             ended_at: state.ended_at,
             pending_notices: state.pending_notices.clone(),
             agent_state: state.agent_state.clone(),
+            agent_versions: state.agent_versions,
             messages: state.messages,
             agent_step: state.agent_step,
             files: state.files.clone(),
@@ -191,6 +195,7 @@ impl StateFile {
             ended_at: self.ended_at,
             pending_notices: self.pending_notices,
             agent_state: self.agent_state,
+            agent_versions: self.agent_versions,
             messages: self.messages,
             agent_step: self.agent_step,
             files: self.files,

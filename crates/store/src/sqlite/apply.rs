@@ -358,6 +358,7 @@ impl Live {
             services: std::mem::take(&mut state.services),
             ended_at: state.ended_at,
             pending_notices: std::mem::take(&mut state.pending_notices),
+            agent_versions: state.agent_versions,
             messages: state.messages,
             agent_step: state.agent_step,
             files: state.files.take(),
