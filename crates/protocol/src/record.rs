@@ -99,6 +99,12 @@ pub struct Event {
     /// When (RFC 3339, UTC).
     #[schema(format = DateTime)]
     pub timestamp: String,
+    /// Who it comes from, as the daemon knows it and whatever `data` says: `runtime` did or saw it, `agent` and `host`
+    /// posted it, `unknown` is of a recording of format 3. It is inside the hash.
+    pub source: String,
+    /// The id of the agent's token that posted it or asked for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
     /// Its fields.
     #[schema(value_type = Object)]
     pub data: Value,

@@ -8,8 +8,11 @@
 //! ```text
 //! key of the data directory → key of the session → salt of the line (by seq) → salt of the field (by path)
 //! commitment = H(salt of the field; path, value)
-//! hash       = H(hash of the line before, seq, event_type, timestamp, all commitments sorted)
+//! hash       = H(hash of the line before, seq, event_type, timestamp, all commitments sorted, source, by)
 //! ```
+//!
+//! Lines of format 3 have neither source nor by. Lines that have them are hashed under a key of their own, so that one
+//! kind can never be passed off as the other.
 //!
 //! Commitments are sorted, not in the order of the fields: a masked name would change that order.
 
@@ -19,6 +22,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use shellkeep_session::SessionId;
 use std::fmt::{self, Write as _};
+
+/// Separates the hashes of lines with an author from those of format 3. It is no secret.
+const WITH_AUTHOR: &[u8; 32] = b"shellkeep line with its author 4";
 
 /// A hash, a salt or a commitment: 32 bytes, written as hex.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -168,7 +174,14 @@ impl Weaver {
         for commitment in &*commitments {
             bytes.extend_from_slice(&commitment.0);
         }
-        Ok(Hash(*blake3::hash(bytes).as_bytes()))
+        if line.author.is_unknown() {
+            return Ok(Hash(*blake3::hash(bytes).as_bytes()));
+        }
+        for text in [&line.author.source.to_string(), line.author.by.as_deref().unwrap_or_default()] {
+            bytes.extend_from_slice(text.as_bytes());
+            bytes.extend_from_slice(&(text.len() as u64).to_le_bytes());
+        }
+        Ok(Hash(*blake3::keyed_hash(WITH_AUTHOR, bytes).as_bytes()))
     }
 }
 

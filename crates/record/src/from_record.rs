@@ -88,7 +88,7 @@ pub fn told<'a>(record: &'a Record, beside: Beside<'_>) -> Told<'a> {
             finished(&mut data, run_id, result, delta, beside);
             "tool_call"
         }
-        Event::Noted { event_type, data } => return Told { event_type, data: data.clone() },
+        Event::Noted { event_type, data, .. } => return Told { event_type, data: data.clone() },
         other => rare(&mut data, record.seq, other),
     };
     Told { event_type, data: Value::Object(data.0) }
@@ -126,11 +126,11 @@ fn rare(data: &mut Fields, seq: u64, event: &Event) -> &'static str {
             data.as_they_are("service_ended", [("end", end)])
         }
         Event::SessionEnded { reason } => data.as_they_are("session_ended", [("reason", reason)]),
-        Event::AgentStateSaved { state } => {
+        Event::AgentStateSaved { state, .. } => {
             agent_state(data, state);
             "agent_state_saved"
         }
-        Event::MessageAdded { message } => {
+        Event::MessageAdded { message, .. } => {
             data.number("seq_id", message.seq_id);
             data.text("role", &message.role);
             data.as_they_are("message_added", [("content", &message.content)])
@@ -422,7 +422,7 @@ mod tests {
     #[test]
     fn what_a_framework_tells_is_taken_down_as_it_is() {
         let told = json!({"model": "m", "tokens": {"in": 1}});
-        let event = Event::Noted { event_type: "llm_call".to_owned(), data: told.clone() };
+        let event = Event::Noted { event_type: "llm_call".to_owned(), data: told.clone(), author: Default::default() };
         assert_eq!(data(event, Beside::default()), ("llm_call".to_owned(), told));
     }
 }

@@ -3,7 +3,7 @@
 use crate::chain::Hash;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use shellkeep_session::Timestamp;
+use shellkeep_session::{Author, Timestamp};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
@@ -23,6 +23,9 @@ pub struct Line {
     pub event_type: String,
     /// When.
     pub timestamp: Timestamp,
+    /// Who it comes from, as the daemon knows it; what is in `data` may say something else.
+    #[serde(flatten)]
+    pub author: Author,
     /// Its fields.
     pub data: Value,
     /// What proves it.
@@ -86,6 +89,18 @@ impl Line {
     /// Reads a line, without its line break.
     pub fn parse(bytes: &[u8]) -> Result<Self, serde_json::Error> {
         serde_json::from_slice(bytes)
+    }
+
+    /// What a line says before its fields, without them and without a proof.
+    pub(crate) fn without_data(line: &Self) -> Self {
+        Self {
+            seq: line.seq,
+            event_type: line.event_type.clone(),
+            timestamp: line.timestamp,
+            author: line.author.clone(),
+            data: Value::Null,
+            proof: Proof::default(),
+        }
     }
 
     /// Adds the line, with its line break.
@@ -157,7 +172,7 @@ mod tests {
 
     fn line(event_type: &str, data: Value) -> Line {
         let proof = Proof::default();
-        Line { seq: 12, event_type: event_type.to_owned(), timestamp: Timestamp::UNIX_EPOCH, data, proof }
+        Line { seq: 12, event_type: event_type.to_owned(), timestamp: Timestamp::UNIX_EPOCH, data, author: Author::default(), proof }
     }
 
     #[test]

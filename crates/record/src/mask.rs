@@ -95,7 +95,7 @@ impl Masker {
         if key.is_none() && proof.masked.is_empty() {
             (proof.salt, proof.salts) = (old.salt, old.salts.clone());
         }
-        Line { seq: line.seq, event_type: line.event_type.clone(), timestamp: line.timestamp, data, proof }
+        Line { data, proof, ..Line::without_data(line) }
     }
 
     fn text_of(&self, text: &str, name: &str) -> Option<String> {

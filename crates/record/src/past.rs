@@ -188,7 +188,7 @@ impl Recording {
             let marks = marks.filter(|_| stretch.lines >= EVERY);
             if is_wanted(&peek.event_type) || marks.is_some() {
                 let line = line.parse()?;
-                fold.take(line.seq, &line.event_type, &line.data)?;
+                fold.take(&line)?;
                 fold.last = line.through();
                 stretch.take(&line);
                 if let Some(marks) = marks {
@@ -253,9 +253,12 @@ impl Fold {
         }
     }
 
-    fn take(&mut self, seq: u64, event_type: &str, data: &Value) -> Result<(), PastError> {
-        match event_type {
-            // A tool call that the agent's framework told of has no delta of a shell.
+    fn take(&mut self, line: &Line) -> Result<(), PastError> {
+        let Line { seq, event_type, data, .. } = line;
+        let seq = *seq;
+        match event_type.as_str() {
+            // What somebody posted is only words: it changed no shell, whatever it says.
+            "tool_call" if line.author.is_posted() => {}
             "tool_call" => {
                 if data.get("run_id").is_some() {
                     self.files.ended = seq;

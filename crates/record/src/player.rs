@@ -7,7 +7,7 @@
 mod clock;
 mod files;
 mod source;
-mod summary;
+pub(crate) mod summary;
 
 pub use clock::Pace;
 pub use files::{Files, FilesError};

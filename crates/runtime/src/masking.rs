@@ -170,7 +170,7 @@ impl SessionMask {
                 processes.iter_mut().for_each(|process| process.command = self.redactor.redact_str(&process.command));
             }
             Event::Noted { data, .. } => self.json(data),
-            Event::MessageAdded { message } => self.json(&mut message.content),
+            Event::MessageAdded { message, .. } => self.json(&mut message.content),
             _ => {}
         }
     }

@@ -283,9 +283,9 @@ impl Owner {
             Message::FilesKept(answer) => self.files.tell_when_kept(answer),
             Message::Files(task) if self.is_busy() => self.waiting.push_back(Waiting::Files(task)),
             Message::Files(task) => self.do_files(*task).await,
-            Message::Note { events, answer } => self.note(events, answer).await,
-            Message::AddMessage { message, answer } => self.add_message(message, answer).await,
-            Message::SaveAgentState { save, answer } => self.save_agent_state(save, answer).await,
+            Message::Note { events, author, answer } => self.note(events, &author, answer).await,
+            Message::AddMessage { message, author, answer } => self.add_message(message, author, answer).await,
+            Message::SaveAgentState { save, author, answer } => self.save_agent_state(save, author, answer).await,
             Message::AgentState(answer) => drop(answer.send(Ok(self.state.agent_state.clone()))),
             Message::Scrub { secret, answer } if self.is_busy() => {
                 self.waiting.push_back(Waiting::Scrub { secret, answer });

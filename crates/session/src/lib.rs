@@ -9,6 +9,7 @@
 //! - [`checkpoint`]: a workspace's files as they were.
 //! - [`quota`]: what may be used.
 //! - [`agent`]: an agent's own state, and its conversation.
+//! - [`author`]: who an event comes from.
 //! - [`adapt`]: limits that follow the pressure on the machine.
 //! - [`record`]: what happened, one numbered record at a time. The only door into [`state`].
 //! - [`relocate`]: a shell's state for a workspace that is elsewhere.
@@ -18,6 +19,7 @@
 
 pub mod adapt;
 pub mod agent;
+pub mod author;
 pub mod bytes;
 pub mod checkpoint;
 pub mod decide;
@@ -33,6 +35,7 @@ pub mod state;
 
 pub use adapt::{Controller, Limit, LimitChange, LimitName, PressureReading};
 pub use agent::{AgentState, Content, Message};
+pub use author::{Author, Source};
 pub use bytes::ByteString;
 pub use checkpoint::{Cause, Checkpoint, FilesAt, LeftOut, Origin};
 pub use id::{IdError, RunId, ServiceId, SessionId};

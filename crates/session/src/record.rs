@@ -2,7 +2,7 @@
 
 use crate::state::{LeftProcess, SessionState};
 use crate::{
-    AgentState, ByteString, Call, Checkpoint, FilesAt, LeftOut, Message, Notice, RunId, RunResult, ServiceEnd,
+    AgentState, Author, ByteString, Call, Checkpoint, FilesAt, LeftOut, Message, Notice, RunId, RunResult, ServiceEnd,
     ServiceId, ServiceSpec, ServiceStamps, ServiceStatus, SessionId, SessionMeta, ShellDelta, ShellState, Timestamp,
 };
 use serde::{Deserialize, Serialize};
@@ -138,16 +138,25 @@ pub enum Event {
         event_type: String,
         /// Its fields; an object.
         data: Value,
+        /// Who said so.
+        #[serde(default, skip_serializing_if = "Author::is_unknown")]
+        author: Author,
     },
     /// The agent's framework saved its state.
     AgentStateSaved {
         /// The state.
         state: Box<AgentState>,
+        /// Who said so.
+        #[serde(default, skip_serializing_if = "Author::is_unknown")]
+        author: Author,
     },
     /// The conversation has one message more.
     MessageAdded {
         /// The message.
         message: Box<Message>,
+        /// Who said so.
+        #[serde(default, skip_serializing_if = "Author::is_unknown")]
+        author: Author,
     },
     /// A secret was masked in everything that is kept of the session.
     Scrubbed {
@@ -213,6 +222,22 @@ pub enum Event {
     },
     /// The session is over; nothing of it is kept.
     SessionDestroyed,
+}
+
+impl Event {
+    /// Who it comes from.
+    pub fn author(&self) -> Author {
+        match self {
+            Self::Noted { author, .. } | Self::AgentStateSaved { author, .. } | Self::MessageAdded { author, .. } => {
+                author.clone()
+            }
+            Self::SessionCreated { meta, .. } => Author::runtime(meta.by.clone()),
+            Self::RunStarted { by, .. } | Self::Scrubbed { by, .. } | Self::Rewound { by, .. } => {
+                Author::runtime(by.clone())
+            }
+            _ => Author::runtime(None),
+        }
+    }
 }
 
 fn is_false(truth: &bool) -> bool {

@@ -231,12 +231,12 @@ impl SessionState {
                 self.shell = (**shell).clone();
                 self.pending_notices.clear();
             }
-            Event::AgentStateSaved { state } => {
+            Event::AgentStateSaved { state, .. } => {
                 self.agent_versions = self.last_agent_version().max(state.version);
                 self.agent_state = Some(state.clone());
                 self.agent_step = record.seq;
             }
-            Event::MessageAdded { message } => self.messages = message.seq_id,
+            Event::MessageAdded { message, .. } => self.messages = message.seq_id,
             Event::Scrubbed { shell, agent_state, .. } => {
                 self.shell = (**shell).clone();
                 self.agent_state = agent_state.clone();
@@ -313,7 +313,7 @@ impl SessionState {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Content, Message};
+    use crate::{Author, Content, Message};
     use serde_json::{Value, json};
 
     fn created() -> SessionState {
@@ -337,7 +337,7 @@ mod tests {
     }
 
     fn noted(event_type: &str) -> Event {
-        Event::Noted { event_type: event_type.to_owned(), data: json!({}) }
+        Event::Noted { event_type: event_type.to_owned(), data: json!({}), author: Author::default() }
     }
 
     #[test]
@@ -348,10 +348,11 @@ mod tests {
         assert_eq!(state.agent_step, 0);
         let content = Content::Inline("{}".into());
         let saved = AgentState { version: 1, media_type: "application/json".to_owned(), content };
-        after(&mut state, Event::AgentStateSaved { state: Box::new(saved) });
+        after(&mut state, Event::AgentStateSaved { state: Box::new(saved), author: Author::default() });
         assert_eq!(state.agent_step, 4);
         let (role, content, at) = ("user".to_owned(), json!("x"), Timestamp::UNIX_EPOCH);
-        after(&mut state, Event::MessageAdded { message: Box::new(Message { seq_id: 1, role, content, at }) });
+        let message = Box::new(Message { seq_id: 1, role, content, at });
+        after(&mut state, Event::MessageAdded { message, author: Author::default() });
         after(&mut state, noted("resume_ended"));
         assert_eq!(state.agent_step, 4);
         after(&mut state, noted(FINAL_OUTPUT));
@@ -364,7 +365,7 @@ mod tests {
             let version = state.last_agent_version() + 1;
             let content = Content::Inline("{}".into());
             let saved = AgentState { version, media_type: "application/json".to_owned(), content };
-            after(state, Event::AgentStateSaved { state: Box::new(saved) });
+            after(state, Event::AgentStateSaved { state: Box::new(saved), author: Author::default() });
             version
         };
         let mut state = created();

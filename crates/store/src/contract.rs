@@ -216,7 +216,7 @@ impl Teller {
     pub(super) fn told(name: &str) -> Self {
         let mut teller = Self::served(name);
         let data = serde_json::json!({"model": "m", "latency": 0.25});
-        teller.say(Event::Noted { event_type: "llm_call".to_owned(), data });
+        teller.say(Event::Noted { event_type: "llm_call".to_owned(), data, author: Default::default() });
         teller.message("user", "hello");
         teller.message("assistant", "hello yourself");
         teller.save("application/json", br#"{"node": 3}"#);
@@ -277,14 +277,14 @@ impl Teller {
     pub(super) fn message(&mut self, role: &str, text: &str) {
         let (seq_id, at) = (self.state.messages + 1, at(self.state.seq + 1));
         let message = Message { seq_id, role: role.to_owned(), content: text.into(), at };
-        self.say(Event::MessageAdded { message: Box::new(message) });
+        self.say(Event::MessageAdded { message: Box::new(message), author: Default::default() });
     }
 
     pub(super) fn save(&mut self, media_type: &str, bytes: &[u8]) {
         let version = self.state.agent_state.as_ref().map_or(1, |state| state.version + 1);
         let content = Content::Inline(bytes.into());
         let state = AgentState { version, media_type: media_type.to_owned(), content };
-        self.say(Event::AgentStateSaved { state: Box::new(state) });
+        self.say(Event::AgentStateSaved { state: Box::new(state), author: Default::default() });
     }
 
     /// The recording must have everything that was told, and prove it.

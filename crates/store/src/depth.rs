@@ -16,7 +16,7 @@ pub fn is_too_deep(value: &Value) -> bool {
 pub(crate) fn is_unreadable(record: &Record) -> bool {
     match &record.event {
         Event::Noted { data, .. } => is_too_deep(data),
-        Event::MessageAdded { message } => is_too_deep(&message.content),
+        Event::MessageAdded { message, .. } => is_too_deep(&message.content),
         Event::SessionCreated { meta, .. } => is_too_deep(&meta.agent_config),
         _ => false,
     }

@@ -184,7 +184,7 @@ impl Live {
         if let Some(run) = started_run(record) {
             self.runs.insert(run.run_id.clone(), run);
         }
-        if let Event::MessageAdded { message } = &record.event {
+        if let Event::MessageAdded { message, .. } = &record.event {
             self.messages.push((**message).clone());
         }
         if let Event::RunFinished { run_id, result, .. } = &record.event {

@@ -84,7 +84,7 @@ impl Session {
             run.result = Some((**result).clone());
             run.ended_seq = Some(record.seq);
         }
-        if let Event::MessageAdded { message } = &record.event {
+        if let Event::MessageAdded { message, .. } = &record.event {
             self.messages.insert(message.seq_id, (**message).clone());
         }
         Ok(())

@@ -9,7 +9,7 @@ use crate::read::{Recording, segment_name, segments};
 use crate::scrub;
 use crate::tail;
 use serde_json::{Map, Value, json};
-use shellkeep_session::{Event, Record, RunId, SessionMeta, ShellState, Timestamp};
+use shellkeep_session::{Author, Event, Record, RunId, SessionMeta, ShellState, Timestamp};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -227,9 +227,11 @@ impl Tape {
     /// Whether the recording begins with this record.
     fn begins_with(&mut self, record: &Record, context: &mut Context<'_>) -> bool {
         let first = Recording::open(&self.directory).and_then(|recording| recording.first());
-        let line = self.line(record, context);
+        let Ok(Some(first)) = first else { return false };
+        // A recording that was begun before authors were written down has none in its first line.
+        let line = Line { author: first.author.clone(), ..self.line(record, context) };
         let hash = context.scratch.weaver.hash(&Hash::NONE, &line, Some(&self.key));
-        matches!((first, hash), (Ok(Some(first)), Ok(hash)) if first.proof.hash == hash)
+        hash.is_ok_and(|hash| first.proof.hash == hash)
     }
 
     /// Removes everything, the last file first: what a crash leaves is then a shorter recording, and this comes again.
@@ -255,7 +257,8 @@ impl Tape {
     fn hole(&mut self, from: u64, through: u64, at: Timestamp, context: &mut Context<'_>) -> Result<(), Trouble> {
         tracing::warn!(directory = %self.directory.display(), from, through, "a recording has a hole");
         let data = json!({"from": from, "through": through, "reason": HOLE_REASON});
-        let line = Line { seq: from, event_type: HOLE.to_owned(), timestamp: at, data, proof: Proof::default() };
+        let (event_type, author) = (HOLE.to_owned(), Author::runtime(None));
+        let line = Line { seq: from, event_type, timestamp: at, author, data, proof: Proof::default() };
         self.stage(line, context)
     }
 
@@ -282,7 +285,7 @@ impl Tape {
             masker.mask_value(&mut data);
         }
         let (event_type, proof) = (event_type.to_owned(), Proof::default());
-        Line { seq: record.seq, event_type, timestamp: record.at, data, proof }
+        Line { seq: record.seq, event_type, timestamp: record.at, author: record.event.author(), data, proof }
     }
 
     /// What a run that ends was begun with. If that was long ago, the recording tells.

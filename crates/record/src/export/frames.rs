@@ -3,6 +3,7 @@
 use super::ansi;
 use crate::line::Line;
 use crate::player::Summary;
+use crate::player::summary;
 use serde_json::Value;
 
 /// Fields of a command that are told in another way, or that only the session itself needs.
@@ -37,6 +38,10 @@ const MOST_OUTPUT: usize = 64 << 10;
 /// What an event puts on a terminal.
 pub fn frames(line: &Line) -> Vec<Frame> {
     let data = &line.data;
+    let said = |colour: &str, who: &str, what: &str| match summary::posted_by(line) {
+        Some(words) => said(colour, &format!("{who} ({words})"), what),
+        None => said(colour, who, what),
+    };
     let marker = || Frame::Marker(format!("{} {}", line.event_type, Summary::of(line).text));
     match line.event_type.as_str() {
         // A person who watches must see that what follows does not follow from what was before.
@@ -48,7 +53,7 @@ pub fn frames(line: &Line) -> Vec<Frame> {
             vec![Frame::Marker(Summary::of(line).text), Frame::Output(prompt(&command))]
         }
         "tool_call" if is_run(line) => vec![Frame::Output(result(data))],
-        "tool_call" => vec![marker(), Frame::Output(said("2;35", "tool", &Summary::of(line).text))],
+        "tool_call" => vec![marker(), Frame::Output(said("2;35", "tool", &summary::text(line)))],
         "user_input" => vec![marker(), Frame::Output(said("1;36", "user", &text(data.get("message"))))],
         "final_output" => vec![marker(), Frame::Output(said("1;34", "agent", &text(data.get("output"))))],
         // They come with every command and say nothing to a person who watches.
@@ -60,7 +65,10 @@ pub fn frames(line: &Line) -> Vec<Frame> {
 
 /// Whether it is the end of a command that the session ran, and not of a tool that only somebody else knows.
 pub fn is_run(line: &Line) -> bool {
-    line.event_type == "tool_call" && line.data.get("run_id").is_some() && line.data.get("status").is_some()
+    line.event_type == "tool_call"
+        && !line.author.is_posted()
+        && line.data.get("run_id").is_some()
+        && line.data.get("status").is_some()
 }
 
 /// A text field; bytes that are no text are told by what can be read of them.
@@ -141,7 +149,7 @@ mod tests {
 
     fn line(event_type: &str, data: Value) -> Line {
         let timestamp = "2026-01-02T03:04:05Z".parse().unwrap();
-        Line { seq: 7, event_type: event_type.to_owned(), timestamp, data, proof: Proof::default() }
+        Line { seq: 7, event_type: event_type.to_owned(), timestamp, data, author: Default::default(), proof: Proof::default() }
     }
 
     fn output(event_type: &str, data: Value) -> String {

@@ -7,7 +7,7 @@ use super::{ExportError, Options};
 use crate::line::Line;
 use crate::player::{Kind, Summary};
 use serde_json::Value;
-use shellkeep_session::Timestamp;
+use shellkeep_session::{Source, Timestamp};
 use std::fmt::Write as _;
 use std::io::Write;
 
@@ -169,6 +169,7 @@ fn took(seconds: Option<f64>) -> String {
 /// What is to be seen of an opened event.
 fn body(html: &mut String, line: &Line) {
     let mut told: Vec<&str> = Vec::new();
+    html.push_str(&author(line));
     if is_run(line) {
         terminal(html, &line.data);
         told.extend(TOLD);
@@ -192,6 +193,17 @@ fn body(html: &mut String, line: &Line) {
         let number = line.proof.masked.len();
         let _ = writeln!(html, "<p class=\"cut\">{number} masked here; the chain still proves the rest.</p>");
     }
+}
+
+/// Who an event comes from, where it is not the runtime.
+fn author(line: &Line) -> String {
+    let words = match line.author.source {
+        Source::Runtime => return String::new(),
+        Source::Agent => format!("posted by {}: its word, not seen by shellkeep", line.author),
+        Source::Host => "posted by the host".to_owned(),
+        Source::Unknown => "source unknown: recorded before sources were written down".to_owned(),
+    };
+    format!("<p class=\"note\">{}</p>\n", escape(&ansi::plain(&words)))
 }
 
 /// A command and what it printed.

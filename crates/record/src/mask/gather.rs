@@ -41,7 +41,9 @@ pub fn secret_values_from(
             continue;
         }
         // What cannot be read cannot be shown either.
-        if let Ok(line) = line.parse() {
+        if let Ok(line) = line.parse()
+            && !line.author.is_posted()
+        {
             from_data(&line.data, &mut values);
         }
     }

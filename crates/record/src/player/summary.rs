@@ -4,7 +4,7 @@ use crate::export::ansi;
 use crate::line::Line;
 use serde::Serialize;
 use serde_json::Value;
-use shellkeep_session::Timestamp;
+use shellkeep_session::{Author, Source, Timestamp};
 
 /// Characters of a summary: a line of a wide terminal.
 const MOST_CHARACTERS: usize = 200;
@@ -48,6 +48,9 @@ pub struct Summary {
     pub timestamp: Timestamp,
     /// What it is about.
     pub kind: Kind,
+    /// Who it comes from: `source` and `by`.
+    #[serde(flatten)]
+    pub author: Author,
     /// What it says, on one line.
     pub text: String,
     /// How it went, if it went anyhow: `exit 2`, `timed out`.
@@ -84,7 +87,8 @@ impl Summary {
             event_type: line.event_type.clone(),
             timestamp: line.timestamp,
             kind: kind(&line.event_type),
-            text: cut(&ansi::plain(&text(line))),
+            text: cut(&ansi::plain(&said(line))),
+            author: line.author.clone(),
             outcome: outcome.map(|outcome| cut(&ansi::plain(&outcome))),
             failed,
             seconds: data.get("duration").and_then(Value::as_f64),
@@ -137,8 +141,21 @@ fn tool_outcome(data: &Value, error: Option<String>) -> Option<String> {
     }
 }
 
+/// What is said of an event that is only an agent's word: `posted by agent 3f2a…`.
+pub(crate) fn posted_by(line: &Line) -> Option<String> {
+    (line.author.source == Source::Agent).then(|| format!("posted by {}", line.author))
+}
+
+/// What an event says. Before an agent's word stands that it is one.
+fn said(line: &Line) -> String {
+    match posted_by(line) {
+        Some(words) => format!("[{words}] {}", text(line)),
+        None => text(line),
+    }
+}
+
 /// What an event says: the field that matters most to a reader.
-fn text(line: &Line) -> String {
+pub(crate) fn text(line: &Line) -> String {
     let data = &line.data;
     let field = |name: &str| data.get(name).map(flat).unwrap_or_default();
     match line.event_type.as_str() {
@@ -264,7 +281,7 @@ mod tests {
 
     fn line(event_type: &str, data: Value) -> Line {
         let timestamp = "2026-01-02T03:04:05Z".parse().unwrap();
-        Line { seq: 7, event_type: event_type.to_owned(), timestamp, data, proof: Proof::default() }
+        Line { seq: 7, event_type: event_type.to_owned(), timestamp, data, author: Default::default(), proof: Proof::default() }
     }
 
     fn summary(event_type: &str, data: Value) -> Summary {
@@ -320,6 +337,19 @@ mod tests {
         let kept = json!({"name": "tool_bash_t", "added": 2, "changed": 0, "deleted": 1, "left_out_total": 3});
         let kept = summary("checkpoint_created", kept);
         assert_eq!((kept.text.as_str(), kept.is_key()), ("files kept: 2 new, 1 gone, 3 not kept (tool_bash_t)", false));
+    }
+
+    #[test]
+    fn an_agents_word_is_told_as_its_word() {
+        let data = json!({"tool_name": "run_command", "parameters": {"command": "rm -rf /"}, "run_id": "r7",
+            "status": "exited", "exit_code": 0, "by": "another"});
+        let mut posted = line("tool_call", data);
+        posted.author = Author::caller(Some("t1"));
+        assert_eq!(Summary::of(&posted).text, "[posted by agent t1] $ rm -rf /");
+        assert!(!crate::export::frames::is_run(&posted));
+        posted.author = Author::runtime(None);
+        assert_eq!(Summary::of(&posted).text, "$ rm -rf /");
+        assert!(crate::export::frames::is_run(&posted));
     }
 
     #[test]

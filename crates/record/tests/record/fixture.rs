@@ -149,12 +149,12 @@ pub fn story(length: u64) -> Vec<Record> {
             0 => {
                 let data =
                     json!({"model": "m", "usage": {"in": seq, "cost": seq as f64 / 7.0}, "empty": {}, "no": null});
-                record(seq, Event::Noted { event_type: "llm_call".to_owned(), data })
+                record(seq, Event::Noted { event_type: "llm_call".to_owned(), data, author: Default::default() })
             }
             1 => {
                 let content = json!([{"type": "text", "text": format!("message {seq}\n\"quoted\"")}]);
                 let message = Message { seq_id: seq / 6, role: "user".to_owned(), content, at: at(seq) };
-                record(seq, Event::MessageAdded { message: Box::new(message) })
+                record(seq, Event::MessageAdded { message: Box::new(message), author: Default::default() })
             }
             2 | 4 => started(seq, &format!("echo $STORY_API_KEY {seq} # ü")),
             _ => {

@@ -32,7 +32,7 @@ fn checkpoint(seq: u64, covers: u64, digit: &str) -> Record {
 
 fn saved(seq: u64, version: u64, bytes: &[u8]) -> Record {
     let state = AgentState { version, media_type: "x/y".to_owned(), content: Content::Inline(bytes.into()) };
-    record(seq, Event::AgentStateSaved { state: Box::new(state) })
+    record(seq, Event::AgentStateSaved { state: Box::new(state), author: Default::default() })
 }
 
 #[test]

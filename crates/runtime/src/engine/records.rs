@@ -16,7 +16,7 @@ use crate::owner::Message;
 use crate::state_file;
 use crate::validate::records as validate;
 use shellkeep_record::{CONFIG_SNAPSHOT, Filter, Line, Page, Recording, Search, past};
-use shellkeep_session::{AgentState, Content, SessionId};
+use shellkeep_session::{AgentState, Author, Content, SessionId};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ impl Engine {
     pub async fn post_events(&self, id: &SessionId, events: Vec<NewEvent>) -> Result<Posted, OpError> {
         let Permitted { inner, id } = self.over(id)?;
         self.audit("post_events", id.as_str());
-        inner.note(&id, events).await
+        inner.note(&id, events, self.author()).await
     }
 
     /// Reads a recording, a page at a time.
@@ -89,7 +89,7 @@ impl Engine {
     pub async fn add_message(&self, id: &SessionId, message: NewMessage) -> Result<MessageAdded, OpError> {
         let Permitted { inner, id } = self.over(id)?;
         self.audit("add_message", id.as_str());
-        inner.add_message(&id, message).await
+        inner.add_message(&id, message, self.author()).await
     }
 
     /// The conversation, a page at a time.
@@ -103,7 +103,7 @@ impl Engine {
     pub async fn save_agent_state(&self, id: &SessionId, save: SaveAgentState) -> Result<AgentStateSaved, OpError> {
         let Permitted { inner, id } = self.over(id)?;
         self.audit("save_agent_state", id.as_str());
-        inner.save_agent_state(&id, save).await
+        inner.save_agent_state(&id, save, self.author()).await
     }
 
     /// The agent's state: the one that is kept, or an earlier one.
@@ -128,9 +128,14 @@ impl Engine {
 
 impl Inner {
     /// Takes down events of a session's agent.
-    pub(crate) async fn note(self: &Arc<Self>, id: &SessionId, events: Vec<NewEvent>) -> Result<Posted, OpError> {
+    async fn note(
+        self: &Arc<Self>,
+        id: &SessionId,
+        events: Vec<NewEvent>,
+        author: Author,
+    ) -> Result<Posted, OpError> {
         validate::events(&events)?;
-        self.ask(id, |answer| Message::Note { events, answer }).await
+        self.ask(id, |answer| Message::Note { events, author, answer }).await
     }
 
     /// Adds a message to a session's conversation.
@@ -138,9 +143,10 @@ impl Inner {
         self: &Arc<Self>,
         id: &SessionId,
         message: NewMessage,
+        author: Author,
     ) -> Result<MessageAdded, OpError> {
         validate::message(&message)?;
-        self.ask(id, |answer| Message::AddMessage { message, answer }).await
+        self.ask(id, |answer| Message::AddMessage { message, author, answer }).await
     }
 
     /// The conversation after a number.
@@ -158,9 +164,10 @@ impl Inner {
         self: &Arc<Self>,
         id: &SessionId,
         save: SaveAgentState,
+        author: Author,
     ) -> Result<AgentStateSaved, OpError> {
         validate::agent_state(&save)?;
-        self.ask(id, |answer| Message::SaveAgentState { save, answer }).await
+        self.ask(id, |answer| Message::SaveAgentState { save, author, answer }).await
     }
 
     /// The state of a session's agent that is kept.

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use shellkeep_process::stdio::Writer;
 use shellkeep_process::{Program, ProgramSpec};
 use shellkeep_session::state::{FINAL_OUTPUT, USER_INPUT};
-use shellkeep_session::{QuotaName, SessionId, SessionState, id};
+use shellkeep_session::{Author, QuotaName, SessionId, SessionState, id};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -98,7 +98,9 @@ impl Engine {
             let page = self.events(id, query.clone()).await?;
             for line in &page.events {
                 let text = |name: &str| line.data[name].as_str().unwrap_or_default().to_owned();
-                if line.data["request_id"].as_str() != Some(request_id) {
+                // The end of a work is told by the runtime; what somebody posted ends nothing.
+                let is_word = line.event_type != USER_INPUT && line.author.is_posted();
+                if line.data["request_id"].as_str() != Some(request_id) || is_word {
                     continue;
                 }
                 earlier = if line.event_type == USER_INPUT {
@@ -185,7 +187,7 @@ impl Engine {
             return Ok(None);
         }
         let said = NewMessage { role: "user".to_owned(), content: request.message.as_str().into() };
-        inner.add_said(id, said).await.map(|added| Some(added.seq))
+        inner.add_said(id, said, self.author()).await.map(|added| Some(added.seq))
     }
 
     /// The state that the agent saved last.
@@ -256,15 +258,20 @@ impl Inner {
             data["by"] = by.into();
         }
         let event = NewEvent { event_type: USER_INPUT.to_owned(), data };
-        let first = self.take_down(id, event).await?.first_seq;
+        let first = self.take_down(id, event, Author::caller(by)).await?.first_seq;
         crash::point(Point::InputRecorded, request.message.as_bytes());
         let said = NewMessage { role: "user".to_owned(), content: request.message.as_str().into() };
-        Ok((resume_id, first, self.add_said(id, said).await?.seq))
+        Ok((resume_id, first, self.add_said(id, said, Author::caller(by)).await?.seq))
     }
 
     /// Takes down an event of an agent. Also while the daemon stops: what an agent did then happened too.
-    pub(crate) async fn take_down(self: &Arc<Self>, id: &SessionId, event: NewEvent) -> Result<Posted, OpError> {
-        self.bring(id, |answer| Message::Note { events: vec![event], answer }).await
+    pub(crate) async fn take_down(
+        self: &Arc<Self>,
+        id: &SessionId,
+        event: NewEvent,
+        author: Author,
+    ) -> Result<Posted, OpError> {
+        self.bring(id, |answer| Message::Note { events: vec![event], author, answer }).await
     }
 
     /// Adds a message to the conversation, likewise.
@@ -272,8 +279,9 @@ impl Inner {
         self: &Arc<Self>,
         id: &SessionId,
         message: NewMessage,
+        author: Author,
     ) -> Result<MessageAdded, OpError> {
-        self.bring(id, |answer| Message::AddMessage { message, answer }).await
+        self.bring(id, |answer| Message::AddMessage { message, author, answer }).await
     }
 
     /// Saves an agent's state, likewise.
@@ -282,7 +290,7 @@ impl Inner {
         id: &SessionId,
         save: SaveAgentState,
     ) -> Result<AgentStateSaved, OpError> {
-        self.bring(id, |answer| Message::SaveAgentState { save, answer }).await
+        self.bring(id, |answer| Message::SaveAgentState { save, author: Author::program(), answer }).await
     }
 
     async fn bring<T>(

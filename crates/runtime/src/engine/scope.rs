@@ -4,7 +4,7 @@
 use super::{Inner, lock};
 use crate::identities::{Scope, bound};
 use crate::ops::OpError;
-use shellkeep_session::SessionId;
+use shellkeep_session::{Author, SessionId};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -49,6 +49,11 @@ impl Engine {
     /// As whom this handle is used.
     pub fn scope(&self) -> &Scope {
         &self.scope
+    }
+
+    /// Who posts what is posted with this handle.
+    pub(super) fn author(&self) -> Author {
+        Author::caller(self.scope.token())
     }
 
     /// The one check before everything that is about a session. Another's session is answered like one that does not

@@ -7,7 +7,7 @@ use crate::ops::*;
 use crate::running::Running;
 use crate::services::Supervised;
 use shellkeep_process::{Done, Fact};
-use shellkeep_session::{AgentState, Service, ServiceId, SessionState, ShellState, Timestamp};
+use shellkeep_session::{AgentState, Author, Service, ServiceId, SessionState, ShellState, Timestamp};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::oneshot;
@@ -77,6 +77,8 @@ pub enum Message {
     Note {
         /// What.
         events: Vec<NewEvent>,
+        /// Who says so.
+        author: Author,
         /// Answered when they are kept.
         answer: Answer<Posted>,
     },
@@ -84,6 +86,8 @@ pub enum Message {
     AddMessage {
         /// What.
         message: NewMessage,
+        /// Who says so.
+        author: Author,
         /// Answered when it is kept.
         answer: Answer<MessageAdded>,
     },
@@ -91,6 +95,8 @@ pub enum Message {
     SaveAgentState {
         /// What.
         save: SaveAgentState,
+        /// Who saves it.
+        author: Author,
         /// Answered when it is kept.
         answer: Answer<AgentStateSaved>,
     },

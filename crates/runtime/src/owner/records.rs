@@ -5,7 +5,7 @@ use super::{Answer, Owner};
 use crate::ops::{AgentStateSaved, Expected, MessageAdded, NewEvent, NewMessage, OpError, Posted, SaveAgentState};
 use crate::output::INLINE_BYTES;
 use crate::{notices, state_file};
-use shellkeep_session::{AgentState, ByteString, Content, Event, Message, Notice, Record, SessionState, Timestamp};
+use shellkeep_session::{AgentState, Author, ByteString, Content, Event, Message, Notice, Record, SessionState, Timestamp};
 use shellkeep_store::AppendError;
 use std::io;
 use std::sync::Arc;
@@ -31,13 +31,13 @@ pub(super) struct Lost {
 
 impl Owner {
     /// Takes down events. If the store takes not even the first, none is; the numbers have no gap.
-    pub(super) async fn note(&mut self, events: Vec<NewEvent>, answer: Answer<Posted>) {
+    pub(super) async fn note(&mut self, events: Vec<NewEvent>, author: &Author, answer: Answer<Posted>) {
         self.linger();
         self.tell_lost();
         let (first_seq, total) = (self.state.seq + 1, events.len());
         let mut notices = Vec::new();
         for (index, NewEvent { event_type, data }) in events.into_iter().enumerate() {
-            match self.offer(Event::Noted { event_type, data }) {
+            match self.offer(Event::Noted { event_type, data, author: author.clone() }) {
                 Ok(None) => {}
                 Ok(Some(notice)) if notices.is_empty() => notices.push(notice),
                 Ok(Some(_)) => {}
@@ -49,13 +49,13 @@ impl Owner {
     }
 
     /// Adds a message to the conversation, with the next number.
-    pub(super) async fn add_message(&mut self, message: NewMessage, answer: Answer<MessageAdded>) {
+    pub(super) async fn add_message(&mut self, message: NewMessage, author: Author, answer: Answer<MessageAdded>) {
         self.linger();
         self.tell_lost();
         let NewMessage { role, content } = message;
         let message = Message { seq_id: self.state.messages + 1, role, content, at: Timestamp::now() };
         let seq_id = message.seq_id;
-        let added = match self.offer(Event::MessageAdded { message: Box::new(message) }) {
+        let added = match self.offer(Event::MessageAdded { message: Box::new(message), author }) {
             Ok(notice) => Ok(MessageAdded { seq_id, seq: self.state.seq, notices: notice.into_iter().collect() }),
             Err(error) => Err(OpError::StoreUnavailable { reason: error.to_string() }),
         };
@@ -64,15 +64,20 @@ impl Owner {
     }
 
     /// Saves the agent's state if it still is the one that the caller knows.
-    pub(super) async fn save_agent_state(&mut self, save: SaveAgentState, answer: Answer<AgentStateSaved>) {
+    pub(super) async fn save_agent_state(
+        &mut self,
+        save: SaveAgentState,
+        author: Author,
+        answer: Answer<AgentStateSaved>,
+    ) {
         self.linger();
         self.tell_lost();
-        let saved = self.try_save(save).await;
+        let saved = self.try_save(save, author).await;
         self.engine.sync().await;
         let _ = answer.send(saved);
     }
 
-    async fn try_save(&mut self, save: SaveAgentState) -> Result<AgentStateSaved, OpError> {
+    async fn try_save(&mut self, save: SaveAgentState, author: Author) -> Result<AgentStateSaved, OpError> {
         let SaveAgentState { media_type, bytes, expected } = save;
         let current = self.state.agent_state.as_ref().map(|state| state.version);
         let is_expected = match expected {
@@ -91,7 +96,7 @@ impl Owner {
             self.put_aside(version, bytes).await?
         };
         let state = Box::new(AgentState { version, media_type, content });
-        match self.offer(Event::AgentStateSaved { state }) {
+        match self.offer(Event::AgentStateSaved { state, author }) {
             Ok(notice) => Ok(AgentStateSaved { version, seq: self.state.seq, notices: notice.into_iter().collect() }),
             Err(error) => Err(OpError::StoreUnavailable { reason: error.to_string() }),
         }

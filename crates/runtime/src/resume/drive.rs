@@ -14,7 +14,7 @@ use serde_json::json;
 use shellkeep_process::stdio::Writer;
 use shellkeep_process::{ExitStatus, Heard, Program, Stream};
 use shellkeep_redact::Redactor;
-use shellkeep_session::SessionId;
+use shellkeep_session::{Author, SessionId};
 use shellkeep_session::state::FINAL_OUTPUT;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -254,7 +254,7 @@ impl Drive {
         if let Err(error) = validate::records::events(std::slice::from_ref(&event)) {
             return self.refuse(Wrong { code: error.code(), detail: error.to_string(), id: None }).await;
         }
-        match self.inner.take_down(&self.id, event).await {
+        match self.inner.take_down(&self.id, event, Author::program()).await {
             Ok(posted) => {
                 self.last_seq = posted.last_seq;
                 Ok(())
@@ -427,13 +427,13 @@ impl Drive {
         let event_type = match view.status {
             ResumeStatus::Done => {
                 let message = NewMessage { role: "assistant".to_owned(), content: view.output.as_str().into() };
-                view.seq_to = self.inner.add_said(&self.id, message).await?.seq;
+                view.seq_to = self.inner.add_said(&self.id, message, Author::runtime(None)).await?.seq;
                 FINAL_OUTPUT
             }
             _ => RESUME_ENDED,
         };
         let event = NewEvent { event_type: event_type.to_owned(), data };
-        view.seq_to = self.inner.take_down(&self.id, event).await?.last_seq;
+        view.seq_to = self.inner.take_down(&self.id, event, Author::runtime(None)).await?.last_seq;
         Ok(())
     }
 }

@@ -12,3 +12,4 @@ mod scrub;
 #[path = "../support/mod.rs"]
 mod support;
 mod tools;
+mod trail;

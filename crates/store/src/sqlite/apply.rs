@@ -255,7 +255,7 @@ impl Live {
                 self.move_out()
             }
             Event::AgentStateSaved { .. } => self.move_out(),
-            Event::MessageAdded { message } => {
+            Event::MessageAdded { message, .. } => {
                 self.messages.insert(message.seq_id, json(message)?);
                 Ok(())
             }

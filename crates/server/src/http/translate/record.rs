@@ -61,6 +61,8 @@ pub fn event(line: Line) -> wire::Event {
         seq: line.seq,
         event_type: line.event_type,
         timestamp: line.timestamp.to_string(),
+        source: line.author.source.to_string(),
+        by: line.author.by,
         data: line.data,
         hash: line.proof.hash.to_string(),
         masked: line.proof.masked.into_iter().map(|(path, commitment)| (path, commitment.to_string())).collect(),

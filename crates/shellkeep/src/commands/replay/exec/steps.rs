@@ -144,6 +144,7 @@ mod tests {
                 seq,
                 event_type: (*event_type).to_owned(),
                 timestamp,
+                author: Default::default(),
                 data,
                 proof: Proof::default(),
             })

@@ -8,7 +8,7 @@ use shellkeep_record::Line as Event;
 use shellkeep_record::export::ansi::{self, Colour};
 use shellkeep_record::export::frames::{TOLD, cut, is_run, text};
 use shellkeep_record::player::{Kind, kind};
-use shellkeep_session::Timestamp;
+use shellkeep_session::{Source, Timestamp};
 
 /// Bytes of one text that are shown here; `o` opens the rest.
 const MOST_TEXT: usize = 64 << 10;
@@ -29,7 +29,17 @@ pub fn hue(kind: Kind, theme: Theme) -> Style {
 
 /// The lines of an event.
 pub fn lines(event: &Event, began: Option<Timestamp>, theme: Theme) -> Vec<Line<'static>> {
-    let mut lines = vec![head(event, began, theme), Line::default()];
+    let mut lines = vec![head(event, began, theme)];
+    match event.author.source {
+        Source::Runtime => {}
+        Source::Unknown => lines.push(Line::styled("source unknown", theme.faint())),
+        Source::Host => lines.push(Line::styled("posted by the host", theme.faint())),
+        Source::Agent => {
+            let words = ansi::plain(&format!("posted by {}: its word, not seen by shellkeep", event.author));
+            lines.push(Line::styled(words, theme.level(Level::Near)));
+        }
+    }
+    lines.push(Line::default());
     if is_run(event) {
         command(&mut lines, &text(event.data.pointer("/parameters/command")), theme);
         printed(&mut lines, event, "output", "stdout", theme);
@@ -185,7 +195,7 @@ mod tests {
 
     fn shown(event_type: &str, data: Value) -> Vec<String> {
         let timestamp: Timestamp = "2026-01-02T03:04:05Z".parse().unwrap();
-        let event = Event { seq: 1, event_type: event_type.to_owned(), timestamp, data, proof: Proof::default() };
+        let event = Event { seq: 1, event_type: event_type.to_owned(), timestamp, data, author: Default::default(), proof: Proof::default() };
         lines(&event, Some(timestamp), Theme::new(false)).iter().map(ToString::to_string).collect()
     }
 
