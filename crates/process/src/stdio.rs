@@ -125,6 +125,14 @@ impl Writer {
         Ok(Self { fd: watch(fd, Interest::WRITABLE)? })
     }
 
+    /// Whether what is written can be seen: a terminal that does not echo hides it, as where a password is asked for. A
+    /// pipe hides nothing.
+    pub fn echoes(&self) -> bool {
+        // Asked of our side of a terminal, the kernel tells how the command's side is set.
+        let modes = rustix::termios::tcgetattr(self.fd.get_ref());
+        modes.map_or(true, |modes| modes.local_modes.contains(rustix::termios::LocalModes::ECHO))
+    }
+
     /// Writes all of it, waiting for the reader where it is slow.
     pub async fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {

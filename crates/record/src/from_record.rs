@@ -88,6 +88,10 @@ pub fn told<'a>(record: &'a Record, beside: Beside<'_>) -> Told<'a> {
             finished(&mut data, run_id, result, delta, beside);
             "tool_call"
         }
+        Event::RunInput { .. } => {
+            typed(&mut data, &record.event);
+            "run_input"
+        }
         Event::Noted { event_type, data, .. } => return Told { event_type, data: data.clone() },
         other => rare(&mut data, record.seq, other),
     };
@@ -150,10 +154,34 @@ fn rare(data: &mut Fields, seq: u64, event: &Event) -> &'static str {
             data.text("reason", reason);
             RECORDS_LOST
         }
-        // The two that are common are told by the caller, and a destroyed session has no lines.
-        Event::RunStarted { .. } | Event::RunFinished { .. } | Event::Noted { .. } | Event::SessionDestroyed => {
-            "session_destroyed"
+        // Those that are common are told by the caller, and a destroyed session has no lines.
+        Event::RunStarted { .. }
+        | Event::RunFinished { .. }
+        | Event::RunInput { .. }
+        | Event::Noted { .. }
+        | Event::SessionDestroyed => "session_destroyed",
+    }
+}
+
+/// What was typed into a command.
+fn typed(data: &mut Fields, event: &Event) {
+    let Event::RunInput { run_id, input, bytes, hidden, end, by } = event else { return };
+    data.text("run_id", run_id.as_str());
+    data.maybe("by", by.as_deref());
+    if *hidden {
+        data.put("hidden", Value::Bool(true));
+    } else {
+        data.bytes("input", input);
+    }
+    if let Some(bytes) = bytes {
+        data.number("bytes", *bytes);
+        let left_out = bytes.saturating_sub(input.as_bytes().len() as u64);
+        if left_out > 0 {
+            data.number("truncated", left_out);
         }
+    }
+    if *end {
+        data.put("end", Value::Bool(true));
     }
 }
 

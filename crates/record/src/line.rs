@@ -172,7 +172,14 @@ mod tests {
 
     fn line(event_type: &str, data: Value) -> Line {
         let proof = Proof::default();
-        Line { seq: 12, event_type: event_type.to_owned(), timestamp: Timestamp::UNIX_EPOCH, data, author: Author::default(), proof }
+        Line {
+            seq: 12,
+            event_type: event_type.to_owned(),
+            timestamp: Timestamp::UNIX_EPOCH,
+            data,
+            author: Author::default(),
+            proof,
+        }
     }
 
     #[test]

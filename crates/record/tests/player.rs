@@ -26,7 +26,14 @@ fn event(seq: u64, output: &str) -> Line {
         ),
     };
     let timestamp = Timestamp::from_second(i64::try_from(seq).unwrap()).unwrap();
-    Line { seq, event_type: event_type.to_owned(), timestamp, data, author: Default::default(), proof: Proof::default() }
+    Line {
+        seq,
+        event_type: event_type.to_owned(),
+        timestamp,
+        data,
+        author: Default::default(),
+        proof: Proof::default(),
+    }
 }
 
 fn write(directory: &Path) {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, mpsc, oneshot};
 
 /// What others may do to a run.
 #[derive(Debug)]
@@ -27,9 +27,20 @@ pub enum RunControl {
         bytes: Vec<u8>,
         /// Whether that is all.
         end: bool,
+        /// Who types it. None if it was given with the command, whose record has it.
+        typist: Option<Typist>,
     },
     /// End it, without asking.
     Kill,
+}
+
+/// Who types into a run.
+#[derive(Debug)]
+pub struct Typist {
+    /// The token that asks for it.
+    pub by: Option<String>,
+    /// Told when it is recorded and on its way to the command.
+    pub answer: oneshot::Sender<()>,
 }
 
 /// Controls that may wait for the driving task; more means that nobody drives it.

@@ -5,7 +5,7 @@ use metrics::{Counter, counter, describe_counter};
 use shellkeep_session::Event;
 
 /// The runtime's own kinds, as a recording names them.
-const KINDS: [&str; 21] = [
+const KINDS: [&str; 22] = [
     "session_created",
     "run_started",
     "tool_call",
@@ -27,6 +27,7 @@ const KINDS: [&str; 21] = [
     "session_forked",
     "records_lost",
     "session_destroyed",
+    "run_input",
 ];
 
 /// The counters.
@@ -76,6 +77,7 @@ impl Counts {
             Event::Forked { .. } => 18,
             Event::RecordsLost { .. } => 19,
             Event::SessionDestroyed => 20,
+            Event::RunInput { .. } => 21,
         };
         self.kinds[index].increment(1);
     }

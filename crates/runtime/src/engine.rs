@@ -29,7 +29,7 @@ pub use visitors::{FromSession, Visitor};
 
 use crate::adaptive::Adaptive;
 use crate::admission::Admission;
-use crate::cell::{self, RunCell, RunControl};
+use crate::cell::{self, RunCell, RunControl, Typist};
 use crate::checkpoints::Checkpoints;
 use crate::counts::Counts;
 use crate::disk::DiskBook;
@@ -320,13 +320,16 @@ impl Engine {
         })
     }
 
-    /// Sends input to a run; `end` closes it.
+    /// Sends input to a run; `end` closes it. Returns when it is recorded.
     pub async fn input(&self, id: &SessionId, run_id: &RunId, bytes: Vec<u8>, end: bool) -> Result<(), OpError> {
         let cell = self.live_cell("input", id, run_id).await?;
         if !cell.accepts_input(end) {
             return Err(OpError::NoInput { run_id: run_id.to_string() });
         }
-        self.control(&cell, RunControl::Input { bytes, end }).await
+        let by = self.scope().token().map(str::to_owned);
+        let (answer, recorded) = oneshot::channel();
+        self.control(&cell, RunControl::Input { bytes, end, typist: Some(Typist { by, answer }) }).await?;
+        recorded.await.map_err(|_| OpError::RunEnded { run_id: run_id.to_string() })
     }
 
     /// Sends a signal (`INT`, `TERM`, `KILL`, `USR1`, …; `SIG` may stand before it) to a run's processes.

@@ -280,6 +280,10 @@ impl Owner {
                 let _ = answer.send(idle);
             }
             Message::Detached(ended) => self.on_detached(*ended),
+            Message::Typed { run_id, typed, answer } => {
+                self.note_typed(run_id, &typed).await;
+                let _ = answer.send(Ok(typed));
+            }
             Message::FilesKept(answer) => self.files.tell_when_kept(answer),
             Message::Files(task) if self.is_busy() => self.waiting.push_back(Waiting::Files(task)),
             Message::Files(task) => self.do_files(*task).await,

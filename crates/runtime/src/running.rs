@@ -2,7 +2,7 @@
 
 use crate::admission::Ticket;
 use crate::alarm::Alarm;
-use crate::cell::{RunCell, RunControl};
+use crate::cell::{RunCell, RunControl, Typist};
 use crate::ops::{OnTimeout, Stream};
 use crate::pool::Worn;
 use rustix::process::Signal;
@@ -50,10 +50,25 @@ pub enum Step {
     Continue,
     /// Its time is over and it is to run on in the background.
     Detach,
+    /// Somebody types. It must be recorded before [`Running::type_in`] hands it to the command.
+    Typed(Box<Typed>),
     /// It is over.
     Done(Box<Done>),
     /// It never started: the directory for this call cannot be entered.
     BadCwd(String),
+}
+
+/// What somebody types into a command.
+#[derive(Debug)]
+pub struct Typed {
+    /// The bytes.
+    pub bytes: Vec<u8>,
+    /// Whether that is the end of the input.
+    pub end: bool,
+    /// Whether the terminal did not echo when it came.
+    pub hidden: bool,
+    /// Who types.
+    pub typist: Typist,
 }
 
 /// A command in its shell.
@@ -64,6 +79,8 @@ pub struct Running {
     pub cell: Arc<RunCell>,
     controls: mpsc::Receiver<RunControl>,
     input: Option<mpsc::Sender<Vec<u8>>>,
+    /// Its terminal, to look whether it echoes. A pipe is not held here: it ends when its last holder drops it.
+    terminal: Option<Arc<Writer>>,
     alarm: Alarm,
     on_timeout: OnTimeout,
     ending: Option<(Ending, Stage)>,
@@ -83,12 +100,15 @@ impl Running {
         alarm: Alarm,
         on_timeout: OnTimeout,
     ) -> Self {
+        let input = input.map(Arc::new);
+        let terminal = input.as_ref().filter(|_| cell.is_terminal).map(Arc::clone);
         let input = input.map(spawn_writer);
         Self {
             worn,
             cell,
             controls,
             input,
+            terminal,
             alarm,
             on_timeout,
             ending: None,
@@ -152,7 +172,7 @@ impl Running {
         tokio::select! {
             biased;
             progress = self.worn.shell.progress(&mut sink) => self.on_progress(progress),
-            Some(control) = self.controls.recv() => { self.on_control(control); Step::Continue }
+            Some(control) = self.controls.recv() => self.on_control(control),
             () = self.alarm.rings() => self.on_deadline(),
         }
     }
@@ -181,22 +201,36 @@ impl Running {
         }
     }
 
-    fn on_control(&mut self, control: RunControl) {
+    fn on_control(&mut self, control: RunControl) -> Step {
         match control {
-            RunControl::Input { mut bytes, end } => {
-                if end && self.cell.is_terminal {
-                    bytes.push(END_OF_INPUT);
-                }
-                if let Some(input) = &self.input {
-                    // A command that does not read its input must not stop us.
-                    let _ = input.try_send(bytes);
-                }
-                if end && !self.cell.is_terminal {
-                    self.input = None;
-                }
+            RunControl::Input { bytes, end, typist: Some(typist) } => {
+                let hidden = self.terminal.as_ref().is_some_and(|terminal| !terminal.echoes());
+                return Step::Typed(Box::new(Typed { bytes, end, hidden, typist }));
             }
+            RunControl::Input { bytes, end, typist: None } => self.hand_over(bytes, end),
             RunControl::Signal { number } => self.on_signal(number),
             RunControl::Kill => self.end(Ending::Signalled(Signal::KILL.as_raw())),
+        }
+        Step::Continue
+    }
+
+    /// Hands to the command what was typed, after it was recorded.
+    pub fn type_in(&mut self, typed: Typed) {
+        self.hand_over(typed.bytes, typed.end);
+        // Who no longer waits needs no answer.
+        let _ = typed.typist.answer.send(());
+    }
+
+    fn hand_over(&mut self, mut bytes: Vec<u8>, end: bool) {
+        if end && self.cell.is_terminal {
+            bytes.push(END_OF_INPUT);
+        }
+        if let Some(input) = &self.input {
+            // A command that does not read its input must not stop us.
+            let _ = input.try_send(bytes);
+        }
+        if end && !self.cell.is_terminal {
+            self.input = None;
         }
     }
 
@@ -293,7 +327,7 @@ fn killed() -> Done {
 }
 
 /// Writing to a command that does not read may take for ever, so it has a task of its own. It ends with the pipe.
-fn spawn_writer(writer: Writer) -> mpsc::Sender<Vec<u8>> {
+fn spawn_writer(writer: Arc<Writer>) -> mpsc::Sender<Vec<u8>> {
     let (sender, mut receiver) = mpsc::channel::<Vec<u8>>(INPUT_QUEUE);
     tokio::spawn(async move {
         while let Some(bytes) = receiver.recv().await {

@@ -64,6 +64,25 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "is_empty_delta")]
         delta: Box<ShellDelta>,
     },
+    /// Something was typed into a command that runs. Written before the command can read it.
+    RunInput {
+        /// Its id.
+        run_id: RunId,
+        /// What was typed: its beginning if it was long, nothing if it is hidden.
+        input: ByteString,
+        /// How many bytes were typed; not told if it is hidden.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        bytes: Option<u64>,
+        /// Whether the terminal did not echo, as where a password is asked for.
+        #[serde(default, skip_serializing_if = "is_false")]
+        hidden: bool,
+        /// Whether that was the end of the input.
+        #[serde(default, skip_serializing_if = "is_false")]
+        end: bool,
+        /// The id of the agent's token that typed it; none if the host did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
+    },
     /// A command outgrew its timeout and runs on beside the session; the session no longer waits for it.
     RunDetached {
         /// Its id.
@@ -232,9 +251,10 @@ impl Event {
                 author.clone()
             }
             Self::SessionCreated { meta, .. } => Author::runtime(meta.by.clone()),
-            Self::RunStarted { by, .. } | Self::Scrubbed { by, .. } | Self::Rewound { by, .. } => {
-                Author::runtime(by.clone())
-            }
+            Self::RunInput { by, .. }
+            | Self::RunStarted { by, .. }
+            | Self::Scrubbed { by, .. }
+            | Self::Rewound { by, .. } => Author::runtime(by.clone()),
             _ => Author::runtime(None),
         }
     }

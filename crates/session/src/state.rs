@@ -190,6 +190,7 @@ impl SessionState {
         match &record.event {
             Event::SessionCreated { .. }
             | Event::SessionDestroyed
+            | Event::RunInput { .. }
             | Event::RecordsLost { .. }
             | Event::Forked { .. } => {}
             Event::Noted { event_type, .. } if event_type == FINAL_OUTPUT => self.agent_step = record.seq,

@@ -54,6 +54,7 @@ pub fn frames(line: &Line) -> Vec<Frame> {
         }
         "tool_call" if is_run(line) => vec![Frame::Output(result(data))],
         "tool_call" => vec![marker(), Frame::Output(said("2;35", "tool", &summary::text(line)))],
+        "run_input" => vec![marker(), Frame::Output(said("2;36", "typed", &summary::text(line)))],
         "user_input" => vec![marker(), Frame::Output(said("1;36", "user", &text(data.get("message"))))],
         "final_output" => vec![marker(), Frame::Output(said("1;34", "agent", &text(data.get("output"))))],
         // They come with every command and say nothing to a person who watches.
@@ -149,7 +150,14 @@ mod tests {
 
     fn line(event_type: &str, data: Value) -> Line {
         let timestamp = "2026-01-02T03:04:05Z".parse().unwrap();
-        Line { seq: 7, event_type: event_type.to_owned(), timestamp, data, author: Default::default(), proof: Proof::default() }
+        Line {
+            seq: 7,
+            event_type: event_type.to_owned(),
+            timestamp,
+            data,
+            author: Default::default(),
+            proof: Proof::default(),
+        }
     }
 
     fn output(event_type: &str, data: Value) -> String {

@@ -99,7 +99,8 @@ impl Summary {
     /// Whether a person who is in a hurry wants to see it: what was said, asked, done and answered, and what went wrong.
     pub fn is_key(&self) -> bool {
         // A posted tool call has no start of its own; a command's start says nothing that its end does not.
-        let spoken = matches!(self.event_type.as_str(), "user_input" | "llm_call" | "tool_call" | "final_output");
+        let spoken =
+            matches!(self.event_type.as_str(), "user_input" | "llm_call" | "tool_call" | "final_output" | "run_input");
         spoken || self.failed || !self.notices.is_empty() || self.is_turn()
     }
 
@@ -118,7 +119,7 @@ pub fn kind(event_type: &str) -> Kind {
     match event_type {
         "user_input" => Kind::Input,
         "llm_call" => Kind::Model,
-        "tool_call" | "run_started" | "run_detached" => Kind::Tool,
+        "tool_call" | "run_started" | "run_input" | "run_detached" => Kind::Tool,
         "final_output" => Kind::Output,
         "state_transition" | "agent_state_saved" | "message_added" => Kind::Agent,
         "hole" | "records_lost" | "scrubbed" => Kind::Record,
@@ -169,6 +170,8 @@ pub(crate) fn text(line: &Line) -> String {
             _ => format!("{} {}", field("tool_name"), field("parameters")),
         },
         "run_started" => format!("$ {}", field("command")),
+        "run_input" if data["hidden"] == true => format!("{} ‹ (hidden: the terminal did not echo)", field("run_id")),
+        "run_input" => format!("{} ‹ {}", field("run_id"), field("input")),
         "run_detached" => format!("{} goes on in the background", field("run_id")),
         "final_output" => field("output"),
         "state_transition" => format!("{} → {}", field("from_node"), field("to_node")),
@@ -281,7 +284,14 @@ mod tests {
 
     fn line(event_type: &str, data: Value) -> Line {
         let timestamp = "2026-01-02T03:04:05Z".parse().unwrap();
-        Line { seq: 7, event_type: event_type.to_owned(), timestamp, data, author: Default::default(), proof: Proof::default() }
+        Line {
+            seq: 7,
+            event_type: event_type.to_owned(),
+            timestamp,
+            data,
+            author: Default::default(),
+            proof: Proof::default(),
+        }
     }
 
     fn summary(event_type: &str, data: Value) -> Summary {

@@ -19,7 +19,14 @@ struct Shelf {
 fn line(seq: u64, event_type: &str) -> Line {
     let timestamp = Timestamp::from_second(i64::try_from(seq).unwrap()).unwrap();
     let data = json!({"text": format!("event {seq}"), "password": "hunter2hunter2"});
-    Line { seq, event_type: event_type.to_owned(), timestamp, data, author: Default::default(), proof: Proof::default() }
+    Line {
+        seq,
+        event_type: event_type.to_owned(),
+        timestamp,
+        data,
+        author: Default::default(),
+        proof: Proof::default(),
+    }
 }
 
 fn shelf(seqs: &[u64], most: usize) -> Shelf {

@@ -165,7 +165,10 @@ fn names_that_hold_a_secret_are_masked_with_what_is_under_them() {
     let house = House::new();
     let mut records = vec![created()];
     let data = serde_json::json!({"map": {SECRET: {"x": 1}, "plain": 2}, "db_password": "abc", "count": 5});
-    records.push(record(2, shellkeep_session::Event::Noted { event_type: "x_t".to_owned(), data, author: Default::default() }));
+    records.push(record(
+        2,
+        shellkeep_session::Event::Noted { event_type: "x_t".to_owned(), data, author: Default::default() },
+    ));
     take(&mut house.recorder(10_000), &records);
     let recording = house.recording();
     let masker = masker(&recording);

@@ -33,7 +33,8 @@ fn a_large_file_is_searched_by_halving() {
     for record in told.iter_mut().filter(|record| record.seq % 97 == 0) {
         let seq = record.seq;
         let data = serde_json::json!({"text": "x".repeat(seq as usize * 40)});
-        record.event = shellkeep_session::Event::Noted { event_type: "x_long".to_owned(), data, author: Default::default() };
+        record.event =
+            shellkeep_session::Event::Noted { event_type: "x_long".to_owned(), data, author: Default::default() };
     }
     take(&mut house.recorder(u64::MAX), &told);
     let recording = house.recording();

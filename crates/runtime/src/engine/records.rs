@@ -128,12 +128,7 @@ impl Engine {
 
 impl Inner {
     /// Takes down events of a session's agent.
-    async fn note(
-        self: &Arc<Self>,
-        id: &SessionId,
-        events: Vec<NewEvent>,
-        author: Author,
-    ) -> Result<Posted, OpError> {
+    async fn note(self: &Arc<Self>, id: &SessionId, events: Vec<NewEvent>, author: Author) -> Result<Posted, OpError> {
         validate::events(&events)?;
         self.ask(id, |answer| Message::Note { events, author, answer }).await
     }

@@ -12,8 +12,8 @@ use crate::{notices, state_file};
 use shellkeep_record::past::Past;
 use shellkeep_session::relocate::relocate;
 use shellkeep_session::{
-    AgentState, Author, ByteString, Cause, Checkpoint, Content, Event, FilesAt, LeftOut, Origin, SessionId, SessionMeta,
-    ShellState, Timestamp,
+    AgentState, Author, ByteString, Cause, Checkpoint, Content, Event, FilesAt, LeftOut, Origin, SessionId,
+    SessionMeta, ShellState, Timestamp,
 };
 use shellkeep_workspace::copy::{self, Copied};
 use shellkeep_workspace::keeper::REPOSITORY;
@@ -205,7 +205,12 @@ impl Owner {
             forked_from: Some(origin),
         };
         let mut events = vec![Event::SessionCreated { meta: Box::new(meta), shell: Box::new(shell) }];
-        events.extend(agent_state.map(|state| Event::AgentStateSaved { state: Box::new(state), author: Author::runtime(order.by.clone()) }));
+        events.extend(
+            agent_state.map(|state| Event::AgentStateSaved {
+                state: Box::new(state),
+                author: Author::runtime(order.by.clone()),
+            }),
+        );
         events.extend(files.map(|at| Event::Checkpointed { checkpoint: Box::new(Checkpoint::of(at, 1, Cause::Fork)) }));
         events.push(Event::ShellStopped { reason: "forked".to_owned(), notices: told });
         self.engine.begin_forked(&order.id, self.state.meta.agent.as_deref(), events).await

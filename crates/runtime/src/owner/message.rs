@@ -4,10 +4,10 @@ use super::FilesTask;
 use super::services::ServiceNews;
 use crate::cell::RunCell;
 use crate::ops::*;
-use crate::running::Running;
+use crate::running::{Running, Typed};
 use crate::services::Supervised;
 use shellkeep_process::{Done, Fact};
-use shellkeep_session::{AgentState, Author, Service, ServiceId, SessionState, ShellState, Timestamp};
+use shellkeep_session::{AgentState, Author, RunId, Service, ServiceId, SessionState, ShellState, Timestamp};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::oneshot;
@@ -113,6 +113,15 @@ pub enum Message {
     Files(Box<FilesTask>),
     /// Tell when the files of the last command are kept.
     FilesKept(Answer<()>),
+    /// Record what is typed into a command that runs on beside the session, and give it back.
+    Typed {
+        /// Which.
+        run_id: RunId,
+        /// What.
+        typed: Box<Typed>,
+        /// Answered when it is recorded.
+        answer: Answer<Box<Typed>>,
+    },
     /// A command that ran on beside the session has ended.
     Detached(Box<(Running, Box<Done>)>),
 }

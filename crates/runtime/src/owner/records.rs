@@ -4,8 +4,11 @@
 use super::{Answer, Owner};
 use crate::ops::{AgentStateSaved, Expected, MessageAdded, NewEvent, NewMessage, OpError, Posted, SaveAgentState};
 use crate::output::INLINE_BYTES;
+use crate::running::Typed;
 use crate::{notices, state_file};
-use shellkeep_session::{AgentState, Author, ByteString, Content, Event, Message, Notice, Record, SessionState, Timestamp};
+use shellkeep_session::{
+    AgentState, Author, ByteString, Content, Event, Message, Notice, Record, RunId, SessionState, Timestamp,
+};
 use shellkeep_store::AppendError;
 use std::io;
 use std::sync::Arc;
@@ -15,6 +18,8 @@ use tokio::time::Instant;
 /// How long an owner stays after it has taken something down: a framework that tells one event tells the next one soon,
 /// and to come back costs a look into the store.
 pub(super) const LINGER: Duration = Duration::from_secs(2);
+/// Bytes of one input that are recorded: as much as of an output that travels with its record. What is beyond is counted.
+const INPUT_KEPT: usize = INLINE_BYTES;
 /// How often records that were lost are tried to be told of, while nothing else is recorded.
 const TELL_LOST: Duration = Duration::from_secs(1);
 
@@ -46,6 +51,26 @@ impl Owner {
         }
         self.engine.sync().await;
         let _ = answer.send(Ok(Posted { first_seq, last_seq: self.state.seq, notices }));
+    }
+
+    /// Takes down what is typed into a command, before the command can read it. A password that a terminal does not echo
+    /// is not kept, nor how long it is.
+    pub(super) async fn note_typed(&mut self, run_id: RunId, typed: &Typed) {
+        let mut input = match &self.mask {
+            _ if typed.hidden => Vec::new(),
+            Some(mask) => mask.redactor().redact(&typed.bytes),
+            None => typed.bytes[..typed.bytes.len().min(INPUT_KEPT)].to_vec(),
+        };
+        input.truncate(INPUT_KEPT);
+        self.record(Event::RunInput {
+            run_id,
+            bytes: (!typed.hidden).then_some(typed.bytes.len() as u64),
+            input: ByteString(input),
+            hidden: typed.hidden,
+            end: typed.end,
+            by: typed.typist.by.clone(),
+        });
+        self.engine.sync().await;
     }
 
     /// Adds a message to the conversation, with the next number.

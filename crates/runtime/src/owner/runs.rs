@@ -277,7 +277,7 @@ impl Owner {
         };
         if let (true, Some(bytes)) = (command.tty, &command.stdin) {
             // A terminal is typed into; the queue is new, so there is room.
-            let _ = cell.control.try_send(RunControl::Input { bytes: bytes.0.clone(), end: true });
+            let _ = cell.control.try_send(RunControl::Input { bytes: bytes.0.clone(), end: true, typist: None });
         }
         Ok(Some(Running::new(worn, cell, controls, input, alarm, command.on_timeout)))
     }
@@ -323,6 +323,15 @@ impl Owner {
         match step {
             Step::Continue => {}
             Step::Detach => self.detach().await,
+            Step::Typed(typed) => {
+                if let Some((running, ..)) = &self.running {
+                    let run_id = running.cell.run_id.clone();
+                    self.note_typed(run_id, &typed).await;
+                }
+                if let Some((running, ..)) = &mut self.running {
+                    running.type_in(*typed);
+                }
+            }
             Step::Done(done) => {
                 if let Some((running, reply, max_output)) = self.running.take() {
                     crash::point(Point::Done, running.cell.command.as_bytes());
@@ -420,8 +429,19 @@ impl Owner {
         let (engine, id) = (Arc::clone(&self.engine), self.id.clone());
         tokio::spawn(async move {
             loop {
-                if let Step::Done(done) = running.step().await {
-                    return engine.deliver(&id, Message::Detached(Box::new((running, done)))).await;
+                match running.step().await {
+                    Step::Done(done) => {
+                        return engine.deliver(&id, Message::Detached(Box::new((running, done)))).await;
+                    }
+                    Step::Typed(typed) => {
+                        let run_id = running.cell.run_id.clone();
+                        let noted = engine.ask(&id, |answer| Message::Typed { run_id, typed, answer }).await;
+                        // What is not recorded is not typed.
+                        if let Ok(typed) = noted {
+                            running.type_in(*typed);
+                        }
+                    }
+                    Step::Continue | Step::Detach | Step::BadCwd(_) => {}
                 }
             }
         });

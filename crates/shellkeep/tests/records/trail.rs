@@ -108,3 +108,97 @@ fn what_an_agent_posts_is_shown_as_its_word() {
     assert_eq!(answer.status, 200, "{}", answer.text());
     assert_eq!(mallory.sh("s", "echo ${REAL-} ${FORGED-none}")["stdout"], "1 none\n");
 }
+
+/// What was typed into a run was nowhere in the recording, and `verify` said intact.
+#[test]
+fn what_is_typed_into_a_run_is_recorded() {
+    let daemon = Daemon::start();
+    let ann = Agent::named(&daemon, "ann");
+    let session = ann.create("s");
+    let begin = |command: &str, tty: bool| {
+        let body = json!({"command": command, "blocking": false, "tty": tty});
+        ann.post("/v1/sessions/s/run", &body).json()["run_id"].as_str().unwrap().to_owned()
+    };
+    let type_in = |run: &str, body: Value| {
+        let answer = ann.post(&format!("/v1/sessions/s/runs/{run}/input"), &body);
+        assert_eq!(answer.status, 200, "{}", answer.text());
+    };
+    let typed = || daemon.events_after(&session, 0, "&type=run_input");
+    // A bash that is fed: what it was told to do must be in the trail before it is done.
+    let fed = begin("bash", false);
+    type_in(&fed, json!({"text": "echo from-the-inside\n"}));
+    let first = &typed()[0];
+    assert_eq!(first["data"]["input"], "echo from-the-inside\n", "{first}");
+    assert_eq!((&first["data"]["run_id"], &first["by"]), (&json!(fed), &json!(ann.id)));
+    type_in(&fed, json!({"base64": "/wA="}));
+    type_in(&fed, json!({"text": format!("#{}\n", "x".repeat(100_000)), "eof": true}));
+    daemon.wait_run(&session, &fed, 10);
+    let events = typed();
+    assert_eq!((&events[1]["data"]["input_base64"], &events[1]["data"]["bytes"]), (&json!("/wA="), &json!(2)));
+    let long = &events[2]["data"];
+    assert_eq!((&long["bytes"], &long["truncated"], &long["end"]), (&json!(100_002), &json!(34_466), &json!(true)));
+
+    // A terminal: what is echoed is kept, what is asked for as a password is asks for is not.
+    let asked =
+        begin("read -r name; read -rsp 'password? ' word; read -r -p 'again? ' last; echo done $name $last", true);
+    type_in(&asked, json!({"text": "ann\n"}));
+    daemon.wait_for_output(&session, &asked, "password? ");
+    type_in(&asked, json!({"text": "hunter2-is-secret\n"}));
+    daemon.wait_for_output(&session, &asked, "again? ");
+    type_in(&asked, json!({"text": "bye\n"}));
+    daemon.wait_run(&session, &asked, 10);
+    let events = typed();
+    let told: Vec<(&Value, &Value)> =
+        events[3..].iter().map(|event| (&event["data"]["input"], &event["data"]["hidden"])).collect();
+    let none = Value::Null;
+    assert_eq!(told, [(&json!("ann\n"), &none), (&none, &json!(true)), (&json!("bye\n"), &none)]);
+    assert!(super::tools::holding(&daemon.data(), b"hunter2-is-secret").is_empty());
+    daemon.assert_whole(&session);
+
+    // A run that its session no longer waits for.
+    let body = json!({"command": "read -r x; echo got $x", "timeout": 0.2, "on_timeout": "background", "tty": true});
+    let left = ann.post("/v1/sessions/s/run", &body).json()["run_id"].as_str().unwrap().to_owned();
+    type_in(&left, json!({"text": "later\n"}));
+    assert_eq!(typed().last().unwrap()["data"]["input"], "later\n");
+    assert!(daemon.wait_run(&session, &left, 10).out().contains("got later"));
+
+    assert!(shellkeep(&daemon, &["events", &session]).contains("‹ echo from-the-inside"));
+    for format in ["asciicast", "html", "jsonl"] {
+        let export = daemon.get(&format!("/v1/sessions/{session}/export?format={format}")).text();
+        assert!(export.contains("echo from-the-inside") && !export.contains("hunter2"), "{format}");
+    }
+}
+
+/// Waits until a run has written something.
+trait Waits {
+    fn wait_for_output(&self, session: &str, run: &str, text: &str);
+}
+
+impl Waits for Daemon {
+    fn wait_for_output(&self, session: &str, run: &str, text: &str) {
+        let limit = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        loop {
+            let output = self.get(&format!("/v1/sessions/{session}/runs/{run}/output")).json();
+            if output["text"].as_str().is_some_and(|found| found.contains(text)) {
+                return;
+            }
+            assert!(std::time::Instant::now() < limit, "{text:?} did not come: {output}");
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// Where the host has set so, what is typed is masked like everything else.
+#[test]
+fn what_is_typed_is_masked_where_everything_is() {
+    let daemon = Daemon::with(Settings::default().env("SHELLKEEP_RECORD_REDACT_ON_WRITE", "true"));
+    daemon.create("s");
+    let run = daemon.run("s", json!({"command": "cat >/dev/null", "blocking": false}));
+    let target = format!("/v1/sessions/s/runs/{}/input", run.run_id());
+    let text = "export TOKEN=ghp_0123456789abcdefghijABCDEFGHIJ456789\n";
+    assert_eq!(daemon.post(&target, &json!({"text": text, "eof": true})).status, 200);
+    daemon.wait_run("s", run.run_id(), 10);
+    let event = daemon.events_after("s", 0, "&type=run_input").remove(0);
+    assert!(event["data"]["input"].as_str().unwrap().contains("***"), "{event}");
+    assert!(!event.to_string().contains("ghp_0123"), "{event}");
+}

@@ -124,11 +124,19 @@ fn what_could_not_be_read_again_is_refused(house: House) {
     let store = house.open();
     let mut teller = Teller::begin("a", None);
     let nested = |depth| (0..depth).fold(serde_json::Value::Null, |inner, _| serde_json::json!([inner]));
-    teller.say(Event::Noted { event_type: "x_deep".to_owned(), data: nested(crate::depth::MAX_DEPTH), author: Default::default() });
+    teller.say(Event::Noted {
+        event_type: "x_deep".to_owned(),
+        data: nested(crate::depth::MAX_DEPTH),
+        author: Default::default(),
+    });
     teller.append_to(&store);
     teller.assert_in(&store);
     teller.assert_recorded_in(&store);
-    teller.say(Event::Noted { event_type: "x_deep".to_owned(), data: nested(crate::depth::MAX_DEPTH + 1), author: Default::default() });
+    teller.say(Event::Noted {
+        event_type: "x_deep".to_owned(),
+        data: nested(crate::depth::MAX_DEPTH + 1),
+        author: Default::default(),
+    });
     assert!(matches!(teller.append_last(&store), Err(AppendError::Invalid { .. })));
 }
 

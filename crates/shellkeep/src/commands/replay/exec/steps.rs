@@ -105,6 +105,7 @@ fn make<E>(lines: impl Iterator<Item = Result<Line, E>>) -> Result<Plan, E> {
             "session_created" if line.data.get("forked_from").is_some() => {
                 left_out.insert("files that it was forked with: give them with --from", 1);
             }
+            "run_input" => *left_out.entry("input typed into commands").or_default() += 1,
             "service_started" => *left_out.entry("services").or_default() += 1,
             "user_input" | "llm_call" | "tool_call" | "final_output" | "state_transition" | "message_added" => {
                 *left_out.entry("events of the agent").or_default() += 1;

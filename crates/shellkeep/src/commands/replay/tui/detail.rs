@@ -195,7 +195,14 @@ mod tests {
 
     fn shown(event_type: &str, data: Value) -> Vec<String> {
         let timestamp: Timestamp = "2026-01-02T03:04:05Z".parse().unwrap();
-        let event = Event { seq: 1, event_type: event_type.to_owned(), timestamp, data, author: Default::default(), proof: Proof::default() };
+        let event = Event {
+            seq: 1,
+            event_type: event_type.to_owned(),
+            timestamp,
+            data,
+            author: Default::default(),
+            proof: Proof::default(),
+        };
         lines(&event, Some(timestamp), Theme::new(false)).iter().map(ToString::to_string).collect()
     }
 
