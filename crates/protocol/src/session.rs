@@ -1,5 +1,6 @@
 //! Creating, finding and listing sessions.
 
+use crate::record::Switch;
 use serde::{Deserialize, Serialize};
 use shellkeep_session::{SessionMeta, Timestamp};
 use std::collections::BTreeMap;
@@ -61,6 +62,22 @@ pub struct Session {
     /// The session that it was forked from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<ForkedFrom>,
+    /// Who removed it and when, if it is one that its agent removed; only the host sees those.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deleted: Option<Deleted>,
+}
+
+/// The removal of a session by its agent. Its recording is kept until the host's retention ends.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Deleted {
+    /// The name that the session had.
+    pub session_id: String,
+    /// The id of the token that removed it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    /// When (RFC 3339, UTC).
+    #[schema(format = DateTime)]
+    pub at: String,
 }
 
 /// Where a forked session came from.
@@ -90,6 +107,7 @@ impl Session {
             forked_from: meta
                 .forked_from
                 .map(|origin| ForkedFrom { session_id: origin.session_id.into(), seq: origin.seq }),
+            deleted: None,
         }
     }
 }
@@ -118,4 +136,9 @@ pub struct ListParams {
     /// The `next` of the page before.
     #[serde(default, deserialize_with = "crate::query::blank")]
     pub after: Option<String>,
+    /// Those that agents removed and whose recordings are kept, all on one page, in the place of those that are there. The
+    /// host's right.
+    #[serde(default, deserialize_with = "crate::query::blank")]
+    #[param(value_type = Option<bool>)]
+    pub deleted: Option<Switch>,
 }

@@ -5,6 +5,7 @@
 //! found that its files take lines again, and then whoever feeds the recorder brings what it missed. If that cannot be
 //! brought any more, the line that says so is a `hole`.
 
+mod grave;
 pub(crate) mod snapshot;
 mod tape;
 
@@ -12,6 +13,7 @@ use crate::chain::{Key, SessionKey, Weaver};
 use crate::mask::Masker;
 use crate::scrub::{self, Scrubbed};
 use crate::{DIRECTORY_MODE, FILE_MODE};
+pub use grave::RECORDING;
 use shellkeep_redact::Redactor;
 use shellkeep_session::{Record, SessionId};
 use std::collections::{BTreeMap, HashMap};
@@ -45,6 +47,9 @@ pub struct RecorderOptions {
     pub open_files: usize,
     /// The directory that has, for each session, a directory with its long outputs.
     pub outputs: Option<PathBuf>,
+    /// The directory in which sessions that their agents removed have one each, for their recordings. Without it those are
+    /// removed too.
+    pub deleted: Option<PathBuf>,
     /// Masks fields before they are written. What it masks was never recorded, so nothing tells that it is missing.
     pub masker: Option<Masker>,
     /// Makes writes fail.
@@ -54,7 +59,7 @@ pub struct RecorderOptions {
 impl Default for RecorderOptions {
     fn default() -> Self {
         let segment_bytes = SEGMENT_BYTES;
-        Self { segment_bytes, open_files: open_files(), outputs: None, masker: None, before_write: None }
+        Self { segment_bytes, open_files: open_files(), outputs: None, deleted: None, masker: None, before_write: None }
     }
 }
 

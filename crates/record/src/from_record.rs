@@ -129,6 +129,10 @@ fn rare(data: &mut Fields, seq: u64, event: &Event) -> &'static str {
             data.unless_empty("notices", notices);
             data.as_they_are("service_ended", [("end", end)])
         }
+        Event::SessionDeleted { by, kept_as } => {
+            data.maybe("by", by.as_deref());
+            data.as_they_are("session_deleted", [("kept_as", kept_as)])
+        }
         Event::SessionEnded { reason } => data.as_they_are("session_ended", [("reason", reason)]),
         Event::AgentStateSaved { state, .. } => {
             agent_state(data, state);

@@ -30,7 +30,7 @@ mod tail;
 pub mod verify;
 
 pub use append::snapshot::NAME as CONFIG_SNAPSHOT;
-pub use append::{Recorder, RecorderOptions, Stall};
+pub use append::{RECORDING as DELETED_RECORDING, Recorder, RecorderOptions, Stall};
 pub use chain::{Hash, Key, SessionKey};
 pub use line::{Head, Hole, Line, Peek, Proof};
 pub use mask::{ExportLine, Masker};

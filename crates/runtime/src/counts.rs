@@ -5,7 +5,7 @@ use metrics::{Counter, counter, describe_counter};
 use shellkeep_session::Event;
 
 /// The runtime's own kinds, as a recording names them.
-const KINDS: [&str; 22] = [
+const KINDS: [&str; 23] = [
     "session_created",
     "run_started",
     "tool_call",
@@ -28,6 +28,7 @@ const KINDS: [&str; 22] = [
     "records_lost",
     "session_destroyed",
     "run_input",
+    "session_deleted",
 ];
 
 /// The counters.
@@ -78,6 +79,7 @@ impl Counts {
             Event::RecordsLost { .. } => 19,
             Event::SessionDestroyed => 20,
             Event::RunInput { .. } => 21,
+            Event::SessionDeleted { .. } => 22,
         };
         self.kinds[index].increment(1);
     }

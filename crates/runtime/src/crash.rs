@@ -35,6 +35,10 @@ pub enum Point {
     RewindRecorded,
     /// A fork's files are copied; there is no session for them yet.
     ForkCopied,
+    /// It is noted that a session is being removed; that is not recorded.
+    DeleteNoted,
+    /// The end of a session is recorded; its files are there.
+    DeleteRecorded,
 }
 
 impl Point {
@@ -56,6 +60,8 @@ impl Point {
             Self::RewindApplied => "rewind_applied",
             Self::RewindRecorded => "rewind_recorded",
             Self::ForkCopied => "fork_copied",
+            Self::DeleteNoted => "delete_noted",
+            Self::DeleteRecorded => "delete_recorded",
         }
     }
 }

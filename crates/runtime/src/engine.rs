@@ -5,6 +5,7 @@ mod audit;
 mod background;
 mod config;
 mod create;
+mod delete;
 mod files;
 mod inner;
 mod node;
@@ -17,7 +18,8 @@ mod tokens;
 mod visitors;
 mod waking;
 
-pub use config::{EngineConfig, OnStop, Reclaim};
+pub use config::{EngineConfig, KEEP_DELETED, OnStop, Reclaim};
+pub use delete::Removal;
 use files::ThinBook;
 pub(crate) use files::{kept_back, plan_views};
 use records::SecretsBook;
@@ -44,8 +46,8 @@ use crate::quotas::QuotaBook;
 use crate::resume::Agents;
 use crate::services::Services;
 use crate::stream::RunStream;
-use crate::{recover, translate, validate};
-use scope::{Permitted, only_its_own};
+use crate::{deleted, recover, translate, validate};
+use scope::Permitted;
 use shellkeep_process::CageFactory;
 use shellkeep_session::{ByteString, RunId, SessionId, SessionState, ShellState};
 use shellkeep_store::{AuditTrail, ReadError, Store};
@@ -158,6 +160,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Engine {
     /// One session.
     pub async fn get(&self, id: &SessionId) -> Result<SessionView, OpError> {
+        if let Some(deleted) = self.deleted_session(id) {
+            return Ok(delete::view(deleted));
+        }
         let Permitted { inner, id } = self.over(id)?;
         match inner.ask_owner(&id, Message::View).await {
             Some(view) => view,
@@ -200,29 +205,10 @@ impl Engine {
                 shell_pid,
                 generation: summary.generation,
                 seq: summary.seq,
+                deleted: None,
             }
         };
         Ok(SessionPage { sessions: found.into_iter().map(view).collect(), next })
-    }
-
-    /// Ends a session: its processes, its state, its files.
-    pub async fn destroy(&self, id: &SessionId) -> Result<(), OpError> {
-        let Permitted { inner, id } = self.over(id)?;
-        if let Some(own) = self.scope().only_session() {
-            return Err(only_its_own(own));
-        }
-        self.audit("destroy", id.as_str());
-        inner.stop_agents("the session was removed", |other| *other == *id).await;
-        inner.stop_services_of(&id).await;
-        let destroyed = match inner.ask(&id, Message::Destroy).await {
-            // A full disk is no reason to keep what could make room on it.
-            Err(OpError::Damaged { .. } | OpError::StoreUnavailable { .. }) => inner.destroy_unread(&id).await,
-            other => other,
-        };
-        if destroyed.is_ok() {
-            inner.stop_latecomers(&id).await;
-        }
-        destroyed
     }
 
     /// What its shell knows.
@@ -292,8 +278,12 @@ impl Engine {
 
     /// Reads a run's output.
     pub async fn output(&self, id: &SessionId, run_id: &RunId, query: OutputQuery) -> Result<OutputPage, OpError> {
-        let Permitted { inner, id } = self.over(id)?;
-        let page = if let Some(cell) = inner.cell(&id, run_id) {
+        let Permitted { inner, id } = self.over_recorded(id)?;
+        let page = if let Some(deleted) = self.deleted_session(&id) {
+            let directory = deleted::outputs(&inner.config.data_dir, &deleted.kept_as);
+            let path = Place { directory: directory.into(), run_id: run_id.clone(), stream: query.stream }.path();
+            page::page_of_file(&path, &query)
+        } else if let Some(cell) = inner.cell(&id, run_id) {
             cell.page(&query)
         } else {
             let run = inner.stored_run(&id, run_id).await?;
@@ -446,6 +436,7 @@ fn dormant_view(state: SessionState) -> SessionView {
         shell_pid: None,
         generation: state.generation,
         seq: state.seq,
+        deleted: None,
     }
 }
 

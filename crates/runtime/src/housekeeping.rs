@@ -135,6 +135,8 @@ async fn reclaim(inner: &Arc<Inner>) {
             }
         }
     }
+    let keeper = Arc::clone(inner);
+    let _ = tokio::task::spawn_blocking(move || keeper.purge_expired()).await;
     for candidate in disk::to_reclaim(ended, inner.config.senses.now(), inner.config.reclaim) {
         remove(inner, &candidate).await;
     }

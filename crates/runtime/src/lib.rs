@@ -25,6 +25,7 @@
 //! - [`masking`]: secrets, where they are masked before anything is kept.
 //! - [`notices`]: the sentences a model reads when something did not come along.
 //! - [`recover`]: what an earlier daemon left behind.
+//! - `deleted`: sessions that their agents removed.
 //! - [`crash`]: named points at which a test may kill the daemon.
 
 pub mod adaptive;
@@ -35,6 +36,7 @@ pub mod cell;
 mod checkpoints;
 mod counts;
 pub mod crash;
+mod deleted;
 mod disk;
 pub mod engine;
 pub mod finish;
@@ -61,9 +63,10 @@ pub mod validate;
 
 pub use adaptive::{Adaptive, RealSenses, Senses};
 pub use admission::{Admission, AdmissionConfig, AdmissionFigures};
+pub use deleted::DeletedSession;
 pub use engine::{
-    Engine, EngineConfig, EventStream, ExportStream, FromSession, Guest, LogStream, OnStop, Reclaim, StartError,
-    Visitor,
+    Engine, EngineConfig, EventStream, ExportStream, FromSession, Guest, KEEP_DELETED, LogStream, OnStop, Reclaim,
+    StartError, Visitor,
 };
 pub use identities::{Revocation, Scope};
 pub use masking::RecordConfig;

@@ -15,6 +15,7 @@ pub use records::*;
 pub use resume::*;
 pub use service::*;
 
+use crate::deleted::DeletedSession;
 use shellkeep_session::{ByteString, Changes, Notice, RunId, RunStatus, SessionId, SessionMeta, Timestamp};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -77,6 +78,8 @@ pub struct SessionView {
     pub generation: u64,
     /// Number of its last record.
     pub seq: u64,
+    /// Who removed it and when, if it is one that its agent removed.
+    pub deleted: Option<DeletedSession>,
 }
 
 /// One page of sessions.

@@ -23,10 +23,12 @@ pub use services::ServiceNews;
 
 use crate::admission::{Listener, Ticket, Waiter};
 use crate::alarm::Alarm;
-use crate::engine::Inner;
+use crate::crash::{self, Point};
+use crate::engine::{Inner, Removal};
 use crate::late::LateOutput;
 use crate::masking::SessionMask;
 use crate::ops::*;
+use crate::pending::Deletion;
 use crate::pool::Worn;
 use crate::running::{Running, Step};
 use crate::{finish, notices};
@@ -270,7 +272,7 @@ impl Owner {
             Message::Hibernate(answer) if self.is_busy() => self.waiting.push_back(Waiting::Hibernate(answer)),
             Message::Hibernate(answer) => self.hibernate(answer).await,
             Message::Restart(answer) => self.restart(answer).await,
-            Message::Destroy(answer) => self.destroy(answer).await,
+            Message::Destroy { removal, answer } => self.destroy(removal, answer).await,
             Message::Evict(answer) => {
                 // One that waits for its turn needs no shell before that.
                 let idle = self.running.is_none();
@@ -306,7 +308,7 @@ impl Owner {
             }
             Message::End { reason, answer } => self.end(&reason, answer),
             Message::Reclaim { ended_at, answer } if self.state.ended_at == Some(ended_at) && !self.is_busy() => {
-                self.destroy(answer).await;
+                self.destroy(Removal::Purge, answer).await;
             }
             // It is in use again.
             Message::Reclaim { answer, .. } => drop(answer.send(Ok(()))),
@@ -360,12 +362,18 @@ impl Owner {
         let _ = answer.send(Ok(self.view()));
     }
 
-    async fn destroy(&mut self, answer: Answer<()>) {
+    async fn destroy(&mut self, removal: Removal, answer: Answer<()>) {
         self.stop_everything(OpError::SessionNotFound { session_id: self.id.to_string() }).await;
         self.let_go_of_files().await;
-        self.record(Event::SessionDestroyed);
+        // What was lost takes a number before the end does.
+        self.tell_lost();
+        let deletion = Deletion::new(&self.state.meta, self.state.seq + 1, removal);
+        let pending = self.engine.begin_deletion(&deletion);
+        crash::point(Point::DeleteNoted, self.id.as_str().as_bytes());
+        self.put(deletion.event());
         self.engine.sync().await;
-        self.engine.forget(&self.id, &self.state.meta.workspace).await;
+        crash::point(Point::DeleteRecorded, self.id.as_str().as_bytes());
+        self.engine.finish_deletion(deletion, pending).await;
         self.over = true;
         let _ = answer.send(Ok(()));
     }
@@ -380,6 +388,7 @@ impl Owner {
             shell_pid: shell.map(|worn| worn.shell.pid()),
             generation: self.state.generation,
             seq: self.state.seq,
+            deleted: None,
         }
     }
 

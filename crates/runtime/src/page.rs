@@ -4,8 +4,10 @@
 //! what the command wrote, so a reader who comes to the gap is taken to its end and sees that in the page's offset.
 
 use crate::ops::{MAX_OUTPUT_PAGE, OutputPage, OutputQuery};
+use crate::output;
 use shellkeep_session::Output;
 use std::io;
+use std::path::Path;
 
 /// Bytes searched at a time; a line longer than this is searched in pieces.
 const GREP_BLOCK: usize = 1 << 20;
@@ -50,6 +52,13 @@ impl<R: Fn(u64, usize) -> io::Result<Vec<u8>>> Stream<'_, R> {
         let start = usize::try_from(offset - self.tail_start()).unwrap_or(usize::MAX).min(tail.len());
         Ok(tail[start..tail.len().min(start.saturating_add(limit))].to_vec())
     }
+}
+
+/// A page of a stream of which only the file is there: its session was removed.
+pub fn page_of_file(path: &Path, query: &OutputQuery) -> Result<OutputPage, PageError> {
+    let length = std::fs::metadata(path).map_err(PageError::Io)?.len();
+    let record = Output { total: length, kept: length, inline: None, tail: None };
+    page(&record, true, query, |offset, limit| output::read_kept(&record, path, offset, limit))
 }
 
 /// A page of a stream.

@@ -1,20 +1,23 @@
-//! What is begun and would leave a session in between if the daemon died now: a rewind, a fork. It is written down before,
+//! What is begun and would leave a session in between if the daemon died now: a rewind, a fork, a removal. It is written down before,
 //! and at the next start it is ended one way or the other.
 
 use crate::checkpoints::Checkpoints;
+use crate::deleted::{self, DeletedSession};
+use crate::engine::Removal;
 use serde_json::{Value, json};
-use shellkeep_session::{ByteString, Event, Record, SessionId, SessionState, Timestamp};
-use shellkeep_store::Store;
+use shellkeep_session::{ByteString, Event, Record, SessionId, SessionMeta, SessionState, Timestamp};
+use shellkeep_store::{ReadError, Store};
 use shellkeep_workspace::fault::Faults;
 use shellkeep_workspace::{Workspaces, copy, restore};
 use std::fs;
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 const DIRECTORY: &str = "pending";
 /// What the names of notes begin with.
 const CHANGE: &str = "change";
 const FORK: &str = "fork";
+const DELETE: &str = "delete";
 
 /// The record that follows a change of files, as it is written down before.
 pub(crate) fn note(seq: u64, event: &Event) -> Vec<u8> {
@@ -60,18 +63,114 @@ impl Pending {
         Self::write(data_dir, id, FORK)
     }
 
+    /// A session is about to be removed. With `power` the note survives a loss of power.
+    pub(crate) fn deletion(data_dir: &Path, deletion: &Deletion, power: bool) -> io::Result<Self> {
+        let pending = Self::place(data_dir, &deletion.id, DELETE)?;
+        let mut file = fs::File::create(&pending.path)?;
+        file.write_all(deletion.to_json().to_string().as_bytes())?;
+        if power {
+            file.sync_all()?;
+            fs::File::open(data_dir.join(DIRECTORY))?.sync_all()?;
+        }
+        Ok(pending)
+    }
+
     fn write(data_dir: &Path, id: &SessionId, what: &str) -> io::Result<Self> {
+        let pending = Self::place(data_dir, id, what)?;
+        fs::write(&pending.path, "")?;
+        Ok(pending)
+    }
+
+    fn place(data_dir: &Path, id: &SessionId, what: &str) -> io::Result<Self> {
         let directory = data_dir.join(DIRECTORY);
         fs::create_dir_all(&directory)?;
-        let path = directory.join(format!("{what}.{id}"));
-        fs::write(&path, "")?;
-        Ok(Self { path })
+        Ok(Self { path: directory.join(format!("{what}.{id}")) })
     }
 
     /// It is done, or undone.
     pub(crate) fn done(self) {
         let _ = fs::remove_file(&self.path);
     }
+}
+
+/// The removal of a session.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Deletion {
+    /// Which.
+    pub id: SessionId,
+    /// When it was made: another session of the same name is not meant.
+    created_at: Timestamp,
+    /// Its files.
+    workspace: ByteString,
+    /// What is kept of it, if something is.
+    pub kept: Option<DeletedSession>,
+}
+
+impl Deletion {
+    /// A removal of a session whose end is record `seq`.
+    pub(crate) fn new(meta: &SessionMeta, seq: u64, removal: Removal) -> Self {
+        let kept = match removal {
+            Removal::Purge => None,
+            // Of a session that cannot be read it is not known which line is the last.
+            Removal::Keep { by } => DeletedSession::new(meta, if seq == u64::MAX { 0 } else { seq }, Some(by)),
+        };
+        let (id, created_at, workspace) = (meta.session_id.clone(), meta.created_at, meta.workspace.clone());
+        Self { id, created_at, workspace, kept }
+    }
+
+    /// A removal of files that no session has.
+    pub(crate) fn of_files(id: &SessionId, workspace: ByteString) -> Self {
+        Self { id: id.clone(), created_at: Timestamp::UNIX_EPOCH, workspace, kept: None }
+    }
+
+    /// What is recorded of it.
+    pub(crate) fn event(&self) -> Event {
+        match &self.kept {
+            None => Event::SessionDestroyed,
+            Some(kept) => Event::SessionDeleted { by: kept.by.clone(), kept_as: kept.kept_as.clone() },
+        }
+    }
+
+    fn to_json(&self) -> Value {
+        json!({
+            "session_id": self.id.as_str(),
+            "created_at": self.created_at.to_string(),
+            "workspace": serde_json::to_value(&self.workspace).unwrap_or_default(),
+            "kept": self.kept.as_ref().map(DeletedSession::to_json),
+        })
+    }
+
+    fn from_json(value: &Value) -> Option<Self> {
+        Some(Self {
+            id: SessionId::parse(value["session_id"].as_str()?).ok()?,
+            created_at: value["created_at"].as_str()?.parse().ok()?,
+            workspace: serde_json::from_value(value["workspace"].clone()).ok()?,
+            kept: DeletedSession::from_json(&value["kept"]),
+        })
+    }
+
+    /// Keeps what is to be kept and removes the rest. May be called again after a crash.
+    pub(crate) fn remove_files(&self, data_dir: &Path, workspaces: &Workspaces, checkpoints: &Path) {
+        let outputs = data_dir.join("outputs").join(self.id.as_str());
+        if let Some(kept) = &self.kept
+            && let Err(error) = deleted::keep(data_dir, kept, &outputs)
+        {
+            tracing::error!(session = %self.id, %error, "the outputs of a removed session could not be kept");
+        }
+        if let Err(error) = workspaces.remove(&self.workspace) {
+            tracing::warn!(workspace = %self.workspace.to_text(), %error, "cannot be removed");
+        }
+        // Most sessions have no output that needed a file.
+        let _ = fs::remove_dir_all(outputs);
+        let _ = fs::remove_dir_all(data_dir.join("services").join(self.id.as_str()));
+        let _ = fs::remove_dir_all(checkpoints);
+    }
+}
+
+/// A removal that an earlier daemon had begun.
+pub(crate) struct Unfinished {
+    deletion: Deletion,
+    note: PathBuf,
 }
 
 /// What has to be known to end what was begun.
@@ -87,18 +186,60 @@ pub(crate) struct Settler<'a> {
 }
 
 impl Settler<'_> {
-    /// Ends everything that an earlier daemon had begun.
-    pub(crate) async fn settle(&self) {
+    /// Ends everything that an earlier daemon had begun, and gives the removals of which files are left: they go when
+    /// nothing of the earlier daemon runs any more.
+    pub(crate) async fn settle(&self) -> Vec<Unfinished> {
+        let mut unfinished = Vec::new();
         for entry in fs::read_dir(self.data_dir.join(DIRECTORY)).into_iter().flatten().flatten() {
             let name = entry.file_name();
             let named = name.to_str().and_then(|name| name.split_once('.'));
             let Some((what, id)) = named.and_then(|(what, id)| Some((what, SessionId::parse(id).ok()?))) else {
                 continue;
             };
+            if what == DELETE {
+                match self.settle_deletion(&entry.path()).await {
+                    Ok(Some(deletion)) => unfinished.push(Unfinished { deletion, note: entry.path() }),
+                    Ok(None) => drop(fs::remove_file(entry.path())),
+                    Err(reason) => tracing::error!(session = %id, reason, "a removal could not be finished"),
+                }
+                continue;
+            }
             match self.settle_one(&id, what == FORK).await {
                 Ok(()) => drop(fs::remove_file(entry.path())),
                 Err(reason) => tracing::error!(session = %id, reason, "what was begun could not be ended"),
             }
+        }
+        unfinished
+    }
+
+    /// Records the end of a session that was being removed, if that was not done. None if it is another session by now, or
+    /// if the note was not written to its end: then nothing had been done.
+    async fn settle_deletion(&self, note: &Path) -> Result<Option<Deletion>, String> {
+        let note = fs::read(note).map_err(|error| error.to_string())?;
+        let note: Value = serde_json::from_slice(&note).unwrap_or_default();
+        let Some(deletion) = Deletion::from_json(&note) else { return Ok(None) };
+        let seq = match self.store.load(&deletion.id).await {
+            Ok(None) => return Ok(Some(deletion)),
+            Ok(Some(state)) if state.meta.created_at == deletion.created_at => state.seq + 1,
+            Ok(Some(_)) => return Ok(None),
+            Err(ReadError::Damaged { .. }) => u64::MAX,
+            Err(error) => return Err(error.to_string()),
+        };
+        let (session_id, at) = (deletion.id.clone(), Timestamp::now());
+        let record = Record { session_id, seq, at, event: deletion.event() };
+        self.store.append(&record).map_err(|error| error.to_string())?;
+        Ok(Some(deletion))
+    }
+
+    /// Removes the files of sessions that were being removed.
+    pub(crate) async fn finish_deletions(&self, unfinished: Vec<Unfinished>) {
+        for Unfinished { deletion, note } in unfinished {
+            if let Err(error) = self.store.flush_about(&deletion.id).await {
+                tracing::warn!(session = %deletion.id, %error, "its recording may be behind");
+            }
+            deletion.remove_files(self.data_dir, self.workspaces, &self.checkpoints.home(&deletion.id));
+            let _ = fs::remove_file(note);
+            tracing::warn!(session = %deletion.id, "a removal that the last daemon had begun was finished");
         }
     }
 

@@ -241,9 +241,23 @@ pub enum Event {
     },
     /// The session is over; nothing of it is kept.
     SessionDestroyed,
+    /// An agent removed its session. Its processes and files are gone; its recording is kept until the host's retention
+    /// ends, under a name of its own, so that another session may have this one's.
+    SessionDeleted {
+        /// The id of the agent's token that asked for it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
+        /// The name under which its recording is kept.
+        kept_as: SessionId,
+    },
 }
 
 impl Event {
+    /// Whether the session is over with it.
+    pub fn destroys(&self) -> bool {
+        matches!(self, Self::SessionDestroyed | Self::SessionDeleted { .. })
+    }
+
     /// Who it comes from.
     pub fn author(&self) -> Author {
         match self {
@@ -251,7 +265,8 @@ impl Event {
                 author.clone()
             }
             Self::SessionCreated { meta, .. } => Author::runtime(meta.by.clone()),
-            Self::RunInput { by, .. }
+            Self::SessionDeleted { by, .. }
+            | Self::RunInput { by, .. }
             | Self::RunStarted { by, .. }
             | Self::Scrubbed { by, .. }
             | Self::Rewound { by, .. } => Author::runtime(by.clone()),

@@ -190,13 +190,10 @@ impl SessionState {
         match &record.event {
             Event::SessionCreated { .. }
             | Event::SessionDestroyed
+            | Event::SessionDeleted { .. }
             | Event::RunInput { .. }
             | Event::RecordsLost { .. }
             | Event::Forked { .. } => {}
-            Event::Noted { event_type, .. } if event_type == FINAL_OUTPUT => self.agent_step = record.seq,
-            // Somebody speaks to its agent: it is in use again.
-            Event::Noted { event_type, .. } if event_type == USER_INPUT => self.ended_at = None,
-            Event::Noted { .. } => {}
             Event::RunStarted { run_id, request_id, command, .. } => {
                 self.ended_at = None;
                 let run = ActiveRun {
@@ -232,24 +229,37 @@ impl SessionState {
                 self.shell = (**shell).clone();
                 self.pending_notices.clear();
             }
-            Event::AgentStateSaved { state, .. } => {
-                self.agent_versions = self.last_agent_version().max(state.version);
-                self.agent_state = Some(state.clone());
-                self.agent_step = record.seq;
-            }
-            Event::MessageAdded { message, .. } => self.messages = message.seq_id,
             Event::Scrubbed { shell, agent_state, .. } => {
                 self.shell = (**shell).clone();
                 self.agent_state = agent_state.clone();
             }
             Event::Checkpointed { .. } | Event::Rewound { .. } => self.apply_to_files(record),
             Event::SessionEnded { .. } => self.ended_at = Some(record.at),
+            Event::Noted { .. } | Event::AgentStateSaved { .. } | Event::MessageAdded { .. } => {
+                self.apply_to_agent(record);
+            }
             Event::ServiceStarted { .. }
             | Event::ServiceLive { .. }
             | Event::ServiceReady { .. }
             | Event::ServiceEnded { .. } => self.apply_to_service(record),
         }
         Ok(())
+    }
+
+    /// What its agent told or saved.
+    fn apply_to_agent(&mut self, record: &Record) {
+        match &record.event {
+            Event::Noted { event_type, .. } if event_type == FINAL_OUTPUT => self.agent_step = record.seq,
+            // Somebody speaks to its agent: it is in use again.
+            Event::Noted { event_type, .. } if event_type == USER_INPUT => self.ended_at = None,
+            Event::AgentStateSaved { state, .. } => {
+                self.agent_versions = self.last_agent_version().max(state.version);
+                self.agent_state = Some(state.clone());
+                self.agent_step = record.seq;
+            }
+            Event::MessageAdded { message, .. } => self.messages = message.seq_id,
+            _ => {}
+        }
     }
 
     fn apply_to_files(&mut self, record: &Record) {

@@ -183,6 +183,7 @@ async fn start_engine(settings: &Settings, store: Store, record: RecordConfig) -
             after: settings.reclaim_after.value.0.unwrap_or(Duration::MAX),
             bytes: settings.reclaim_bytes.value,
         },
+        keep_deleted: settings.record.keep_deleted.value.0.unwrap_or(Duration::MAX),
         record,
         checkpoints: settings.checkpoints.config(),
         ..EngineConfig::new(settings.data.value.clone(), settings.bash.value.clone())

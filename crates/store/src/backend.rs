@@ -183,7 +183,7 @@ pub(crate) enum Step {
 /// state, even where a session was destroyed and made anew in between: a replayed destruction clears what is there
 /// and the records after it build it up again.
 pub(crate) fn step(known: Option<Known>, record: &Record) -> Step {
-    let destroys = matches!(record.event, Event::SessionDestroyed);
+    let destroys = record.event.destroys();
     let lost_from = match &record.event {
         Event::RecordsLost { from, .. } => Some(*from),
         _ => None,

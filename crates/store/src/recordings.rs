@@ -32,6 +32,9 @@ const MOST_COUNTED: usize = 10_000;
 /// Lines in which marks are set at once: some milliseconds, for which others wait.
 const MARKED_AT_ONCE: u64 = 2 * EVERY;
 
+/// The directory of sessions that their agents removed, in the data directory.
+pub const DELETED: &str = "deleted";
+
 /// The file beside the journal that says that recordings are behind.
 const MARKER: &str = "behind";
 
@@ -144,6 +147,7 @@ impl Recordings {
         let recorder_options = RecorderOptions {
             segment_bytes: options.segment_bytes,
             outputs: Some(data_dir.join("outputs")),
+            deleted: Some(data_dir.join(DELETED)),
             masker: options.redactor.clone().map(Masker::new),
             before_write: Some(Arc::new(move || faults.check(Point::RecordWrite))),
             ..RecorderOptions::default()

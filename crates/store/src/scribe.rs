@@ -57,8 +57,10 @@ impl Held {
             }
         };
         if matches!(record.event, Event::SessionDestroyed) {
-            // What would be written now would be removed in the next moment.
-            records.clear();
+            // What would be written now would be removed in the next moment; but not what an agent removed before that.
+            let is_kept = |record: &Record| matches!(record.event, Event::SessionDeleted { .. });
+            let kept = records.iter().rposition(is_kept).map_or(0, |last| last + 1);
+            records.truncate(kept);
         }
         records.push(record);
     }

@@ -1,6 +1,6 @@
 //! The end of one session's recording: what its last line was, and the file in which the next goes.
 
-use super::{RecorderOptions, Scratch, make_directory, open_to_append, snapshot};
+use super::{RecorderOptions, Scratch, grave, make_directory, open_to_append, snapshot};
 use crate::chain::{Hash, SessionKey};
 use crate::from_record::{Beside, Told, parameters, parameters_of, told};
 use crate::line::{HOLE, Line, Proof};
@@ -9,7 +9,7 @@ use crate::read::{Recording, segment_name, segments};
 use crate::scrub;
 use crate::tail;
 use serde_json::{Map, Value, json};
-use shellkeep_session::{Author, Event, Record, RunId, SessionMeta, ShellState, Timestamp};
+use shellkeep_session::{Author, Event, Record, RunId, SessionId, SessionMeta, ShellState, Timestamp};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -119,6 +119,7 @@ impl Tape {
         match &record.event {
             Event::SessionDestroyed if self.staged.seq == 0 || record.seq >= next => self.remove(context),
             Event::SessionDestroyed => Ok(()),
+            Event::SessionDeleted { kept_as, .. } => self.put_away(record, kept_as, context),
             Event::SessionCreated { meta, shell } if record.seq == 1 => self.create(record, meta, shell, context),
             _ if record.seq < next => match self.agrees_with(record) {
                 true => Ok(()),
@@ -252,6 +253,41 @@ impl Tape {
         (self.segment, self.written, self.staged) = (0, End::NONE, End::NONE);
         self.begun.clear();
         Ok(())
+    }
+
+    /// The agent removed the session: its recording ends with a line that says so and is kept elsewhere.
+    fn put_away(&mut self, record: &Record, kept_as: &SessionId, context: &mut Context<'_>) -> Result<(), Trouble> {
+        let Some(grave) = context.options.deleted.as_ref().map(|deleted| deleted.join(kept_as.as_str())) else {
+            return self.remove(context);
+        };
+        let next = self.staged.seq + 1;
+        if grave::is_filled(&grave) {
+            // It comes again after a crash. What was built up again until here is there already; what goes beyond is
+            // another session's.
+            return if record.seq >= next { self.remove(context) } else { Ok(()) };
+        }
+        if record.seq < next && !self.tells_of(record) {
+            return Ok(());
+        }
+        // A session that cannot be read is removed with a number that no line can have.
+        if record.seq >= next && self.staged.seq > 0 && record.seq < u64::MAX {
+            if record.seq > next {
+                self.hole(next, record.seq - 1, record.at, context)?;
+            }
+            self.record(record, context)?;
+        }
+        self.flush(context)?;
+        self.file = None;
+        grave::fill(&self.directory, &grave)?;
+        (self.segment, self.written, self.staged) = (0, End::NONE, End::NONE);
+        self.begun.clear();
+        Ok(())
+    }
+
+    /// Whether the last line is that of this record: it was written, and then the daemon died.
+    fn tells_of(&self, record: &Record) -> bool {
+        let last = Recording::open(&self.directory).and_then(|recording| recording.last());
+        matches!(last, Ok(Some(line)) if line.seq == record.seq && line.timestamp == record.at)
     }
 
     fn hole(&mut self, from: u64, through: u64, at: Timestamp, context: &mut Context<'_>) -> Result<(), Trouble> {

@@ -189,6 +189,7 @@ pub(crate) fn text(line: &Line) -> String {
         "checkpoint_created" => checkpoint(data),
         "shell_started" => format!("shell {}", field("generation")),
         "shell_stopped" | "session_ended" => field("reason"),
+        "session_deleted" => format!("removed by its agent; kept as {}", field("kept_as")),
         "service_started" => {
             let command = data.pointer("/spec/command").map(flat).unwrap_or_default();
             format!("{} {command}", field("service_id"))

@@ -3,6 +3,7 @@
 
 use crate::fixture::*;
 use proptest::prelude::*;
+use shellkeep_record::{RecorderOptions, Recording};
 use shellkeep_session::Event;
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
@@ -91,6 +92,60 @@ fn a_session_made_anew_replaces_the_old_one_and_survives_replay() {
     take(&mut house.recorder(2_000), &story(3));
     assert_eq!(house.numbers(), [1, 2, 3]);
     house.assert_intact(3);
+}
+
+/// An agent removed its session and made it anew. However often the journal comes again, and wherever the daemon died while
+/// it moved the files, both recordings are there and whole.
+#[test]
+fn what_an_agent_removed_is_kept_and_survives_replay() {
+    for died_after in [None, Some(0), Some(1), Some(usize::MAX)] {
+        let house = House::new();
+        let graves = house.directory.path().join("graves");
+        let recorder = || {
+            let options = RecorderOptions { deleted: Some(graves.clone()), ..RecorderOptions::default() };
+            house.recorder_with(RecorderOptions { segment_bytes: 2_000, ..options })
+        };
+        let mut first = story(30);
+        let kept_as = id("a.deleted.1");
+        let removed = Event::SessionDeleted { by: Some("tok".to_owned()), kept_as: kept_as.clone() };
+        let mut second = story(12);
+        for record in &mut second {
+            record.at = at(1000 + record.seq);
+        }
+        take(&mut recorder(), &first);
+        first.push(record(31, removed));
+        if let Some(count) = died_after {
+            // Some files are moved; the line that tells of the removal is written, as it is before the first of them.
+            let unfinished = graves.join("a.deleted.1/recording.part");
+            take(&mut recorder(), &first);
+            let there = graves.join("a.deleted.1/recording");
+            fs::create_dir_all(house.path()).unwrap();
+            fs::create_dir_all(&unfinished).unwrap();
+            let files = Recording::open(&there).unwrap().files().to_vec();
+            for (index, file) in files.iter().enumerate() {
+                let to = if index < count { unfinished.clone() } else { house.path() };
+                fs::rename(file, to.join(file.file_name().unwrap())).unwrap();
+            }
+            fs::remove_dir_all(&there).unwrap();
+        }
+        let mut living = recorder();
+        take(&mut living, &first[30..]);
+        take(&mut living, &second);
+        drop(living);
+        let check = |from: usize| {
+            house.assert_intact(12);
+            let grave = Recording::open(&graves.join("a.deleted.1/recording")).unwrap();
+            let verdict = shellkeep_record::verify(&grave, Some(&session_key()), Some(31)).unwrap();
+            assert!(verdict.is_intact() && verdict.lines == 31, "{died_after:?} from {from}: {verdict:?}");
+            assert_eq!(grave.last().unwrap().unwrap().event_type, "session_deleted");
+        };
+        check(usize::MAX);
+        let both: Vec<_> = first.into_iter().chain(second).collect();
+        for from in [0, 5, 29, 30, 31, 35] {
+            take(&mut recorder(), &both[from..]);
+            check(from);
+        }
+    }
 }
 
 /// A loss of power took the end of the journal and not that of the recording. The session goes on from where the journal

@@ -10,6 +10,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// How long the recording of a removed session is kept unless told otherwise: long enough that somebody notices, short
+/// enough that disks do not fill with it.
+pub const KEEP_DELETED: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
 /// How an engine is set up. [`EngineConfig::new`] has the defaults.
 #[derive(Debug, Clone)]
 pub struct EngineConfig {
@@ -37,6 +41,8 @@ pub struct EngineConfig {
     pub reclaim: Reclaim,
     /// How files are kept.
     pub checkpoints: CheckpointConfig,
+    /// How long the recording of a session is kept that its agent removed. Zero removes it with the session.
+    pub keep_deleted: Duration,
     /// What is masked, and when.
     pub record: RecordConfig,
     /// The clock and the machine's pressure.
@@ -83,6 +89,7 @@ impl EngineConfig {
             services_on_stop: OnStop::Keep,
             reclaim: Reclaim::default(),
             checkpoints: CheckpointConfig::default(),
+            keep_deleted: KEEP_DELETED,
             record: RecordConfig::default(),
             senses: Arc::new(RealSenses),
         }

@@ -2,6 +2,7 @@
 
 use super::scope::only_its_own;
 use super::{Engine, lock};
+use crate::deleted;
 use crate::identities::{Scope, bound};
 use crate::ops::{CreateSession, Created, OpError, SessionView};
 use crate::validate;
@@ -24,7 +25,11 @@ impl Engine {
         }
         let id = self.name_for(request.session_id.as_ref())?;
         if lock(&inner.known).contains_key(&id) {
-            return self.existing(&id).await;
+            match self.existing(&id).await {
+                // It was being removed; now the name is free.
+                Err(_) if !lock(&inner.known).contains_key(&id) => {}
+                found => return found,
+            }
         }
         if lock(&inner.forking).contains(&id) {
             return Err(OpError::SessionExists { session_id: id.to_string() });
@@ -39,6 +44,7 @@ impl Engine {
             shell_pid: None,
             generation: 0,
             seq: 1,
+            deleted: None,
         };
         let event = Event::SessionCreated { meta: Box::new(meta), shell: Box::new(shell) };
         let record = Record { session_id: id.clone(), seq: 1, at: view.meta.created_at, event };
@@ -77,10 +83,14 @@ impl Engine {
             return Err(only_its_own(own));
         }
         let Some(given) = given else { return Ok(validate::new_id()) };
-        let Scope::Agent { agent, .. } = self.scope() else { return Ok(given.clone()) };
         if let Ok(own) = self.over(given) {
             return Ok(own.id.into_owned());
         }
+        if deleted::is_name(given) {
+            let detail = "session_id: names that end in .deleted.NUMBER are those of removed sessions; choose another";
+            return Err(OpError::Invalid { detail: detail.to_owned() });
+        }
+        let Scope::Agent { agent, .. } = self.scope() else { return Ok(given.clone()) };
         bound(agent, given).ok_or_else(|| OpError::Invalid {
             detail: format!("session_id: 'thread_{agent}_{given}' is longer than an id may be; choose a shorter one"),
         })

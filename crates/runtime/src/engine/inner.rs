@@ -8,10 +8,8 @@ use crate::owner::{Message, Slot};
 use crate::pool::Worn;
 use crate::services::cage_name;
 use crate::{recover, validate};
-use shellkeep_session::{
-    ByteString, Event, QuotaName, Record, RunId, SessionId, SessionMeta, SessionState, ShellState, Timestamp,
-};
-use shellkeep_store::{AppendError, ReadError};
+use shellkeep_session::{QuotaName, RunId, SessionId, SessionMeta, SessionState, ShellState, Timestamp};
+use shellkeep_store::ReadError;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
@@ -313,41 +311,5 @@ impl Inner {
         for cell in cells {
             let _ = cell.control.send(RunControl::Kill).await;
         }
-    }
-
-    /// Removes a session's name and files.
-    pub(crate) async fn forget(&self, id: &SessionId, workspace: &ByteString) {
-        lock(&self.known).remove(id);
-        // What ran in the background was killed; nobody is left to say so.
-        self.runs().retain(|(session, _), cell| session != id || !cell.is_detached());
-        self.disk.forget(&self.config.data_dir, id);
-        self.thin_book.forget(id);
-        self.forget_secrets(id);
-        let logs = self.services_directory(id);
-        let (workspaces, workspace) = (self.workspaces.clone(), workspace.clone());
-        let (outputs, kept) = (self.output_directory(id), self.checkpoints.home(id));
-        let removal = tokio::task::spawn_blocking(move || {
-            if let Err(error) = workspaces.remove(&workspace) {
-                tracing::warn!(workspace = %workspace.to_text(), %error, "cannot be removed");
-            }
-            // Most sessions have no output that needed a file.
-            let _ = std::fs::remove_dir_all(outputs);
-            let _ = std::fs::remove_dir_all(logs);
-            let _ = std::fs::remove_dir_all(kept);
-        });
-        let _ = removal.await;
-    }
-
-    /// A session that cannot be read can still be ended.
-    pub(super) async fn destroy_unread(&self, id: &SessionId) -> Result<(), OpError> {
-        let record =
-            Record { session_id: id.clone(), seq: u64::MAX, at: Timestamp::now(), event: Event::SessionDestroyed };
-        match self.store.append(&record) {
-            // Kept in memory until the disk takes it; removing the files may be what it needs.
-            Ok(()) | Err(AppendError::Retrying { .. }) => {}
-            Err(error) => return Err(OpError::StoreUnavailable { reason: error.to_string() }),
-        }
-        self.forget(id, &self.workspaces.of(id)).await;
-        Ok(())
     }
 }

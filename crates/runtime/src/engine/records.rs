@@ -11,11 +11,12 @@ pub(super) use secrets::SecretsBook;
 
 use super::scope::Permitted;
 use super::{Engine, Inner};
+use crate::deleted;
 use crate::ops::*;
 use crate::owner::Message;
 use crate::state_file;
 use crate::validate::records as validate;
-use shellkeep_record::{CONFIG_SNAPSHOT, Filter, Line, Page, Recording, Search, past};
+use shellkeep_record::{CONFIG_SNAPSHOT, Filter, Line, Page, Recording, Search, SessionKey, past};
 use shellkeep_session::{AgentState, Author, Content, SessionId};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -30,7 +31,7 @@ impl Engine {
 
     /// Reads a recording, a page at a time.
     pub async fn events(&self, id: &SessionId, query: EventQuery) -> Result<EventPage, OpError> {
-        let Permitted { inner, id } = self.over(id)?;
+        let Permitted { inner, id } = self.over_recorded(id)?;
         let filter = inner.filter(&id, &query).await?;
         let EventQuery { after, limit, .. } = query;
         inner.read_recording(&id, move |recording| page(recording, after, limit, &filter)).await
@@ -38,23 +39,23 @@ impl Engine {
 
     /// Follows a recording: what is there, and then what happens.
     pub async fn follow_events(&self, id: &SessionId, query: EventQuery) -> Result<EventStream, OpError> {
-        let Permitted { inner, id } = self.over(id)?;
+        let Permitted { inner, id } = self.over_recorded(id)?;
         EventStream::start(inner, &id, query).await
     }
 
     /// Writes a recording out for somebody else.
     pub async fn export(&self, id: &SessionId, format: ExportFormat, redact: bool) -> Result<ExportStream, OpError> {
-        let Permitted { inner, id } = self.over(id)?;
+        let Permitted { inner, id } = self.over_recorded(id)?;
         self.audit("export", id.as_str());
         ExportStream::start(inner, &id, format, redact).await
     }
 
     /// Checks that a recording is as it was written.
     pub async fn verify(&self, id: &SessionId) -> Result<Verdict, OpError> {
-        let Permitted { inner, id } = self.over(id)?;
+        let Permitted { inner, id } = self.over_recorded(id)?;
         // What is known before it is written cannot be more than what is written.
         let known = self.get(&id).await?.seq;
-        let key = inner.store.session_key(&id);
+        let key = inner.recording_key(&id);
         let check = move |recording: &Recording| shellkeep_record::verify(recording, Some(&key), Some(known));
         inner.read_recording(&id, check).await
     }
@@ -70,10 +71,10 @@ impl Engine {
 
     /// What a session began with.
     pub async fn config_snapshot(&self, id: &SessionId, redact: bool) -> Result<serde_json::Value, OpError> {
-        let Permitted { inner, id } = self.over(id)?;
+        let Permitted { inner, id } = self.over_recorded(id)?;
         let masker = if redact { Some(inner.masker(&id).await?) } else { None };
         inner.flush_recording(&id).await?;
-        let path = inner.store.recording(&id).join(CONFIG_SNAPSHOT);
+        let path = inner.recording_directory(&id).join(CONFIG_SNAPSHOT);
         let unreadable = |reason: String| OpError::RecordingUnreadable { session_id: id.to_string(), reason };
         let read = tokio::task::spawn_blocking(move || std::fs::read(path)).await;
         let bytes = read.map_err(|error| unreadable(error.to_string()))?;
@@ -248,6 +249,22 @@ impl Inner {
         self.read_recording(id, find).await
     }
 
+    /// Where the recording of a session is, be it there or removed.
+    fn recording_directory(&self, id: &SessionId) -> PathBuf {
+        match self.deleted_session(id) {
+            Some(deleted) => deleted::recording(&self.config.data_dir, &deleted.kept_as),
+            None => self.store.recording(id),
+        }
+    }
+
+    /// What proves the recording of a session. One that was removed keeps the key of the name it had.
+    fn recording_key(&self, id: &SessionId) -> SessionKey {
+        match self.deleted_session(id) {
+            Some(deleted) => self.store.session_key(&deleted.session_id),
+            None => self.store.session_key(id),
+        }
+    }
+
     /// Makes the store write what concerns a session.
     async fn flush_recording(&self, id: &SessionId) -> Result<(), OpError> {
         self.store.flush_about(id).await.map_err(|error| self.read_error(id, error))
@@ -260,7 +277,7 @@ impl Inner {
         read: impl FnOnce(&Recording) -> Result<T, shellkeep_record::ReadError> + Send + 'static,
     ) -> Result<T, OpError> {
         self.flush_recording(id).await?;
-        let directory: PathBuf = self.store.recording(id);
+        let directory: PathBuf = self.recording_directory(id);
         let reading = tokio::task::spawn_blocking(move || read(&Recording::open(&directory)?)).await;
         let unreadable = |reason: String| OpError::RecordingUnreadable { session_id: id.to_string(), reason };
         reading.map_err(|error| unreadable(error.to_string()))?.map_err(|error| unreadable(error.to_string()))

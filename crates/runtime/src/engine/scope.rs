@@ -65,6 +65,14 @@ impl Engine {
         }
     }
 
+    /// The same for reading what is recorded, which the host may also do with a session that its agent removed.
+    pub(super) fn over_recorded<'a>(&'a self, id: &'a SessionId) -> Result<Permitted<'a>, OpError> {
+        match self.deleted_session(id) {
+            Some(_) => Ok(Permitted { inner: &self.inner, id: Cow::Borrowed(id) }),
+            None => self.over(id),
+        }
+    }
+
     /// What only the host may do.
     pub(super) fn as_host(&self) -> Result<&Arc<Inner>, OpError> {
         match &*self.scope {

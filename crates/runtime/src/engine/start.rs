@@ -45,10 +45,11 @@ impl Engine {
         let factory = Arc::new(factory);
         let boot_id = shellkeep_process::proc::boot_id();
         let checkpoints = Checkpoints::new(&config.data_dir, config.checkpoints.clone());
-        Settler { data_dir: &config.data_dir, store: &store, checkpoints: &checkpoints, workspaces: &workspaces }
-            .settle()
-            .await;
+        let settler =
+            Settler { data_dir: &config.data_dir, store: &store, checkpoints: &checkpoints, workspaces: &workspaces };
+        let unfinished = settler.settle().await;
         let left = after_crash(&config, &store, &factory, &boot_id).await.map_err(StartError::Store)?;
+        settler.finish_deletions(unfinished).await;
         let known = recover::patiently(|| recover::known_sessions(&store)).await.map_err(StartError::Store)?;
         let masking = Masking::new(&config.record)?;
         let identities = Identities::load(TokenFile::of(&config.data_dir), config.agent_may_restart)?;

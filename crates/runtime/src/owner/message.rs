@@ -3,6 +3,7 @@
 use super::FilesTask;
 use super::services::ServiceNews;
 use crate::cell::RunCell;
+use crate::engine::Removal;
 use crate::ops::*;
 use crate::running::{Running, Typed};
 use crate::services::Supervised;
@@ -34,7 +35,12 @@ pub enum Message {
     /// Drop everything and begin again.
     Restart(Answer<SessionView>),
     /// End the session.
-    Destroy(Answer<()>),
+    Destroy {
+        /// What becomes of its trail.
+        removal: Removal,
+        /// Answered when its files are gone.
+        answer: Answer<()>,
+    },
     /// Drop the shell if nothing runs; says whether it did.
     Evict(oneshot::Sender<bool>),
     /// Start a service.

@@ -168,9 +168,7 @@ impl Owner {
     /// of the session needs nothing before it.
     fn append(&self, record: &Record) -> Result<(), AppendError> {
         match &self.lost {
-            Some(lost) if record.event != Event::SessionDestroyed => {
-                Err(AppendError::Full { reason: lost.reason.clone() })
-            }
+            Some(lost) if !record.event.destroys() => Err(AppendError::Full { reason: lost.reason.clone() }),
             _ => self.engine.store.append(record),
         }
     }

@@ -9,7 +9,7 @@ use super::{json, runs::detached, translate};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use shellkeep_protocol::{CreateSessionRequest, ListParams, Session, SessionList, StateResponse};
-use shellkeep_runtime::Created;
+use shellkeep_runtime::{Created, SessionPage};
 use shellkeep_session::SessionId;
 
 /// Makes a session, or finds the one with that id and leaves it as it is.
@@ -42,6 +42,12 @@ pub async fn create(
 )]
 pub async fn list(Scoped(engine): Scoped, Params(params): Params<ListParams>) -> Result<Response, Refusal> {
     let limit = translate::page_limit(params.limit)?;
+    if translate::is_on(params.deleted) {
+        let engine = engine.clone();
+        let sessions = tokio::task::spawn_blocking(move || engine.deleted()).await;
+        let sessions = sessions.map_err(|error| Refusal::internal(error.to_string()))??;
+        return Ok(json(StatusCode::OK, &translate::session_list(SessionPage { sessions, next: None })));
+    }
     let after = params.after.as_deref().map(SessionId::parse).transpose();
     let after = after.map_err(|error| Refusal::bad_id("after", &error))?;
     let page = engine.list(params.agent.as_deref(), after.as_ref(), limit).await?;
@@ -60,6 +66,10 @@ pub async fn get(Scoped(engine): Scoped, SessionPath(id): SessionPath) -> Result
 }
 
 /// Ends a session: its processes are ended and its files removed.
+///
+/// By the host's word its recording goes too. When an agent removes its own session, the session is gone for the agent and
+/// its recording stays with the host, in the list `?deleted=true`, until `record.keep_deleted` has passed or the host
+/// deletes it by the name it has there.
 #[utoipa::path(
     delete, path = "/v1/sessions/{session_id}", tag = "sessions", operation_id = "delete_session",
     params(("session_id" = String, Path, description = "The session")),

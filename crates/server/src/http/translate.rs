@@ -163,6 +163,11 @@ pub fn session(view: SessionView) -> wire::Session {
         shell_pid: view.shell_pid,
         generation: view.generation,
         seq: view.seq,
+        deleted: view.deleted.map(|deleted| wire::Deleted {
+            session_id: deleted.session_id.into(),
+            by: deleted.by,
+            at: deleted.deleted_at.to_string(),
+        }),
         ..wire::Session::new(view.meta, view.last_active_at)
     }
 }

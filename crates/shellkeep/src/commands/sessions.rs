@@ -22,6 +22,7 @@ const PAGE: usize = 1000;
   shellkeep sessions state demo --json | jq .env
   shellkeep sessions end demo
   shellkeep sessions rm demo
+  shellkeep sessions ls --deleted
 
 Exit codes: 0 done, 1 not done (no such session, no daemon), 2 wrong usage.")]
 pub struct SessionsArgs {
@@ -48,6 +49,9 @@ enum Action {
         /// Only this agent's
         #[arg(long)]
         agent: Option<String>,
+        /// Those that agents removed and whose recordings are kept
+        #[arg(long, conflicts_with = "agent")]
+        deleted: bool,
     },
     /// Show one session
     #[command(after_help = "Example:\n  shellkeep sessions show demo")]
@@ -68,7 +72,12 @@ enum Action {
         id: String,
     },
     /// Remove sessions: their processes and their files
-    #[command(after_help = "Example:\n  shellkeep sessions rm one two three")]
+    #[command(
+        after_help = "By the host's word the recording goes too. What an agent removes is gone for the agent; its recording stays
+with the host for record.keep_deleted, see 'sessions ls --deleted', and is removed by the name it has there.
+
+Example:\n  shellkeep sessions rm one two three"
+    )]
     Rm {
         /// The sessions
         #[arg(required = true)]
@@ -98,7 +107,8 @@ async fn act(args: SessionsArgs) -> Result<ExitCode, Failure> {
     let mut client = Client::open(&args.daemon).await?;
     match args.action {
         Action::New(wanted) => show(&client.post("/v1/sessions", &new::request(wanted)?).await?, args.json)?,
-        Action::Ls { agent } => list(&mut client, agent.as_deref(), args.json).await?,
+        Action::Ls { deleted: true, .. } => list_deleted(&mut client, args.json).await?,
+        Action::Ls { agent, .. } => list(&mut client, agent.as_deref(), args.json).await?,
         Action::Show { id } => show(&client.get(&path(&id, "")?).await?, args.json)?,
         Action::State { id } => state(&client.get(&path(&id, "/state")?).await?, args.json)?,
         Action::End { id } => {
@@ -146,6 +156,22 @@ async fn list(client: &mut Client, agent: Option<&str>, json: bool) -> Result<()
         [session.session_id, agent, shell, session.seq.to_string(), session.last_active_at, session.cwd]
     });
     terminal::table(["session", "agent", "shell", "seq", "last active", "cwd"], rows.collect());
+    Ok(())
+}
+
+/// Sessions that agents removed. Their names are those of recordings: `events`, `replay`, `export`, `verify` and `rm` take
+/// them.
+async fn list_deleted(client: &mut Client, json: bool) -> Result<(), Failure> {
+    let page: SessionList = client.get("/v1/sessions?deleted=true").await?;
+    if json {
+        return terminal::json(&page);
+    }
+    let rows = page.sessions.into_iter().map(|session| {
+        let dash = || "-".to_owned();
+        let (by, at) = session.deleted.map_or_else(|| (None, dash()), |deleted| (deleted.by, deleted.at));
+        [session.session_id, session.agent.unwrap_or_else(dash), by.unwrap_or_else(dash), at, session.seq.to_string()]
+    });
+    terminal::table(["kept as", "agent", "removed by", "removed at", "seq"], rows.collect());
     Ok(())
 }
 

@@ -2,12 +2,12 @@
 //! `--record-…` of the command line.
 
 use super::layer::parsed;
-use super::{Environment, Layers, Setting, Shown, show};
+use super::{Environment, Layers, Setting, Shown, Span, show};
 use crate::failure::Failure;
 use clap::{Args, ValueHint};
 use serde::Deserialize;
 use shellkeep_redact::{Config, Rules};
-use shellkeep_runtime::RecordConfig;
+use shellkeep_runtime::{KEEP_DELETED, RecordConfig};
 use std::convert::Infallible;
 use std::fmt;
 use std::path::PathBuf;
@@ -25,6 +25,10 @@ pub struct RecordLayer {
     /// Begin a new file of a session's recording at this size [default: 100000000]
     #[arg(long = "record-segment-bytes", value_name = "BYTES")]
     pub segment_bytes: Option<u64>,
+    /// Keep the recording of a session that its agent removed for this long, as in 30d; `0s` removes it with the session,
+    /// `never` keeps it until the host removes it [default: 30d]
+    #[arg(long = "record-keep-deleted", value_name = "TIME")]
+    pub keep_deleted: Option<Span>,
     /// Mask secrets before anything is stored or returned [default: false]
     #[arg(
         long = "record-redact-on-write", value_name = "BOOL", num_args = 0..=1, require_equals = true,
@@ -75,6 +79,7 @@ pub fn from_environment(env: Environment) -> Result<RecordLayer, Failure> {
     let lines = |text: String| Secrets(lines_of(&text));
     Ok(RecordLayer {
         segment_bytes: parsed(env, "SHELLKEEP_RECORD_SEGMENT_BYTES")?,
+        keep_deleted: parsed(env, "SHELLKEEP_RECORD_KEEP_DELETED")?,
         redact_on_write: parsed(env, "SHELLKEEP_RECORD_REDACT_ON_WRITE")?,
         secrets: env("SHELLKEEP_RECORD_SECRETS").map(lines),
         secrets_file: env("SHELLKEEP_RECORD_SECRETS_FILE").map(PathBuf::from),
@@ -92,6 +97,8 @@ fn lines_of(text: &str) -> Vec<String> {
 pub struct RecordSettings {
     /// A file of a recording is closed at this size.
     pub segment_bytes: Setting<u64>,
+    /// How long the recording of a session is kept that its agent removed.
+    pub keep_deleted: Setting<Span>,
     /// Whether everything is masked before it is stored.
     pub redact_on_write: Setting<bool>,
     /// Registered secrets.
@@ -112,6 +119,11 @@ impl RecordSettings {
                 "SHELLKEEP_RECORD_SEGMENT_BYTES",
                 |layer| layer.record.segment_bytes,
                 DEFAULT_SEGMENT_BYTES,
+            )?,
+            keep_deleted: layers.or(
+                "SHELLKEEP_RECORD_KEEP_DELETED",
+                |layer| layer.record.keep_deleted,
+                Span(Some(KEEP_DELETED)),
             )?,
             redact_on_write: layers.or(
                 "SHELLKEEP_RECORD_REDACT_ON_WRITE",
@@ -134,11 +146,12 @@ impl RecordSettings {
     }
 
     /// Every setting, for showing.
-    pub(super) fn shown(&self) -> [Shown; 6] {
+    pub(super) fn shown(&self) -> [Shown; 7] {
         let names = |Names(names): &Names| if names.is_empty() { "-".to_owned() } else { names.join(",") };
         let file = |path: &Option<PathBuf>| path.as_ref().map_or("-".to_owned(), |path| path.display().to_string());
         [
             show("record.segment_bytes", &self.segment_bytes, ToString::to_string),
+            show("record.keep_deleted", &self.keep_deleted, ToString::to_string),
             show("record.redact_on_write", &self.redact_on_write, ToString::to_string),
             show("record.secrets", &self.secrets, |secrets| format!("{secrets:?}")),
             show("record.secrets_file", &self.secrets_file, file),

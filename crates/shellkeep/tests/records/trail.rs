@@ -138,9 +138,9 @@ fn what_is_typed_into_a_run_is_recorded() {
     let long = &events[2]["data"];
     assert_eq!((&long["bytes"], &long["truncated"], &long["end"]), (&json!(100_002), &json!(34_466), &json!(true)));
 
-    // A terminal: what is echoed is kept, what is asked for as a password is asks for is not.
-    let asked =
-        begin("read -r name; read -rsp 'password? ' word; read -r -p 'again? ' last; echo done $name $last", true);
+    // A terminal: what is echoed is kept, what is typed at a password prompt is not.
+    let script = "read -r name; read -rsp 'password? ' word; read -rp 'again? ' last; echo done $name $last";
+    let asked = begin(&format!("bash -c \"{}\"", script.replace('$', "\\$")), true);
     type_in(&asked, json!({"text": "ann\n"}));
     daemon.wait_for_output(&session, &asked, "password? ");
     type_in(&asked, json!({"text": "hunter2-is-secret\n"}));
@@ -201,4 +201,120 @@ fn what_is_typed_is_masked_where_everything_is() {
     let event = daemon.events_after("s", 0, "&type=run_input").remove(0);
     assert!(event["data"]["input"].as_str().unwrap().contains("***"), "{event}");
     assert!(!event.to_string().contains("ghp_0123"), "{event}");
+}
+
+/// An agent deleted its session and made it anew: `verify` said intact, and the trail was gone.
+#[test]
+fn an_agent_cannot_remove_its_trail() {
+    for store in [None, Some("file://{data}/files")] {
+        let mut daemon = Daemon::with(Settings { store: store.map(str::to_owned), ..Settings::default() });
+        let mallory = Agent::named(&daemon, "mallory");
+        let session = mallory.create("s");
+        mallory.sh("s", "echo evil > evidence; seq 1 200000");
+        let workspace = daemon.cwd(&session);
+        let delete = |name: &str| mallory.send(Request::new("DELETE", &format!("/v1/sessions/{name}")));
+        assert_eq!(delete("s").status, 204);
+        assert!(!workspace.exists() && !daemon.data().join("outputs").join(&session).exists());
+        for gone in ["", "/events", "/export"] {
+            let target = format!("/v1/sessions/{session}{gone}");
+            assert_eq!(mallory.send(Request::new("GET", &target)).status, 404, "{gone}");
+            assert_eq!(daemon.get(&target).status, 404, "{gone}");
+        }
+        assert_eq!(mallory.create("s"), session, "the name is free");
+        mallory.sh("s", "echo innocent");
+        assert!(!daemon.events(&session).iter().any(|event| event.to_string().contains("evil")));
+
+        let list = |daemon: &Daemon| daemon.get("/v1/sessions?deleted=true").json()["sessions"].clone();
+        let kept = list(&daemon)[0].clone();
+        let name = kept["session_id"].as_str().unwrap().to_owned();
+        assert_eq!((&kept["agent"], &kept["deleted"]["by"]), (&json!("mallory"), &json!(mallory.id)), "{kept}");
+        assert_eq!(kept["deleted"]["session_id"], json!(session));
+        assert!(shellkeep(&daemon, &["sessions", "ls", "--deleted"]).contains(&name));
+        // The agent cannot see it, take its name, or remove it.
+        let id = mallory.id.clone();
+        assert_eq!(mallory.send(Request::new("GET", "/v1/sessions?deleted=true")).status, 403);
+        for method in ["GET", "DELETE"] {
+            assert_eq!(mallory.send(Request::new(method, &format!("/v1/sessions/{name}"))).status, 404, "{method}");
+        }
+        assert_eq!(mallory.post("/v1/sessions", &json!({"session_id": name})).status, 400);
+        for round in ["alive", "after a crash"] {
+            let events = daemon.assert_whole(&name);
+            let last = events.last().unwrap();
+            assert_eq!((&last["event_type"], &last["by"]), (&json!("session_deleted"), &json!(id)), "{round}");
+            assert!(events.iter().any(|event| event.to_string().contains("echo evil > evidence")));
+            let run = events.iter().find(|event| event["event_type"] == "run_started").unwrap();
+            let output = format!("/v1/sessions/{name}/runs/{}/output?tail=7", run["data"]["run_id"].as_str().unwrap());
+            assert_eq!(daemon.get(&output).json()["text"], "200000\n");
+            assert!(shellkeep(&daemon, &["verify", &name]).contains("intact"));
+            let path = daemon.data().join("deleted").join(&name).join("recording").display().to_string();
+            assert!(shellkeep(&daemon, &["events", &path]).contains("evidence"));
+            for format in ["jsonl", "asciicast", "html"] {
+                let export = daemon.get(&format!("/v1/sessions/{name}/export?format={format}")).text();
+                assert!(export.contains("evidence"), "{format}");
+            }
+            daemon.restart();
+        }
+        let log = daemon.log();
+        assert!(log.contains("an agent removes its session") && log.contains("agent=\"mallory\""), "{log}");
+        // The host removes it for good; and what the host removes at once leaves nothing.
+        shellkeep(&daemon, &["sessions", "rm", &name, &session]);
+        assert_eq!((list(&daemon), daemon.get(&format!("/v1/sessions/{name}")).status), (json!([]), 404));
+        assert!(super::tools::holding(&daemon.data().join("deleted"), b"evil").is_empty());
+    }
+}
+
+/// The host may say that nothing is kept.
+#[test]
+fn without_retention_an_agents_delete_is_for_good() {
+    let mut daemon = Daemon::with(Settings::default().env("SHELLKEEP_RECORD_KEEP_DELETED", "0s"));
+    let ann = Agent::named(&daemon, "ann");
+    let session = ann.create("s");
+    ann.sh("s", "echo once-upon-a-time");
+    assert_eq!(ann.send(Request::new("DELETE", "/v1/sessions/s")).status, 204);
+    assert_eq!(daemon.get("/v1/sessions?deleted=true").json()["sessions"], json!([]));
+    // Recordings are removed a moment later, and before a stop.
+    daemon.stop();
+    assert!(!daemon.data().join("sessions").join(&session).exists());
+}
+
+/// A DELETE cut off by kill -9 left workspace, checkpoints and outputs; a new session of that name began with the old one's
+/// files.
+#[test]
+fn a_delete_that_was_cut_off_is_finished_at_the_next_start() {
+    for point in ["delete_noted", "delete_recorded"] {
+        for by_agent in [false, true] {
+            let mut daemon = Daemon::with(Settings::default().env("SHELLKEEP_CRASH_AT", point));
+            let ann = Agent::named(&daemon, "ann");
+            let session = ann.create("crash-here");
+            ann.sh("crash-here", "echo old > file; seq 1 200000; (sleep 300; touch late) &");
+            let workspace = daemon.cwd(&session);
+            let target = format!("/v1/sessions/{session}");
+            let request = Request::new("DELETE", &target);
+            // Nobody answers: the daemon is dead.
+            let secret = ann.secret.clone();
+            let request = if by_agent { request.header("authorization", &format!("Bearer {secret}")) } else { request };
+            assert!(request.send(&daemon.door()).is_err(), "{point}");
+            assert!(workspace.join("file").exists(), "{point}: the daemon died too late for this test");
+            daemon.restart_with(Settings::default());
+            let ann = Agent { daemon: &daemon, id: String::new(), secret };
+            assert_eq!(daemon.get(&target).status, 404, "{point}: {}", daemon.log());
+            for left in ["workspaces", "outputs", "services", "checkpoints", "pending"] {
+                let names: Vec<_> = std::fs::read_dir(daemon.data().join(left))
+                    .into_iter()
+                    .flatten()
+                    .map(|e| e.unwrap().path())
+                    .collect();
+                assert!(names.is_empty(), "{point}: {names:?}");
+            }
+            ann.create("crash-here");
+            assert_eq!(ann.sh("crash-here", "ls -A")["stdout"], "", "{point}");
+            daemon.assert_whole(&session);
+            let kept = daemon.get("/v1/sessions?deleted=true").json()["sessions"].clone();
+            assert_eq!(kept.as_array().unwrap().len(), usize::from(by_agent), "{point}: {kept}");
+            if by_agent {
+                let events = daemon.assert_whole(kept[0]["session_id"].as_str().unwrap());
+                assert_eq!(events.last().unwrap()["event_type"], "session_deleted");
+            }
+        }
+    }
 }

@@ -2,9 +2,10 @@
 
 use crate::checkpoints::commit_of;
 use crate::engine::scope::Permitted;
-use crate::engine::{Engine, Inner, lock};
+use crate::engine::{Engine, Inner, Removal, lock};
 use crate::ops::*;
 use crate::owner::{FilesTask, ForkOrder};
+use crate::pending::Deletion;
 use shellkeep_session::{Cause, Event, Origin, Record, ServiceId, SessionId, SessionState, Timestamp};
 use shellkeep_store::AppendError;
 use std::sync::Arc;
@@ -110,7 +111,7 @@ impl Inner {
                 Err(error) if seq == 1 => return Err(OpError::StoreUnavailable { reason: error.to_string() }),
                 Err(error) => {
                     // A session that is there by half is none.
-                    let _ = self.destroy_unread(id).await;
+                    let _ = self.destroy_unread(id, Removal::Purge).await;
                     return Err(OpError::StoreUnavailable { reason: error.to_string() });
                 }
             }
@@ -128,6 +129,7 @@ impl Inner {
 
     /// Removes what was made for a fork that did not come to be.
     pub(crate) async fn forget_fork(&self, id: &SessionId) {
-        self.forget(id, &self.workspaces.of(id)).await;
+        let workspace = self.workspaces.of(id);
+        self.finish_deletion(Deletion::of_files(id, workspace), None).await;
     }
 }

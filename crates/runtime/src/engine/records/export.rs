@@ -37,7 +37,7 @@ impl ExportStream {
         let recording = inner.read_recording(id, |recording| Ok(recording.clone())).await?;
         let permit = Arc::clone(&inner.exports).acquire_owned().await.map_err(|_| OpError::ShuttingDown)?;
         let (sender, pieces) = mpsc::channel(BACKLOG);
-        let export = Export { id: id.clone(), format, recording, masker, key: inner.store.session_key(id) };
+        let export = Export { id: id.clone(), format, recording, masker, key: inner.recording_key(id) };
         let runtime = Handle::current();
         tokio::task::spawn_blocking(move || {
             let _permit = permit;

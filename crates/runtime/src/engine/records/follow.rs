@@ -66,7 +66,9 @@ impl EventStream {
             Ok((page(recording, after, MAX_EVENT_PAGE, &filter)?, last))
         };
         let read = inner.read_recording(&self.id, reading).await;
-        if !lock(&inner.known).contains_key(&self.id) {
+        let is_known = || lock(&inner.known).contains_key(&self.id);
+        let is_removed = read.is_err() && matches!(inner.load(&self.id).await, Err(OpError::SessionNotFound { .. }));
+        if is_removed || (!is_known() && inner.deleted_session(&self.id).is_none()) {
             return Err(inner.not_found(&self.id));
         }
         let (page, last) = read?;

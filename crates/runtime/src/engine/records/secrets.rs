@@ -87,6 +87,9 @@ impl Inner {
     }
 
     async fn seq_and_shell(&self, id: &SessionId) -> Result<(u64, ShellState), OpError> {
+        if let Some(deleted) = self.deleted_session(id) {
+            return Ok((deleted.seq, ShellState::default()));
+        }
         let state = match self.ask_owner(id, Message::Snapshot).await {
             Some(state) => *state?,
             None => self.load(id).await?,

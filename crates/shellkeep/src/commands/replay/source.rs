@@ -178,12 +178,23 @@ impl Local {
     }
 }
 
-/// A data directory has `sessions/ID` and `outputs/ID`.
+/// A data directory has `sessions/ID` and `outputs/ID`, and for a removed session `deleted/NAME/recording` and
+/// `deleted/NAME/outputs`.
 fn outputs_beside(session: &Path) -> PathBuf {
     let session = session.canonicalize().unwrap_or_else(|_| session.to_owned());
+    if removed_as(&session).is_some() {
+        return session.with_file_name("outputs");
+    }
     let id = session.file_name().unwrap_or_default().to_owned();
     let data = session.parent().and_then(Path::parent).unwrap_or(Path::new("/"));
     data.join("outputs").join(id)
+}
+
+/// The session that a recording in `deleted/NAME/recording` is of.
+fn removed_as(recording: &Path) -> Option<SessionId> {
+    let note = std::fs::read(recording.with_file_name("deleted.json")).ok()?;
+    let note: serde_json::Value = serde_json::from_slice(&note).ok()?;
+    SessionId::parse(note["session_id"].as_str()?).ok()
 }
 
 /// How a stream is called on the wire and in the names of files.
@@ -212,9 +223,12 @@ pub fn local_key(path: &Path) -> (String, Option<SessionKey>) {
     if !path.is_dir() {
         return (name.strip_suffix(".jsonl").unwrap_or(&name).to_owned(), None);
     }
-    let data = path.parent().and_then(Path::parent).unwrap_or(Path::new("/"));
+    let removed = removed_as(&path);
+    let above = if removed.is_some() { 3 } else { 2 };
+    let data = path.ancestors().nth(above).unwrap_or(Path::new("/"));
     let text = std::fs::read_to_string(data.join("record.key")).unwrap_or_default();
     let key = Hash::parse(text.trim()).map(|hash| Key(hash.0));
-    let key = key.zip(SessionId::parse(&name).ok()).map(|(key, id)| key.of(&id));
+    let id = removed.or_else(|| SessionId::parse(&name).ok());
+    let key = key.zip(id).map(|(key, id)| key.of(&id));
     (name, key)
 }

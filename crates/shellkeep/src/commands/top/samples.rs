@@ -126,6 +126,7 @@ pub fn session(id: &str, live: bool) -> Session {
         generation: 2,
         seq: 1234,
         forked_from: None,
+        deleted: None,
     }
 }
 

@@ -1,0 +1,193 @@
+//! Sessions that their agents removed. The session is gone for the agent, and its files are; its recording and outputs stay
+//! in a directory of their own until the host's retention ends or the host removes them.
+//!
+//! ```text
+//! deleted/NAME/recording/    the recording, as it was, with a last line that says who removed the session
+//! deleted/NAME/outputs/      the outputs and agent states that lines name
+//! deleted/NAME/deleted.json  who and when, for lists
+//! ```
+
+use serde_json::{Value, json};
+use shellkeep_record::DELETED_RECORDING;
+use shellkeep_session::{SessionId, SessionMeta, Timestamp};
+use shellkeep_store::recordings::DELETED;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// What tells of a removed session.
+const NOTE: &str = "deleted.json";
+/// Its outputs.
+const OUTPUTS: &str = "outputs";
+/// Stands between a session's name and the time in the name of what is kept of it.
+const MARK: &str = ".deleted.";
+/// Longest part of a session's name in that name, so that both fit into an id.
+const MOST_NAME: usize = 100;
+
+/// A session that its agent removed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeletedSession {
+    /// The name under which it is kept.
+    pub kept_as: SessionId,
+    /// The name it had.
+    pub session_id: SessionId,
+    /// Whose it was.
+    pub agent: Option<String>,
+    /// The id of the token that removed it.
+    pub by: Option<String>,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When it was removed.
+    pub deleted_at: Timestamp,
+    /// Number of the last line of its recording.
+    pub seq: u64,
+}
+
+impl DeletedSession {
+    /// A session that is removed now.
+    pub(crate) fn new(meta: &SessionMeta, seq: u64, by: Option<String>) -> Option<Self> {
+        let deleted_at = Timestamp::now();
+        let session_id = meta.session_id.clone();
+        let name: &str = &session_id.as_str()[..session_id.as_str().len().min(MOST_NAME)];
+        let kept_as = SessionId::parse(&format!("{name}{MARK}{}", deleted_at.as_microsecond())).ok()?;
+        let (agent, created_at) = (meta.agent.clone(), meta.created_at);
+        Some(Self { kept_as, session_id, agent, by, created_at, deleted_at, seq })
+    }
+
+    /// As it is written down.
+    pub(crate) fn to_json(&self) -> Value {
+        json!({
+            "kept_as": self.kept_as.as_str(),
+            "session_id": self.session_id.as_str(),
+            "agent": self.agent,
+            "by": self.by,
+            "created_at": self.created_at.to_string(),
+            "deleted_at": self.deleted_at.to_string(),
+            "seq": self.seq,
+        })
+    }
+
+    /// As it was written down.
+    pub(crate) fn from_json(value: &Value) -> Option<Self> {
+        let text = |name: &str| value[name].as_str();
+        let owned = |name: &str| text(name).map(str::to_owned);
+        Some(Self {
+            kept_as: SessionId::parse(text("kept_as")?).ok()?,
+            session_id: SessionId::parse(text("session_id")?).ok()?,
+            agent: owned("agent"),
+            by: owned("by"),
+            created_at: text("created_at")?.parse().ok()?,
+            deleted_at: text("deleted_at")?.parse().ok()?,
+            seq: value["seq"].as_u64()?,
+        })
+    }
+}
+
+/// Whether this is a name under which a removed session may be kept. No new session gets such a name, so that none can
+/// stand before a removed one.
+pub(crate) fn is_name(id: &SessionId) -> bool {
+    let time = id.as_str().rsplit_once(MARK).map(|(_, time)| time);
+    time.is_some_and(|time| !time.is_empty() && time.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// The directory of a removed session.
+fn home(data_dir: &Path, kept_as: &SessionId) -> PathBuf {
+    data_dir.join(DELETED).join(kept_as.as_str())
+}
+
+/// Where the recording of a removed session is.
+pub(crate) fn recording(data_dir: &Path, kept_as: &SessionId) -> PathBuf {
+    home(data_dir, kept_as).join(DELETED_RECORDING)
+}
+
+/// Where its outputs are.
+pub(crate) fn outputs(data_dir: &Path, kept_as: &SessionId) -> PathBuf {
+    home(data_dir, kept_as).join(OUTPUTS)
+}
+
+/// Keeps the outputs of a session that is removed, and says who removed it. May be called again after a crash.
+pub(crate) fn keep(data_dir: &Path, deleted: &DeletedSession, from: &Path) -> io::Result<()> {
+    let home = home(data_dir, &deleted.kept_as);
+    fs::create_dir_all(&home)?;
+    match fs::rename(from, home.join(OUTPUTS)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        // What a command wrote after that belongs to no run.
+        Err(_) if home.join(OUTPUTS).exists() => fs::remove_dir_all(from)?,
+        moved => moved?,
+    }
+    let draft = home.join(format!("{NOTE}.new"));
+    fs::write(&draft, deleted.to_json().to_string())?;
+    fs::rename(draft, home.join(NOTE))
+}
+
+/// A removed session by the name under which it is kept.
+pub(crate) fn find(data_dir: &Path, kept_as: &SessionId) -> Option<DeletedSession> {
+    if !is_name(kept_as) {
+        return None;
+    }
+    let note = fs::read(home(data_dir, kept_as).join(NOTE)).ok()?;
+    DeletedSession::from_json(&serde_json::from_slice(&note).ok()?)
+}
+
+/// All removed sessions, by name.
+pub(crate) fn list(data_dir: &Path) -> Vec<DeletedSession> {
+    let entries = fs::read_dir(data_dir.join(DELETED)).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| SessionId::parse(entry.file_name().to_str()?).ok());
+    let mut all: Vec<DeletedSession> = names.filter_map(|name| find(data_dir, &name)).collect();
+    all.sort_by(|one, other| one.kept_as.cmp(&other.kept_as));
+    all
+}
+
+/// Removes for good what is kept of a removed session.
+pub(crate) fn purge(data_dir: &Path, kept_as: &SessionId) -> io::Result<()> {
+    let home = home(data_dir, kept_as);
+    // First the note: what a crash leaves is found by nobody, and the name is free.
+    fs::remove_file(home.join(NOTE))?;
+    fs::remove_dir_all(home)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn meta(name: &str) -> SessionMeta {
+        SessionMeta {
+            session_id: SessionId::parse(name).unwrap(),
+            agent: Some("ann".to_owned()),
+            agent_config: Value::Null,
+            created_at: Timestamp::UNIX_EPOCH,
+            workspace: Default::default(),
+            by: None,
+            forked_from: None,
+        }
+    }
+
+    #[test]
+    fn a_removed_session_is_kept_found_and_removed_for_good() {
+        let data = tempfile::tempdir().unwrap();
+        let outputs = data.path().join("outputs/s");
+        fs::create_dir_all(&outputs).unwrap();
+        fs::write(outputs.join("r2.stdout"), "long").unwrap();
+        let deleted = DeletedSession::new(&meta("s"), 7, Some("tok".to_owned())).unwrap();
+        // A crash may make it come again.
+        keep(data.path(), &deleted, &outputs).unwrap();
+        keep(data.path(), &deleted, &outputs).unwrap();
+        assert!(!outputs.exists());
+        let kept = super::outputs(data.path(), &deleted.kept_as).join("r2.stdout");
+        assert_eq!(fs::read_to_string(kept).unwrap(), "long");
+        assert_eq!(find(data.path(), &deleted.kept_as), Some(deleted.clone()));
+        assert_eq!(list(data.path()), [deleted.clone()]);
+        assert_eq!(find(data.path(), &deleted.session_id), None);
+        purge(data.path(), &deleted.kept_as).unwrap();
+        assert!(list(data.path()).is_empty() && purge(data.path(), &deleted.kept_as).is_err());
+    }
+
+    #[test]
+    fn names_of_removed_sessions_are_their_own() {
+        let long = DeletedSession::new(&meta(&"x".repeat(128)), 7, None).unwrap();
+        assert!(is_name(&long.kept_as) && long.kept_as.as_str().len() <= 128);
+        for name in ["s", "s.deleted.", "s.deleted.1a", "deleted.1"] {
+            assert!(!is_name(&SessionId::parse(name).unwrap()), "{name}");
+        }
+    }
+}
