@@ -12,10 +12,11 @@ use std::time::{Duration, Instant};
 const TARGET: &str = "shellkeep::audit";
 /// Operations that are written to the file: they change rights or limits, or remove something. The rest is in the
 /// sessions' recordings and in the log.
-const FILED: [&str; 9] = [
+const FILED: [&str; 10] = [
     "create_token",
     "revoke_token",
     "destroy",
+    "purge",
     "restart",
     "scrub",
     "set_quotas",

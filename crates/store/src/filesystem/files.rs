@@ -194,8 +194,9 @@ impl StateFile {
             services: self.services,
             ended_at: self.ended_at,
             pending_notices: self.pending_notices,
+            // Versions before 4 did not count; what is in force counts.
+            agent_versions: self.agent_versions.max(self.agent_state.as_ref().map_or(0, |state| state.version)),
             agent_state: self.agent_state,
-            agent_versions: self.agent_versions,
             messages: self.messages,
             agent_step: self.agent_step,
             files: self.files,

@@ -200,7 +200,7 @@ mod tests {
             event_type: event_type.to_owned(),
             timestamp,
             data,
-            author: Default::default(),
+            author: shellkeep_session::Author::runtime(None),
             proof: Proof::default(),
         };
         lines(&event, Some(timestamp), Theme::new(false)).iter().map(ToString::to_string).collect()
