@@ -153,7 +153,10 @@ fn long(length: u64) -> Vec<Record> {
             1 => finished(seq, seq - 1, b""),
             2 if seq % 3 == 0 => checkpoint(seq, seq - 1, &format!("{:x}", seq % 16)),
             3 if seq % 7 == 0 => saved(seq, seq, b"state"),
-            _ => record(seq, Event::Noted { event_type: "x_other".to_owned(), data: serde_json::json!({"n": seq}) }),
+            _ => {
+                let (event_type, data) = ("x_other".to_owned(), serde_json::json!({"n": seq}));
+                record(seq, Event::Noted { event_type, data, author: Default::default() })
+            }
         });
     }
     records
