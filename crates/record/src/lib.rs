@@ -5,6 +5,7 @@
 //! - [`from_record`]: from a session's record to the type and the fields of its line.
 //! - [`append`]: writing the lines of many sessions.
 //! - [`read`]: reading them back, a page or a line at a time, from a session's files or from an export.
+//! - [`budget`], [`pattern`]: how long a reader may go on, and what a caller may search for.
 //! - [`verify`]: whether all of it is as it was written.
 //! - [`mask`]: copies of lines in which secrets are masked and which still prove the rest.
 //! - [`scrub`]: masking a secret in the files themselves.
@@ -15,6 +16,7 @@
 //! `docs/design/recording.md` says why it is as it is.
 
 pub mod append;
+pub mod budget;
 pub mod chain;
 pub mod export;
 pub mod from_record;
@@ -23,6 +25,7 @@ pub mod marks;
 pub mod mask;
 mod moment;
 pub mod past;
+pub mod pattern;
 pub mod player;
 pub mod read;
 pub mod scrub;
@@ -31,9 +34,11 @@ pub mod verify;
 
 pub use append::snapshot::NAME as CONFIG_SNAPSHOT;
 pub use append::{RECORDING as DELETED_RECORDING, Recorder, RecorderOptions, Stall};
+pub use budget::{Budget, Spent};
 pub use chain::{Hash, Key, SessionKey};
 pub use line::{Head, Hole, Line, Peek, Proof};
 pub use mask::{ExportLine, Masker};
+pub use pattern::{Pattern, PatternError};
 pub use read::{Filter, Page, ReadError, Recording, Search};
 pub use scrub::Scrubbed;
 pub use verify::{Bad, Verdict, verify};

@@ -4,6 +4,7 @@
 mod page;
 mod seek;
 
+use crate::budget::Budget;
 use crate::line::{Line, Peek};
 use crate::tail;
 pub use page::{Filter, Page, Search};
@@ -41,6 +42,15 @@ pub enum ReadError {
         /// What is wrong with it.
         reason: String,
     },
+    /// Searching one line took all the time that a search has.
+    #[error("searching event {seq} took longer than a search may")]
+    SearchSpent {
+        /// The line.
+        seq: u64,
+    },
+    /// Nobody waits for it any more.
+    #[error("the reader went away")]
+    Cancelled,
 }
 
 /// A session's files, or one file that was exported from them.
@@ -48,6 +58,8 @@ pub enum ReadError {
 pub struct Recording {
     pub(crate) files: Vec<PathBuf>,
     pub(crate) export: bool,
+    /// How long it may be read.
+    pub(crate) budget: Budget,
 }
 
 impl Recording {
@@ -58,16 +70,23 @@ impl Recording {
             return Err(ReadError::Missing { path: directory.to_owned() });
         }
         let files = files.into_iter().map(|number| directory.join(segment_name(number))).collect();
-        Ok(Self { files, export: false })
+        Ok(Self { files, export: false, budget: Budget::unlimited() })
     }
 
     /// A recording that was exported to one file.
     pub fn open_export(file: &Path) -> Result<Self, ReadError> {
         match std::fs::metadata(file) {
-            Ok(metadata) if metadata.is_file() => Ok(Self { files: vec![file.to_owned()], export: true }),
+            Ok(metadata) if metadata.is_file() => {
+                Ok(Self { files: vec![file.to_owned()], export: true, budget: Budget::unlimited() })
+            }
             Ok(_) => Err(ReadError::Missing { path: file.to_owned() }),
             Err(error) => Err(failed(file, &error)),
         }
+    }
+
+    /// The same, read within a budget: a caller who is gone ends the reading, and searching takes no longer than it may.
+    pub fn within(self, budget: Budget) -> Self {
+        Self { budget, ..self }
     }
 
     /// Whether it is a copy that was exported.
@@ -147,11 +166,18 @@ impl Recording {
 
     /// The lines of one file, as bytes.
     pub(crate) fn one_file(&self, file: usize) -> RawLines {
-        RawLines { files: vec![self.files[file].clone()], at: 0, offset: 0, open: None, torn: None }
+        RawLines {
+            files: vec![self.files[file].clone()],
+            at: 0,
+            offset: 0,
+            open: None,
+            torn: None,
+            budget: self.budget.clone(),
+        }
     }
 
     pub(crate) fn raw_at(&self, file: usize, offset: u64) -> RawLines {
-        RawLines { files: self.files.clone(), at: file, offset, open: None, torn: None }
+        RawLines { files: self.files.clone(), at: file, offset, open: None, torn: None, budget: self.budget.clone() }
     }
 }
 
@@ -203,10 +229,14 @@ pub(crate) struct RawLines {
     open: Option<RawFile>,
     /// How long a file was that ended without a line break.
     torn: Option<u64>,
+    budget: Budget,
 }
 
 impl RawLines {
     pub(crate) fn next(&mut self) -> Result<Option<RawLine<'_>>, ReadError> {
+        if self.budget.is_cancelled() {
+            return Err(ReadError::Cancelled);
+        }
         while let Some(path) = self.files.get(self.at) {
             if self.open.is_none() {
                 self.open = Some(RawFile::open(path, std::mem::take(&mut self.offset))?);

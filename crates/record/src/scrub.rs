@@ -3,6 +3,7 @@
 
 use crate::FILE_MODE;
 use crate::append::snapshot;
+use crate::budget::Budget;
 use crate::chain::SessionKey;
 use crate::line::Line;
 use crate::marks;
@@ -129,7 +130,7 @@ fn scrub_segment(
     masked: &mut Masked,
 ) -> io::Result<()> {
     let path = directory.join(segment_name(number));
-    let recording = Recording { files: vec![path.clone()], export: false };
+    let recording = Recording { files: vec![path.clone()], export: false, budget: Budget::unlimited() };
     replace(&path, |out| {
         let mut changed = false;
         let mut raw = recording.raw(0).map_err(failed)?;

@@ -2,7 +2,7 @@
 
 use crate::ops::{OutputPage, OutputQuery, RunView, Stream};
 use crate::output::{self, OutputLog, Place};
-use crate::page::{PageError, page};
+use crate::page::{PageError, Searching, page};
 use shellkeep_redact::Redactor;
 use shellkeep_session::{ByteString, Changes, Notice, RunId, RunResult, RunStatus, StoredRun};
 use std::io;
@@ -259,9 +259,9 @@ impl RunCell {
     }
 
     /// A page of output.
-    pub fn page(&self, query: &OutputQuery) -> Result<OutputPage, PageError> {
+    pub fn page(&self, query: &OutputQuery, searching: &Searching) -> Result<OutputPage, PageError> {
         let (record, complete) = (self.log(query.stream).record(), self.is_finished());
-        page(&record, complete, query, |offset, limit| self.read(query.stream, offset, limit))
+        page(&record, complete, query, searching, |offset, limit| self.read(query.stream, offset, limit))
     }
 
     fn log(&self, stream: Stream) -> MutexGuard<'_, OutputLog> {

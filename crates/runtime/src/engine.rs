@@ -9,6 +9,7 @@ mod delete;
 mod files;
 mod inner;
 mod node;
+mod output;
 mod records;
 mod resume;
 mod scope;
@@ -38,15 +39,15 @@ use crate::disk::DiskBook;
 use crate::identities::{Identities, Scope};
 use crate::masking::Masking;
 use crate::ops::*;
-use crate::output::{self, Place};
 use crate::owner::{Message, RunReply, Slot, Started};
-use crate::page::{self, PageError};
 use crate::pool::Pool;
 use crate::quotas::QuotaBook;
 use crate::resume::Agents;
 use crate::services::Services;
+use crate::shares::Shares;
 use crate::stream::RunStream;
-use crate::{deleted, recover, translate, validate};
+use crate::work::Work;
+use crate::{recover, translate, validate};
 use scope::Permitted;
 use shellkeep_process::CageFactory;
 use shellkeep_session::{ByteString, RunId, SessionId, SessionState, ShellState};
@@ -57,7 +58,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 
 /// Longest wait in one call of `run_view`.
 pub const MAX_WAIT: Duration = Duration::from_secs(300);
@@ -113,8 +114,10 @@ pub struct Inner {
     pub(crate) agents: Arc<Agents>,
     pub(crate) masking: Masking,
     pub(crate) counts: Counts,
-    /// How many exports may be written at a time: each holds a thread.
-    exports: Arc<Semaphore>,
+    /// What is lent to callers.
+    pub(crate) shares: Arc<Shares>,
+    /// Who may keep a processor busy.
+    pub(crate) work: Work,
     /// What is known of the secrets of recordings that were read masked lately.
     secrets: SecretsBook,
     environment: Vec<(Vec<u8>, Vec<u8>)>,
@@ -274,40 +277,6 @@ impl Engine {
         }
         let run = inner.stored_run(&id, run_id).await?;
         Ok(cell::stored_view(&run, &inner.output_directory(&id), max_output, &ByteString::default()))
-    }
-
-    /// Reads a run's output.
-    pub async fn output(&self, id: &SessionId, run_id: &RunId, query: OutputQuery) -> Result<OutputPage, OpError> {
-        let Permitted { inner, id } = self.over_recorded(id)?;
-        let page = if let Some(deleted) = self.deleted_session(&id) {
-            let directory = deleted::outputs(&inner.config.data_dir, &deleted.kept_as);
-            let path = Place { directory: directory.into(), run_id: run_id.clone(), stream: query.stream }.path();
-            page::page_of_file(&path, &query)
-        } else if let Some(cell) = inner.cell(&id, run_id) {
-            cell.page(&query)
-        } else {
-            let run = inner.stored_run(&id, run_id).await?;
-            let result = run.result.unwrap_or_else(recover::nothing_known);
-            let kept = match query.stream {
-                Stream::Stdout => &result.stdout,
-                Stream::Stderr => &result.stderr,
-            };
-            let path =
-                Place { directory: inner.output_directory(&id), run_id: run_id.clone(), stream: query.stream }.path();
-            let kept = output::as_it_is(kept, &path);
-            page::page(&kept, true, &query, |offset, limit| output::read_kept(&kept, &path, offset, limit))
-        };
-        page.map_err(|error| match error {
-            PageError::Pattern(detail) => {
-                OpError::Invalid { detail: format!("grep is not a regular expression: {detail}") }
-            }
-            PageError::Io(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                OpError::OutputReclaimed { run_id: run_id.to_string() }
-            }
-            PageError::Io(error) => {
-                OpError::StoreUnavailable { reason: format!("the output file cannot be read: {error}") }
-            }
-        })
     }
 
     /// Sends input to a run; `end` closes it. Returns when it is recorded.

@@ -26,6 +26,7 @@
 //! - [`notices`]: the sentences a model reads when something did not come along.
 //! - [`recover`]: what an earlier daemon left behind.
 //! - `deleted`: sessions that their agents removed.
+//! - `shares`, `work`: what is lent to callers, and who may keep a processor busy.
 //! - [`crash`]: named points at which a test may kill the daemon.
 
 pub mod adaptive;
@@ -56,10 +57,12 @@ pub mod recover;
 mod resume;
 pub mod running;
 mod services;
+mod shares;
 mod state_file;
 pub mod stream;
 pub mod translate;
 pub mod validate;
+mod work;
 
 pub use adaptive::{Adaptive, RealSenses, Senses};
 pub use admission::{Admission, AdmissionConfig, AdmissionFigures};
@@ -72,5 +75,6 @@ pub use identities::{Revocation, Scope};
 pub use masking::RecordConfig;
 pub use ops::*;
 pub use resume::stream::ResumeStream;
+pub use shares::{Full, Lent, Limits, Share};
 pub use shellkeep_store::AuditEntry;
 pub use stream::RunStream;

@@ -3,8 +3,11 @@
 //! A stream that outgrew its quota has a gap: what came after the kept bytes is gone, but for the last ones. Offsets count
 //! what the command wrote, so a reader who comes to the gap is taken to its end and sees that in the page's offset.
 
-use crate::ops::{MAX_OUTPUT_PAGE, OutputPage, OutputQuery};
+use crate::ops::{MAX_OUTPUT_PAGE, OpError, OutputPage, OutputQuery};
 use crate::output;
+use crate::work::SEARCH_TIME;
+use shellkeep_record::{Budget, Pattern, PatternError, Spent};
+use shellkeep_redact::Redactor;
 use shellkeep_session::Output;
 use std::io;
 use std::path::Path;
@@ -16,9 +19,36 @@ const GREP_BLOCK: usize = 1 << 20;
 #[derive(Debug)]
 pub enum PageError {
     /// The regular expression is wrong.
-    Pattern(String),
+    Pattern(PatternError),
+    /// The search took longer than it may, and found nothing up to here.
+    Spent {
+        /// Where to go on.
+        next_offset: u64,
+    },
     /// The file cannot be read.
     Io(io::Error),
+}
+
+impl PageError {
+    /// What a caller is told. `unreadable` says it of a file that cannot be read.
+    pub fn told(self, unreadable: impl FnOnce(io::Error) -> OpError) -> OpError {
+        match self {
+            Self::Pattern(error) => OpError::Invalid { detail: format!("grep is {error}") },
+            Self::Spent { next_offset } => {
+                OpError::SearchSpent { limit: SEARCH_TIME.as_secs(), place: "offset", next: next_offset }
+            }
+            Self::Io(error) => unreadable(error),
+        }
+    }
+}
+
+/// How a page is searched.
+#[derive(Default)]
+pub struct Searching {
+    /// How long it may take.
+    pub budget: Budget,
+    /// What masks the text before anything is looked for in it: a search must not find out what is masked.
+    pub mask: Option<Redactor>,
 }
 
 /// What there is of a stream.
@@ -55,10 +85,10 @@ impl<R: Fn(u64, usize) -> io::Result<Vec<u8>>> Stream<'_, R> {
 }
 
 /// A page of a stream of which only the file is there: its session was removed.
-pub fn page_of_file(path: &Path, query: &OutputQuery) -> Result<OutputPage, PageError> {
+pub fn page_of_file(path: &Path, query: &OutputQuery, searching: &Searching) -> Result<OutputPage, PageError> {
     let length = std::fs::metadata(path).map_err(PageError::Io)?.len();
     let record = Output { total: length, kept: length, inline: None, tail: None };
-    page(&record, true, query, |offset, limit| output::read_kept(&record, path, offset, limit))
+    page(&record, true, query, searching, |offset, limit| output::read_kept(&record, path, offset, limit))
 }
 
 /// A page of a stream.
@@ -66,6 +96,7 @@ pub fn page(
     record: &Output,
     complete: bool,
     query: &OutputQuery,
+    searching: &Searching,
     read: impl Fn(u64, usize) -> io::Result<Vec<u8>>,
 ) -> Result<OutputPage, PageError> {
     let stream = Stream { record, read };
@@ -79,8 +110,8 @@ pub fn page(
             (bytes, next_offset)
         }
         Some(pattern) => {
-            let pattern = regex::bytes::Regex::new(pattern).map_err(|error| PageError::Pattern(error.to_string()))?;
-            grep(&stream, &pattern, offset, limit).map_err(PageError::Io)?
+            let pattern = Pattern::new(pattern).map_err(PageError::Pattern)?;
+            grep(&stream, &Grep { pattern, searching }, offset, limit)?
         }
     };
     // What cannot be read any more must not keep a reader waiting for it.
@@ -88,16 +119,22 @@ pub fn page(
     Ok(OutputPage { bytes, offset, next_offset, total: record.total, complete })
 }
 
+/// What is looked for, and how.
+struct Grep<'a> {
+    pattern: Pattern,
+    searching: &'a Searching,
+}
+
 /// Lines that match, up to `limit` bytes of them, and where the search ended.
 fn grep<R: Fn(u64, usize) -> io::Result<Vec<u8>>>(
     stream: &Stream<'_, R>,
-    pattern: &regex::bytes::Regex,
+    grep: &Grep<'_>,
     mut offset: u64,
     limit: usize,
-) -> io::Result<(Vec<u8>, u64)> {
+) -> Result<(Vec<u8>, u64), PageError> {
     let mut found = Vec::new();
     while offset < stream.record.total {
-        let block = stream.read(offset, GREP_BLOCK)?;
+        let block = stream.read(offset, GREP_BLOCK).map_err(PageError::Io)?;
         if block.is_empty() {
             break;
         }
@@ -108,18 +145,54 @@ fn grep<R: Fn(u64, usize) -> io::Result<Vec<u8>>>(
         } else {
             block.iter().rposition(|&b| b == b'\n').map_or(block.len(), |at| at + 1)
         };
-        for line in block[..whole].split_inclusive(|&b| b == b'\n') {
-            if pattern.is_match(line.strip_suffix(b"\n").unwrap_or(line)) {
-                if found.len() + line.len() > limit && !found.is_empty() {
-                    return Ok((found, offset));
-                }
-                found.extend_from_slice(line);
-            }
-            offset += line.len() as u64;
+        let (taken, stopped) = grep.block(&block[..whole], limit, &mut found);
+        offset += taken as u64;
+        match stopped {
+            Some(Stopped::Full) => return Ok((found, offset)),
+            Some(Stopped::Spent) if found.is_empty() => return Err(PageError::Spent { next_offset: offset }),
+            Some(Stopped::Spent) => return Ok((found, offset)),
+            None => offset = stream.skip_gap(offset),
         }
-        offset = stream.skip_gap(offset);
     }
     Ok((found, offset))
+}
+
+/// Why a search ended before the end of the text.
+enum Stopped {
+    /// Enough was found.
+    Full,
+    /// The time is used up.
+    Spent,
+}
+
+impl Grep<'_> {
+    /// Searches a block of lines; gives how much of it was searched.
+    fn block(&self, block: &[u8], limit: usize, found: &mut Vec<u8>) -> (usize, Option<Stopped>) {
+        let masked = self.searching.mask.as_ref().map(|mask| mask.redact(block));
+        let shown = masked.as_deref().unwrap_or(block);
+        let lines = |text: &[u8]| text.iter().filter(|&&byte| byte == b'\n').count();
+        // What was masked over several lines cannot be told apart by lines any more; such a block is taken as a whole.
+        let by_lines = masked.is_none() || lines(shown) == lines(block);
+        let mut lengths = block.split_inclusive(|&b| b == b'\n').map(<[u8]>::len);
+        let mut taken = 0;
+        for line in shown.split_inclusive(|&b| b == b'\n') {
+            let length = if by_lines { lengths.next().unwrap_or(0) } else { 0 };
+            if by_lines && self.searching.budget.is_spent() {
+                return (taken, Some(Stopped::Spent));
+            }
+            match self.pattern.is_in(line.strip_suffix(b"\n").unwrap_or(line), &self.searching.budget) {
+                Ok(true) if by_lines && found.len() + line.len() > limit && !found.is_empty() => {
+                    return (taken, Some(Stopped::Full));
+                }
+                Ok(true) => found.extend_from_slice(line),
+                Ok(false) => {}
+                // One line took it all: it is passed over, or a caller who goes on would never get further.
+                Err(Spent) => return (if by_lines { taken + length } else { block.len() }, Some(Stopped::Spent)),
+            }
+            taken += length;
+        }
+        (block.len(), None)
+    }
 }
 
 #[cfg(test)]
@@ -139,7 +212,7 @@ mod tests {
             OutputQuery { stream: Which::Stdout, offset: 0, limit: 20, tail: None, grep: Some("7$".to_owned()) };
         let mut all = Vec::new();
         loop {
-            let found = page(&record, true, &query, read).unwrap();
+            let found = page(&record, true, &query, &Searching::default(), read).unwrap();
             all.extend_from_slice(&found.bytes);
             if found.next_offset == found.total {
                 break;
@@ -147,6 +220,42 @@ mod tests {
             query.offset = found.next_offset;
         }
         assert_eq!(all.split(|&b| b == b'\n').count(), 11, "{}", String::from_utf8_lossy(&all));
+    }
+
+    fn whole(text: &[u8]) -> Output {
+        Output { total: text.len() as u64, kept: text.len() as u64, ..Output::default() }
+    }
+
+    fn searched(text: &[u8], searching: &Searching, grep: &str, limit: u64) -> Result<OutputPage, PageError> {
+        let query = OutputQuery { stream: Which::Stdout, offset: 0, limit, tail: None, grep: Some(grep.to_owned()) };
+        let read = |offset: u64, limit: usize| {
+            let start = offset as usize;
+            Ok(text[start..text.len().min(start + limit)].to_vec())
+        };
+        page(&whole(text), true, &query, searching, read)
+    }
+
+    #[test]
+    fn a_search_without_time_says_where_to_go_on() {
+        let searching = Searching { budget: Budget::of(std::time::Duration::ZERO), mask: None };
+        let stopped = searched(b"one\ntwo\n", &searching, "two", 100);
+        assert!(matches!(stopped, Err(PageError::Spent { next_offset: 0 })), "{stopped:?}");
+        let long = vec![b'x'; 3 << 20];
+        let stopped = searched(&long, &searching, "two", 100);
+        assert!(matches!(stopped, Err(PageError::Spent { next_offset: 0 })), "{stopped:?}");
+    }
+
+    #[test]
+    fn what_is_masked_cannot_be_searched_for() {
+        let mask = Redactor::new(&Default::default()).unwrap().with_secrets(["horse-battery"]).unwrap();
+        let searching = Searching { budget: Budget::unlimited(), mask: Some(mask) };
+        let text = b"a horse-battery b\nplain horse\n";
+        assert_eq!(searched(text, &searching, "horse-b", 100).unwrap().bytes, b"");
+        let found = searched(text, &searching, "horse|b$", 100).unwrap();
+        assert_eq!(String::from_utf8_lossy(&found.bytes), "a *** b\nplain horse\n");
+        assert_eq!(found.next_offset, text.len() as u64);
+        let first = searched(text, &searching, "horse|b$", 5).unwrap();
+        assert_eq!((first.bytes.as_slice(), first.next_offset), (b"a *** b\n".as_slice(), 18));
     }
 
     #[test]
@@ -164,12 +273,15 @@ mod tests {
             tail,
             grep: grep.map(str::to_owned),
         };
-        let first = page(&record, true, &query(0, None, None), read).unwrap();
+        let first = page(&record, true, &query(0, None, None), &Searching::default(), read).unwrap();
         assert_eq!((first.bytes.as_slice(), first.next_offset), (head.as_slice(), 96));
-        let rest = page(&record, true, &query(first.next_offset, None, None), read).unwrap();
+        let rest = page(&record, true, &query(first.next_offset, None, None), &Searching::default(), read).unwrap();
         assert_eq!((rest.bytes.as_slice(), rest.offset, rest.next_offset), (b"END\n".as_slice(), 96, 100));
-        assert_eq!(page(&record, true, &query(50, None, None), read).unwrap().bytes, b"END\n");
-        assert_eq!(page(&record, true, &query(0, Some(3), None), read).unwrap().bytes, b"ND\n");
-        assert_eq!(page(&record, true, &query(0, None, Some("END")), read).unwrap().bytes, b"END\n");
+        assert_eq!(page(&record, true, &query(50, None, None), &Searching::default(), read).unwrap().bytes, b"END\n");
+        assert_eq!(page(&record, true, &query(0, Some(3), None), &Searching::default(), read).unwrap().bytes, b"ND\n");
+        assert_eq!(
+            page(&record, true, &query(0, None, Some("END")), &Searching::default(), read).unwrap().bytes,
+            b"END\n"
+        );
     }
 }

@@ -3,7 +3,7 @@
 mod agent_state;
 mod audit;
 pub mod auth;
-mod body;
+pub(crate) mod body;
 mod checkpoints;
 mod events;
 mod files;
@@ -34,7 +34,7 @@ use axum::Router;
 use axum::http::{StatusCode, header};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{delete, get, post};
+use axum::routing::{any, delete, get, post};
 pub(crate) use body::RUN_LIMIT;
 use metrics::RequestMetrics;
 use metrics_exporter_prometheus::PrometheusHandle;
@@ -104,7 +104,7 @@ pub fn router(engine: Engine, auth: Auth, metrics: PrometheusHandle) -> Router {
         .route("/v1/tokens", get(tokens::list).post(tokens::create))
         .route("/v1/tokens/{token_id}", delete(tokens::revoke))
         .route("/v1/mcp/stdio", get(mcp::stdio::upgrade))
-        .route_service("/mcp", mcp::streamable::service(hub.clone()))
+        .route("/mcp", any(mcp::streamable::serve))
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
         .layer(from_fn_with_state(gate, auth::gate))

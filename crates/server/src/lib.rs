@@ -1,10 +1,12 @@
 //! Doors: HTTP and MCP, on a Unix socket and on TCP. A door checks who comes in, translates a request to the runtime's
 //! vocabulary, and translates the answer back. It holds no facts and starts no process.
 //!
-//! - [`listen`]: sockets, connections, and how they end.
+//! - [`listen`]: sockets, connections, and how they end. `connections` knows how long each may take, `guarded` who reads.
 //! - [`http`]: one file per resource, and [`router`] that joins them.
 //! - `mcp`: tools for models, on stdio and over HTTP.
 
+mod connections;
+mod guarded;
 pub mod http;
 pub mod listen;
 mod mcp;

@@ -1,6 +1,10 @@
 //! Sockets and connections: binding, accepting, and ending without cutting an answer off.
 
+use crate::connections::{Connection, Connections, Entered, Patience, TICK, Way};
+use crate::guarded::Guarded;
 use axum::Router;
+use axum::body::{Body, Bytes};
+use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
@@ -11,17 +15,19 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::{Notify, Semaphore, watch};
+use tokio::sync::{Semaphore, watch};
 
-/// Most connections of one door at a time. Each costs a descriptor and some 10 KiB; further ones wait in the kernel.
-const MAX_CONNECTIONS: u32 = 8192;
-/// How long a connection may take to ask its first question. Whoever opens many and says nothing must not keep others out.
-const FIRST_REQUEST: Duration = Duration::from_secs(10);
+/// Most connections of one door at a time; further ones wait in the kernel. More than those without a token, all agents'
+/// and the host's may be together, so that it is met by none of them.
+const MAX_CONNECTIONS: u32 = 16_384;
+/// Bytes of a request's head, and of an answer that are taken from its source before the peer has read those before.
+const BUFFER: usize = 64 << 10;
 /// How long a stopping door waits for answers under way. The runs themselves have ended by then.
 const STOP_GRACE: Duration = Duration::from_secs(3);
 /// Pause after a failed accept (mostly: no descriptor left), so that the loop does not spin.
@@ -144,14 +150,20 @@ where
 {
     let room = Arc::new(Semaphore::new(MAX_CONNECTIONS as usize));
     let mut logged: Option<Instant> = None;
+    let connections = Connections::new(Patience::default());
+    let mut look = tokio::time::interval(TICK);
     loop {
         let accepted = tokio::select! {
             () = stopped(&mut stop) => break,
+            _ = look.tick() => {
+                connections.look();
+                continue;
+            }
             accepted = admit(&room, &accept) => accepted,
         };
         match accepted {
             Ok((stream, place)) => {
-                let connection = connection(stream, router.clone(), knows.clone(), stop.clone());
+                let connection = connection(stream, connections.enter(), router.clone(), knows.clone(), stop.clone());
                 tokio::spawn(async move {
                     connection.await;
                     drop(place);
@@ -162,6 +174,7 @@ where
                     tracing::warn!(%error, "a connection could not be accepted");
                     logged = Some(Instant::now());
                 }
+                connections.make_room();
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
@@ -182,23 +195,30 @@ where
     Ok((accept().await?, place))
 }
 
-async fn connection<S>(stream: S, router: Router, knows: Option<Engine>, mut stop: watch::Receiver<bool>)
-where
+async fn connection<S>(
+    stream: S,
+    entered: Entered,
+    router: Router,
+    knows: Option<Engine>,
+    mut stop: watch::Receiver<bool>,
+) where
     S: AsyncRead + AsyncWrite + AsFd + Send + Sync + Unpin + 'static,
 {
-    let asked = Arc::new(Notify::new());
     // Once for a connection, before anything is read from it.
     let visitor = match knows {
         Some(engine) => Some(engine.visitor(stream.as_fd()).await),
         None => None,
     };
-    let service = Announced { router: TowerToHyperService::new(router), visitor, asked: Arc::clone(&asked) };
-    let mut serving = pin!(http1::Builder::new().serve_connection(TokioIo::new(stream), service).with_upgrades());
-    // One timer for the connection, not one for each request: those cost more than a small command.
-    let first = tokio::time::timeout(FIRST_REQUEST, asked.notified());
+    let connection = Arc::clone(&entered.connection);
+    let stream = Guarded::new(stream, Arc::clone(&connection), entered.patience());
+    let (router, way) = (TowerToHyperService::new(router), entered.way());
+    let service = Noted { router, visitor, connection: Arc::clone(&connection), way };
+    let mut http = http1::Builder::new();
+    let serving = http.max_buf_size(BUFFER).serve_connection(TokioIo::new(stream), service).with_upgrades();
+    let mut serving = pin!(serving);
     let ended = tokio::select! {
         ended = serving.as_mut() => ended,
-        Err(_silent) = first => return,
+        () = connection.ended() => return,
         () = stopped(&mut stop) => {
             serving.as_mut().graceful_shutdown();
             serving.await
@@ -210,27 +230,60 @@ where
     }
 }
 
-/// A router that says so when it is asked something, and is told who asks.
-struct Announced {
+/// A router that notes when it is asked something and when it has answered, and is told who asks.
+struct Noted {
     router: TowerToHyperService<Router>,
     /// Who connected, where the door can know it.
     visitor: Option<Visitor>,
-    asked: Arc<Notify>,
+    connection: Arc<Connection>,
+    way: Way,
 }
 
-impl hyper::service::Service<hyper::Request<hyper::body::Incoming>> for Announced {
-    type Response =
-        <TowerToHyperService<Router> as hyper::service::Service<hyper::Request<hyper::body::Incoming>>>::Response;
-    type Error = <TowerToHyperService<Router> as hyper::service::Service<hyper::Request<hyper::body::Incoming>>>::Error;
-    type Future =
-        <TowerToHyperService<Router> as hyper::service::Service<hyper::Request<hyper::body::Incoming>>>::Future;
+impl hyper::service::Service<hyper::Request<Incoming>> for Noted {
+    type Response = hyper::Response<Answer>;
+    type Error = std::convert::Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
 
-    fn call(&self, mut request: hyper::Request<hyper::body::Incoming>) -> Self::Future {
-        self.asked.notify_one();
+    fn call(&self, mut request: hyper::Request<Incoming>) -> Self::Future {
+        self.connection.asked();
+        request.extensions_mut().insert(self.way.clone());
         if let Some(visitor) = &self.visitor {
             request.extensions_mut().insert(visitor.clone());
         }
-        self.router.call(request)
+        let (routed, connection) = (self.router.call(request), Arc::clone(&self.connection));
+        Box::pin(async move { routed.await.map(|response| response.map(|body| Answer { body, connection })) })
+    }
+}
+
+/// An answer's body. When it is gone the connection waits for the next request.
+struct Answer {
+    body: Body,
+    connection: Arc<Connection>,
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        self.connection.answered();
+    }
+}
+
+impl hyper::body::Body for Answer {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        hyper::body::Body::is_end_stream(&self.body)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        hyper::body::Body::size_hint(&self.body)
     }
 }
 

@@ -43,17 +43,13 @@ use shellkeep_runtime::Engine;
 use shellkeep_session::{RunId, SessionId};
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-
-/// Most MCP clients at a time, over both transports. Each costs a task and some 50 KiB; one more is refused in words.
-const MAX_CLIENTS: usize = 8192;
 
 /// What all MCP clients of a door share.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(crate) struct Hub {
     names: Names,
-    places: Arc<Semaphore>,
     told: Told,
+    http: streamable::Sessions,
 }
 
 /// Runs whose notices a model has read, so that it reads them once.
@@ -74,20 +70,6 @@ impl Told {
             told.clear();
         }
         told.insert((agent.map(str::to_owned), session.clone(), run_id.clone()))
-    }
-}
-
-impl Default for Hub {
-    fn default() -> Self {
-        let places = Arc::new(Semaphore::new(MAX_CLIENTS));
-        Self { names: Names::default(), places, told: Told::default() }
-    }
-}
-
-impl Hub {
-    /// A place for one more client, if there is one. It is free again when the permit is dropped.
-    fn place(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.places).try_acquire_owned().ok()
     }
 }
 

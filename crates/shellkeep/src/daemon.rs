@@ -119,22 +119,31 @@ impl Doors {
     }
 }
 
-/// The signals that end a daemon.
+/// The signals that end a daemon, and the one that does not: a terminal that is closed, or a script that means to have the
+/// settings read again, must not end every session. Settings are read at the start only.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
+    hangup: Signal,
 }
 
 impl Signals {
     fn listen() -> Result<Self, Failure> {
         let on = |kind| signal(kind).map_err(Failure::start);
-        Ok(Self { terminate: on(SignalKind::terminate())?, interrupt: on(SignalKind::interrupt())? })
+        Ok(Self {
+            terminate: on(SignalKind::terminate())?,
+            interrupt: on(SignalKind::interrupt())?,
+            hangup: on(SignalKind::hangup())?,
+        })
     }
 
     async fn next(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
+        loop {
+            tokio::select! {
+                _ = self.terminate.recv() => return,
+                _ = self.interrupt.recv() => return,
+                _ = self.hangup.recv() => tracing::info!("SIGHUP is ignored; restart the daemon to change its settings"),
+            }
         }
     }
 }

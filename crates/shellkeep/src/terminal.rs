@@ -129,9 +129,18 @@ pub fn table<const N: usize, C: Into<Cell>>(header: [&str; N], rows: Vec<[C; N]>
     line(table.to_string());
 }
 
-/// Text of others without control characters: a directory's name must not drive our reader's terminal.
+/// Text of others without what drives a terminal or deceives its reader: a directory's name must do neither.
 pub fn harmless(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() && c != '\n' { char::REPLACEMENT_CHARACTER } else { c }).collect()
+    let shown = |c: char| if (c.is_control() && c != '\n') || deceives(c) { char::REPLACEMENT_CHARACTER } else { c };
+    text.chars().map(shown).collect()
+}
+
+/// Whether a character is not seen itself and makes a text look like another: by turning its order round, or by standing
+/// between two letters unseen. Those that join letters and signs are left alone; some scripts need them.
+pub fn deceives(c: char) -> bool {
+    matches!(c,
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
 /// A word in a colour, on a terminal only.

@@ -1,18 +1,16 @@
 //! A page of a recording: some lines after a number, those of some types, or those in which something is found.
 
 use super::{ReadError, Recording};
+use crate::budget::{Budget, Spent};
 use crate::line::Line;
 use crate::mask::Masker;
+use crate::pattern::{Pattern, PatternError};
 use memchr::memmem;
-use regex::bytes::{Regex, RegexBuilder};
 use serde_json::Value;
 
 /// A page ends after this many bytes of lines, so that lines with long outputs do not fill the memory. It has one line at
 /// least.
 const PAGE_BYTES: usize = 8 * 1024 * 1024;
-
-/// What a pattern may take in memory, compiled.
-const PATTERN_BYTES: usize = 1 << 20;
 
 /// Which lines are wanted.
 #[derive(Debug, Clone, Default)]
@@ -29,7 +27,7 @@ pub struct Filter {
 /// A regular expression that is looked for in the texts of a line's fields and in their names.
 #[derive(Debug, Clone)]
 pub struct Search {
-    regex: Regex,
+    pattern: Pattern,
     /// The pattern, if it is a plain text that is written in a file as it is.
     literal: Option<Box<memmem::Finder<'static>>>,
 }
@@ -45,12 +43,12 @@ pub struct Page {
 
 impl Search {
     /// Compiles a pattern; letters in it are ASCII or themselves, and the time of a search is linear.
-    pub fn new(pattern: &str) -> Result<Self, regex::Error> {
-        let regex = RegexBuilder::new(pattern).unicode(false).size_limit(PATTERN_BYTES).build()?;
+    pub fn new(text: &str) -> Result<Self, PatternError> {
+        let pattern = Pattern::ascii(text)?;
         let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b" _-/:,;=<>@%&!~`'".contains(byte);
-        let is_literal = !pattern.is_empty() && pattern.as_bytes().iter().all(plain);
-        let literal = is_literal.then(|| Box::new(memmem::Finder::new(pattern.as_bytes()).into_owned()));
-        Ok(Self { regex, literal })
+        let is_literal = !text.is_empty() && text.as_bytes().iter().all(plain);
+        let literal = is_literal.then(|| Box::new(memmem::Finder::new(text.as_bytes()).into_owned()));
+        Ok(Self { pattern, literal })
     }
 
     /// Whether it may be in the line with these bytes.
@@ -58,23 +56,32 @@ impl Search {
         self.literal.as_ref().is_none_or(|literal| literal.find(bytes).is_some())
     }
 
-    /// Whether it is in a line's fields.
+    /// Whether it is in a line's fields, however long that takes.
     pub fn is_in(&self, line: &Line) -> bool {
-        self.is_in_value(&line.data)
+        self.is_in_value(&line.data, &Budget::unlimited()) == Ok(true)
     }
 
-    fn is_in_value(&self, value: &Value) -> bool {
+    fn is_in_value(&self, value: &Value, budget: &Budget) -> Result<bool, Spent> {
         match value {
-            Value::Null => false,
-            Value::Bool(truth) => self.regex.is_match(truth.to_string().as_bytes()),
-            Value::Number(number) => self.regex.is_match(number.to_string().as_bytes()),
-            Value::String(text) => self.regex.is_match(text.as_bytes()),
-            Value::Array(list) => list.iter().any(|value| self.is_in_value(value)),
-            Value::Object(map) => {
-                map.iter().any(|(name, value)| self.regex.is_match(name.as_bytes()) || self.is_in_value(value))
-            }
+            Value::Null => Ok(false),
+            Value::Bool(truth) => self.pattern.is_in(truth.to_string().as_bytes(), budget),
+            Value::Number(number) => self.pattern.is_in(number.to_string().as_bytes(), budget),
+            Value::String(text) => self.pattern.is_in(text.as_bytes(), budget),
+            Value::Array(list) => any(list, |value| self.is_in_value(value, budget)),
+            Value::Object(map) => any(map, |(name, value)| {
+                Ok(self.pattern.is_in(name.as_bytes(), budget)? || self.is_in_value(value, budget)?)
+            }),
         }
     }
+}
+
+fn any<T>(items: impl IntoIterator<Item = T>, mut is: impl FnMut(T) -> Result<bool, Spent>) -> Result<bool, Spent> {
+    for item in items {
+        if is(item)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 impl Filter {
@@ -86,19 +93,33 @@ impl Filter {
 impl Recording {
     /// The lines after a number, at most `limit`, as a filter wants them.
     pub fn page(&self, after: u64, limit: usize, filter: &Filter) -> Result<Page, ReadError> {
+        self.page_of(after, limit, PAGE_BYTES, filter)
+    }
+
+    /// The same, ending after so many bytes of lines. It has one line at least. One that runs out of its budget ends
+    /// where it was, with what it found so far.
+    pub fn page_of(&self, after: u64, limit: usize, most: usize, filter: &Filter) -> Result<Page, ReadError> {
         let mut raw = self.raw(after.saturating_add(1))?;
         let mut page = Page::default();
-        let mut bytes = 0;
+        let (mut bytes, mut seen) = (0, after);
         while let Some(line) = raw.next()? {
             let peek = line.peek()?;
             // The first file is read from its beginning, whatever its first number is.
-            if peek.seq <= after || !filter.wants_type(&peek.event_type) {
+            if peek.seq <= after {
                 continue;
             }
-            if filter.search.as_ref().is_some_and(|search| !search.may_be_in(line.bytes)) {
+            if seen > after && self.budget.is_spent() {
+                page.next = Some(seen);
+                break;
+            }
+            let is_wanted = filter.wants_type(&peek.event_type)
+                && filter.search.as_ref().is_none_or(|search| search.may_be_in(line.bytes));
+            let seq = peek.seq;
+            if !is_wanted {
+                seen = seq;
                 continue;
             }
-            if page.lines.len() >= limit || bytes >= PAGE_BYTES {
+            if page.lines.len() >= limit || bytes >= most {
                 page.next = page.lines.last().map(|line| line.seq);
                 break;
             }
@@ -106,10 +127,19 @@ impl Recording {
             if let Some(masker) = &filter.masker {
                 masker.mask_value(&mut read.data);
             }
-            if filter.search.as_ref().is_none_or(|search| search.is_in(&read)) {
-                bytes += line.bytes.len();
-                page.lines.push(read);
+            match filter.search.as_ref().map_or(Ok(true), |search| search.is_in_value(&read.data, &self.budget)) {
+                Ok(true) => {
+                    bytes += line.bytes.len();
+                    page.lines.push(read);
+                }
+                Ok(false) => {}
+                Err(Spent) if seen > after => {
+                    page.next = Some(seen);
+                    break;
+                }
+                Err(Spent) => return Err(ReadError::SearchSpent { seq }),
             }
+            seen = seq;
         }
         Ok(page)
     }

@@ -13,6 +13,7 @@ use super::{Engine, Inner};
 use crate::checkpoints::commit_of;
 use crate::ops::*;
 use crate::owner::{FilesTask, Message};
+use shellkeep_record::Budget;
 use shellkeep_session::{ByteString, Cause, FilesAt, SessionId};
 use shellkeep_workspace::diff::{self, PatchOptions};
 use shellkeep_workspace::repo::{Kind, ObjectId, Repo, RepoError};
@@ -156,14 +157,15 @@ impl Inner {
         look: impl FnOnce(Option<&Repo>) -> Result<T, RepoError> + Send + 'static,
     ) -> Result<T, OpError> {
         let (directory, faults) = (self.checkpoints.repository(id), Arc::clone(self.checkpoints.faults()));
-        let looking = tokio::task::spawn_blocking(move || look(Repo::open(&directory, &faults)?.as_ref())).await;
+        let looking = move |_: &Budget| look(Repo::open(&directory, &faults)?.as_ref());
+        let looking = self.work.long(self.agent_of(id).as_deref(), looking).await?;
         let failed = |reason: String| OpError::FilesFailed {
             session_id: id.to_string(),
             what: "as they were cannot be read",
             reason,
             state: "nothing was changed",
         };
-        match looking.map_err(|error| failed(error.to_string()))? {
+        match looking {
             Err(RepoError::Missing { id: commit }) => Err(OpError::CheckpointNotFound {
                 session_id: id.to_string(),
                 checkpoint: self.name_of_commit(id, &commit.to_string()).await,

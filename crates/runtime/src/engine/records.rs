@@ -5,7 +5,7 @@ mod export;
 mod follow;
 mod secrets;
 
-pub use export::{ExportStream, MAX_EXPORTS};
+pub use export::ExportStream;
 pub use follow::EventStream;
 pub(super) use secrets::SecretsBook;
 
@@ -16,10 +16,12 @@ use crate::ops::*;
 use crate::owner::Message;
 use crate::state_file;
 use crate::validate::records as validate;
-use shellkeep_record::{CONFIG_SNAPSHOT, Filter, Line, Page, Recording, Search, SessionKey, past};
+use crate::work::SEARCH_TIME;
+use shellkeep_record::{Budget, CONFIG_SNAPSHOT, Filter, Line, Page, Recording, Search, SessionKey, past};
 use shellkeep_session::{AgentState, Author, Content, SessionId};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 impl Engine {
     /// Takes down what an agent's framework tells: all of it, or none.
@@ -34,7 +36,7 @@ impl Engine {
         let Permitted { inner, id } = self.over_recorded(id)?;
         let filter = inner.filter(&id, &query).await?;
         let EventQuery { after, limit, .. } = query;
-        inner.read_recording(&id, move |recording| page(recording, after, limit, &filter)).await
+        inner.search_recording(&id, move |recording| page(recording, after, limit, &filter)).await
     }
 
     /// Follows a recording: what is there, and then what happens.
@@ -57,7 +59,9 @@ impl Engine {
         let known = self.get(&id).await?.seq;
         let key = inner.recording_key(&id);
         let check = move |recording: &Recording| shellkeep_record::verify(recording, Some(&key), Some(known));
-        inner.read_recording(&id, check).await
+        let (agent, directory) = (inner.agent_of(&id), inner.flushed_recording(&id).await?);
+        let checking = move |budget: &Budget| check(&Recording::open(&directory)?.within(budget.clone()));
+        inner.work.long(agent.as_deref(), checking).await?.map_err(|error| unreadable(&id, error))
     }
 
     /// Masks a secret in everything that is kept of a session. The host's right.
@@ -270,25 +274,57 @@ impl Inner {
         self.store.flush_about(id).await.map_err(|error| self.read_error(id, error))
     }
 
+    /// Where a session's recording is, with everything that has happened until now in it.
+    async fn flushed_recording(&self, id: &SessionId) -> Result<PathBuf, OpError> {
+        self.flush_recording(id).await?;
+        Ok(self.recording_directory(id))
+    }
+
     /// Reads a session's recording in a thread of its own, with everything that has happened until now in it.
     pub(super) async fn read_recording<T: Send + 'static>(
         &self,
         id: &SessionId,
         read: impl FnOnce(&Recording) -> Result<T, shellkeep_record::ReadError> + Send + 'static,
     ) -> Result<T, OpError> {
-        self.flush_recording(id).await?;
-        let directory: PathBuf = self.recording_directory(id);
-        let reading = tokio::task::spawn_blocking(move || read(&Recording::open(&directory)?)).await;
-        let unreadable = |reason: String| OpError::RecordingUnreadable { session_id: id.to_string(), reason };
-        reading.map_err(|error| unreadable(error.to_string()))?.map_err(|error| unreadable(error.to_string()))
+        self.read_within(id, None, read).await
+    }
+
+    /// The same, for no longer than a search may take.
+    pub(super) async fn search_recording<T: Send + 'static>(
+        &self,
+        id: &SessionId,
+        read: impl FnOnce(&Recording) -> Result<T, shellkeep_record::ReadError> + Send + 'static,
+    ) -> Result<T, OpError> {
+        self.read_within(id, Some(SEARCH_TIME), read).await
+    }
+
+    async fn read_within<T: Send + 'static>(
+        &self,
+        id: &SessionId,
+        time: Option<Duration>,
+        read: impl FnOnce(&Recording) -> Result<T, shellkeep_record::ReadError> + Send + 'static,
+    ) -> Result<T, OpError> {
+        let (agent, directory) = (self.agent_of(id), self.flushed_recording(id).await?);
+        let reading = move |budget: &Budget| read(&Recording::open(&directory)?.within(budget.clone()));
+        self.work.short(agent.as_deref(), time, reading).await?.map_err(|error| unreadable(id, error))
     }
 
     /// Which events a query wants.
     async fn filter(&self, id: &SessionId, query: &EventQuery) -> Result<Filter, OpError> {
         let search = query.search.as_deref().map(Search::new).transpose();
-        let wrong = |error| OpError::Invalid { detail: format!("search is not a regular expression: {error}") };
+        let wrong = |error| OpError::Invalid { detail: format!("search is {error}") };
         let masker = if query.redact { Some(self.masker(id).await?) } else { None };
         Ok(Filter { types: query.types.clone(), search: search.map_err(wrong)?, masker })
+    }
+}
+
+/// What a caller is told of a recording that cannot be read.
+fn unreadable(id: &SessionId, error: shellkeep_record::ReadError) -> OpError {
+    match error {
+        shellkeep_record::ReadError::SearchSpent { seq } => {
+            OpError::SearchSpent { limit: SEARCH_TIME.as_secs(), place: "after", next: seq }
+        }
+        error => OpError::RecordingUnreadable { session_id: id.to_string(), reason: error.to_string() },
     }
 }
 

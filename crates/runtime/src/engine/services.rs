@@ -3,11 +3,13 @@
 use super::{Engine, Inner, OnStop, Permitted, lock};
 use crate::ops::*;
 use crate::owner::Message;
-use crate::page::{self, PageError};
+use crate::page::{self, Searching};
 use crate::services::{self, Entry, Order, Reserved, ServiceLimits, StopReason, Supervised};
 use crate::validate;
+use crate::work::SEARCH_TIME;
 use shellkeep_process::Fact;
 use shellkeep_process::service::log::{LogWatch, ServiceLog};
+use shellkeep_record::Budget;
 use shellkeep_redact::Redactor;
 use shellkeep_session::{LimitName, Output, QuotaName, Service, ServiceId, SessionId};
 use std::collections::BTreeMap;
@@ -17,6 +19,8 @@ use std::time::Duration;
 
 /// How long services have to end by themselves when their session is removed.
 const REMOVAL_GRACE: Duration = Duration::from_secs(1);
+/// How long a start without a condition waits to see whether the service ends at once.
+const SETTLE: Duration = Duration::from_secs(1);
 /// Bytes of log that a follower gets at a time.
 const FOLLOW_BYTES: u64 = 64 << 10;
 
@@ -37,7 +41,7 @@ impl LogStream {
             // Asked before the log is read: what it wrote before it ended is then in the log.
             let has_ended = self.seen.as_ref().is_none_or(|seen| !seen.facts().status.is_live());
             let query = LogQuery { offset: self.offset, limit: FOLLOW_BYTES, tail: None, grep: None };
-            match log_page(&self.log, &query, has_ended) {
+            match log_page(&self.log, &query, has_ended, &Searching::default()) {
                 Ok(mut page) if !page.bytes.is_empty() => {
                     if let Some(redactor) = &self.redactor {
                         whole_lines(&mut page);
@@ -74,6 +78,8 @@ impl Engine {
         let (request, by) = (Box::new(request), self.scope().token().map(str::to_owned));
         let seen = inner.ask(&id, |answer| Message::StartService { request, by, answer }).await?;
         let settled = seen.until(|service| has_ready && service.status == shellkeep_session::ServiceStatus::Running);
+        // Without a condition it is ready as soon as it runs; whether the command was a wrong one shows at once.
+        let wait = if has_ready { wait } else { wait.min(SETTLE) };
         let _ = tokio::time::timeout(wait, settled).await;
         view(inner, seen).await
     }
@@ -173,15 +179,16 @@ impl Engine {
         }
         let (directory, seen) = inner.log_of(&id, service_id).await?;
         let complete = seen.is_none_or(|seen| !seen.facts().status.is_live());
-        let redactor = inner.mask_of(&id).await?;
-        let reading = tokio::task::spawn_blocking(move || {
-            let mut page = log_page(&ServiceLog::at(directory), &query, complete)?;
-            if let Some(redactor) = redactor {
-                page.bytes = redactor.redact(&page.bytes);
+        let mask = inner.mask_of(&id).await?;
+        let reading = move |budget: &Budget| {
+            let searching = Searching { budget: budget.clone(), mask };
+            let mut page = log_page(&ServiceLog::at(directory), &query, complete, &searching)?;
+            if let (Some(mask), None) = (&searching.mask, &query.grep) {
+                page.bytes = mask.redact(&page.bytes);
             }
             Ok(page)
-        });
-        reading.await.unwrap_or_else(|error| Err(OpError::StoreUnavailable { reason: error.to_string() }))
+        };
+        inner.work.short(self.scope().agent(), Some(SEARCH_TIME), reading).await?
     }
 
     /// Follows a service's log from `offset`, or from the last `tail` bytes.
@@ -256,7 +263,7 @@ async fn view(inner: &Inner, seen: Arc<Supervised>) -> Result<ServiceView, OpErr
 }
 
 /// A page of a log: like a run's output, but with its beginning gone instead of its middle.
-fn log_page(log: &ServiceLog, query: &LogQuery, complete: bool) -> Result<LogPage, OpError> {
+fn log_page(log: &ServiceLog, query: &LogQuery, complete: bool, searching: &Searching) -> Result<LogPage, OpError> {
     let unreadable = |error: std::io::Error| OpError::StoreUnavailable { reason: format!("the log: {error}") };
     let (first, total) = log.bounds().map_err(unreadable)?;
     let offset = query.offset.max(first);
@@ -270,12 +277,7 @@ fn log_page(log: &ServiceLog, query: &LogQuery, complete: bool) -> Result<LogPag
         // What was rotated away since `bounds` is a hole; the reader goes on behind it.
         Ok(if start == offset { bytes } else { Vec::new() })
     };
-    let page = page::page(&stream, complete, &output, read).map_err(|error| match error {
-        PageError::Pattern(detail) => {
-            OpError::Invalid { detail: format!("grep is not a regular expression: {detail}") }
-        }
-        PageError::Io(error) => unreadable(error),
-    })?;
+    let page = page::page(&stream, complete, &output, searching, read).map_err(|error| error.told(unreadable))?;
     let OutputPage { bytes, offset, next_offset, total, complete } = page;
     Ok(LogPage { bytes, offset, next_offset, first, total, complete })
 }

@@ -1,7 +1,6 @@
 //! Starting an engine: what an earlier daemon left running is taken over or ended, what it had not finished is marked as
 //! lost, and only then is anything new begun.
 
-use super::records::MAX_EXPORTS;
 use super::{Engine, EngineConfig, Inner, StartError, make_directory, not_made};
 use crate::adaptive::Adaptive;
 use crate::admission::Admission;
@@ -14,6 +13,8 @@ use crate::pending::Settler;
 use crate::pool::Pool;
 use crate::quotas::QuotaBook;
 use crate::services::{Begin, Entry, Supervisor, cage_name};
+use crate::shares::Shares;
+use crate::work::Work;
 use crate::{housekeeping, recover};
 use shellkeep_process::service::{ServiceProcess, ServiceStamps};
 use shellkeep_process::{CageFactory, Limits, ProcessStamp};
@@ -23,7 +24,6 @@ use shellkeep_workspace::Workspaces;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
-use tokio::sync::Semaphore;
 
 /// Shells and services that the machine's pressure never takes away, if the quota has them.
 pub(super) const LEAST: usize = 4;
@@ -57,6 +57,7 @@ impl Engine {
         let shells = quota(&quotas, QuotaName::LiveShells);
         let pool = Pool::new(config.bash.clone(), scratch, Arc::clone(&factory), shells, config.spare_shells);
         let adaptive = Adaptive::new(adaptive_limits(&config, &quotas), Arc::clone(&config.senses));
+        let shares = Arc::new(Shares::default());
         let inner = Arc::new(Inner {
             environment: recover::inherited_environment(&config.env_pass),
             pool,
@@ -80,7 +81,8 @@ impl Engine {
             refusals: Default::default(),
             masking,
             counts: Counts::new(),
-            exports: Arc::new(Semaphore::new(MAX_EXPORTS)),
+            work: Work::new(Arc::clone(&shares)),
+            shares,
             secrets: Default::default(),
             boot_id,
             started: Instant::now(),

@@ -1,6 +1,7 @@
 //! Why an operation was refused.
 
 use super::{QuotaMet, ResumeError};
+use crate::shares::Full;
 use std::time::Duration;
 
 /// Why an operation was refused. Each has a stable code and says what to do next.
@@ -281,6 +282,24 @@ pub enum OpError {
     /// The session's agent was not run on.
     #[error(transparent)]
     Resume(#[from] ResumeError),
+    /// A search took longer than it may.
+    #[error(
+        "the search took longer than the {limit} s it may, and found nothing up to {place}={next}; go on with {place}={next}, or search for plain text or with a simpler pattern"
+    )]
+    SearchSpent {
+        /// Seconds that a search may take.
+        limit: u64,
+        /// The parameter that says where to go on.
+        place: &'static str,
+        /// Where to go on.
+        next: u64,
+    },
+    /// The caller, or all callers together, have as much as there is.
+    #[error(
+        "{} as many {} as there may be ({}); {}",
+        if .0.by_all { "all agents together have" } else { "you have" }, .0.what.words().0, .0.limit, .0.what.words().1
+    )]
+    NoShare(Full),
     /// The store cannot answer.
     #[error("the store cannot answer: {reason}; nothing was changed, try again")]
     StoreUnavailable {
@@ -290,6 +309,12 @@ pub enum OpError {
     /// The engine is stopping.
     #[error("the daemon is stopping; try again when it is back")]
     ShuttingDown,
+}
+
+impl From<Full> for OpError {
+    fn from(full: Full) -> Self {
+        Self::NoShare(full)
+    }
 }
 
 impl OpError {
@@ -333,6 +358,8 @@ impl OpError {
             Self::StoreUnavailable { .. } | Self::TokensUnavailable { .. } | Self::EventsCutOff { .. } => {
                 "store_unavailable"
             }
+            Self::SearchSpent { .. } => "search_too_expensive",
+            Self::NoShare(full) => full.what.code(),
             Self::ShuttingDown => "shutting_down",
         }
     }

@@ -1,15 +1,20 @@
 //! Whether a service is what its maker calls ready. A log tells by itself when to look again; a port and a URL do not, so
-//! they are looked at again and again, less and less often.
+//! they are looked at again and again, less and less often. Searching a log takes a thread in its agent's turn, and a
+//! pause after it; asking a URL is done only where the service itself listens.
 
-use regex::bytes::Regex;
+use crate::engine::Inner;
+use crate::ops::OpError;
 use shellkeep_process::ports;
 use shellkeep_process::proc::Stat;
 use shellkeep_process::service::log::{LogWatch, ServiceLog};
+use shellkeep_record::{Budget, Pattern};
 use shellkeep_session::service::Ready;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 /// The first wait between two looks at a port or URL, and the longest.
@@ -19,24 +24,52 @@ const HTTP_TIMEOUT: Duration = Duration::from_secs(5);
 /// Bytes of log searched at a time; a line longer than this is searched in pieces.
 const BLOCK: usize = 256 << 10;
 
+/// How long a log is searched at a time, and how many times as long it is left alone afterwards: a pattern that takes
+/// long makes its service ready late, and takes little from others.
+const SEARCH: (Duration, u32) = (Duration::from_millis(500), 3);
+
 /// Waits for a service to become ready.
 pub(super) struct Probe {
     kind: Kind,
     next: Instant,
     wait: Duration,
     has_looked: bool,
+    /// A look that takes a while.
+    look: Option<JoinHandle<Looked>>,
+    found: bool,
 }
 
 enum Kind {
     Port(u16),
-    Log { pattern: Regex, log: ServiceLog, watch: Option<LogWatch>, offset: u64 },
-    Http { url: Url, answered: bool },
+    Log(Box<LogProbe>),
+    Http(Url),
+}
+
+struct LogProbe {
+    engine: Arc<Inner>,
+    agent: Option<Arc<str>>,
+    pattern: Pattern,
+    log: ServiceLog,
+    watch: Option<LogWatch>,
+    offset: u64,
+    /// Whether there may be more to search than was searched.
+    is_behind: bool,
+}
+
+/// What came of a look that took a while.
+struct Looked {
+    found: bool,
+    /// Up to where a log was searched, and whether that was all of it.
+    searched: Option<(u64, bool)>,
+    /// How long it took.
+    took: Duration,
 }
 
 /// A URL on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Url {
     authority: String,
+    port: u16,
     path: String,
 }
 
@@ -52,15 +85,15 @@ impl Url {
         }
         let host =
             LOCAL.into_iter().find(|host| authority.strip_prefix(host).is_some_and(is_port)).ok_or_else(wrong)?;
-        let port = authority[host.len()..].strip_prefix(':').unwrap_or("80");
+        let port = authority[host.len()..].strip_prefix(':').unwrap_or("80").parse::<u16>().map_err(|_| wrong())?;
         let slash = if path.starts_with('/') { "" } else { "/" };
-        Ok(Self { authority: format!("{host}:{port}"), path: format!("{slash}{path}") })
+        Ok(Self { authority: format!("{host}:{port}"), port, path: format!("{slash}{path}") })
     }
 
     async fn answers(&self) -> bool {
         let asking = async {
             let mut stream = TcpStream::connect(&self.authority).await.ok()?;
-            let Self { authority, path } = self;
+            let Self { authority, path, .. } = self;
             let request =
                 format!("GET {path} HTTP/1.1\r\nHost: {authority}\r\nAccept: */*\r\nConnection: close\r\n\r\n");
             stream.write_all(request.as_bytes()).await.ok()?;
@@ -87,69 +120,146 @@ fn status(line: &[u8]) -> Option<u16> {
 }
 
 /// The regular expression of a caller.
-pub(crate) fn pattern(text: &str) -> Result<Regex, String> {
-    Regex::new(text).map_err(|error| format!("'{text}' is no regular expression: {error}"))
+pub(crate) fn pattern(text: &str) -> Result<Pattern, String> {
+    Pattern::standing(text).map_err(|error| format!("the pattern for the log is {error}"))
 }
 
 impl Probe {
     /// What to look at. `offset` is where the log of this start begins. `None` if it was checked at the edge and is
     /// wrong nevertheless.
-    pub(super) fn new(ready: &Ready, directory: &Path, offset: u64) -> Option<Self> {
+    pub(super) fn new(
+        engine: &Arc<Inner>,
+        agent: Option<Arc<str>>,
+        ready: &Ready,
+        directory: &Path,
+        offset: u64,
+    ) -> Option<Self> {
         let kind = match ready {
             Ready::Port(port) => Kind::Port(*port),
-            Ready::Log(text) => {
-                let watch = LogWatch::new(directory).ok();
-                Kind::Log { pattern: pattern(text).ok()?, log: ServiceLog::at(directory), watch, offset }
-            }
-            Ready::Http(text) => Kind::Http { url: Url::parse(text).ok()?, answered: false },
+            Ready::Log(text) => Kind::Log(Box::new(LogProbe {
+                engine: Arc::clone(engine),
+                agent,
+                pattern: pattern(text).ok()?,
+                log: ServiceLog::at(directory),
+                watch: LogWatch::new(directory).ok(),
+                offset,
+                is_behind: false,
+            })),
+            Ready::Http(text) => Kind::Http(Url::parse(text).ok()?),
         };
-        Some(Self { kind, next: Instant::now(), wait: WAITS.0, has_looked: false })
+        Some(Self { kind, next: Instant::now(), wait: WAITS.0, has_looked: false, look: None, found: false })
     }
 
-    /// Waits until it is worth looking. May be dropped and called again.
+    /// Waits until it is worth looking, or until a look has ended. May be dropped and called again.
     pub(super) async fn due(&mut self) {
-        match &mut self.kind {
-            Kind::Log { watch: Some(watch), .. } if self.has_looked => watch.changed().await,
-            Kind::Http { url, answered } => {
-                tokio::time::sleep_until(self.next).await;
-                *answered = url.answers().await;
-            }
-            _ => tokio::time::sleep_until(self.next).await,
+        if let Some(look) = &mut self.look {
+            let looked = look.await;
+            self.look = None;
+            self.take(looked.unwrap_or(Looked { found: false, searched: None, took: Duration::ZERO }));
+            return;
+        }
+        tokio::time::sleep_until(self.next).await;
+        if let Kind::Log(log) = &mut self.kind
+            && let Some(watch) = &mut log.watch
+            && self.has_looked
+            && !log.is_behind
+        {
+            watch.changed().await;
         }
     }
 
-    /// Looks.
+    fn take(&mut self, looked: Looked) {
+        self.found = looked.found;
+        if let (Kind::Log(log), Some((offset, is_all))) = (&mut self.kind, looked.searched) {
+            (log.offset, log.is_behind) = (offset, !is_all);
+            let pause = if log.watch.is_none() { WAITS.1 } else { looked.took * SEARCH.1 };
+            self.next = Instant::now() + pause;
+        }
+    }
+
+    /// Looks, or begins a look that takes a while; true when the service is ready.
     pub(super) fn look(&mut self, members: &[Stat]) -> bool {
-        let found = match &mut self.kind {
-            Kind::Port(port) => {
-                let pids: Vec<u32> = members.iter().map(|stat| stat.pid).collect();
-                ports::listening(&pids).contains(port)
-            }
-            Kind::Log { pattern, log, offset, .. } => search(log, pattern, offset),
-            Kind::Http { answered, .. } => *answered,
+        if self.found || self.look.is_some() {
+            return self.found;
+        }
+        let listens = |port: u16| {
+            let pids: Vec<u32> = members.iter().map(|stat| stat.pid).collect();
+            ports::listening(&pids).contains(&port)
         };
         self.has_looked = true;
+        match &mut self.kind {
+            Kind::Port(port) => self.found = listens(*port),
+            Kind::Log(log) => {
+                self.look = Some(tokio::spawn(log.search()));
+                // The log tells when to look again.
+                self.next = Instant::now();
+                return false;
+            }
+            // Not whatever else listens on this machine: that would ask it in the daemon's name.
+            Kind::Http(url) if listens(url.port) => {
+                let url = url.clone();
+                self.look = Some(tokio::spawn(async move {
+                    Looked { found: url.answers().await, searched: None, took: Duration::ZERO }
+                }));
+            }
+            Kind::Http(_) => {}
+        }
         self.next = Instant::now() + self.wait;
         self.wait = (self.wait * 2).min(WAITS.1);
-        found
+        self.found
+    }
+}
+
+impl Drop for Probe {
+    fn drop(&mut self) {
+        if let Some(look) = &self.look {
+            look.abort();
+        }
+    }
+}
+
+impl LogProbe {
+    /// Searches what was written since the last look, in a thread and in the agent's turn.
+    fn search(&self) -> impl Future<Output = Looked> + Send + 'static {
+        let (engine, agent) = (Arc::clone(&self.engine), self.agent.clone());
+        let (log, pattern, offset) = (self.log.clone(), self.pattern.clone(), self.offset);
+        async move {
+            let searching = move |budget: &Budget| {
+                let began = std::time::Instant::now();
+                let (found, searched) = search(&log, &pattern, offset, budget);
+                Looked { found, searched: Some(searched), took: began.elapsed() }
+            };
+            let looked: Result<Looked, OpError> = engine.work.short(agent.as_deref(), Some(SEARCH.0), searching).await;
+            // Too many searches of this agent wait: later.
+            looked.unwrap_or(Looked { found: false, searched: Some((offset, false)), took: SEARCH.0 })
+        }
     }
 }
 
 /// Searches what was written since `offset`, line by line; an unfinished line is searched too, and again when it grew.
-fn search(log: &ServiceLog, pattern: &Regex, offset: &mut u64) -> bool {
+/// Gives whether it was found, up to where was searched, and whether that was all.
+fn search(log: &ServiceLog, pattern: &Pattern, mut offset: u64, budget: &Budget) -> (bool, (u64, bool)) {
     loop {
-        let Ok((start, bytes)) = log.read(*offset, BLOCK) else { return false };
+        let Ok((start, bytes)) = log.read(offset, BLOCK) else { return (false, (offset, true)) };
         if bytes.is_empty() {
-            return false;
+            return (false, (offset, true));
         }
-        if bytes.split(|&byte| byte == b'\n').any(|line| pattern.is_match(line)) {
-            return true;
+        offset = start;
+        for line in bytes.split_inclusive(|&byte| byte == b'\n') {
+            let ends = line.last() == Some(&b'\n');
+            match pattern.is_in(line.strip_suffix(b"\n").unwrap_or(line), budget) {
+                Ok(true) => return (true, (offset, true)),
+                Ok(false) if !ends && bytes.len() < BLOCK => return (false, (offset, true)),
+                // An unfinished line at the end of a block is read again with its rest, unless it is all there is.
+                Ok(false) if !ends && line.len() < bytes.len() => break,
+                _ => offset += line.len() as u64,
+            }
+            if budget.is_spent() {
+                return (false, (offset, false));
+            }
         }
-        let whole = bytes.iter().rposition(|&byte| byte == b'\n').map(|at| at + 1);
-        let is_block = bytes.len() == BLOCK;
-        *offset = start + whole.unwrap_or(if is_block { bytes.len() } else { 0 }) as u64;
-        if !is_block {
-            return false;
+        if bytes.len() < BLOCK {
+            return (false, (offset, true));
         }
     }
 }
@@ -161,7 +271,7 @@ mod tests {
     #[test]
     fn only_this_machine_is_asked() {
         let url = Url::parse("http://127.0.0.1:8080/health?x=1").unwrap();
-        assert_eq!((url.authority.as_str(), url.path.as_str()), ("127.0.0.1:8080", "/health?x=1"));
+        assert_eq!((url.authority.as_str(), url.port, url.path.as_str()), ("127.0.0.1:8080", 8080, "/health?x=1"));
         let bare = Url::parse("http://localhost").unwrap();
         assert_eq!((bare.authority.as_str(), bare.path.as_str()), ("localhost:80", "/"));
         assert_eq!(Url::parse("http://[::1]:9?x#y").unwrap().path, "/?x");

@@ -152,7 +152,9 @@ impl Supervisor {
         let log_start = if service.restarts == 0 { 0 } else { log_end(&self.seen) };
         let mut probe = match service.status {
             ServiceStatus::Starting => {
-                service.spec.ready.as_ref().and_then(|ready| Probe::new(ready, &self.seen.directory, log_start))
+                let agent = self.seen.agent().map(Arc::from);
+                let ready = service.spec.ready.as_ref();
+                ready.and_then(|ready| Probe::new(&self.engine, agent, ready, &self.seen.directory, log_start))
             }
             _ => None,
         };

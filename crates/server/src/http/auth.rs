@@ -6,10 +6,11 @@
 use super::metrics::RequestMetrics;
 use super::problem::Refusal;
 use super::until::until;
+use crate::connections::Way;
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::request::Parts;
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use shellkeep_runtime::{Engine, Guest, Visitor};
@@ -100,16 +101,22 @@ enum Caller<T> {
 /// Stands before every route: lets in, and counts what comes out.
 pub(crate) async fn gate(State(gate): State<Arc<Gate>>, mut request: Request, next: Next) -> Response {
     let known = |secret: &[u8]| gate.engine.authenticate(secret);
-    let caller = admit(&gate.auth, request.uri().path(), request.headers(), known);
+    let caller = admit(&gate.auth, request.uri(), request.headers(), known);
     let shows_token = request.headers().contains_key(header::AUTHORIZATION);
     let visitor = request.extensions_mut().remove::<Visitor>();
     let response = match caller.and_then(|caller| place(&gate, caller, visitor.as_ref(), shows_token)) {
         Ok(Caller::Anyone) => next.run(request).await,
-        Ok(Caller::Host) => {
-            request.extensions_mut().insert(Scoped(gate.engine.clone()));
-            next.run(request).await
-        }
-        Ok(Caller::Agent(guest)) => serve_guest(guest, request, next).await,
+        Ok(Caller::Host) => match proven(&request, &gate.engine) {
+            Ok(()) => {
+                request.extensions_mut().insert(Scoped(gate.engine.clone()));
+                next.run(request).await
+            }
+            Err(refusal) => closing(refusal),
+        },
+        Ok(Caller::Agent(guest)) => match proven(&request, &guest.engine) {
+            Ok(()) => serve_guest(guest, request, next).await,
+            Err(refusal) => closing(refusal),
+        },
         Err(refusal) => {
             let who = match visitor {
                 Some(Visitor::Session(from)) => format!("session {}", from.session_id),
@@ -120,6 +127,19 @@ pub(crate) async fn gate(State(gate): State<Arc<Gate>>, mut request: Request, ne
         }
     };
     gate.counts.answered(response.status());
+    response
+}
+
+/// Counts the connection as one of the caller's.
+fn proven(request: &Request, engine: &Engine) -> Result<(), Refusal> {
+    // Without a connection there is nothing to count: a test that calls the router itself.
+    request.extensions().get::<Way>().map_or(Ok(()), |way| way.prove(engine)).map_err(Refusal::from)
+}
+
+/// A refusal after which the connection ends.
+fn closing(refusal: Refusal) -> Response {
+    let mut response = refusal.into_response();
+    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     response
 }
 
@@ -177,12 +197,12 @@ fn forbidden_peer(detail: String) -> Refusal {
 
 fn admit<T>(
     auth: &Auth,
-    path: &str,
+    uri: &Uri,
     headers: &HeaderMap,
     known: impl FnOnce(&[u8]) -> Option<T>,
 ) -> Result<Caller<T>, Refusal> {
     let given = headers.get(header::AUTHORIZATION);
-    if path == OPEN_PATH {
+    if uri.path() == OPEN_PATH {
         return Ok(Caller::Anyone);
     }
     let token = match auth {
@@ -191,7 +211,7 @@ fn admit<T>(
         Auth::Bearer { token, loopback } => {
             check_origin(headers)?;
             if *loopback {
-                check_host(headers)?;
+                check_host(uri, headers)?;
             }
             token
         }
@@ -226,10 +246,16 @@ fn check_origin(headers: &HeaderMap) -> Result<(), Refusal> {
     Err(Refusal::new(StatusCode::FORBIDDEN, "forbidden_origin", detail))
 }
 
-fn check_host(headers: &HeaderMap) -> Result<(), Refusal> {
-    let Some(host) = headers.get(header::HOST) else { return Ok(()) };
-    if host.to_str().is_ok_and(is_loopback) {
+/// Every name that the request is for must be this machine's: which of several a browser's victim meant, nobody knows.
+fn check_host(uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
+    let named = headers.get_all(header::HOST).iter().map(|host| host.to_str().unwrap_or_default());
+    let mut count = 0;
+    let all_are_ours = named.chain(uri.authority().map(Authority::as_str)).inspect(|_| count += 1).all(is_loopback);
+    if all_are_ours && count <= 1 + usize::from(uri.authority().is_some()) {
         return Ok(());
+    }
+    if all_are_ours {
+        return Err(Refusal::invalid("send one Host header; this request has several"));
     }
     let detail = "this door listens on loopback and takes requests for 127.0.0.1, [::1] or localhost only; to be \
                   reached by another name, listen on another address";
@@ -250,9 +276,12 @@ mod tests {
     use axum::http::HeaderName;
 
     fn asked(auth: &Auth, path: &str, headers: &[(HeaderName, &str)]) -> Result<Caller<String>, String> {
-        let map = headers.iter().map(|(name, value)| (name.clone(), value.parse().unwrap())).collect();
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.append(name, value.parse().unwrap());
+        }
         let known = |secret: &[u8]| secret.starts_with(b"sk_").then(|| String::from_utf8(secret.to_vec()).unwrap());
-        admit(auth, path, &map, known).map_err(|refusal| refusal.problem().code.clone())
+        admit(auth, &path.parse().unwrap(), &map, known).map_err(|refusal| refusal.problem().code.clone())
     }
 
     fn tried(path: &str, headers: &[(HeaderName, &str)]) -> Result<(), String> {
@@ -309,6 +338,14 @@ mod tests {
         }
         let rebound = tried("/", &[key.clone(), (header::HOST, "evil.example:7433")]);
         assert_eq!(rebound, Err("forbidden_host".to_owned()));
-        assert_eq!(tried("/", &[key, (header::HOST, "127.0.0.1:7433")]), Ok(()));
+        assert_eq!(tried("/", &[key.clone(), (header::HOST, "127.0.0.1:7433")]), Ok(()));
+        let host = |name: &'static str| (header::HOST, name);
+        let second = [key.clone(), host("127.0.0.1:7433"), host("evil.example:7433")];
+        assert_eq!(tried("/", &second), Err("forbidden_host".to_owned()));
+        let twice = [key.clone(), host("127.0.0.1:7433"), host("localhost")];
+        assert_eq!(tried("/", &twice), Err("invalid_request".to_owned()));
+        let absolute = [key, host("127.0.0.1:7433")];
+        assert_eq!(tried("http://evil.example/", &absolute), Err("forbidden_host".to_owned()));
+        assert_eq!(tried("http://localhost:7433/", &absolute), Ok(()));
     }
 }

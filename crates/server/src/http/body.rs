@@ -1,14 +1,17 @@
-//! Reading JSON bodies, whatever their content type says. A body is bounded, an empty one stands for `{}`, and an error
-//! names the field.
+//! Reading JSON bodies, whatever their content type says. A body is bounded in length, in time and in what it may take of
+//! its sender's memory; an empty one stands for `{}`, and an error names the field.
 
+use super::auth::Scoped;
 use super::problem::Refusal;
 use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest, Request};
-use axum::http::{HeaderMap, header};
+use axum::http::request::Parts;
+use axum::http::{StatusCode, header};
 use http_body_util::BodyExt as _;
 use hyper::body::Body as _;
 use serde::de::DeserializeOwned;
-use std::time::Duration;
+use shellkeep_runtime::{Engine, Lent, OpError, Share};
+use std::time::{Duration, Instant};
 
 /// Longest body of a run: `command` and `stdin` of 16 MiB each, with room for JSON escapes.
 pub const RUN_LIMIT: usize = 64 << 20;
@@ -18,6 +21,14 @@ pub const SMALL_LIMIT: usize = 1 << 20;
 pub const EVENTS_LIMIT: usize = 12 << 20;
 /// Longest body of a message: 1 MiB, with room for JSON escapes.
 pub const MESSAGE_LIMIT: usize = 4 << 20;
+/// A body up to this length is not counted as its sender's memory: nearly all are shorter, and arrive with their head.
+pub(crate) const UNCOUNTED: usize = 64 << 10;
+/// How long a body may not grow before it is given up.
+const STALL: Duration = Duration::from_secs(10);
+/// How long all of it may take, beside the time that its bytes take at [`SLOWEST`].
+const WHOLE: Duration = Duration::from_secs(20);
+/// Bytes per second that a sender must manage on average. A phone does.
+const SLOWEST: u32 = 32 << 10;
 /// How much of a refused body is read and thrown away, so that the sender gets to read the answer instead of a reset.
 const DRAIN_LIMIT: usize = 256 << 20;
 /// How long that may take.
@@ -35,8 +46,8 @@ where
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Refusal> {
         let (parts, body) = request.into_parts();
-        let bytes = read(&parts.headers, body, LIMIT).await?;
-        parse(&bytes).map(Self)
+        let whole = read(&parts, body, LIMIT).await?;
+        parse(&whole.bytes).map(Self)
     }
 }
 
@@ -48,7 +59,7 @@ impl<S: Send + Sync, const LIMIT: usize> FromRequest<S> for Raw<LIMIT> {
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Refusal> {
         let (parts, body) = request.into_parts();
-        read(&parts.headers, body, LIMIT).await.map(Self)
+        read(&parts, body, LIMIT).await.map(|whole| Self(whole.bytes))
     }
 }
 
@@ -67,7 +78,19 @@ impl<S: Send + Sync> FromRequest<S> for Nothing {
 #[serde(deny_unknown_fields)]
 struct Empty {}
 
-async fn read(headers: &HeaderMap, mut body: Body, limit: usize) -> Result<Bytes, Refusal> {
+/// A body that was read. A large one counts as its sender's memory while this is held.
+pub(crate) struct Whole {
+    pub(crate) bytes: Bytes,
+    _share: Option<Share>,
+}
+
+/// Reads a body of at most `limit` bytes.
+pub(crate) async fn read(parts: &Parts, body: Body, limit: usize) -> Result<Whole, Refusal> {
+    read_at(Pace { began: Instant::now(), stall: STALL }, parts, body, limit).await
+}
+
+async fn read_at(pace: Pace, parts: &Parts, mut body: Body, limit: usize) -> Result<Whole, Refusal> {
+    let headers = &parts.headers;
     let too_large = || Refusal::too_large(format!("the body is longer than the {limit} bytes this route takes"));
     let declared = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
     if declared.is_some_and(|length| length > limit) {
@@ -77,10 +100,11 @@ async fn read(headers: &HeaderMap, mut body: Body, limit: usize) -> Result<Bytes
         }
         return Err(too_large());
     }
-    let Some(first) = next(&mut body).await? else { return Ok(Bytes::new()) };
+    let Some(first) = pace.next(&mut body, 0).await? else { return Ok(Whole { bytes: Bytes::new(), _share: None }) };
     if body.is_end_stream() && first.len() <= limit {
-        return Ok(first);
+        return Ok(Whole { bytes: first, _share: None });
     }
+    let mut meter = Meter { engine: parts.extensions.get::<Scoped>().map(|Scoped(engine)| engine), share: None };
     let mut whole = Vec::with_capacity(declared.unwrap_or(first.len()));
     let mut piece = Some(first);
     while let Some(bytes) = piece {
@@ -88,10 +112,61 @@ async fn read(headers: &HeaderMap, mut body: Body, limit: usize) -> Result<Bytes
             drain(body).await;
             return Err(too_large());
         }
+        if let Err(full) = meter.count(whole.len() + bytes.len(), bytes.len()) {
+            drop(whole);
+            drain(body).await;
+            return Err(full.into());
+        }
         whole.extend_from_slice(&bytes);
-        piece = next(&mut body).await?;
+        piece = pace.next(&mut body, whole.len()).await?;
     }
-    Ok(whole.into())
+    Ok(Whole { bytes: whole.into(), _share: meter.share })
+}
+
+/// Counts what a body takes of its sender's memory.
+struct Meter<'a> {
+    engine: Option<&'a Engine>,
+    share: Option<Share>,
+}
+
+impl Meter<'_> {
+    /// `more` bytes have come, which makes `all`.
+    fn count(&mut self, all: usize, more: usize) -> Result<(), OpError> {
+        let Some(engine) = self.engine.filter(|_| all > UNCOUNTED) else { return Ok(()) };
+        match &mut self.share {
+            Some(share) => Ok(share.grow(more as u64)?),
+            None => {
+                self.share = Some(engine.lend(Lent::BodyBytes, all as u64)?);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// How fast a body must come.
+struct Pace {
+    began: Instant,
+    /// How long it may not grow.
+    stall: Duration,
+}
+
+impl Pace {
+    /// The next piece, if it comes in time.
+    async fn next(&self, body: &mut Body, read: usize) -> Result<Option<Bytes>, Refusal> {
+        let in_all = WHOLE + Duration::from_secs(1) * u32::try_from(read).unwrap_or(u32::MAX) / SLOWEST;
+        let left = self.stall.min(in_all.saturating_sub(self.began.elapsed()));
+        match tokio::time::timeout(left, next(body)).await {
+            Ok(next) => next,
+            Err(_) => {
+                let detail = format!(
+                    "the body stopped coming after {read} bytes; send it at once and at {} KiB a second at least. \
+                     Nothing was done",
+                    SLOWEST >> 10
+                );
+                Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, "body_timeout", detail))
+            }
+        }
+    }
 }
 
 async fn next(body: &mut Body) -> Result<Option<Bytes>, Refusal> {
@@ -181,13 +256,47 @@ mod tests {
         assert!(parse::<CreateSessionRequest>(b" \n").is_ok());
     }
 
+    fn parts(length: Option<usize>) -> Parts {
+        let request = Request::builder();
+        let request =
+            length.into_iter().fold(request, |request, length| request.header(header::CONTENT_LENGTH, length));
+        request.body(()).unwrap().into_parts().0
+    }
+
+    async fn refusal(parts: &Parts, body: Body, limit: usize) -> Refusal {
+        match read(parts, body, limit).await {
+            Ok(_) => panic!("it was read"),
+            Err(refusal) => refusal,
+        }
+    }
+
     #[tokio::test]
     async fn a_body_over_the_limit_is_refused_with_or_without_a_length() {
-        let refusal = read(&HeaderMap::new(), Body::from(vec![b' '; 11]), 10).await.unwrap_err();
-        assert_eq!(refusal.problem().code, "payload_too_large");
-        let mut headers = HeaderMap::new();
-        headers.insert(header::CONTENT_LENGTH, 11.into());
-        let refusal = read(&headers, Body::from(vec![b' '; 11]), 10).await.unwrap_err();
-        assert_eq!(refusal.problem().status, 413);
+        let refused = refusal(&parts(None), Body::from(vec![b' '; 11]), 10).await;
+        assert_eq!(refused.problem().code, "payload_too_large");
+        let refused = refusal(&parts(Some(11)), Body::from(vec![b' '; 11]), 10).await;
+        assert_eq!(refused.problem().status, 413);
+    }
+
+    /// A body that never comes.
+    struct Never;
+
+    impl hyper::body::Body for Never {
+        type Data = Bytes;
+        type Error = std::convert::Infallible;
+
+        fn poll_frame(
+            self: std::pin::Pin<&mut Self>,
+            _: &mut std::task::Context<'_>,
+        ) -> std::task::Poll<Option<Result<hyper::body::Frame<Bytes>, Self::Error>>> {
+            std::task::Poll::Pending
+        }
+    }
+
+    #[tokio::test]
+    async fn a_body_that_does_not_come_is_given_up() {
+        let pace = Pace { began: Instant::now(), stall: Duration::from_millis(1) };
+        let refused = read_at(pace, &parts(Some(5)), Body::new(Never), 10).await.err().unwrap();
+        assert_eq!((refused.problem().status, refused.problem().code.as_str()), (408, "body_timeout"));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::auth::Scoped;
 use super::body::{EVENTS_LIMIT, Json};
-use super::openapi::{Common, EventTypes};
+use super::openapi::{Common, EventTypes, Searched};
 use super::params::{Params, SessionPath};
 use super::problem::Refusal;
 use super::runs::{detached, wants_events};
@@ -47,7 +47,7 @@ pub async fn post(
     responses(
         (status = 200, description = "A page of events, or the events as they happen", content(
             (EventList = "application/json"), (Event = "text/event-stream"))),
-        Common
+        Searched, Common
     )
 )]
 pub async fn list(
@@ -63,7 +63,8 @@ pub async fn list(
             query.after =
                 last.ok_or_else(|| Refusal::invalid("last-event-id: the number of the last event you have"))?;
         }
-        return Ok(sse::events(engine.follow_events(&id, query).await?));
+        let place = sse::place(&engine)?;
+        return Ok(sse::events(place, engine.follow_events(&id, query).await?));
     }
     let page = engine.events(&id, query).await?;
     Ok(json(StatusCode::OK, &translate::event_list(page)))

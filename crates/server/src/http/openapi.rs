@@ -116,6 +116,8 @@ pub struct Full;
 pub struct Ended;
 /// Refusals of what is done with files.
 pub struct Files;
+/// Refusals of a search.
+pub struct Searched;
 /// Refusals of events.
 pub struct EventTypes;
 /// Refusals of a state that somebody else has saved since.
@@ -137,12 +139,20 @@ impl IntoResponses for Common {
                  `agent_state_not_found`, `not_found`",
             ),
             ("405", "`method_not_allowed`"),
+            ("408", "`body_timeout`: the body did not come, or too slowly"),
             ("413", "`payload_too_large`"),
+            (
+                "429",
+                "`too_many_connections`, `too_many_followers`, `too_many_clients`, `too_many_searches`, \
+                 `too_much_in_flight`: you have as many as one agent may, with the `limit`; `quota_exceeded` with `quota`, \
+                 `limit`, `used` and your `services`, the most idle first; `queue_full`",
+            ),
             ("500", "`session_damaged`: this session is set aside; `internal_error`: a bug"),
             (
                 "503",
                 "`overloaded`: more work than the node takes, see `Retry-After`; `shell_unavailable`, \
-                 `service_not_started`, `store_unavailable`, `shutting_down`",
+                 `service_not_started`, `store_unavailable`, `shutting_down`; the codes of 429 when all agents together \
+                 have as many as there may be",
             ),
         ])
     }
@@ -195,6 +205,16 @@ impl IntoResponses for Files {
             ("500", "`files_failed`: the detail says how the files stand now; `session_damaged`, `internal_error`"),
             ("507", "`files_failed`: the disk is full; the detail says how the files stand now"),
         ])
+    }
+}
+
+impl IntoResponses for Searched {
+    fn responses() -> BTreeMap<String, RefOr<Answer>> {
+        refusals(&[(
+            "422",
+            "`search_too_expensive`: the search took longer than it may; go on at `next_offset` or `after`, or look for \
+             something simpler",
+        )])
     }
 }
 

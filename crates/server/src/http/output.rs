@@ -2,7 +2,7 @@
 
 use super::auth::Scoped;
 use super::body::{Json, RUN_LIMIT, SMALL_LIMIT};
-use super::openapi::{Common, Ended};
+use super::openapi::{Common, Ended, Searched};
 use super::params::{Params, RunPath};
 use super::problem::Refusal;
 use super::{json, runs::detached, translate};
@@ -21,7 +21,7 @@ use shellkeep_protocol::{InputAccepted, InputRequest, OutputParams, OutputRespon
         ("run_id" = String, Path, description = "The run"),
         OutputParams
     ),
-    responses((status = 200, description = "A page of output", body = OutputResponse), Common)
+    responses((status = 200, description = "A page of output", body = OutputResponse), Searched, Common)
 )]
 pub async fn read(
     Scoped(engine): Scoped,

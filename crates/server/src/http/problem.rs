@@ -108,6 +108,9 @@ impl From<OpError> for Refusal {
                 let conflict = |(path, reason)| serde_json::json!({"path": path, "reason": reason});
                 refusal.with("conflicts", conflicts.into_iter().map(conflict).collect::<Vec<_>>())
             }
+            OpError::SearchSpent { place: "offset", next, .. } => refusal.with("next_offset", next),
+            OpError::SearchSpent { next, .. } => refusal.with("after", next),
+            OpError::NoShare(full) => refusal.with("limit", full.limit),
             OpError::EventsCutOff { taken, first_seq, .. } => refusal.with("taken", taken).with("first_seq", first_seq),
             OpError::Invalid { .. }
             | OpError::InvalidEventType { .. }
@@ -151,6 +154,9 @@ fn status(error: &OpError) -> StatusCode {
         OpError::Resume(error) if error.is_for_now() => StatusCode::SERVICE_UNAVAILABLE,
         OpError::Resume(_) => StatusCode::CONFLICT,
         OpError::QueueFull { .. } | OpError::QuotaExceeded(_) => StatusCode::TOO_MANY_REQUESTS,
+        OpError::NoShare(full) if full.by_all => StatusCode::SERVICE_UNAVAILABLE,
+        OpError::NoShare(_) => StatusCode::TOO_MANY_REQUESTS,
+        OpError::SearchSpent { .. } => StatusCode::UNPROCESSABLE_ENTITY,
         OpError::Damaged { .. } | OpError::AgentStateDamaged { .. } => StatusCode::INTERNAL_SERVER_ERROR,
         OpError::OutputReclaimed { .. } | OpError::AgentStateReclaimed { .. } => StatusCode::GONE,
         OpError::VersionConflict { .. } => StatusCode::PRECONDITION_FAILED,

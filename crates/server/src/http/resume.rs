@@ -36,9 +36,10 @@ pub async fn resume(
 ) -> Result<Response, Refusal> {
     let request = translate::resume(request)?;
     // Not in a task of its own, unlike other operations: whoever hangs up lets go of the agent.
-    let stream = engine.resume_stream(&id, request).await?;
     if wants_events(&headers) {
-        return Ok(sse::resume(stream));
+        let place = sse::place(&engine)?;
+        return Ok(sse::resume(place, engine.resume_stream(&id, request).await?));
     }
+    let stream = engine.resume_stream(&id, request).await?;
     Ok(json(StatusCode::OK, &translate::resumed(stream.result().await)))
 }

@@ -38,8 +38,9 @@ pub async fn run(
     let started = Instant::now();
     let command = translate::run(request)?;
     if wants_events(&headers) {
+        let place = sse::place(&engine)?;
         let stream = detached(async move { engine.run_stream(&id, command).await }).await??;
-        return Ok(sse::run(stream));
+        return Ok(sse::run(place, stream));
     }
     let view = detached(async move { engine.run(&id, command).await }).await??;
     door.counts.ran(started.elapsed());

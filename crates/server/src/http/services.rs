@@ -2,7 +2,7 @@
 
 use super::auth::Scoped;
 use super::body::{Json, SMALL_LIMIT};
-use super::openapi::{Common, Full};
+use super::openapi::{Common, Full, Searched};
 use super::params::{Params, ServicePath, SessionPath};
 use super::problem::Refusal;
 use super::runs::{detached, wants_events};
@@ -114,7 +114,7 @@ pub async fn stop(
     responses(
         (status = 200, description = "A page of the log, or its events", content(
             (LogResponse = "application/json"), (LogEvent = "text/event-stream"))),
-        Common
+        Searched, Common
     )
 )]
 pub async fn logs(
@@ -125,8 +125,9 @@ pub async fn logs(
 ) -> Result<Response, Refusal> {
     if wants_events(&headers) {
         let (offset, tail) = translate::log_follow(&params)?;
+        let place = sse::place(&engine)?;
         let stream = engine.follow_log(&id, &service_id, offset, tail).await?;
-        return Ok(sse::log(stream, engine, id, service_id));
+        return Ok(sse::log(place, stream, id, service_id));
     }
     let page = engine.service_log(&id, &service_id, translate::log_query(params)).await?;
     Ok(json(StatusCode::OK, &translate::log_page(page)))

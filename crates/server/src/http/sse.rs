@@ -14,7 +14,7 @@ use axum::response::{IntoResponse, Response};
 use hyper::body::Frame;
 use serde::Serialize;
 use shellkeep_protocol::OutputEvent;
-use shellkeep_runtime::{Engine, EventStream, LogStream, OpError, ResumeStream, RunChunk, RunStream};
+use shellkeep_runtime::{Engine, EventStream, Lent, LogStream, OpError, ResumeStream, RunChunk, RunStream, Share};
 use shellkeep_session::{ServiceId, SessionId};
 use std::convert::Infallible;
 use std::future::Future;
@@ -25,8 +25,11 @@ use tokio::sync::mpsc;
 
 /// How often a silent stream says that it is alive. Proxies cut at 30 to 60 seconds.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// Events made and not yet written. A slow reader holds up only its own stream.
-const BACKLOG: usize = 8;
+/// Pieces made and not yet written. The next one is read only when this one has gone out, so that a reader who does not
+/// read costs little, however much there is to tell.
+const BACKLOG: usize = 1;
+/// A piece that is larger than this is counted as its reader's memory until it is written.
+const LARGE: usize = 256 << 10;
 
 /// Where events come from. Nothing is lost if `next` is dropped before it returns.
 trait Source: Send + 'static {
@@ -34,39 +37,52 @@ trait Source: Send + 'static {
     fn next(&mut self) -> impl Future<Output = Option<Vec<u8>>> + Send;
 }
 
+/// The right to one more stream.
+pub struct Place {
+    engine: Engine,
+    _share: Share,
+}
+
+/// Takes the right to one more stream, before anything is begun that is to be told of.
+pub fn place(engine: &Engine) -> Result<Place, OpError> {
+    Ok(Place { engine: engine.clone(), _share: engine.lend(Lent::Followers, 1)? })
+}
+
 /// The answer that carries a run's events.
-pub fn run(stream: RunStream) -> Response {
-    response(Run { stream, encoder: Encoder::default() })
+pub fn run(place: Place, stream: RunStream) -> Response {
+    response(place, Run { stream, encoder: Encoder::default() })
 }
 
 /// The answer that carries a log as it is written.
-pub fn log(stream: LogStream, engine: Engine, session: SessionId, service: ServiceId) -> Response {
-    let (encoder, phase) = (log::Encoder::default(), log::Phase::Following);
-    response(log::Follow { stream, engine, session, service, encoder, phase })
+pub fn log(place: Place, stream: LogStream, session: SessionId, service: ServiceId) -> Response {
+    let (encoder, phase, engine) = (log::Encoder::default(), log::Phase::Following, place.engine.clone());
+    response(place, log::Follow { stream, engine, session, service, encoder, phase })
 }
 
 /// The answer that carries a recording as it grows.
-pub fn events(stream: EventStream) -> Response {
-    response(events::Follow { stream, over: false })
+pub fn events(place: Place, stream: EventStream) -> Response {
+    response(place, events::Follow { stream, over: false })
 }
 
 /// The answer that carries an agent's work on a message.
-pub fn resume(stream: ResumeStream) -> Response {
-    response(resume::Watch(stream))
+pub fn resume(place: Place, stream: ResumeStream) -> Response {
+    response(place, resume::Watch(stream))
 }
 
-fn response(source: impl Source) -> Response {
+fn response(place: Place, source: impl Source) -> Response {
     let (sender, receiver) = mpsc::channel(BACKLOG);
-    tokio::spawn(pump(source, sender));
+    tokio::spawn(pump(place, source, sender));
     let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
     (headers, Body::new(Events(receiver))).into_response()
 }
 
 /// Moves events to the reader until either ends. What is told of does not end with its reader.
-async fn pump(mut source: impl Source, sender: mpsc::Sender<Bytes>) {
+async fn pump(place: Place, mut source: impl Source, sender: mpsc::Sender<Bytes>) {
     let mut alive = tokio::time::interval(KEEP_ALIVE);
     alive.reset();
     loop {
+        // Nothing is read before there is room for it.
+        let Ok(room) = sender.reserve().await else { return };
         let events = tokio::select! {
             biased;
             () = sender.closed() => return,
@@ -77,9 +93,38 @@ async fn pump(mut source: impl Source, sender: mpsc::Sender<Bytes>) {
             _ = alive.tick() => b": alive\n\n".to_vec(),
         };
         alive.reset();
-        if !events.is_empty() && sender.send(events.into()).await.is_err() {
-            return;
+        if events.is_empty() {
+            continue;
         }
+        match counted(&place.engine, events) {
+            Ok(piece) => room.send(piece),
+            Err(error) => {
+                let mut events = Vec::new();
+                event(&mut events, "error", Refusal::from(error).problem());
+                room.send(events.into());
+                return;
+            }
+        }
+    }
+}
+
+/// A piece as it is written. A large one is counted until then.
+fn counted(engine: &Engine, events: Vec<u8>) -> Result<Bytes, OpError> {
+    if events.len() <= LARGE {
+        return Ok(events.into());
+    }
+    let share = engine.lend(Lent::BodyBytes, events.len() as u64)?;
+    Ok(Bytes::from_owner(Counted { events, _share: share }))
+}
+
+struct Counted {
+    events: Vec<u8>,
+    _share: Share,
+}
+
+impl AsRef<[u8]> for Counted {
+    fn as_ref(&self) -> &[u8] {
+        &self.events
     }
 }
 

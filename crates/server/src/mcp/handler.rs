@@ -3,6 +3,7 @@
 
 use super::calls::Calls;
 use super::seat::{self, Pipe, Seat};
+use super::streamable::Bound;
 use super::tools::{self, Toolset};
 use super::{Hub, engine_of, resources};
 use crate::http::problem::Refusal;
@@ -15,9 +16,8 @@ use rmcp::model::{
 };
 use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{RoleServer, ServerHandler};
-use shellkeep_runtime::RunView;
-use std::sync::Arc;
-use tokio::sync::OwnedSemaphorePermit;
+use shellkeep_runtime::{RunView, Share};
+use std::sync::{Arc, OnceLock};
 
 const INSTRUCTIONS: &str = "A durable bash session. State (working directory, variables, functions, options) carries \
 over from call to call and survives crashes and restarts; you need not save or restore anything. Servers and watchers are \
@@ -33,18 +33,27 @@ pub struct Handler {
     /// The connection, for a client on stdio. Over HTTP every request says again who it is.
     pipe: Option<Arc<Pipe>>,
     toolset: Toolset,
-    _place: OwnedSemaphorePermit,
+    place: OnceLock<Place>,
+}
+
+/// What a client has of the places there are. It is free again when nobody holds it.
+pub(super) enum Place {
+    /// A connection.
+    Stdio(#[expect(dead_code, reason = "held, not read")] Share),
+    /// An MCP session over HTTP.
+    Http(#[expect(dead_code, reason = "held, not read")] Arc<Bound>),
 }
 
 impl Handler {
     /// For a client on stdio.
-    pub fn on_stdio(hub: Hub, pipe: Arc<Pipe>, toolset: Toolset, place: OwnedSemaphorePermit) -> Self {
-        Self { hub, calls: Calls::default(), pipe: Some(pipe), toolset, _place: place }
+    pub fn on_stdio(hub: Hub, pipe: Arc<Pipe>, toolset: Toolset, place: Share) -> Self {
+        let place = OnceLock::from(Place::Stdio(place));
+        Self { hub, calls: Calls::default(), pipe: Some(pipe), toolset, place }
     }
 
-    /// For a client over HTTP.
-    pub fn over_http(hub: Hub, place: OwnedSemaphorePermit) -> Self {
-        Self { hub, calls: Calls::default(), pipe: None, toolset: Toolset::Default, _place: place }
+    /// For a client over HTTP. Its place comes with its first request.
+    pub fn over_http(hub: Hub) -> Self {
+        Self { hub, calls: Calls::default(), pipe: None, toolset: Toolset::Default, place: OnceLock::new() }
     }
 
     /// The caller and its session.
@@ -93,6 +102,9 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<InitializeResult, ErrorData> {
         context.peer.set_peer_info(request.clone());
+        if let Some(bound) = context.extensions.get::<Parts>().and_then(|parts| parts.extensions.get::<Arc<Bound>>()) {
+            let _ = self.place.set(Place::Http(Arc::clone(bound)));
+        }
         let mut info = self.negotiate_initialize(&request)?;
         if let Some(pipe) = &self.pipe
             && let Ok(seat) = pipe.seat(&self.hub, &request.client_info.name)

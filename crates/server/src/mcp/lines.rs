@@ -3,12 +3,15 @@
 
 use super::seat::Pipe;
 use crate::http::RUN_LIMIT;
+use crate::http::body::UNCOUNTED;
 use rmcp::RoleServer;
 use rmcp::model::{ClientJsonRpcMessage, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage};
 use rmcp::transport::Transport;
+use shellkeep_runtime::{Lent, OpError, Share};
 use std::future::Future;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader, ReadHalf, WriteHalf};
 use tokio::sync::Mutex;
 
@@ -19,6 +22,9 @@ const HEAD: usize = 256;
 /// Capacity of the buffer that stays between messages; a long message does not hold its memory for good.
 const KEPT_BUFFER: usize = 64 << 10;
 
+/// How long a large message may not grow before its sender is given up.
+const STALL: Duration = Duration::from_secs(30);
+
 /// The daemon's end of a client on stdio.
 pub struct Lines<S> {
     read: BufReader<ReadHalf<S>>,
@@ -26,6 +32,8 @@ pub struct Lines<S> {
     line: Vec<u8>,
     /// Bytes of a message that is too long, so far. Kept here, because `receive` may be dropped at any time.
     excess: usize,
+    /// What a large message takes of its sender's memory while it comes.
+    share: Option<Share>,
     pipe: Arc<Pipe>,
 }
 
@@ -40,19 +48,31 @@ impl<S: AsyncRead + AsyncWrite + Send + 'static> Lines<S> {
     /// Speaks over `stream` for the client `pipe`.
     pub fn new(stream: S, pipe: Arc<Pipe>) -> Self {
         let (read, write) = tokio::io::split(stream);
-        Self { read: BufReader::new(read), write: Arc::new(Mutex::new(write)), line: Vec::new(), excess: 0, pipe }
+        Self {
+            read: BufReader::new(read),
+            write: Arc::new(Mutex::new(write)),
+            line: Vec::new(),
+            excess: 0,
+            share: None,
+            pipe,
+        }
     }
 
     /// Reads a line into `self.line`, never more than the limit. What was read stays if this is dropped.
     async fn next_line(&mut self) -> io::Result<Line> {
         loop {
-            let available = self.read.fill_buf().await?;
+            let filling = self.read.fill_buf();
+            let available = match &self.share {
+                None => filling.await?,
+                Some(_) => tokio::time::timeout(STALL, filling).await??,
+            };
             if available.is_empty() {
                 return Ok(Line::End);
             }
             let end = available.iter().position(|byte| *byte == b'\n');
             let length = end.map_or(available.len(), |at| at + 1);
-            if self.excess > 0 || self.line.len() + length > MAX_MESSAGE {
+            let has_room = self.excess == 0 && self.line.len() + length <= MAX_MESSAGE;
+            if !has_room || count(&mut self.share, &self.pipe, self.line.len(), length).is_err() {
                 if self.excess == 0 {
                     self.line.extend_from_slice(&available[..length.min(HEAD)]);
                     self.excess = self.line.len().max(1);
@@ -65,6 +85,7 @@ impl<S: AsyncRead + AsyncWrite + Send + 'static> Lines<S> {
             }
             self.read.consume(length);
             if end.is_some() {
+                self.share = None;
                 let bytes = std::mem::take(&mut self.excess);
                 return Ok(if bytes > 0 { Line::TooLong { bytes } } else { Line::Whole });
             }
@@ -79,7 +100,8 @@ impl<S: AsyncRead + AsyncWrite + Send + 'static> Lines<S> {
                 Line::End => return Ok(None),
                 Line::TooLong { bytes } => {
                     let detail = format!(
-                        "a message of {bytes} bytes was not read; the longest is {MAX_MESSAGE}. Put large data into a file"
+                        "a message of {bytes} bytes was not read; the longest is {MAX_MESSAGE}, and less while others of \
+                         yours are on their way. Put large data into a file"
                     );
                     let refusal = ErrorData::invalid_request(detail, None);
                     write(&self.write, &JsonRpcMessage::error(refusal, id_near_the_beginning(&text))).await?;
@@ -123,6 +145,20 @@ impl<S: AsyncRead + AsyncWrite + Send + 'static> Transport<RoleServer> for Lines
     async fn close(&mut self) -> io::Result<()> {
         self.pipe.release();
         self.write.lock().await.shutdown().await
+    }
+}
+
+/// Counts what a large message takes of its sender's memory.
+fn count(share: &mut Option<Share>, pipe: &Pipe, before: usize, more: usize) -> Result<(), OpError> {
+    if before + more <= UNCOUNTED {
+        return Ok(());
+    }
+    match share {
+        Some(share) => Ok(share.grow(more as u64)?),
+        None => {
+            *share = Some(pipe.engine().lend(Lent::BodyBytes, (before + more) as u64)?);
+            Ok(())
+        }
     }
 }
 

@@ -84,6 +84,11 @@ impl Pipe {
         Arc::new(Self { engine, session, directory, lease, is_gone: AtomicBool::new(false) })
     }
 
+    /// What it may reach.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
     /// Its seat. The name is decided by the first who asks and stays.
     pub fn seat(&self, hub: &Hub, client: &str) -> Result<Seat, Refusal> {
         let session = match &self.session {

@@ -15,7 +15,7 @@ use axum::response::{IntoResponse, Response};
 use hyper_util::rt::TokioIo;
 use serde::Deserialize;
 use shellkeep_protocol::STDIO_PROTOCOL;
-use shellkeep_runtime::Revocation;
+use shellkeep_runtime::{Lent, Revocation};
 use shellkeep_session::SessionId;
 
 /// What the client says about itself.
@@ -49,13 +49,10 @@ pub async fn upgrade(
     let toolset = toolset.map_err(|error| Refusal::invalid(format!("toolset: {error}")))?.unwrap_or_default();
     let upgrading = hyper::upgrade::on(&mut request);
     let hub = door.mcp;
-    let place = hub.place().ok_or_else(|| {
-        let detail = "this daemon serves as many MCP clients as it can; close one that is not used";
-        Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_clients", detail)
-    })?;
     let (parts, _) = request.into_parts();
     let directory = params.cwd.filter(|cwd| cwd.starts_with('/') && !cwd.contains('\0'));
     let engine = engine_of(&parts)?;
+    let place = engine.lend(Lent::McpClients, 1)?;
     // The gate looks at every request, but this connection is one request for hours.
     let revoked = parts.extensions.get::<Revocation>().cloned();
     let pipe = Pipe::new(engine, session, directory);

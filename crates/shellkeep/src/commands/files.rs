@@ -81,7 +81,7 @@ pub fn sentence(file: &FileChange) -> String {
 
 /// A path on one line that cannot drive a terminal.
 pub fn shown_path(path: &str) -> String {
-    if path.chars().any(char::is_control) { format!("{path:?}") } else { path.to_owned() }
+    if path.chars().any(|c| c.is_control() || terminal::deceives(c)) { format!("{path:?}") } else { path.to_owned() }
 }
 
 /// What changes in a shell, in words; nothing if nothing does.

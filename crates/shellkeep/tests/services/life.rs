@@ -205,14 +205,18 @@ fn one_that_is_not_ready_says_what_is_missing() {
 fn a_probe_that_hangs_holds_nobody_up() {
     let daemon = Daemon::start();
     daemon.create("s");
-    // It takes the connection, in its backlog, and never answers.
-    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}/", silent.local_addr().unwrap());
-    let service = daemon.start_service("s", json!({"command": "exec sleep 1000", "ready": {"http": url}}));
-    until("it is being probed", || {
-        silent.set_nonblocking(true).unwrap();
-        silent.accept().ok()
-    });
+    // It takes the connection and never answers.
+    let address = free_port();
+    let probed = daemon.directory().join("probed");
+    let silent = format!(
+        "import socket, time; s = socket.create_server(('127.0.0.1', {})); c = s.accept(); open('{}', 'w'); time.sleep(1000)",
+        address.port(),
+        probed.display()
+    );
+    let ready = json!({"http": format!("http://{address}/")});
+    let service =
+        daemon.start_service("s", json!({"command": format!("exec python3 -c \"{silent}\""), "ready": ready}));
+    until("it is being probed", || probed.exists().then_some(()));
     let listed = daemon.all_services();
     assert_eq!((listed.len(), &listed[0]["pid"]), (1, &service["pid"]), "{listed:?}");
     let stopped = daemon.stop_service("s", id(&service));

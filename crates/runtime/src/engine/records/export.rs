@@ -2,8 +2,9 @@
 
 use crate::engine::Inner;
 use crate::ops::{ExportFormat, OpError};
+use crate::work::Caller;
 use shellkeep_record::export::{ExportError, Options, asciicast, html, jsonl};
-use shellkeep_record::{Masker, Recording, SessionKey};
+use shellkeep_record::{Budget, Masker, Recording, SessionKey};
 use shellkeep_session::SessionId;
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -12,8 +13,6 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
-/// How many exports are written at a time; others wait.
-pub const MAX_EXPORTS: usize = 16;
 /// How much is written at once.
 const PIECE: usize = 64 << 10;
 /// Pieces that are written and not yet read.
@@ -24,6 +23,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// A recording that is being written out.
 pub struct ExportStream {
     pieces: mpsc::Receiver<Result<Vec<u8>, OpError>>,
+    /// Ends the reading when nobody wants the pieces any more.
+    _caller: Caller,
 }
 
 impl ExportStream {
@@ -34,16 +35,17 @@ impl ExportStream {
         redact: bool,
     ) -> Result<Self, OpError> {
         let masker = if redact { Some(inner.masker(id).await?) } else { None };
-        let recording = inner.read_recording(id, |recording| Ok(recording.clone())).await?;
-        let permit = Arc::clone(&inner.exports).acquire_owned().await.map_err(|_| OpError::ShuttingDown)?;
+        let budget = Budget::unlimited();
+        let recording = inner.read_recording(id, |recording| Ok(recording.clone())).await?.within(budget.clone());
+        let turn = inner.work.long_turn(inner.agent_of(id).as_deref()).await?;
         let (sender, pieces) = mpsc::channel(BACKLOG);
         let export = Export { id: id.clone(), format, recording, masker, key: inner.recording_key(id) };
         let runtime = Handle::current();
         tokio::task::spawn_blocking(move || {
-            let _permit = permit;
+            let _turn = turn;
             export.write(Pieces { sender, runtime, buffer: Vec::with_capacity(PIECE) });
         });
-        Ok(Self { pieces })
+        Ok(Self { pieces, _caller: Caller::of(&budget) })
     }
 
     /// The next piece; `None` at the end. After an error there is no more.

@@ -1,7 +1,6 @@
 //! A recording, followed: what is there, and then what happens. Read from the files a page at a time, so that a slow
 //! reader holds nothing up and fills no memory.
 
-use super::page;
 use crate::engine::{Inner, lock};
 use crate::ops::{EventQuery, MAX_EVENT_PAGE, OpError};
 use shellkeep_record::{Filter, Line, Recording};
@@ -10,6 +9,9 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::sync::watch;
 
+/// Bytes of events that a follower reads at a time, and one event at least: what it has read and not yet written is all
+/// that a follower costs.
+const PIECE: usize = 64 << 10;
 /// How long events gather before a follower reads them: it makes the store write at once, which is better done for many.
 const GATHER: Duration = Duration::from_millis(20);
 
@@ -63,18 +65,18 @@ impl EventStream {
         let (after, filter) = (self.seen, Arc::clone(&self.filter));
         let reading = move |recording: &Recording| {
             let last = recording.last()?.map_or(after, |line| line.seq);
-            Ok((page(recording, after, MAX_EVENT_PAGE, &filter)?, last))
+            Ok((recording.page_of(after, MAX_EVENT_PAGE, PIECE, &filter)?, last))
         };
-        let read = inner.read_recording(&self.id, reading).await;
+        let read = inner.search_recording(&self.id, reading).await;
         let is_known = || lock(&inner.known).contains_key(&self.id);
         let is_removed = read.is_err() && matches!(inner.load(&self.id).await, Err(OpError::SessionNotFound { .. }));
         if is_removed || (!is_known() && inner.deleted_session(&self.id).is_none()) {
             return Err(inner.not_found(&self.id));
         }
         let (page, last) = read?;
-        let last = page.events.last().map_or(last, |line| line.seq.max(last));
+        let last = page.lines.last().map_or(last, |line| line.seq.max(last));
         self.behind = page.next.is_some();
         self.seen = page.next.unwrap_or(last).max(after);
-        Ok(page.events)
+        Ok(page.lines)
     }
 }

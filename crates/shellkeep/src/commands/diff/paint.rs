@@ -36,7 +36,10 @@ fn painted(patch: &str, colours: bool) -> String {
             Some(b'-') => LESS,
             _ => "",
         };
-        let line: String = line.chars().map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c }).collect();
+        let line: String = line
+            .chars()
+            .map(|c| if (c.is_control() && c != '\t') || terminal::deceives(c) { '\u{fffd}' } else { c })
+            .collect();
         if colours && !colour.is_empty() && !line.is_empty() {
             shown += &format!("{colour}{line}{PLAIN}\n");
         } else {

@@ -43,7 +43,7 @@ fn colour(service: &Service) -> Option<Colour> {
 pub fn sentence(service: &Service) -> String {
     let Service { service_id, name, status, .. } = service;
     let verb = if status.is_live() { "is " } else { "" };
-    let mut text = format!("{service_id} ({}) {verb}{}", shorten(name), status.as_str());
+    let mut text = format!("{service_id} ({}) {verb}{}", terminal::harmless(&shorten(name)), status.as_str());
     if let Some(pid) = service.pid {
         text += &format!(", pid {pid}");
     }

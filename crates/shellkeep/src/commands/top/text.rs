@@ -1,5 +1,6 @@
 //! Figures, times and other people's text as they are shown.
 
+use crate::terminal;
 use ratatui::text::Span;
 use shellkeep_session::Timestamp;
 
@@ -124,8 +125,7 @@ const TAB: usize = 8;
 
 /// Characters that reorder text could make a line say what it does not.
 fn visible(c: char) -> char {
-    let reorders = matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    if c.is_control() || reorders { char::REPLACEMENT_CHARACTER } else { c }
+    if c.is_control() || terminal::deceives(c) { char::REPLACEMENT_CHARACTER } else { c }
 }
 
 fn without_escapes(line: &str) -> String {

@@ -1,0 +1,83 @@
+//! Reading what a run wrote: as it runs, after its end, and after its session was removed. And what is lent to callers.
+
+use super::Engine;
+use super::scope::Permitted;
+use crate::cell::RunCell;
+use crate::ops::{OpError, OutputPage, OutputQuery, Stream};
+use crate::output::{self, Place};
+use crate::page::{self, PageError, Searching};
+use crate::shares::{Lent, Share};
+use crate::work::SEARCH_TIME;
+use crate::{deleted, recover};
+use shellkeep_record::Budget;
+use shellkeep_session::{Output, RunId, SessionId};
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Where a run's output is.
+enum RunOutput {
+    /// The run goes on.
+    Live(Arc<RunCell>),
+    /// It has ended.
+    Kept(Box<Output>, Place),
+    /// Its session was removed.
+    Removed(PathBuf),
+}
+
+impl Engine {
+    /// Reads a run's output.
+    pub async fn output(&self, id: &SessionId, run_id: &RunId, query: OutputQuery) -> Result<OutputPage, OpError> {
+        let Permitted { inner, id } = self.over_recorded(id)?;
+        let place = |directory| Place { directory, run_id: run_id.clone(), stream: query.stream };
+        let output = if let Some(deleted) = self.deleted_session(&id) {
+            let directory = deleted::outputs(&inner.config.data_dir, &deleted.kept_as);
+            RunOutput::Removed(place(directory.into()).path())
+        } else if let Some(cell) = inner.cell(&id, run_id) {
+            RunOutput::Live(cell)
+        } else {
+            let run = inner.stored_run(&id, run_id).await?;
+            let result = run.result.unwrap_or_else(recover::nothing_known);
+            let kept = match query.stream {
+                Stream::Stdout => result.stdout,
+                Stream::Stderr => result.stderr,
+            };
+            RunOutput::Kept(Box::new(kept), place(inner.output_directory(&id)))
+        };
+        let page = if query.grep.is_none() {
+            output.page(&query, &Searching::default())
+        } else {
+            let search = move |budget: &Budget| {
+                output.page(&query, &Searching { budget: budget.clone(), ..Searching::default() })
+            };
+            inner.work.short(self.scope().agent(), Some(SEARCH_TIME), search).await?
+        };
+        page.map_err(|error| {
+            error.told(|error| match error.kind() {
+                io::ErrorKind::NotFound => OpError::OutputReclaimed { run_id: run_id.to_string() },
+                _ => OpError::StoreUnavailable { reason: format!("the output file cannot be read: {error}") },
+            })
+        })
+    }
+
+    /// Lends something that there is only so much of; it goes back when what this gives is dropped.
+    pub fn lend(&self, what: Lent, amount: u64) -> Result<Share, OpError> {
+        Ok(self.at_large().shares.take(what, self.scope().agent(), amount)?)
+    }
+}
+
+impl RunOutput {
+    fn page(&self, query: &OutputQuery, searching: &Searching) -> Result<OutputPage, PageError> {
+        match self {
+            Self::Live(cell) => cell.page(query, searching),
+            Self::Removed(path) => page::page_of_file(path, query, searching),
+            Self::Kept(kept, place) => {
+                let path = place.path();
+                let kept = output::as_it_is(kept, &path);
+                page::page(&kept, true, query, searching, |offset, limit| {
+                    output::read_kept(&kept, &path, offset, limit)
+                })
+            }
+        }
+    }
+}

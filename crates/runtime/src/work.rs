@@ -1,0 +1,188 @@
+//! Work that keeps a processor busy: searching, reading and checking recordings, writing them out. It runs beside the
+//! runtime's threads, a little of each agent at a time, and ends when its caller is gone.
+
+use crate::ops::OpError;
+use crate::shares::{Lent, Shares};
+use shellkeep_record::Budget;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// How long one search may take. What takes longer is better done piece by piece; every answer says where to go on.
+pub const SEARCH_TIME: Duration = Duration::from_secs(5);
+
+/// Recordings that are written out or checked at a time. Each holds a thread for as long as its reader takes.
+const LONG: usize = 16;
+/// Of one agent.
+const LONG_EACH: usize = 4;
+
+/// Who may keep a processor busy now.
+pub(crate) struct Work {
+    shares: Arc<Shares>,
+    /// Searches and pages: seconds at most.
+    short: Lanes,
+    /// Exports and checks: as long as they take.
+    long: Lanes,
+}
+
+/// Turns, of which each agent has some at a time.
+struct Lanes {
+    node: Arc<Semaphore>,
+    each: usize,
+    agents: Mutex<HashMap<Option<Arc<str>>, Weak<Semaphore>>>,
+}
+
+/// A turn. The next one begins when it is dropped.
+pub(crate) struct Turn {
+    _own: OwnedSemaphorePermit,
+    _node: OwnedSemaphorePermit,
+}
+
+/// Somebody who waits for a job. When it is gone the job is told.
+pub(crate) struct Caller(Budget);
+
+impl Caller {
+    /// Who waits for a job within this budget.
+    pub(crate) fn of(budget: &Budget) -> Self {
+        Self(budget.clone())
+    }
+}
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
+}
+
+impl Work {
+    /// As much at a time as there are processors, and half of that for one agent.
+    pub(crate) fn new(shares: Arc<Shares>) -> Self {
+        let processors = std::thread::available_parallelism().map_or(2, |count| count.get().max(2));
+        Self { shares, short: Lanes::new(processors, processors / 2), long: Lanes::new(LONG, LONG_EACH) }
+    }
+
+    /// Does a job that takes seconds at most when it is the agent's turn.
+    pub(crate) async fn short<T: Send + 'static>(
+        &self,
+        agent: Option<&str>,
+        time: Option<Duration>,
+        job: impl FnOnce(&Budget) -> T + Send + 'static,
+    ) -> Result<T, OpError> {
+        let share = self.shares.take(Lent::Searches, agent, 1)?;
+        let turn = self.short.turn(agent).await?;
+        // The clock runs from here on: who waits for its turn has used up nothing yet.
+        let budget = time.map_or_else(Budget::unlimited, Budget::of);
+        let done = beside(budget, turn, job).await;
+        drop(share);
+        done
+    }
+
+    /// Does a job that may take minutes.
+    pub(crate) async fn long<T: Send + 'static>(
+        &self,
+        agent: Option<&str>,
+        job: impl FnOnce(&Budget) -> T + Send + 'static,
+    ) -> Result<T, OpError> {
+        let turn = self.long_turn(agent).await?;
+        beside(Budget::unlimited(), turn, job).await
+    }
+
+    /// A turn for a job that may take minutes.
+    pub(crate) async fn long_turn(&self, agent: Option<&str>) -> Result<Turn, OpError> {
+        self.long.turn(agent).await
+    }
+}
+
+/// Runs a job beside the runtime's threads. It keeps its turn until it has ended, even if its caller goes away.
+async fn beside<T: Send + 'static>(
+    budget: Budget,
+    turn: Turn,
+    job: impl FnOnce(&Budget) -> T + Send + 'static,
+) -> Result<T, OpError> {
+    let caller = Caller::of(&budget);
+    let done = tokio::task::spawn_blocking(move || {
+        let _turn = turn;
+        job(&budget)
+    })
+    .await;
+    drop(caller);
+    done.map_err(|error| OpError::StoreUnavailable { reason: format!("the reading broke off: {error}") })
+}
+
+impl Lanes {
+    fn new(node: usize, each: usize) -> Self {
+        Self { node: Arc::new(Semaphore::new(node)), each, agents: Mutex::default() }
+    }
+
+    async fn turn(&self, agent: Option<&str>) -> Result<Turn, OpError> {
+        let stopping = |_| OpError::ShuttingDown;
+        let own = self.of(agent).acquire_owned().await.map_err(stopping)?;
+        let node = Arc::clone(&self.node).acquire_owned().await.map_err(stopping)?;
+        Ok(Turn { _own: own, _node: node })
+    }
+
+    /// An agent's turns; they are forgotten when nobody has or wants one.
+    fn of(&self, agent: Option<&str>) -> Arc<Semaphore> {
+        let mut agents = self.agents.lock().unwrap_or_else(PoisonError::into_inner);
+        let key: Option<Arc<str>> = agent.map(Arc::from);
+        if let Some(found) = agents.get(&key).and_then(Weak::upgrade) {
+            return found;
+        }
+        agents.retain(|_, turns| turns.strong_count() > 0);
+        let turns = Arc::new(Semaphore::new(self.each));
+        agents.insert(key, Arc::downgrade(&turns));
+        turns
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    /// A job that says when it begins and goes on until it is let go.
+    fn held() -> (mpsc::Sender<()>, mpsc::Receiver<()>) {
+        mpsc::channel()
+    }
+
+    #[tokio::test]
+    async fn an_agent_waits_for_its_own_and_not_for_others() {
+        let work = Arc::new(Work { shares: Arc::default(), short: Lanes::new(2, 1), long: Lanes::new(1, 1) });
+        let (let_go, waits) = held();
+        let busy = Arc::clone(&work);
+        let first = tokio::spawn(async move { busy.short(Some("a"), None, move |_| waits.recv().is_ok()).await });
+        while work.short.node.available_permits() == 2 {
+            tokio::task::yield_now().await;
+        }
+        let mut second = Box::pin(work.short(Some("a"), None, |_| ()));
+        assert!(futures_pending(&mut second).await, "its own turn is taken");
+        work.short(Some("b"), None, |_| ()).await.unwrap();
+        let_go.send(()).unwrap();
+        assert!(first.await.unwrap().unwrap());
+        second.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_job_learns_that_its_caller_is_gone() {
+        let work = Work::new(Arc::default());
+        let (sender, receiver) = mpsc::channel();
+        let mut calling = Box::pin(work.short(None, None, move |budget: &Budget| {
+            while !budget.is_cancelled() {
+                std::thread::yield_now();
+            }
+            let _ = sender.send(());
+        }));
+        assert!(futures_pending(&mut calling).await);
+        drop(calling);
+        tokio::task::spawn_blocking(move || receiver.recv().unwrap()).await.unwrap();
+    }
+
+    /// Whether a future is not done after it was polled once.
+    async fn futures_pending<F: Future + Unpin>(future: &mut F) -> bool {
+        std::future::poll_fn(|context| {
+            std::task::Poll::Ready(std::pin::Pin::new(&mut *future).poll(context).is_pending())
+        })
+        .await
+    }
+}

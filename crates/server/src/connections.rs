@@ -1,0 +1,283 @@
+//! The connections of a door: who has not shown yet that it may come in, and how long each may take. No timer is set for a
+//! request, which would cost more than a small command: every connection notes what it waits for, and all of them are
+//! looked at twice a second.
+
+use shellkeep_runtime::{Engine, Lent, OpError, Share};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// How often connections are looked at.
+pub(crate) const TICK: Duration = Duration::from_millis(500);
+/// Most connections of a door that have not shown a valid token. One more closes the oldest of them: a client that comes
+/// with its token gets in, however many come without.
+const UNPROVEN: usize = 1024;
+/// Of the descriptors that the process may have, the part that such connections may take.
+const UNPROVEN_PART: usize = 8;
+
+/// How long a connection may take.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Patience {
+    /// From the connection to the end of its first request's head.
+    pub(crate) first: Duration,
+    /// From the first byte of a later request to the end of its head.
+    pub(crate) head: Duration,
+    /// Between an answer and the next request.
+    pub(crate) idle: Duration,
+    /// Without taking anything of what was written to it.
+    pub(crate) write: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self {
+            first: Duration::from_secs(10),
+            head: Duration::from_secs(10),
+            idle: Duration::from_secs(300),
+            write: Duration::from_secs(60),
+        }
+    }
+}
+
+/// What a connection waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    First = 0,
+    Idle = 1,
+    Head = 2,
+    Busy = 3,
+}
+
+impl Phase {
+    fn of(bits: u64) -> Self {
+        match bits & 3 {
+            0 => Self::First,
+            1 => Self::Idle,
+            2 => Self::Head,
+            _ => Self::Busy,
+        }
+    }
+}
+
+/// All connections of a door.
+pub(crate) struct Connections {
+    patience: Patience,
+    unproven_most: usize,
+    /// Looks so far: a clock that costs nothing to read.
+    ticks: Arc<AtomicU64>,
+    book: Mutex<Book>,
+}
+
+#[derive(Default)]
+struct Book {
+    next: u64,
+    all: HashMap<u64, Arc<Connection>>,
+    /// Oldest first.
+    unproven: BTreeMap<u64, Arc<Connection>>,
+}
+
+/// One connection.
+pub(crate) struct Connection {
+    number: u64,
+    /// What it waits for, and since which look.
+    state: AtomicU64,
+    ticks: Arc<AtomicU64>,
+    is_proven: AtomicBool,
+    share: Mutex<Option<Share>>,
+    end: Notify,
+}
+
+/// A connection's place in the book; it is left when this is dropped.
+pub(crate) struct Entered {
+    book: Arc<Connections>,
+    pub(crate) connection: Arc<Connection>,
+}
+
+impl Connections {
+    pub(crate) fn new(patience: Patience) -> Arc<Self> {
+        let unproven_most = descriptors().map_or(UNPROVEN, |most| UNPROVEN.min(most / UNPROVEN_PART)).max(1);
+        Arc::new(Self { patience, unproven_most, ticks: Arc::default(), book: Mutex::default() })
+    }
+
+    /// A new connection. If too many have shown nothing yet, the oldest of those ends.
+    pub(crate) fn enter(self: &Arc<Self>) -> Entered {
+        let mut book = self.book();
+        book.next += 1;
+        let number = book.next;
+        let connection = Arc::new(Connection {
+            number,
+            state: AtomicU64::new(0),
+            ticks: Arc::clone(&self.ticks),
+            is_proven: AtomicBool::new(false),
+            share: Mutex::default(),
+            end: Notify::new(),
+        });
+        connection.set(Phase::First);
+        book.all.insert(number, Arc::clone(&connection));
+        book.unproven.insert(number, Arc::clone(&connection));
+        if book.unproven.len() > self.unproven_most
+            && let Some((_, oldest)) = book.unproven.pop_first()
+        {
+            metrics::counter!("shellkeep_connections_displaced_total").increment(1);
+            oldest.end.notify_one();
+        }
+        drop(book);
+        Entered { book: Arc::clone(self), connection }
+    }
+
+    /// No descriptor is left: the oldest connection that has shown nothing gives back its own.
+    pub(crate) fn make_room(&self) {
+        if let Some((_, oldest)) = self.book().unproven.pop_first() {
+            oldest.end.notify_one();
+        }
+    }
+
+    /// Ends the connections that have taken too long.
+    pub(crate) fn look(&self) {
+        let now = self.ticks.fetch_add(1, Ordering::Relaxed) + 1;
+        let Patience { first, head, idle, .. } = self.patience;
+        let over = |connection: &&Arc<Connection>| {
+            let state = connection.state.load(Ordering::Relaxed);
+            let limit = match Phase::of(state) {
+                Phase::First => first,
+                Phase::Head => head,
+                Phase::Idle => idle,
+                Phase::Busy => return false,
+            };
+            // A part of a look may have passed when it began.
+            TICK * u32::try_from(now.saturating_sub(state >> 2)).unwrap_or(u32::MAX) > limit + TICK
+        };
+        self.book().all.values().filter(over).for_each(|connection| connection.end.notify_one());
+    }
+
+    fn book(&self) -> MutexGuard<'_, Book> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Connection {
+    fn set(&self, phase: Phase) {
+        self.state.store(self.ticks.load(Ordering::Relaxed) << 2 | phase as u64, Ordering::Relaxed);
+    }
+
+    /// Bytes have come.
+    pub(crate) fn received(&self) {
+        if Phase::of(self.state.load(Ordering::Relaxed)) == Phase::Idle {
+            self.set(Phase::Head);
+        }
+    }
+
+    /// A request has come.
+    pub(crate) fn asked(&self) {
+        self.set(Phase::Busy);
+    }
+
+    /// Its answer has ended.
+    pub(crate) fn answered(&self) {
+        self.set(Phase::Idle);
+    }
+
+    /// Returns when the connection has to end.
+    pub(crate) async fn ended(&self) {
+        self.end.notified().await;
+    }
+}
+
+/// What a request knows of the connection it came by.
+#[derive(Clone)]
+pub(crate) struct Way {
+    book: Arc<Connections>,
+    connection: Arc<Connection>,
+}
+
+impl Way {
+    /// Whoever is at the other end has shown who it is. From now on it is counted as one of its own.
+    pub(crate) fn prove(&self, engine: &Engine) -> Result<(), OpError> {
+        if self.connection.is_proven.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let share = engine.lend(Lent::Connections, 1)?;
+        *self.connection.share.lock().unwrap_or_else(PoisonError::into_inner) = Some(share);
+        self.connection.is_proven.store(true, Ordering::Relaxed);
+        self.book.book().unproven.remove(&self.connection.number);
+        Ok(())
+    }
+}
+
+impl Entered {
+    /// Longest silence of a peer that is written to.
+    pub(crate) fn patience(&self) -> Duration {
+        self.book.patience.write
+    }
+
+    /// For the requests that come by it.
+    pub(crate) fn way(&self) -> Way {
+        Way { book: Arc::clone(&self.book), connection: Arc::clone(&self.connection) }
+    }
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        let mut book = self.book.book();
+        book.all.remove(&self.connection.number);
+        book.unproven.remove(&self.connection.number);
+    }
+}
+
+/// How many descriptors this process may have.
+fn descriptors() -> Option<usize> {
+    let limits = std::fs::read_to_string("/proc/self/limits").ok()?;
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
+    fn has_ended(connection: &Connection) -> bool {
+        pin!(connection.ended()).poll(&mut Context::from_waker(Waker::noop())).is_ready()
+    }
+
+    fn looks(connections: &Connections, count: u32) {
+        (0..count).for_each(|_| connections.look());
+    }
+
+    #[test]
+    fn each_phase_has_its_own_patience() {
+        let connections = Connections::new(Patience::default());
+        let per = |span: Duration| (span.as_millis() / TICK.as_millis()) as u32;
+        let silent = connections.enter();
+        looks(&connections, per(connections.patience.first));
+        assert!(!has_ended(&silent.connection));
+        looks(&connections, 2);
+        assert!(has_ended(&silent.connection), "it has asked nothing");
+
+        let works = connections.enter();
+        works.connection.asked();
+        looks(&connections, per(Duration::from_secs(3600)));
+        assert!(!has_ended(&works.connection), "a command may take its time");
+        works.connection.answered();
+        looks(&connections, per(connections.patience.idle));
+        assert!(!has_ended(&works.connection), "a client may keep its connection");
+        works.connection.received();
+        looks(&connections, per(connections.patience.head) / 2);
+        works.connection.received();
+        looks(&connections, per(connections.patience.head) / 2 + 2);
+        assert!(has_ended(&works.connection), "more bytes of a head do not make it more patient");
+    }
+
+    #[test]
+    fn the_oldest_without_a_token_makes_room() {
+        let connections = Connections::new(Patience::default());
+        let entered: Vec<Entered> = (0..connections.unproven_most + 3).map(|_| connections.enter()).collect();
+        let ended: Vec<bool> = entered.iter().map(|entered| has_ended(&entered.connection)).collect();
+        assert!(ended[..3].iter().all(|ended| *ended) && !ended[3..].iter().any(|ended| *ended));
+        drop(entered);
+        assert!(connections.book().all.is_empty() && connections.book().unproven.is_empty());
+    }
+}

@@ -1,0 +1,337 @@
+//! One client cannot stop the node: what an agent, or somebody without a token, did to all doors, each told as a story.
+//! Where a long form makes sense, `SHELLKEEP_SOAK` multiplies its counts.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test says what it expected by panicking")]
+
+mod support;
+
+use serde_json::{Value, json};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+use support::daemon::signal;
+use support::procs;
+use support::{Daemon, Door, Request, Response, Settings, bash};
+
+/// What the daemon may take of memory, whatever one client does.
+const MEMORY_KIB: u64 = 512 << 10;
+
+/// How much longer than usual a test is to be.
+fn soak() -> usize {
+    std::env::var("SHELLKEEP_SOAK").ok().and_then(|times| times.parse().ok()).unwrap_or(1)
+}
+
+struct Agent<'a> {
+    daemon: &'a Daemon,
+    token: String,
+}
+
+impl<'a> Agent<'a> {
+    fn new(daemon: &'a Daemon, name: &str) -> Self {
+        let answer = daemon.post("/v1/tokens", &json!({"agent": name}));
+        assert_eq!(answer.status, 201, "{}", answer.text());
+        Self { daemon, token: answer.json()["token"].as_str().unwrap().to_owned() }
+    }
+
+    fn signed(&self, request: Request) -> Request {
+        request.header("authorization", &format!("Bearer {}", self.token))
+    }
+
+    fn send(&self, request: Request) -> Response {
+        self.signed(request).send(&self.daemon.tcp_door()).unwrap()
+    }
+
+    fn get(&self, target: &str) -> Response {
+        self.send(Request::new("GET", target))
+    }
+
+    fn post(&self, target: &str, body: &Value) -> Response {
+        self.send(Request::new("POST", target).json(body.to_string()))
+    }
+
+    fn run(&self, session: &str, body: &Value) -> Value {
+        let answer = self.post(&format!("/v1/sessions/{session}/run"), body);
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        answer.json()
+    }
+
+    fn session(&self, name: &str) {
+        assert_eq!(self.post("/v1/sessions", &json!({"session_id": name})).status, 201);
+    }
+
+    /// Sends a request and does not read the answer.
+    fn ask(&self, head: &str) -> TcpStream {
+        let Door::Tcp(address) = self.daemon.tcp_door() else { unreachable!("a port") };
+        let mut stream = TcpStream::connect(address).unwrap();
+        let token = &self.token;
+        write!(stream, "{head} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\n\r\n").unwrap();
+        stream
+    }
+}
+
+fn daemon() -> Daemon {
+    Daemon::with(Settings::default().tcp())
+}
+
+fn code(answer: &Response) -> (u16, String) {
+    (answer.status, answer.json()["code"].as_str().unwrap_or_default().to_owned())
+}
+
+fn is(status: u16, name: &str) -> (u16, String) {
+    (status, name.to_owned())
+}
+
+/// The rest of an answer; everything, if the daemon closes.
+fn answer_of(mut stream: TcpStream) -> String {
+    let mut head = vec![0; 4096];
+    let read = stream.read(&mut head).unwrap();
+    String::from_utf8_lossy(&head[..read]).into_owned()
+}
+
+/// Three such searches, or two services with such a pattern, held every thread of the daemon for minutes.
+#[test]
+fn expensive_searches_leave_the_others_alone() {
+    let daemon = daemon();
+    let (busy, other) = (Agent::new(&daemon, "busy"), Agent::new(&daemon, "other"));
+    busy.session("s");
+    other.session("s");
+    let noise = "head -c 24000000 /dev/urandom | LC_ALL=C tr '\\000-\\377' '[a*128][b*]'; echo; echo needle";
+    let run = busy.run("s", &json!({"command": noise, "max_output": 100}));
+    let output = format!("/v1/sessions/s/runs/{}/output", run["run_id"].as_str().unwrap());
+    let search = format!("GET {output}?grep=a%5Bab%5D%7B1500%7DX");
+    let searches = [busy.ask(&search), busy.ask(&search), busy.ask(&search)];
+    // All of these are answered while the searches go on: none of those is.
+    for number in 0..20 {
+        let answer = other.run("s", &json!({"command": format!("echo {number}"), "timeout": 30}));
+        assert_eq!(answer["stdout"], json!(format!("{number}\n")));
+    }
+    for stream in &searches {
+        stream.set_nonblocking(true).unwrap();
+        assert!(stream.peek(&mut [0]).is_err(), "a search was answered before the other agent's commands");
+        stream.set_nonblocking(false).unwrap();
+    }
+    let [first, second, third] = searches;
+    let answer = answer_of(first);
+    assert!(answer.starts_with("HTTP/1.1 422") && answer.contains("search_too_expensive"), "{answer}");
+    assert!(answer.contains("next_offset"), "{answer}");
+    // Who hangs up gives back its turn; the next search does not wait for theirs.
+    drop((second, third));
+    let found = busy.get(&format!("{output}?grep=needle&offset=24000000"));
+    assert_eq!(found.json()["text"], json!("needle\n"), "{}", found.text());
+    let refused = busy.get(&format!("{output}?grep=%5Bab%5D%7B100000%7D"));
+    assert_eq!(code(&refused), is(400, "invalid_request"));
+    let service = json!({"command": "sleep 100", "ready": {"log": "a[ab]{1500}X"}});
+    let refused = busy.post("/v1/sessions/s/services", &service);
+    assert_eq!(code(&refused), is(400, "invalid_request"), "{}", refused.text());
+    assert!(refused.text().contains("too large"), "{}", refused.text());
+}
+
+/// A hundred that never read took six gigabytes.
+#[test]
+fn followers_that_never_read_cost_little() {
+    let daemon = daemon();
+    daemon.create("s");
+    let event = json!({"event_type": "x_big", "data": {"text": "x".repeat(60_000)}});
+    let events = json!({"events": vec![event; 100]});
+    for _ in 0..2 {
+        let posted = daemon.post("/v1/sessions/s/events", &events);
+        assert_eq!(posted.status, 201, "{}", posted.text());
+    }
+    let count = (20 * soak()).min(250);
+    let follow = Request::new("GET", "/v1/sessions/s/events").header("accept", "text/event-stream");
+    let followers: Vec<_> = (0..count).map(|_| follow.open(&daemon.door()).unwrap()).collect();
+    for mut follower in followers {
+        assert_eq!(follower.status, 200);
+        // It has begun to write; it is not read any further.
+        follower.body.fill_buf().unwrap();
+        std::mem::forget(follower);
+    }
+    assert_eq!(daemon.sh("s", "echo fine").out(), "fine\n");
+    let resident = procs::resident_kib(daemon.pid());
+    assert!(resident < MEMORY_KIB, "{count} followers made it {resident} KiB");
+
+    let agent = Agent::new(&daemon, "many");
+    agent.session("s");
+    let follow = || agent.signed(Request::new("GET", "/v1/sessions/s/events").header("accept", "text/event-stream"));
+    let held: Vec<_> = (0..64).map(|_| follow().open(&daemon.tcp_door()).unwrap()).collect();
+    assert!(held.iter().all(|follower| follower.status == 200));
+    assert_eq!(code(&agent.send(follow())), is(429, "too_many_followers"));
+    let other = Agent::new(&daemon, "other");
+    other.session("s");
+    let theirs = other.signed(Request::new("GET", "/v1/sessions/s/events").header("accept", "text/event-stream"));
+    assert_eq!(theirs.open(&daemon.tcp_door()).unwrap().status, 200, "another agent has its own");
+}
+
+/// Half a header on each of 8,192 connections closed the port for all, without a token.
+#[test]
+fn half_requests_do_not_close_the_door() {
+    let daemon = daemon();
+    let agent = Agent::new(&daemon, "a");
+    agent.session("s");
+    let Door::Tcp(address) = daemon.tcp_door() else { unreachable!("a port") };
+    let half = || {
+        let mut stream = TcpStream::connect(address).unwrap();
+        // One that was closed already has nothing to say to it.
+        let _ = stream.write_all(b"GET /v1/sessions HTTP/1.1\r\nhost: loc");
+        stream
+    };
+    let mut crowd: Vec<TcpStream> = Vec::new();
+    for _ in 0..3 {
+        crowd.extend((0..500 * soak().min(10)).map(|_| half()));
+        assert_eq!(agent.run("s", &json!({"command": "echo in"}))["stdout"], json!("in\n"));
+    }
+    // The oldest made room for the newest.
+    crowd[0].set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    assert!(matches!(crowd[0].read(&mut [0]), Ok(0) | Err(_)));
+    let newest = crowd.last_mut().unwrap();
+    newest.set_nonblocking(true).unwrap();
+    assert!(newest.peek(&mut [0]).is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock));
+    assert_eq!(daemon.get("/healthz").status, 200, "the socket has its own");
+}
+
+/// Bodies of 60 MiB without their last byte were held for ever, as many as there were connections.
+#[test]
+fn unfinished_bodies_are_counted() {
+    const BODY: usize = 60 << 20;
+    let daemon = daemon();
+    let (busy, other) = (Agent::new(&daemon, "busy"), Agent::new(&daemon, "other"));
+    busy.session("s");
+    other.session("s");
+    let Door::Tcp(address) = daemon.tcp_door() else { unreachable!("a port") };
+    let begin = |agent: &Agent<'_>| {
+        let mut stream = TcpStream::connect(address).unwrap();
+        let token = &agent.token;
+        write!(
+            stream,
+            "POST /v1/sessions/s/run HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\n\
+             connection: close\r\ncontent-length: {BODY}\r\n\r\n"
+        )
+        .unwrap();
+        stream.write_all(&vec![b' '; BODY - 1]).unwrap();
+        stream
+    };
+    let first = begin(&busy);
+    let mut second = begin(&busy);
+    second.write_all(b" ").unwrap();
+    let refused = answer_of(second);
+    assert!(refused.starts_with("HTTP/1.1 429") && refused.contains("too_much_in_flight"), "{refused}");
+    let third = begin(&other);
+    assert_eq!(other.run("s", &json!({"command": "echo in"}))["stdout"], json!("in\n"));
+    let resident = procs::resident_kib(daemon.pid());
+    assert!(resident < MEMORY_KIB, "{resident} KiB");
+    let late = answer_of(first);
+    assert!(late.starts_with("HTTP/1.1 408") && late.contains("body_timeout"), "{late}");
+    drop(third);
+}
+
+fn initialize(agent: &Agent<'_>) -> Response {
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params":
+        {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}});
+    let request = Request::new("POST", "/mcp").header("accept", "application/json, text/event-stream");
+    agent.send(request.json(body.to_string()))
+}
+
+/// One agent's MCP clients took the places of all, who were answered with 500; an MCP session's id served anybody.
+#[test]
+fn mcp_clients_are_counted_and_their_own() {
+    let daemon = daemon();
+    let (busy, other) = (Agent::new(&daemon, "busy"), Agent::new(&daemon, "other"));
+    let begun = initialize(&busy);
+    assert_eq!(begun.status, 200, "{}", begun.text());
+    let id = begun.header("mcp-session-id").unwrap().to_owned();
+    let ping = |agent: &Agent<'_>, id: &str| {
+        let request = Request::new("POST", "/mcp").header("accept", "application/json, text/event-stream");
+        let body = json!({"jsonrpc": "2.0", "id": 2, "method": "ping"}).to_string();
+        agent.send(request.header("mcp-session-id", id).json(body))
+    };
+    assert_eq!(ping(&busy, &id).status, 200);
+    let (foreign, unknown) = (ping(&other, &id), ping(&other, "no-such-session"));
+    assert_eq!((foreign.status, foreign.text()), (unknown.status, unknown.text()), "another's is like none");
+    assert_eq!(foreign.status, 404);
+    let delete = |agent: &Agent<'_>| agent.send(Request::new("DELETE", "/mcp").header("mcp-session-id", &id)).status;
+    assert_eq!((delete(&other), delete(&busy), ping(&busy, &id).status), (404, 204, 404));
+
+    // The one above may still be on its way out.
+    let made = (0..300).map(|_| initialize(&busy)).find(|answer| answer.status != 200).expect("there is an end");
+    assert_eq!(code(&made), is(429, "too_many_clients"));
+    assert_eq!(initialize(&other).status, 200, "others have their own");
+}
+
+/// A service's URL was asked whoever listened there, so that the daemon asked others in its own name.
+#[test]
+fn a_url_is_asked_only_where_the_service_listens() {
+    let daemon = Daemon::start();
+    daemon.create("s");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let asked = AtomicUsize::new(0);
+    let url = format!("http://{}/admin", listener.local_addr().unwrap());
+    std::thread::scope(|scope| {
+        let listening = scope.spawn(|| {
+            for stream in listener.incoming() {
+                let mut line = String::new();
+                BufReader::new(stream.unwrap()).read_line(&mut line).unwrap();
+                if line.starts_with("end") {
+                    return;
+                }
+                asked.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        let body = json!({"command": "sleep 100", "ready": {"http": url}, "wait": 2});
+        let service = daemon.post("/v1/sessions/s/services", &body);
+        assert_eq!(service.json()["status"], json!("starting"), "{}", service.text());
+        TcpStream::connect(listener.local_addr().unwrap()).unwrap().write_all(b"end\n").unwrap();
+        listening.join().unwrap();
+    });
+    assert_eq!(asked.load(Ordering::Relaxed), 0);
+}
+
+/// `wait` without a condition was waited for to its end.
+#[test]
+fn a_service_without_a_condition_is_not_waited_for() {
+    let daemon = Daemon::start();
+    daemon.create("s");
+    let began = Instant::now();
+    let started = daemon.post("/v1/sessions/s/services", &json!({"command": "sleep 100", "wait": 30}));
+    assert_eq!(started.json()["status"], json!("running"), "{}", started.text());
+    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
+    let wrong = daemon.post("/v1/sessions/s/services", &json!({"command": "no-such-command-here", "wait": 30}));
+    assert_eq!(wrong.json()["status"], json!("exited"), "a wrong command shows: {}", wrong.text());
+}
+
+/// A name that turns the order of letters round was passed on to the terminal.
+#[test]
+fn a_table_does_not_turn_round() {
+    let daemon = Daemon::start();
+    daemon.create("s");
+    let name = "web\u{202e}gpj.exe\u{200b}";
+    let started = daemon.post("/v1/sessions/s/services", &json!({"command": "sleep 100", "name": name}));
+    assert_eq!(started.status, 201, "{}", started.text());
+    let mut list = Command::new(env!("CARGO_BIN_EXE_shellkeep"));
+    list.env_clear().envs(bash::environment()).args(["services", "ls", "--data"]).arg(daemon.data());
+    let output = list.arg("--socket").arg(daemon.directory().join("s.sock")).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("web") && text.contains("gpj.exe"), "{text}");
+    assert!(!text.contains(['\u{202e}', '\u{200b}']), "{text:?}");
+}
+
+/// A terminal that was closed ended the daemon, and with it every session.
+#[test]
+fn a_hangup_ends_nothing() {
+    let daemon = Daemon::start();
+    daemon.create("s");
+    daemon.sh("s", "x=kept");
+    signal(daemon.pid(), "HUP");
+    assert_eq!(daemon.sh("s", "echo $x").out(), "kept\n");
+    assert_eq!(daemon.sh("s", "trap -p HUP; kill -HUP $BASHPID; :").exit_code(), Some(129), "a shell still heeds it");
+}
+
+/// Of several Host headers only the first was looked at.
+#[test]
+fn every_host_is_looked_at() {
+    let daemon = daemon();
+    let agent = Agent::new(&daemon, "a");
+    let two = |second: &str| code(&agent.send(Request::new("GET", "/v1/sessions").header("host", second)));
+    assert_eq!(two("evil.example"), is(403, "forbidden_host"));
+    assert_eq!(two("127.0.0.1"), is(400, "invalid_request"));
+}
