@@ -8,20 +8,19 @@
  * Commands come in and results go out on one socket that no child inherits. See docs/design/driver.md. */
 
 #include "bash.h"
+#include "channel.h"
 #include "descriptors.h"
 #include "state.h"
 #include "wire.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -32,117 +31,21 @@ enum { CONTROL_AT_START = 3, OBJECT_AT_START = 4 };
 enum { CONTROL_HOME = 1010 };
 /* The signal with which the daemon asks for an interruption. Bash gives it no meaning. */
 enum { INTERRUPT_SIGNAL = 60 };
-/* Exit statuses of a driver that cannot work. */
-enum { EXIT_UNSUPPORTED = 96, EXIT_CHANNEL = 97 };
+/* Exit status of a driver that cannot work; another is in channel.h. */
+enum { EXIT_UNSUPPORTED = 96 };
 /* What bash says of a text that it cannot parse, and of a command that was interrupted. */
 enum { EXIT_SYNTAX = 2, EXIT_INTERRUPTED = 128 + SIGINT };
 
-static int control = -1;
 static pid_t shell_pid;
-static char *rescue_path;
 static volatile sig_atomic_t busy, interrupted, forked;
 /* A request to interrupt that came before its command. */
 static volatile sig_atomic_t early, came_early;
-static HEADER request;
 static void *procsub_before;
 
 /* What a run changed for itself only, and how to put it back. */
 static BUFFER put_back;
 static uint32_t put_back_count;
 static char *cwd_before;
-
-/* ---- the channel ---- */
-
-static void rescue(const struct iovec *parts, int count) {
-    /* The command closed our socket. The daemon looks here when it finds us gone. */
-    int file = rescue_path ? open(rescue_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600) : -1;
-    for (int i = 0; file >= 0 && i < count; i++)
-        if (write(file, parts[i].iov_base, parts[i].iov_len) < 0)
-            break;
-    _exit(EXIT_CHANNEL);
-}
-
-static void send_frame(uint32_t kind, const BUFFER *payload) {
-    HEADER header = request;
-    header.kind = kind;
-    header.length = (uint32_t)payload->length;
-    struct iovec parts[2] = {{&header, sizeof header}, {payload->bytes, payload->length}};
-    struct iovec all[2] = {parts[0], parts[1]};
-    struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
-    size_t left = sizeof header + payload->length;
-    while (left) {
-        ssize_t sent = sendmsg(control, &message, MSG_NOSIGNAL);
-        if (sent < 0 && errno == EINTR)
-            continue;
-        if (sent < 0 && errno == EPIPE)
-            _exit(EXIT_CHANNEL); /* the daemon is gone, and nobody waits for this */
-        if (sent < 0)
-            rescue(all, 2);
-        left -= (size_t)sent;
-        for (int i = 0; i < 2; i++) {
-            size_t step = (size_t)sent < parts[i].iov_len ? (size_t)sent : parts[i].iov_len;
-            parts[i].iov_base = (char *)parts[i].iov_base + step;
-            parts[i].iov_len -= step;
-            sent -= (ssize_t)step;
-        }
-    }
-}
-
-static void heed_signals(void) {
-    if (terminating_signal)
-        termsig_handler(terminating_signal);
-}
-
-/* Sleeps until there is something to read. Who sleeps in recvmsg itself is woken once more for nothing, when the daemon
- * takes the last answer and the socket has room again. */
-static void await_bytes(void) {
-    struct pollfd watched = {.fd = control, .events = POLLIN};
-    while (poll(&watched, 1, -1) < 0 && errno == EINTR)
-        heed_signals();
-}
-
-/* The most descriptors that come with a frame; the daemon sends no more. */
-enum { MOST_FDS = 3 };
-
-/* Takes the descriptors that came along. The space for them is rounded up, so the kernel can put one more into it. */
-static void take_fds(const struct cmsghdr *extra, int *fds, int *fd_count) {
-    size_t count = (extra->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (size_t i = 0; i < count; i++) {
-        int fd;
-        memcpy(&fd, CMSG_DATA(extra) + i * sizeof fd, sizeof fd);
-        if (*fd_count < MOST_FDS)
-            fds[(*fd_count)++] = fd;
-        else
-            close(fd);
-    }
-}
-
-/* Reads at least `least` and at most `most` bytes; descriptors that come along are put into `fds`. */
-static size_t receive(unsigned char *into, size_t least, size_t most, int *fds, int *fd_count) {
-    union {
-        char bytes[CMSG_SPACE(MOST_FDS * sizeof(int))];
-        struct cmsghdr align;
-    } space;
-    size_t total = 0;
-    while (total < least) {
-        struct iovec part = {into + total, most - total};
-        struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = space.bytes,
-                                 .msg_controllen = sizeof space.bytes};
-        await_bytes();
-        ssize_t got = recvmsg(control, &message, MSG_CMSG_CLOEXEC);
-        if (got < 0 && errno == EINTR) {
-            heed_signals();
-            continue;
-        }
-        if (got <= 0)
-            _exit(EXIT_CHANNEL); /* the daemon is gone; everything answered is already with it */
-        struct cmsghdr *extra = CMSG_FIRSTHDR(&message);
-        if (extra && extra->cmsg_level == SOL_SOCKET && extra->cmsg_type == SCM_RIGHTS)
-            take_fds(extra, fds, fd_count);
-        total += (size_t)got;
-    }
-    return total;
-}
 
 /* ---- what holds for one call only ---- */
 
