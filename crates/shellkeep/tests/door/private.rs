@@ -188,8 +188,10 @@ fn nothing_that_the_daemon_inherited_is_open_in_what_it_starts() {
     daemon.post("/v1/sessions/a/resume", &json!({"message": "hello", "timeout": 20}));
     let agent = fs::read_to_string(&listing).unwrap();
     let shell = daemon.sh("a", "ls -l /proc/self/fd /proc/$$/fd").out();
-    let service =
-        daemon.start_service("a", json!({"command": "ls -l /proc/self/fd; echo listed", "ready": {"log": "listed"}}));
+    let service = daemon.start_service(
+        "a",
+        json!({"command": "ls -l /proc/self/fd; echo listed", "ready": {"log": "listed"}, "wait": 20}),
+    );
     let service = daemon.service_log("a", service["service_id"].as_str().unwrap());
     for (who, open) in [("agent", agent), ("shell", shell), ("service", service)] {
         assert!(open.contains(" 0 -> ") && !open.contains("passwd"), "{who}: {open}");
