@@ -21,6 +21,7 @@ mod rules;
 mod scanner;
 mod secrets;
 mod stream;
+mod unveil;
 mod variants;
 mod view;
 

@@ -3,11 +3,12 @@
 use crate::config::{Config, ConfigError};
 use crate::extra::{self, Compiled};
 use crate::hints::Hints;
+use crate::names;
 use crate::rules::{Rule, Rules};
-use crate::scanner::{self, Sink};
+use crate::scanner;
 use crate::secrets::{Edit, Secrets};
-use crate::stream::Stream;
-use crate::{MASK, names};
+use crate::stream::{Regions, Stream, to_original};
+use crate::unveil::Unveiled;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -81,50 +82,22 @@ impl Redactor {
     /// The secrets in a text, by where they begin.
     pub fn find(&self, text: &[u8]) -> Vec<Finding> {
         let mut regions = Regions::default();
-        let edits = self.stream().run(text, &mut regions);
-        let in_text = |place: u64, end: bool| to_original(&edits, place, end);
-        let by_rules = regions.0.iter().map(|(rule, range)| {
-            let range = in_text(range.start, false)..in_text(range.end, true);
-            Finding { rule: rule.name(), range }
+        let before = self.stream().run(text, &mut regions);
+        let edit = |mask: &Unveiled| Edit { mask: mask.mask, start: mask.start, end: mask.end };
+        let unveiled: Vec<Edit> = before.unveiled.iter().map(edit).collect();
+        let in_text = |range: Range<usize>| {
+            to_original(&unveiled, range.start as u64, false)..to_original(&unveiled, range.end as u64, true)
+        };
+        let plain = regions.in_text(&before.values).into_iter();
+        let plain = plain.map(|(rule, range)| Finding { rule: rule.name(), range: in_text(range) });
+        let in_disguise = before.unveiled.iter().map(|mask| {
+            let range = mask.start as usize..mask.end as usize;
+            Finding { rule: mask.rule.name(), range }
         });
-        let registered = edits.iter().map(|edit| {
-            let range = edit.start as usize..edit.end as usize;
-            Finding { rule: Rule::Registered.name(), range }
-        });
-        let mut findings: Vec<Finding> = registered.chain(by_rules).collect();
+        let mut findings: Vec<Finding> = in_disguise.chain(plain).collect();
         findings.sort_by_key(|finding| finding.range.start);
+        // A mask may have gone on over another.
+        findings.dedup_by(|next, before| next.range.end <= before.range.end);
         findings
-    }
-}
-
-/// Where a place of the text with masked values was in the text as it was given.
-fn to_original(edits: &[Edit], place: u64, end: bool) -> usize {
-    let after = edits.partition_point(|edit| edit.mask < place);
-    let Some(edit) = after.checked_sub(1).map(|index| edits[index]) else { return place as usize };
-    let behind = place - edit.mask;
-    let mask = MASK.len() as u64;
-    let original = match behind < mask {
-        true if end => edit.end,
-        true => edit.start,
-        false => edit.end + behind - mask,
-    };
-    original as usize
-}
-
-/// The regions that rules mask.
-#[derive(Default)]
-struct Regions(Vec<(Rule, Range<u64>)>);
-
-impl Sink for Regions {
-    fn text(&mut self, _bytes: &[u8]) {}
-
-    fn begin(&mut self, rule: Rule, at: u64) {
-        self.0.push((rule, at..at));
-    }
-
-    fn end(&mut self, at: u64) {
-        if let Some((_, range)) = self.0.last_mut() {
-            range.end = at;
-        }
     }
 }

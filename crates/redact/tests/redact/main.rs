@@ -3,6 +3,7 @@
 
 mod busy;
 mod corpus;
+mod disguise;
 mod grammar;
 mod laws;
 mod settings;
