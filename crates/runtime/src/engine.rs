@@ -192,10 +192,19 @@ impl Engine {
             (own, asked) => own.or(asked),
         };
         let unavailable = |error: ReadError| OpError::StoreUnavailable { reason: error.to_string() };
-        let mut found = inner.store.list(agent, after, limit + 1).await.map_err(unavailable)?;
+        let mut found = match agent {
+            Some(agent) => inner.store.list_of(agent, inner.sessions_of(agent), after, limit + 1).await,
+            None => inner.store.list(None, after, limit + 1).await,
+        }
+        .map_err(unavailable)?;
         let has_more = found.len() > limit;
         found.truncate(limit);
         let next = if has_more { found.last().map(|last| last.meta.session_id.clone()) } else { None };
+        // One that has just been destroyed may be in the store for a moment more.
+        if agent.is_some() {
+            let known = lock(&inner.known);
+            found.retain(|summary| known.contains_key(&summary.meta.session_id));
+        }
         let sessions = inner.sessions();
         let view = |summary: shellkeep_store::SessionSummary| {
             let pid = sessions.owners.get(&summary.meta.session_id).map(|(_, slot)| slot.pid.load(Ordering::Relaxed));
@@ -393,6 +402,23 @@ impl Engine {
         }
         inner.close_pool().await;
         let _ = inner.store.flush_backend().await;
+    }
+
+    /// Closes the store, after [`Engine::shutdown`] and when no answer is under way any more. An error says what is lost.
+    pub async fn close_store(&self) -> Result<(), String> {
+        let Ok(inner) = self.as_host() else { return Ok(()) };
+        let store = inner.store.clone();
+        let closing = tokio::task::spawn_blocking(move || {
+            if let Err(problem) = store.close() {
+                tracing::warn!(%problem, "the store was closed while something was wrong with it");
+            }
+            store.lost_at_close()
+        });
+        match closing.await {
+            Ok(0) => Ok(()),
+            Ok(lost) => Err(format!("no disk took the last {lost} records, and they are lost")),
+            Err(error) => Err(error.to_string()),
+        }
     }
 }
 

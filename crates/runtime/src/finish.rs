@@ -44,6 +44,7 @@ pub fn result(owner: &mut Owner, running: &Running, done: &mut Done, untold: Unt
         }
         mask.last_word(&mut delta);
     }
+    notices.extend(owner.fit(&mut delta));
     let [(stdout, stdout_dropped), (stderr, stderr_dropped)] = running.cell.outputs();
     notices.extend(dropped("stdout", stdout_dropped));
     notices.extend(dropped("stderr", stderr_dropped));

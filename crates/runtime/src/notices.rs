@@ -207,6 +207,19 @@ pub fn too_large(done: &Done) -> Vec<Notice> {
     )]
 }
 
+/// The session's state has no room for all that a command set.
+pub fn state_full(names: Vec<String>, most: usize) -> Notice {
+    notice(
+        NoticeCode::NotKept,
+        format!(
+            "A session keeps at most {} MiB of variables and functions in total. These did not fit and last only as long as \
+             this shell: {}. Unset what is not needed, or put large data into a file.",
+            most >> 20,
+            enumerate(names)
+        ),
+    )
+}
+
 /// The timeout was reached and the command runs on.
 pub fn backgrounded(run_id: &str, timeout: Duration) -> Notice {
     notice(
@@ -236,6 +249,17 @@ pub fn store_failed(reason: &str) -> Notice {
         NoticeCode::StoreFailed,
         format!(
             "The command ran, but its result is not stored yet: {reason}. Until it is, a crash of the daemon would lose it."
+        ),
+    )
+}
+
+/// The disk failed under what was written.
+pub fn not_on_disk(reason: &str) -> Notice {
+    notice(
+        NoticeCode::StoreFailed,
+        format!(
+            "What was recorded is not on disk yet: {reason}. It is being written again; until that succeeds, a loss of \
+             power would lose it."
         ),
     )
 }

@@ -35,7 +35,7 @@ use crate::{finish, notices};
 use files::{Files, Worked};
 use records::Lost;
 use shellkeep_process::ExitStatus;
-use shellkeep_session::{ByteString, Event, Notice, SessionId, SessionState};
+use shellkeep_session::{ByteString, Event, Notice, SessionId, SessionState, size};
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
@@ -120,6 +120,8 @@ pub struct Owner {
     pub(crate) mask: Option<SessionMask>,
     /// Its session's files.
     files: Files,
+    /// How large the shell's state is at most; it may be less.
+    state_bytes: usize,
     /// Records that no disk took and that are not told of yet.
     lost: Option<Lost>,
     /// If it stays though it holds nothing: until when.
@@ -134,6 +136,7 @@ impl Owner {
             outputs: engine.output_directory(&state.meta.session_id),
             mask: engine.masking.of(&state.shell),
             files: Files::default(),
+            state_bytes: size::of_shell(&state.shell),
             lost: None,
             stays_until: None,
             engine,
@@ -358,7 +361,7 @@ impl Owner {
         let refusal = OpError::Restarted { session_id: self.id.to_string() };
         self.stop_everything(refusal).await;
         self.record(Event::Restarted { shell: Box::new(shell) });
-        self.engine.sync().await;
+        self.sync().await;
         let _ = answer.send(Ok(self.view()));
     }
 
@@ -371,7 +374,7 @@ impl Owner {
         let pending = self.engine.begin_deletion(&deletion);
         crash::point(Point::DeleteNoted, self.id.as_str().as_bytes());
         self.put(deletion.event());
-        self.engine.sync().await;
+        self.sync().await;
         crash::point(Point::DeleteRecorded, self.id.as_str().as_bytes());
         self.engine.finish_deletion(deletion, pending).await;
         self.over = true;

@@ -6,6 +6,7 @@ use crate::deleted::{self, DeletedSession};
 use crate::engine::Removal;
 use serde_json::{Value, json};
 use shellkeep_session::{ByteString, Event, Record, SessionId, SessionMeta, SessionState, Timestamp};
+use shellkeep_store::sum::{self, Unsealed};
 use shellkeep_store::{ReadError, Store};
 use shellkeep_workspace::fault::Faults;
 use shellkeep_workspace::{Workspaces, copy, restore};
@@ -22,8 +23,8 @@ const DELETE: &str = "delete";
 /// The record that follows a change of files, as it is written down before.
 pub(crate) fn note(seq: u64, event: &Event) -> Vec<u8> {
     // What a record holds can be written as JSON.
-    serde_json::to_vec(&json!({"seq": seq, "event": serde_json::to_value(event).unwrap_or_default()}))
-        .unwrap_or_default()
+    let note = json!({"seq": seq, "event": serde_json::to_value(event).unwrap_or_default()});
+    sum::seal(serde_json::to_vec(&note).unwrap_or_default())
 }
 
 /// Completes a change of files that was begun, and takes down what it was. Whether there was one.
@@ -36,7 +37,7 @@ pub(crate) fn complete(
 ) -> Result<bool, String> {
     let recovered = restore::recover(workspace, home, faults).map_err(|error| error.to_string())?;
     let Some((note, applied)) = recovered else { return Ok(false) };
-    let note: Value = serde_json::from_slice(&note).unwrap_or_default();
+    let note = read_note(note)?;
     // With another number, what happened was taken down before the daemon died.
     if note["seq"].as_u64() == Some(seq)
         && let Ok(event) = serde_json::from_value(note["event"].clone())
@@ -45,6 +46,14 @@ pub(crate) fn complete(
     }
     applied.finish().map_err(|error| error.to_string())?;
     Ok(true)
+}
+
+/// What a note says; nothing if it was not written to its end. One that was changed since is not followed.
+fn read_note(note: Vec<u8>) -> Result<Value, String> {
+    match sum::unseal(note) {
+        Unsealed::Checked(bytes) | Unsealed::Without(bytes) => Ok(serde_json::from_slice(&bytes).unwrap_or_default()),
+        Unsealed::Broken => Err(format!("the note of what was begun: {}", sum::MISMATCH)),
+    }
 }
 
 /// A note of something that is begun. Without [`Pending::done`] it stays for the next start.
@@ -67,7 +76,7 @@ impl Pending {
     pub(crate) fn deletion(data_dir: &Path, deletion: &Deletion, power: bool) -> io::Result<Self> {
         let pending = Self::place(data_dir, &deletion.id, DELETE)?;
         let mut file = fs::File::create(&pending.path)?;
-        file.write_all(deletion.to_json().to_string().as_bytes())?;
+        file.write_all(&sum::seal(deletion.to_json().to_string().into_bytes()))?;
         if power {
             file.sync_all()?;
             fs::File::open(data_dir.join(DIRECTORY))?.sync_all()?;
@@ -216,7 +225,7 @@ impl Settler<'_> {
     /// if the note was not written to its end: then nothing had been done.
     async fn settle_deletion(&self, note: &Path) -> Result<Option<Deletion>, String> {
         let note = fs::read(note).map_err(|error| error.to_string())?;
-        let note: Value = serde_json::from_slice(&note).unwrap_or_default();
+        let note = read_note(note)?;
         let Some(deletion) = Deletion::from_json(&note) else { return Ok(None) };
         let seq = match self.store.load(&deletion.id).await {
             Ok(None) => return Ok(Some(deletion)),

@@ -2,6 +2,7 @@
 
 use crate::ops::{OpError, QuotaChanges};
 use shellkeep_session::{QuotaName, Quotas};
+use shellkeep_store::sum::{self, Unsealed};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -25,7 +26,10 @@ impl QuotaBook {
     pub(crate) fn load(configured: Quotas, data_dir: &Path) -> io::Result<Self> {
         let path = data_dir.join(FILE);
         let set: BTreeMap<QuotaName, u64> = match std::fs::read(&path) {
-            Ok(bytes) => serde_json::from_slice(&bytes)?,
+            Ok(bytes) => match sum::unseal(bytes) {
+                Unsealed::Checked(bytes) | Unsealed::Without(bytes) => serde_json::from_slice(&bytes)?,
+                Unsealed::Broken => return Err(io::Error::other(format!("{FILE}: {}", sum::MISMATCH))),
+            },
             Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeMap::new(),
             Err(error) => return Err(error),
         };
@@ -78,7 +82,7 @@ impl QuotaBook {
 
     fn write(&self, set: &BTreeMap<QuotaName, u64>) -> io::Result<()> {
         let temporary = self.path.with_extension("json.new");
-        std::fs::write(&temporary, serde_json::to_vec_pretty(set)?)?;
+        std::fs::write(&temporary, sum::seal(serde_json::to_vec_pretty(set)?))?;
         std::fs::rename(&temporary, &self.path)
     }
 }
@@ -95,6 +99,9 @@ mod tests {
         let book = QuotaBook::load(Quotas::default(), home.path()).unwrap();
         assert_eq!(book.get(QuotaName::ServicesPerAgent), 9);
         assert_eq!(book.set_since(QuotaName::ServicesPerAgent), Some(9));
+        let text = std::fs::read_to_string(home.path().join(FILE)).unwrap();
+        std::fs::write(home.path().join(FILE), text.replace('9', "8")).unwrap();
+        assert!(QuotaBook::load(Quotas::default(), home.path()).is_err());
         book.change(&QuotaChanges::from([(QuotaName::ServicesPerAgent, None)])).unwrap();
         assert_eq!(book.get(QuotaName::ServicesPerAgent), 5);
     }

@@ -4,6 +4,7 @@
 //! - [`id`]: names of sessions and runs, checked once at the edge.
 //! - [`bytes`]: byte strings that stay readable in JSON.
 //! - [`shell`]: what a shell knows (variables, functions, options, …) and the difference between two such states.
+//! - [`size`]: how large a shell's state is, and what of a change does not fit.
 //! - [`run`]: a command, its result, its notices.
 //! - [`service`]: a command that runs on beside the session.
 //! - [`checkpoint`]: a workspace's files as they were.
@@ -31,6 +32,7 @@ pub mod relocate;
 pub mod run;
 pub mod service;
 pub mod shell;
+pub mod size;
 pub mod state;
 
 pub use adapt::{Controller, Limit, LimitChange, LimitName, PressureReading};

@@ -82,20 +82,35 @@ async fn live(start: Start) -> Result<ExitCode, Failure> {
     announce(&lines, start.ready, start.hint);
 
     signals.next().await;
-    tracing::info!("stopping: every session is saved");
+    tracing::info!("stopping: sessions are being saved");
     let ending = async {
         // Doors take nothing new from here on, but answers under way still go out while the engine ends their runs.
         let _ = stop.send(true);
         engine.shutdown().await;
         while serving.join_next().await.is_some() {}
+        engine.close_store().await
     };
     let code = tokio::select! {
-        () = ending => ExitCode::SUCCESS,
+        saved = ending => after_saving(saved),
         () = signals.next() => ExitCode::from(FAILED),
     };
     upkeep.abort();
     remove_socket(&settings.socket.value);
     Ok(code)
+}
+
+/// Says whether everything was saved, in words and by the exit code.
+fn after_saving(saved: Result<(), String>) -> ExitCode {
+    match saved {
+        Ok(()) => {
+            tracing::info!("stopped: every session is saved");
+            ExitCode::SUCCESS
+        }
+        Err(reason) => {
+            tracing::error!(reason, "stopped, but not everything is saved");
+            ExitCode::from(FAILED)
+        }
+    }
 }
 
 /// The doors, open but not yet served: the kernel keeps early callers waiting.

@@ -32,16 +32,37 @@ pub(crate) struct Checked {
     pub lost: Option<OpenError>,
 }
 
-/// Checks the segments that have not been applied to their end. Their headers have been read already.
-pub(crate) fn check(directory: &Path, headers: &BTreeMap<u64, Option<Header>>, applied: Mark) -> io::Result<Checked> {
+/// Checks the segments that have not been applied to their end. Their headers have been read already. The newest is the one
+/// that was begun last, if that is known.
+pub(crate) fn check(
+    directory: &Path,
+    headers: &BTreeMap<u64, Option<Header>>,
+    (applied, newest): (Mark, Option<u64>),
+) -> io::Result<Checked> {
     let mut after = After { segment: applied.segment, lines: 0 };
     let mut lost = None;
     let mut known: BTreeMap<u64, u64> = BTreeMap::new();
+    let limits = limits(headers);
+    // After a clean stop the mark is behind the newest segment, and none is there.
+    let partly = (applied.offset > 0).then_some(applied.segment);
+    let expected = newest.filter(|newest| *newest >= applied.segment).into_iter().chain(partly);
+    if let Some(missing) = expected.into_iter().find(|number| !headers.contains_key(number)) {
+        let path = segment::path(directory, missing);
+        let reason = "it is missing, and not all of it had been applied".to_owned();
+        lost = Some(OpenError::RecordsLost { path, reason });
+    }
     for (number, header) in headers.range(applied.segment..) {
+        let limit = limits.get(number).copied().unwrap_or(u64::MAX);
+        if limit == 0 && number != &applied.segment {
+            continue;
+        }
         let path = segment::path(directory, *number);
         let has_sums = header.as_ref().is_none_or(Header::has_sums);
-        let contents =
-            if has_sums { read(&path, *number, applied)? } else { Contents { lines: count(&path)?, lost: None } };
+        let contents = if has_sums {
+            read(&path, (*number, limit), applied)?
+        } else {
+            Contents { lines: count(&path)?, lost: None }
+        };
         known.insert(*number, contents.lines);
         after = After { segment: *number, lines: contents.lines };
         let before = header.as_ref().and_then(|header| header.after).filter(|before| before.segment >= applied.segment);
@@ -51,6 +72,20 @@ pub(crate) fn check(directory: &Path, headers: &BTreeMap<u64, Option<Header>>, a
         }
     }
     Ok(Checked { after, lost })
+}
+
+/// How many lines of each segment count. A segment that was written after a failed sync repeats what came after the last
+/// good one, so all of that is passed over.
+fn limits(headers: &BTreeMap<u64, Option<Header>>) -> BTreeMap<u64, u64> {
+    let mut limits = BTreeMap::new();
+    for (number, header) in headers {
+        let Some(After { segment, lines }) = header.as_ref().and_then(|header| header.after) else { continue };
+        limits.insert(segment, lines);
+        limits.extend(
+            headers.keys().filter(|between| (segment + 1..*number).contains(between)).map(|between| (*between, 0)),
+        );
+    }
+    limits
 }
 
 /// What is missing at the end of the segment before.
@@ -65,14 +100,14 @@ fn missing_before(before: After, known: &BTreeMap<u64, u64>) -> Option<String> {
 }
 
 /// Reads a segment whose lines have numbers.
-fn read(path: &Path, number: u64, applied: Mark) -> io::Result<Contents> {
+fn read(path: &Path, (number, limit): (u64, u64), applied: Mark) -> io::Result<Contents> {
     let mut file = File::open(path)?;
     let Begin::Header(_, mut offset) = segment::begin(&file)? else { return Ok(Contents::default()) };
     file.seek(SeekFrom::Start(offset))?;
     let mut reader = BufReader::with_capacity(BUFFER_BYTES, file);
     let (mut contents, mut line) = (Contents::default(), Vec::new());
     let mut damaged = 0;
-    loop {
+    while contents.lines + damaged < limit {
         line.clear();
         let length = reader.read_until(b'\n', &mut line)? as u64;
         // A last line without its end was never acknowledged.

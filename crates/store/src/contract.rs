@@ -2,6 +2,7 @@
 
 mod behind;
 mod crash;
+mod damage;
 mod database;
 mod golden;
 mod property;

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The variable that arms faults in a running daemon: `store_journal_write`, `store_backend_apply`, `record_write`,
+/// The variable that arms faults in a running daemon: `store_journal_write`, `store_journal_sync`, `store_backend_apply`, `record_write`,
 /// `record_turn`, separated by commas. Alone, such a point fails for ever; with `:3` the next three times; with `:every2` every second time.
 /// Other names belong to other parts of the daemon and are passed over.
 pub const FAULT_VARIABLE: &str = "SHELLKEEP_FAULT";
@@ -13,6 +13,8 @@ pub const FAULT_VARIABLE: &str = "SHELLKEEP_FAULT";
 pub enum Point {
     /// The write of a line to the journal.
     JournalWrite,
+    /// The force of the journal to disk.
+    JournalSync,
     /// The application of a batch to the backend.
     BackendApply,
     /// The write of lines to a recording.
@@ -35,6 +37,7 @@ struct Switch {
 #[derive(Debug, Default)]
 pub struct Faults {
     journal_write: Switch,
+    journal_sync: Switch,
     backend_apply: Switch,
     record_write: Switch,
     record_turn: Switch,
@@ -52,6 +55,7 @@ impl Faults {
             let (name, count) = item.split_once(':').unwrap_or((item, ""));
             let point = match name {
                 "store_journal_write" => Point::JournalWrite,
+                "store_journal_sync" => Point::JournalSync,
                 "store_backend_apply" => Point::BackendApply,
                 "record_write" => Point::RecordWrite,
                 "record_turn" => Point::RecordTurn,
@@ -100,6 +104,7 @@ impl Faults {
     fn switch(&self, point: Point) -> &Switch {
         match point {
             Point::JournalWrite => &self.journal_write,
+            Point::JournalSync => &self.journal_sync,
             Point::BackendApply => &self.backend_apply,
             Point::RecordWrite => &self.record_write,
             Point::RecordTurn => &self.record_turn,

@@ -14,7 +14,7 @@ use crate::backend::{
 };
 use crate::lock;
 use crate::open::{Durability, OpenError};
-use files::{AppliedFile, MetaFile, SessionFiles};
+use files::{AppliedFile, Counts, MetaFile, SessionFiles};
 use shellkeep_redact::Redactor;
 use shellkeep_session::{
     Event, FORMAT_VERSION, Message, Record, RunId, SessionId, SessionState, ShellState, StoredRun,
@@ -31,6 +31,7 @@ type Result<T> = std::result::Result<T, BackendError>;
 /// A session while it is being written.
 struct Live {
     state: SessionState,
+    counts: Counts,
     damaged: Option<String>,
     changed: bool,
     first_shell: Option<ShellState>,
@@ -55,7 +56,10 @@ impl FilesystemBackend {
         let lock = lock::take(&directory.join("store.lock"))?;
         let path = directory.join("applied.json");
         let corrupt = |reason: String| OpenError::Corrupt { path: path.clone(), reason };
-        let left = files::read::<AppliedFile>(&path, false).map_err(|error| corrupt(error.to_string()))?;
+        // An empty one was refused before, unless the host accepts what is lost.
+        let is_empty = fs::metadata(&path).is_ok_and(|file| file.len() == 0);
+        let left = if is_empty { Ok(None) } else { files::read::<AppliedFile>(&path, false) };
+        let left = left.map_err(|error| corrupt(error.to_string()))?;
         let applied = match left {
             Some(left) if left.format > FORMAT_VERSION => {
                 return Err(OpenError::NewerFormat { place: path, found: left.format, ours: FORMAT_VERSION });
@@ -82,6 +86,8 @@ impl FilesystemBackend {
         let session = self.find(session_id)?;
         let known = session.as_ref().map(|live| Known { seq: live.state.seq, damaged: live.damaged.is_some() });
         match (step(known, record), session) {
+            // A destruction that a crash cut short has left files.
+            (Step::Skip, None) if record.event.destroys() => files.remove(),
             (Step::Skip, _) => Ok(()),
             (Step::Damage { reason }, _) => self.damage(session_id, reason),
             (Step::Destroy, _) => {
@@ -105,11 +111,11 @@ impl FilesystemBackend {
 
     fn find(&mut self, session_id: &SessionId) -> Result<Option<&mut Live>> {
         if !self.live.contains_key(session_id)
-            && let Some((state, damaged)) = self.files(session_id).open(session_id)?
+            && let Some((state, counts, damaged)) = self.files(session_id).open(session_id)?
         {
             // Damage that was found only now is told in `meta.json`, where lists look.
             let changed = damaged.is_some();
-            self.live.insert(session_id.clone(), Live { damaged, changed, ..Live::new(state) });
+            self.live.insert(session_id.clone(), Live { damaged, changed, counts, ..Live::new(state) });
         }
         Ok(self.live.get_mut(session_id))
     }
@@ -168,7 +174,9 @@ impl FilesystemBackend {
 
 impl Live {
     fn new(state: SessionState) -> Self {
-        Self { state, damaged: None, changed: false, first_shell: None, runs: BTreeMap::new(), messages: Vec::new() }
+        let (runs, messages) = (BTreeMap::new(), Vec::new());
+        let counts = Counts::default();
+        Self { state, counts, damaged: None, changed: false, first_shell: None, runs, messages }
     }
 
     fn begin(state: SessionState, first_shell: ShellState) -> Self {
@@ -182,6 +190,7 @@ impl Live {
             return Ok(());
         }
         if let Some(run) = started_run(record) {
+            self.counts.runs += 1;
             self.runs.insert(run.run_id.clone(), run);
         }
         if let Event::MessageAdded { message, .. } = &record.event {
@@ -210,9 +219,9 @@ impl Live {
             files.write_run(run)?;
         }
         for message in &self.messages {
-            files.write_message(message)?;
+            self.counts.messages += u64::from(files.write_message(message)?);
         }
-        files.write_state(&self.state, self.damaged.as_deref())?;
+        files.write_state(&self.state, self.counts, self.damaged.as_deref())?;
         self.first_shell = None;
         self.runs.clear();
         self.messages.clear();
@@ -246,8 +255,9 @@ impl Backend for FilesystemBackend {
     fn load(&mut self, session_id: &SessionId) -> Result<Option<SessionState>> {
         // A person may have touched the files; what is read is what they say, not what memory remembers.
         match self.files(session_id).open(session_id)? {
-            Some((_, Some(reason))) => Err(BackendError::Damaged { reason }),
-            Some((state, None)) => Ok(Some(state)),
+            Some((_, _, Some(reason))) => Err(BackendError::Damaged { reason }),
+            Some((state, counts, None)) => self.files(session_id).check_counts(counts).map(|()| Some(state)),
+            None if self.files(session_id).has_remains() => Err(files::without_state()),
             None => Ok(None),
         }
     }

@@ -4,12 +4,16 @@
 //! nanoseconds; in return the length is always known, so a short write can be cut off again, and the order is kept
 //! when lines must wait in memory because the disk refuses them.
 
+mod again;
+
 use crate::backend::Mark;
 use crate::fault::{Faults, Point};
 use crate::line::{self, Body};
 use crate::lock::hold;
+use crate::marker;
 use crate::problems::{Part, Problems};
 use crate::segment::{self, After};
+use again::Stretch;
 use shellkeep_session::{Record, SessionId};
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -92,8 +96,12 @@ struct Front {
     lines: u64,
     /// The segment ends in a half line that could not be cut; the next line needs a new segment.
     spoiled: bool,
+    /// How much of the segment is on disk for certain: bytes and lines.
+    synced: (u64, u64),
     /// Segments that were closed and not yet forced to disk.
-    unsynced: Vec<Arc<File>>,
+    unsynced: Vec<Stretch>,
+    /// A sync has failed, and what it was about has not been written again.
+    suspect: bool,
     queue: VecDeque<Vec<u8>>,
     queued_bytes: usize,
     /// How many lines of the queue, from its front, the backend has been given directly.
@@ -145,7 +153,9 @@ impl Journal {
             length,
             lines: 0,
             spoiled: false,
+            synced: (length, 0),
             unsynced: Vec::new(),
+            suspect: false,
             queue: VecDeque::new(),
             queued_bytes: 0,
             handed: 0,
@@ -164,6 +174,7 @@ impl Journal {
             problems,
         };
         journal.sync_directory()?;
+        journal.note_newest(first);
         Ok(journal)
     }
 
@@ -231,15 +242,27 @@ impl Journal {
     fn rotate(&self, front: &mut Front) -> io::Result<()> {
         let after = After { segment: front.segment, lines: front.lines };
         let (file, length) = segment::create(&self.directory, front.segment + 1, &self.store, after)?;
-        let closed = std::mem::replace(&mut front.file, Arc::new(file));
         if self.keep_unsynced {
+            let closed = front.part();
             front.unsynced.push(closed);
         }
+        front.file = Arc::new(file);
         front.segment += 1;
         front.length = length;
         front.lines = 0;
+        front.synced = (length, 0);
         front.spoiled = false;
-        self.sync_directory()
+        self.sync_directory()?;
+        self.note_newest(front.segment);
+        Ok(())
+    }
+
+    /// Leaves word of the newest segment, so that it is missed if it vanishes.
+    fn note_newest(&self, number: u64) {
+        let Some(data_dir) = self.directory.parent() else { return };
+        if let Err(error) = marker::write(data_dir, &self.store, number) {
+            tracing::warn!(%error, "it could not be noted which segment of the journal is the newest");
+        }
     }
 
     /// Begins a new segment, so that the old ones can be removed once they are applied.
@@ -305,21 +328,6 @@ impl Journal {
     pub(crate) fn end(&self) -> End {
         let front = hold(&self.front);
         End { segment: front.segment, length: front.length, queued: !front.queue.is_empty() }
-    }
-
-    /// Forces everything written to disk.
-    pub(crate) fn sync(&self) -> io::Result<()> {
-        let (closed, current) = {
-            let mut front = hold(&self.front);
-            (std::mem::take(&mut front.unsynced), Arc::clone(&front.file))
-        };
-        for (index, file) in closed.iter().enumerate() {
-            if let Err(error) = file.sync_data() {
-                hold(&self.front).unsynced.extend(closed.iter().skip(index).cloned());
-                return Err(error);
-            }
-        }
-        current.sync_data()
     }
 
     /// Refuses further appends.

@@ -10,6 +10,7 @@
 //! - [`journal`]: the hot path, with its queue for the time in which the disk refuses.
 //! - `segment`, `line`, `tail`: the journal's files, their lines, and reading them back.
 //! - `check`: what the start looks for in the journal.
+//! - `marker`: the word that a store was made here.
 //! - [`sum`]: checksums of all that is stored.
 //! - `writer`: the thread between journal and backend.
 //! - [`recordings`]: the sessions' recordings beside them, and what happens when one cannot be written.
@@ -35,6 +36,7 @@ pub mod journal;
 mod key;
 mod line;
 mod lock;
+mod marker;
 pub mod mask;
 mod memory;
 pub mod open;

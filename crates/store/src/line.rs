@@ -76,6 +76,16 @@ pub(crate) fn proven_owner(line: &[u8]) -> Option<SessionId> {
     SessionId::parse(std::str::from_utf8(id).ok()?).ok()
 }
 
+/// The record of a whole line without its end, as it was before its number and sum were added.
+pub(crate) fn bare(line: &[u8]) -> Option<Vec<u8>> {
+    check(line).ok()?;
+    let (rest, _) = split(line)?;
+    let digits = rest.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+    let mut bare = rest[..rest.len() - digits].strip_suffix(b",\"n\":")?.to_vec();
+    bare.push(b'}');
+    Some(bare)
+}
+
 /// The line before its sum, and the halves of the sum as far as they can be read.
 fn split(line: &[u8]) -> Option<(&[u8], [Option<u32>; 2])> {
     let rest = line.strip_suffix(AFTER)?;
@@ -118,6 +128,7 @@ mod tests {
         assert_eq!(proven_owner(&line).map(String::from), Some("a.b".to_owned()));
         let value: serde_json::Value = serde_json::from_slice(&line).unwrap();
         assert_eq!((&value["n"], &value["seq"]), (&12.into(), &7.into()));
+        assert_eq!(bare(&line).as_deref(), Some(json.as_bytes()));
         Body::of(json.as_bytes()).undo(&mut line);
         assert_eq!(line, json.as_bytes());
     }

@@ -6,6 +6,7 @@ use crate::fault::Faults;
 use crate::filesystem::FilesystemBackend;
 use crate::journal::{Journal, JournalOptions, QUEUE_BYTES, SEGMENT_BYTES};
 use crate::lock;
+use crate::marker;
 use crate::memory::MemoryBackend;
 use crate::problems::Problems;
 use crate::recordings::{RecordOptions, Recordings, Setup, Shelf};
@@ -72,6 +73,30 @@ pub enum OpenError {
         /// Ours.
         ours: u32,
     },
+    /// The store is missing where there was one.
+    #[error(
+        "{} is missing or empty, but this data directory has been used before ({evidence}). Restore the store from a \
+         backup; or, to begin with an empty one, use another data directory, or start once with --accept-loss",
+        path.display()
+    )]
+    StoreMissing {
+        /// Where it should be.
+        path: PathBuf,
+        /// What tells that there was one.
+        evidence: String,
+    },
+    /// What the data directory says of its store cannot be read.
+    #[error(
+        "{} cannot be believed: {reason}. Restore it from a backup; or remove it, if the store and the journal are as you \
+         expect them",
+        path.display()
+    )]
+    MarkerDamaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// The journal has lost records, and nobody can tell whose they were.
     #[error(
         "{} has lost records: {reason}. Their sessions are not known, so none can be set aside. Restore the data \
@@ -114,6 +139,16 @@ enum Place {
 }
 
 impl Place {
+    /// The file without which there is no store, if it is missing or empty.
+    fn missing(&self) -> Option<PathBuf> {
+        let path = match self {
+            Self::Memory => return None,
+            Self::Filesystem(directory) => directory.join("applied.json"),
+            Self::Sqlite(path) => path.clone(),
+        };
+        std::fs::metadata(&path).map_or(true, |file| file.len() == 0).then_some(path)
+    }
+
     /// Where the sessions' recordings are. What is only in memory begins anew with its recordings.
     fn recordings(&self, data_dir: &Path) -> Result<PathBuf, OpenError> {
         match self {
@@ -175,7 +210,13 @@ impl Store {
         let lock = lock::take(&data_dir.join("lock"))?;
         let faults = Arc::new(Faults::from_environment());
         let problems = Arc::new(Problems::default());
-        let shelf = Arc::new(Shelf::open(place.recordings(data_dir)?, data_dir)?);
+        let root = place.recordings(data_dir)?;
+        if let Some(path) = place.missing().filter(|_| !options.accept_loss)
+            && let Some(evidence) = evidence(data_dir, &root)
+        {
+            return Err(OpenError::StoreMissing { path, evidence });
+        }
+        let shelf = Arc::new(Shelf::open(root, data_dir)?);
         let directory = data_dir.join("journal");
         let setup = |journal| Setup {
             shelf: Arc::clone(&shelf),
@@ -195,7 +236,7 @@ impl Store {
             Place::Filesystem(directory) => Box::new(FilesystemBackend::open(directory, durability)?),
             Place::Sqlite(path) => Box::new(SqliteBackend::open(path, durability)?),
         };
-        let Prepared { first, oldest, after } = prepare(&directory, backend.as_ref(), options.accept_loss)?;
+        let Prepared { first, oldest, after } = prepare(data_dir, backend.as_ref(), options.accept_loss)?;
         let recordings = record(Some(&directory))?;
         let options = JournalOptions {
             first,
@@ -218,6 +259,16 @@ impl Store {
     }
 }
 
+/// What tells that a data directory has had a store.
+fn evidence(data_dir: &Path, recordings: &Path) -> Option<String> {
+    if marker::is_there(data_dir) {
+        return Some("store.json says that a store was made".to_owned());
+    }
+    let places = [recordings.to_owned(), data_dir.join("checkpoints"), data_dir.join("journal")];
+    let used = |place: &PathBuf| std::fs::read_dir(place).is_ok_and(|mut entries| entries.next().is_some());
+    places.iter().find(|place| used(place)).map(|place| format!("{} is not empty", place.display()))
+}
+
 /// Where a new journal begins.
 struct Prepared {
     /// Number of the segment to begin.
@@ -229,7 +280,8 @@ struct Prepared {
 }
 
 /// Checks and repairs what an earlier daemon left.
-fn prepare(directory: &Path, backend: &dyn Backend, accept_loss: bool) -> Result<Prepared, OpenError> {
+fn prepare(data_dir: &Path, backend: &dyn Backend, accept_loss: bool) -> Result<Prepared, OpenError> {
+    let directory = &data_dir.join("journal");
     let not_writable = |error: io::Error| OpenError::not_writable(directory, &error);
     lock::private_directory(directory).map_err(not_writable)?;
     let mut headers = BTreeMap::new();
@@ -240,7 +292,8 @@ fn prepare(directory: &Path, backend: &dyn Backend, accept_loss: bool) -> Result
         segment::repair(directory, *last).map_err(not_writable)?;
     }
     let applied = backend.applied();
-    let Checked { after, lost } = check::check(directory, &headers, applied).map_err(not_writable)?;
+    let newest = if accept_loss { None } else { marker::read(data_dir)?.map(|marker| marker.segment) };
+    let Checked { after, lost } = check::check(directory, &headers, (applied, newest)).map_err(not_writable)?;
     match lost {
         Some(lost) if accept_loss => tracing::error!(%lost, "started without lost records"),
         Some(lost) => return Err(lost),

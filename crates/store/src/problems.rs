@@ -82,7 +82,8 @@ impl Problems {
             format!("The store's backend does not take records ({reason}); the journal keeps them until it does.")
         });
         let sync = inner.sync.iter().map(|reason| {
-            format!("The journal cannot be forced to disk ({reason}); a loss of power may lose records.")
+            format!("The journal cannot be forced to disk ({reason}); what it has since the last time is written again, and until then \
+                 a loss of power may lose it.")
         });
         let recordings = inner.recordings.iter().cloned();
         journal.chain(backend).chain(sync).chain(recordings).chain(inner.unreadable.iter().cloned()).collect()

@@ -8,6 +8,7 @@
 use crate::backend::{Entry, Mark};
 use crate::journal::End;
 use crate::recordings::Recordings;
+use crate::sum::{self, Unsealed};
 use crate::tail::{Batch, Tail};
 use serde::{Deserialize, Serialize};
 use shellkeep_session::{Event, Record, SessionId};
@@ -28,7 +29,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 const PLACE: &str = "recorded";
 
 /// Its length: more than it needs, so that it is written over whole.
-const PLACE_BYTES: usize = 160;
+const PLACE_BYTES: usize = 192;
 
 /// What the file says.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
@@ -99,8 +100,7 @@ impl Scribe {
     /// that segment was kept for recordings which were left behind.
     pub(crate) fn new(recordings: Recordings, directory: &Path, store: &str, oldest: u64) -> Self {
         let begin = Mark { segment: oldest, offset: 0 };
-        let left = std::fs::read(directory.join(PLACE)).ok();
-        let left: Option<Place> = left.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        let left = std::fs::read(directory.join(PLACE)).ok().and_then(|bytes| place(&bytes));
         let is_ours = |place: &Place| place.store == store && place.mark.segment == oldest;
         let mark = match left.filter(is_ours) {
             Some(place) if !recordings.was_left_behind() => place.mark,
@@ -302,9 +302,17 @@ impl Scribe {
             file.set_len(PLACE_BYTES as u64)?;
             self.file = Some(file);
         }
-        let mut line = serde_json::to_vec(&Place { store: self.store.clone(), mark: self.mark })?;
+        let mut line = sum::seal(serde_json::to_vec(&Place { store: self.store.clone(), mark: self.mark })?);
         line.resize(PLACE_BYTES, b' ');
         self.file.as_ref().map_or(Ok(()), |file| file.write_all_at(&line, 0))
+    }
+}
+
+/// What the file with the mark says, if it is as it was written. An older program wrote no checksum.
+fn place(bytes: &[u8]) -> Option<Place> {
+    match sum::unseal(bytes.trim_ascii_end().to_vec()) {
+        Unsealed::Checked(bytes) | Unsealed::Without(bytes) => serde_json::from_slice(&bytes).ok(),
+        Unsealed::Broken => None,
     }
 }
 

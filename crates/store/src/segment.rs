@@ -62,6 +62,11 @@ pub(crate) fn path(directory: &Path, number: u64) -> PathBuf {
     directory.join(format!("{number:010}.jsonl"))
 }
 
+/// The name of a segment while it is not whole.
+pub(crate) fn draft(directory: &Path, number: u64) -> PathBuf {
+    directory.join(format!("{number:010}.tmp"))
+}
+
 /// Numbers of the segments there are, ascending.
 pub(crate) fn numbers(directory: &Path) -> io::Result<Vec<u64>> {
     let mut numbers = Vec::new();
@@ -78,8 +83,12 @@ pub(crate) fn numbers(directory: &Path) -> io::Result<Vec<u64>> {
 /// Makes a new segment with its header. A file of that number can only be an attempt that failed, so it is emptied.
 /// Only its owner may read it: variables hold secrets. Gives the file, open for appending, and its length.
 pub(crate) fn create(directory: &Path, number: u64, store: &str, after: After) -> io::Result<(File, u64)> {
-    let path = path(directory, number);
-    let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(&path)?;
+    create_at(&path(directory, number), store, after)
+}
+
+/// The same under another name.
+pub(crate) fn create_at(path: &Path, store: &str, after: After) -> io::Result<(File, u64)> {
+    let mut file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path)?;
     file.set_len(0)?;
     let header = Header { format: FORMAT_VERSION, store: store.to_owned(), after: Some(after) };
     let line = sum::seal(serde_json::to_vec(&header)?);

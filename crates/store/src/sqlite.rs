@@ -5,25 +5,29 @@ mod apply;
 mod schema;
 mod scrub;
 mod space;
+mod sums;
 
 use crate::backend::{Agents, Backend, BackendError, Entry, Mark, Name, SessionSummary, unknown_state};
 use crate::lock;
 use crate::open::{Durability, OpenError};
+use crate::sum;
 use apply::Live;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use shellkeep_redact::Redactor;
 use shellkeep_session::{
-    ActiveRun, ByteString, FilesAt, LeftProcess, Message, Notice, RunId, Service, ServiceId, SessionId, SessionMeta,
-    SessionState, ShellState, StoredRun, Timestamp,
+    ActiveRun, AgentState, ByteString, FilesAt, LeftProcess, Message, Notice, RunId, Service, ServiceId, SessionId,
+    SessionMeta, SessionState, ShellState, StoredRun, Timestamp,
 };
 use space::Space;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::path::Path;
+use sums::{AGENT_STATE, BODY, HEAD, MESSAGE, META, RUN, VALUE};
 
-const RUN_COLUMNS: &str = "SELECT run_id, seq, request_id, command, started_at, result, by_token, ended_seq FROM runs ";
+/// The columns of a run, after the one that says whether it is as it was written.
+const RUN_COLUMNS: &str = "run_id, seq, request_id, command, started_at, result, by_token, ended_seq";
 
 /// What the next result and a restart after a crash need, as one column.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -80,12 +84,18 @@ impl SqliteBackend {
     }
 
     fn row(&self, session_id: &SessionId) -> Result<Option<SessionRow>, BackendError> {
-        let sql = "SELECT s.last_active_at, s.cwd, s.generation, s.seq, s.pending, s.rest, s.damaged, o.meta, s.based \
-                   FROM sessions s LEFT JOIN origins o ON o.session = s.id WHERE s.id = ?1";
-        let mut statement = self.db.prepare_cached(sql).map_err(failed)?;
+        let sql = format!(
+            "SELECT last_active_at, cwd, generation, seq, pending, rest, damaged, meta, based, {} AND {} AND {} \
+             FROM sessions LEFT JOIN origins ON session = id WHERE id = ?1",
+            HEAD.holds(),
+            BODY.holds(),
+            META.holds()
+        );
+        let mut statement = self.db.prepare_cached(&sql).map_err(failed)?;
         let row = statement.query_row([session_id.as_str()], SessionRow::read).optional().map_err(failed)?;
         match row {
             Some(SessionRow { damaged: Some(reason), .. }) => Err(BackendError::Damaged { reason }),
+            Some(SessionRow { intact: false, .. }) => Err(changed("its row")),
             row => Ok(row),
         }
     }
@@ -97,10 +107,11 @@ impl SqliteBackend {
         kind: &str,
         entries: &mut BTreeMap<ByteString, V>,
     ) -> Result<(), BackendError> {
-        let sql = "SELECT name, value FROM shell_entries WHERE session = ?1 AND kind = ?2";
-        let mut statement = self.db.prepare_cached(sql).map_err(failed)?;
+        let sql = format!("SELECT name, value, {} FROM shell_values WHERE session = ?1 AND kind = ?2", VALUE.holds());
+        let mut statement = self.db.prepare_cached(&sql).map_err(failed)?;
         let mut rows = statement.query(params![session_id.as_str(), kind]).map_err(failed)?;
         while let Some(row) = rows.next().map_err(failed)? {
+            check(row, 2, "a variable or function")?;
             let name: Vec<u8> = row.get(0).map_err(damaged)?;
             let value = row.get_ref(1).and_then(|value| Ok(value.as_str()?)).map_err(damaged)?;
             if value == apply::GONE {
@@ -112,6 +123,16 @@ impl SqliteBackend {
         Ok(())
     }
 
+    fn agent_state(&self, session_id: &SessionId) -> Result<Option<Box<AgentState>>, BackendError> {
+        let sql = format!("SELECT state, {} FROM agent_states WHERE session = ?1", AGENT_STATE.holds());
+        let mut statement = self.db.prepare_cached(&sql).map_err(failed)?;
+        let mut rows = statement.query([session_id.as_str()]).map_err(failed)?;
+        let Some(row) = rows.next().map_err(failed)? else { return Ok(None) };
+        check(row, 1, "its agent's state")?;
+        let text = row.get_ref(0).and_then(|value| Ok(value.as_str()?)).map_err(damaged)?;
+        parsed("its agent's state", text).map(Some)
+    }
+
     fn one_run(
         &self,
         session_id: &SessionId,
@@ -119,7 +140,7 @@ impl SqliteBackend {
         values: &[&dyn rusqlite::ToSql],
     ) -> Result<Option<StoredRun>, BackendError> {
         self.row(session_id)?;
-        let mut statement = self.db.prepare_cached(&format!("{RUN_COLUMNS} {condition}")).map_err(failed)?;
+        let mut statement = self.db.prepare_cached(&select_runs(condition)).map_err(failed)?;
         let mut rows = statement.query(values).map_err(failed)?;
         rows.next().map_err(failed)?.map(read_run).transpose()
     }
@@ -131,6 +152,20 @@ fn failed(error: rusqlite::Error) -> BackendError {
 
 fn damaged(error: rusqlite::Error) -> BackendError {
     BackendError::Damaged { reason: format!("its stored state cannot be read: {error}") }
+}
+
+/// What is said of a row whose checksum does not match.
+fn changed(what: &str) -> BackendError {
+    BackendError::Damaged { reason: format!("its stored state cannot be read ({what}: {})", sum::MISMATCH) }
+}
+
+/// Looks at the column that says whether a row is as it was written.
+fn check(row: &Row<'_>, column: usize, what: &str) -> Result<(), BackendError> {
+    if row.get(column).unwrap_or(false) { Ok(()) } else { Err(changed(what)) }
+}
+
+fn select_runs(condition: &str) -> String {
+    format!("SELECT {}, {RUN_COLUMNS} FROM runs {condition}", RUN.holds())
 }
 
 fn parsed<T: DeserializeOwned>(what: &str, text: &str) -> Result<T, BackendError> {
@@ -160,8 +195,10 @@ struct SessionRow {
     rest: String,
     damaged: Option<String>,
     meta: Option<String>,
-    /// Whether the rows of `shell_entries` hold only what differs from the first shell.
+    /// Whether the rows of `shell_values` hold only what differs from the first shell.
     based: bool,
+    /// Whether all that was read of it is as it was written.
+    intact: bool,
 }
 
 impl SessionRow {
@@ -186,6 +223,7 @@ impl SessionRow {
             damaged,
             meta: row.get(7).unwrap_or_default(),
             based: row.get(8).unwrap_or_default(),
+            intact: row.get(9).unwrap_or(false),
         })
     }
 
@@ -198,6 +236,9 @@ impl SessionRow {
 
     /// The state without variables and functions.
     fn state(&self, meta: SessionMeta) -> Result<SessionState, BackendError> {
+        if !self.intact {
+            return Err(changed("its row"));
+        }
         let pending: Pending = parsed("pending", &self.pending)?;
         let last_active_at = time(&self.last_active_at)?;
         let shell = parsed("rest", &self.rest)?;
@@ -224,6 +265,9 @@ impl SessionRow {
     fn summary(self, session_id: &SessionId) -> SessionSummary {
         let unknown = unknown_state(session_id);
         let mut reason = self.damaged.clone();
+        if !self.intact {
+            reason.get_or_insert(changed("its row").to_string());
+        }
         let meta = self.meta().unwrap_or_else(|error| {
             reason.get_or_insert(error.to_string());
             unknown.meta
@@ -238,18 +282,19 @@ impl SessionRow {
 }
 
 fn read_run(row: &Row<'_>) -> Result<StoredRun, BackendError> {
-    let run_id: String = row.get(0).map_err(damaged)?;
-    let started_at: String = row.get(4).map_err(damaged)?;
-    let result: Option<String> = row.get(5).map_err(damaged)?;
+    check(row, 0, "a run")?;
+    let run_id: String = row.get(1).map_err(damaged)?;
+    let started_at: String = row.get(5).map_err(damaged)?;
+    let result: Option<String> = row.get(6).map_err(damaged)?;
     Ok(StoredRun {
         run_id: RunId::parse(&run_id).map_err(|error| BackendError::Damaged { reason: error.to_string() })?,
-        seq: uint(row.get(1).map_err(damaged)?),
-        request_id: row.get(2).map_err(damaged)?,
-        command: ByteString(row.get(3).map_err(damaged)?),
+        seq: uint(row.get(2).map_err(damaged)?),
+        request_id: row.get(3).map_err(damaged)?,
+        command: ByteString(row.get(4).map_err(damaged)?),
         started_at: time(&started_at)?,
-        by: row.get(6).map_err(damaged)?,
+        by: row.get(7).map_err(damaged)?,
         result: result.map(|text| parsed("a run's result", &text)).transpose()?,
-        ended_seq: row.get::<_, Option<i64>>(7).map_err(damaged)?.map(uint),
+        ended_seq: row.get::<_, Option<i64>>(8).map_err(damaged)?.map(uint),
     })
 }
 
@@ -285,10 +330,7 @@ impl Backend for SqliteBackend {
         }
         self.lay_over(session_id, apply::VARIABLE, &mut state.shell.variables)?;
         self.lay_over(session_id, apply::FUNCTION, &mut state.shell.functions)?;
-        let sql = "SELECT state FROM agent_states WHERE session = ?1";
-        let mut statement = self.db.prepare_cached(sql).map_err(failed)?;
-        let saved = statement.query_row([session_id.as_str()], |row| row.get::<_, String>(0)).optional();
-        state.agent_state = saved.map_err(failed)?.map(|text| parsed("its agent's state", &text)).transpose()?;
+        state.agent_state = self.agent_state(session_id)?;
         Ok(Some(state))
     }
 
@@ -298,18 +340,20 @@ impl Backend for SqliteBackend {
         after: Option<&SessionId>,
         limit: usize,
     ) -> Result<Vec<SessionSummary>, BackendError> {
-        let condition = if agent.is_some() { "s.agent = ?3 AND" } else { "?3 IS NULL AND" };
+        let condition = if agent.is_some() { "agent = ?3 AND" } else { "?3 IS NULL AND" };
         // A list shows neither what is pending nor the rest of the shell, so they are not read.
         let sql = format!(
-            "SELECT s.last_active_at, s.cwd, s.generation, s.seq, NULL, NULL, s.damaged, o.meta, 0, s.id \
-             FROM sessions s LEFT JOIN origins o ON o.session = s.id \
-             WHERE {condition} s.id > ?1 ORDER BY s.id LIMIT ?2"
+            "SELECT last_active_at, cwd, generation, seq, NULL, NULL, damaged, meta, 0, {} AND {}, id \
+             FROM sessions LEFT JOIN origins ON session = id \
+             WHERE {condition} id > ?1 ORDER BY id LIMIT ?2",
+            HEAD.holds(),
+            META.holds()
         );
         let mut statement = self.db.prepare_cached(&sql).map_err(failed)?;
         // No id is empty, so every id is greater than the empty text.
         let after = after.map_or("", SessionId::as_str);
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let read = |row: &Row<'_>| Ok((row.get::<_, String>(9)?, SessionRow::read(row)?));
+        let read = |row: &Row<'_>| Ok((row.get::<_, String>(10)?, SessionRow::read(row)?));
         let rows = statement.query_map(params![after, limit, agent], read).map_err(failed)?;
         let mut summaries = Vec::new();
         for row in rows {
@@ -362,12 +406,16 @@ impl Backend for SqliteBackend {
 
     fn messages(&mut self, session_id: &SessionId, after: u64, limit: usize) -> Result<Vec<Message>, BackendError> {
         self.row(session_id)?;
-        let sql = "SELECT message FROM messages WHERE session = ?1 AND seq_id > ?2 ORDER BY seq_id LIMIT ?3";
-        let mut statement = self.db.prepare_cached(sql).map_err(failed)?;
+        let sql = format!(
+            "SELECT message, {} FROM messages WHERE session = ?1 AND seq_id > ?2 ORDER BY seq_id LIMIT ?3",
+            MESSAGE.holds()
+        );
+        let mut statement = self.db.prepare_cached(&sql).map_err(failed)?;
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let mut rows = statement.query(params![session_id.as_str(), int(after), limit]).map_err(failed)?;
         let mut messages = Vec::new();
         while let Some(row) = rows.next().map_err(failed)? {
+            check(row, 1, "a message")?;
             let text = row.get_ref(0).and_then(|value| Ok(value.as_str()?)).map_err(damaged)?;
             messages.push(parsed("a message", text)?);
         }

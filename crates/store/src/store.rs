@@ -18,6 +18,7 @@ use shellkeep_session::{Message, Record, RunId, SessionId, SessionState, ShellSt
 use std::fmt;
 use std::fs::File;
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use tokio::sync::{oneshot, watch};
@@ -82,11 +83,11 @@ enum Kind {
 }
 
 /// When a question is put to the backend.
-enum When<'a> {
+enum When {
     /// At once.
     Now,
-    /// When it has everything that was appended before, of one session or of all.
-    After(Option<&'a SessionId>),
+    /// When it has everything that was appended before, of some sessions or of all.
+    After(Option<Vec<SessionId>>),
 }
 
 impl Store {
@@ -185,6 +186,19 @@ impl Store {
     ) -> Result<Vec<SessionSummary>, ReadError> {
         let (agent, after) = (agent.map(str::to_owned), after.cloned());
         self.ask(move |backend| backend.list(agent.as_deref(), after.as_ref(), limit)).await
+    }
+
+    /// The same for one agent whose sessions are known: what others did need not have been applied for that. A session
+    /// that was destroyed may still be listed.
+    pub async fn list_of(
+        &self,
+        agent: &str,
+        sessions: Vec<SessionId>,
+        after: Option<&SessionId>,
+        limit: usize,
+    ) -> Result<Vec<SessionSummary>, ReadError> {
+        let (agent, after) = (agent.to_owned(), after.cloned());
+        self.put(When::After(Some(sessions)), move |backend| backend.list(Some(&agent), after.as_ref(), limit)).await
     }
 
     /// The names of all sessions and of the agents they belong to, in no order.
@@ -309,6 +323,14 @@ impl Store {
         }
     }
 
+    /// How many records were lost because no disk had taken them when the store was closed.
+    pub fn lost_at_close(&self) -> usize {
+        match &self.inner.kind {
+            Kind::Memory { .. } => 0,
+            Kind::Journalled { shared, .. } => shared.lost.load(Ordering::Relaxed),
+        }
+    }
+
     /// Makes a point of this store fail the next `count` times, for tests.
     #[doc(hidden)]
     pub fn arm_fault(&self, point: Point, count: u64) {
@@ -343,10 +365,10 @@ impl Store {
         T: Send + 'static,
         F: FnOnce(&mut dyn Backend) -> Result<T, BackendError> + Send + 'static,
     {
-        self.put(When::After(Some(session_id)), question).await
+        self.put(When::After(Some(vec![session_id.clone()])), question).await
     }
 
-    async fn put<T, F>(&self, when: When<'_>, question: F) -> Result<T, ReadError>
+    async fn put<T, F>(&self, when: When, question: F) -> Result<T, ReadError>
     where
         T: Send + 'static,
         F: FnOnce(&mut dyn Backend) -> Result<T, BackendError> + Send + 'static,
@@ -366,7 +388,7 @@ impl Store {
         });
         shared.post(match when {
             When::Now => Request::Peek(answer),
-            When::After(about) => Request::Read(Read { about: about.cloned(), answer }),
+            When::After(about) => Request::Read(Read { about, answer }),
         });
         waiting.await.unwrap_or_else(|_| Err(ReadError::Unavailable { reason: "the store is closed".to_owned() }))
     }

@@ -2,6 +2,7 @@
 //! daemon here. A record has a token's hash and never the token.
 
 use crate::open::OpenError;
+use crate::sum::{self, Unsealed};
 use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
 use shellkeep_session::Timestamp;
@@ -70,6 +71,10 @@ impl TokenFile {
         if bytes.len() as u64 > MAX_BYTES {
             return Err(corrupt(format!("it is larger than {MAX_BYTES} bytes")));
         }
+        let bytes = match sum::unseal(bytes) {
+            Unsealed::Checked(bytes) | Unsealed::Without(bytes) => bytes,
+            Unsealed::Broken => return Err(corrupt(sum::MISMATCH.to_owned())),
+        };
         // The version first: a newer file may have anything else in it.
         let whole: serde_json::Value = serde_json::from_slice(&bytes).map_err(|error| corrupt(error.to_string()))?;
         let found = whole.get("format").and_then(serde_json::Value::as_u64).unwrap_or(0);
@@ -84,8 +89,7 @@ impl TokenFile {
     /// Replaces the file as a whole and waits for the disk: a revocation must not come back with the power.
     pub fn save(&self, records: &[TokenRecord]) -> io::Result<()> {
         let contents = Contents { format: FORMAT, tokens: records.to_vec() };
-        let mut bytes = serde_json::to_vec_pretty(&contents)?;
-        bytes.push(b'\n');
+        let bytes = sum::seal(serde_json::to_vec_pretty(&contents)?);
         let fresh = self.path.with_extension("json.new");
         // One that a crash left may have any mode; ours is made anew.
         let _ = fs::remove_file(&fresh);
@@ -129,6 +133,9 @@ mod tests {
         assert_eq!(file.load().unwrap(), records);
         assert_eq!(fs::metadata(&file.path).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(fs::read_dir(data.path()).unwrap().count(), 1);
+        let text = fs::read_to_string(&file.path).unwrap();
+        fs::write(&file.path, text.replace("\"ann\"", "\"bob\"")).unwrap();
+        assert!(matches!(file.load(), Err(OpenError::Corrupt { .. })));
     }
 
     #[test]

@@ -81,6 +81,7 @@ impl Writer {
             }
             let requests = self.shared.take_requests();
             let drained = self.shared.journal.drain();
+            self.sync_again();
             self.recover(closing);
             let is_asked = !requests.is_empty();
             let (mut reads, scrubs) = self.serve(requests, &drained);
@@ -99,7 +100,7 @@ impl Writer {
             if drained.is_err() && applied.is_ok() {
                 applied = self.apply_waiting();
             }
-            self.plan_retry(drained.is_ok() && applied.is_ok());
+            self.plan_retry(drained.is_ok() && applied.is_ok() && !self.shared.journal.is_suspect());
             for read in reads {
                 (read.answer)(match &applied {
                     Ok(()) => Ok(&mut *self.backend),
@@ -202,20 +203,35 @@ impl Writer {
             self.flush_recordings(about, answer);
         }
         if !syncs.is_empty() {
-            let synced = drained.clone().and_then(|()| {
-                let synced = self.shared.journal.sync().map_err(|error| error.to_string());
-                match &synced {
-                    Ok(()) => self.shared.problems.recovered(Part::Sync),
-                    Err(reason) => self.shared.problems.failed(Part::Sync, reason),
-                }
-                synced
-            });
+            let synced = drained.clone().and_then(|()| self.sync());
             for answer in syncs {
                 // Who no longer waits needs no answer.
                 let _ = answer.send(synced.clone());
             }
         }
         (reads, scrubs)
+    }
+
+    /// Forces the journal to disk. What fails is tried again, whether or not anybody asks.
+    fn sync(&mut self) -> Result<(), String> {
+        let synced = self.shared.journal.sync().map_err(|error| error.to_string());
+        match &synced {
+            Ok(()) => self.shared.problems.recovered(Part::Sync),
+            Err(reason) => {
+                self.shared.problems.failed(Part::Sync, reason);
+                let retry_at = Instant::now() + self.backoff;
+                self.retry_at = Some(self.retry_at.map_or(retry_at, |earlier| earlier.min(retry_at)));
+            }
+        }
+        synced
+    }
+
+    /// Writes again what a failed sync was about, if there is such a thing and it is time.
+    fn sync_again(&mut self) {
+        if self.shared.journal.is_suspect() && self.retry_at.is_none_or(|at| at <= Instant::now()) {
+            // It is told in the store's problems.
+            let _ = self.sync();
+        }
     }
 
     /// Answers those who ask about a session of which nothing waits to be applied, and gives back the others. Waking a
@@ -231,7 +247,8 @@ impl Writer {
                 reads
             };
         }
-        let waits = |id: &SessionId| self.ahead.entries.iter().any(|entry| entry.session_id() == id);
+        let waiting: HashSet<&SessionId> = self.ahead.entries.iter().map(Entry::session_id).collect();
+        let waits = |ids: &Vec<SessionId>| ids.iter().any(|id| waiting.contains(id));
         let (later, at_once): (Vec<Read>, Vec<Read>) =
             reads.into_iter().partition(|read| read.about.as_ref().is_none_or(waits));
         for read in at_once {
@@ -248,7 +265,8 @@ impl Writer {
             return later;
         }
         let start = Instant::now();
-        let only = about_one.iter().filter_map(|read| read.about.as_ref()).map(|id| id.as_str().as_bytes()).collect();
+        let ids = about_one.iter().filter_map(|read| read.about.as_ref()).flatten();
+        let only = ids.map(|id| id.as_str().as_bytes()).collect();
         let found = self.find(&only);
         if !found.is_some_and(|entries| entries.is_empty() || self.apply(&entries, self.backend.applied()).is_ok()) {
             return about_one.into_iter().chain(later).collect();
@@ -423,6 +441,10 @@ impl Writer {
 
     /// The last act. A journal that has been applied to its end is of no more use to anybody.
     fn finish(&mut self, healthy: bool) {
+        if self.shared.journal.is_suspect() {
+            // Who asked for it has been told; this is the last chance to make it good.
+            let _ = self.sync();
+        }
         let end = self.shared.journal.end();
         self.record_last(&end);
         if healthy && self.tail.is_at(&end) {
@@ -434,7 +456,9 @@ impl Writer {
                 self.remove_segments();
             }
         } else if end.queued {
-            tracing::error!("the store is closed with records that no disk took; they are lost");
+            // What the backend was given is kept, though the journal refused it.
+            let lost = self.shared.journal.waiting().0.len();
+            self.shared.lost.store(lost, Ordering::Relaxed);
         }
     }
 }

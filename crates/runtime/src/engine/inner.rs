@@ -7,8 +7,8 @@ use crate::ops::{CreateSession, OpError, QuotaMet};
 use crate::owner::{Message, Slot};
 use crate::pool::Worn;
 use crate::services::cage_name;
-use crate::{recover, validate};
-use shellkeep_session::{QuotaName, RunId, SessionId, SessionMeta, SessionState, ShellState, Timestamp};
+use crate::{notices, recover, validate};
+use shellkeep_session::{Notice, QuotaName, RunId, SessionId, SessionMeta, SessionState, ShellState, Timestamp};
 use shellkeep_store::ReadError;
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -39,11 +39,11 @@ impl Inner {
         self.config.data_dir.join("outputs").join(id.as_str()).into()
     }
 
-    /// Waits for the disk, where the host asked for that.
-    pub(crate) async fn sync(&self) {
-        if let Err(error) = self.store.sync().await {
-            tracing::warn!(%error, "the journal is not on disk yet");
-        }
+    /// Waits for the disk, where the host asked for that. Gives what to say if the disk failed.
+    pub(crate) async fn sync(&self) -> Option<Notice> {
+        let error = self.store.sync().await.err()?;
+        tracing::warn!(%error, "the journal is not on disk yet");
+        Some(notices::not_on_disk(&error.reason))
     }
 
     pub(crate) fn read_error(&self, id: &SessionId, error: ReadError) -> OpError {
@@ -51,6 +51,12 @@ impl Inner {
             ReadError::Damaged { reason } => OpError::Damaged { session_id: id.to_string(), reason },
             ReadError::Unavailable { reason } => OpError::StoreUnavailable { reason },
         }
+    }
+
+    /// An agent's sessions, in no order.
+    pub(super) fn sessions_of(&self, agent: &str) -> Vec<SessionId> {
+        let known = lock(&self.known);
+        known.iter().filter(|(_, owner)| owner.as_deref() == Some(agent)).map(|(id, _)| id.clone()).collect()
     }
 
     /// How many sessions of an agent have a shell.

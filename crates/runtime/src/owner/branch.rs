@@ -243,7 +243,7 @@ impl Owner {
         };
         if plan.steps.is_empty() {
             self.record(event);
-            self.engine.sync().await;
+            self.sync().await;
             return Ok(Vec::new());
         }
         let note = pending::note(self.state.seq, &event);
@@ -260,7 +260,7 @@ impl Owner {
             kept_back.clone_from(&all);
         }
         self.record(event);
-        self.engine.sync().await;
+        self.sync().await;
         crash::point(Point::RewindRecorded, self.id.as_str().as_bytes());
         applied.finish().map_err(|error| self.changed_but(&error))?;
         pending.done();

@@ -448,7 +448,7 @@ impl Owner {
     pub(super) async fn checkpoint(&mut self, answer: Answer<Option<CheckpointView>>) {
         self.linger();
         let saved = self.save_now(Cause::Manual).await;
-        self.engine.sync().await;
+        self.sync().await;
         let _ = answer.send(saved);
     }
 }

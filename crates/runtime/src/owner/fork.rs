@@ -85,7 +85,7 @@ impl Owner {
         let view = forked?;
         let at = view.meta.forked_from.as_ref().map_or(0, |origin| origin.seq);
         self.record(Event::Forked { session_id: order.id, at });
-        self.engine.sync().await;
+        self.sync().await;
         Ok(view)
     }
 
@@ -268,7 +268,7 @@ impl Owner {
         let saved = self.save_now(Cause::Merge).await?;
         applied.finish().map_err(|error| self.changed_but(&error))?;
         pending.done();
-        self.engine.sync().await;
+        self.sync().await;
         merged.seq = saved.map(|saved| saved.seq);
         Ok(merged)
     }

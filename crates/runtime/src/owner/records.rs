@@ -7,7 +7,8 @@ use crate::output::INLINE_BYTES;
 use crate::running::Typed;
 use crate::{notices, state_file};
 use shellkeep_session::{
-    AgentState, Author, ByteString, Content, Event, Message, Notice, Record, RunId, SessionState, Timestamp,
+    AgentState, Author, ByteString, Content, Event, Message, Notice, Record, RunId, SessionState, ShellDelta,
+    Timestamp, size,
 };
 use shellkeep_store::AppendError;
 use std::io;
@@ -22,6 +23,11 @@ pub(super) const LINGER: Duration = Duration::from_secs(2);
 const INPUT_KEPT: usize = INLINE_BYTES;
 /// How often records that were lost are tried to be told of, while nothing else is recorded.
 const TELL_LOST: Duration = Duration::from_secs(1);
+
+/// Most bytes of a shell's variables, functions, aliases and parameters that a session keeps: far more than scripts hold, and
+/// little enough that a state can be copied, written as JSON and sent to a new shell without being felt. One variable may
+/// have 16 MiB (`MOST_BYTES` in the driver's `capture.c`).
+const STATE_BYTES: usize = 32 << 20;
 
 /// Records that no disk took.
 #[derive(Debug)]
@@ -49,7 +55,7 @@ impl Owner {
                 Err(error) => return drop(answer.send(Err(not_taken(&error, index, total, first_seq)))),
             }
         }
-        self.engine.sync().await;
+        notices.extend(self.engine.sync().await);
         let _ = answer.send(Ok(Posted { first_seq, last_seq: self.state.seq, notices }));
     }
 
@@ -70,7 +76,7 @@ impl Owner {
             end: typed.end,
             by: typed.typist.by.clone(),
         });
-        self.engine.sync().await;
+        self.sync().await;
     }
 
     /// Adds a message to the conversation, with the next number.
@@ -80,11 +86,13 @@ impl Owner {
         let NewMessage { role, content } = message;
         let message = Message { seq_id: self.state.messages + 1, role, content, at: Timestamp::now() };
         let seq_id = message.seq_id;
-        let added = match self.offer(Event::MessageAdded { message: Box::new(message), author }) {
+        let mut added = match self.offer(Event::MessageAdded { message: Box::new(message), author }) {
             Ok(notice) => Ok(MessageAdded { seq_id, seq: self.state.seq, notices: notice.into_iter().collect() }),
             Err(error) => Err(OpError::StoreUnavailable { reason: error.to_string() }),
         };
-        self.engine.sync().await;
+        if let (Some(notice), Ok(added)) = (self.engine.sync().await, &mut added) {
+            added.notices.push(notice);
+        }
         let _ = answer.send(added);
     }
 
@@ -97,8 +105,10 @@ impl Owner {
     ) {
         self.linger();
         self.tell_lost();
-        let saved = self.try_save(save, author).await;
-        self.engine.sync().await;
+        let mut saved = self.try_save(save, author).await;
+        if let (Some(notice), Ok(saved)) = (self.engine.sync().await, &mut saved) {
+            saved.notices.push(notice);
+        }
         let _ = answer.send(saved);
     }
 
@@ -193,10 +203,25 @@ impl Owner {
         Record { session_id: self.id.clone(), seq: self.state.seq + 1, at: Timestamp::now(), event }
     }
 
+    /// Takes out of a change what would make the state too large, and says so. The sum of all changes is an upper bound, so
+    /// the state itself is looked at only when that comes near the limit.
+    pub(crate) fn fit(&mut self, delta: &mut ShellDelta) -> Option<Notice> {
+        self.state_bytes += size::of_delta(delta);
+        if self.state_bytes <= STATE_BYTES {
+            return None;
+        }
+        let left_out = size::fit(&self.state.shell, delta, STATE_BYTES);
+        self.state_bytes = size::of_shell(&self.state.shell) + size::of_delta(delta);
+        (!left_out.is_empty()).then(|| notices::state_full(left_out, STATE_BYTES))
+    }
+
     fn apply(&mut self, record: &Record) {
         if let Err(error) = self.state.apply(record) {
             // Only this task makes records, one after the other, so this is a bug and not a fault of the data.
             tracing::error!(session = %self.id, %error, "a record does not follow");
+        }
+        if matches!(record.event, Event::Restarted { .. } | Event::Rewound { .. } | Event::Scrubbed { .. }) {
+            self.state_bytes = size::of_shell(&self.state.shell);
         }
     }
 
@@ -213,6 +238,12 @@ impl Owner {
         tracing::warn!(session = %self.id, from = lost.from, through = self.state.seq, "records were lost");
         self.lost = None;
         self.apply(&record);
+    }
+
+    /// Waits for the disk, where the host asked for that. If it failed, the next result tells.
+    pub(super) async fn sync(&mut self) {
+        let notice = self.engine.sync().await;
+        self.fresh_notices.extend(notice);
     }
 
     /// What to say if the session's recording cannot be written at the moment.

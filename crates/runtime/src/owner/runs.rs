@@ -252,7 +252,7 @@ impl Owner {
             by: command.by.clone(),
             files_unkept: self.files.owed.is_some(),
         });
-        self.engine.sync().await;
+        self.sync().await;
         crash::point(Point::StartRecorded, command.command.as_bytes());
         let (cell, controls) = self.new_cell(&run_id, command, text, takes_input, redactor);
         let cell = Arc::new(cell);
@@ -373,7 +373,11 @@ impl Owner {
         }
         let seq = self.state.seq;
         crash::point(Point::ResultRecorded, cell.command.as_bytes());
-        self.engine.sync().await;
+        if let Some(notice) = self.engine.sync().await
+            && !result.notices.contains(&notice)
+        {
+            result.notices.push(notice);
+        }
         cell.finish(seq, *result);
         self.engine.runs().remove(&(self.id.clone(), run_id));
         if let Some(RunReply::AtEnd(answer)) = reply {
@@ -416,7 +420,7 @@ impl Owner {
         let run_id = running.cell.run_id.clone();
         running.cell.detach(notices::backgrounded(run_id.as_str(), running.cell.timeout));
         self.record(Event::RunDetached { run_id });
-        self.engine.sync().await;
+        self.sync().await;
         if let Some(RunReply::AtEnd(answer)) = reply {
             let _ = answer.send(Ok(running.cell.view(max_output)));
         }

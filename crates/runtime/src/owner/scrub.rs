@@ -55,7 +55,7 @@ impl Owner {
             agent_state: self.state.agent_state.clone(),
         };
         self.record(event);
-        self.engine.sync().await;
+        self.sync().await;
         Ok(Scrubbed { seq: self.state.seq, seqs: scrubbed.seqs, files, checkpoints, at: Timestamp::now() })
     }
 

@@ -82,7 +82,7 @@ impl Owner {
         };
         let before: BTreeSet<ServiceId> = self.state.services.keys().cloned().collect();
         self.put(Event::ServiceStarted { service_id, spec: Box::new(spec) });
-        self.engine.sync().await;
+        self.sync().await;
         for forgotten in before.iter().filter(|id| !self.state.services.contains_key(id)) {
             let directory = self.engine.service_directory(&self.id, forgotten);
             tokio::task::spawn_blocking(move || std::fs::remove_dir_all(directory));
@@ -123,7 +123,7 @@ impl Owner {
                 Event::ServiceEnded { service_id: service_id.clone(), status, end, notices }
             }
         });
-        self.engine.sync().await;
+        self.sync().await;
         if let Some(service) = self.state.services.get(&service_id) {
             let _ = answer.send(service.clone());
         }

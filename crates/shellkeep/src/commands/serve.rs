@@ -22,7 +22,8 @@ of DATA/token; the socket needs none.
 
 SIGTERM and SIGINT save every session and stop; a second one stops at once.
 
-Exit codes: 0 stopped by a signal, 1 stopped at once by a second one, 2 could not start.")]
+Exit codes: 0 stopped by a signal with everything saved, 1 stopped at once by a second one or with records lost,
+2 could not start.")]
 pub struct ServeArgs {
     #[command(flatten)]
     flags: Layer,

@@ -11,10 +11,11 @@ use serde_json::json;
 use std::process::{Command, Stdio};
 
 /// Mounts a small disk where the recordings are to be, and goes on as the program.
-const MOUNT: &str = "mkdir -p \"$1\" && mount -t tmpfs -o size=1m,mode=700 tmpfs \"$1\" && shift && exec \"$@\"";
+const MOUNT: &str =
+    "umask 077; mkdir -p \"$1\" && mount -t tmpfs -o \"size=$2,mode=700\" tmpfs \"$1\" && shift 2 && exec \"$@\"";
 
 /// How to get a view of the file system of one's own: as root, or as nobody in particular.
-fn wrapper() -> Option<Vec<String>> {
+pub(super) fn wrapper(place: &str, size: &str) -> Option<Vec<String>> {
     let works = |args: &[&str]| {
         let mut command = Command::new("unshare");
         command.args(args).args(["mount", "-t", "tmpfs", "tmpfs", "/mnt"]).stderr(Stdio::null());
@@ -23,13 +24,13 @@ fn wrapper() -> Option<Vec<String>> {
     let ways: [&[&str]; 2] = [&["--mount"], &["--user", "--map-root-user", "--mount"]];
     let way = ways.into_iter().find(|args| works(args))?;
     let mut words: Vec<String> = std::iter::once("unshare").chain(way.iter().copied()).map(str::to_owned).collect();
-    words.extend(["sh", "-c", MOUNT, "sh", "{data}/sessions"].map(str::to_owned));
+    words.extend(["sh", "-c", MOUNT, "sh", place, size].map(str::to_owned));
     Some(words)
 }
 
 /// A daemon with its recordings on a small disk.
 fn on_small_disk(settings: Settings) -> Option<Daemon> {
-    let Some(wrapper) = wrapper() else {
+    let Some(wrapper) = wrapper("{data}/sessions", "1m") else {
         eprintln!("skipped: neither root nor a user namespace may mount here");
         return None;
     };
@@ -167,14 +168,11 @@ fn a_message_that_the_backend_refused_is_in_when_it_is_back() {
 
 #[test]
 fn a_run_with_a_request_id_goes_on_as_one_without_when_the_disk_is_full() {
-    let Some(mut wrapper) = wrapper() else {
+    // All of the daemon's data is on a small disk.
+    let Some(wrapper) = wrapper("{data}", "8m") else {
         eprintln!("skipped: neither root nor a user namespace may mount here");
         return;
     };
-    // All of the daemon's data is on a small disk.
-    wrapper.pop();
-    wrapper.push("{data}".to_owned());
-    let wrapper: Vec<String> = wrapper.iter().map(|word| word.replace("size=1m", "size=8m")).collect();
     let daemon = Daemon::with(Settings { wrapper, ..Settings::default() });
     daemon.create("s");
     daemon.sh("s", "n=0");

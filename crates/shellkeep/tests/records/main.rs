@@ -9,6 +9,7 @@ mod order;
 mod reading;
 mod saved;
 mod scrub;
+mod stored;
 #[path = "../support/mod.rs"]
 mod support;
 mod tools;

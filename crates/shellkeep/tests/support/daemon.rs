@@ -126,9 +126,9 @@ impl Daemon {
         self.child = launch(&self.settings, self.directory.path(), self.tcp);
     }
 
-    /// Ends it as a supervisor would, and waits for that.
-    pub fn stop(&mut self) {
-        let Ok(None) = self.child.try_wait() else { return };
+    /// Ends it as a supervisor would, and waits for that; gives its exit code.
+    pub fn stop(&mut self) -> Option<i32> {
+        let Ok(None) = self.child.try_wait() else { return None };
         let (pid, child) = (self.child.id(), &mut self.child);
         signal(pid, "TERM");
         let (sender, receiver) = mpsc::channel::<()>();
@@ -139,9 +139,10 @@ impl Daemon {
                     signal(pid, "KILL");
                 }
             });
-            let _ = child.wait();
+            let status = child.wait();
             drop(sender);
-        });
+            status.ok().and_then(|status| status.code())
+        })
     }
 
     pub fn pid(&self) -> u32 {

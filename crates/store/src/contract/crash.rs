@@ -371,3 +371,70 @@ fn a_broken_file_is_one_sessions_damage() {
         });
     }
 }
+
+/// A store that vanished is not taken for a new one.
+#[test]
+fn a_missing_store_beside_old_data_is_refused() {
+    for (url, file) in [("sqlite://store.db", "store.db"), ("file://store", "store/applied.json")] {
+        for empty in [false, true] {
+            let house = House::new(url);
+            let store = house.open();
+            Teller::lived("a").append_to(&store);
+            store.close().unwrap();
+            drop(store);
+            let path = house.path().join(file);
+            fs::remove_file(&path).unwrap();
+            if empty {
+                fs::write(&path, "").unwrap();
+            }
+            let refused = house.try_open().expect_err(url);
+            assert!(matches!(&refused, OpenError::StoreMissing { .. }), "{url}: {refused}");
+            // What an older program left has no word that a store was made, but recordings.
+            fs::remove_file(house.path().join("store.json")).unwrap();
+            assert!(matches!(house.try_open(), Err(OpenError::StoreMissing { .. })), "{url}");
+            let options = RecordOptions { accept_loss: true, ..RecordOptions::default() };
+            let store = Store::open_with(url, house.path(), Durability::Process, options).unwrap();
+            // What a file:// store has of its sessions is in their own directories.
+            assert_eq!(wait(store.load(&id("a"))).unwrap().is_some(), url.starts_with("file"), "{url}");
+        }
+    }
+}
+
+/// After a failed sync nothing is trusted that was written since the last good one: it is written again, elsewhere.
+#[test]
+fn a_failed_sync_is_told_and_what_it_was_about_is_written_again() {
+    for url in ["sqlite://store.db", "file://store"] {
+        let house = House::new(url);
+        let store = Store::open(url, house.path(), Durability::Power).unwrap();
+        let mut teller = Teller::begin("a", None);
+        teller.append_to(&store);
+        wait(store.sync()).unwrap();
+        store.arm_fault(Point::BackendApply, u64::MAX);
+        let run = teller.start(None);
+        teller.append_last(&store).unwrap();
+        store.arm_fault(Point::JournalSync, 2);
+        let is_told = || store.problems().iter().any(|problem| problem.contains("forced to disk"));
+        assert!(wait(store.sync()).is_err());
+        assert!(is_told(), "{:?}", store.problems());
+        teller.finish(&run, set("A", "1"));
+        teller.append_last(&store).unwrap();
+        // Nobody asks for it: it is tried again by itself.
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        while is_told() {
+            assert!(std::time::Instant::now() < until, "{:?}", store.problems());
+            std::thread::yield_now();
+        }
+        let last = house.segments().pop().unwrap();
+        let text = fs::read_to_string(&last).unwrap();
+        assert!(last.ends_with("0000000002.jsonl") && text.lines().count() == 3, "{text}");
+        // What the disk has of the first segment after the last good sync does not matter any more.
+        let killed = house.after_kill();
+        let first = killed.path().join("journal/0000000001.jsonl");
+        let mut bytes = fs::read(&first).unwrap();
+        bytes.extend_from_slice(&[0; 200]);
+        fs::write(&first, bytes).unwrap();
+        teller.assert_in(&killed.open());
+        store.arm_fault(Point::BackendApply, 0);
+        teller.assert_in(&store);
+    }
+}

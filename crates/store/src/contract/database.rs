@@ -78,7 +78,7 @@ fn rows_hold_what_differs_from_the_first_shell() {
     let mut teller = Teller::begin("a", None);
     teller.append_to(&store);
     teller.assert_in(&store);
-    assert_eq!(count(&house, "shell_entries"), 0);
+    assert_eq!(count(&house, "shell_values"), 0);
     let mut tell = |rows: i64, change: &dyn Fn(&mut ShellDelta)| {
         let run = teller.start(None);
         let mut delta = ShellDelta::default();
@@ -88,7 +88,7 @@ fn rows_hold_what_differs_from_the_first_shell() {
             store.append(record).unwrap();
         }
         teller.assert_in(&store);
-        assert_eq!(count(&house, "shell_entries"), rows);
+        assert_eq!(count(&house, "shell_values"), rows);
     };
     let given = |name: &str| Some(Variable::scalar("x", name));
     tell(1, &|delta| drop(delta.variables.insert("A".into(), given("1"))));
@@ -117,7 +117,7 @@ fn rows_hold_what_differs_from_the_first_shell() {
         store.append(record).unwrap();
     }
     teller.assert_in(&store);
-    assert_eq!(count(&house, "shell_entries"), 0);
+    assert_eq!(count(&house, "shell_values"), 0);
 }
 
 /// A first shell that cannot be read is its own session's damage.

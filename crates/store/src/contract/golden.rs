@@ -88,7 +88,14 @@ fn house_with(meta: &str, state: &str, run: &str) -> House {
     std::fs::write(house.path().join("store/applied.json"), applied).unwrap();
     std::fs::write(directory.join("meta.json"), meta).unwrap();
     std::fs::write(directory.join("state.json"), state).unwrap();
-    std::fs::write(directory.join("runs/r3.json"), run).unwrap();
+    // As many files as the state says there are.
+    for file in ["r3.json", "r21.json"] {
+        std::fs::write(directory.join("runs").join(file), run).unwrap();
+    }
+    std::fs::create_dir_all(directory.join("messages")).unwrap();
+    for file in ["1.json", "2.json"] {
+        std::fs::write(directory.join("messages").join(file), include_str!("../../golden/v4-message.json")).unwrap();
+    }
     house
 }
 

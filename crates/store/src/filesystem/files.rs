@@ -108,8 +108,24 @@ pub(super) struct StateFile {
     /// The checkpoint of the files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub files: Option<FilesAt>,
+    /// How many files there are at least of its runs and messages, so that one that vanished is missed.
+    #[serde(default, skip_serializing_if = "Counts::is_zero")]
+    pub files_written: Counts,
     /// What its shell knows.
     pub shell: ShellState,
+}
+
+/// Files of runs and messages.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Counts {
+    pub runs: u64,
+    pub messages: u64,
+}
+
+impl Counts {
+    fn is_zero(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 fn is_false(value: &bool) -> bool {
@@ -163,8 +179,9 @@ impl MetaFile {
 
 impl StateFile {
     /// What a state's `state.json` says.
-    pub(super) fn new(state: &SessionState) -> Self {
+    pub(super) fn new(state: &SessionState, files_written: Counts) -> Self {
         Self {
+            files_written,
             format: FORMAT_VERSION,
             seq: state.seq,
             last_active_at: state.last_active_at,
@@ -254,11 +271,13 @@ impl SessionFiles {
         write(&self.directory.join("first_shell.json"), first_shell)
     }
 
-    /// Writes one message.
-    pub(super) fn write_message(&self, message: &Message) -> Result<()> {
+    /// Writes one message; whether there was none with its number.
+    pub(super) fn write_message(&self, message: &Message) -> Result<bool> {
         let directory = self.directory.join("messages");
         fs::create_dir_all(&directory).map_err(|error| failed(&directory, &error))?;
-        write(&self.message_path(message.seq_id), message)
+        let path = self.message_path(message.seq_id);
+        let is_new = !path.exists();
+        write(&path, message).map(|()| is_new)
     }
 
     /// The messages after one, up to the last.
@@ -275,7 +294,7 @@ impl SessionFiles {
     }
 
     /// Writes `meta.json`, then `state.json`. What is set aside keeps the state it has, if it has one.
-    pub(super) fn write_state(&self, state: &SessionState, damaged: Option<&str>) -> Result<()> {
+    pub(super) fn write_state(&self, state: &SessionState, counts: Counts, damaged: Option<&str>) -> Result<()> {
         let path = self.directory.join("state.json");
         if damaged.is_some() && path.exists() {
             let meta = match self.meta() {
@@ -288,7 +307,7 @@ impl SessionFiles {
             return write(&self.directory.join("meta.json"), &meta);
         }
         write(&self.directory.join("meta.json"), &MetaFile::new(state, damaged))?;
-        write(&path, &StateFile::new(state))
+        write(&path, &StateFile::new(state, counts))
     }
 
     /// Writes one run.
@@ -306,16 +325,40 @@ impl SessionFiles {
         }
     }
 
-    /// The state, and why it is set aside if it is. Files that cannot be read are a reason too.
-    pub(super) fn open(&self, session_id: &SessionId) -> Result<Option<(SessionState, Option<String>)>> {
+    /// The state with its counts, and why it is set aside if it is. Files that cannot be read are a reason too.
+    pub(super) fn open(&self, session_id: &SessionId) -> Result<Option<(SessionState, Counts, Option<String>)>> {
         match self.read_state() {
             Ok(read) => Ok(read),
-            Err(BackendError::Damaged { reason }) => Ok(Some((unknown_state(session_id), Some(reason)))),
+            Err(BackendError::Damaged { reason }) => {
+                Ok(Some((unknown_state(session_id), Counts::default(), Some(reason))))
+            }
             Err(error) => Err(error),
         }
     }
 
-    fn read_state(&self) -> Result<Option<(SessionState, Option<String>)>> {
+    /// Whether all files of runs and messages are there.
+    pub(super) fn check_counts(&self, counts: Counts) -> Result<()> {
+        for (name, written) in [("runs", counts.runs), ("messages", counts.messages)] {
+            let found = if written == 0 { 0 } else { self.count(name)? };
+            if found < written {
+                let reason = format!("{} of the {written} files in its {name} directory are missing", written - found);
+                return Err(BackendError::Damaged { reason });
+            }
+        }
+        Ok(())
+    }
+
+    fn count(&self, name: &str) -> Result<u64> {
+        let directory = self.directory.join(name);
+        let is_json = |entry: &fs::DirEntry| entry.path().extension().is_some_and(|extension| extension == "json");
+        match fs::read_dir(&directory) {
+            Ok(entries) => Ok(entries.flatten().filter(is_json).count() as u64),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+            Err(error) => Err(failed(&directory, &error)),
+        }
+    }
+
+    fn read_state(&self) -> Result<Option<(SessionState, Counts, Option<String>)>> {
         let Some(state) = read::<StateFile>(&self.directory.join("state.json"), self.sealed)? else {
             return Ok(None);
         };
@@ -326,13 +369,26 @@ impl SessionFiles {
             return Err(BackendError::Damaged { reason: "its meta.json is missing".to_owned() });
         };
         let damaged = meta.damaged.clone();
-        Ok(Some((state.into_state(meta.into_meta()), damaged)))
+        let counts = state.files_written;
+        Ok(Some((state.into_state(meta.into_meta()), counts, damaged)))
     }
 
     /// A row of a list. What cannot be read is told in it.
     pub(super) fn summary(&self, session_id: &SessionId) -> Result<Option<SessionSummary>> {
         if !self.directory.join("state.json").exists() {
-            return Ok(None);
+            let remains = self.has_remains().then(|| {
+                let state = unknown_state(session_id);
+                let reason = without_state().to_string();
+                SessionSummary {
+                    meta: state.meta,
+                    last_active_at: state.last_active_at,
+                    cwd: state.shell.cwd,
+                    generation: 0,
+                    seq: 0,
+                    damaged: Some(reason),
+                }
+            });
+            return Ok(remains);
         }
         let unknown = |reason| MetaFile::new(&unknown_state(session_id), Some(reason));
         let meta = match self.meta() {
@@ -351,6 +407,11 @@ impl SessionFiles {
         }))
     }
 
+    /// Whether there is something of a session, though it has no state.
+    pub(super) fn has_remains(&self) -> bool {
+        ["meta.json", "first_shell.json", "runs"].iter().any(|name| self.directory.join(name).exists())
+    }
+
     /// One run.
     pub(super) fn run(&self, run_id: &RunId) -> Result<Option<StoredRun>> {
         read(&self.run_path(run_id), self.sealed)
@@ -358,7 +419,10 @@ impl SessionFiles {
 
     /// Reads `first_shell.json`.
     pub(super) fn first_shell(&self) -> Result<Option<ShellState>> {
-        read(&self.directory.join("first_shell.json"), self.sealed)
+        match read(&self.directory.join("first_shell.json"), self.sealed)? {
+            None if self.sealed => Err(BackendError::Damaged { reason: "its first_shell.json is missing".to_owned() }),
+            first_shell => Ok(first_shell),
+        }
     }
 
     fn message_path(&self, seq_id: u64) -> PathBuf {
@@ -397,6 +461,11 @@ pub(super) fn write<T: Serialize>(path: &Path, value: &T) -> Result<()> {
 /// A failure of the file system.
 pub(super) fn failed(path: &Path, error: &io::Error) -> BackendError {
     BackendError::Failed { reason: format!("{}: {error}", path.display()) }
+}
+
+/// What is said of a session whose state is missing.
+pub(super) fn without_state() -> BackendError {
+    BackendError::Damaged { reason: "its state.json is missing".to_owned() }
 }
 
 fn newer(found: u32) -> BackendError {

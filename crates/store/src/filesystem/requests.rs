@@ -42,8 +42,10 @@ impl SessionFiles {
 
     fn note(&self, directory: &Path, run: &StoredRun) -> Result<()> {
         let Some(request_id) = run.request_id.as_deref().filter(|text| id::check(text).is_ok()) else { return Ok(()) };
+        // One that cannot be read is written anew.
         let newer = self
-            .indexed(directory, request_id)?
+            .indexed(directory, request_id)
+            .unwrap_or_default()
             .is_some_and(|noted| noted == run.run_id || noted.seq() > run.run_id.seq());
         if newer {
             return Ok(());
@@ -54,9 +56,11 @@ impl SessionFiles {
 
     fn indexed(&self, directory: &Path, request_id: &str) -> Result<Option<RunId>> {
         let path = directory.join(request_id);
+        let unreadable = || BackendError::Damaged { reason: format!("{REQUESTS}/{request_id} cannot be read") };
         match fs::read_to_string(&path) {
-            Ok(text) => Ok(RunId::parse(text.trim_end()).ok()),
-            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidData) => Ok(None),
+            Ok(text) => RunId::parse(text.trim_end()).map(Some).map_err(|_| unreadable()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => Err(unreadable()),
             Err(error) => Err(failed(&path, &error)),
         }
     }

@@ -1,16 +1,17 @@
 //! Applying a batch: each session's records are folded in memory, then each changed row is written once.
 
-use super::{Pending, SessionRow, damaged, failed, int, parsed};
+use super::sums::{BODY, FIRST_SHELL, HEAD, RUN};
+use super::{Pending, SessionRow, check, damaged, failed, int, parsed, schema};
 use crate::backend::{BackendError, Entry, Known, Mark, Step, begin, started_run, step, unknown_state};
 use rusqlite::{Connection, OptionalExtension as _, params};
 use serde::Serialize;
 use shellkeep_session::{ByteString, Event, Record, RunId, SessionId, SessionState, ShellState, StoredRun};
 use std::collections::{BTreeMap, HashMap};
 
-/// Kind of a row of `shell_entries` that holds a variable.
+/// Kind of a row of `shell_values` that holds a variable.
 pub(super) const VARIABLE: &str = "variable";
 
-/// Kind of a row of `shell_entries` that holds a function.
+/// Kind of a row of `shell_values` that holds a function.
 pub(super) const FUNCTION: &str = "function";
 
 /// The value of a variable or function that the first shell has and the session has not. No JSON is empty.
@@ -77,7 +78,7 @@ pub(super) fn apply(
         session.write(&transaction, session_id)?;
     }
     let sql = "INSERT INTO meta (key, value) VALUES ('applied', ?1) ON CONFLICT (key) DO UPDATE SET value = ?1";
-    execute(&transaction, sql, params![json(&mark)?])?;
+    execute(&transaction, sql, params![schema::sealed(mark)?])?;
     transaction.commit().map_err(failed)?;
     if live.len() > LIVE_SESSIONS {
         live.clear();
@@ -111,9 +112,11 @@ fn take_record(db: &Connection, live: &mut HashMap<SessionId, Live>, record: &Re
 
 /// What a session's shell knew at its creation.
 pub(super) fn first_shell(db: &Connection, session_id: &SessionId) -> Result<Option<ShellState>> {
-    let mut statement = db.prepare_cached("SELECT first_shell FROM origins WHERE session = ?1").map_err(failed)?;
+    let sql = format!("SELECT first_shell, {} FROM origins WHERE session = ?1", FIRST_SHELL.holds());
+    let mut statement = db.prepare_cached(&sql).map_err(failed)?;
     let mut rows = statement.query([session_id.as_str()]).map_err(failed)?;
     let Some(row) = rows.next().map_err(failed)? else { return Ok(None) };
+    check(row, 1, "its first shell")?;
     let text = row.get_ref(0).map_err(failed)?.as_str().map_err(|error| damaged(error.into()))?;
     parsed("its first shell", text).map(Some)
 }
@@ -124,9 +127,13 @@ fn find<'a>(
     session_id: &SessionId,
 ) -> Result<Option<&'a mut Live>> {
     if !live.contains_key(session_id) {
-        let sql = "SELECT last_active_at, cwd, generation, seq, pending, rest, damaged, NULL, based FROM sessions \
-                   WHERE id = ?1";
-        let mut statement = db.prepare_cached(sql).map_err(failed)?;
+        let sql = format!(
+            "SELECT last_active_at, cwd, generation, seq, pending, rest, damaged, NULL, based, {} AND {} \
+             FROM sessions WHERE id = ?1",
+            HEAD.holds(),
+            BODY.holds()
+        );
+        let mut statement = db.prepare_cached(&sql).map_err(failed)?;
         let row = statement.query_row([session_id.as_str()], SessionRow::read).optional().map_err(failed)?;
         if let Some(row) = row {
             live.insert(session_id.clone(), Live::from_row(session_id, row));
@@ -150,7 +157,7 @@ fn delete(db: &Connection, session_id: &SessionId) -> Result<()> {
     for sql in [
         "DELETE FROM sessions WHERE id = ?1",
         "DELETE FROM origins WHERE session = ?1",
-        "DELETE FROM shell_entries WHERE session = ?1",
+        "DELETE FROM shell_values WHERE session = ?1",
         "DELETE FROM runs WHERE session = ?1",
         "DELETE FROM messages WHERE session = ?1",
         "DELETE FROM agent_states WHERE session = ?1",
@@ -292,8 +299,10 @@ impl Live {
             return execute(db, "UPDATE sessions SET damaged = ?2 WHERE id = ?1", params![id, self.damaged]);
         }
         self.write_row(db, id)?;
+        execute(db, &HEAD.renew("id = ?1"), params![id])?;
+        execute(db, &BODY.renew("id = ?1"), params![id])?;
         if std::mem::take(&mut self.replace_entries) {
-            execute(db, "DELETE FROM shell_entries WHERE session = ?1", params![id])?;
+            execute(db, "DELETE FROM shell_values WHERE session = ?1", params![id])?;
         }
         self.write_entries(db, session_id)?;
         for run in std::mem::take(&mut self.runs).into_values() {
@@ -305,17 +314,19 @@ impl Live {
             let (started_at, ended) = (run.started_at.to_string(), run.ended_seq.map(int));
             let (seq, request_id, by) = (int(run.seq), run.request_id, run.by);
             execute(db, sql, params![id, seq, run_id, request_id, command, started_at, result, by, ended])?;
+            execute(db, &RUN.renew("session = ?1 AND seq = ?2"), params![id, seq])?;
         }
         for ended in std::mem::take(&mut self.results) {
             ended.write(db, id)?;
         }
         for (seq_id, message) in std::mem::take(&mut self.messages) {
-            let sql = "INSERT OR REPLACE INTO messages (session, seq_id, message) VALUES (?1, ?2, ?3)";
+            let sql = "INSERT OR REPLACE INTO messages (session, seq_id, message, sum) \
+                       VALUES (?1, ?2, ?3, row_sum(?1, ?2, ?3))";
             execute(db, sql, params![id, int(seq_id), message])?;
         }
         match self.agent_state.take() {
             Some(Some(state)) => {
-                let sql = "INSERT OR REPLACE INTO agent_states (session, state) VALUES (?1, ?2)";
+                let sql = "INSERT OR REPLACE INTO agent_states (session, state, sum) VALUES (?1, ?2, row_sum(?1, ?2))";
                 execute(db, sql, params![id, state])
             }
             Some(None) => execute(db, "DELETE FROM agent_states WHERE session = ?1", params![id]),
@@ -337,12 +348,14 @@ impl Live {
             match value.or_else(|| is_in_first.then(|| GONE.to_owned())) {
                 Some(value) => execute(
                     db,
-                    "INSERT OR REPLACE INTO shell_entries (session, kind, name, value) VALUES (?1, ?2, ?3, ?4)",
+                    "INSERT INTO shell_values (session, kind, name, value, sum) \
+                     VALUES (?1, ?2, ?3, ?4, row_sum(?1, ?2, ?3, ?4)) \
+                     ON CONFLICT (session, kind, name) DO UPDATE SET value = excluded.value, sum = excluded.sum",
                     params![id, kind, name, value],
                 )?,
                 None => execute(
                     db,
-                    "DELETE FROM shell_entries WHERE session = ?1 AND kind = ?2 AND name = ?3",
+                    "DELETE FROM shell_values WHERE session = ?1 AND kind = ?2 AND name = ?3",
                     params![id, kind, name],
                 )?,
             }
@@ -377,7 +390,8 @@ impl Live {
                        rest = ?7, damaged = ?8, unrest = ?9, based = ?10 WHERE id = ?1";
             return execute(db, sql, params![id, at, cwd, generation, seq, pending_json, rest, damaged, unrest, based]);
         };
-        let sql = "INSERT OR REPLACE INTO origins (session, created_at, meta, first_shell) VALUES (?1, ?2, ?3, ?4)";
+        let sql = "INSERT OR REPLACE INTO origins (session, created_at, meta, first_shell, meta_sum, shell_sum) \
+                   VALUES (?1, ?2, ?3, ?4, row_sum(?1, ?2, ?3), row_sum(?1, ?4))";
         let created_at = state.meta.created_at.to_string();
         execute(db, sql, params![id, created_at, json(&state.meta)?, first_shell])?;
         let sql = "INSERT OR REPLACE INTO sessions \
@@ -403,11 +417,13 @@ impl Ended {
             None => false,
         };
         if found {
-            return Ok(());
+            let renew = RUN.renew("session = ?1 AND seq = ?2");
+            return execute(db, &renew, params![session, self.run_id.seq().map(int)]);
         }
         let by_name = "UPDATE runs SET result = ?3, ended_seq = ?4 \
                        WHERE session = ?1 AND run_id = ?2 AND result IS NULL";
-        execute(db, by_name, params![session, run_id, self.result, ended])
+        execute(db, by_name, params![session, run_id, self.result, ended])?;
+        execute(db, &RUN.renew("session = ?1 AND run_id = ?2"), params![session, run_id])
     }
 }
 

@@ -1,11 +1,16 @@
 //! The database's tables, and from a path to an open database.
 
-use crate::backend::{Mark, fresh_id};
+use super::sums;
+use crate::backend::{BackendError, Mark, fresh_id};
 use crate::open::{Durability, OpenError};
+use crate::sum::{self, Unsealed};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OptionalExtension as _, params};
 use shellkeep_session::FORMAT_VERSION;
 use std::path::Path;
+
+/// The first format in which everything has a checksum.
+const FIRST_WITH_SUMS: u32 = 4;
 
 /// A larger database is not checked whole at the start: that would read every page, and the daemon is to serve within a
 /// second. Damage in it shows when the page is read.
@@ -22,31 +27,36 @@ const CACHE_KIB: i64 = 16 * 1024;
 const CHECKPOINT_PAGES: i64 = 4096;
 
 /// Columns that change with every record are apart from those that never change: SQLite rewrites a row as a whole.
-/// Where `based` is set, `shell_entries` has only what differs from `first_shell`; a new session has no row in it.
+/// Where `based` is set, `shell_values` has only what differs from `first_shell`; a new session has no row in it.
+/// What can be large is in tables with row numbers, and keys are in indexes of their own: in a table without row numbers,
+/// a search compares whole rows, so that finding one small value would read the large ones beside it.
 const SCHEMA: &str = "
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS sessions (
     id TEXT PRIMARY KEY, agent TEXT, last_active_at TEXT NOT NULL, cwd BLOB NOT NULL, generation INTEGER NOT NULL,
     seq INTEGER NOT NULL, pending TEXT NOT NULL, rest TEXT NOT NULL, damaged TEXT, unrest INTEGER NOT NULL DEFAULT 0,
-    based INTEGER NOT NULL DEFAULT 0
-) WITHOUT ROWID;
+    based INTEGER NOT NULL DEFAULT 0, head_sum INTEGER, body_sum INTEGER
+);
 CREATE INDEX IF NOT EXISTS sessions_unrest ON sessions (id) WHERE unrest = 1;
 CREATE INDEX IF NOT EXISTS sessions_of_agent ON sessions (agent, id);
 CREATE TABLE IF NOT EXISTS origins (
-    session TEXT PRIMARY KEY, created_at TEXT NOT NULL, meta TEXT NOT NULL, first_shell TEXT NOT NULL
+    session TEXT PRIMARY KEY, created_at TEXT NOT NULL, meta TEXT NOT NULL, first_shell TEXT NOT NULL,
+    meta_sum INTEGER, shell_sum INTEGER
 );
-CREATE TABLE IF NOT EXISTS shell_entries (
-    session TEXT NOT NULL, kind TEXT NOT NULL, name BLOB NOT NULL, value TEXT NOT NULL,
-    PRIMARY KEY (session, kind, name)
-) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS shell_values (
+    id INTEGER PRIMARY KEY, session TEXT NOT NULL, kind TEXT NOT NULL, name BLOB NOT NULL, sum INTEGER,
+    value TEXT NOT NULL, UNIQUE (session, kind, name)
+);
 CREATE TABLE IF NOT EXISTS runs (
     session TEXT NOT NULL, seq INTEGER NOT NULL, run_id TEXT NOT NULL, request_id TEXT, command BLOB NOT NULL,
-    started_at TEXT NOT NULL, result TEXT, by_token TEXT, ended_seq INTEGER, PRIMARY KEY (session, seq)
-) WITHOUT ROWID;
+    started_at TEXT NOT NULL, result TEXT, by_token TEXT, ended_seq INTEGER,
+    sum INTEGER, PRIMARY KEY (session, seq)
+);
 CREATE TABLE IF NOT EXISTS messages (
-    session TEXT NOT NULL, seq_id INTEGER NOT NULL, message TEXT NOT NULL, PRIMARY KEY (session, seq_id)
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS agent_states (session TEXT PRIMARY KEY, state TEXT NOT NULL);
+    session TEXT NOT NULL, seq_id INTEGER NOT NULL, message TEXT NOT NULL, sum INTEGER,
+    PRIMARY KEY (session, seq_id)
+);
+CREATE TABLE IF NOT EXISTS agent_states (session TEXT PRIMARY KEY, state TEXT NOT NULL, sum INTEGER);
 CREATE INDEX IF NOT EXISTS runs_by_request ON runs (session, request_id) WHERE request_id IS NOT NULL;
 ";
 
@@ -71,23 +81,20 @@ fn set_up(db: &mut Connection, path: &Path, durability: Durability, check: bool)
     db.pragma_update(None, "cache_size", -CACHE_KIB).map_err(bad)?;
     db.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES).map_err(bad)?;
     if check {
-        let answer: String = db.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(bad)?;
+        let answer: String = db.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0)).map_err(bad)?;
         if answer != "ok" {
             return Err(OpenError::Corrupt { path: path.to_owned(), reason: answer });
         }
     }
     // The format is checked before anything is changed.
-    let tables = db.query_row("SELECT 1 FROM sqlite_schema WHERE name = 'meta'", [], |_| Ok(())).optional();
-    if tables.map_err(bad)?.is_some() {
-        let found: u32 = meta(db, "format").map_err(bad)?.and_then(|text| text.parse().ok()).unwrap_or(0);
-        if found > FORMAT_VERSION {
-            return Err(OpenError::NewerFormat { place: path.to_owned(), found, ours: FORMAT_VERSION });
-        }
+    let found = format(db).map_err(bad)?;
+    if found > FORMAT_VERSION {
+        return Err(OpenError::NewerFormat { place: path.to_owned(), found, ours: FORMAT_VERSION });
     }
+    sums::install(db).map_err(bad)?;
     let fresh = fresh_id().map_err(|error| OpenError::not_writable(path, &error))?;
     let transaction = db.transaction().map_err(bad)?;
-    transaction.execute_batch(SCHEMA).map_err(bad)?;
-    add_late_columns(&transaction).map_err(bad)?;
+    make_tables(&transaction, found).map_err(bad)?;
     // What is written from here on is in our format, whatever the file began with.
     let format = "INSERT OR REPLACE INTO meta (key, value) VALUES ('format', ?1)";
     transaction.execute(format, params![FORMAT_VERSION.to_string()]).map_err(bad)?;
@@ -96,19 +103,87 @@ fn set_up(db: &mut Connection, path: &Path, durability: Durability, check: bool)
     transaction.commit().map_err(bad)?;
     let id = meta(db, "id").map_err(bad)?.unwrap_or(fresh);
     let mark = match meta(db, "applied").map_err(bad)? {
-        Some(text) => serde_json::from_str(&text)
-            .map_err(|error| OpenError::Corrupt { path: path.to_owned(), reason: error.to_string() })?,
+        Some(text) => unsealed(text, found).map_err(|reason| OpenError::Corrupt { path: path.to_owned(), reason })?,
         None => Mark::default(),
     };
     Ok((id, mark))
 }
 
 /// Columns that came after the first files were written.
-const LATE_COLUMNS: [(&str, &str, &str); 3] = [
+const LATE_COLUMNS: [(&str, &str, &str); 6] = [
     ("runs", "by_token", "TEXT"),
     ("sessions", "based", "INTEGER NOT NULL DEFAULT 0"),
     ("runs", "ended_seq", "INTEGER"),
+    ("origins", "meta_sum", "INTEGER"),
+    ("origins", "shell_sum", "INTEGER"),
+    ("agent_states", "sum", "INTEGER"),
 ];
+
+/// Tables that older files have without row numbers, and indexes that are made anew with them.
+const REBUILT: [&str; 3] = ["sessions", "runs", "messages"];
+const REBUILT_INDEXES: [&str; 3] = ["sessions_unrest", "sessions_of_agent", "runs_by_request"];
+
+/// Makes the tables of a new file, or brings those of an older one to their present form.
+fn make_tables(db: &Connection, found: u32) -> rusqlite::Result<()> {
+    let is_old = |table: &&&str| {
+        let sql = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?1 AND sql LIKE '%WITHOUT ROWID%'";
+        db.query_row(sql, [**table], |_| Ok(())).optional().is_ok_and(|found| found.is_some())
+    };
+    let old: Vec<&&str> = REBUILT.iter().filter(is_old).collect();
+    if !old.is_empty() {
+        tracing::info!("the database is brought to a new form; this is done once and may take a while");
+        for index in REBUILT_INDEXES {
+            db.execute_batch(&format!("DROP INDEX IF EXISTS {index}"))?;
+        }
+    }
+    for table in &old {
+        db.execute_batch(&format!("ALTER TABLE {table} RENAME TO old_{table}"))?;
+    }
+    db.execute_batch(SCHEMA)?;
+    add_late_columns(db)?;
+    for table in &old {
+        let columns = "SELECT group_concat(name, ', ') FROM pragma_table_info('old_' || ?1)";
+        let columns: String = db.query_row(columns, [**table], |row| row.get(0))?;
+        db.execute_batch(&format!(
+            "INSERT INTO {table} ({columns}) SELECT {columns} FROM old_{table}; DROP TABLE old_{table}"
+        ))?;
+    }
+    if has_table(db, "shell_entries")? {
+        db.execute_batch(
+            "INSERT INTO shell_values (session, kind, name, value) SELECT session, kind, name, value FROM shell_entries; \
+             DROP TABLE shell_entries",
+        )?;
+    }
+    if found < FORMAT_VERSION || !old.is_empty() { sums::renew_all(db) } else { Ok(()) }
+}
+
+/// The format of a file; 0 if it is new.
+fn format(db: &Connection) -> rusqlite::Result<u32> {
+    let found = if has_table(db, "meta")? { meta(db, "format")? } else { None };
+    Ok(found.and_then(|text| text.parse().ok()).unwrap_or(0))
+}
+
+fn has_table(db: &Connection, name: &str) -> rusqlite::Result<bool> {
+    let sql = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?1";
+    db.query_row(sql, [name], |_| Ok(())).optional().map(|found| found.is_some())
+}
+
+/// A mark as it is stored, with its checksum.
+pub(super) fn sealed(mark: Mark) -> Result<String, BackendError> {
+    let failed = |reason: String| BackendError::Failed { reason };
+    let bytes = sum::seal(serde_json::to_vec(&mark).map_err(|error| failed(error.to_string()))?);
+    String::from_utf8(bytes).map_err(|error| failed(error.to_string()))
+}
+
+fn unsealed(text: String, format: u32) -> Result<Mark, String> {
+    let bytes = match sum::unseal(text.into_bytes()) {
+        Unsealed::Checked(bytes) => bytes,
+        Unsealed::Without(bytes) if format < FIRST_WITH_SUMS => bytes,
+        Unsealed::Without(_) => return Err(format!("its place in the journal: {}", sum::MISSING)),
+        Unsealed::Broken => return Err(format!("its place in the journal: {}", sum::MISMATCH)),
+    };
+    serde_json::from_slice(&bytes).map_err(|error| error.to_string())
+}
 
 fn add_late_columns(db: &Connection) -> rusqlite::Result<()> {
     for (table, column, kind) in LATE_COLUMNS {

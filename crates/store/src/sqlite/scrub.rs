@@ -1,6 +1,6 @@
 //! Masking a secret in the rows of one session, and in what the file keeps of older rows.
 
-use super::{damaged, failed};
+use super::{damaged, failed, sums};
 use crate::backend::BackendError;
 use crate::mask;
 use rusqlite::{Connection, OptionalExtension as _, params};
@@ -16,7 +16,7 @@ const JSON_COLUMNS: [(&str, &str, &str); 7] = [
     ("sessions", "pending", "id"),
     ("sessions", "rest", "id"),
     ("origins", "meta", "session"),
-    ("shell_entries", "value", "session"),
+    ("shell_values", "value", "session"),
     ("runs", "result", "session"),
     ("messages", "message", "session"),
     ("agent_states", "state", "session"),
@@ -44,6 +44,7 @@ pub(super) fn scrub(db: &mut Connection, session_id: &SessionId, redactor: &Reda
             Ok((masked != bytes).then_some(masked))
         })?;
     }
+    sums::renew_session(&transaction, session_id)?;
     transaction.commit().map_err(failed)?;
     db.flush_prepared_statement_cache();
     db.execute_batch("PRAGMA secure_delete = ON; VACUUM; PRAGMA secure_delete = OFF").map_err(failed)?;
@@ -52,11 +53,11 @@ pub(super) fn scrub(db: &mut Connection, session_id: &SessionId, redactor: &Reda
 
 /// A variable or function whose name holds the secret goes.
 fn drop_names(db: &Connection, session_id: &SessionId, masker: &Masker) -> Result<()> {
-    let mut statement = db.prepare("SELECT DISTINCT name FROM shell_entries WHERE session = ?1").map_err(failed)?;
+    let mut statement = db.prepare("SELECT DISTINCT name FROM shell_values WHERE session = ?1").map_err(failed)?;
     let names = statement.query_map([session_id.as_str()], |row| row.get::<_, Vec<u8>>(0)).map_err(failed)?;
     let names: Vec<Vec<u8>> = names.collect::<rusqlite::Result<_>>().map_err(failed)?;
     for name in names.iter().filter(|name| mask::is_in_name(name, masker)) {
-        db.execute("DELETE FROM shell_entries WHERE session = ?1 AND name = ?2", params![session_id.as_str(), name])
+        db.execute("DELETE FROM shell_values WHERE session = ?1 AND name = ?2", params![session_id.as_str(), name])
             .map_err(failed)?;
     }
     Ok(())
@@ -99,7 +100,7 @@ fn scrub_column(
     let key = match table {
         "runs" => "seq",
         "messages" => "seq_id",
-        "shell_entries" => "kind || char(0) || hex(name)",
+        "shell_values" => "id",
         _ => "0",
     };
     let id = session_id.as_str();

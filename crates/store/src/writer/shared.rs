@@ -8,7 +8,7 @@ use crate::lock::hold;
 use crate::problems::Problems;
 use crate::requests::Requests;
 use shellkeep_session::SessionId;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::Thread;
 use tokio::sync::oneshot;
@@ -18,8 +18,8 @@ pub(crate) type Answer = Box<dyn FnOnce(Result<&mut dyn Backend, String>) + Send
 
 /// Somebody who wants to look into the backend.
 pub(crate) struct Read {
-    /// The only session it is about, if there is one.
-    pub about: Option<SessionId>,
+    /// The only sessions it is about, if it is about some only.
+    pub about: Option<Vec<SessionId>>,
     /// What it does.
     pub answer: Answer,
 }
@@ -56,6 +56,8 @@ pub(crate) struct Shared {
     /// `None` once the writer has ended, so that nobody waits for an answer that cannot come.
     requests: Mutex<Option<Vec<Request>>>,
     closing: AtomicBool,
+    /// How many records no disk took before the end.
+    pub(crate) lost: AtomicUsize,
     /// Whether an append must wake the writer. The journal's mutex orders it: the writer sets it before it looks at
     /// the journal's end under that mutex, an append reads it after it has moved the end.
     pub(super) sleeping: AtomicBool,
@@ -72,6 +74,7 @@ impl Shared {
             requests_waiting: Requests::default(),
             requests: Mutex::new(Some(Vec::new())),
             closing: AtomicBool::new(false),
+            lost: AtomicUsize::new(0),
             sleeping: AtomicBool::new(false),
             thread: OnceLock::new(),
         }

@@ -1,0 +1,64 @@
+//! `store.json` in the data directory: says that a store was made here, and which segment of the journal is the newest. So a
+//! store or a journal that has vanished is not taken for one that never was.
+
+use crate::open::OpenError;
+use crate::sum::{self, Unsealed};
+use serde::{Deserialize, Serialize};
+use shellkeep_session::FORMAT_VERSION;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+const NAME: &str = "store.json";
+
+/// What the file says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Marker {
+    format: u32,
+    /// The store's id.
+    store: String,
+    /// The newest segment of the journal.
+    pub segment: u64,
+}
+
+fn path(data_dir: &Path) -> PathBuf {
+    data_dir.join(NAME)
+}
+
+/// Whether a store was made here, whatever became of it.
+pub(crate) fn is_there(data_dir: &Path) -> bool {
+    path(data_dir).exists()
+}
+
+/// What the file says; nothing if there is none, as in a directory that only an older program has used.
+pub(crate) fn read(data_dir: &Path) -> Result<Option<Marker>, OpenError> {
+    let path = path(data_dir);
+    let bytes = match fs::read(&path) {
+        // A loss of power may leave it empty: it is not forced to disk, since it is written while others append.
+        Ok(bytes) if bytes.is_empty() => return Ok(None),
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(OpenError::not_writable(&path, &error)),
+    };
+    let marker = match sum::unseal(bytes) {
+        Unsealed::Checked(bytes) => serde_json::from_slice::<Marker>(&bytes).map_err(|error| error.to_string()),
+        Unsealed::Without(_) => Err(sum::MISSING.to_owned()),
+        Unsealed::Broken => Err(sum::MISMATCH.to_owned()),
+    };
+    match marker {
+        Ok(marker) if marker.format > FORMAT_VERSION => {
+            Err(OpenError::NewerFormat { place: path, found: marker.format, ours: FORMAT_VERSION })
+        }
+        Ok(marker) => Ok(Some(marker)),
+        Err(reason) => Err(OpenError::MarkerDamaged { path, reason }),
+    }
+}
+
+/// Says it. The file is replaced as a whole.
+pub(crate) fn write(data_dir: &Path, store: &str, segment: u64) -> io::Result<()> {
+    let marker = Marker { format: FORMAT_VERSION, store: store.to_owned(), segment };
+    let path = path(data_dir);
+    let draft = path.with_extension("tmp");
+    fs::write(&draft, sum::seal(serde_json::to_vec_pretty(&marker)?))?;
+    fs::rename(draft, path)
+}
