@@ -176,7 +176,7 @@ mod tests {
         let kept = super::outputs(data.path(), &deleted.kept_as).join("r2.stdout");
         assert_eq!(fs::read_to_string(kept).unwrap(), "long");
         assert_eq!(find(data.path(), &deleted.kept_as), Some(deleted.clone()));
-        assert_eq!(list(data.path()), [deleted.clone()]);
+        assert_eq!(list(data.path()), std::slice::from_ref(&deleted));
         assert_eq!(find(data.path(), &deleted.session_id), None);
         purge(data.path(), &deleted.kept_as).unwrap();
         assert!(list(data.path()).is_empty() && purge(data.path(), &deleted.kept_as).is_err());

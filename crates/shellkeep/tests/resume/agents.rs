@@ -48,7 +48,7 @@ fn its_state_goes_on_from_message_to_message() {
         assert_eq!(result["output"], format!("{} notes, the last one: {message}\n", number + 1));
         match number {
             0 => daemon.hibernate("s"),
-            1 => daemon.stop(),
+            1 => drop(daemon.stop()),
             2 => daemon.kill(),
             _ => {}
         }
