@@ -7,8 +7,8 @@ use crate::output::INLINE_BYTES;
 use crate::running::Typed;
 use crate::{notices, state_file};
 use shellkeep_session::{
-    AgentState, Author, ByteString, Content, Event, Message, Notice, Record, RunId, SessionState, ShellDelta,
-    Timestamp, size,
+    AgentState, Author, ByteString, Content, Event, Message, Notice, Record, RunId, RunResult, SessionState,
+    ShellDelta, Timestamp, size,
 };
 use shellkeep_store::AppendError;
 use std::io;
@@ -244,6 +244,15 @@ impl Owner {
     pub(super) async fn sync(&mut self) {
         let notice = self.engine.sync().await;
         self.fresh_notices.extend(notice);
+    }
+
+    /// The same for a result that is about to be answered, which tells by itself.
+    pub(super) async fn sync_before(&self, result: &mut RunResult) {
+        if let Some(notice) = self.engine.sync().await
+            && !result.notices.contains(&notice)
+        {
+            result.notices.push(notice);
+        }
     }
 
     /// What to say if the session's recording cannot be written at the moment.

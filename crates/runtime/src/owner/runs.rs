@@ -373,11 +373,7 @@ impl Owner {
         }
         let seq = self.state.seq;
         crash::point(Point::ResultRecorded, cell.command.as_bytes());
-        if let Some(notice) = self.engine.sync().await
-            && !result.notices.contains(&notice)
-        {
-            result.notices.push(notice);
-        }
+        self.sync_before(&mut result).await;
         cell.finish(seq, *result);
         self.engine.runs().remove(&(self.id.clone(), run_id));
         if let Some(RunReply::AtEnd(answer)) = reply {
