@@ -2,5 +2,7 @@
 //! each rule is shown to find something by a table; `tests/house.rs` runs them over this workspace.
 
 pub mod edges;
+pub mod sbom;
 pub mod source;
+pub mod supply;
 pub mod tree;
