@@ -1,7 +1,7 @@
 # What a person does with this tree, one target each. `make` alone lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help run test build fmt fmt-check lint tidy mcp-tools bench clean
+.PHONY: help run test build fmt fmt-check lint tidy deny sbom soak mcp-tools bench clean
 
 CARGO ?= cargo
 DATA ?= $(CURDIR)/target/run
@@ -41,6 +41,27 @@ lint: ## clippy, warnings are errors
 
 tidy: ## the rules of the house, as tests over the code itself
 	$(CARGO) test --package shellkeep-tidy
+
+# Without cargo-deny all but the advisories is checked: the tidy tests read deny.toml too.
+deny: ## licences, sources, bans and advisories of what others wrote
+	@if $(CARGO) deny --version >/dev/null 2>&1; then \
+		$(CARGO) deny --locked check; \
+	else \
+		echo "cargo-deny is not installed, so advisories are not checked; the rest of deny.toml is"; \
+		$(CARGO) test --package shellkeep-tidy --test supply; \
+	fi
+
+sbom: ## write the bill of materials (CycloneDX) to target/shellkeep.cdx.json
+	@mkdir -p target
+	@$(CARGO) metadata --locked --format-version 1 | $(CARGO) run --quiet --package shellkeep-tidy --example sbom >target/shellkeep.cdx.json
+	@echo "target/shellkeep.cdx.json"
+
+# Every test that repeats something takes its count from SHELLKEEP_SOAK. docs/soak.md says
+# which they are and how long they take.
+SOAK ?= 20
+soak: ## the long forms of the tests that repeat something, SOAK times as often (20)
+	SHELLKEEP_SOAK=$(SOAK) PROPTEST_CASES=$$((256 * $(SOAK))) $(CARGO) nextest run --profile soak --workspace \
+		-E 'binary(/^(interrupted|powercut|scarce|tenant|crash|checkpoints|records|redact|property)$$/)'
 
 # Where they cannot be had the tests that need them say so; with CI set they fail.
 mcp-tools: ## fetch the MCP clients that the tests drive, into target/mcp-tools
