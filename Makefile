@@ -1,7 +1,7 @@
 # What a person does with this tree, one target each. `make` alone lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help run test build fmt fmt-check lint tidy deny sbom soak mcp-tools bench clean
+.PHONY: help run test build fmt fmt-check lint tidy deny sbom soak mcp-tools schemathesis bench clean
 
 CARGO ?= cargo
 DATA ?= $(CURDIR)/target/run
@@ -29,6 +29,7 @@ test: fmt-check ## everything a change must pass
 	else \
 		$(CARGO) test --workspace; \
 	fi
+	@$(MAKE) --no-print-directory schemathesis
 
 fmt: ## format the code
 	$(CARGO) fmt --all
@@ -62,10 +63,15 @@ SOAK ?= 20
 soak: ## the long forms of the tests that repeat something, SOAK times as often (20)
 	SHELLKEEP_SOAK=$(SOAK) PROPTEST_CASES=$$((256 * $(SOAK))) $(CARGO) nextest run --profile soak --workspace \
 		-E 'binary(/^(interrupted|powercut|scarce|tenant|crash|checkpoints|records|redact|property)$$/)'
+	SHELLKEEP_SOAK=10 crates/shellkeep/tests/openapi/run.sh
 
 # Where they cannot be had the tests that need them say so; with CI set they fail.
 mcp-tools: ## fetch the MCP clients that the tests drive, into target/mcp-tools
 	@crates/shellkeep/tests/mcp/install.sh || true
+
+# It runs what was built; SHELLKEEP_SOAK=10 makes it ten minutes.
+schemathesis: ## call every route as /openapi.json describes it, and otherwise, for a minute
+	@crates/shellkeep/tests/openapi/run.sh
 
 # BENCH="--quick --no-peers" for a glance; see `target/release/shellkeep-bench --help`.
 bench: ## measure against the floor and the peers; writes the table and the plot under docs/

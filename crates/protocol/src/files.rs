@@ -331,7 +331,7 @@ fn is_zero(number: &u64) -> bool {
 )]
 pub enum Place {
     /// After the record with this number.
-    Seq(u64),
+    Seq(#[serde(deserialize_with = "crate::whole::number")] u64),
     /// A run id (`r12`: after that run), a checkpoint's id, a commit or the beginning of one, `-N` (N changing runs back),
     /// an RFC 3339 time, a number, or `latest`.
     Name(String),

@@ -32,6 +32,7 @@ pub mod session;
 pub mod state;
 pub mod text;
 pub mod token;
+mod whole;
 
 pub use audit::{AuditEntry, AuditList};
 pub use files::{

@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(transparent)]
 #[schema(example = json!({"services_per_agent": 10, "processes": null}))]
-pub struct QuotasRequest(pub BTreeMap<String, Option<u64>>);
+pub struct QuotasRequest(#[serde(deserialize_with = "crate::whole::by_name")] pub BTreeMap<String, Option<u64>>);
 
 /// Answer of `GET /v1/quotas` and of `PUT /v1/quotas`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

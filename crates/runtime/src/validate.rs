@@ -79,9 +79,11 @@ pub fn service(request: &StartService) -> Result<(), OpError> {
         return Err(invalid("command is empty; say what to start"));
     }
     if let Some(name) = &request.name
-        && (name.is_empty() || name.len() > MAX_SERVICE_NAME || name.chars().any(char::is_control))
+        && (name.is_empty() || name.chars().count() > MAX_SERVICE_NAME || name.chars().any(char::is_control))
     {
-        return Err(invalid(format!("name must be 1 to {MAX_SERVICE_NAME} bytes without control characters")));
+        return Err(invalid(format!(
+            "name must be 1 to {MAX_SERVICE_NAME} characters, none of them a control character"
+        )));
     }
     if let Some(cwd) = &request.cwd {
         no_nul("cwd", cwd)?;

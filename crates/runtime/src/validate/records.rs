@@ -86,9 +86,9 @@ pub fn not_too_deep(name: &str, value: &Value) -> Result<(), OpError> {
 /// Checks a message of the conversation.
 pub fn message(message: &NewMessage) -> Result<(), OpError> {
     let role = &message.role;
-    if role.is_empty() || role.len() > MAX_ROLE || role.chars().any(char::is_control) {
+    if role.is_empty() || role.chars().count() > MAX_ROLE || role.chars().any(char::is_control) {
         return Err(invalid(format!(
-            "role: 1 to {MAX_ROLE} bytes without control characters, as in user or assistant"
+            "role: 1 to {MAX_ROLE} characters, none of them a control character, as in user or assistant"
         )));
     }
     match &message.content {

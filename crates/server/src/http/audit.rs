@@ -13,6 +13,8 @@ use utoipa::IntoParams;
 
 /// Entries in an answer that was not asked for more.
 const DEFAULT_LIMIT: usize = 100;
+/// Most entries in an answer.
+const MAX_LIMIT: usize = 10_000;
 
 /// Query of `GET /v1/audit`.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -31,7 +33,11 @@ pub struct AuditParams {
     responses((status = 200, description = "The entries, the oldest first", body = AuditList), Common)
 )]
 pub async fn list(Scoped(engine): Scoped, Params(params): Params<AuditParams>) -> Result<Response, Refusal> {
-    let entries = engine.audit_trail(params.limit.unwrap_or(DEFAULT_LIMIT)).await?;
+    let limit = params.limit.unwrap_or(DEFAULT_LIMIT);
+    if !(1..=MAX_LIMIT).contains(&limit) {
+        return Err(Refusal::invalid(format!("limit: {limit} is not between 1 and {MAX_LIMIT}")));
+    }
+    let entries = engine.audit_trail(limit).await?;
     let view = |entry: shellkeep_runtime::AuditEntry| AuditEntry {
         at: entry.at.to_string(),
         door: entry.door,

@@ -42,14 +42,14 @@ pub async fn create(
 )]
 pub async fn list(Scoped(engine): Scoped, Params(params): Params<ListParams>) -> Result<Response, Refusal> {
     let limit = translate::page_limit(params.limit)?;
+    let after = params.after.as_deref().map(SessionId::parse).transpose();
+    let after = after.map_err(|error| Refusal::bad_id("after", &error))?;
     if translate::is_on(params.deleted) {
         let engine = engine.clone();
         let sessions = tokio::task::spawn_blocking(move || engine.deleted()).await;
         let sessions = sessions.map_err(|error| Refusal::internal(error.to_string()))??;
         return Ok(json(StatusCode::OK, &translate::session_list(SessionPage { sessions, next: None })));
     }
-    let after = params.after.as_deref().map(SessionId::parse).transpose();
-    let after = after.map_err(|error| Refusal::bad_id("after", &error))?;
     let page = engine.list(params.agent.as_deref(), after.as_ref(), limit).await?;
     Ok(json(StatusCode::OK, &translate::session_list(page)))
 }

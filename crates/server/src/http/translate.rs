@@ -252,13 +252,19 @@ pub fn output_page(stream: Stream, page: OutputPage) -> wire::OutputResponse {
 }
 
 fn timeout(seconds: Option<f64>) -> Result<Duration, Refusal> {
-    let Some(seconds) = seconds else { return Ok(DEFAULT_TIMEOUT) };
-    let duration = Duration::try_from_secs_f64(seconds).ok();
-    duration.filter(|timeout| !timeout.is_zero() && *timeout <= MAX_TIMEOUT).ok_or_else(|| {
-        Refusal::invalid(format!(
-            "timeout: {seconds} is not a number of seconds above 0 and up to {}; for what runs longer start a service",
-            MAX_TIMEOUT.as_secs()
-        ))
+    seconds.map_or(Ok(DEFAULT_TIMEOUT), |seconds| within(seconds, "; for what runs longer start a service"))
+}
+
+/// Shortest timeout in seconds; nothing ends sooner.
+const MIN_TIMEOUT: f64 = 0.001;
+
+/// A timeout within its bounds.
+fn within(seconds: f64, advice: &str) -> Result<Duration, Refusal> {
+    let duration = Some(seconds).filter(|seconds| *seconds >= MIN_TIMEOUT);
+    let duration = duration.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    duration.filter(|timeout| *timeout <= MAX_TIMEOUT).ok_or_else(|| {
+        let most = MAX_TIMEOUT.as_secs();
+        Refusal::invalid(format!("timeout: {seconds} is not a number of seconds from {MIN_TIMEOUT} to {most}{advice}"))
     })
 }
 

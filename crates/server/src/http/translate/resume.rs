@@ -1,23 +1,16 @@
 //! A message for an agent and what came of it: between the wire and the runtime's vocabulary.
 
-use super::Refusal;
+use super::{Refusal, within};
 use shellkeep_protocol::{self as wire, BusyChoice};
-use shellkeep_runtime::{IfBusy, MAX_TIMEOUT, ResumeSession, ResumeStatus, ResumeView};
+use shellkeep_runtime::{IfBusy, ResumeSession, ResumeStatus, ResumeView};
 use shellkeep_session::id;
-use std::time::Duration;
 
 /// A request to run an agent on.
 pub fn resume(request: wire::ResumeRequest) -> Result<ResumeSession, Refusal> {
     if let Some(request_id) = &request.request_id {
         id::check(request_id).map_err(|error| Refusal::bad_id("request_id", &error))?;
     }
-    let timeout = request.timeout.map(|seconds| {
-        let duration = Duration::try_from_secs_f64(seconds).ok();
-        duration.filter(|timeout| !timeout.is_zero() && *timeout <= MAX_TIMEOUT).ok_or_else(|| {
-            let most = MAX_TIMEOUT.as_secs();
-            Refusal::invalid(format!("timeout: {seconds} is not a number of seconds above 0 and up to {most}"))
-        })
-    });
+    let timeout = request.timeout.map(|seconds| within(seconds, ""));
     Ok(ResumeSession {
         message: request.message,
         timeout: timeout.transpose()?,
