@@ -1,8 +1,8 @@
 //! Copies a whole workspace for a fork: everything in it, with `.git` and what checkpoints leave out. The copy is made
 //! under another name and renamed at the end, so a crash leaves no half of one.
 //!
-//! Kept: bytes, permission bits, times of last change, links, names that belong to one file, holes in files. Not kept:
-//! owners and extended attributes. Left out and said: sockets, pipes, devices, what cannot be read. Nothing is synced:
+//! Kept: bytes, permissions, times of last change, links, names that belong to one file, holes in files. Not kept:
+//! owners, setuid, setgid and sticky bits, extended attributes. Left out and said: sockets, pipes, devices, what cannot be read. Nothing is synced:
 //! a power cut shortly after may leave files of the copy empty, the original is as it was.
 
 mod file;
@@ -283,7 +283,7 @@ mod tests {
         symlink(root.join("a"), root.join("back")).unwrap();
         let sparse = fs::File::create(root.join("a/sparse")).unwrap();
         std::os::unix::fs::FileExt::write_at(&sparse, b"end", 50 << 20).unwrap();
-        for (path, mode) in [(".git/hooks/pre-commit", 0o755), ("a/b/c/text", 0o606), ("a/b", 0o511), ("empty", 0o2775)]
+        for (path, mode) in [(".git/hooks/pre-commit", 0o755), ("a/b/c/text", 0o606), ("a/b", 0o511), ("empty", 0o775)]
         {
             fs::set_permissions(root.join(path), fs::Permissions::from_mode(mode)).unwrap();
         }

@@ -12,8 +12,9 @@ use rustix::fs::{FileType, Stat};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// Permission bits, without the file type.
-pub(crate) const MODE_BITS: u32 = 0o7777;
+/// Permission bits, without the file type. Setuid, setgid and sticky are not kept and not brought back: who owns a file is
+/// not kept either, so a rewind by a daemon that is root would make another user's setuid file root's.
+pub(crate) const MODE_BITS: u32 = 0o777;
 
 /// A file's or link's state on disk. What is equal in all of this has not been written to, unless it was within the
 /// clock's grain; see [`Leaf::is_racy`].

@@ -11,6 +11,7 @@ pub mod merge;
 pub mod meta;
 pub mod repo;
 pub mod restore;
+mod root;
 mod scan;
 mod usage;
 pub mod watch;

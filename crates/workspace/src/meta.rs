@@ -4,6 +4,7 @@
 //! - `modes`, a file: what is unusual in this directory, see [`Modes`];
 //! - `+name`, a directory: the same for the directory `name` in it.
 
+use crate::index::MODE_BITS;
 use crate::repo::{Entry, Kind, ObjectId, Repo, RepoError};
 use std::collections::BTreeMap;
 
@@ -122,7 +123,8 @@ impl Modes {
 
 fn octal(digits: &[u8]) -> Option<u32> {
     let text = std::str::from_utf8(digits).ok()?;
-    u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o7777)
+    // Checkpoints of earlier versions hold setuid, setgid and sticky bits; they are not brought back.
+    u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o7777).map(|mode| mode & MODE_BITS)
 }
 
 fn unescape(text: &[u8]) -> Option<Vec<u8>> {
@@ -193,9 +195,9 @@ mod tests {
     #[test]
     fn modes_are_read_as_they_were_written() {
         let files: [(&[u8], u32); 5] =
-            [(b"a", 0o664), (b"b\\\n\xff x", 0o600), (b"c", 0o664), (b"run", 0o755), (b"own", 0o4700)];
-        let modes = Modes::of(0o2775, files.into_iter());
-        assert_eq!((modes.directory, modes.files, modes.programs), (0o2775, 0o664, 0o755));
+            [(b"a", 0o664), (b"b\\\n\xff x", 0o600), (b"c", 0o664), (b"run", 0o755), (b"own", 0o700)];
+        let modes = Modes::of(0o775, files.into_iter());
+        assert_eq!((modes.directory, modes.files, modes.programs), (0o775, 0o664, 0o755));
         let read = Modes::from_text(&modes.to_text()).unwrap();
         assert_eq!(read, modes);
         for (name, mode) in files {

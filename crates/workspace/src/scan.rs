@@ -96,22 +96,6 @@ impl<'a> Look<'a> {
         Ok(())
     }
 
-    /// The root is not there: nothing is.
-    pub fn nothing(&mut self, root: &mut Directory) {
-        let names: Vec<Box<[u8]>> = root.entries.keys().cloned().collect();
-        for name in names {
-            self.at(&name, |look| {
-                look.remove(root, &name);
-                Ok(())
-            })
-            .unwrap_or_default();
-        }
-        self.omissions.clear(b"");
-        if let Some(watches) = &mut self.watches {
-            watches.forget(b"");
-        }
-    }
-
     /// Goes down to the directory that the news are about, through directories that are known.
     fn visit(
         &mut self,

@@ -2,6 +2,7 @@
 
 use super::Shared;
 use super::level::times;
+use crate::index::MODE_BITS;
 use rustix::fs::{
     Mode, OFlags, SeekFrom, Stat, copy_file_range, fchmod, ftruncate, futimens, ioctl_ficlone, openat, seek,
 };
@@ -15,8 +16,6 @@ use std::sync::atomic::Ordering;
 pub(super) const BUFFER: usize = 128 << 10;
 /// What the system calls a block, whatever the file system's own are.
 const BLOCK: i64 = 512;
-/// Bits that a write by somebody else than the owner takes away.
-const SPECIAL: u32 = 0o7000;
 
 /// What to copy where.
 pub(super) struct Piece<'a> {
@@ -28,11 +27,11 @@ pub(super) struct Piece<'a> {
 
 /// Copies it and gives how many bytes it has.
 pub(super) fn copy(piece: &Piece<'_>, shared: &Shared<'_>, buffer: &mut [u8]) -> io::Result<u64> {
-    let bits = piece.stat.st_mode & 0o7777;
+    let bits = piece.stat.st_mode & MODE_BITS;
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let to = openat(piece.to, piece.name, flags, Mode::from_raw_mode(bits))?;
     let bytes = fill(piece, &to, shared, buffer)?;
-    if bits & (shared.umask | SPECIAL) != 0 {
+    if bits & shared.umask != 0 {
         fchmod(&to, Mode::from_raw_mode(bits))?;
     }
     futimens(&to, &times(piece.stat))?;

@@ -4,6 +4,8 @@
 use super::file::{self, Piece};
 use super::{Copied, Shared, join, leads_into};
 use crate::fault::Point;
+use crate::index::MODE_BITS;
+use crate::root;
 use rustix::fs::{
     AtFlags, FileType, Mode, OFlags, RawDir, Stat, Timespec, Timestamps, UTIME_OMIT, chmodat, fchmod, fstat, futimens,
     mkdirat, open, openat, readlinkat, statat, symlinkat, utimensat,
@@ -31,8 +33,7 @@ pub(super) struct Pair {
 
 impl Pair {
     pub fn open(from: &Path, to: &Path) -> io::Result<Self> {
-        let open = |path: &Path| open(path, DIRECTORY.difference(OFlags::NOFOLLOW), Mode::empty());
-        Ok(Self { from: open(from)?, to: open(to)? })
+        Ok(Self { from: root::open(from, OFlags::RDONLY)?, to: open(to, DIRECTORY, Mode::empty())? })
     }
 }
 
@@ -78,7 +79,7 @@ impl<'a> Worker<'a> {
             self.entry(&pair, &job.path, *kind, name)?;
         }
         // At the end, because filling it changes its time, and because it may forbid to be filled.
-        fchmod(&pair.to, Mode::from_raw_mode(stat.st_mode))?;
+        fchmod(&pair.to, Mode::from_raw_mode(stat.st_mode & MODE_BITS))?;
         Ok(futimens(&pair.to, &times(&stat))?)
     }
 
@@ -92,7 +93,8 @@ impl<'a> Worker<'a> {
                 self.missed(&job.path, error)?;
                 // Made when it was seen; what it was, as far as that can be known.
                 if let Ok(stat) = statat(&job.above.from, name.as_c_str(), AtFlags::SYMLINK_NOFOLLOW) {
-                    chmodat(&job.above.to, name.as_c_str(), Mode::from_raw_mode(stat.st_mode), AtFlags::empty())?;
+                    let bits = Mode::from_raw_mode(stat.st_mode & MODE_BITS);
+                    chmodat(&job.above.to, name.as_c_str(), bits, AtFlags::empty())?;
                 }
                 return Ok(None);
             }

@@ -3,9 +3,10 @@
 
 use super::{INDEX, Keeper};
 use crate::index::{self, Directory, Index, Node, Stamp};
+use crate::root;
 use crate::scan::open_directory;
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, fstat, openat, statat};
+use rustix::fs::{AtFlags, OFlags, fstat, statat};
 use std::io;
 use std::path::Path;
 
@@ -13,7 +14,7 @@ impl Keeper {
     /// Leaves in `home` what is known of a copy of the workspace as it was at the last checkpoint.
     pub fn hand_down(&self, copy: &Path, home: &Path) -> io::Result<()> {
         let Some(index) = self.live.as_ref().and_then(|live| live.settled_index()) else { return Ok(()) };
-        let root = openat(CWD, copy, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        let root = root::open(copy, OFlags::RDONLY)?;
         let about = fstat(&root)?;
         let mut top = index.root.clone();
         adopt(&mut top, &root);

@@ -6,11 +6,12 @@ use super::{align, later};
 use crate::ignored;
 use crate::index::{self, Base, Index, Written};
 use crate::repo::{NewCommit, ObjectId, Repo, RepoError};
+use crate::root;
 use crate::scan::{Known, Look, Omissions};
 use crate::watch::{Mailbox, Watcher, Watches};
 use rustix::fd::OwnedFd;
-use rustix::fs::{CWD, Mode, OFlags, fstat, openat, stat};
-use rustix::io::Errno;
+use rustix::fs::{OFlags, fstat, lstat};
+use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -146,7 +147,12 @@ impl Live {
 
     fn look_now(&mut self, workspace: &Path, limits: &Limits) -> Result<(), Trouble> {
         self.watcher.drain();
-        let root = open_root(workspace).map_err(|error| Trouble::Io { path: Vec::new(), source: error.into() })?;
+        let root = open_root(workspace).map_err(|error| Trouble::Io { path: Vec::new(), source: error })?;
+        if root.is_none() && (self.index.place.is_some() || self.base().is_some()) {
+            // Moved away or unmounted, perhaps for a moment: that is no word about the files in it.
+            self.wants_everything = true;
+            return Err(Trouble::Gone { path: workspace.to_owned() });
+        }
         let place = root.as_ref().and_then(place);
         if place.map(|place| place.0) != self.index.place.map(|place| place.0) {
             // On another device the same numbers mean other files.
@@ -160,10 +166,8 @@ impl Live {
         let mut look =
             Look::new(limits, self.watches.as_mut(), Known { changes, files, rules }, &mut self.omissions, device);
         let result = match &root {
-            None => {
-                look.nothing(top);
-                Ok(())
-            }
+            // It was never made.
+            None => Ok(()),
             Some(root) if is_everything => look.everything(top, root),
             Some(root) => look.news(top, root, &mail),
         };
@@ -296,11 +300,11 @@ fn message(label: &Label, left_out: u64) -> String {
     message
 }
 
-/// The root, or None if there is none. A host may name a link to a directory; below it none is followed.
-fn open_root(workspace: &Path) -> Result<Option<OwnedFd>, Errno> {
-    match openat(CWD, workspace, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()) {
+/// The root, or None if there is none.
+fn open_root(workspace: &Path) -> io::Result<Option<OwnedFd>> {
+    match root::open(workspace, OFlags::RDONLY) {
         Ok(root) => Ok(Some(root)),
-        Err(Errno::NOENT) => Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
 }
@@ -310,7 +314,7 @@ fn place(root: &OwnedFd) -> Option<(u64, u64)> {
 }
 
 fn place_of(workspace: &Path) -> Option<(u64, u64)> {
-    stat(workspace).ok().map(|about| (about.st_dev, about.st_ino))
+    lstat(workspace).ok().map(|about| (about.st_dev, about.st_ino))
 }
 
 /// The clock's grain, with room: a change so shortly before a file was read may be followed by one with the same time.

@@ -16,6 +16,16 @@ pub enum Trouble {
         /// What the system said.
         source: io::Error,
     },
+    /// The workspace was there and is not any more.
+    #[error(
+        "the workspace {} is gone, so its files are not kept; the checkpoints that there are stay. Put the directory \
+         back, or rewind the session",
+        path.display()
+    )]
+    Gone {
+        /// Where it was.
+        path: PathBuf,
+    },
     /// The folder of the checkpoints cannot be made.
     #[error("{} cannot be made: {source}", path.display())]
     Home {

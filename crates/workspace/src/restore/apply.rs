@@ -6,6 +6,7 @@ use super::place::{Root, Spot};
 use super::stage::{self, NEW, OLD, Staged};
 use super::{KeptBack, RestoreError};
 use crate::fault::{Faults, Point};
+use crate::index::MODE_BITS;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, open, syncfs, unlinkat};
 use rustix::io::Errno;
 use std::collections::HashSet;
@@ -170,7 +171,7 @@ impl<'a> Applier<'a> {
         match &task.action {
             // After a crash it may be gone already.
             Action::Loosen { bits } => {
-                quiet(self.root.set_bits(&task.path, bits | LOOSE, |stat| stat.st_mode & 0o7777 == *bits))
+                quiet(self.root.set_bits(&task.path, bits | LOOSE, |stat| stat.st_mode & MODE_BITS == *bits))
             }
             Action::TakeOut { old } => self.take_out(number, &task.path, old),
             Action::RemoveDirectory => self.remove_directory(&task.path),
@@ -291,7 +292,7 @@ impl<'a> Applier<'a> {
 
     /// Permissions in the end, from the deepest up: what forbids to go on is set last.
     fn set_bits(&self, task: &Task) -> Result<Outcome, Errno> {
-        let bits_of = |mode: u32| mode & 0o7777;
+        let bits_of = |mode: u32| mode & MODE_BITS;
         match task.action {
             Action::PlaceDirectory { inode, bits } => {
                 quiet(self.root.set_bits(&task.path, bits, |stat| stat.st_ino == inode))

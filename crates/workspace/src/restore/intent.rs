@@ -5,6 +5,7 @@
 
 use super::RestoreError;
 use super::stage::Place;
+use crate::index::MODE_BITS;
 use crate::repo::ObjectId;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -203,7 +204,9 @@ impl<'a> Reader<'a> {
 
     fn bits(&mut self) -> Result<u32, String> {
         let bits = self.number()?;
-        u32::try_from(bits).ok().filter(|bits| *bits <= 0o7777).ok_or_else(|| "permissions are none".to_owned())
+        // Earlier versions wrote down setuid bits too.
+        let bits = u32::try_from(bits).ok().filter(|bits| *bits <= 0o7777);
+        bits.map(|bits| bits & MODE_BITS).ok_or_else(|| "permissions are none".to_owned())
     }
 
     fn expected(&mut self) -> Result<Expected, String> {
@@ -226,9 +229,9 @@ mod tests {
             Action::TakeOut { old },
             Action::RemoveDirectory,
             Action::Place { inode: 7 },
-            Action::PlaceDirectory { inode: 8, bits: 0o2755 },
+            Action::PlaceDirectory { inode: 8, bits: 0o755 },
             Action::Exchange { inode: u64::MAX, old: Expected { is_link: false, ..old } },
-            Action::Mode { from: 0, to: 0o7777 },
+            Action::Mode { from: 0, to: 0o777 },
             Action::Loosen { bits: 0o500 },
         ];
         let task = |action| Task { path: b"odd\n\xff,5:/x".to_vec(), action };

@@ -1,9 +1,11 @@
 //! The few things that are done to a workspace, each relative to its directory: no link on the way leads elsewhere.
 
 use super::intent::Expected;
+use crate::index::MODE_BITS;
 use crate::repo::ObjectId;
+use crate::root;
 use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, RenameFlags, Stat, chmod, fstat, open, openat, readlinkat, renameat,
+    AtFlags, FileType, Mode, OFlags, RenameFlags, Stat, chmod, fstat, openat, readlinkat, renameat,
     renameat_with, statat,
 };
 use rustix::io::{Errno, read};
@@ -13,6 +15,8 @@ use std::path::Path;
 
 /// To name things in a directory; it needs not be readable.
 const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+/// Setuid, setgid and sticky.
+const SPECIAL: u32 = 0o7000;
 /// Files are looked at in pieces of this size.
 const BUFFER: usize = 64 << 10;
 
@@ -27,7 +31,7 @@ pub(super) struct Spot {
 
 impl Root {
     pub fn open(path: &Path) -> io::Result<Self> {
-        Ok(Self(open(path, DIRECTORY.difference(OFlags::NOFOLLOW), Mode::empty())?))
+        Ok(Self(root::open(path, OFlags::PATH)?))
     }
 
     /// Where a path leads, without its last name.
@@ -59,8 +63,11 @@ impl Root {
         if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink || !is_wanted(&stat) {
             return Ok(false);
         }
+        // A directory keeps what its owner set beyond permissions (setgid, sticky); a file never gets such a bit from us.
+        let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
+        let special = if is_directory { stat.st_mode & SPECIAL } else { 0 };
         // What is held by name only can be changed through this name of it, whatever the path leads to by now.
-        chmod(format!("/proc/self/fd/{}", held.as_raw_fd()), Mode::from_raw_mode(bits))?;
+        chmod(format!("/proc/self/fd/{}", held.as_raw_fd()), Mode::from_raw_mode(special | bits & MODE_BITS))?;
         Ok(true)
     }
 }
@@ -101,7 +108,7 @@ impl Spot {
                 let text = readlinkat(&self.directory, self.name.as_slice(), Vec::new())?;
                 Ok(hash(&mut text.as_bytes(), text.as_bytes().len() as u64) == Some(expected.id))
             }
-            FileType::RegularFile if !expected.is_link && stat.st_mode & 0o7777 == expected.bits => {
+            FileType::RegularFile if !expected.is_link && stat.st_mode & MODE_BITS == expected.bits => {
                 let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
                 let file = openat(&self.directory, self.name.as_slice(), flags, Mode::empty())?;
                 let size = u64::try_from(fstat(&file)?.st_size).unwrap_or_default();

@@ -4,8 +4,10 @@ use super::intent::{self, Action, Expected, Intent, Task};
 use super::place::Root;
 use super::{Item, Plan, RestoreError, Step};
 use crate::fault::{Faults, Point};
+use crate::index::MODE_BITS;
+use crate::root;
 use crate::repo::Repo;
-use rustix::fs::{AtFlags, CWD, FallocateFlags, FileType, StatxFlags, fallocate, statx, syncfs};
+use rustix::fs::{AtFlags, CWD, FallocateFlags, FileType, OFlags, StatxFlags, fallocate, statx, syncfs};
 use rustix::io::Errno;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -77,6 +79,7 @@ pub fn stage(repo: &Repo, workspace: &Path, home: &Path, plan: &Plan, faults: &F
         let error = io::Error::other("an earlier rewind is not complete; recover it first");
         return Err(RestoreError::Stage(error));
     }
+    root::open(workspace, OFlags::PATH).map_err(RestoreError::Stage)?;
     drop_unfinished(workspace, home).map_err(RestoreError::Stage)?;
     let place = choose(workspace, home).map_err(RestoreError::Stage)?;
     let path = place.path(workspace, home);
@@ -98,7 +101,8 @@ pub fn stage(repo: &Repo, workspace: &Path, home: &Path, plan: &Plan, faults: &F
 /// Removes a stage whose intent was never written.
 pub(super) fn drop_unfinished(workspace: &Path, home: &Path) -> io::Result<()> {
     intent::remove(home)?;
-    for place in [Place::Home, in_workspace(home)] {
+    let is_real = root::open(workspace, OFlags::PATH).is_ok();
+    for place in [Some(Place::Home), is_real.then(|| in_workspace(home))].into_iter().flatten() {
         match fs::remove_dir_all(place.path(workspace, home)) {
             Err(error) if !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
                 return Err(error);
@@ -178,7 +182,7 @@ impl Stager<'_> {
                 Some(bytes) => file.write_all(bytes).map_err(RestoreError::Stage)?,
                 None => self.copy(item, &mut file)?,
             }
-            file.set_permissions(Permissions::from_mode(item.bits)).map_err(RestoreError::Stage)?;
+            file.set_permissions(Permissions::from_mode(item.bits & MODE_BITS)).map_err(RestoreError::Stage)?;
             if self.written.len() <= SYNCED_ALONE {
                 self.written.push(file);
             }
@@ -242,7 +246,7 @@ fn loosened(workspace: &Path, tasks: &[Task]) -> io::Result<Vec<Task>> {
     let mut found = Vec::new();
     for path in above {
         let Ok(stat) = root.stat(path) else { continue };
-        let bits = stat.st_mode & 0o7777;
+        let bits = stat.st_mode & MODE_BITS;
         if FileType::from_raw_mode(stat.st_mode) == FileType::Directory && bits & PRIVATE != PRIVATE {
             found.push(Task { path: path.to_vec(), action: Action::Loosen { bits } });
         }

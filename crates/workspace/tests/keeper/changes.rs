@@ -1,7 +1,9 @@
 //! What was told by the kernel is found and saved, and nothing else is looked for.
 
 use crate::fixture::{Room, Thing};
-use shellkeep_workspace::keeper::{Counts, Limits};
+use shellkeep_workspace::fault::Faults;
+use shellkeep_workspace::keeper::{Counts, Limits, Trouble};
+use shellkeep_workspace::restore;
 use shellkeep_workspace::watch::Watcher;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -149,12 +151,45 @@ fn the_root_may_be_missing_replaced_and_moved() {
     assert_eq!(room.save().unwrap().counts.changed, 1);
     room.write("a/file", "3");
     assert_eq!(room.save().unwrap().counts.changed, 1);
+    // A root that is gone is no word about the files in it.
     fs::remove_dir_all(&room.workspace).unwrap();
-    assert_eq!(room.try_save().unwrap().unwrap().counts.deleted, 1);
-    assert_eq!(room.kept().len(), 1);
-    assert!(room.keeper.is_clean());
+    for _ in 0..2 {
+        assert!(!room.keeper.is_clean());
+        assert!(matches!(room.try_save(), Err(Trouble::Gone { .. })));
+    }
     fs::rename(&aside, &room.workspace).unwrap();
-    assert_eq!(room.save().unwrap().counts.added, 1);
+    assert_eq!(room.save().unwrap().counts.changed, 1);
+    room.assert_clean();
+}
+
+#[test]
+fn a_root_that_became_a_link_is_not_followed() {
+    let mut room = Room::new();
+    room.write("a", "1");
+    room.begin();
+    let kept = room.save().unwrap().commit;
+    room.write("a", "2");
+    room.save().unwrap();
+    let outside = tempfile::tempdir().unwrap();
+    fs::write(outside.path().join("a"), "somebody else's").unwrap();
+    let aside = room.home.parent().unwrap().join("aside");
+    fs::rename(&room.workspace, &aside).unwrap();
+    symlink(outside.path(), &room.workspace).unwrap();
+    assert!(!room.keeper.is_clean());
+    let refused = room.try_save().unwrap_err().to_string();
+    assert!(refused.contains("symbolic link"), "{refused}");
+    // Nor is anything written through it.
+    let faults = Faults::default();
+    let repo = room.keeper.repo().unwrap();
+    let plan = restore::plan(repo, repo.head().unwrap(), Some(kept)).unwrap();
+    assert_eq!(plan.steps.len(), 1);
+    let staged = restore::stage(repo, &room.workspace, &room.home, &plan, &faults);
+    assert!(staged.unwrap_err().to_string().contains("symbolic link"));
+    assert!(restore::preview(&room.workspace, &plan).is_err());
+    assert_eq!(fs::read_to_string(outside.path().join("a")).unwrap(), "somebody else's");
+    fs::remove_file(&room.workspace).unwrap();
+    fs::rename(&aside, &room.workspace).unwrap();
+    assert_eq!(room.try_save().unwrap(), None);
     room.assert_clean();
 }
 

@@ -155,7 +155,7 @@ fn read_kept(repo: &Repo, (tree, side): (ObjectId, Option<ObjectId>), path: &str
 }
 
 fn read_there(directory: &Path, path: &str, into: &mut Tree) {
-    let mode = |path: &Path| fs::symlink_metadata(path).unwrap().permissions().mode() & 0o7777;
+    let mode = |path: &Path| fs::symlink_metadata(path).unwrap().permissions().mode() & 0o777;
     into.insert(format!("{path}/"), Thing::Directory { mode: mode(directory) });
     for entry in fs::read_dir(directory).unwrap() {
         let entry = entry.unwrap();

@@ -184,7 +184,7 @@ pub fn second(room: &Room, files: usize) {
     room.chmod("mode", 0o755);
     fs::remove_dir_all(room.path("empty")).unwrap();
     fs::create_dir(room.path("other_empty")).unwrap();
-    room.chmod("other_empty", 0o2711);
+    room.chmod("other_empty", 0o711);
     for name in ["link", "link_to_file", "file_to_link"] {
         fs::remove_file(room.path(name)).unwrap();
     }

@@ -1,10 +1,11 @@
 //! Nothing of the user's is lost: what no checkpoint holds stays, and is said.
 
 use crate::fixture::Room;
+use shellkeep_workspace::copy;
 use shellkeep_workspace::fault::{Blow, Point};
 use shellkeep_workspace::restore::{self, KeptBack};
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 fn paths(kept: &[KeptBack]) -> Vec<String> {
     kept.iter().map(|kept| String::from_utf8_lossy(&kept.path).into_owned()).collect()
@@ -171,4 +172,30 @@ fn what_is_replaced_at_the_very_moment_is_not_lost() {
         assert_eq!(fs::read_to_string(room.path("file")).unwrap(), last);
         room.assert_tidy();
     }
+}
+
+#[test]
+fn setuid_is_neither_kept_nor_brought_back() {
+    let mode = |room: &Room, name: &str| fs::metadata(room.path(name)).unwrap().permissions().mode() & 0o7777;
+    let mut room = Room::new();
+    room.write("tool", "one");
+    room.chmod("tool", 0o4755);
+    room.write("shared/file", "one");
+    room.chmod("shared", 0o2775);
+    let one = room.save();
+    room.write("tool", "two");
+    room.write("shared/file", "two");
+    room.chmod("shared", 0o2770);
+    room.save();
+    assert_eq!(room.rewind(Some(one)), []);
+    assert_eq!(fs::read(room.path("tool")).unwrap(), b"one");
+    assert_eq!(mode(&room, "tool"), 0o755);
+    // A directory that was there all the time keeps what its owner set.
+    assert_eq!(mode(&room, "shared"), 0o2775);
+    let fork = room.home.parent().unwrap().join("fork");
+    room.chmod("tool", 0o6711);
+    let copied = copy::workspace(&room.workspace, &fork, &room.faults).unwrap();
+    assert_eq!(copied.files, 2);
+    let bits = |name: &str| fs::metadata(fork.join(name)).unwrap().permissions().mode() & 0o7777;
+    assert_eq!((bits("tool"), bits("shared")), (0o711, 0o775));
 }
