@@ -8,6 +8,7 @@
  * Commands come in and results go out on one socket that no child inherits. See docs/design/driver.md. */
 
 #include "bash.h"
+#include "call.h"
 #include "channel.h"
 #include "descriptors.h"
 #include "state.h"
@@ -42,61 +43,6 @@ static volatile sig_atomic_t busy, interrupted, forked;
 static volatile sig_atomic_t early, came_early;
 static void *procsub_before;
 
-/* What a run changed for itself only, and how to put it back. */
-static BUFFER put_back;
-static uint32_t put_back_count;
-static char *cwd_before;
-
-/* ---- what holds for one call only ---- */
-
-static void remember(const char *name) {
-    capture_variable(&put_back, name);
-    put_back_count++;
-}
-
-static void set_exported(char *name, char *value) {
-    SHELL_VAR *variable = find_variable(name);
-    /* A readonly variable stays as it is: the caller may not do what the command may not. */
-    if (variable && (variable->attributes & ATT_READONLY))
-        return;
-    variable = bind_variable(name, value, 0);
-    if (variable) {
-        variable->attributes |= ATT_EXPORTED;
-        array_needs_making = 1;
-        stupidly_hack_special_variables(name);
-    }
-}
-
-static void set_for_this_call(char *name, char *value) {
-    remember(name);
-    set_exported(name, value);
-}
-
-static int enter_for_this_call(char *cwd) {
-    if (chdir(cwd) != 0)
-        return errno;
-    cwd_before = copied(the_current_working_directory ? the_current_working_directory : "");
-    remember("PWD");
-    remember("OLDPWD");
-    set_working_directory(cwd);
-    bind_variable("PWD", cwd, 0);
-    return 0;
-}
-
-static void undo_this_call(void) {
-    CURSOR in = {put_back.bytes, put_back.length, 0};
-    while (put_back_count) {
-        restore_variable(&in);
-        put_back_count--;
-    }
-    put_back.length = 0;
-    if (cwd_before) {
-        if (*cwd_before && chdir(cwd_before) == 0)
-            set_working_directory(cwd_before);
-        free(cwd_before);
-        cwd_before = NULL;
-    }
-}
 
 /* ---- interruption ---- */
 

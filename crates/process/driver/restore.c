@@ -14,6 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+int homeless;
+
 static BUFFER *problem_list;
 static uint32_t problem_count;
 
@@ -232,10 +234,11 @@ static void restore_directories(CURSOR *in) {
     if (count == 0 || count > in->left / 4)
         return;
     char *cwd = get_string(in);
-    if (chdir(cwd) == 0)
-        set_working_directory(cwd);
-    else
+    homeless = chdir(cwd) != 0;
+    if (homeless)
         problem("cwd", strerror(errno));
+    /* Either way it is where the session is; the daemon sees to it that nothing runs where it is not. */
+    set_working_directory(cwd);
     free(cwd);
     char **stack = xmalloc(count * sizeof *stack);
     for (uint32_t i = 1; i < count; i++)

@@ -25,6 +25,9 @@ void capture_variable(BUFFER *, const char *name);
 /* Puts facts into the shell. What did not work is written as pairs of strings: what, and why. Returns how many. */
 uint32_t restore_facts(CURSOR *, BUFFER *problems);
 
+/* Whether the directory of the state could not be entered: this shell only runs what brings a directory along. */
+extern int homeless;
+
 /* Puts one variable back as capture_variable wrote it. */
 void restore_variable(CURSOR *);
 

@@ -10,7 +10,7 @@ use shellkeep_session::{
     Event, LeftProcess, Record, Service, ServiceEnd, ServiceId, ServiceStatus, SessionId, SessionState, Stamp,
     Timestamp, plan,
 };
-use shellkeep_store::{ReadError, Store};
+use shellkeep_store::{Arrival, ReadError, Store};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
@@ -27,6 +27,8 @@ pub(crate) struct Left {
     pub(crate) service: Service,
     /// How it ended, if it has.
     pub(crate) end: Option<ServiceEnd>,
+    /// Whether it is another data directory's.
+    pub(crate) is_left_alone: bool,
 }
 
 /// Sessions that the daemon left in the middle of something.
@@ -44,7 +46,12 @@ pub(crate) async fn unfinished(store: &Store) -> Result<Vec<SessionState>, Strin
 }
 
 /// What became of the services that were live. Reads `/proc` and what their keepers left behind.
-pub(crate) fn services_left(states: &[SessionState], boot_id: &str, directory: &Path) -> Vec<Left> {
+pub(crate) fn services_left(
+    states: &[SessionState],
+    boot_id: &str,
+    directory: &Path,
+    arrival: Arrival,
+) -> Vec<Left> {
     let live = states.iter().flat_map(|state| {
         let services = state.services.iter().filter(|(_, service)| service.status.is_live());
         services.map(move |(service_id, service)| (state, service_id, service))
@@ -56,15 +63,31 @@ pub(crate) fn services_left(states: &[SessionState], boot_id: &str, directory: &
             agent: state.meta.agent.clone(),
             service_id: service_id.clone(),
             service: service.clone(),
-            end: how_it_ended(service, boot_id, &directory),
+            end: how_it_ended(service, boot_id, &directory, arrival),
+            is_left_alone: is_left_alone(service, boot_id, arrival),
         }
     };
     live.map(look).collect()
 }
 
-fn how_it_ended(service: &Service, boot_id: &str, directory: &Path) -> Option<ServiceEnd> {
+/// Whether it is another data directory's by now: never taken over, ended or started again here.
+fn is_left_alone(service: &Service, boot_id: &str, arrival: Arrival) -> bool {
+    match arrival {
+        Arrival::Same => false,
+        Arrival::Moved => service.stamps.as_ref().is_some_and(|stamps| stamps.boot_id == boot_id),
+        Arrival::Copied => true,
+    }
+}
+
+fn how_it_ended(service: &Service, boot_id: &str, directory: &Path, arrival: Arrival) -> Option<ServiceEnd> {
     let unknown =
         |reason: &str| ServiceEnd { exit_code: None, signal: None, at: Timestamp::now(), reason: reason.to_owned() };
+    if is_left_alone(service, boot_id, arrival) {
+        return Some(unknown(match arrival {
+            Arrival::Copied => "this data directory is a copy; the service is the original's and was left alone",
+            _ => "the data directory was moved to another file system or restored; what the service ran there was left alone",
+        }));
+    }
     let Some(stamps) = &service.stamps else {
         // It waited to be started again, or was just being started for the first time.
         let died = || unknown("the daemon died while it was being started");
@@ -121,6 +144,11 @@ pub(crate) fn settle(
 fn stays_ended(left: &Left) -> Option<Event> {
     let end = left.end.clone()?;
     let Service { spec, status, .. } = &left.service;
+    if left.is_left_alone {
+        let notices = vec![notices::service_left_alone(&left.service_id, spec, &end)];
+        let status = ServiceStatus::Stopped;
+        return Some(Event::ServiceEnded { service_id: left.service_id.clone(), status, end, notices });
+    }
     let AfterEnd::Stay(status) = after_end(spec.restart, &end, *status == ServiceStatus::Running, 0) else {
         return None;
     };

@@ -4,6 +4,7 @@
 mod audit;
 mod background;
 mod config;
+mod copy;
 mod create;
 mod delete;
 mod files;

@@ -5,7 +5,6 @@ use crate::owner::Owner;
 use crate::running::{Ending, Running};
 use crate::translate;
 use shellkeep_process::{Done, ExitStatus};
-use shellkeep_session::shell::Variable;
 use shellkeep_session::{ByteString, Notice, QuotaName, RunResult, RunStatus, ShellDelta, decide};
 
 /// What is told with the next result of the session, whichever command it belongs to.
@@ -48,10 +47,6 @@ pub fn result(owner: &mut Owner, running: &Running, done: &mut Done, untold: Unt
     let [(stdout, stdout_dropped), (stderr, stderr_dropped)] = running.cell.outputs();
     notices.extend(dropped("stdout", stdout_dropped));
     notices.extend(dropped("stderr", stderr_dropped));
-    if let Some(moved_to) = owner.moved_to.take() {
-        delta.variables.entry("PWD".into()).or_insert_with(|| Some(Variable::scalar("x", moved_to.clone())));
-        delta.cwd.get_or_insert(moved_to);
-    }
     let changes = decide::changes(&owner.state.shell, &delta);
     let mut result = RunResult {
         status,

@@ -121,21 +121,23 @@ pub fn not_kept(done: &Done) -> Vec<Notice> {
 }
 
 /// What could not be put into a new shell.
-pub fn not_restored(problems: &[(String, String)], cwd: &str, fallback: &str) -> Vec<Notice> {
-    let mut notices = Vec::new();
-    for (what, why) in problems {
-        notices.push(if what == "cwd" {
-            notice(
-                NoticeCode::CwdMissing,
-                format!(
-                    "The working directory {cwd} can no longer be entered ({why}); this command ran in {fallback}."
-                ),
-            )
-        } else {
-            notice(NoticeCode::RestoreIncomplete, format!("`{what}` could not be restored in the new shell: {why}."))
-        });
-    }
-    notices
+pub fn not_restored<'a>(problems: impl Iterator<Item = &'a (String, String)>) -> Vec<Notice> {
+    let told = |(what, why): &(String, String)| {
+        notice(NoticeCode::RestoreIncomplete, format!("`{what}` could not be restored in the new shell: {why}."))
+    };
+    problems.map(told).collect()
+}
+
+/// A command ran in the directory that it brought along, because the session's own is gone.
+pub fn cwd_missing(cwd: &str, why: &str) -> Notice {
+    notice(
+        NoticeCode::CwdMissing,
+        format!(
+            "The session's working directory {cwd} cannot be entered ({why}). This command ran in the directory that was \
+             given with it; one without is refused until {cwd} is back, or until a command that is given a directory \
+             moves the session with `cd`."
+        ),
+    )
 }
 
 /// A shell that ended by itself while nothing ran in it.
@@ -282,6 +284,17 @@ pub fn service_ended(service_id: &ServiceId, spec: &ServiceSpec, end: &ServiceEn
         format!(
             "Service {service_id} ({}) does not run any more: {}. Its log can still be read under that id; start it again \
              with start_service if it is needed.",
+            spec.name, end.reason
+        ),
+    )
+}
+
+/// A service belongs to another data directory.
+pub fn service_left_alone(service_id: &ServiceId, spec: &ServiceSpec, end: &ServiceEnd) -> Notice {
+    notice(
+        NoticeCode::ServiceEnded,
+        format!(
+            "Service {service_id} ({}) does not run here: {}. Start it again with start_service if it is needed here too.",
             spec.name, end.reason
         ),
     )

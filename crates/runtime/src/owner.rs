@@ -35,7 +35,7 @@ use crate::{finish, notices};
 use files::{Files, Worked};
 use records::Lost;
 use shellkeep_process::ExitStatus;
-use shellkeep_session::{ByteString, Event, Notice, SessionId, SessionState, size};
+use shellkeep_session::{Event, Notice, SessionId, SessionState, size};
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
@@ -112,8 +112,9 @@ pub struct Owner {
     remnants: Vec<Worn>,
     /// Kept from command to command.
     alarm: Option<Alarm>,
-    /// The directory that a new shell took because the session's own is gone.
-    pub(crate) moved_to: Option<ByteString>,
+    /// Why the shell that was taken last is not in the session's directory: it only runs what brings a directory along,
+    /// and is given up after that.
+    homeless: Option<String>,
     /// Notices of the new shell, for the run that needed it.
     pub(crate) fresh_notices: Vec<Notice>,
     /// What masks before anything is stored, if the host has set so.
@@ -153,7 +154,7 @@ impl Owner {
             owes_a_try: false,
             remnants: Vec::new(),
             alarm: None,
-            moved_to: None,
+            homeless: None,
             fresh_notices: Vec::new(),
             over: false,
         }

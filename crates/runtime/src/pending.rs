@@ -267,6 +267,9 @@ impl Settler<'_> {
 
     fn complete(&self, id: &SessionId, state: &SessionState) -> Result<(), String> {
         let workspace = crate::checkpoints::path(&state.meta.workspace);
+        if self.store.home().yields_to().is_some() && !workspace.starts_with(self.data_dir) {
+            return Err("the files are the original's, of which this data directory is a copy".to_owned());
+        }
         let take_down = |event| {
             let record = Record { session_id: id.clone(), seq: state.seq + 1, at: Timestamp::now(), event };
             self.store.append(&record).map_err(|error| error.to_string())

@@ -4,19 +4,14 @@ use shellkeep_session::shell::{ShellState, Variable};
 use shellkeep_session::{ByteString, Output, RunResult, RunStatus, SessionId};
 use shellkeep_store::Store;
 use std::collections::{BTreeMap, HashMap};
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The name under which the processes of this data directory's daemons are found, now and after a crash.
 pub fn instance(data_dir: &Path) -> String {
-    let path = std::fs::canonicalize(data_dir).unwrap_or_else(|_| data_dir.to_owned());
-    // The hasher's keys are fixed, so the same directory always has the same name.
-    let mut hasher = DefaultHasher::new();
-    path.as_os_str().as_bytes().hash(&mut hasher);
-    format!("shellkeep-{:016x}", hasher.finish())
+    shellkeep_store::identity::instance(data_dir)
 }
 
 /// Results that a driver left in files belong to commands that are lost by now.

@@ -1,8 +1,60 @@
 //! A shell's state for a workspace that is elsewhere: a fork's files are a copy, so what names the old place must name the
 //! new one. A path counts only as a whole: `/w/one` is not in `/w/one-more`.
 
-use crate::ByteString;
 use crate::shell::{ShellState, Trap, Value};
+use crate::{ByteString, SessionMeta, SessionState};
+
+/// How paths of a data directory's former places become paths of the present one. Doing it twice is doing it once.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Relocation {
+    moves: Vec<(ByteString, ByteString)>,
+}
+
+impl Relocation {
+    /// From all of the former places to this one.
+    pub fn new(former: &[ByteString], here: &ByteString) -> Self {
+        let below = |place: &ByteString| ByteString([place.as_bytes(), b"/workspaces"].concat());
+        let moves = former.iter().filter(|place| *place != here).map(|place| {
+            let is_above = here.as_bytes().strip_prefix(place.as_bytes()).is_some_and(|rest| rest.starts_with(b"/"));
+            // The whole of a directory that holds the present one would be moved again and again.
+            if is_above { (below(place), below(here)) } else { (place.clone(), here.clone()) }
+        });
+        Self { moves: moves.collect() }
+    }
+
+    /// Relocates one path, or a text with paths in it.
+    pub fn path(&self, text: &mut ByteString) {
+        self.moves.iter().for_each(|(from, to)| replace(text, from.as_bytes(), to.as_bytes()));
+    }
+
+    /// Relocates what a session was made with.
+    pub fn meta(&self, meta: &mut SessionMeta) {
+        self.path(&mut meta.workspace);
+    }
+
+    /// Relocates what a shell knows.
+    pub fn shell(&self, shell: &mut ShellState) {
+        self.moves.iter().for_each(|(from, to)| relocate(shell, from, to));
+    }
+
+    /// Relocates everything that a session knows.
+    pub fn state(&self, state: &mut SessionState) {
+        if self.moves.is_empty() {
+            return;
+        }
+        self.meta(&mut state.meta);
+        self.shell(&mut state.shell);
+        for service in state.services.values_mut() {
+            self.path(&mut service.spec.cwd);
+            self.path(&mut service.spec.command);
+            for value in service.spec.env.values_mut() {
+                let mut text = ByteString::from(value.as_str());
+                self.path(&mut text);
+                *value = text.to_text().into_owned();
+            }
+        }
+    }
+}
 
 /// Lets everything that names a directory, or something in it, name another.
 pub fn relocate(shell: &mut ShellState, from: &ByteString, to: &ByteString) {
@@ -69,6 +121,27 @@ mod tests {
             let mut text = before.into();
             replace(&mut text, b"/w/one", b"/w/two");
             assert_eq!(text, after.into(), "{before}");
+        }
+    }
+
+    #[test]
+    fn former_places_become_the_present_one_however_often() {
+        let former = ["/a", "/b/data", "/c", "/c/d"].map(ByteString::from);
+        let relocation = Relocation::new(&former, &"/c/d".into());
+        let cases = [
+            ("/a/workspaces/x", "/c/d/workspaces/x"),
+            ("/b/data/workspaces/x/src", "/c/d/workspaces/x/src"),
+            ("/c/workspaces/x", "/c/d/workspaces/x"),
+            ("/c/d/workspaces/x", "/c/d/workspaces/x"),
+            ("/c/other", "/c/other"),
+            ("/b/database", "/b/database"),
+        ];
+        for (before, after) in cases {
+            let mut text = before.into();
+            for _ in 0..2 {
+                relocation.path(&mut text);
+                assert_eq!(text, after.into(), "{before}");
+            }
         }
     }
 

@@ -12,7 +12,7 @@ use shellkeep_server::{
     Auth, Token, bind_tcp, bind_unix, install_metrics, keep_metrics, router, serve_tcp, serve_unix,
 };
 use shellkeep_session::Quotas;
-use shellkeep_store::{RecordOptions, Store};
+use shellkeep_store::{Arrival, RecordOptions, Store};
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -41,6 +41,8 @@ pub struct Start {
     pub hint: bool,
     /// Whether to start although the store has lost something.
     pub accept_loss: bool,
+    /// Whether a copied data directory takes the directories outside that its sessions work in.
+    pub take_workspaces: bool,
 }
 
 /// Runs a daemon until a signal ends it.
@@ -59,6 +61,7 @@ async fn live(start: Start) -> Result<ExitCode, Failure> {
     let metrics = install_metrics().map_err(Failure::start)?;
     let record = settings.record.config()?;
     let store = open_store(settings, &record, start.accept_loss)?;
+    tell_place(&store, start.take_workspaces)?;
     let doors = Doors::open(settings).await?;
     let token = token::find(start.token, &settings.data.value)?;
     let mut signals = Signals::listen()?;
@@ -175,6 +178,27 @@ fn open_store(settings: &Settings, record: &RecordConfig, accept_loss: bool) -> 
         ..RecordOptions::default()
     };
     Store::open_with(&settings.store.value, &settings.data.value, durability, options).map_err(Failure::start)
+}
+
+/// Says if the data directory is not where it was, and takes what is outside of a copy if the host says so.
+fn tell_place(store: &Store, take_workspaces: bool) -> Result<(), Failure> {
+    if take_workspaces {
+        store.home().take_workspaces().map_err(Failure::start)?;
+    }
+    match store.home().arrival() {
+        Arrival::Same => {}
+        Arrival::Moved => tracing::warn!(
+            "the data directory was moved to another file system or restored; services that still run at its former place are left alone"
+        ),
+        Arrival::Copied => tracing::warn!("the data directory is a copy; services of the original are left alone"),
+    }
+    if let Some(copy) = store.home().yields_to() {
+        tracing::warn!(
+            original = %copy.path.to_text(),
+            "this data directory is a copy: its sessions do not work in directories outside of it, which are the original's; start with --take-workspaces when the original is not used any more"
+        );
+    }
+    Ok(())
 }
 
 async fn start_engine(settings: &Settings, store: Store, record: RecordConfig) -> Result<Engine, Failure> {

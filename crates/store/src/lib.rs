@@ -32,6 +32,7 @@ pub mod depth;
 pub mod fault;
 mod filesystem;
 mod follow;
+pub mod identity;
 pub mod journal;
 mod key;
 mod line;
@@ -54,6 +55,7 @@ mod writer;
 
 pub use audit::{AuditEntry, AuditTrail};
 pub use backend::{Backend, BackendError, Entry, Mark, Name, SessionSummary};
+pub use identity::{Arrival, CopyOf, Home};
 pub use journal::AppendError;
 pub use mask::masked_state;
 pub use open::{Durability, OpenError};

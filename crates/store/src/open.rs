@@ -4,6 +4,7 @@ use crate::backend::Backend;
 use crate::check::{self, Checked};
 use crate::fault::Faults;
 use crate::filesystem::FilesystemBackend;
+use crate::identity::Home;
 use crate::journal::{Journal, JournalOptions, QUEUE_BYTES, SEGMENT_BYTES};
 use crate::lock;
 use crate::marker;
@@ -13,7 +14,7 @@ use crate::recordings::{RecordOptions, Recordings, Setup, Shelf};
 use crate::scribe::Scribe;
 use crate::segment::{self, After};
 use crate::sqlite::SqliteBackend;
-use crate::store::Store;
+use crate::store::{Held, Store};
 use crate::writer::{Shared, Writer};
 use std::collections::BTreeMap;
 use std::io;
@@ -208,6 +209,7 @@ impl Store {
         let place = parse(url, data_dir)?;
         lock::private_directory(data_dir).map_err(|error| OpenError::not_writable(data_dir, &error))?;
         let lock = lock::take(&data_dir.join("lock"))?;
+        let home = Home::settle(data_dir)?;
         let faults = Arc::new(Faults::from_environment());
         let problems = Arc::new(Problems::default());
         let root = place.recordings(data_dir)?;
@@ -231,7 +233,8 @@ impl Store {
         let backend: Box<dyn Backend> = match &place {
             Place::Memory => {
                 let recordings = record(None)?;
-                return Ok(Self::in_memory(MemoryBackend::default(), recordings, (faults, problems), shelf, lock));
+                let held = Held { shelf, home, lock };
+                return Ok(Self::in_memory(MemoryBackend::default(), recordings, (faults, problems), held));
             }
             Place::Filesystem(directory) => Box::new(FilesystemBackend::open(directory, durability)?),
             Place::Sqlite(path) => Box::new(SqliteBackend::open(path, durability)?),
@@ -255,7 +258,7 @@ impl Store {
         let thread =
             std::thread::Builder::new().name("store-writer".to_owned()).spawn(|| writer.run()).map_err(not_writable)?;
         shared.attach(thread.thread().clone());
-        Ok(Self::journalled(shared, thread, durability, shelf, lock))
+        Ok(Self::journalled(shared, thread, durability, Held { shelf, home, lock }))
     }
 }
 

@@ -4,6 +4,7 @@ use crate::backend::{Backend, BackendError, Name, SessionSummary};
 use crate::depth;
 use crate::fault::{Faults, Point};
 use crate::follow::Followers;
+use crate::identity::Home;
 use crate::journal::AppendError;
 use crate::lock::hold;
 use crate::memory::MemoryBackend;
@@ -65,10 +66,16 @@ pub struct Store {
 
 struct Inner {
     kind: Kind,
-    shelf: Arc<Shelf>,
     followers: Followers,
-    /// Held as long as the store is open.
-    _lock: File,
+    held: Held,
+}
+
+/// What a store has of its data directory, as long as it is open.
+pub(crate) struct Held {
+    pub shelf: Arc<Shelf>,
+    pub home: Home,
+    #[expect(dead_code, reason = "it is only held")]
+    pub lock: File,
 }
 
 /// A store without a journal: what is appended is written at once.
@@ -96,26 +103,24 @@ impl Store {
         backend: MemoryBackend,
         recordings: Option<Recordings>,
         (faults, problems): (Arc<Faults>, Arc<Problems>),
-        shelf: Arc<Shelf>,
-        lock: File,
+        held: Held,
     ) -> Self {
         let memory = Box::new(Mutex::new(Memory { backend, recordings }));
-        Self::new(Kind::Memory { memory, faults, problems }, shelf, lock)
+        Self::new(Kind::Memory { memory, faults, problems }, held)
     }
 
-    fn new(kind: Kind, shelf: Arc<Shelf>, lock: File) -> Self {
-        Self { inner: Arc::new(Inner { kind, shelf, followers: Followers::default(), _lock: lock }) }
+    fn new(kind: Kind, held: Held) -> Self {
+        Self { inner: Arc::new(Inner { kind, followers: Followers::default(), held }) }
     }
 
     /// A store with a running writer.
-    pub(crate) fn journalled(
-        shared: Arc<Shared>,
-        thread: JoinHandle<()>,
-        durability: Durability,
-        shelf: Arc<Shelf>,
-        lock: File,
-    ) -> Self {
-        Self::new(Kind::Journalled { shared, thread: Mutex::new(Some(thread)), durability }, shelf, lock)
+    pub(crate) fn journalled(shared: Arc<Shared>, thread: JoinHandle<()>, durability: Durability, held: Held) -> Self {
+        Self::new(Kind::Journalled { shared, thread: Mutex::new(Some(thread)), durability }, held)
+    }
+
+    /// Which data directory it is of.
+    pub fn home(&self) -> &Home {
+        &self.inner.held.home
     }
 
     /// Keeps one record. When this returns `Ok`, the record survives the death of the daemon. It costs a few
@@ -174,7 +179,9 @@ impl Store {
     /// A session's state, or nothing if there is no such session.
     pub async fn load(&self, session_id: &SessionId) -> Result<Option<SessionState>, ReadError> {
         let about = session_id.clone();
-        self.ask_about(session_id, move |backend| backend.load(&about)).await
+        let mut loaded = self.ask_about(session_id, move |backend| backend.load(&about)).await?;
+        loaded.iter_mut().for_each(|state| self.home().relocation().state(state));
+        Ok(loaded)
     }
 
     /// Sessions ordered by id, those of one agent or all; a page begins after the last id of the page before.
@@ -185,7 +192,13 @@ impl Store {
         limit: usize,
     ) -> Result<Vec<SessionSummary>, ReadError> {
         let (agent, after) = (agent.map(str::to_owned), after.cloned());
-        self.ask(move |backend| backend.list(agent.as_deref(), after.as_ref(), limit)).await
+        let mut listed = self.ask(move |backend| backend.list(agent.as_deref(), after.as_ref(), limit)).await?;
+        let relocation = self.home().relocation();
+        for summary in &mut listed {
+            relocation.meta(&mut summary.meta);
+            relocation.path(&mut summary.cwd);
+        }
+        Ok(listed)
     }
 
     /// The same for one agent whose sessions are known: what others did need not have been applied for that. A session
@@ -235,7 +248,9 @@ impl Store {
     /// What the session's shell knew at its creation, for a restart.
     pub async fn first_shell(&self, session_id: &SessionId) -> Result<Option<ShellState>, ReadError> {
         let about = session_id.clone();
-        self.ask_about(session_id, move |backend| backend.first_shell(&about)).await
+        let mut first = self.ask_about(session_id, move |backend| backend.first_shell(&about)).await?;
+        first.iter_mut().for_each(|shell| self.home().relocation().shell(shell));
+        Ok(first)
     }
 
     /// Sessions with a run that has started and not ended: those that a crash interrupted.
@@ -252,17 +267,17 @@ impl Store {
     /// Where a session's recording is: a directory for [`shellkeep_record::Recording::open`]. It has everything once
     /// [`Store::flush_about`] has returned.
     pub fn recording(&self, session_id: &SessionId) -> PathBuf {
-        self.inner.shelf.directory(session_id)
+        self.inner.held.shelf.directory(session_id)
     }
 
     /// What proves a session's recording.
     pub fn session_key(&self, session_id: &SessionId) -> SessionKey {
-        self.inner.shelf.key(session_id)
+        self.inner.held.shelf.key(session_id)
     }
 
     /// Why a session's recording cannot be written at the moment, if it cannot.
     pub fn record_problem(&self, session_id: &SessionId) -> Option<String> {
-        self.inner.shelf.problem(session_id)
+        self.inner.held.shelf.problem(session_id)
     }
 
     /// Tells of each record that is appended to a session from now on, by its number; the first value is 0. Who is woken

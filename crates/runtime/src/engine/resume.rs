@@ -219,6 +219,7 @@ impl Inner {
         state: &SessionState,
         spec: ProgramSpec,
     ) -> Result<(Program, Writer), OpError> {
+        self.check_taken(state, Some(&state.shell.cwd))?;
         let (limit, used) = (self.quotas.get(QuotaName::Processes), self.factory.count());
         if used >= limit {
             let met = QuotaMet { quota: QuotaName::Processes, limit, used, agent: None, services: Vec::new() };
@@ -226,8 +227,9 @@ impl Inner {
         }
         let (inner, workspace) = (Arc::clone(self), state.meta.workspace.clone());
         let session_id = state.meta.session_id.clone();
+        let is_new = state.generation == 0;
         let started = tokio::task::spawn_blocking(move || {
-            if spec.cwd.starts_with(workspace.as_bytes()) {
+            if is_new && spec.cwd.starts_with(workspace.as_bytes()) {
                 inner.workspaces.ensure(&workspace)?;
             }
             let cage = inner.factory.cage(&format!("agent-{}", uuid::Uuid::new_v4().simple()));

@@ -31,7 +31,9 @@ pub(super) const LEAST: usize = 4;
 impl Engine {
     /// Starts: ends what an earlier daemon left running, takes over its services, marks what it had not finished as lost,
     /// and gets ready.
-    pub async fn start(config: EngineConfig, store: Store) -> Result<Self, StartError> {
+    pub async fn start(mut config: EngineConfig, store: Store) -> Result<Self, StartError> {
+        // A workspace is known by its real path, so that a link that is put there later is not followed.
+        config.data_dir = config.data_dir.canonicalize().map_err(|error| not_made(&config.data_dir, &error))?;
         for directory in ["outputs", "scratch", "services"] {
             make_directory(&config.data_dir.join(directory))?;
         }
@@ -145,7 +147,7 @@ async fn after_crash(
     boot_id: &str,
 ) -> Result<Vec<Left>, String> {
     let states = recover::patiently(|| adopt::unfinished(store)).await?;
-    let left = adopt::services_left(&states, boot_id, &config.data_dir.join("services"));
+    let left = adopt::services_left(&states, boot_id, &config.data_dir.join("services"), store.home().arrival());
     let keep = adopt::cages_to_keep(&left);
     let sweeping = Arc::clone(factory);
     let ended = tokio::task::spawn_blocking(move || sweeping.sweep(&keep)).await.map_err(|error| error.to_string())?;

@@ -109,6 +109,30 @@ pub enum OpError {
         /// The system's reason.
         reason: String,
     },
+    /// The session's own directory cannot be entered.
+    #[error(
+        "session '{session_id}' works in '{path}', which cannot be entered: {reason}; nothing was run. Put the directory back; or give this call a cwd, with `cd` in the command if the session is to stay there; or rewind the session to when its files were there"
+    )]
+    CwdGone {
+        /// The session.
+        session_id: String,
+        /// Its directory.
+        path: String,
+        /// The system's reason.
+        reason: String,
+    },
+    /// The session works outside of a data directory that is a copy.
+    #[error(
+        "this data directory is a copy of '{original}', and session '{session_id}' works in '{path}', outside of the copy, where the original's session works too; nothing was done. To let the copy work there, stop the original for good and start this daemon once with `shellkeep serve --take-workspaces`. To work apart, fork the session, or give the call a cwd inside the copy"
+    )]
+    WorkspaceNotTaken {
+        /// The session.
+        session_id: String,
+        /// The directory.
+        path: String,
+        /// The data directory that the copy was made from.
+        original: String,
+    },
     /// The directory that was named as a workspace cannot be one.
     #[error(
         "config.workspace '{path}' cannot be used: {reason}; name an existing directory, or leave it out and the session gets one of its own"
@@ -333,8 +357,9 @@ impl OpError {
             Self::QueueFull { .. } => "queue_full",
             Self::RequestIdReused { .. } => "request_id_reused",
             Self::Damaged { .. } => "session_damaged",
-            Self::BadCwd { .. } => "bad_cwd",
+            Self::BadCwd { .. } | Self::CwdGone { .. } => "bad_cwd",
             Self::BadWorkspace { .. } => "bad_workspace",
+            Self::WorkspaceNotTaken { .. } => "workspace_not_taken",
             Self::Restarted { .. } => "session_restarted",
             Self::ShellUnavailable { .. } => "shell_unavailable",
             Self::QuotaExceeded(_) => "quota_exceeded",

@@ -118,6 +118,10 @@ impl Owner {
     }
 
     async fn rewind(&mut self, request: Rewind, by: Option<String>) -> Result<Rewound, OpError> {
+        self.engine.check_taken(&self.state, None)?;
+        // A workspace of our own that was removed comes back with its files.
+        let made = self.engine.workspaces.ensure(&self.state.meta.workspace);
+        made.map_err(|error| self.files_failed("could not be looked at", &error.to_string()))?;
         self.complete_what_was_begun().await?;
         let past = self.engine.past(&self.id, &request.to).await?;
         let target = self.target(past).await?;

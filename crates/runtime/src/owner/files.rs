@@ -401,8 +401,7 @@ impl Owner {
             let detail = "the host has turned off the keeping of files (checkpoints.on)".to_owned();
             return Err(OpError::NotAllowed { detail });
         }
-        let ensured = self.engine.workspaces.ensure(&self.state.meta.workspace);
-        ensured.map_err(|error| self.files_failed("could not be looked at", &error.to_string()))?;
+        self.make_workspace()?;
         let (is_new, mut keeper) = match std::mem::take(&mut self.files.place) {
             Place::Idle(keeper) => (false, keeper),
             _ => (true, Box::new(self.engine.checkpoints.keeper(&self.id, &self.state.meta.workspace))),
@@ -447,7 +446,10 @@ impl Owner {
     /// Keeps the files because somebody asks for it.
     pub(super) async fn checkpoint(&mut self, answer: Answer<Option<CheckpointView>>) {
         self.linger();
-        let saved = self.save_now(Cause::Manual).await;
+        let saved = match self.engine.check_taken(&self.state, None) {
+            Ok(()) => self.save_now(Cause::Manual).await,
+            Err(error) => Err(error),
+        };
         self.sync().await;
         let _ = answer.send(saved);
     }

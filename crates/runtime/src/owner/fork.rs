@@ -47,6 +47,8 @@ struct Move {
     now: Option<ObjectId>,
     /// Whether there was no file at all then.
     empty: bool,
+    /// Whether it is a workspace of our own, which may not have been made yet.
+    is_own: bool,
     id: SessionId,
 }
 
@@ -109,6 +111,7 @@ impl Owner {
             target: past.as_ref().and(files.as_ref()).and_then(commit_of),
             now: self.parent(),
             empty: past.is_some() && files.is_none() && is_own,
+            is_own,
             id: order.id.clone(),
         };
         let copied = self.copy_files(copying).await?;
@@ -130,10 +133,10 @@ impl Owner {
         let faults = self.engine.checkpoints.faults().clone();
         let copied = self
             .with_keeper(move |keeper| -> Result<Copied, String> {
-                let Move { from, to, home, target, now, empty, id } = copying;
+                let Move { from, to, home, target, now, empty, is_own, id } = copying;
                 let failed = |error: &dyn std::fmt::Display| error.to_string();
                 let mut copied = Copied::default();
-                if from.exists() {
+                if from.exists() || !is_own {
                     copied = copy::workspace(&from, &to, &faults).map_err(|error| failed(&error))?;
                 }
                 crash::point(Point::ForkCopied, id.as_str().as_bytes());
@@ -224,6 +227,7 @@ impl Owner {
         base: Option<ObjectId>,
         theirs: Option<ObjectId>,
     ) -> Result<Merged, OpError> {
+        self.engine.check_taken(&self.state, None)?;
         let ours = self.commit_now().await?;
         let choice = match request.prefer {
             None => merge::Choice::Neither,

@@ -216,11 +216,7 @@ impl Owner {
     /// Gives the command to a shell; `None` if there is no shell to be had now.
     pub(super) async fn begin(&mut self, command: &RunCommand) -> Result<Option<Running>, OpError> {
         let cwd = command.cwd.as_ref().map(|cwd| self.resolve_cwd(cwd)).transpose()?;
-        let worn = match self.idle.take() {
-            Some(worn) => Some(worn),
-            None => self.wear().await?,
-        };
-        let Some(mut worn) = worn else { return Ok(None) };
+        let Some(mut worn) = self.shell_for(cwd.is_none()).await? else { return Ok(None) };
         let stdin = match (&command.stdin, command.tty, command.blocking) {
             (_, true, _) => Stdin::Terminal,
             (Some(bytes), ..) => Stdin::Given(bytes.as_bytes()),
@@ -306,19 +302,6 @@ impl Owner {
         })
     }
 
-    /// A relative directory is meant from where the session is.
-    pub(super) fn resolve_cwd(&self, cwd: &ByteString) -> Result<Vec<u8>, OpError> {
-        use std::os::unix::ffi::OsStrExt;
-        let base = std::path::Path::new(std::ffi::OsStr::from_bytes(self.state.shell.cwd.as_bytes()));
-        let path = base.join(std::ffi::OsStr::from_bytes(cwd.as_bytes()));
-        let refused = |reason: String| OpError::BadCwd { path: path.display().to_string(), reason };
-        match std::fs::metadata(&path) {
-            Ok(metadata) if metadata.is_dir() => Ok(path.as_os_str().as_bytes().to_vec()),
-            Ok(_) => Err(refused("it is not a directory".to_owned())),
-            Err(error) => Err(refused(error.to_string())),
-        }
-    }
-
     pub(super) async fn on_step(&mut self, step: Step) {
         match step {
             Step::Continue => {}
@@ -361,8 +344,13 @@ impl Owner {
         }
         let mut notices = self.state.pending_notices.clone();
         notices.append(&mut self.fresh_notices);
+        let homeless = self.homeless.take();
+        if let Some(why) = &homeless {
+            notices.push(notices::cwd_missing(&self.state.shell.cwd.to_text(), why));
+        }
         let untold = Untold { notices, late: self.late.take() };
         let (result, delta) = finish::result(self, &running, &mut done, untold);
+        let is_astray = homeless.is_some() && delta.cwd.is_none();
         let run_id = running.cell.run_id.clone();
         let cell = Arc::clone(&running.cell);
         let mut result = Box::new(result);
@@ -387,6 +375,9 @@ impl Owner {
         }
         if done.exit.is_none() {
             self.idle = Some(worn);
+            if is_astray {
+                self.rest("no_directory", "the last one was not in the session's directory, which was gone");
+            }
         } else if !worn.shell.others().is_empty() {
             self.remnants.push(worn);
         }
@@ -421,6 +412,7 @@ impl Owner {
             let _ = answer.send(Ok(running.cell.view(max_output)));
         }
         running.detach();
+        self.homeless = None;
         self.drive_apart(running);
     }
 

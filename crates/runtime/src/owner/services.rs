@@ -92,11 +92,11 @@ impl Owner {
 
     /// Where a service starts: where its caller says, or where the session is.
     fn service_cwd(&self, asked: Option<&ByteString>) -> Result<ByteString, OpError> {
-        if self.state.shell.cwd.as_bytes().starts_with(self.state.meta.workspace.as_bytes()) {
-            let made = self.engine.workspaces.ensure(&self.state.meta.workspace);
-            made.map_err(|error| OpError::ServiceNotStarted { reason: error.to_string() })?;
+        self.engine.check_taken(&self.state, asked.is_none().then_some(&self.state.shell.cwd))?;
+        match asked {
+            Some(asked) => self.make_workspace().and_then(|()| self.resolve_cwd(asked)).map(ByteString),
+            None => self.check_cwd().map(|()| self.state.shell.cwd.clone()),
         }
-        self.resolve_cwd(asked.unwrap_or(&self.state.shell.cwd)).map(ByteString)
     }
 
     /// What a service's shell is told: what the session's own would be.

@@ -3,14 +3,14 @@
 use super::Owner;
 use crate::ops::OpError;
 use crate::pool::Worn;
-use crate::{notices, translate};
-use shellkeep_process::{ExitStatus, Fact};
-use shellkeep_session::shell::Variable;
+use crate::{checkpoints, notices, translate};
+use shellkeep_process::ExitStatus;
 use shellkeep_session::{ByteString, Event};
+use std::os::unix::ffi::OsStrExt as _;
 use std::sync::atomic::Ordering;
 
-/// What a new shell is told, and the problem with the working directory if there is one.
-type ToRestore = (Vec<Fact>, Option<(String, String)>);
+/// What the driver calls the working directory where it tells what it could not restore.
+const CWD: &str = "cwd";
 
 impl Owner {
     /// Takes a shell and becomes live: the only way, for new, restored and woken sessions alike.
@@ -19,43 +19,74 @@ impl Owner {
         // Nobody may ask us for a shell while we ask them for one: both would wait for ever.
         self.slot.pid.store(0, Ordering::Relaxed);
         let Some(mut worn) = self.engine.take_shell(&self.id).await? else { return Ok(None) };
-        let unavailable = |reason: String| OpError::ShellUnavailable { reason };
-        let (facts, cwd_problem) = self.facts_to_restore().map_err(unavailable)?;
-        let mut problems = match worn.shell.restore(&facts).await {
-            Ok(problems) => problems,
-            Err(error) => return Err(unavailable(error.to_string())),
-        };
-        problems.extend(cwd_problem);
-        let cwd = self.state.shell.cwd.to_text().into_owned();
-        let fallback = self.moved_to.as_ref().map(|path| path.to_text().into_owned()).unwrap_or_default();
-        self.fresh_notices.extend(notices::not_restored(&problems, &cwd, &fallback));
+        let restored = worn.shell.restore(&translate::facts(&self.state.shell)).await;
+        let problems = restored.map_err(|error| OpError::ShellUnavailable { reason: error.to_string() })?;
+        self.homeless = problems.iter().find(|(what, _)| what == CWD).map(|(_, why)| why.clone());
+        self.fresh_notices.extend(notices::not_restored(problems.iter().filter(|(what, _)| what != CWD)));
         self.record(Event::ShellStarted { generation: self.state.generation + 1 });
         self.open_files();
         self.watch_files();
         Ok(Some(worn))
     }
 
-    /// The session's facts; if its directory is gone, with its workspace in the place of it.
-    pub(super) fn facts_to_restore(&mut self) -> Result<ToRestore, String> {
-        use std::os::unix::ffi::OsStrExt;
-        let workspace = self.state.meta.workspace.clone();
-        let path = |bytes: &ByteString| std::path::PathBuf::from(std::ffi::OsStr::from_bytes(bytes.as_bytes()));
-        if self.state.shell.cwd.as_bytes().starts_with(workspace.as_bytes()) {
-            let made = self.engine.workspaces.ensure(&workspace);
-            made.map_err(|error| format!("{}: {error}", workspace.to_text()))?;
+    /// The session's shell, taken if it has none. If the command brings no directory along, one that is in the session's own
+    /// directory; `None` if there is no shell to be had now.
+    pub(super) async fn shell_for(&mut self, in_own_directory: bool) -> Result<Option<Worn>, OpError> {
+        let own = in_own_directory.then_some(&self.state.shell.cwd);
+        self.engine.check_taken(&self.state, own)?;
+        if let Some(worn) = self.idle.take() {
+            return Ok(Some(worn));
         }
-        let reason = match std::fs::metadata(path(&self.state.shell.cwd)) {
-            Ok(metadata) if metadata.is_dir() => return Ok((translate::facts(&self.state.shell), None)),
-            Ok(_) => "it is not a directory".to_owned(),
-            Err(error) => error.to_string(),
-        };
-        let usable = self.engine.workspaces.ensure(&workspace).is_ok() && path(&workspace).is_dir();
-        let fallback = if usable { workspace } else { "/".into() };
-        let mut shell = self.state.shell.clone();
-        shell.cwd = fallback.clone();
-        shell.variables.insert("PWD".into(), Variable::scalar("x", fallback.clone()));
-        self.moved_to = Some(fallback);
-        Ok((translate::facts(&shell), Some(("cwd".to_owned(), reason))))
+        // Before a shell is taken: a command that is refused costs nobody theirs.
+        if in_own_directory {
+            self.check_cwd()?;
+        }
+        let Some(worn) = self.wear().await? else { return Ok(None) };
+        let Some(why) = self.homeless.take_if(|_| in_own_directory) else { return Ok(Some(worn)) };
+        // It went in this very moment, or may not be entered.
+        self.idle = Some(worn);
+        self.rest("no_directory", "the last one had no directory to work in");
+        Err(self.cwd_gone(&why))
+    }
+
+    /// A relative directory is meant from where the session is.
+    pub(super) fn resolve_cwd(&self, cwd: &ByteString) -> Result<Vec<u8>, OpError> {
+        let path = checkpoints::path(&self.state.shell.cwd).join(checkpoints::path(cwd));
+        let refused = |reason: String| OpError::BadCwd { path: path.display().to_string(), reason };
+        match std::fs::metadata(&path) {
+            Ok(metadata) if metadata.is_dir() => Ok(path.as_os_str().as_bytes().to_vec()),
+            Ok(_) => Err(refused("it is not a directory".to_owned())),
+            Err(error) => Err(refused(error.to_string())),
+        }
+    }
+
+    /// Whether the session's directory can be entered. A command never runs elsewhere in its place.
+    pub(super) fn check_cwd(&self) -> Result<(), OpError> {
+        self.make_workspace()?;
+        match std::fs::metadata(checkpoints::path(&self.state.shell.cwd)) {
+            Ok(metadata) if metadata.is_dir() => Ok(()),
+            Ok(_) => Err(self.cwd_gone("it is not a directory")),
+            Err(error) => Err(self.cwd_gone(&error.to_string())),
+        }
+    }
+
+    pub(super) fn cwd_gone(&self, reason: &str) -> OpError {
+        OpError::CwdGone {
+            session_id: self.id.to_string(),
+            path: self.state.shell.cwd.to_text().into_owned(),
+            reason: reason.to_owned(),
+        }
+    }
+
+    /// Makes a workspace of our own before its session's first shell. One that is gone later was removed or lost: an empty
+    /// one in its place would look as if all files had been deleted.
+    pub(super) fn make_workspace(&self) -> Result<(), OpError> {
+        let workspace = &self.state.meta.workspace;
+        if self.state.generation > 0 {
+            return Ok(());
+        }
+        let unmade = |error| OpError::ShellUnavailable { reason: format!("{}: {error}", workspace.to_text()) };
+        self.engine.workspaces.ensure(workspace).map_err(unmade)
     }
 
     pub(super) fn on_shell_ended(&mut self, exit: ExitStatus) {

@@ -168,7 +168,12 @@ impl IntoResponses for Common {
 
 impl IntoResponses for Busy {
     fn responses() -> BTreeMap<String, RefOr<Answer>> {
-        refusals(&[("409", "`session_busy` (with `if_busy: \"reject\"`), `request_id_reused`")])
+        refusals(&[(
+            "409",
+            "`session_busy` (with `if_busy: \"reject\"`), `request_id_reused`; `bad_cwd`: the session's own directory is \
+             gone, see the detail for the ways on; `workspace_not_taken`: this daemon's data is a copy, and the directory \
+             the original's",
+        )])
     }
 }
 
@@ -208,7 +213,8 @@ impl IntoResponses for Files {
             (
                 "409",
                 "`session_exists`; `no_origin`: it is no fork, or what it was forked from is gone; `merge_conflict` with \
-                 `conflicts: [{path, reason}]`",
+                 `conflicts: [{path, reason}]`; `workspace_not_taken`: this daemon's data is a copy, and the directory \
+                 the original's",
             ),
             ("500", "`files_failed`: the detail says how the files stand now; `session_damaged`, `internal_error`"),
             ("507", "`files_failed`: the disk is full; the detail says how the files stand now"),

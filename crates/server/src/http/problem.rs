@@ -80,7 +80,11 @@ impl From<OpError> for Refusal {
             OpError::TokenNotFound { token_id } => refusal.with("token_id", token_id),
             OpError::RequestIdReused { request_id } => refusal.with("request_id", request_id),
             OpError::BadCwd { path, .. } => refusal.with("cwd", path),
+            OpError::CwdGone { session_id, path, .. } => refusal.with("session_id", session_id).with("cwd", path),
             OpError::BadWorkspace { path, .. } => refusal.with("workspace", path),
+            OpError::WorkspaceNotTaken { session_id, path, .. } => {
+                refusal.with("session_id", session_id).with("workspace", path)
+            }
             OpError::QuotaExceeded(met) => refusal.over_quota(*met),
             OpError::Overloaded { waiting, limit, retry_after, .. } => {
                 let seconds = whole_seconds(retry_after);
@@ -143,6 +147,8 @@ fn status(error: &OpError) -> StatusCode {
         | OpError::FileNotFound { .. }
         | OpError::TokenNotFound { .. } => StatusCode::NOT_FOUND,
         OpError::Restarted { .. }
+        | OpError::CwdGone { .. }
+        | OpError::WorkspaceNotTaken { .. }
         | OpError::RunEnded { .. }
         | OpError::NoInput { .. }
         | OpError::Busy { .. }

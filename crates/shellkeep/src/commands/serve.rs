@@ -42,6 +42,9 @@ pub struct ServeArgs {
     /// Print a first thing to try, as on a terminal
     #[arg(long)]
     hint: bool,
+    /// In a copied data directory: let its sessions work in directories outside of it, which were the original's
+    #[arg(long)]
+    take_workspaces: bool,
     /// Leave the terminal's session; for the client that starts a daemon
     #[arg(long, hide = true)]
     detach: bool,
@@ -61,5 +64,7 @@ pub fn execute(args: ServeArgs) -> Result<ExitCode, Failure> {
     let ready = args.ready_fd.map(Ready::open).transpose();
     let ready = ready.map_err(|error| Failure::start(format!("--ready-fd cannot be written: {error}")))?;
     let hint = args.hint || std::io::stdout().is_terminal();
-    daemon::run(Start { settings, token: environment("SHELLKEEP_TOKEN"), ready, hint, accept_loss: args.accept_loss })
+    let (accept_loss, take_workspaces) = (args.accept_loss, args.take_workspaces);
+    let token = environment("SHELLKEEP_TOKEN");
+    daemon::run(Start { settings, token, ready, hint, accept_loss, take_workspaces })
 }

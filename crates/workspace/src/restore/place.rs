@@ -5,8 +5,8 @@ use crate::index::MODE_BITS;
 use crate::repo::ObjectId;
 use crate::root;
 use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, RenameFlags, Stat, chmod, fstat, openat, readlinkat, renameat,
-    renameat_with, statat,
+    AtFlags, FileType, Mode, OFlags, RenameFlags, Stat, chmod, fstat, openat, readlinkat, renameat, renameat_with,
+    statat,
 };
 use rustix::io::{Errno, read};
 use std::io;

@@ -90,7 +90,11 @@ impl Inner {
     async fn past_at(&self, id: &SessionId, seq: u64) -> Result<Past, OpError> {
         let marks = self.marks(id);
         let found = self.read_recording(id, move |recording| Ok(recording.past_with(seq, Some(&marks)))).await?;
-        found.map_err(|error| match error {
+        let relocated = found.map(|mut past| {
+            self.store.home().relocation().shell(&mut past.shell);
+            past
+        });
+        relocated.map_err(|error| match error {
             PastError::Read(error) => {
                 OpError::RecordingUnreadable { session_id: id.to_string(), reason: error.to_string() }
             }

@@ -1,0 +1,18 @@
+/* What holds for one call only: its variables, and its directory. */
+
+#ifndef SHELLKEEP_CALL_H
+#define SHELLKEEP_CALL_H
+
+/* Sets a variable for good, unless it is readonly. */
+void set_exported(char *name, char *value);
+
+/* Sets a variable until the call is undone. */
+void set_for_this_call(char *name, char *value);
+
+/* Enters a directory until the call is undone; gives the error if it cannot be entered. */
+int enter_for_this_call(char *cwd);
+
+/* Puts everything back. In a shell that has no directory of its own to go back to, a `cd` of the command stays. */
+void undo_this_call(void);
+
+#endif

@@ -1,0 +1,10 @@
+//! Nothing runs, and nothing is kept or brought back, in another place than its session's.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test says what it expected by panicking")]
+
+mod gone;
+mod moved;
+#[path = "../support/mod.rs"]
+mod support;
+#[path = "../checkpoints/tools.rs"]
+#[allow(dead_code, reason = "other tests ask more about files")]
+mod tools;

@@ -1,0 +1,367 @@
+//! Which data directory this is. A directory that was renamed is the same; one that was copied, restored from a backup or
+//! moved to another file system is another, with a name of its own for its processes, so that the daemon of a copy never
+//! takes over or ends what belongs to the original. `identity.json` says where the directory was at the last start.
+//!
+//! Paths below the directory are stored as they were when they were written; [`Relocation`] lets those of former places
+//! name this one when a session is read.
+
+use crate::open::OpenError;
+use serde::{Deserialize, Serialize};
+use shellkeep_session::relocate::Relocation;
+use shellkeep_session::{ByteString, Timestamp};
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The file in a data directory.
+pub const FILE: &str = "identity.json";
+/// Version of the file. A newer one is refused.
+const FORMAT: u32 = 1;
+/// Former places that are remembered; a path of an older one is not relocated any more.
+const MAX_FORMER: usize = 64;
+/// Largest file that is read; all places of it at their longest.
+const MAX_BYTES: u64 = 1 << 20;
+
+/// Where a data directory is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Place {
+    /// Its real path.
+    path: ByteString,
+    device: u64,
+    inode: u64,
+    /// Devices and, on some file systems, inodes are numbered anew at each boot.
+    boot_id: String,
+}
+
+/// What a copy knows of the original.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CopyOf {
+    /// Where the original was.
+    pub path: ByteString,
+    /// When the copy was first used. Sessions from before are the original's as well.
+    pub since: Timestamp,
+    /// Whether the host said that directories outside of the copy are the copy's from now on.
+    #[serde(default)]
+    pub took_workspaces: bool,
+}
+
+/// What is written down.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Identity {
+    format: u32,
+    id: String,
+    /// The first id of it and of everything that it was copied from.
+    lineage: String,
+    place: Place,
+    /// Every path that it was reached by, the newest last.
+    former: Vec<ByteString>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    copy_of: Option<CopyOf>,
+}
+
+/// How a data directory came to be where it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arrival {
+    /// It is where it was, or was renamed: what ran for it is its own.
+    Same,
+    /// It was moved to another file system or restored, and the original is gone. What still runs for the original is left
+    /// alone.
+    Moved,
+    /// The original is still there, or nobody can say that it is not.
+    Copied,
+}
+
+/// What is found where the directory was at the last start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Original {
+    /// The same data directory, or one made from it.
+    There,
+    /// Nothing, or something else.
+    Gone,
+    /// It cannot be looked at.
+    Unknown,
+}
+
+/// A data directory, as the daemon that has just locked it finds it.
+#[derive(Debug)]
+pub struct Home {
+    identity: Identity,
+    /// Whether a copy has taken the directories outside; from then on nothing is the original's.
+    has_taken: AtomicBool,
+    arrival: Arrival,
+    relocation: Relocation,
+}
+
+impl Home {
+    /// Finds out which directory this is, and writes it down. The caller holds the lock of the directory.
+    pub(crate) fn settle(data_dir: &Path) -> Result<Self, OpenError> {
+        let file = data_dir.join(FILE);
+        let not_writable = |error: io::Error| OpenError::not_writable(&file, &error);
+        let here = Place::of(data_dir).map_err(not_writable)?;
+        let recorded = load(&file)?;
+        let (mut identity, arrival) = match recorded.clone() {
+            None => {
+                (Identity::first(data_dir, here.clone()).map_err(|error| not_writable(error.into()))?, Arrival::Same)
+            }
+            Some(recorded) => {
+                let arrival = arrive(&recorded.place, &here, || look_at(&recorded));
+                (recorded.arrived(arrival, here.clone()).map_err(|error| not_writable(error.into()))?, arrival)
+            }
+        };
+        identity.remember(std::path::absolute(data_dir).ok().map(|path| ByteString(path.into_os_string().into_vec())));
+        identity.remember(Some(here.path));
+        if recorded.as_ref() != Some(&identity) {
+            save(&file, &identity).map_err(not_writable)?;
+        }
+        let relocation = Relocation::new(&identity.former, &identity.place.path);
+        let has_taken = AtomicBool::new(identity.copy_of.as_ref().is_some_and(|copy| copy.took_workspaces));
+        Ok(Self { identity, has_taken, arrival, relocation })
+    }
+
+    /// The name under which its processes are found.
+    pub fn id(&self) -> &str {
+        &self.identity.id
+    }
+
+    /// How it came to be here.
+    pub fn arrival(&self) -> Arrival {
+        self.arrival
+    }
+
+    /// What it is a copy of, as long as directories outside of it are still the original's.
+    pub fn yields_to(&self) -> Option<&CopyOf> {
+        self.identity.copy_of.as_ref().filter(|_| !self.has_taken.load(Ordering::Relaxed))
+    }
+
+    /// How paths of its former places become paths of this one.
+    pub fn relocation(&self) -> &Relocation {
+        &self.relocation
+    }
+
+    /// From now on the directories outside, in which the copy's sessions work, are the copy's.
+    pub fn take_workspaces(&self) -> io::Result<()> {
+        let mut identity = self.identity.clone();
+        let Some(copy) = &mut identity.copy_of else { return Ok(()) };
+        copy.took_workspaces = true;
+        save(&path(&self.identity.place.path).join(FILE), &identity)?;
+        self.has_taken.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+/// The name under which the processes of a data directory's daemons are found; made from its path for one that has no
+/// identity yet.
+pub fn instance(data_dir: &Path) -> String {
+    let id = load(&data_dir.join(FILE)).ok().flatten().map(|identity| identity.id);
+    format!("shellkeep-{}", id.unwrap_or_else(|| id_of_path(data_dir)))
+}
+
+/// What daemons of earlier versions called themselves by.
+fn id_of_path(data_dir: &Path) -> String {
+    use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+    let path = fs::canonicalize(data_dir).unwrap_or_else(|_| data_dir.to_owned());
+    // The hasher's keys are fixed, so the same directory always has the same name.
+    let mut hasher = DefaultHasher::new();
+    path.as_os_str().as_bytes().hash(&mut hasher);
+    format!("{:016x}", hasher.finish())
+}
+
+fn new_id() -> rustix::io::Result<String> {
+    let mut bytes = [0; 8];
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+    Ok(format!("{:016x}", u64::from_be_bytes(bytes)))
+}
+
+impl Place {
+    fn of(data_dir: &Path) -> io::Result<Self> {
+        let path = fs::canonicalize(data_dir)?;
+        let about = fs::metadata(&path)?;
+        let boot_id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned();
+        Ok(Self {
+            path: ByteString(path.into_os_string().into_vec()),
+            device: about.dev(),
+            inode: about.ino(),
+            boot_id,
+        })
+    }
+}
+
+impl Identity {
+    /// For a directory that has none: a new one, or one of an earlier version, whose processes have the name of its path.
+    fn first(data_dir: &Path, place: Place) -> rustix::io::Result<Self> {
+        let is_old = data_dir.join("journal").is_dir();
+        let id = if is_old { id_of_path(data_dir) } else { new_id()? };
+        let lineage = id.clone();
+        Ok(Self { format: FORMAT, id, lineage, place, former: Vec::new(), copy_of: None })
+    }
+
+    fn arrived(mut self, arrival: Arrival, here: Place) -> rustix::io::Result<Self> {
+        if arrival != Arrival::Same {
+            self.id = new_id()?;
+        }
+        if arrival == Arrival::Copied {
+            let original = self.place.path.clone();
+            self.copy_of = Some(CopyOf { path: original, since: Timestamp::now(), took_workspaces: false });
+        }
+        self.place = here;
+        Ok(self)
+    }
+
+    fn remember(&mut self, path: Option<ByteString>) {
+        let Some(path) = path.filter(|path| !self.former.contains(path)) else { return };
+        self.former.push(path);
+        let surplus = self.former.len().saturating_sub(MAX_FORMER);
+        self.former.drain(..surplus);
+    }
+}
+
+/// How a directory that was at one place came to another.
+fn arrive(was: &Place, is: &Place, original: impl FnOnce() -> Original) -> Arrival {
+    let same_path = was.path == is.path;
+    let same_boot = was.boot_id == is.boot_id;
+    match (same_path, was.inode == is.inode && (same_path || was.device == is.device)) {
+        // A file system that was mounted again may have another number.
+        (true, true) => Arrival::Same,
+        // Nothing of the last boot runs any more, and the numbers of then mean nothing.
+        (true, false) if !same_boot => Arrival::Same,
+        // Put in the place of the original, which is not there any more.
+        (true, false) => Arrival::Moved,
+        (false, is_same) => match (original(), is_same && same_boot) {
+            (Original::Gone, true) => Arrival::Same,
+            (Original::Gone, false) => Arrival::Moved,
+            (Original::There | Original::Unknown, _) => Arrival::Copied,
+        },
+    }
+}
+
+fn look_at(recorded: &Identity) -> Original {
+    let original = path(&recorded.place.path);
+    match fs::symlink_metadata(&original) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Original::Gone,
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => return Original::Gone,
+        Err(_) => return Original::Unknown,
+        Ok(_) => {}
+    }
+    match load(&original.join(FILE)) {
+        Ok(None) => Original::Gone,
+        Ok(Some(found)) if found.lineage == recorded.lineage => Original::There,
+        Ok(Some(_)) => Original::Gone,
+        Err(_) => Original::Unknown,
+    }
+}
+
+fn load(file: &Path) -> Result<Option<Identity>, OpenError> {
+    let corrupt = |reason: String| OpenError::Corrupt { path: file.to_owned(), reason };
+    match fs::metadata(file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(OpenError::not_writable(file, &error)),
+        Ok(about) if about.len() > MAX_BYTES => return Err(corrupt(format!("it is larger than {MAX_BYTES} bytes"))),
+        Ok(_) => {}
+    }
+    let bytes = fs::read(file).map_err(|error| OpenError::not_writable(file, &error))?;
+    // The version first: a newer file may have anything else in it.
+    let whole: serde_json::Value = serde_json::from_slice(&bytes).map_err(|error| corrupt(error.to_string()))?;
+    let found = whole.get("format").and_then(serde_json::Value::as_u64).unwrap_or(0);
+    if found > u64::from(FORMAT) {
+        let found = u32::try_from(found).unwrap_or(u32::MAX);
+        return Err(OpenError::NewerFormat { place: file.to_owned(), found, ours: FORMAT });
+    }
+    serde_json::from_value(whole).map(Some).map_err(|error| corrupt(error.to_string()))
+}
+
+/// The file appears whole or not at all.
+fn save(file: &Path, identity: &Identity) -> io::Result<()> {
+    let temporary = file.with_extension("tmp");
+    let mut opened = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+    opened.write_all(&serde_json::to_vec(identity)?)?;
+    opened.sync_all()?;
+    fs::rename(&temporary, file)
+}
+
+fn path(bytes: &ByteString) -> PathBuf {
+    std::ffi::OsStr::from_bytes(bytes.as_bytes()).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(path: &str, device: u64, inode: u64, boot: &str) -> Place {
+        Place { path: path.into(), device, inode, boot_id: boot.to_owned() }
+    }
+
+    #[test]
+    fn what_became_of_a_directory_is_told_by_its_path_inode_and_original() {
+        let was = place("/a", 1, 2, "x");
+        let cases = [
+            ("the same", place("/a", 1, 2, "x"), Original::There, Arrival::Same),
+            ("after a boot", place("/a", 7, 8, "y"), Original::There, Arrival::Same),
+            ("mounted again", place("/a", 7, 2, "x"), Original::There, Arrival::Same),
+            ("put in its place", place("/a", 1, 9, "x"), Original::There, Arrival::Moved),
+            ("renamed", place("/b", 1, 2, "x"), Original::Gone, Arrival::Same),
+            ("renamed, and another put in its place", place("/b", 1, 2, "x"), Original::There, Arrival::Copied),
+            ("moved to another file system", place("/b", 5, 6, "x"), Original::Gone, Arrival::Moved),
+            ("restored on another machine", place("/b", 1, 2, "y"), Original::Gone, Arrival::Moved),
+            ("copied", place("/b", 1, 3, "x"), Original::There, Arrival::Copied),
+            ("copied, then booted", place("/b", 1, 3, "y"), Original::There, Arrival::Copied),
+            ("copied from a place that nobody may see", place("/b", 1, 3, "x"), Original::Unknown, Arrival::Copied),
+        ];
+        for (what, is, original, arrival) in cases {
+            assert_eq!(arrive(&was, &is, || original), arrival, "{what}");
+        }
+    }
+
+    fn copy(from: &Path, to: &Path) {
+        fs::create_dir(to).unwrap();
+        fs::copy(from.join(FILE), to.join(FILE)).unwrap();
+    }
+
+    #[test]
+    fn a_copy_has_a_name_of_its_own_and_a_renamed_one_keeps_its() {
+        let home = tempfile::tempdir().unwrap();
+        let [a, b, c] = ["a", "b", "c"].map(|name| home.path().join(name));
+        fs::create_dir(&a).unwrap();
+        let first = Home::settle(&a).unwrap();
+        assert_eq!((first.arrival(), Home::settle(&a).unwrap().id()), (Arrival::Same, first.id()));
+        copy(&a, &b);
+        let copied = Home::settle(&b).unwrap();
+        assert_eq!(copied.arrival(), Arrival::Copied);
+        assert_ne!(copied.id(), first.id());
+        let told = copied.yields_to().unwrap();
+        assert_eq!((&told.path, told.took_workspaces), (&first.identity.place.path, false));
+        copied.take_workspaces().unwrap();
+        // Once decided, it stays so; the original is not asked again.
+        let again = Home::settle(&b).unwrap();
+        assert_eq!((again.arrival(), again.id()), (Arrival::Same, copied.id()));
+        assert!(again.yields_to().is_none() && copied.yields_to().is_none());
+        assert_eq!(Home::settle(&a).unwrap().id(), first.id());
+        fs::rename(&a, &c).unwrap();
+        // Somebody began anew where it was.
+        fs::create_dir(&a).unwrap();
+        assert_ne!(Home::settle(&a).unwrap().id(), first.id());
+        let renamed = Home::settle(&c).unwrap();
+        assert_eq!((renamed.arrival(), renamed.id()), (Arrival::Same, first.id()));
+        // The original is gone from where it was: a copy of it is its successor, with its own processes.
+        let d = home.path().join("d");
+        copy(&c, &d);
+        fs::remove_dir_all(&c).unwrap();
+        let moved = Home::settle(&d).unwrap();
+        assert_eq!((moved.arrival(), moved.yields_to()), (Arrival::Moved, None));
+        assert_ne!(moved.id(), first.id());
+        let mut old = ByteString::from(a.canonicalize().unwrap_or(a).to_str().unwrap());
+        moved.relocation().path(&mut old);
+        assert_eq!(old, d.canonicalize().unwrap().to_str().unwrap().into());
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_refused() {
+        let home = tempfile::tempdir().unwrap();
+        fs::write(home.path().join(FILE), "{").unwrap();
+        assert!(matches!(Home::settle(home.path()), Err(OpenError::Corrupt { .. })));
+        fs::write(home.path().join(FILE), r#"{"format": 2}"#).unwrap();
+        assert!(matches!(Home::settle(home.path()), Err(OpenError::NewerFormat { .. })));
+    }
+}
