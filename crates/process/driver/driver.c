@@ -43,7 +43,6 @@ static volatile sig_atomic_t busy, interrupted, forked;
 static volatile sig_atomic_t early, came_early;
 static void *procsub_before;
 
-
 /* ---- interruption ---- */
 
 static int has_trap(int number) {

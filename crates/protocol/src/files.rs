@@ -423,6 +423,9 @@ pub struct ForkRequest {
     /// With `session_id`, the new session's id becomes `thread_{user_id}_{session_id}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_id: Option<String>,
+    /// Fork also a session that works outside its workspace: both work on the same files there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share_files: Option<bool>,
 }
 
 /// Body of `POST …/merge_back`. Every field may be left out.
@@ -467,6 +470,8 @@ pub struct MergeBackResponse {
     pub files_total: u64,
     /// Files that both changed so that they do not fit together.
     pub conflicts: Vec<LeftOut>,
+    /// What the caller should know.
+    pub notices: Vec<NoticeView>,
 }
 
 /// What a session's checkpoints take of the disk.

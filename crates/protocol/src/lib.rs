@@ -60,7 +60,7 @@ pub use service::{
     AllServicesParams, LogEvent, LogParams, LogResponse, ReadyWhen, RestartChoice, Service, ServiceList, ServiceParams,
     ServiceStatus, StartServiceRequest, StopServiceRequest,
 };
-pub use session::{CreateSessionRequest, Deleted, ForkedFrom, ListParams, Session, SessionList};
+pub use session::{CreateSessionRequest, Deleted, ForkResponse, ForkedFrom, ListParams, Session, SessionList};
 pub use state::StateResponse;
 pub use token::{CreateTokenRequest, IssuedToken, TokenInfo, TokenList};
 

@@ -1,5 +1,6 @@
 //! Creating, finding and listing sessions.
 
+use crate::NoticeView;
 use crate::record::Switch;
 use serde::{Deserialize, Serialize};
 use shellkeep_session::{SessionMeta, Timestamp};
@@ -78,6 +79,16 @@ pub struct Deleted {
     /// When (RFC 3339, UTC).
     #[schema(format = DateTime)]
     pub at: String,
+}
+
+/// Answer to `POST …/fork`: the new session.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ForkResponse {
+    /// The session.
+    #[serde(flatten)]
+    pub session: Session,
+    /// What the caller should know; its first run tells it again.
+    pub notices: Vec<NoticeView>,
 }
 
 /// Where a forked session came from.

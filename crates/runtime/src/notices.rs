@@ -300,6 +300,11 @@ pub fn service_left_alone(service_id: &ServiceId, spec: &ServiceSpec, end: &Serv
     )
 }
 
+/// The data directory is gone.
+pub fn data_gone(problem: &str) -> Notice {
+    notice(NoticeCode::StoreFailed, format!("This answer may be lost: {problem}."))
+}
+
 /// The session takes more of the disk than it may.
 pub fn over_disk(limit: u64, used: u64) -> Notice {
     let mib = |bytes: u64| bytes >> 20;
@@ -424,6 +429,28 @@ pub fn forked(from: &SessionId, at: u64, services: &[String]) -> Notice {
         NoticeCode::ShellReplaced,
         format!(
             "This session began as a copy of '{from}' at #{at}, with its own files in another directory.{services}"
+        ),
+    )
+}
+
+/// A fork works in the directory of the session that it came from.
+pub fn files_shared(from: &SessionId, cwd: &str) -> Notice {
+    notice(
+        NoticeCode::FilesShared,
+        format!(
+            "This session works in {cwd}, as '{from}' does: what one changes there, the other sees, and it is neither kept in \
+             checkpoints nor merged back. Only the workspace was copied."
+        ),
+    )
+}
+
+/// A fork works where nothing is known of its files.
+pub fn not_compared(fork: &SessionId, cwd: &str, workspace: &str) -> Notice {
+    notice(
+        NoticeCode::FilesShared,
+        format!(
+            "Only files in the fork's workspace {workspace} are compared. '{fork}' works in {cwd}, outside of it; what it \
+             changed there is not known and was not brought back."
         ),
     )
 }

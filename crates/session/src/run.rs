@@ -90,6 +90,8 @@ pub enum NoticeCode {
     RestoreIncomplete,
     /// The working directory is gone.
     CwdMissing,
+    /// A fork and the session it came from work on the same files.
+    FilesShared,
     /// A redirection or option lasted only for the command that made it.
     NotKept,
     /// The store could not write; the write is being retried.

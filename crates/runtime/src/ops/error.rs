@@ -289,6 +289,18 @@ pub enum OpError {
         /// The name.
         session_id: String,
     },
+    /// A fork would work on the same files.
+    #[error(
+        "session '{session_id}' works in '{path}', outside its workspace '{workspace}', so a fork of it would work on the same files; nothing was forked. For forks with files of their own, make a session whose workspace is that directory (config.workspace, `sessions new NAME --workspace DIR`), or `cd` into the workspace first. To let both work on the same files, fork with share_files (`fork --share-files`)"
+    )]
+    FilesNotApart {
+        /// The session.
+        session_id: String,
+        /// Where it works.
+        path: String,
+        /// Its workspace.
+        workspace: String,
+    },
     /// The session was not forked from another, or that one is gone.
     #[error("{detail}")]
     NoOrigin {
@@ -378,6 +390,7 @@ impl OpError {
             Self::FileNotFound { .. } => "file_not_found",
             Self::SessionExists { .. } => "session_exists",
             Self::NoOrigin { .. } => "no_origin",
+            Self::FilesNotApart { .. } => "files_not_apart",
             Self::MergeConflict { .. } => "merge_conflict",
             Self::Resume(error) => error.code(),
             Self::StoreUnavailable { .. } | Self::TokensUnavailable { .. } | Self::EventsCutOff { .. } => {

@@ -1,5 +1,6 @@
 //! Operations on a session's files and on its time: checkpoints, differences, rewind, fork.
 
+use super::SessionView;
 use shellkeep_session::{
     ByteString, Changes, Checkpoint, FilesAt, LeftOut, Notice, RunId, ServiceId, SessionId, Timestamp,
 };
@@ -217,6 +218,17 @@ pub struct Fork {
     pub at: Option<Moment>,
     /// Its name; a UUID4 if none is given.
     pub session_id: Option<SessionId>,
+    /// Whether it may work on the same files as the session it comes from, where that works outside its workspace.
+    pub share_files: bool,
+}
+
+/// A session that was made from another.
+#[derive(Debug, Clone)]
+pub struct Forked {
+    /// The new one.
+    pub session: SessionView,
+    /// What its caller should know.
+    pub notices: Vec<Notice>,
 }
 
 /// Bring a fork's changes of files back to the session that it came from.
@@ -252,6 +264,8 @@ pub struct Merged {
     pub files_total: u64,
     /// Files that both changed so that they do not fit together.
     pub conflicts: Vec<LeftOut>,
+    /// What the caller should know.
+    pub notices: Vec<Notice>,
 }
 
 /// What a session's checkpoints take of the disk.

@@ -37,7 +37,7 @@ pub enum FilesTask {
         /// What was asked for.
         order: Box<ForkOrder>,
         /// Who waits.
-        answer: Answer<SessionView>,
+        answer: Answer<Forked>,
     },
     /// Take over what a fork changed.
     Merge {

@@ -34,6 +34,8 @@ pub struct ForkOrder {
     pub at: Option<Moment>,
     /// The agent's token that asks.
     pub by: Option<String>,
+    /// Whether both may work on the same files.
+    pub share_files: bool,
 }
 
 /// Where a fork's files come from and go to.
@@ -66,12 +68,20 @@ struct Began {
 
 impl Owner {
     /// Makes another session of this one.
-    pub(super) async fn fork(&mut self, order: ForkOrder) -> Result<SessionView, OpError> {
+    pub(super) async fn fork(&mut self, order: ForkOrder) -> Result<Forked, OpError> {
         self.settle_files().await;
         let past = match &order.at {
             Some(at) => Some(self.engine.past(&self.id, at).await?),
             None => None,
         };
+        let cwd = past.as_ref().map_or(&self.state.shell.cwd, |past| &past.shell.cwd);
+        if !order.share_files && is_outside(cwd, &self.state.meta.workspace) {
+            return Err(OpError::FilesNotApart {
+                session_id: self.id.to_string(),
+                path: cwd.to_text().into_owned(),
+                workspace: self.state.meta.workspace.to_text().into_owned(),
+            });
+        }
         self.save_now(Cause::Fork).await?;
         let uncertain = match &past {
             Some(past) => self.uncertain(past, self.parent()).await,
@@ -84,11 +94,11 @@ impl Owner {
             self.engine.forget_fork(&order.id).await;
         }
         pending.done();
-        let view = forked?;
-        let at = view.meta.forked_from.as_ref().map_or(0, |origin| origin.seq);
+        let forked = forked?;
+        let at = forked.session.meta.forked_from.as_ref().map_or(0, |origin| origin.seq);
         self.record(Event::Forked { session_id: order.id, at });
         self.sync().await;
-        Ok(view)
+        Ok(forked)
     }
 
     async fn copy_to(
@@ -96,7 +106,7 @@ impl Owner {
         order: &ForkOrder,
         past: Option<Past>,
         uncertain: Uncertain,
-    ) -> Result<SessionView, OpError> {
+    ) -> Result<Forked, OpError> {
         let at = past.as_ref().map_or(self.state.seq, |past| past.seq);
         let workspace = self.engine.workspaces.of(&order.id);
         let is_own = self.engine.workspaces.owns(&self.state.meta.workspace);
@@ -183,7 +193,7 @@ impl Owner {
         shell: ShellState,
         agent_state: Option<AgentState>,
         files: Option<FilesAt>,
-    ) -> Result<SessionView, OpError> {
+    ) -> Result<Forked, OpError> {
         let Began { at, workspace, left_out, left_out_total, uncertain } = began;
         let origin = Origin { session_id: self.id.clone(), seq: at };
         let live: Vec<String> = self
@@ -193,7 +203,9 @@ impl Owner {
             .filter(|service| service.status.is_live())
             .map(|service| service.spec.name.clone())
             .collect();
+        let shared = is_outside(&shell.cwd, &workspace).then(|| shell.cwd.to_text().into_owned());
         let mut told = vec![notices::forked(&self.id, at, &live)];
+        told.extend(shared.map(|cwd| notices::files_shared(&self.id, &cwd)));
         if left_out_total > 0 {
             told.push(notices::not_copied(&left_out, left_out_total));
         }
@@ -215,8 +227,9 @@ impl Owner {
             }),
         );
         events.extend(files.map(|at| Event::Checkpointed { checkpoint: Box::new(Checkpoint::of(at, 1, Cause::Fork)) }));
-        events.push(Event::ShellStopped { reason: "forked".to_owned(), notices: told });
-        self.engine.begin_forked(&order.id, self.state.meta.agent.as_deref(), events).await
+        events.push(Event::ShellStopped { reason: "forked".to_owned(), notices: told.clone() });
+        let session = self.engine.begin_forked(&order.id, self.state.meta.agent.as_deref(), events).await?;
+        Ok(Forked { session, notices: told })
     }
 
     /// Takes over what a fork changed in the files.
@@ -259,7 +272,8 @@ impl Owner {
             reason: conflict.reason.to_owned(),
         };
         let conflicts: Vec<LeftOut> = conflicts.iter().map(told).collect();
-        let mut merged = Merged { into: self.id.clone(), seq: None, undo: None, files, files_total, conflicts };
+        let (into, notices) = (self.id.clone(), Vec::new());
+        let mut merged = Merged { into, seq: None, undo: None, files, files_total, conflicts, notices };
         if request.dry_run || (plan.steps.is_empty() && merged.conflicts.is_empty()) {
             return Ok(merged);
         }
@@ -307,6 +321,11 @@ impl Owner {
             .await?;
         thinned.map_err(|error| self.files_failed("kept so far could not be thinned", &error.to_string()))
     }
+}
+
+/// Whether a directory is not in a workspace, so that nothing is known of its files.
+pub(crate) fn is_outside(cwd: &ByteString, workspace: &ByteString) -> bool {
+    !checkpoints::path(cwd).starts_with(checkpoints::path(workspace))
 }
 
 /// Why a merge is refused.

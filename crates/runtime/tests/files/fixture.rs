@@ -80,7 +80,7 @@ impl Node {
 
     pub async fn fork(&self, id: &SessionId, name: &str, at: Option<u64>) -> SessionView {
         let session_id = Some(SessionId::parse(name).unwrap());
-        self.engine.fork(id, Fork { at: at.map(Moment::Seq), session_id }).await.unwrap()
+        self.engine.fork(id, Fork { at: at.map(Moment::Seq), session_id, share_files: false }).await.unwrap().session
     }
 
     pub fn workspace(&self, id: &SessionId) -> PathBuf {

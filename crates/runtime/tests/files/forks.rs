@@ -48,7 +48,7 @@ async fn a_fork_of_the_past_is_the_past() {
     node.sh(&fork, "rm f").await;
     node.rewind(&fork, 1).await;
     assert_eq!(node.sh(&fork, "cat f; echo $V").await, "one\none\n");
-    let again = node.engine.fork(&id, shellkeep_runtime::Fork { at: None, session_id: Some(fork) }).await;
+    let again = node.engine.fork(&id, shellkeep_runtime::Fork { session_id: Some(fork), ..Default::default() }).await;
     assert!(matches!(again, Err(OpError::SessionExists { .. })), "{again:?}");
     assert_eq!(node.sh(&id, "cat f g").await, "two\ng\n");
 }

@@ -80,7 +80,9 @@ impl From<OpError> for Refusal {
             OpError::TokenNotFound { token_id } => refusal.with("token_id", token_id),
             OpError::RequestIdReused { request_id } => refusal.with("request_id", request_id),
             OpError::BadCwd { path, .. } => refusal.with("cwd", path),
-            OpError::CwdGone { session_id, path, .. } => refusal.with("session_id", session_id).with("cwd", path),
+            OpError::CwdGone { session_id, path, .. } | OpError::FilesNotApart { session_id, path, .. } => {
+                refusal.with("session_id", session_id).with("cwd", path)
+            }
             OpError::BadWorkspace { path, .. } => refusal.with("workspace", path),
             OpError::WorkspaceNotTaken { session_id, path, .. } => {
                 refusal.with("session_id", session_id).with("workspace", path)
@@ -148,6 +150,7 @@ fn status(error: &OpError) -> StatusCode {
         | OpError::TokenNotFound { .. } => StatusCode::NOT_FOUND,
         OpError::Restarted { .. }
         | OpError::CwdGone { .. }
+        | OpError::FilesNotApart { .. }
         | OpError::WorkspaceNotTaken { .. }
         | OpError::RunEnded { .. }
         | OpError::NoInput { .. }

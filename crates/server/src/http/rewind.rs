@@ -8,7 +8,9 @@ use super::problem::Refusal;
 use super::{json, runs::detached, translate};
 use axum::http::StatusCode;
 use axum::response::Response;
-use shellkeep_protocol::{ForkRequest, MergeBackRequest, MergeBackResponse, RewindRequest, RewindResponse, Session};
+use shellkeep_protocol::{
+    ForkRequest, ForkResponse, MergeBackRequest, MergeBackResponse, RewindRequest, RewindResponse,
+};
 
 /// Takes a session back to an earlier moment: its files, its shell and its agent's state.
 ///
@@ -33,12 +35,13 @@ pub async fn rewind(
 }
 
 /// Makes a new session from a moment of this one, with its own copy of the workspace and the same state. Services do not
-/// run in it.
+/// run in it. A session that works outside its workspace is refused without `share_files`: its fork would work on the same
+/// files.
 #[utoipa::path(
     post, path = "/v1/sessions/{session_id}/fork", tag = "files", operation_id = "fork",
     params(("session_id" = String, Path, description = "The session")),
     request_body(content = ForkRequest, description = "May be empty."),
-    responses((status = 201, description = "The new session", body = Session), Files, Full, Common)
+    responses((status = 201, description = "The new session", body = ForkResponse), Files, Full, Common)
 )]
 pub async fn fork(
     Scoped(engine): Scoped,
@@ -46,8 +49,8 @@ pub async fn fork(
     Json(request): Json<ForkRequest, SMALL_LIMIT>,
 ) -> Result<Response, Refusal> {
     let request = translate::fork(request)?;
-    let view = detached(async move { engine.fork(&id, request).await }).await??;
-    Ok(json(StatusCode::CREATED, &translate::session(view)))
+    let forked = detached(async move { engine.fork(&id, request).await }).await??;
+    Ok(json(StatusCode::CREATED, &translate::forked(forked)))
 }
 
 /// Brings a fork's changes of files back to the session that it came from, file by file and, in texts, line by line.

@@ -8,9 +8,10 @@ use crate::failure::Failure;
 use crate::terminal;
 use clap::{Args, Subcommand, ValueEnum};
 use shellkeep_protocol::{
-    CheckpointCause, CheckpointList, ForkRequest, LeftOut, MergeBackRequest, MergeBackResponse, Place, Problem,
-    Session, Side,
+    CheckpointCause, CheckpointList, ForkRequest, ForkResponse, LeftOut, MergeBackRequest, MergeBackResponse, Place,
+    Problem, Session, Side,
 };
+use shellkeep_session::NoticeCode;
 use std::process::ExitCode;
 
 /// Arguments of `fork`.
@@ -18,7 +19,8 @@ use std::process::ExitCode;
 #[command(
     subcommand_negates_reqs = true,
     after_help = "The new session has a copy of the workspace and the state that the other had; neither sees what the other does from then
-on. Services do not run in it. Its name is printed.
+on. Services do not run in it. Its name is printed. A session that works outside its workspace is not forked, because both
+would work on the same files, unless --share-files says that they may.
 
 Examples:
   shellkeep fork demo try-1
@@ -41,6 +43,9 @@ pub struct ForkArgs {
     /// From when: a run id, a record's number, a checkpoint's id or commit, -N, a time, latest [default: now]
     #[arg(long, value_name = "MOMENT", allow_negative_numbers = true)]
     at: Option<String>,
+    /// Fork also a session that works outside its workspace; both work on the same files there
+    #[arg(long)]
+    share_files: bool,
     /// Print JSON
     #[arg(long, global = true)]
     json: bool,
@@ -116,12 +121,14 @@ async fn act(args: ForkArgs) -> Result<ExitCode, Failure> {
 async fn fork(client: &mut Client, args: &ForkArgs) -> Result<ExitCode, Failure> {
     let path = of_session(args.session.as_deref().unwrap_or_default(), "fork")?;
     let at = args.at.as_deref().map(Place::from);
-    let request = ForkRequest { at, session_id: args.name.clone(), user_id: None };
-    let session: Session = terminal::patiently("copying the files", client.post(&path, &request)).await?;
+    let share_files = args.share_files.then_some(true);
+    let request = ForkRequest { at, session_id: args.name.clone(), user_id: None, share_files };
+    let forked: ForkResponse = terminal::patiently("copying the files", client.post(&path, &request)).await?;
     if args.json {
-        terminal::json(&session)?;
+        terminal::json(&forked)?;
         return Ok(ExitCode::SUCCESS);
     }
+    let ForkResponse { session, notices } = forked;
     terminal::line(&session.session_id);
     if terminal::is_terminal()
         && let Some(origin) = &session.forked_from
@@ -129,6 +136,10 @@ async fn fork(client: &mut Client, args: &ForkArgs) -> Result<ExitCode, Failure>
         let (from, seq, place) = (&origin.session_id, origin.seq, &session.workspace);
         terminal::notice(&format!("as {from} was after record {seq}, with its files in {place}"));
     }
+    notices
+        .iter()
+        .filter(|notice| notice.code == NoticeCode::FilesShared)
+        .for_each(|notice| terminal::notice(&notice.message));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -169,7 +180,9 @@ fn conflicts(problem: &Problem) -> Vec<LeftOut> {
 
 fn tell(merged: &MergeBackResponse) {
     let MergeBackResponse { into, files_total, .. } = merged;
+    merged.notices.iter().for_each(|notice| terminal::notice(&notice.message));
     match (merged.dry_run, files_total) {
+        (_, 0) if !merged.notices.is_empty() => terminal::line("nothing changed in the fork's workspace"),
         (_, 0) => terminal::line(format!("nothing to bring back to {into}")),
         (true, total) => terminal::line(format!("{total} files of {into} would change:")),
         (false, total) => terminal::line(format!("{total} files of {into} changed:")),

@@ -3,8 +3,9 @@
 use crate::checkpoints::commit_of;
 use crate::engine::scope::Permitted;
 use crate::engine::{Engine, Inner, Removal, lock};
+use crate::notices;
 use crate::ops::*;
-use crate::owner::{FilesTask, ForkOrder};
+use crate::owner::{FilesTask, ForkOrder, is_outside};
 use crate::pending::Deletion;
 use shellkeep_session::{Cause, Event, Origin, Record, ServiceId, SessionId, SessionState, Timestamp};
 use shellkeep_store::AppendError;
@@ -41,7 +42,7 @@ impl Engine {
     }
 
     /// Makes a new session from an earlier time of another.
-    pub async fn fork(&self, id: &SessionId, request: Fork) -> Result<SessionView, OpError> {
+    pub async fn fork(&self, id: &SessionId, request: Fork) -> Result<Forked, OpError> {
         let new = self.name_for(request.session_id.as_ref())?;
         let Permitted { inner, id } = self.over(id)?;
         self.audit("fork", id.as_str());
@@ -49,7 +50,7 @@ impl Engine {
             return Err(OpError::SessionExists { session_id: new.to_string() });
         };
         let by = self.scope().token().map(str::to_owned);
-        let order = Box::new(ForkOrder { id: new, at: request.at, by });
+        let order = Box::new(ForkOrder { id: new, at: request.at, by, share_files: request.share_files });
         inner.ask_files(&id, |answer| FilesTask::Fork { order, answer }).await
     }
 
@@ -72,7 +73,10 @@ impl Engine {
         let base = base.and_then(|base| commit_of(&base.checkpoint.at));
         let theirs = inner.ask_files(&fork, FilesTask::Now).await?;
         let fork = fork.into_owned();
-        inner.ask_files(&origin, |answer| FilesTask::Merge { fork, request, base, theirs, answer }).await
+        let outside = is_outside(&view.cwd, &view.meta.workspace)
+            .then(|| notices::not_compared(&fork, &view.cwd.to_text(), &view.meta.workspace.to_text()));
+        let merging = inner.ask_files(&origin, |answer| FilesTask::Merge { fork, request, base, theirs, answer }).await;
+        merging.map(|merged| Merged { notices: outside.into_iter().collect(), ..merged })
     }
 }
 

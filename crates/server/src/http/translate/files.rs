@@ -5,8 +5,8 @@ use shellkeep_protocol as wire;
 use shellkeep_protocol::text;
 use shellkeep_runtime::{
     ChangeKind, CheckpointPage, CheckpointUse, CheckpointView, DEFAULT_CHECKPOINT_PAGE, DEFAULT_PATCH_BYTES, DiffView,
-    FileChange, Fork, HistoryEntry, MAX_CHECKPOINT_PAGE, MAX_PATCH_BYTES, MergeBack, Merged, Moment, Rewind, Rewound,
-    ServicesAfter, Side,
+    FileChange, Fork, Forked, HistoryEntry, MAX_CHECKPOINT_PAGE, MAX_PATCH_BYTES, MergeBack, Merged, Moment, Rewind,
+    Rewound, ServicesAfter, Side,
 };
 use shellkeep_session::{ByteString, Cause, FilesAt, LeftOut};
 
@@ -107,11 +107,17 @@ pub fn rewind(request: &wire::RewindRequest) -> Result<Rewind, Refusal> {
 
 /// A request to fork.
 pub fn fork(request: wire::ForkRequest) -> Result<Fork, Refusal> {
-    let wire::ForkRequest { at, session_id, user_id } = request;
+    let wire::ForkRequest { at, session_id, user_id, share_files } = request;
     let session_id = super::named(user_id, session_id)?;
     // From now is what it is without a moment.
     let at = at.map(|at| place_or_now("at", &at)).transpose()?.flatten();
-    Ok(Fork { at, session_id })
+    Ok(Fork { at, session_id, share_files: share_files.unwrap_or(false) })
+}
+
+/// A new session made from another, for the caller.
+pub fn forked(forked: Forked) -> wire::ForkResponse {
+    let notices = forked.notices.into_iter().map(Into::into).collect();
+    wire::ForkResponse { session: super::session(forked.session), notices }
 }
 
 /// A request to merge a fork back.
@@ -229,6 +235,7 @@ pub fn merged(merged: Merged, dry_run: bool) -> wire::MergeBackResponse {
         files: file_changes(merged.files),
         files_total: merged.files_total,
         conflicts: merged.conflicts.into_iter().map(left_out).collect(),
+        notices: merged.notices.into_iter().map(Into::into).collect(),
     }
 }
 
