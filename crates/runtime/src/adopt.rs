@@ -46,12 +46,7 @@ pub(crate) async fn unfinished(store: &Store) -> Result<Vec<SessionState>, Strin
 }
 
 /// What became of the services that were live. Reads `/proc` and what their keepers left behind.
-pub(crate) fn services_left(
-    states: &[SessionState],
-    boot_id: &str,
-    directory: &Path,
-    arrival: Arrival,
-) -> Vec<Left> {
+pub(crate) fn services_left(states: &[SessionState], boot_id: &str, directory: &Path, arrival: Arrival) -> Vec<Left> {
     let live = states.iter().flat_map(|state| {
         let services = state.services.iter().filter(|(_, service)| service.status.is_live());
         services.map(move |(service_id, service)| (state, service_id, service))
@@ -85,7 +80,9 @@ fn how_it_ended(service: &Service, boot_id: &str, directory: &Path, arrival: Arr
     if is_left_alone(service, boot_id, arrival) {
         return Some(unknown(match arrival {
             Arrival::Copied => "this data directory is a copy; the service is the original's and was left alone",
-            _ => "the data directory was moved to another file system or restored; what the service ran there was left alone",
+            _ => {
+                "the data directory was moved to another file system or restored; what the service ran there was left alone"
+            }
         }));
     }
     let Some(stamps) = &service.stamps else {

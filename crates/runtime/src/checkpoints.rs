@@ -11,7 +11,7 @@ use shellkeep_workspace::watch::Watcher;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, RwLock};
 
 /// The address that a commit is by; there is nobody to write to.
 const EMAIL: &str = "shellkeep@localhost";
@@ -22,6 +22,8 @@ pub(crate) struct Checkpoints {
     /// How.
     pub(crate) config: CheckpointConfig,
     home: PathBuf,
+    /// Whoever works with files goes through it; a backup closes it for a moment.
+    pub(crate) gate: Arc<RwLock<()>>,
     watcher: Arc<Watcher>,
     faults: Arc<Faults>,
 }
@@ -87,7 +89,7 @@ impl Checkpoints {
         {
             tracing::warn!(%error, "no thread watches workspaces; commands that change many files are looked at as a whole");
         }
-        Self { config, home: data_dir.join("checkpoints"), watcher, faults }
+        Self { config, home: data_dir.join("checkpoints"), gate: Arc::default(), watcher, faults }
     }
 
     /// Where what is kept of all sessions' files is.

@@ -4,13 +4,14 @@
 mod audit;
 mod background;
 mod config;
-mod copy;
 mod create;
 mod delete;
 mod files;
+mod hold;
 mod inner;
 mod node;
 mod output;
+mod place;
 mod records;
 mod resume;
 mod scope;
@@ -24,6 +25,7 @@ pub use config::{EngineConfig, KEEP_DELETED, OnStop, Reclaim};
 pub use delete::Removal;
 use files::ThinBook;
 pub(crate) use files::{kept_back, plan_views};
+pub use hold::{HOLD_LIMIT, Hold};
 use records::SecretsBook;
 pub use records::{EventStream, ExportStream};
 pub use scope::Engine;
@@ -133,6 +135,8 @@ pub struct Inner {
     pub(crate) boot_id: String,
     started: Instant,
     stopping: AtomicBool,
+    /// Whether the data directory was gone at the last look.
+    data_gone: AtomicBool,
 }
 
 type Runs = HashMap<(SessionId, RunId), Arc<RunCell>>;
@@ -361,7 +365,8 @@ impl Engine {
     /// How the engine stands. An agent learns whether it works and how many shells of its own live.
     pub async fn health(&self) -> Health {
         let inner = self.at_large();
-        let problems = inner.store.problems();
+        let mut problems = inner.store.problems();
+        problems.extend(inner.look_at_data());
         if let Some(agent) = self.scope().agent() {
             let detail = "something is wrong with the daemon's store; the host can see what";
             let problems = if problems.is_empty() { problems } else { vec![detail.to_owned()] };

@@ -67,6 +67,7 @@ pub(crate) async fn round(inner: &Arc<Inner>) {
 }
 
 async fn follow_pressure(inner: &Arc<Inner>) {
+    inner.look_at_data();
     for change in inner.adaptive.tick() {
         inner.put_in_force(&change);
     }

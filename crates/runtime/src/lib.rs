@@ -68,8 +68,8 @@ pub use adaptive::{Adaptive, RealSenses, Senses};
 pub use admission::{Admission, AdmissionConfig, AdmissionFigures};
 pub use deleted::DeletedSession;
 pub use engine::{
-    Engine, EngineConfig, EventStream, ExportStream, FromSession, Guest, KEEP_DELETED, LogStream, OnStop, Reclaim,
-    StartError, Visitor,
+    Engine, EngineConfig, EventStream, ExportStream, FromSession, Guest, HOLD_LIMIT, Hold, KEEP_DELETED, LogStream,
+    OnStop, Reclaim, StartError, Visitor,
 };
 pub use identities::{Revocation, Scope};
 pub use masking::RecordConfig;

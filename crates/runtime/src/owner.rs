@@ -16,6 +16,7 @@ mod unsure;
 
 pub use branch::FilesTask;
 pub use fork::ForkOrder;
+pub(crate) use fork::is_outside;
 use message::Answer;
 pub use message::{Message, RunReply, Started};
 pub(crate) use owed::{all_open, is_open};
@@ -136,7 +137,7 @@ impl Owner {
         Self {
             outputs: engine.output_directory(&state.meta.session_id),
             mask: engine.masking.of(&state.shell),
-            files: Files::default(),
+            files: Files::new(&engine.checkpoints.gate),
             state_bytes: size::of_shell(&state.shell),
             lost: None,
             stays_until: None,

@@ -8,6 +8,7 @@ mod checkpoints;
 mod events;
 mod files;
 mod health;
+mod hold;
 mod index;
 mod messages;
 pub mod metrics;
@@ -99,6 +100,7 @@ pub fn router(engine: Engine, auth: Auth, metrics: PrometheusHandle) -> Router {
         .route("/v1/services", get(services::all))
         .route("/v1/quotas", get(quotas::get).put(quotas::set))
         .route("/v1/node", get(node::get))
+        .route("/v1/hold", post(hold::hold))
         .route("/v1/agents/{agent}/end", post(node::end_agent))
         .route("/v1/audit", get(audit::list))
         .route("/v1/tokens", get(tokens::list).post(tokens::create))

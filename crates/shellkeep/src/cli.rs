@@ -58,6 +58,10 @@ pub enum Command {
     Rewind(commands::rewind::RewindArgs),
     /// Make a new session from a moment of another, and bring its changes back
     Fork(commands::fork::ForkArgs),
+    /// Copy the data directory, also while the daemon works
+    Backup(commands::backup::BackupArgs),
+    /// Make a data directory of a backup
+    Restore(commands::restore::RestoreArgs),
     /// Show and change quotas
     Quotas(commands::quotas::QuotasArgs),
     /// End agents

@@ -2,6 +2,7 @@
 
 pub mod agents;
 pub mod audit;
+pub mod backup;
 pub mod checkpoints;
 pub mod completions;
 pub mod config;
@@ -14,6 +15,7 @@ pub mod fork;
 pub mod mcp;
 pub mod quotas;
 pub mod replay;
+pub mod restore;
 pub mod resume;
 pub mod rewind;
 pub mod run;

@@ -32,6 +32,8 @@ fn main() -> ExitCode {
         Command::Diff(args) => commands::diff::execute(args),
         Command::Rewind(args) => commands::rewind::execute(args),
         Command::Fork(args) => commands::fork::execute(args),
+        Command::Backup(args) => commands::backup::execute(args),
+        Command::Restore(args) => commands::restore::execute(args),
         Command::Quotas(args) => commands::quotas::execute(args),
         Command::Agents(args) => commands::agents::execute(args),
         Command::Top(args) => commands::top::execute(args),

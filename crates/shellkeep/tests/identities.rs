@@ -224,6 +224,7 @@ const OTHER_ROUTES: &[(&str, &str, &str, u16)] = &[
     ("get", "/v1/quotas", "", 200),
     ("put", "/v1/quotas", "{\"services_per_agent\": 1000}", 403),
     ("get", "/v1/node", "", 403),
+    ("post", "/v1/hold", "", 403),
     ("post", "/v1/agents/{agent}/end", "", 403),
     ("get", "/v1/sessions", "", 200),
     ("post", "/v1/sessions", "{\"session_id\": \"mine\"}", 201),

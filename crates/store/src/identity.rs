@@ -136,6 +136,21 @@ impl Home {
         self.identity.copy_of.as_ref().filter(|_| !self.has_taken.load(Ordering::Relaxed))
     }
 
+    /// What is wrong if the directory was removed or replaced while it is in use.
+    pub fn problem(&self) -> Option<String> {
+        let Place { path: here, device, inode, .. } = &self.identity.place;
+        let reason = match fs::symlink_metadata(path(here)) {
+            Ok(about) if (about.dev(), about.ino()) == (*device, *inode) => return None,
+            Ok(_) => "another directory is in its place".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        Some(format!(
+            "the data directory {} is gone ({reason}): nothing new is kept. Stop the daemon, put the directory back or \
+             restore a backup, and start it again",
+            here.to_text()
+        ))
+    }
+
     /// How paths of its former places become paths of this one.
     pub fn relocation(&self) -> &Relocation {
         &self.relocation

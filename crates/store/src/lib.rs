@@ -60,5 +60,5 @@ pub use journal::AppendError;
 pub use mask::masked_state;
 pub use open::{Durability, OpenError};
 pub use recordings::RecordOptions;
-pub use store::{ReadError, Store, SyncError};
+pub use store::{ReadError, Store, StoreHold, SyncError};
 pub use tokens::{TokenFile, TokenRecord};

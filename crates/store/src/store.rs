@@ -20,8 +20,9 @@ use std::fmt;
 use std::fs::File;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
+use std::time::Duration;
 use tokio::sync::{oneshot, watch};
 
 /// Why a read gave nothing.
@@ -76,6 +77,12 @@ pub(crate) struct Held {
     pub home: Home,
     #[expect(dead_code, reason = "it is only held")]
     pub lock: File,
+}
+
+/// As long as it is there, a store's backend and recordings do not change.
+#[derive(Debug)]
+pub struct StoreHold {
+    _release: mpsc::Sender<()>,
 }
 
 /// A store without a journal: what is appended is written at once.
@@ -326,6 +333,24 @@ impl Store {
     pub async fn flush(&self) -> Result<(), ReadError> {
         self.flush_backend().await?;
         self.flush_recordings(None).await
+    }
+
+    /// Keeps the backend and the recordings as they are until what it gives is dropped, and no longer than the limit. What
+    /// is appended meanwhile stays in the journal.
+    pub async fn hold(&self, limit: Duration) -> Result<StoreHold, ReadError> {
+        let Kind::Journalled { shared, .. } = &self.inner.kind else {
+            return Err(ReadError::Unavailable { reason: "it is only in memory".to_owned() });
+        };
+        let ((release, released), (tell, held)) = (mpsc::channel::<()>(), oneshot::channel());
+        let answer = Box::new(move |_: Result<&mut dyn Backend, String>| {
+            if tell.send(()).is_ok() {
+                // This is the writer's thread. It ends with the sender.
+                let _ = released.recv_timeout(limit);
+            }
+        });
+        shared.post(Request::Read(Read { about: None, answer }));
+        held.await.map_err(|_| ReadError::Unavailable { reason: "the store is closed".to_owned() })?;
+        Ok(StoreHold { _release: release })
     }
 
     /// Brings everything to the backend and ends the writer. Blocks meanwhile. What could not be applied stays in the

@@ -89,6 +89,7 @@ impl Engine {
             boot_id,
             started: Instant::now(),
             stopping: AtomicBool::new(false),
+            data_gone: AtomicBool::new(false),
             config,
         });
         begin(&inner, left).await?;

@@ -10,6 +10,7 @@ use crate::ops::{CheckpointView, OpError, RunCommand};
 use shellkeep_session::{ByteString, Cause, Checkpoint, Event, FilesAt, LeftOut, Timestamp};
 use shellkeep_workspace::keeper::{Keeper, Saved, Trouble};
 use shellkeep_workspace::repo::ObjectId;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -29,6 +30,8 @@ const BEFORE_EXPIRY: Duration = Duration::from_millis(20);
 #[derive(Default)]
 pub(super) struct Files {
     place: Place,
+    /// Closed while a backup is made.
+    gate: Arc<RwLock<()>>,
     /// What is to be kept as soon as what is under way is done.
     wanted: Option<Wanted>,
     /// How long the next command waits for it, from when on.
@@ -80,6 +83,11 @@ enum Outcome {
 }
 
 impl Files {
+    /// Of a session that is at rest.
+    pub(super) fn new(gate: &Arc<RwLock<()>>) -> Self {
+        Self { gate: Arc::clone(gate), ..Self::default() }
+    }
+
     /// Until when the next command has to wait. `expires` is when it would be refused.
     pub(super) fn holds_until(&self, expires: Option<Instant>) -> Option<Instant> {
         let Place::Busy(_) = &self.place else { return None };
@@ -133,7 +141,9 @@ impl Files {
     }
 
     fn work(&mut self, mut keeper: Box<Keeper>, work: impl FnOnce(&mut Keeper) -> Outcome + Send + 'static) {
+        let gate = Arc::clone(&self.gate);
         self.place = Place::Busy(tokio::task::spawn_blocking(move || {
+            let _open = gate.read().unwrap_or_else(PoisonError::into_inner);
             let outcome = work(&mut keeper);
             Worked { keeper, outcome }
         }));
@@ -406,7 +416,9 @@ impl Owner {
             Place::Idle(keeper) => (false, keeper),
             _ => (true, Box::new(self.engine.checkpoints.keeper(&self.id, &self.state.meta.workspace))),
         };
+        let gate = Arc::clone(&self.files.gate);
         let working = tokio::task::spawn_blocking(move || {
+            let _open = gate.read().unwrap_or_else(PoisonError::into_inner);
             if is_new {
                 keeper.begin()?;
             }

@@ -68,6 +68,7 @@ use utoipa::{IntoResponses, Modify, OpenApi};
         super::quotas::get,
         super::quotas::set,
         super::node::get,
+        super::hold::hold,
         super::node::end_agent,
         super::tokens::create,
         super::tokens::list,
@@ -212,7 +213,7 @@ impl IntoResponses for Files {
             ),
             (
                 "409",
-                "`session_exists`; `no_origin`: it is no fork, or what it was forked from is gone; `merge_conflict` with \
+                "`session_exists`; `files_not_apart`: the session works outside its workspace; `no_origin`: it is no fork, or what it was forked from is gone; `merge_conflict` with \
                  `conflicts: [{path, reason}]`; `workspace_not_taken`: this daemon's data is a copy, and the directory \
                  the original's",
             ),

@@ -3,6 +3,7 @@
 //! ([`mod@events`]) go the same way.
 
 mod events;
+mod hold;
 mod log;
 mod resume;
 
@@ -14,7 +15,9 @@ use axum::response::{IntoResponse, Response};
 use hyper::body::Frame;
 use serde::Serialize;
 use shellkeep_protocol::OutputEvent;
-use shellkeep_runtime::{Engine, EventStream, Lent, LogStream, OpError, ResumeStream, RunChunk, RunStream, Share};
+use shellkeep_runtime::{
+    Engine, EventStream, Hold, Lent, LogStream, OpError, ResumeStream, RunChunk, RunStream, Share,
+};
 use shellkeep_session::{ServiceId, SessionId};
 use std::convert::Infallible;
 use std::future::Future;
@@ -62,6 +65,11 @@ pub fn log(place: Place, stream: LogStream, session: SessionId, service: Service
 /// The answer that carries a recording as it grows.
 pub fn events(place: Place, stream: EventStream) -> Response {
     response(place, events::Follow { stream, over: false })
+}
+
+/// The answer that carries whether the daemon holds still.
+pub fn hold(place: Place, hold: Hold) -> Response {
+    response(place, hold::Held { hold, told: 0 })
 }
 
 /// The answer that carries an agent's work on a message.

@@ -1,6 +1,8 @@
 //! Nothing runs, and nothing is kept or brought back, in another place than its session's.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test says what it expected by panicking")]
 
+mod backup;
+mod forks;
 mod gone;
 mod moved;
 #[path = "../support/mod.rs"]

@@ -1,0 +1,22 @@
+//! `POST /v1/hold`: the daemon holds still while a backup copies what changes.
+
+use super::auth::Scoped;
+use super::body::Nothing;
+use super::openapi::Common;
+use super::problem::Refusal;
+use super::sse;
+use axum::response::Response;
+
+/// Holds still until the caller hangs up, at most 30 s: nothing is written to the store, the recordings and the checkpoints.
+/// For `shellkeep backup`; the host's right.
+///
+/// The event `held` says that it does, `released` that it does no longer. Commands run on; what needs the store waits.
+#[utoipa::path(
+    post, path = "/v1/hold", tag = "daemon", operation_id = "hold",
+    responses((status = 200, description = "Events: `held`, `released`", content_type = "text/event-stream"), Common)
+)]
+pub async fn hold(Scoped(engine): Scoped, _: Nothing) -> Result<Response, Refusal> {
+    let place = sse::place(&engine)?;
+    let hold = engine.hold().await?;
+    Ok(sse::hold(place, hold))
+}

@@ -1,0 +1,28 @@
+//! A daemon that holds still, as events: `held` at once, `released` when it cannot be relied on any longer.
+
+use super::{Source, event};
+use serde_json::json;
+use shellkeep_runtime::Hold;
+
+/// One that holds still until its reader goes.
+pub struct Held {
+    pub hold: Hold,
+    pub told: u8,
+}
+
+impl Source for Held {
+    async fn next(&mut self) -> Option<Vec<u8>> {
+        let name = match self.told {
+            0 => "held",
+            1 => {
+                self.hold.over().await;
+                "released"
+            }
+            _ => return None,
+        };
+        self.told += 1;
+        let mut events = Vec::new();
+        event(&mut events, name, &json!({}));
+        Some(events)
+    }
+}

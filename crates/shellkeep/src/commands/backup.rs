@@ -1,0 +1,261 @@
+//! `shellkeep backup`: a copy of the data directory that can be restored, also while the daemon works.
+
+pub mod manifest;
+mod progress;
+mod tree;
+
+use crate::cli::DaemonArgs;
+use crate::client::{self, Client};
+use crate::config::Settings;
+use crate::failure::Failure;
+use crate::terminal;
+use clap::{Args, ValueHint};
+use manifest::{DATA, Kind};
+use progress::Progress;
+use rustix::fs::{FlockOperation, flock, syncfs};
+use rustix::io::Errno;
+use serde::Serialize;
+use serde_json::json;
+use shellkeep_protocol::Readiness;
+use shellkeep_session::ByteString;
+use std::fs::{self, DirBuilder, File};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+use tree::Copier;
+
+/// A daemon holds still no longer than [`shellkeep_runtime::HOLD_LIMIT`]; with some room for the way there.
+const MARGIN: Duration = Duration::from_secs(5);
+/// So often the last pass is tried; each has less to copy than the one before.
+const ATTEMPTS: usize = 4;
+
+/// Arguments of `backup`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "DEST must not exist yet, or be empty. It becomes a directory with everything that the data directory holds: sessions,
+recordings, outputs, checkpoints, workspaces, service logs, tokens and keys. It is as secret as the data directory; files
+in it can be read by their owner only. Directories outside that sessions work in are not part of it.
+
+The daemon may go on meanwhile. For the last moments of the copy it holds still: commands run on, but those that need the
+store wait. Every file is read again afterwards and compared.
+
+Examples:
+  shellkeep backup /backups/shellkeep-2026-11-16
+  shellkeep backup --data /var/lib/shellkeep /backups/today --json
+  shellkeep restore /backups/today --data /var/lib/shellkeep
+
+Exit codes: 0 backed up and checked, 1 not backed up, 2 wrong usage."
+)]
+pub struct BackupArgs {
+    /// Where the backup goes
+    #[arg(value_name = "DEST", value_hint = ValueHint::DirPath)]
+    dest: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    daemon: DaemonArgs,
+}
+
+/// What was done.
+#[derive(Debug, Serialize)]
+struct Report {
+    path: String,
+    data: String,
+    files: u64,
+    directories: u64,
+    links: u64,
+    bytes: u64,
+    /// Sockets, pipes and devices.
+    left_out: u64,
+    /// Whether a daemon worked meanwhile.
+    live: bool,
+    /// How long it held still.
+    held_ms: u64,
+    verified: bool,
+    seconds: f64,
+}
+
+/// Does it.
+pub fn execute(args: BackupArgs) -> Result<ExitCode, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::client)?;
+    let report = runtime.block_on(back_up(&args))?;
+    if args.json {
+        terminal::json(&report)?;
+    } else {
+        let Report { files, bytes, path, left_out, .. } = &report;
+        terminal::line(format!(
+            "{files} files ({}) in {path}, all read again and compared",
+            indicatif::HumanBytes(*bytes)
+        ));
+        if *left_out > 0 {
+            terminal::line(format!("left out: {left_out} sockets, pipes or devices"));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn back_up(args: &BackupArgs) -> Result<Report, Failure> {
+    let begun = Instant::now();
+    let (settings, _) = client::find(&args.daemon)?;
+    let data = settings.data.value.canonicalize().map_err(|error| {
+        Failure::client(format!("there is no data directory {}: {error}", settings.data.value.display()))
+    })?;
+    check_store(&settings, &data)?;
+    let dest = Dest::make(&args.dest, &data)?;
+    let mut progress = Progress::new("copying");
+    let files = dest.path.join(DATA);
+    let mut copier = Copier::new(&data, &files, &mut progress);
+    let failed = |error: std::io::Error| Failure::client(format!("the backup failed: {error}"));
+    let (live, held) = match lock(&data)? {
+        Some(_lock) => {
+            copier.pass().map_err(failed)?;
+            (false, Duration::ZERO)
+        }
+        None => {
+            copier.pass().map_err(failed)?;
+            (true, last_pass(&args.daemon, &data, &mut copier).await?)
+        }
+    };
+    let (entries, left_out) = (std::mem::take(&mut copier.entries), copier.left_out);
+    progress.turn_to("comparing");
+    syncfs(File::open(&files).map_err(failed)?).map_err(|error| failed(error.into()))?;
+    tree::check(&files, &entries, &mut progress).map_err(Failure::client)?;
+    manifest::write(&dest.path, ByteString(data.as_os_str().as_bytes().to_vec()), &entries).map_err(failed)?;
+    let path = dest.keep();
+    let mut report = Report {
+        path: path.display().to_string(),
+        data: data.display().to_string(),
+        files: 0,
+        directories: 0,
+        links: 0,
+        bytes: 0,
+        left_out,
+        live,
+        held_ms: u64::try_from(held.as_millis()).unwrap_or(u64::MAX),
+        verified: true,
+        seconds: begun.elapsed().as_secs_f64(),
+    };
+    for entry in entries.values() {
+        match &entry.kind {
+            Kind::Directory => report.directories += 1,
+            Kind::Link { .. } => report.links += 1,
+            Kind::File { bytes, .. } => (report.files, report.bytes) = (report.files + 1, report.bytes + bytes),
+        }
+    }
+    Ok(report)
+}
+
+/// What is kept elsewhere would be missing.
+fn check_store(settings: &Settings, data: &Path) -> Result<(), Failure> {
+    let url = &settings.store.value;
+    let place = url.split_once("://").map(|(_, path)| path).filter(|path| !path.is_empty());
+    match place.map(|path| settings.data.value.join(path)) {
+        Some(path) if path.starts_with(data) || path.starts_with(&settings.data.value) => Ok(()),
+        Some(path) => Err(Failure::client(format!(
+            "the store is at {}, outside the data directory; stop the daemon and copy both yourself",
+            path.display()
+        ))),
+        None => Err(Failure::client(format!("the store {url} keeps nothing that could be backed up"))),
+    }
+}
+
+/// The lock of the data directory, if no daemon has it.
+fn lock(data: &Path) -> Result<Option<File>, Failure> {
+    let failed = |error: std::io::Error| Failure::client(format!("{}: {error}", data.join("lock").display()));
+    let file = match File::open(data.join("lock")) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Err(Failure::client(format!("{} is not a data directory: it has no lock", data.display())));
+        }
+        other => other.map_err(failed)?,
+    };
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Some(file)),
+        Err(Errno::WOULDBLOCK) => Ok(None),
+        Err(error) => Err(failed(error.into())),
+    }
+}
+
+/// Copies what has changed while the daemon holds still; gives for how long it did.
+async fn last_pass(args: &DaemonArgs, data: &Path, copier: &mut Copier<'_>) -> Result<Duration, Failure> {
+    let args = DaemonArgs { no_start: true, ..args.clone() };
+    let mut client = Client::open(&args).await?;
+    let ready: Readiness = client.get("/readyz").await?;
+    let holder = fs::read_to_string(data.join("lock")).unwrap_or_default();
+    if holder.trim() != ready.pid.to_string() {
+        return Err(Failure::client(format!(
+            "the daemon that answers is not the one that uses {} (pid {}); name its socket with --socket",
+            data.display(),
+            holder.trim()
+        )));
+    }
+    for _ in 0..ATTEMPTS {
+        let mut client = client.another().await.map_err(Failure::client)?;
+        let mut events = client.post_events("/v1/hold", &json!({})).await?;
+        let held = terminal::patiently("waiting for the daemon to hold still", events.next()).await?;
+        if held.is_none_or(|event| event.name != "held") {
+            return Err(Failure::client("the daemon did not hold still; try again"));
+        }
+        let begun = Instant::now();
+        copier.pass().map_err(|error| Failure::client(format!("the backup failed: {error}")))?;
+        let took = begun.elapsed();
+        if took + MARGIN < shellkeep_runtime::HOLD_LIMIT {
+            return Ok(took);
+        }
+    }
+    Err(Failure::client("the daemon writes more than can be copied while it holds still; stop it for the backup"))
+}
+
+/// The directory of a backup; removed unless it is kept.
+struct Dest {
+    path: PathBuf,
+    is_kept: bool,
+}
+
+impl Dest {
+    fn make(dest: &Path, data: &Path) -> Result<Self, Failure> {
+        let refused = |reason: &str| Failure::client(format!("{} cannot be the backup: {reason}", dest.display()));
+        let path = std::path::absolute(dest).map_err(|error| refused(&error.to_string()))?;
+        if fs::read_dir(&path).is_ok_and(|mut entries| entries.next().is_some()) {
+            return Err(refused("there is something in it; name a new directory"));
+        }
+        let above = path.parent().and_then(|above| above.canonicalize().ok());
+        if above.is_some_and(|above| above.starts_with(data)) {
+            return Err(refused("it is in the data directory itself"));
+        }
+        let mut private = DirBuilder::new();
+        private.mode(0o700);
+        match private.create(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(refused(&error.to_string())),
+            _ => {}
+        }
+        let made = Self { path, is_kept: false };
+        let own = fs::Permissions::from_mode(0o700);
+        fs::set_permissions(&made.path, own).map_err(|error| refused(&error.to_string()))?;
+        private.create(made.path.join(DATA)).map_err(|error| refused(&error.to_string()))?;
+        Ok(made)
+    }
+
+    fn keep(mut self) -> PathBuf {
+        self.is_kept = true;
+        self.path.clone()
+    }
+}
+
+impl Drop for Dest {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            let _ = fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
+/// Reads a backup and makes a data directory of it. For `restore`.
+pub fn restore_into(backup: &Path, to: &Path) -> Result<(manifest::Head, manifest::Entries), Failure> {
+    let (head, entries) = manifest::read(backup)?;
+    let mut progress = Progress::new("restoring");
+    tree::restore(&backup.join(DATA), &entries, to, &mut progress).map_err(Failure::client)?;
+    Ok((head, entries))
+}

@@ -1,0 +1,130 @@
+//! What is in a backup: one JSON line for each file, directory and link, between a first line about the whole and a last
+//! one that proves that none is missing. A backup without a complete manifest is none.
+
+use crate::failure::Failure;
+use serde::{Deserialize, Serialize};
+use shellkeep_session::{ByteString, Timestamp};
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufRead as _, BufReader, BufWriter, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+/// The file in a backup.
+const NAME: &str = "manifest.jsonl";
+/// Where the files are, beside it.
+pub const DATA: &str = "data";
+/// Version of the backup. A newer one is refused.
+const FORMAT: u32 = 1;
+
+/// The first line.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Head {
+    format: u32,
+    /// The program's.
+    version: String,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// The data directory that it is of.
+    pub data: ByteString,
+}
+
+/// The last line.
+#[derive(Debug, Serialize, Deserialize)]
+struct Tail {
+    entries: usize,
+    /// BLAKE3 of all lines before.
+    hash: String,
+}
+
+/// One thing in a data directory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Its permissions.
+    pub mode: u32,
+    /// When it was last changed, in nanoseconds since 1970; until the year 2262.
+    pub modified: i64,
+    /// What it is.
+    #[serde(flatten)]
+    pub kind: Kind,
+}
+
+/// What a thing is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum Kind {
+    Directory,
+    File {
+        bytes: u64,
+        /// BLAKE3 of its bytes.
+        hash: String,
+    },
+    Link {
+        target: ByteString,
+    },
+}
+
+#[derive(Serialize, Deserialize)]
+struct Line {
+    path: ByteString,
+    #[serde(flatten)]
+    entry: Entry,
+}
+
+/// Everything, by its path below the data directory.
+pub type Entries = BTreeMap<ByteString, Entry>;
+
+/// Writes it; from then on the backup is one.
+pub fn write(backup: &Path, data: ByteString, entries: &Entries) -> io::Result<()> {
+    let unfinished = backup.join(format!("{NAME}.tmp"));
+    let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;
+    let (mut out, mut hasher) = (BufWriter::new(file), blake3::Hasher::new());
+    let mut put = |line: Vec<u8>| {
+        hasher.update(&line);
+        hasher.update(b"\n");
+        out.write_all(&line).and_then(|()| out.write_all(b"\n"))
+    };
+    let version = env!("CARGO_PKG_VERSION").to_owned();
+    put(serde_json::to_vec(&Head { format: FORMAT, version, created_at: Timestamp::now(), data })?)?;
+    for (path, entry) in entries {
+        put(serde_json::to_vec(&Line { path: path.clone(), entry: entry.clone() })?)?;
+    }
+    let tail = Tail { entries: entries.len(), hash: hasher.finalize().to_hex().to_string() };
+    serde_json::to_writer(&mut out, &tail)?;
+    out.write_all(b"\n")?;
+    out.into_inner().map_err(io::Error::other)?.sync_all()?;
+    fs::rename(&unfinished, backup.join(NAME))
+}
+
+/// Reads it, and refuses one that is not whole.
+pub fn read(backup: &Path) -> Result<(Head, Entries), Failure> {
+    let path = backup.join(NAME);
+    let wrong =
+        |reason: &str| Failure::start(format!("{} is no backup that can be restored: {reason}", backup.display()));
+    let file = match File::open(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(wrong(&format!("it has no {NAME}; `shellkeep backup` writes it last, when all is copied")));
+        }
+        other => other.map_err(|error| wrong(&error.to_string()))?,
+    };
+    let mut lines: Vec<String> = Vec::new();
+    for line in BufReader::new(file).lines() {
+        lines.push(line.map_err(|error| wrong(&error.to_string()))?);
+    }
+    let damaged = || wrong(&format!("{NAME} is damaged"));
+    let tail: Tail = serde_json::from_str(&lines.pop().ok_or_else(damaged)?).map_err(|_| damaged())?;
+    let mut hasher = blake3::Hasher::new();
+    for line in &lines {
+        hasher.update(line.as_bytes()).update(b"\n");
+    }
+    if hasher.finalize().to_hex().as_str() != tail.hash || tail.entries + 1 != lines.len() {
+        return Err(damaged());
+    }
+    let head: Head = serde_json::from_str(&lines[0]).map_err(|_| damaged())?;
+    if head.format > FORMAT {
+        return Err(wrong(&format!("it has format {}, this program knows up to {FORMAT}", head.format)));
+    }
+    let parse = |line: &String| serde_json::from_str::<Line>(line).map(|line| (line.path, line.entry));
+    let entries: Result<Entries, _> = lines[1..].iter().map(parse).collect();
+    Ok((head, entries.map_err(|_| damaged())?))
+}

@@ -1,0 +1,102 @@
+//! `shellkeep restore`: makes a data directory of a backup.
+
+use super::backup::{manifest::Kind, restore_into};
+use crate::cli::DaemonArgs;
+use crate::client;
+use crate::failure::Failure;
+use crate::terminal;
+use clap::{Args, ValueHint};
+use rustix::fs::syncfs;
+use serde_json::json;
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder, File};
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Arguments of `restore`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The data directory (--data DIR) must not exist yet, or be empty. Every file is checked as it is copied; if one is damaged,
+nothing is restored. The backup stays as it is.
+
+If the original data directory is still there, the restored one is a copy: it leaves the original's services alone, and its
+sessions do not work in directories outside until `shellkeep serve --take-workspaces`.
+
+Examples:
+  shellkeep restore /backups/today --data /var/lib/shellkeep
+  shellkeep restore /backups/today --data /tmp/look && shellkeep sessions ls --data /tmp/look
+
+Exit codes: 0 restored, 1 not restored, 2 wrong usage or no backup."
+)]
+pub struct RestoreArgs {
+    /// The backup
+    #[arg(value_name = "SRC", value_hint = ValueHint::DirPath)]
+    src: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    daemon: DaemonArgs,
+}
+
+/// Does it.
+pub fn execute(args: RestoreArgs) -> Result<ExitCode, Failure> {
+    let (settings, _) = client::find(&args.daemon)?;
+    let data = &settings.data.value;
+    if fs::read_dir(data).is_ok_and(|mut entries| entries.next().is_some()) {
+        return Err(Failure::client(format!(
+            "there is something in {} already; name another directory with --data, or move it away",
+            data.display()
+        )));
+    }
+    let unfinished = Unfinished::make(data)?;
+    let (head, entries) = restore_into(&args.src, &unfinished.path)?;
+    unfinished.put_in_place(data).map_err(|error| Failure::client(format!("{}: {error}", data.display())))?;
+    let files = entries.values().filter(|entry| matches!(entry.kind, Kind::File { .. })).count();
+    if args.json {
+        let of = head.data.to_text();
+        terminal::json(
+            &json!({"data": data, "files": files, "backup_of": of, "created_at": head.created_at.to_string()}),
+        )?;
+    } else {
+        terminal::line(format!("{files} files restored to {}, as they were at {}", data.display(), head.created_at));
+        terminal::line(format!("start it with: shellkeep serve --data {}", data.display()));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A data directory under another name until it is complete; removed if it never is.
+struct Unfinished {
+    path: PathBuf,
+}
+
+impl Unfinished {
+    fn make(data: &Path) -> Result<Self, Failure> {
+        let failed = |error: io::Error| Failure::client(format!("{} cannot be made: {error}", data.display()));
+        let name = data.file_name().ok_or_else(|| failed(io::ErrorKind::InvalidInput.into()))?;
+        if let Some(above) = data.parent() {
+            DirBuilder::new().recursive(true).mode(0o700).create(above).map_err(failed)?;
+        }
+        let mut marked = OsString::from(".");
+        marked.push(name);
+        marked.push(".restoring");
+        let path = data.with_file_name(marked);
+        DirBuilder::new().mode(0o700).create(&path).map_err(failed)?;
+        Ok(Self { path })
+    }
+
+    fn put_in_place(self, data: &Path) -> io::Result<()> {
+        syncfs(File::open(&self.path)?)?;
+        // An empty directory is replaced.
+        fs::rename(&self.path, data)
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        // Gone, if it was put in place.
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
