@@ -49,7 +49,7 @@ pub use quota::{LimitChange, Quota, QuotasRequest, QuotasResponse};
 pub use record::{
     AgentStateParams, AgentStateSaved, Bad, Event, EventList, EventParams, EventRequest, ExportFormat, ExportParams,
     Head, Hole, Message, MessageAdded, MessageList, MessageParams, MessageRequest, NewEvent, PostedEvents, ScrubReport,
-    ScrubRequest, SnapshotParams, Switch, Verdict,
+    ScrubRequest, Signed, SnapshotParams, Switch, Verdict,
 };
 pub use resume::{AnswerEvent, ResumeRequest, ResumeResponse, ResumeStatus};
 pub use run::{

@@ -190,9 +190,35 @@ pub struct Verdict {
     /// Numbers that have no event, because no disk took it at the time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub holes: Vec<Hole>,
+    /// The signature that covers the most of it. Whoever keeps `key` elsewhere can tell that nobody else signed it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signed: Option<Signed>,
+    /// Whether that signature was made by a key that whoever checked it knew before.
+    #[serde(default)]
+    pub key_is_known: bool,
+    /// Files beside the events that are as they were recorded: long outputs, agent states, the configuration.
+    #[serde(default)]
+    pub files: u64,
+    /// Files that were removed to make room. What they were is known by their hash.
+    #[serde(default)]
+    pub files_reclaimed: u64,
+    /// What else should be known, in sentences.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remarks: Vec<String>,
     /// The first event with which something is wrong.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bad: Option<Bad>,
+}
+
+/// A signature.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Signed {
+    /// The public key, 64 hex digits.
+    pub key: String,
+    /// Number of the last event that it covers, with all before it.
+    pub seq: u64,
+    /// When it was made.
+    pub at: String,
 }
 
 /// The end of a recording.

@@ -10,13 +10,15 @@ pub(crate) mod snapshot;
 mod tape;
 
 use crate::chain::{Key, SessionKey, Weaver};
+use crate::heads::{self, SignedHead};
 use crate::mask::Masker;
 use crate::scrub::{self, Scrubbed};
+use crate::sign::Signer;
 use crate::{DIRECTORY_MODE, FILE_MODE};
 pub use grave::RECORDING;
 use shellkeep_redact::Redactor;
 use shellkeep_session::{Record, SessionId};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
@@ -54,12 +56,22 @@ pub struct RecorderOptions {
     pub masker: Option<Masker>,
     /// Makes writes fail.
     pub before_write: Option<BeforeWrite>,
+    /// Signs how far recordings have come; nothing is signed without it.
+    pub signer: Option<Arc<Signer>>,
 }
 
 impl Default for RecorderOptions {
     fn default() -> Self {
         let segment_bytes = SEGMENT_BYTES;
-        Self { segment_bytes, open_files: open_files(), outputs: None, deleted: None, masker: None, before_write: None }
+        Self {
+            segment_bytes,
+            open_files: open_files(),
+            outputs: None,
+            deleted: None,
+            masker: None,
+            before_write: None,
+            signer: None,
+        }
     }
 }
 
@@ -94,6 +106,10 @@ pub struct Recorder {
     options: RecorderOptions,
     open: HashMap<SessionId, Tape>,
     stalled: BTreeMap<SessionId, Stalled>,
+    /// Sessions with lines that were written and not signed.
+    unsigned: BTreeSet<SessionId>,
+    /// Heads that were signed before somebody asked for it.
+    signed: Vec<SignedHead>,
     /// Counts uses, so that the tape that was not used for longest can be told.
     clock: u64,
     scratch: Scratch,
@@ -110,8 +126,17 @@ impl Recorder {
     /// A recorder whose sessions are directories in `root`, which is made if it is not there.
     pub fn open(root: PathBuf, key: Key, options: RecorderOptions) -> io::Result<Self> {
         make_directory(&root)?;
-        let scratch = Scratch::default();
-        Ok(Self { root, key, options, open: HashMap::new(), stalled: BTreeMap::new(), clock: 0, scratch })
+        Ok(Self {
+            root,
+            key,
+            options,
+            open: HashMap::new(),
+            stalled: BTreeMap::new(),
+            unsigned: BTreeSet::new(),
+            signed: Vec::new(),
+            clock: 0,
+            scratch: Scratch::default(),
+        })
     }
 
     /// Where a session's files are.
@@ -157,6 +182,35 @@ impl Recorder {
         Ok(())
     }
 
+    /// Signs how far recordings have come, all or that of one session. Gives back what was signed since the last time, and
+    /// the sessions for which it could not be written down, which are stalled from now on.
+    pub fn sign(&mut self, only: Option<&SessionId>) -> (Vec<SignedHead>, Vec<Stall>) {
+        let wanted: Vec<SessionId> = match only {
+            Some(session_id) => self.unsigned.get(session_id).cloned().into_iter().collect(),
+            None => self.unsigned.iter().cloned().collect(),
+        };
+        let mut stalls = Vec::new();
+        for session_id in wanted {
+            if let Err(error) = self.sign_session(&session_id) {
+                let stalled = Stalled { reason: format!("{}: {error}", heads::NAME), needed: 0 };
+                stalls.push(Stall { session_id: session_id.clone(), reason: stalled.reason.clone() });
+                // The journal brings again what is not signed.
+                self.open.remove(&session_id);
+                self.unsigned.remove(&session_id);
+                self.stalled.insert(session_id, stalled);
+            }
+        }
+        (std::mem::take(&mut self.signed), stalls)
+    }
+
+    fn sign_session(&mut self, session_id: &SessionId) -> io::Result<()> {
+        if let (Some(signer), Some(tape)) = (&self.options.signer, self.open.get_mut(session_id)) {
+            self.signed.extend(tape.sign(signer)?);
+        }
+        self.unsigned.remove(session_id);
+        Ok(())
+    }
+
     /// Closes a session's file, if it is open.
     pub fn forget(&mut self, session_id: &SessionId) {
         self.open.remove(session_id);
@@ -164,6 +218,7 @@ impl Recorder {
 
     /// Masks what the redactor finds in everything that is recorded of a session.
     pub fn scrub(&mut self, session_id: &SessionId, redactor: &Redactor) -> io::Result<Scrubbed> {
+        self.sign_session(session_id)?;
         self.forget(session_id);
         let key = self.session_key(session_id);
         scrub::scrub(&self.directory(session_id), &key, redactor)
@@ -196,18 +251,27 @@ impl Recorder {
         self.clock += 1;
         if !self.open.contains_key(session_id) {
             self.make_room();
-            let tape = Tape::open(directory, self.key.of(session_id))?;
+            let tape = Tape::open(directory, session_id.clone(), self.key.of(session_id))?;
             self.open.insert(session_id.clone(), tape);
         }
         let Some(tape) = self.open.get_mut(session_id) else { return Ok(()) };
         tape.used = self.clock;
         self.scratch.buffer.clear();
         let outputs = self.options.outputs.as_ref().map(|root| root.join(session_id.as_str()));
-        let mut context = Context { options: &self.options, scratch: &mut self.scratch, outputs: outputs.as_deref() };
+        let mut context = Context {
+            options: &self.options,
+            scratch: &mut self.scratch,
+            outputs: outputs.as_deref(),
+            signed: &mut self.signed,
+        };
         for record in records {
             tape.take(record, &mut context)?;
         }
-        tape.flush(&mut context)
+        tape.flush(&mut context)?;
+        if self.options.signer.is_some() {
+            self.unsigned.insert(session_id.clone());
+        }
+        Ok(())
     }
 
     /// Closes some of the files that were not used for longest, if there are too many.
@@ -220,7 +284,13 @@ impl Recorder {
         used.sort_unstable();
         // Several at once, so that looking for them is not paid for every time.
         let oldest = used[most / 8];
-        self.open.retain(|_, tape| tape.used > oldest);
+        let old = self.open.iter().filter(|(_, tape)| tape.used <= oldest).map(|(session_id, _)| session_id.clone());
+        for session_id in old.collect::<Vec<_>>() {
+            // One that cannot be signed now stays open, or nobody would know later that we wrote it.
+            if self.sign_session(&session_id).is_ok() {
+                self.open.remove(&session_id);
+            }
+        }
     }
 }
 

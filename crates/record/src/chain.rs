@@ -13,6 +13,7 @@
 //!
 //! Lines of format 3 have neither source nor by. Lines that have them are hashed under a key of their own, so that one
 //! kind can never be passed off as the other.
+//! Where a line tells of files beside it, their names, lengths and hashes are hashed together with that.
 //!
 //! Commitments are sorted, not in the order of the fields: a masked name would change that order.
 
@@ -20,11 +21,14 @@ use crate::line::Line;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
-use shellkeep_session::SessionId;
+use shellkeep_session::{FileSum, SessionId};
+use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 
 /// Separates the hashes of lines with an author from those of format 3. It is no secret.
 const WITH_AUTHOR: &[u8; 32] = b"shellkeep line with its author 4";
+/// Keeps the hash of a line with files apart from every other hash.
+const FILES: &str = "shellkeep 2026-11 hash of a line and the files beside it";
 
 /// A hash, a salt or a commitment: 32 bytes, written as hex.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -174,15 +178,31 @@ impl Weaver {
         for commitment in &*commitments {
             bytes.extend_from_slice(&commitment.0);
         }
-        if line.author.is_unknown() {
-            return Ok(Hash(*blake3::hash(bytes).as_bytes()));
-        }
-        for text in [&line.author.source.to_string(), line.author.by.as_deref().unwrap_or_default()] {
-            bytes.extend_from_slice(text.as_bytes());
-            bytes.extend_from_slice(&(text.len() as u64).to_le_bytes());
-        }
-        Ok(Hash(*blake3::keyed_hash(WITH_AUTHOR, bytes).as_bytes()))
+        let hash = if line.author.is_unknown() {
+            Hash(*blake3::hash(bytes).as_bytes())
+        } else {
+            for text in [&line.author.source.to_string(), line.author.by.as_deref().unwrap_or_default()] {
+                bytes.extend_from_slice(text.as_bytes());
+                bytes.extend_from_slice(&(text.len() as u64).to_le_bytes());
+            }
+            Hash(*blake3::keyed_hash(WITH_AUTHOR, bytes).as_bytes())
+        };
+        Ok(if line.proof.files.is_empty() { hash } else { with_files(&hash, &line.proof.files) })
     }
+}
+
+/// The hash of a line that tells of files beside it.
+fn with_files(hash: &Hash, files: &BTreeMap<String, FileSum>) -> Hash {
+    let mut hasher = blake3::Hasher::new_derive_key(FILES);
+    hasher.update(&hash.0);
+    for (name, FileSum { bytes, hash }) in files {
+        for text in [name, hash] {
+            hasher.update(&(text.len() as u64).to_le_bytes());
+            hasher.update(text.as_bytes());
+        }
+        hasher.update(&bytes.to_le_bytes());
+    }
+    Hash(*hasher.finalize().as_bytes())
 }
 
 /// Calls `each` with the path and value of every field in `data`.

@@ -7,10 +7,13 @@ pub mod frames;
 mod html;
 
 use crate::chain::{Hash, SessionKey};
+use crate::heads::{self, SignedHead};
 use crate::line::{Head, Line};
 use crate::mask::{ExportLine, Masker};
-use crate::read::{ReadError, Recording};
-use crate::verify::{Verdict, verify};
+use crate::read::{ReadError, Recording, failed};
+use crate::sign::PublicKey;
+use crate::verify::{Checks, SignatureChecks, Verdict, check};
+use shellkeep_session::SessionId;
 use std::io::{self, Write};
 use std::time::Duration;
 
@@ -37,6 +40,8 @@ pub struct Options<'a> {
     pub session_id: &'a str,
     /// The session's key, from which the salts follow. A copy of an export needs none.
     pub key: Option<&'a SessionKey>,
+    /// The keys that may have signed it, for what a page says about itself; any, if there are none.
+    pub public_keys: &'a [PublicKey],
     /// What masks secrets; nothing is masked without it.
     pub masker: Option<&'a Masker>,
     /// Width of the cast's terminal.
@@ -55,6 +60,7 @@ impl<'a> Options<'a> {
         Self {
             session_id,
             key: None,
+            public_keys: &[],
             masker: None,
             columns: 100,
             rows: 30,
@@ -67,7 +73,7 @@ impl<'a> Options<'a> {
 /// Writes the events as lines, with what proves those that are shown. The copy ends where the recording ended when it was
 /// begun, and its first line says where that was.
 pub fn jsonl(recording: &Recording, options: &Options<'_>, mut out: impl Write) -> Result<(), ExportError> {
-    let Some(head) = head(recording)? else { return Ok(out.flush()?) };
+    let Some((head, signed)) = signed_head(recording, options)? else { return Ok(out.flush()?) };
     let mut bytes = Vec::new();
     let mut first = true;
     for line in recording.lines(0)? {
@@ -77,7 +83,7 @@ pub fn jsonl(recording: &Recording, options: &Options<'_>, mut out: impl Write) 
         }
         let mut copy = ExportLine::new(&line, options.masker, options.key);
         if std::mem::take(&mut first) {
-            copy = copy.with_head(head.clone());
+            copy = copy.with_head(head.clone(), signed.clone());
         }
         bytes.clear();
         copy.write_to(&mut bytes).map_err(io::Error::from)?;
@@ -93,7 +99,10 @@ pub fn asciicast(recording: &Recording, options: &Options<'_>, out: impl Write) 
 
 /// Writes the events as one page.
 pub fn html(recording: &Recording, options: &Options<'_>, out: impl Write) -> Result<(), ExportError> {
-    let verdict = verify(recording, options.key, None)?;
+    let session_id = SessionId::parse(options.session_id).ok().filter(|_| !recording.is_export());
+    let signatures = SignatureChecks { session_id: session_id.as_ref(), keys: options.public_keys, through: Some(0) };
+    let checks = Checks { key: options.key, signatures: Some(signatures), ..Checks::default() };
+    let verdict = check(recording, &checks)?;
     let last = head(recording)?;
     let hash = last.as_ref().map_or(Hash::NONE, |head| head.hash);
     let about = html::About {
@@ -109,6 +118,31 @@ pub fn html(recording: &Recording, options: &Options<'_>, out: impl Write) -> Re
 /// The end of a recording as it is now.
 fn head(recording: &Recording) -> Result<Option<Head>, ReadError> {
     Ok(recording.last()?.map(|last| Head { seq: last.seq, hash: last.proof.hash }))
+}
+
+/// Where a copy ends, with the signature for it. A session's own files are copied up to what is signed last, and an export
+/// up to its end.
+fn signed_head(recording: &Recording, options: &Options<'_>) -> Result<Option<(Head, Option<SignedHead>)>, ReadError> {
+    if recording.is_export() {
+        let first = recording.first()?;
+        return Ok(first.and_then(|line| Some((line.proof.head?, line.proof.signed))));
+    }
+    let directory = recording.files().first().and_then(|path| path.parent());
+    let session_id = SessionId::parse(options.session_id).ok();
+    let signed = match (directory, session_id) {
+        (Some(directory), Some(id)) => {
+            heads::last(directory, &id).map_err(|error| failed(&directory.join(heads::NAME), &error))?
+        }
+        _ => None,
+    };
+    if let Some(signed) = signed
+        && let Some(line) = recording.before(signed.seq + 1)?
+        && line.through() == signed.seq
+    {
+        return Ok(Some((Head { seq: line.seq, hash: line.proof.hash }, Some(signed))));
+    }
+    // It proves nothing without a signature, but it can be read.
+    Ok(head(recording)?.map(|head| (head, None)))
 }
 
 /// The lines as somebody else may see them.
@@ -144,6 +178,12 @@ pub fn sentence(verdict: &Verdict, provable: bool) -> String {
             format!("NOT INTACT: {} events, and some are missing; the last is {}", verdict.lines, head.seq)
         }
     };
+    if let Some(signed) = &verdict.signed {
+        words += &format!("; signed by {} up to {}", signed.key, signed.seq);
+    }
+    for remark in &verdict.remarks {
+        words += &format!("; {remark}");
+    }
     for hole in &verdict.holes {
         let kind = if hole.declared { "lost, and said so" } else { "missing" };
         words += &format!("; {} to {} are {kind}: {}", hole.from, hole.through, hole.reason);

@@ -6,9 +6,10 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use shellkeep_session::{
-    AgentState, ByteString, Call, Content, Event, Output, Record, RunId, RunResult, RunStatus, SessionMeta, ShellDelta,
-    ShellState,
+    AgentState, ByteString, Call, Content, Event, FileSum, Output, Record, RunId, RunResult, RunStatus, SessionMeta,
+    ShellDelta, ShellState,
 };
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
@@ -26,6 +27,8 @@ pub struct Told<'a> {
     pub event_type: &'a str,
     /// Its fields.
     pub data: Value,
+    /// Files beside the recording that it tells of.
+    pub files: BTreeMap<String, FileSum>,
 }
 
 /// What is beside a record that its line tells of.
@@ -92,10 +95,46 @@ pub fn told<'a>(record: &'a Record, beside: Beside<'_>) -> Told<'a> {
             typed(&mut data, &record.event);
             "run_input"
         }
-        Event::Noted { event_type, data, .. } => return Told { event_type, data: data.clone() },
+        Event::Noted { event_type, data, .. } => {
+            return Told { event_type, data: data.clone(), files: BTreeMap::new() };
+        }
         other => rare(&mut data, record.seq, other),
     };
-    Told { event_type, data: Value::Object(data.0) }
+    Told { event_type, data: Value::Object(data.0), files: files(&record.event) }
+}
+
+/// The files that a record tells of, as far as their hashes are known.
+fn files(event: &Event) -> BTreeMap<String, FileSum> {
+    let mut files = BTreeMap::new();
+    match event {
+        Event::RunFinished { run_id, result, .. } => {
+            for (name, output) in [("stdout", &result.stdout), ("stderr", &result.stderr)] {
+                if let Some(hash) = &output.hash {
+                    files.insert(output_file(run_id, name), FileSum { bytes: output.kept, hash: hash.clone() });
+                }
+            }
+        }
+        Event::AgentStateSaved { state, .. } => file_of(&mut files, state),
+        Event::Rewound { agent_state: Some(state), .. } => file_of(&mut files, state),
+        Event::RecordsLost { state, .. } => {
+            if let Some(state) = &state.agent_state {
+                file_of(&mut files, state);
+            }
+        }
+        Event::Scrubbed { sums, .. } => files.clone_from(sums),
+        _ => {}
+    }
+    files
+}
+
+fn file_of(files: &mut BTreeMap<String, FileSum>, state: &AgentState) {
+    if let Content::File { name, bytes, hash: Some(hash) } = &state.content {
+        files.insert(name.clone(), FileSum { bytes: *bytes, hash: hash.clone() });
+    }
+}
+
+fn output_file(run_id: &RunId, stream: &str) -> String {
+    format!("{run_id}.{stream}")
 }
 
 fn rare(data: &mut Fields, seq: u64, event: &Event) -> &'static str {
@@ -152,10 +191,18 @@ fn rare(data: &mut Fields, seq: u64, event: &Event) -> &'static str {
             data.as_they_are("scrubbed", [("files", files)])
         }
         Event::Checkpointed { .. } | Event::Rewound { .. } | Event::Forked { .. } => branch(data, event),
-        Event::RecordsLost { from, reason, .. } => {
+        Event::RecordsLost { from, reason, state } => {
             data.number("from", *from);
             data.number("through", seq.saturating_sub(1));
             data.text("reason", reason);
+            // What they led to is known, so the session can be taken back to here and to what follows.
+            data.value("shell", &state.shell);
+            data.value("files", &state.files);
+            if let Some(state) = &state.agent_state {
+                let mut fields = Fields::default();
+                agent_state(&mut fields, state);
+                data.put("agent_state", Value::Object(fields.0));
+            }
             RECORDS_LOST
         }
         // Those that are common are told by the caller, and a destroyed session has no lines.
@@ -289,7 +336,7 @@ fn stream(data: &mut Fields, text: &str, name: &str, output: &Output, run_id: &R
             }
         }
         None if output.kept > 0 => {
-            let file = format!("{run_id}.{name}");
+            let file = output_file(run_id, name);
             let head = outputs.and_then(|directory| head_of(&directory.join(&file))).unwrap_or_default();
             data.put(text, head.into());
             data.put(&format!("{name}_file"), file.into());
@@ -412,7 +459,7 @@ mod tests {
             status: RunStatus::Exited,
             exit_code: Some(2),
             signal: None,
-            stdout: Output { total: 3, kept: 3, inline: Some(vec![b'a', 0xff, b'\n'].into()), tail: None },
+            stdout: Output { total: 3, kept: 3, inline: Some(vec![b'a', 0xff, b'\n'].into()), ..Output::default() },
             stderr: Output::default(),
             duration_us: 1_500_000,
             cwd: "/w".into(),
@@ -442,7 +489,7 @@ mod tests {
     fn a_long_output_is_told_by_its_file_and_its_beginning() {
         let directory = tempfile::TempDir::new().unwrap();
         std::fs::write(directory.path().join("r8.stdout"), "ü".repeat(5000)).unwrap();
-        let stdout = Output { total: 10_000, kept: 10_000, inline: None, tail: None };
+        let stdout = Output { total: 10_000, kept: 10_000, ..Output::default() };
         let result = RunResult { stdout, signal: Some("KILL".to_owned()), exit_code: Some(137), ..result() };
         let event = Event::RunFinished { run_id: RunId::from_seq(8), result: Box::new(result), delta: Box::default() };
         let (_, data) = data(event, Beside { parameters: None, outputs: Some(directory.path()) });

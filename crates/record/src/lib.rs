@@ -3,6 +3,8 @@
 //! - [`line`]: one line, and what of it proves that it is whole.
 //! - [`chain`]: the hashes that tie a line to the one before it and to each of its fields.
 //! - [`from_record`]: from a session's record to the type and the fields of its line.
+//! - [`beside`]: files that are too large for a line, and their hashes.
+//! - [`sign`], [`heads`]: how far a recording had come, signed.
 //! - [`append`]: writing the lines of many sessions.
 //! - [`read`]: reading them back, a page or a line at a time, from a session's files or from an export.
 //! - [`budget`], [`pattern`]: how long a reader may go on, and what a caller may search for.
@@ -16,10 +18,12 @@
 //! `docs/design/recording.md` says why it is as it is.
 
 pub mod append;
+pub mod beside;
 pub mod budget;
 pub mod chain;
 pub mod export;
 pub mod from_record;
+pub mod heads;
 pub mod line;
 pub mod marks;
 pub mod mask;
@@ -29,6 +33,7 @@ pub mod pattern;
 pub mod player;
 pub mod read;
 pub mod scrub;
+pub mod sign;
 mod tail;
 pub mod verify;
 
@@ -36,12 +41,14 @@ pub use append::snapshot::NAME as CONFIG_SNAPSHOT;
 pub use append::{RECORDING as DELETED_RECORDING, Recorder, RecorderOptions, Stall};
 pub use budget::{Budget, Spent};
 pub use chain::{Hash, Key, SessionKey};
+pub use heads::SignedHead;
 pub use line::{Head, Hole, Line, Peek, Proof};
 pub use mask::{ExportLine, Masker};
 pub use pattern::{Pattern, PatternError};
 pub use read::{Filter, Page, ReadError, Recording, Search};
 pub use scrub::Scrubbed;
-pub use verify::{Bad, Verdict, verify};
+pub use sign::{PublicKey, Signature, Signer};
+pub use verify::{Bad, Checks, SignatureChecks, Verdict, check, verify};
 
 /// Permissions of directories with recordings: variables and output hold secrets.
 pub(crate) const DIRECTORY_MODE: u32 = 0o700;

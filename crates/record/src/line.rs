@@ -1,9 +1,10 @@
 //! One line of a recording: `{seq, event_type, timestamp, data}` and its proof.
 
 use crate::chain::Hash;
+use crate::heads::SignedHead;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use shellkeep_session::{Author, Timestamp};
+use shellkeep_session::{Author, FileSum, Timestamp};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
@@ -40,6 +41,10 @@ pub struct Line {
 pub struct Proof {
     /// Ties the line to the one before it and to its fields as they were recorded.
     pub hash: Hash,
+    /// Files beside the recording that the line tells of, by name. They are part of its hash, and only the recorder sets
+    /// them: what a caller posts is in `data`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub files: BTreeMap<String, FileSum>,
     /// Fields that were masked since, by path, with the commitment to what they were.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub masked: BTreeMap<String, Hash>,
@@ -52,6 +57,9 @@ pub struct Proof {
     /// In the first line of a copy: where the recording ended when it was copied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub head: Option<Head>,
+    /// In the first line of a copy: the signature of the daemon that wrote the recording.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signed: Option<SignedHead>,
 }
 
 /// The end of a recording: who knows it sees whether something was cut off.

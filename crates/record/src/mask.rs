@@ -6,6 +6,7 @@
 mod gather;
 
 use crate::chain::{self, Hash, SessionKey};
+use crate::heads::SignedHead;
 use crate::line::{Head, Line, Proof};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -73,7 +74,8 @@ impl Masker {
     pub fn mask_line(&self, line: &Line, key: Option<&SessionKey>) -> Line {
         let of_line = key.map(|key| key.salt(line.seq)).or(line.proof.salt);
         let old = &line.proof;
-        let mut proof = Proof { hash: old.hash, head: old.head.clone(), ..Proof::default() };
+        let (files, head, signed) = (old.files.clone(), old.head.clone(), old.signed.clone());
+        let mut proof = Proof { hash: old.hash, files, head, signed, ..Proof::default() };
         let mut each = |leaf: &Leaf<'_>| {
             if let Some(commitment) = old.masked.get(leaf.old_path) {
                 proof.masked.insert(leaf.new_path.to_owned(), *commitment);
@@ -247,7 +249,7 @@ impl ExportLine {
             Some(masker) => masker.mask_line(line, key),
             None => line.clone(),
         };
-        copy.proof.head = None;
+        (copy.proof.head, copy.proof.signed) = (None, None);
         if let Some(key) = key {
             let salt = key.salt(line.seq);
             (copy.proof.salt, copy.proof.salts) = salts(&copy, &salt);
@@ -255,9 +257,9 @@ impl ExportLine {
         Self(copy)
     }
 
-    /// The same with the end of the recording; for the first line of a copy.
-    pub fn with_head(mut self, head: Head) -> Self {
-        self.0.proof.head = Some(head);
+    /// The same with the end of the recording and its signature; for the first line of a copy.
+    pub fn with_head(mut self, head: Head, signed: Option<SignedHead>) -> Self {
+        (self.0.proof.head, self.0.proof.signed) = (Some(head), signed);
         self
     }
 

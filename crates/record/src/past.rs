@@ -8,7 +8,11 @@ use base64::engine::general_purpose::STANDARD;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use shellkeep_session::{AgentState, Checkpoint, Content, FilesAt, LeftOut, ShellDelta, ShellState};
+use shellkeep_session::{AgentState, Checkpoint, Content, FileSum, FilesAt, LeftOut, ShellDelta, ShellState};
+use std::collections::BTreeMap;
+
+/// Files beside a recording, by name.
+type Sums = BTreeMap<String, FileSum>;
 
 /// A session as it was.
 #[derive(Debug, Clone, PartialEq)]
@@ -254,7 +258,7 @@ impl Fold {
     }
 
     fn take(&mut self, line: &Line) -> Result<(), PastError> {
-        let Line { seq, event_type, data, .. } = line;
+        let Line { seq, event_type, data, proof, .. } = line;
         let seq = *seq;
         match event_type.as_str() {
             // What somebody posted is only words: it changed no shell, whatever it says.
@@ -268,22 +272,30 @@ impl Fold {
                     shell.apply(&delta);
                 }
             }
-            "agent_state_saved" => self.agent_state = agent_state(data),
+            "agent_state_saved" => self.agent_state = agent_state(data, &proof.files),
             "checkpoint_created" => self.files.kept(from(seq, data)?),
+            // What they led to is told, so what follows is known again.
+            "records_lost" if data.get("shell").is_some() => self.begin_anew(seq, data, &proof.files)?,
             "records_lost" | "hole" => {
                 let reason = data["reason"].as_str().unwrap_or("no line tells of them").to_owned();
                 self.hole = Some((seq, reason));
             }
-            "session_created" | "session_restarted" | "session_rewound" => {
+            "session_rewound" => self.begin_anew(seq, data, &proof.files)?,
+            "session_created" | "session_restarted" => {
                 self.shell = Some(from(seq, &data["shell"])?);
                 self.hole = None;
-                if event_type == "session_rewound" {
-                    self.agent_state = data.get("agent_state").and_then(agent_state);
-                    self.files = Files { at: from(seq, &data["files"])?, ..Files::default() };
-                }
             }
             _ => {}
         }
+        Ok(())
+    }
+
+    /// A line that tells all that the session is.
+    fn begin_anew(&mut self, seq: u64, data: &Value, sums: &Sums) -> Result<(), PastError> {
+        self.shell = Some(from(seq, &data["shell"])?);
+        self.hole = None;
+        self.agent_state = data.get("agent_state").and_then(|state| agent_state(state, sums));
+        self.files = Files { at: from(seq, &data["files"])?, ..Files::default() };
         Ok(())
     }
 }
@@ -292,18 +304,18 @@ fn from<T: DeserializeOwned>(seq: u64, value: &Value) -> Result<T, PastError> {
     T::deserialize(value).map_err(|error| PastError::BadRecord { seq, reason: error.to_string() })
 }
 
-/// A state of an agent as a line of the recording tells it.
-pub fn agent_state(data: &Value) -> Option<AgentState> {
+/// A state of an agent as a line of the recording tells it, with the files that the line tells of.
+pub fn agent_state(data: &Value, sums: &Sums) -> Option<AgentState> {
     let text = |name: &str| data.get(name).and_then(Value::as_str);
     let number = |name: &str| data.get(name).and_then(Value::as_u64);
     let version = number("version")?;
     let content = match (text("file"), text("content_base64"), text("content")) {
         // The name follows from the version; what a file says is not taken for a path.
-        (Some(_), ..) => Content::File {
-            name: AgentState::file_name(version),
-            bytes: number("bytes")?,
-            hash: text("hash").map(str::to_owned),
-        },
+        (Some(_), ..) => {
+            let name = AgentState::file_name(version);
+            let hash = sums.get(&name).map(|sum| sum.hash.clone()).or_else(|| text("hash").map(str::to_owned));
+            Content::File { name, bytes: number("bytes")?, hash }
+        }
         (None, Some(bytes), _) => Content::Inline(STANDARD.decode(bytes).ok()?.into()),
         (None, None, Some(text)) => Content::Inline(text.into()),
         (None, None, None) => return None,

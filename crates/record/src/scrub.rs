@@ -3,6 +3,7 @@
 
 use crate::FILE_MODE;
 use crate::append::snapshot;
+use crate::beside;
 use crate::budget::Budget;
 use crate::chain::SessionKey;
 use crate::line::Line;
@@ -10,8 +11,9 @@ use crate::marks;
 use crate::mask::Masker;
 use crate::read::{ReadError, Recording, segment_name, segments};
 use serde_json::Value;
-use shellkeep_redact::{Config, ConfigError, Redactor, Rules};
-use std::collections::BTreeSet;
+use shellkeep_redact::{Config, ConfigError, MASK, Redactor, Rules};
+use shellkeep_session::FileSum;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -30,12 +32,38 @@ pub struct Scrubbed {
     pub seqs: Vec<u64>,
     /// Files beside the lines in which something was masked.
     pub files: Vec<String>,
+    /// What those of them are now whose hashes the recording keeps.
+    pub sums: BTreeMap<String, FileSum>,
+    /// What the recording tells of files beside it.
+    recorded: BTreeMap<String, FileSum>,
 }
 
 impl Scrubbed {
     /// Whether nothing was found.
     pub fn is_empty(&self) -> bool {
         self.seqs.is_empty() && self.files.is_empty()
+    }
+
+    /// Takes down what became of a file. One that a scrub masked which did not come to its end has no line that tells of
+    /// it; it is not as recorded and shows a mask.
+    pub fn look_at(&mut self, name: &str, path: &Path, is_masked: bool) -> io::Result<()> {
+        if is_masked {
+            self.files.push(name.to_owned());
+        }
+        let Some(recorded) = self.recorded.get(name) else { return Ok(()) };
+        if is_masked || is_left_masked(path, recorded)? {
+            self.sums.insert(name.to_owned(), beside::sum_file(path)?);
+        }
+        Ok(())
+    }
+}
+
+fn is_left_masked(path: &Path, recorded: &FileSum) -> io::Result<bool> {
+    match beside::is_as_recorded(path, recorded) {
+        Ok(true) => Ok(false),
+        Ok(false) => Ok(memchr::memmem::find(&fs::read(path)?, MASK).is_some()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
     }
 }
 
@@ -56,9 +84,12 @@ pub fn scrub(directory: &Path, key: &SessionKey, redactor: &Redactor) -> io::Res
         scrub_segment(directory, number, key, &masker, &mut masked)?;
     }
     scrubbed.seqs = masked.now.union(&masked.untold).copied().collect();
-    if scrub_json(&directory.join(snapshot::NAME), &masker)? {
-        scrubbed.files.push(snapshot::NAME.to_owned());
-    }
+    let told = |seq: &u64| Some((beside::line_name(*seq), masked.lines.get(seq)?.clone()));
+    scrubbed.sums = scrubbed.seqs.iter().filter_map(told).collect();
+    scrubbed.recorded = masked.files;
+    let path = directory.join(snapshot::NAME);
+    let is_masked = scrub_json(&path, &masker)?;
+    scrubbed.look_at(snapshot::NAME, &path, is_masked)?;
     Ok(scrubbed)
 }
 
@@ -119,6 +150,10 @@ struct Masked {
     now: BTreeSet<u64>,
     /// By one that did not come to its end: no line tells of it.
     untold: BTreeSet<u64>,
+    /// What the lines are now in which something is masked.
+    lines: BTreeMap<u64, FileSum>,
+    /// The files that lines tell of.
+    files: BTreeMap<String, FileSum>,
 }
 
 /// Writes one file anew.
@@ -146,6 +181,10 @@ fn scrub_segment(
                         masked.now.insert(line.seq);
                         shown.write_to(&mut written)?;
                     }
+                    if !shown.proof.masked.is_empty() {
+                        let bytes = written.strip_suffix(b"\n").unwrap_or(raw.bytes);
+                        masked.lines.insert(line.seq, beside::sum(bytes));
+                    }
                 }
                 // It proves nothing any more; its secrets go all the same.
                 Err(_) => {
@@ -167,6 +206,7 @@ fn scrub_segment(
 
 impl Masked {
     fn look_at(&mut self, line: &Line) {
+        self.files.extend(line.proof.files.clone());
         if !line.proof.masked.is_empty() {
             self.untold.insert(line.seq);
         }

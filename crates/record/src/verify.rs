@@ -1,12 +1,20 @@
 //! Whether a recording is as it was written: nothing changed, dropped, swapped or cut off. The first line that is not right
 //! is named.
 
+mod files;
+mod signatures;
+
 use crate::chain::{self, Hash, SessionKey, Weaver};
+use crate::heads::SignedHead;
 use crate::line::{Head, Hole, Line};
 use crate::mask::shows_mask;
 use crate::read::{RawLine, ReadError, Recording};
+use crate::sign::PublicKey;
+use files::Beside;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use shellkeep_session::SessionId;
+use signatures::Seals;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -20,7 +28,7 @@ const UNTOLD: &str = "something in it is masked, and no scrub tells of it; one t
                       of the same secret tells of it";
 
 /// What was found.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Verdict {
     /// Lines that are right, up to the first that is not.
     pub lines: u64,
@@ -30,6 +38,21 @@ pub struct Verdict {
     pub masked_fields: u64,
     /// Numbers without a line, as lines tell of them.
     pub holes: Vec<Hole>,
+    /// The signature that covers the most of it.
+    #[serde(default)]
+    pub signed: Option<SignedHead>,
+    /// Whether that signature was made by a key that the caller named.
+    #[serde(default)]
+    pub key_is_known: bool,
+    /// What signatures tell of: lines that were there before there were signatures, or that a loss of power took.
+    #[serde(default)]
+    pub remarks: Vec<String>,
+    /// Files beside the lines that are as they were recorded.
+    #[serde(default)]
+    pub files: u64,
+    /// Files that were removed to make room, of which the hash is known.
+    #[serde(default)]
+    pub files_reclaimed: u64,
     /// The first thing that is wrong.
     pub bad: Option<Bad>,
 }
@@ -54,37 +77,55 @@ impl Verdict {
     }
 }
 
-/// Checks all of a recording. A session's own files need its key; an export brings what it needs. `expected` is the number
+/// What a recording is checked against.
+#[derive(Clone, Copy, Default)]
+pub struct Checks<'a> {
+    /// The session's key, which its own files need. An export brings what it needs.
+    pub key: Option<&'a SessionKey>,
+    /// The number that the last line must have reached, as the store knows it: without it, files that were cut together
+    /// with their signatures look whole.
+    pub expected: Option<u64>,
+    /// Whether signatures are checked, and for what.
+    pub signatures: Option<SignatureChecks<'a>>,
+    /// The session's directory with files beside the lines, if they are to be checked.
+    pub outputs: Option<&'a Path>,
+}
+
+/// What signatures are checked against.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SignatureChecks<'a> {
+    /// Whose recording it must be; anybody's, if it is not given.
+    pub session_id: Option<&'a SessionId>,
+    /// The keys that may have signed it. If there are none, any may, and the verdict says that it is not known.
+    pub keys: &'a [PublicKey],
+    /// Lines after this number may be unsigned because they are being written. None if all must be signed.
+    pub through: Option<u64>,
+}
+
+/// Checks the lines of a recording, and neither signatures nor files. A session's own files need its key; an export brings what it needs. `expected` is the number
 /// that the last line must have, as the store knows it: without it, a file that was cut between two lines looks whole.
 pub fn verify(recording: &Recording, key: Option<&SessionKey>, expected: Option<u64>) -> Result<Verdict, ReadError> {
+    check(recording, &Checks { key, expected, ..Checks::default() })
+}
+
+/// Checks all of a recording: its lines, its signatures, the files beside it.
+pub fn check(recording: &Recording, checks: &Checks<'_>) -> Result<Verdict, ReadError> {
     // A line may be on its way into the file while it is read.
     for _ in 0..LOOKS {
-        if let (verdict, false) = verify_once(recording, key, expected)? {
+        if let (verdict, false) = check_once(recording, checks)? {
             return Ok(verdict);
         }
     }
-    verify_once(recording, key, expected).map(|(verdict, _)| verdict)
+    check_once(recording, checks).map(|(verdict, _)| verdict)
 }
 
-/// The verdict, and whether the last file has grown since it was read.
-fn verify_once(
-    recording: &Recording,
-    key: Option<&SessionKey>,
-    expected: Option<u64>,
-) -> Result<(Verdict, bool), ReadError> {
-    let verdict = Verdict { lines: 0, head: None, masked_fields: 0, holes: Vec::new(), bad: None };
-    let mut check = Check {
-        key,
-        export: recording.is_export(),
-        weaver: Weaver::default(),
-        written: Vec::new(),
-        before: Hash::NONE,
-        next: 1,
-        promised: None,
-        place: (0, 0),
-        tombstones: BTreeMap::new(),
-        verdict,
+/// The verdict, and whether it may be another if it is looked again, because the last file has grown since it was read.
+fn check_once(recording: &Recording, checks: &Checks<'_>) -> Result<(Verdict, bool), ReadError> {
+    let seals = match Seals::load(recording, checks.signatures) {
+        Ok(seals) => seals,
+        Err(bad) => return Ok((Verdict { bad: Some(bad), ..Verdict::default() }, false)),
     };
+    let mut check = Check::new(recording, checks, seals);
     for (index, path) in recording.files().iter().enumerate() {
         let file = name(path);
         let mut raw = recording.one_file(index);
@@ -105,7 +146,7 @@ fn verify_once(
         if last == 0 && !is_last {
             return Ok((check.bad(file, 1, check.missing("the file has no lines")), false));
         }
-        if is_last && let Err(wrong) = check.end(expected) {
+        if is_last && let Err(wrong) = check.end(checks.expected) {
             return Ok((check.bad(file, last + 1, wrong), false));
         }
     }
@@ -114,7 +155,13 @@ fn verify_once(
         let wrong = wrong(*seq, UNTOLD);
         return Ok((check.bad(file, *line_number, wrong), false));
     }
-    Ok((check.verdict, false))
+    // Lines, heads and files are not written in one moment.
+    let found = check.seals.end(check.next - 1, &mut check.verdict);
+    let found = found.and_then(|()| check.beside.check(recording, checks.outputs, &mut check.verdict));
+    Ok(match found {
+        Ok(()) => (check.verdict, false),
+        Err(bad) => (Verdict { bad: Some(bad), ..check.verdict }, !recording.is_export()),
+    })
 }
 
 fn name(path: &Path) -> String {
@@ -144,10 +191,29 @@ struct Check<'a> {
     place: (usize, u64),
     /// Lines with masked fields of which no scrub has told yet, and where they are.
     tombstones: BTreeMap<u64, (usize, u64)>,
+    seals: Seals,
+    beside: Beside,
     verdict: Verdict,
 }
 
-impl Check<'_> {
+impl<'a> Check<'a> {
+    fn new(recording: &Recording, checks: &Checks<'a>, seals: Seals) -> Self {
+        Self {
+            key: checks.key,
+            export: recording.is_export(),
+            weaver: Weaver::default(),
+            written: Vec::new(),
+            before: Hash::NONE,
+            next: 1,
+            promised: None,
+            place: (0, 0),
+            tombstones: BTreeMap::new(),
+            seals,
+            beside: Beside::default(),
+            verdict: Verdict::default(),
+        }
+    }
+
     fn line(&mut self, raw: &RawLine<'_>) -> Result<(), Wrong> {
         let line = Line::parse(raw.bytes).map_err(|error| wrong(self.next, format!("it cannot be read: {error}")))?;
         self.written.clear();
@@ -167,6 +233,8 @@ impl Check<'_> {
                 self.tombstones.remove(&seq);
             }
         }
+        self.seals.line(&line).map_err(|reason| wrong(line.seq, reason))?;
+        self.beside.line(&line, raw.bytes);
         self.before = hash;
         self.next = line.through() + 1;
         let verdict = &mut self.verdict;
@@ -194,7 +262,7 @@ impl Check<'_> {
     fn proof(&mut self, line: &Line) -> Result<(), Wrong> {
         let proof = &line.proof;
         let first = self.verdict.lines == 0;
-        if proof.head.is_some() && !(self.export && first) {
+        if (proof.head.is_some() || proof.signed.is_some()) && !(self.export && first) {
             return Err(wrong(line.seq, "it has a head, which belongs into the first line of an export"));
         }
         if self.export && first {

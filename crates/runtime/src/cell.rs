@@ -5,6 +5,7 @@ use crate::output::{self, OutputLog, Place};
 use crate::page::{PageError, Searching, page};
 use shellkeep_redact::Redactor;
 use shellkeep_session::{ByteString, Changes, Notice, RunId, RunResult, RunStatus, StoredRun};
+use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -155,6 +156,11 @@ impl RunCell {
             log.end();
             (log.record(), log.dropped())
         })
+    }
+
+    /// Its output files, to be forced to disk.
+    pub fn files(&self) -> Vec<File> {
+        [Stream::Stdout, Stream::Stderr].into_iter().filter_map(|stream| self.log(stream).file()).collect()
     }
 
     /// Whether it still reads what is sent to it; from now on not, if this was the end of it.

@@ -73,10 +73,9 @@ fn agent_state_version(path: &Path) -> Option<u64> {
     path.file_name()?.to_str()?.strip_prefix("agent_state.")?.parse().ok()
 }
 
-/// Removes the oldest output files of a session until they fit. Gives the bytes that were freed. States of the agent from
-/// version `in_force` on stay: the one in force, and what is being saved. A rewind to a record whose state was removed says
-/// so.
-pub(crate) fn trim_outputs(directory: &Path, limit: u64, in_force: u64) -> u64 {
+/// The oldest output files of a session that must go for the others to fit. States of the agent from version `in_force` on
+/// stay: the one in force, and what is being saved. A rewind to a record whose state was removed says so.
+pub(crate) fn excess_outputs(directory: &Path, limit: u64, in_force: u64) -> Vec<PathBuf> {
     let mut files: Vec<(SystemTime, u64, PathBuf)> = fs::read_dir(directory)
         .into_iter()
         .flatten()
@@ -88,7 +87,7 @@ pub(crate) fn trim_outputs(directory: &Path, limit: u64, in_force: u64) -> u64 {
         .collect();
     files.sort();
     let mut total: u64 = files.iter().map(|(_, bytes, _)| bytes).sum();
-    let before = total;
+    let mut excess = Vec::new();
     for (_, bytes, path) in files {
         if total <= limit {
             break;
@@ -96,11 +95,10 @@ pub(crate) fn trim_outputs(directory: &Path, limit: u64, in_force: u64) -> u64 {
         if agent_state_version(&path).is_some_and(|version| version >= in_force) {
             continue;
         }
-        if fs::remove_file(path).is_ok() {
-            total -= bytes;
-        }
+        total -= bytes;
+        excess.push(path);
     }
-    before - total
+    excess
 }
 
 impl Inner {
@@ -199,10 +197,8 @@ mod tests {
             let at = SystemTime::now() - Duration::from_secs(age);
             fs::File::options().write(true).open(&path).unwrap().set_modified(at).unwrap();
         }
-        assert_eq!(trim_outputs(home.path(), 150, 0), 200);
-        assert!(!home.path().join("r1").exists() && !home.path().join("r2").exists());
-        assert_eq!(trim_outputs(home.path(), 150, 0), 0);
-        assert!(home.path().join("r3").exists());
+        assert_eq!(excess_outputs(home.path(), 150, 0), [home.path().join("r1"), home.path().join("r2")]);
+        assert!(excess_outputs(home.path(), 300, 0).is_empty());
     }
 
     #[test]
@@ -215,8 +211,11 @@ mod tests {
             fs::File::options().write(true).open(&path).unwrap().set_modified(at).unwrap();
         }
         // Version 10 is in force: the file of 11 has no record yet.
-        assert_eq!(trim_outputs(home.path(), 0, 10), 200);
-        assert!(home.path().join("agent_state.10").exists() && home.path().join("agent_state.11").exists());
-        assert_eq!(trim_outputs(home.path(), 0, 0), 0, "an owner that has not said what is in force");
+        assert_eq!(
+            excess_outputs(home.path(), 0, 10),
+            [home.path().join("agent_state.9"), home.path().join("r1.stdout")]
+        );
+        let of_outputs = [home.path().join("r1.stdout")];
+        assert_eq!(excess_outputs(home.path(), 0, 0), of_outputs, "an owner that has not said what is in force");
     }
 }

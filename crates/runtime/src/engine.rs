@@ -40,6 +40,7 @@ use crate::checkpoints::Checkpoints;
 use crate::counts::Counts;
 use crate::disk::DiskBook;
 use crate::identities::{Identities, Scope};
+use crate::kept::Checked;
 use crate::masking::Masking;
 use crate::ops::*;
 use crate::owner::{Message, RunReply, Slot, Started};
@@ -111,6 +112,7 @@ pub struct Inner {
     pub(crate) quotas: QuotaBook,
     pub(crate) admission: Arc<Admission>,
     pub(crate) adaptive: Adaptive,
+    pub(crate) checked: Checked,
     pub(crate) disk: DiskBook,
     /// Which sessions have checkpoints to be thinned.
     pub(crate) thin_book: ThinBook,
@@ -289,7 +291,8 @@ impl Engine {
             let _ = tokio::time::timeout(wait.min(MAX_WAIT), cell.finished()).await;
             return Ok(cell.view(max_output));
         }
-        let run = inner.stored_run(&id, run_id).await?;
+        let mut run = inner.stored_run(&id, run_id).await?;
+        inner.check_run(&id, &mut run).await?;
         Ok(cell::stored_view(&run, &inner.output_directory(&id), max_output, &ByteString::default()))
     }
 

@@ -3,9 +3,12 @@
 
 use crate::disk::{self, Candidate};
 use crate::engine::Inner;
+use crate::ops::NewEvent;
 use crate::owner::Message;
 use crate::services;
-use shellkeep_session::{QuotaName, SessionId};
+use shellkeep_record::beside::RECLAIMED;
+use shellkeep_session::{Author, QuotaName, SessionId};
+use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::time::{Instant, MissedTickBehavior};
@@ -91,13 +94,14 @@ async fn look_at_services(inner: &Arc<Inner>) {
 /// Measures the sessions that did something since the last time, and gives back outputs beyond the quota.
 async fn measure_disk(inner: &Arc<Inner>) {
     let active = inner.active_since_measured();
+    for (id, in_force) in &active {
+        trim_outputs(inner, id, *in_force).await;
+    }
     let keeper = Arc::clone(inner);
     let measuring = tokio::task::spawn_blocking(move || {
         let start = Instant::now();
         let mut growing = Vec::new();
-        for (id, in_force) in active {
-            let outputs = keeper.output_directory(&id);
-            disk::trim_outputs(&outputs, keeper.quotas.get(QuotaName::OutputBytesPerSession), in_force);
+        for (id, _) in active {
             if keeper.measured(&id, disk::measure(&keeper.directories_of(&id))) {
                 growing.push(id);
             }
@@ -111,6 +115,33 @@ async fn measure_disk(inner: &Arc<Inner>) {
     for id in measuring.await.unwrap_or_default() {
         tracing::warn!(session = %id, "over its disk quota and growing; what it runs is ended");
         inner.kill_runs(&id).await;
+    }
+}
+
+/// Removes a session's oldest outputs beyond the quota. That is recorded first, so that a file that is gone for another
+/// reason can be told from one that was removed to make room.
+async fn trim_outputs(inner: &Arc<Inner>, id: &SessionId, in_force: u64) {
+    let (outputs, limit) = (inner.output_directory(id), inner.quotas.get(QuotaName::OutputBytesPerSession));
+    let looking = tokio::task::spawn_blocking(move || disk::excess_outputs(&outputs, limit, in_force));
+    let excess = looking.await.unwrap_or_default();
+    if excess.is_empty() {
+        return;
+    }
+    let name = |path: &PathBuf| path.file_name().map(|name| name.to_string_lossy().into_owned());
+    let names: Vec<String> = excess.iter().filter_map(name).collect();
+    let event = NewEvent { event_type: RECLAIMED.to_owned(), data: serde_json::json!({ "files": names }) };
+    match inner.ask(id, |answer| Message::Note { events: vec![event], author: Author::runtime(None), answer }).await {
+        Ok(_) => {
+            let removing = tokio::task::spawn_blocking(move || {
+                for path in excess {
+                    let _ = std::fs::remove_file(path);
+                }
+            });
+            let _ = removing.await;
+        }
+        Err(error) => {
+            tracing::warn!(session = %id, %error, "outputs beyond the quota are kept until that can be recorded")
+        }
     }
 }
 

@@ -43,6 +43,7 @@ pub mod engine;
 pub mod finish;
 mod housekeeping;
 pub mod identities;
+mod kept;
 pub mod late;
 pub mod masking;
 pub mod notices;

@@ -2,6 +2,7 @@
 //! and never more than its quota.
 
 use crate::ops::{Stream, StreamView};
+use shellkeep_record::beside::Summer;
 use shellkeep_redact::Redactor;
 use shellkeep_session::{ByteString, Output, RunId};
 use std::borrow::Cow;
@@ -49,6 +50,8 @@ pub struct OutputLog {
     memory: Vec<u8>,
     place: Place,
     file: Option<File>,
+    /// Hashes what goes into the file as it is written.
+    summer: Option<Box<Summer>>,
     /// Once something was dropped, nothing after it is kept but the tail.
     tail: Option<VecDeque<u8>>,
     /// What masks secrets before anything is kept, if something does.
@@ -71,7 +74,7 @@ impl OutputLog {
     /// An empty stream that may keep `limit` bytes, in a file when they are many.
     pub fn new(place: Place, limit: u64, redactor: Option<&Redactor>) -> Self {
         let mask = redactor.map(|redactor| Box::new(Mask { stream: redactor.stream(), out: Vec::new() }));
-        Self { total: 0, kept: 0, limit, memory: Vec::new(), place, file: None, tail: None, mask }
+        Self { total: 0, kept: 0, limit, memory: Vec::new(), place, file: None, summer: None, tail: None, mask }
     }
 
     /// Takes over what the command wrote.
@@ -141,13 +144,25 @@ impl OutputLog {
             let mut file =
                 File::options().create(true).truncate(true).read(true).write(true).open(self.place.path())?;
             file.write_all(&self.memory)?;
+            self.summer.insert(Box::default()).update(&self.memory);
             self.memory = Vec::new();
             self.file = Some(file);
         }
-        match &mut self.file {
-            Some(file) => file.write_all(bytes),
-            None => Ok(()),
+        let Some(file) = &mut self.file else { return Ok(()) };
+        if let Err(error) = file.write_all(bytes) {
+            // A part of it may be there; the file is what is counted and hashed.
+            let _ = file.set_len(self.kept);
+            return Err(error);
         }
+        if let Some(summer) = &mut self.summer {
+            summer.update(bytes);
+        }
+        Ok(())
+    }
+
+    /// The file, to be forced to disk.
+    pub fn file(&self) -> Option<File> {
+        self.file.as_ref().and_then(|file| file.try_clone().ok())
     }
 
     /// Bytes that can be read back so far.
@@ -167,6 +182,7 @@ impl OutputLog {
             kept: self.kept,
             inline: self.file.is_none().then(|| self.memory.clone().into()),
             tail: self.tail.as_ref().map(|tail| ByteString(tail.iter().copied().collect())),
+            hash: self.summer.as_ref().map(|summer| summer.sum().hash),
         }
     }
 
@@ -309,7 +325,9 @@ mod tests {
         log.append(b"end");
         assert_eq!(log.read(300_000, 100).unwrap(), b"end");
         let record = log.record();
-        assert_eq!((record.total, record.kept, record.inline), (300_003, 300_003, None));
+        assert_eq!((record.total, record.kept, &record.inline), (300_003, 300_003, &None));
+        let sum = shellkeep_record::beside::sum_file(&log.place.path()).unwrap();
+        assert_eq!((sum.bytes, Some(sum.hash)), (record.kept, record.hash));
         let view = view(&log.record(), 1000, |offset, limit| log.read(offset, limit));
         assert!(view.truncated && view.bytes.ends_with(b"xend") && view.total == 300_003);
     }

@@ -87,7 +87,7 @@ impl<R: Fn(u64, usize) -> io::Result<Vec<u8>>> Stream<'_, R> {
 /// A page of a stream of which only the file is there: its session was removed.
 pub fn page_of_file(path: &Path, query: &OutputQuery, searching: &Searching) -> Result<OutputPage, PageError> {
     let length = std::fs::metadata(path).map_err(PageError::Io)?.len();
-    let record = Output { total: length, kept: length, inline: None, tail: None };
+    let record = Output { total: length, kept: length, ..Output::default() };
     page(&record, true, query, searching, |offset, limit| output::read_kept(&record, path, offset, limit))
 }
 
@@ -261,7 +261,7 @@ mod tests {
     #[test]
     fn a_reader_is_taken_over_the_gap() {
         let head = b"0123456789".to_vec();
-        let record = Output { total: 100, kept: 10, inline: None, tail: Some(b"END\n".as_slice().into()) };
+        let record = Output { total: 100, kept: 10, tail: Some(b"END\n".as_slice().into()), ..Output::default() };
         let read = |offset: u64, limit: usize| {
             let start = offset as usize;
             Ok(head[start..head.len().min(start + limit)].to_vec())

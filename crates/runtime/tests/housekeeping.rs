@@ -453,6 +453,12 @@ async fn old_outputs_give_way_to_new_ones() {
     assert_eq!(gone.code(), "output_reclaimed", "{gone}");
     assert_eq!(read(&runs[1]).await.unwrap(), b"bbbbbbbbbb");
     assert_eq!(read(&runs[2]).await.unwrap(), b"cccccccccc");
+    // It is gone and known; one that somebody removed is missed.
+    let verdict = node.engine.verify(&id).await.unwrap();
+    assert!(verdict.is_intact() && verdict.files_reclaimed == 1, "{verdict:?}");
+    std::fs::remove_file(node.directory.path().join(format!("outputs/s/{}.stdout", runs[1]))).unwrap();
+    let bad = node.engine.verify(&id).await.unwrap().bad.unwrap();
+    assert!(bad.reason.contains("no event says"), "{bad:?}");
     node.stop().await;
 }
 

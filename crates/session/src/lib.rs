@@ -44,7 +44,7 @@ pub use id::{IdError, RunId, ServiceId, SessionId};
 pub use jiff::Timestamp;
 pub use quota::{QuotaName, Quotas};
 pub use record::{Event, FORMAT_VERSION, Record};
-pub use run::{Call, Changes, Notice, NoticeCode, Output, RunResult, RunStatus, StoredRun};
+pub use run::{Call, Changes, FileSum, Notice, NoticeCode, Output, RunResult, RunStatus, StoredRun};
 pub use service::{Ready, RestartPolicy, Service, ServiceEnd, ServiceSpec, ServiceStamps, ServiceStatus, Stamp};
 pub use shell::{ShellDelta, ShellState};
 pub use state::{ActiveRun, LeftProcess, SessionMeta, SessionState};

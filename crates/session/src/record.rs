@@ -2,11 +2,13 @@
 
 use crate::state::{LeftProcess, SessionState};
 use crate::{
-    AgentState, Author, ByteString, Call, Checkpoint, FilesAt, LeftOut, Message, Notice, RunId, RunResult, ServiceEnd,
-    ServiceId, ServiceSpec, ServiceStamps, ServiceStatus, SessionId, SessionMeta, ShellDelta, ShellState, Timestamp,
+    AgentState, Author, ByteString, Call, Checkpoint, FileSum, FilesAt, LeftOut, Message, Notice, RunId, RunResult,
+    ServiceEnd, ServiceId, ServiceSpec, ServiceStamps, ServiceStatus, SessionId, SessionMeta, ShellDelta, ShellState,
+    Timestamp,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// Version of everything this crate writes. A reader refuses a newer one.
 pub const FORMAT_VERSION: u32 = 4;
@@ -186,6 +188,9 @@ pub enum Event {
         seqs: Vec<u64>,
         /// Files beside the records in which something was masked.
         files: Vec<String>,
+        /// What those of them are now whose hashes the recording keeps, by name.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        sums: BTreeMap<String, FileSum>,
         /// Names of the checkpoints that held it and are gone.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         checkpoints: Vec<String>,

@@ -153,6 +153,19 @@ pub struct Output {
     /// The last bytes, where more was written than could be kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tail: Option<ByteString>,
+    /// BLAKE3 hash, in hex, of the bytes in the run's output file. None if there is no file, or if it was written before
+    /// hashes were kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hash: Option<String>,
+}
+
+/// Length and hash of a file beside the records: whoever has them can tell whether the file was changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileSum {
+    /// Its length.
+    pub bytes: u64,
+    /// Its BLAKE3 hash, in hex.
+    pub hash: String,
 }
 
 /// A finished run, as stored.

@@ -48,6 +48,8 @@ pub enum Command {
     Export(commands::export::ExportArgs),
     /// Prove that a recording was not changed
     Verify(commands::verify::VerifyArgs),
+    /// Print the public key that recordings are signed with
+    Key(commands::key::KeyArgs),
     /// Mask a secret in everything kept of a session
     Scrub(commands::scrub::ScrubArgs),
     /// List, show and make saved versions of a session's files

@@ -88,6 +88,11 @@ pub fn find(args: &DaemonArgs) -> Result<(Settings, Endpoint), Failure> {
     Ok((settings, endpoint))
 }
 
+/// The data directory of the daemon that is used here.
+pub fn data_directory(args: &DaemonArgs) -> Result<std::path::PathBuf, Failure> {
+    Ok(find(args)?.0.data.value)
+}
+
 /// The agent's token of the environment, if it is one. Another one there is the host's, which the socket does not need.
 pub fn agent_token() -> Option<String> {
     environment("SHELLKEEP_TOKEN").filter(|token| token.starts_with(TOKEN_PREFIX))

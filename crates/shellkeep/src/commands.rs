@@ -12,6 +12,7 @@ pub mod events;
 pub mod export;
 pub mod files;
 pub mod fork;
+pub mod key;
 pub mod mcp;
 pub mod quotas;
 pub mod replay;

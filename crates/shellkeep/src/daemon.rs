@@ -175,6 +175,8 @@ fn open_store(settings: &Settings, record: &RecordConfig, accept_loss: bool) -> 
         segment_bytes: settings.record.segment_bytes.value,
         redactor: record.writing_redactor().map_err(Failure::start)?,
         accept_loss,
+        signing_key: settings.record.signing_key.value.clone(),
+        anchor: settings.record.anchor()?,
         ..RecordOptions::default()
     };
     Store::open_with(&settings.store.value, &settings.data.value, durability, options).map_err(Failure::start)

@@ -27,6 +27,7 @@ fn main() -> ExitCode {
         Command::Replay(args) => commands::replay::execute(args),
         Command::Export(args) => commands::export::execute(args),
         Command::Verify(args) => commands::verify::execute(args),
+        Command::Key(args) => commands::key::execute(args),
         Command::Scrub(args) => commands::scrub::execute(args),
         Command::Checkpoints(args) => commands::checkpoints::execute(args),
         Command::Diff(args) => commands::diff::execute(args),

@@ -107,7 +107,7 @@ fn result() -> RunResult {
         status: RunStatus::Exited,
         exit_code: Some(0),
         signal: None,
-        stdout: Output { total: 6, kept: 6, inline: Some("hello\n".into()), tail: None },
+        stdout: Output { total: 6, kept: 6, inline: Some("hello\n".into()), ..Output::default() },
         stderr: Output::default(),
         duration_us: 40,
         cwd: "/workspace".into(),

@@ -332,7 +332,7 @@ pub(super) fn result() -> RunResult {
         status: RunStatus::Exited,
         exit_code: Some(0),
         signal: None,
-        stdout: Output { total: 3, kept: 3, inline: Some("hi\n".into()), tail: None },
+        stdout: Output { total: 3, kept: 3, inline: Some("hi\n".into()), ..Output::default() },
         stderr: Output::default(),
         duration_us: 42,
         cwd: "/elsewhere".into(),

@@ -19,9 +19,11 @@
 //! - `follow`: who wants to hear of a session's new records.
 //! - [`mask`]: a session's state without a secret.
 //! - [`tokens`]: the agents' tokens, in a file of their own.
+//! - [`anchor`]: signed heads of recordings, put elsewhere.
 //! - [`audit`]: who changed rights or removed something, and who was refused.
 //! - [`backend`]: what a backend does; `memory`, `filesystem` and `sqlite` are the backends.
 
+pub mod anchor;
 pub mod audit;
 pub mod backend;
 mod check;
@@ -53,10 +55,12 @@ mod tail;
 pub mod tokens;
 mod writer;
 
+pub use anchor::{AnchorOptions, AnchorPlace};
 pub use audit::{AuditEntry, AuditTrail};
 pub use backend::{Backend, BackendError, Entry, Mark, Name, SessionSummary};
 pub use identity::{Arrival, CopyOf, Home};
 pub use journal::AppendError;
+pub use key::PUBLIC_KEY;
 pub use mask::masked_state;
 pub use open::{Durability, OpenError};
 pub use recordings::RecordOptions;

@@ -15,7 +15,7 @@ use crate::scribe::Scribe;
 use crate::segment::{self, After};
 use crate::sqlite::SqliteBackend;
 use crate::store::{Held, Store};
-use crate::writer::{Shared, Writer};
+use crate::writer::{self, Found, Shared, Writer};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -218,7 +218,7 @@ impl Store {
         {
             return Err(OpenError::StoreMissing { path, evidence });
         }
-        let shelf = Arc::new(Shelf::open(root, data_dir)?);
+        let shelf = Arc::new(Shelf::open(root, data_dir, &options)?);
         let directory = data_dir.join("journal");
         let setup = |journal| Setup {
             shelf: Arc::clone(&shelf),
@@ -240,6 +240,7 @@ impl Store {
             Place::Sqlite(path) => Box::new(SqliteBackend::open(path, durability)?),
         };
         let Prepared { first, oldest, after } = prepare(data_dir, backend.as_ref(), options.accept_loss)?;
+        let is_ahead = writer::has_lost_its_end(&directory, backend.applied());
         let recordings = record(Some(&directory))?;
         let options = JournalOptions {
             first,
@@ -254,7 +255,7 @@ impl Store {
         let journal = Journal::begin(options, Arc::clone(&faults), Arc::clone(&problems)).map_err(not_writable)?;
         let shared = Arc::new(Shared::new(journal, faults, problems));
         let scribe = recordings.map(|recordings| Scribe::new(recordings, &directory, backend.id(), oldest));
-        let writer = Writer::new(Arc::clone(&shared), backend, scribe, oldest);
+        let writer = Writer::new(Arc::clone(&shared), backend, scribe, Found { oldest, is_ahead });
         let thread =
             std::thread::Builder::new().name("store-writer".to_owned()).spawn(|| writer.run()).map_err(not_writable)?;
         shared.attach(thread.thread().clone());

@@ -1,6 +1,7 @@
 //! The sessions' recordings, written by the thread that brings records to the backend. A recording that cannot be written
 //! holds nobody up: it is left behind, tried again, and brought up from the journal.
 
+use crate::anchor::{Anchor, AnchorOptions};
 use crate::backend::Mark;
 use crate::fault::{Faults, Point};
 use crate::key;
@@ -9,7 +10,9 @@ use crate::open::{Durability, OpenError};
 use crate::problems::Problems;
 use shellkeep_record::append::SEGMENT_BYTES;
 use shellkeep_record::marks::{EVERY, Marks};
-use shellkeep_record::{Key, Masker, Recorder, RecorderOptions, Recording, Scrubbed, SessionKey, Stall};
+use shellkeep_record::{
+    Key, Masker, PublicKey, Recorder, RecorderOptions, Recording, Scrubbed, SessionKey, Signer, Stall,
+};
 use shellkeep_redact::Redactor;
 use shellkeep_session::{Event, Record, SessionId};
 use std::collections::{BTreeMap, HashMap};
@@ -51,11 +54,23 @@ pub struct RecordOptions {
     pub redactor: Option<Redactor>,
     /// Whether to start although records of the journal, or the whole store, are lost.
     pub accept_loss: bool,
+    /// Where the signing key is, if it is not in the data directory.
+    pub signing_key: Option<PathBuf>,
+    /// Where signed heads are put beside the recordings, and how often.
+    pub anchor: Option<AnchorOptions>,
 }
 
 impl Default for RecordOptions {
     fn default() -> Self {
-        Self { on: true, segment_bytes: SEGMENT_BYTES, behind_bytes: BEHIND_BYTES, redactor: None, accept_loss: false }
+        Self {
+            on: true,
+            segment_bytes: SEGMENT_BYTES,
+            behind_bytes: BEHIND_BYTES,
+            redactor: None,
+            accept_loss: false,
+            signing_key: None,
+            anchor: None,
+        }
     }
 }
 
@@ -70,6 +85,7 @@ impl RecordOptions {
 pub(crate) struct Shelf {
     root: PathBuf,
     key: Key,
+    signer: Arc<Signer>,
     /// How many cannot be written, so that asking costs one load while all can.
     count: AtomicUsize,
     stalled: Mutex<BTreeMap<SessionId, String>>,
@@ -77,10 +93,21 @@ pub(crate) struct Shelf {
 
 impl Shelf {
     /// Recordings in a directory, with the key of the data directory.
-    pub(crate) fn open(root: PathBuf, data_dir: &Path) -> Result<Self, OpenError> {
+    pub(crate) fn open(root: PathBuf, data_dir: &Path, options: &RecordOptions) -> Result<Self, OpenError> {
         let key = key::read(data_dir)?;
         lock::private_directory(&root).map_err(|error| OpenError::not_writable(&root, &error))?;
-        Ok(Self { root, key, count: AtomicUsize::new(0), stalled: Mutex::default() })
+        let sign_old = |signer: &Signer| {
+            let signed = shellkeep_record::heads::sign_old(&root, signer)?;
+            if signed > 0 {
+                tracing::info!(
+                    recordings = signed,
+                    "recordings from before there were signatures are signed as they are"
+                );
+            }
+            Ok(())
+        };
+        let signer = Arc::new(key::signer(data_dir, options.signing_key.as_deref(), sign_old)?);
+        Ok(Self { root, key, signer, count: AtomicUsize::new(0), stalled: Mutex::default() })
     }
 
     /// Where a session's recording is.
@@ -91,6 +118,11 @@ impl Shelf {
     /// What proves a session's recording.
     pub(crate) fn key(&self, session_id: &SessionId) -> SessionKey {
         self.key.of(session_id)
+    }
+
+    /// What checks its signatures.
+    pub(crate) fn public_key(&self) -> PublicKey {
+        self.signer.public_key()
     }
 
     /// Why a session's recording cannot be written at the moment, if it cannot.
@@ -125,6 +157,7 @@ pub(crate) struct Recordings {
     recorder: Recorder,
     shelf: Arc<Shelf>,
     problems: Arc<Problems>,
+    anchor: Option<Anchor>,
     /// Where in the journal the first record is that each stalled session misses.
     missed: BTreeMap<SessionId, Mark>,
     behind_bytes: u64,
@@ -150,14 +183,18 @@ impl Recordings {
             deleted: Some(data_dir.join(DELETED)),
             masker: options.redactor.clone().map(Masker::new),
             before_write: Some(Arc::new(move || faults.check(Point::RecordWrite))),
+            signer: Some(Arc::clone(&shelf.signer)),
             ..RecorderOptions::default()
         };
         let recorder = Recorder::open(shelf.root.clone(), shelf.key.clone(), recorder_options)
             .map_err(|error| OpenError::not_writable(&shelf.root, &error))?;
         let marker = journal.map(|directory| directory.join(MARKER));
         let marked = marker.as_ref().is_some_and(|marker| marker.exists());
+        let anchor = options.anchor.as_ref().map(Anchor::start).transpose();
+        let anchor = anchor.map_err(|error| OpenError::not_writable(data_dir, &error))?;
         Ok(Self {
             recorder,
+            anchor,
             shelf,
             problems,
             missed: BTreeMap::new(),
@@ -184,6 +221,16 @@ impl Recordings {
         }
     }
 
+    /// Signs how far recordings have come, all or that of one session. What cannot be signed comes again from a place in the
+    /// journal.
+    pub(crate) fn sign(&mut self, only: Option<&SessionId>, from: Mark) {
+        let (heads, stalls) = self.recorder.sign(only);
+        if let Some(anchor) = &self.anchor {
+            anchor.take(heads);
+        }
+        self.stalled(stalls, from);
+    }
+
     /// Makes what was written survive a loss of power, where the host asked for that; whether it does.
     pub(crate) fn sync(&mut self) -> bool {
         if !self.power {
@@ -205,6 +252,11 @@ impl Recordings {
         synced.is_ok()
     }
 
+    /// Where a session's recording is.
+    pub(crate) fn directory(&self, session_id: &SessionId) -> PathBuf {
+        self.shelf.directory(session_id)
+    }
+
     /// Whether something of a session is missing because it could not be written.
     pub(crate) fn is_missed(&self, session_id: &SessionId) -> bool {
         self.missed.contains_key(session_id)
@@ -222,6 +274,10 @@ impl Recordings {
     fn take_records(&mut self, records: &[&Record], from: Mark) {
         self.count(records);
         let stalls = self.recorder.take(records);
+        self.stalled(stalls, from);
+    }
+
+    fn stalled(&mut self, stalls: Vec<Stall>, from: Mark) {
         if stalls.is_empty() {
             return;
         }

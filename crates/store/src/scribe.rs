@@ -192,6 +192,8 @@ impl Scribe {
 
     /// Moves the mark to where all that was read is recorded.
     fn settle(&mut self) -> bool {
+        // Before the mark moves: what is not signed must come again after a crash, or nobody would know that we wrote it.
+        self.recordings.sign(None, self.mark);
         if !self.recordings.sync() {
             return self.rest();
         }
@@ -231,6 +233,16 @@ impl Scribe {
         if !self.recordings.is_missed(session_id) {
             self.early.insert(session_id.clone(), end.mark());
         }
+    }
+
+    /// Signs how far all recordings have come.
+    pub(crate) fn sign(&mut self) {
+        self.recordings.sign(None, self.mark);
+    }
+
+    /// Signs how far one session's recording has come.
+    pub(crate) fn seal(&mut self, session_id: &SessionId) {
+        self.recordings.sign(Some(session_id), self.mark);
     }
 
     /// Records lines that wait in memory because the journal refuses them. They come again once it takes them, and are

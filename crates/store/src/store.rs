@@ -13,7 +13,7 @@ use crate::problems::Problems;
 use crate::recordings::{Recordings, Shelf};
 use crate::requests::Found;
 use crate::writer::{Read, Request, Scrub, Shared};
-use shellkeep_record::{Scrubbed, SessionKey};
+use shellkeep_record::{PublicKey, Scrubbed, SessionKey};
 use shellkeep_redact::Redactor;
 use shellkeep_session::{Message, Record, RunId, SessionId, SessionState, ShellState, StoredRun};
 use std::fmt;
@@ -282,6 +282,11 @@ impl Store {
         self.inner.held.shelf.key(session_id)
     }
 
+    /// What checks the signatures of recordings.
+    pub fn public_key(&self) -> PublicKey {
+        self.inner.shelf.public_key()
+    }
+
     /// Why a session's recording cannot be written at the moment, if it cannot.
     pub fn record_problem(&self, session_id: &SessionId) -> Option<String> {
         self.inner.held.shelf.problem(session_id)
@@ -295,13 +300,24 @@ impl Store {
 
     /// Waits until a session's recording has every record of it that was appended before, or cannot be written.
     pub async fn flush_about(&self, session_id: &SessionId) -> Result<(), ReadError> {
-        self.flush_recordings(Some(session_id.clone())).await
+        self.flush_recordings(Some(session_id.clone()), false).await
     }
 
-    async fn flush_recordings(&self, about: Option<SessionId>) -> Result<(), ReadError> {
+    /// The same, and signs how far the recording has come: for whoever checks it or hands it to others.
+    pub async fn seal(&self, session_id: &SessionId) -> Result<(), ReadError> {
+        if let Kind::Memory { memory, .. } = &self.inner.kind {
+            if let Some(recordings) = &mut hold(memory).recordings {
+                recordings.sign(Some(session_id), Default::default());
+            }
+            return Ok(());
+        }
+        self.flush_recordings(Some(session_id.clone()), true).await
+    }
+
+    async fn flush_recordings(&self, about: Option<SessionId>, seal: bool) -> Result<(), ReadError> {
         let Kind::Journalled { shared, .. } = &self.inner.kind else { return Ok(()) };
         let (answer, waiting) = oneshot::channel();
-        shared.post(Request::Record { about, answer });
+        shared.post(Request::Record { about, seal, answer });
         waiting.await.map_err(|_| ReadError::Unavailable { reason: "the store is closed".to_owned() })
     }
 
@@ -332,7 +348,7 @@ impl Store {
     /// Waits until the backend has every record appended before, and so have all recordings that can be written.
     pub async fn flush(&self) -> Result<(), ReadError> {
         self.flush_backend().await?;
-        self.flush_recordings(None).await
+        self.flush_recordings(None, false).await
     }
 
     /// Keeps the backend and the recordings as they are until what it gives is dropped, and no longer than the limit. What
@@ -453,7 +469,7 @@ impl Memory {
             None => Scrubbed::default(),
         };
         if let Some(outputs) = outputs {
-            scrubbed.files.extend(crate::writer::scrub_outputs(&outputs, redactor).map_err(failed)?);
+            crate::writer::scrub_outputs(&outputs, redactor, &mut scrubbed).map_err(failed)?;
         }
         self.backend.scrub(session_id, redactor)?;
         Ok(scrubbed)

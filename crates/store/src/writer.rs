@@ -2,6 +2,7 @@
 //! and applies them in batches to the backend. A reader sees everything that was appended before it asked: if any of it is
 //! about what it asks for, that is applied first. In what time is left it writes the sessions' recordings.
 
+mod reconcile;
 mod record;
 mod scrub;
 mod shared;
@@ -11,6 +12,7 @@ use crate::fault::Point;
 use crate::problems::Part;
 use crate::scribe::Scribe;
 use crate::tail::{Batch, Tail};
+pub(crate) use reconcile::has_lost_its_end;
 pub(crate) use scrub::{Scrub, scrub_outputs};
 use shared::Farewell;
 pub(crate) use shared::{Read, Request, Shared};
@@ -35,6 +37,14 @@ const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from
 /// than this is applied at once: it is a good batch already, and memory is not free.
 const AHEAD_BYTES: u64 = 1024 * 1024;
 
+/// What an earlier daemon left.
+pub(crate) struct Found {
+    /// The first segment of the journal that is still there.
+    pub oldest: u64,
+    /// Whether the backend may have records that the journal lost.
+    pub is_ahead: bool,
+}
+
 /// The running writer.
 pub(crate) struct Writer {
     shared: Arc<Shared>,
@@ -42,6 +52,8 @@ pub(crate) struct Writer {
     scribe: Option<Scribe>,
     /// The first segment of the journal that is still there.
     oldest: u64,
+    /// Whether the backend may have records that the journal lost.
+    is_ahead: bool,
     tail: Tail,
     /// Read from the journal and not applied yet.
     ahead: Batch,
@@ -59,12 +71,17 @@ pub(crate) struct Writer {
 
 impl Writer {
     /// A writer that goes on where the backend stopped.
-    pub(crate) fn new(shared: Arc<Shared>, backend: Box<dyn Backend>, scribe: Option<Scribe>, oldest: u64) -> Self {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        backend: Box<dyn Backend>,
+        scribe: Option<Scribe>,
+        Found { oldest, is_ahead }: Found,
+    ) -> Self {
         let tail = Tail::new(shared.journal.directory().to_owned(), backend.applied());
         let ahead = Batch { mark: backend.applied(), ..Batch::default() };
         let (flushes, scrubs) = (Vec::new(), Vec::new());
         let (due, backoff, retry_at, owed) = (None, BACKOFF.0, None, Duration::ZERO);
-        Self { shared, backend, scribe, oldest, tail, ahead, due, backoff, retry_at, owed, flushes, scrubs }
+        Self { shared, backend, scribe, oldest, is_ahead, tail, ahead, due, backoff, retry_at, owed, flushes, scrubs }
     }
 
     /// Works until the store is closed.
@@ -72,6 +89,7 @@ impl Writer {
         // What is in the journal is safe; bringing it to the backend should not take a processor from a command.
         let _ = rustix::process::nice(WRITER_NICE);
         let _farewell = Farewell(Arc::clone(&self.shared));
+        self.reconcile();
         self.remove_segments();
         loop {
             self.wait();
@@ -195,12 +213,12 @@ impl Writer {
                 Request::Read(read) => reads.push(read),
                 Request::Peek(answer) => answer(Ok(&mut *self.backend)),
                 Request::Sync(answer) => syncs.push(answer),
-                Request::Record { about, answer } => records.push((about, answer)),
+                Request::Record { about, seal, answer } => records.push((about, seal, answer)),
                 Request::Scrub(scrub) => scrubs.push(scrub),
             }
         }
-        for (about, answer) in records {
-            self.flush_recordings(about, answer);
+        for (about, seal, answer) in records {
+            self.flush_recordings(about, seal, answer);
         }
         if !syncs.is_empty() {
             let synced = drained.clone().and_then(|()| self.sync());
@@ -412,6 +430,10 @@ impl Writer {
     }
 
     fn apply(&mut self, entries: &[Entry], mark: Mark) -> Result<(), String> {
+        // A backend that is on disk before the journal has records after a loss of power that nobody else has.
+        if let Err(error) = self.shared.journal.sync_ahead() {
+            self.shared.problems.failed(Part::Sync, &error.to_string());
+        }
         let fault = self.shared.faults.check(Point::BackendApply).map_err(|error| error.to_string());
         match fault.and_then(|()| self.backend.apply(entries, mark).map_err(|error| error.to_string())) {
             Ok(()) => {

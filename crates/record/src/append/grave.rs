@@ -1,6 +1,7 @@
 //! Where the recording of a session goes that its agent removed. The agent's session is gone; what it did is not.
 
 use super::{make_directory, snapshot};
+use crate::heads;
 use crate::marks;
 use crate::read::{segment_name, segments};
 use crate::scrub;
@@ -25,7 +26,7 @@ pub(super) fn fill(directory: &Path, grave: &Path) -> io::Result<()> {
     let unfinished = grave.join(UNFINISHED);
     make_directory(&unfinished)?;
     let names = segments(directory)?.into_iter().map(segment_name);
-    for name in names.chain([snapshot::NAME.to_owned()]) {
+    for name in names.chain([heads::NAME.to_owned(), snapshot::NAME.to_owned()]) {
         let (from, to) = (directory.join(&name), unfinished.join(&name));
         let moved = if to.exists() { fs::remove_file(&from) } else { fs::rename(&from, &to) };
         match moved {

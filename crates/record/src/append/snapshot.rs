@@ -1,10 +1,11 @@
 //! What a session was made with, in a file of its own: `config_snapshot.json`.
 
 use crate::FILE_MODE;
+use crate::beside;
 use crate::mask::Masker;
 use serde::Serialize;
 use serde_json::Value;
-use shellkeep_session::{FORMAT_VERSION, SessionId, SessionMeta, ShellState, Timestamp};
+use shellkeep_session::{FORMAT_VERSION, FileSum, SessionId, SessionMeta, ShellState, Timestamp};
 use std::fs::OpenOptions;
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -26,13 +27,13 @@ struct Snapshot<'a> {
     shell: &'a ShellState,
 }
 
-/// Writes the file. The session's first line follows it, so whoever finds that line finds the file whole.
+/// Writes the file, and gives its length and hash. The session's first line follows it, so whoever finds that line finds the file whole.
 pub(super) fn write(
     directory: &Path,
     meta: &SessionMeta,
     shell: &ShellState,
     masker: Option<&Masker>,
-) -> io::Result<()> {
+) -> io::Result<FileSum> {
     let snapshot = Snapshot {
         format: FORMAT_VERSION,
         session_id: &meta.session_id,
@@ -54,5 +55,6 @@ pub(super) fn write(
     bytes.push(b'\n');
     let path = directory.join(NAME);
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(FILE_MODE).open(path)?;
-    file.write_all(&bytes)
+    file.write_all(&bytes)?;
+    Ok(beside::sum(&bytes))
 }

@@ -3,10 +3,12 @@
 use super::{RecorderOptions, Scratch, grave, make_directory, open_to_append, snapshot};
 use crate::chain::{Hash, SessionKey};
 use crate::from_record::{Beside, Told, parameters, parameters_of, told};
+use crate::heads::{self, Heads, NewHead, Note, SignedHead};
 use crate::line::{HOLE, Line, Proof};
 use crate::marks;
 use crate::read::{Recording, segment_name, segments};
 use crate::scrub;
+use crate::sign::Signer;
 use crate::tail;
 use serde_json::{Map, Value, json};
 use shellkeep_session::{Author, Event, Record, RunId, SessionId, SessionMeta, ShellState, Timestamp};
@@ -49,6 +51,8 @@ pub(super) struct Context<'a> {
     pub scratch: &'a mut Scratch,
     /// The session's directory with long outputs.
     pub outputs: Option<&'a Path>,
+    /// Heads that were signed on the way.
+    pub signed: &'a mut Vec<SignedHead>,
 }
 
 /// Where a recording ends.
@@ -66,8 +70,24 @@ impl End {
     const NONE: Self = Self { seq: 0, hash: Hash::NONE, length: 0 };
 }
 
+/// What is known of a recording's signatures.
+struct Signatures {
+    heads: Heads,
+    /// The first line that was there without a signature when the files were opened.
+    found: Option<u64>,
+    /// The first of those whose records did not come again.
+    kept: Option<u64>,
+    /// Lines from this number on were signed and are gone, because the journal had lost their records.
+    cut: Option<u64>,
+    /// Whether the line that the last head names is known to be there.
+    checked: bool,
+    /// What is in the files is not what was signed. It is never signed over.
+    contradicted: bool,
+}
+
 /// One session's recording, open at its end.
 pub(super) struct Tape {
+    session_id: SessionId,
     directory: PathBuf,
     key: SessionKey,
     segment: u64,
@@ -80,16 +100,28 @@ pub(super) struct Tape {
     begun: BTreeMap<u64, Map<String, Value>>,
     /// Whether what it has is known to be what is being told.
     agrees: bool,
+    signatures: Signatures,
     /// When it was used last, by its recorder's count.
     pub used: u64,
 }
 
 impl Tape {
     /// Opens a recording at its end. A last line without an end was not written whole; it is cut, and comes again.
-    pub(super) fn open(directory: PathBuf, key: SessionKey) -> io::Result<Self> {
-        let (written, begun) = (End::NONE, BTreeMap::new());
-        let mut tape =
-            Self { directory, key, segment: 0, file: None, written, staged: written, begun, agrees: false, used: 0 };
+    pub(super) fn open(directory: PathBuf, session_id: SessionId, key: SessionKey) -> io::Result<Self> {
+        let heads = Heads::open(&directory, &session_id)?;
+        let mut tape = Self {
+            session_id,
+            directory,
+            key,
+            segment: 0,
+            file: None,
+            written: End::NONE,
+            staged: End::NONE,
+            begun: BTreeMap::new(),
+            agrees: false,
+            signatures: Signatures { heads, found: None, kept: None, cut: None, checked: false, contradicted: false },
+            used: 0,
+        };
         let numbers = segments(&tape.directory)?;
         for (index, number) in numbers.iter().rev().enumerate() {
             let path = tape.directory.join(segment_name(*number));
@@ -110,11 +142,14 @@ impl Tape {
             }
         }
         tape.staged = tape.written;
+        let signed = tape.signatures.heads.last().map_or(0, |head| head.seq);
+        tape.signatures.found = (tape.written.seq > signed).then_some(signed + 1);
         Ok(tape)
     }
 
     /// Takes over one record, if it is new.
     pub(super) fn take(&mut self, record: &Record, context: &mut Context<'_>) -> Result<(), Trouble> {
+        self.look_at_found(record, context)?;
         let next = self.staged.seq + 1;
         match &record.event {
             Event::SessionDestroyed if self.staged.seq == 0 || record.seq >= next => self.remove(context),
@@ -143,6 +178,64 @@ impl Tape {
         }
     }
 
+    /// Lines without a signature were written by a daemon that died before it signed them. Its journal brings their records
+    /// again, and they are written anew from those: what is in the files is not taken on trust.
+    fn look_at_found(&mut self, record: &Record, context: &Context<'_>) -> io::Result<()> {
+        if context.options.signer.is_none() {
+            return Ok(());
+        }
+        let Some(from) = self.signatures.found.take() else { return Ok(()) };
+        if record.seq > from {
+            self.signatures.kept = Some(from);
+            return Ok(());
+        }
+        Recording::open(&self.directory).and_then(|recording| recording.cut(from)).map_err(io::Error::other)?;
+        self.open_again()
+    }
+
+    /// Signs how far it has come, if that is not signed yet.
+    pub(super) fn sign(&mut self, signer: &Signer) -> io::Result<Option<SignedHead>> {
+        let End { seq, hash, .. } = self.written;
+        let Signatures { found, cut, checked, contradicted, .. } = self.signatures;
+        if seq == 0 || contradicted || found.is_some() {
+            return Ok(None);
+        }
+        let note = match self.signatures.heads.last() {
+            Some(last) if last.seq == seq && last.hash == hash => return Ok(None),
+            Some(_) if cut.is_some() => cut.map(|from| Note::Cut { from }),
+            // What is missing comes again, or verifying tells of it.
+            Some(last) if last.seq > seq => return Ok(None),
+            Some(last) if !checked && !self.has(last) => {
+                tracing::error!(
+                    session_id = %self.session_id, seq = last.seq,
+                    "the recording is not the one that was signed: somebody changed its files; it is not signed any more"
+                );
+                self.signatures.contradicted = true;
+                return Ok(None);
+            }
+            _ => self.signatures.kept.map(|from| Note::Found { from }),
+        };
+        let head = self.signatures.heads.add(NewHead { seq, hash, note }, signer, Timestamp::now())?;
+        (self.signatures.cut, self.signatures.kept, self.signatures.checked) = (None, None, true);
+        Ok(Some(head))
+    }
+
+    /// Whether the line that a head names is there. Only what this tape did not write itself is looked for.
+    fn has(&self, head: &SignedHead) -> bool {
+        if head.seq == self.written.seq {
+            return head.hash == self.written.hash;
+        }
+        let line = Recording::open(&self.directory).and_then(|recording| recording.before(head.seq + 1));
+        matches!(line, Ok(Some(line)) if line.proof.hash == head.hash && line.through() == head.seq)
+    }
+
+    /// Reads the end of the files again.
+    fn open_again(&mut self) -> io::Result<()> {
+        let fresh = Self::open(self.directory.clone(), self.session_id.clone(), self.key.clone())?;
+        *self = Self { used: self.used, agrees: self.agrees, ..fresh };
+        Ok(())
+    }
+
     /// Whether a record that has a line already is the one that the line tells of. A loss of power can take records from
     /// the journal that are in the recording, and the session goes on from an earlier number. One look tells: what follows
     /// a record that agrees was recorded after it.
@@ -160,7 +253,9 @@ impl Tape {
     fn cut(&mut self, seq: u64) -> io::Result<()> {
         tracing::warn!(directory = %self.directory.display(), seq, "a recording tells what the journal lost; it is cut");
         Recording::open(&self.directory).and_then(|recording| recording.cut(seq)).map_err(io::Error::other)?;
-        *self = Self { used: self.used, agrees: true, ..Self::open(self.directory.clone(), self.key.clone())? };
+        self.open_again()?;
+        self.agrees = true;
+        self.signatures.cut = self.signatures.heads.last().filter(|head| head.seq >= seq).map(|_| seq);
         Ok(())
     }
 
@@ -221,16 +316,20 @@ impl Tape {
             self.remove(context)?;
         }
         make_directory(&self.directory)?;
-        snapshot::write(&self.directory, meta, shell, context.options.masker.as_ref())?;
-        self.record(record, context)
+        let snapshot = snapshot::write(&self.directory, meta, shell, context.options.masker.as_ref())?;
+        let mut line = self.line(record, context);
+        line.proof.files.insert(snapshot::NAME.to_owned(), snapshot);
+        self.stage(line, context)
     }
 
     /// Whether the recording begins with this record.
     fn begins_with(&mut self, record: &Record, context: &mut Context<'_>) -> bool {
         let first = Recording::open(&self.directory).and_then(|recording| recording.first());
         let Ok(Some(first)) = first else { return false };
-        // A recording that was begun before authors were written down has none in its first line.
-        let line = Line { author: first.author.clone(), ..self.line(record, context) };
+        let mut line = self.line(record, context);
+        // A recording that was begun before authors were written down has none in its first line, and the snapshot may have
+        // been written by another version, in its own way.
+        (line.author, line.proof.files) = (first.author.clone(), first.proof.files.clone());
         let hash = context.scratch.weaver.hash(&Hash::NONE, &line, Some(&self.key));
         hash.is_ok_and(|hash| first.proof.hash == hash)
     }
@@ -242,16 +341,17 @@ impl Tape {
         for number in segments(&self.directory)?.into_iter().rev() {
             std::fs::remove_file(self.directory.join(segment_name(number)))?;
         }
-        match std::fs::remove_file(self.directory.join(snapshot::NAME)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
-            _ => {}
+        for name in [heads::NAME, snapshot::NAME] {
+            match std::fs::remove_file(self.directory.join(name)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
+                _ => {}
+            }
         }
         scrub::remove_leftovers(&self.directory)?;
         marks::remove(&self.directory)?;
         // Others may have files there, who remove them themselves.
         let _ = std::fs::remove_dir(&self.directory);
-        (self.segment, self.written, self.staged) = (0, End::NONE, End::NONE);
-        self.begun.clear();
+        self.open_again()?;
         Ok(())
     }
 
@@ -277,11 +377,13 @@ impl Tape {
             self.record(record, context)?;
         }
         self.flush(context)?;
+        // It has no daemon afterwards that could sign it.
+        if let Some(signer) = &context.options.signer {
+            context.signed.extend(self.sign(signer)?);
+        }
         self.file = None;
         grave::fill(&self.directory, &grave)?;
-        (self.segment, self.written, self.staged) = (0, End::NONE, End::NONE);
-        self.begun.clear();
-        Ok(())
+        Ok(self.open_again()?)
     }
 
     /// Whether the last line is that of this record: it was written, and then the daemon died.
@@ -311,7 +413,7 @@ impl Tape {
             Event::RunFinished { run_id, .. } => self.parameters(run_id),
             _ => None,
         };
-        let Told { event_type, mut data } =
+        let Told { event_type, mut data, files } =
             told(record, Beside { parameters: parameters.as_ref(), outputs: context.outputs });
         if let (Event::RecordsLost { .. }, Some(fields)) = (&record.event, data.as_object_mut()) {
             // What has a line here is not lost here.
@@ -320,7 +422,7 @@ impl Tape {
         if let Some(masker) = &context.options.masker {
             masker.mask_value(&mut data);
         }
-        let (event_type, proof) = (event_type.to_owned(), Proof::default());
+        let (event_type, proof) = (event_type.to_owned(), Proof { files, ..Proof::default() });
         Line { seq: record.seq, event_type, timestamp: record.at, author: record.event.author(), data, proof }
     }
 

@@ -125,7 +125,7 @@ pub fn finished(seq: u64, start: u64, output: &[u8]) -> Record {
         status: RunStatus::Exited,
         exit_code: Some(i32::from(seq.is_multiple_of(3))),
         signal: None,
-        stdout: Output { total: length, kept: length, inline: Some(output.into()), tail: None },
+        stdout: Output { total: length, kept: length, inline: Some(output.into()), ..Output::default() },
         stderr: Output::default(),
         duration_us: seq * 31 + 7,
         cwd: "/w".into(),

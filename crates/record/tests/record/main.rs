@@ -8,5 +8,6 @@ mod masks;
 mod past;
 mod reads;
 mod scrubs;
+mod signed;
 mod stalls;
 mod tamper;

@@ -21,7 +21,7 @@ fn export(recording: &Recording, masker: Option<&Masker>, key: Option<&SessionKe
     for (index, line) in recording.lines(1).unwrap().enumerate() {
         let mut line = ExportLine::new(&line.unwrap(), masker, key);
         if index == 0 {
-            line = line.with_head(head.clone());
+            line = line.with_head(head.clone(), None);
         }
         line.write_to(&mut bytes).unwrap();
     }

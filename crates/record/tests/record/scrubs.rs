@@ -2,13 +2,18 @@
 
 use crate::fixture::*;
 use shellkeep_record::scrub::{redactor, scrub, scrub_file};
-use shellkeep_session::{Event, ShellState};
+use shellkeep_session::{Event, FileSum, Record, ShellState};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-fn scrubbed(seq: u64, seqs: Vec<u64>, files: Vec<String>) -> shellkeep_session::Record {
+fn scrubbed(seq: u64, seqs: Vec<u64>, files: Vec<String>) -> Record {
+    scrubbed_to(seq, seqs, files, Default::default())
+}
+
+fn scrubbed_to(seq: u64, seqs: Vec<u64>, files: Vec<String>, sums: BTreeMap<String, FileSum>) -> Record {
     let shell = Box::new(ShellState::default());
-    record(seq, Event::Scrubbed { by: None, seqs, files, checkpoints: Vec::new(), shell, agent_state: None })
+    record(seq, Event::Scrubbed { by: None, seqs, files, sums, checkpoints: Vec::new(), shell, agent_state: None })
 }
 
 fn everything(directory: &Path) -> String {

@@ -46,6 +46,17 @@ impl Inner {
         Some(notices::not_on_disk(&error.reason))
     }
 
+    /// Waits until files are on disk, where the host asked for that: the record that names them follows.
+    pub(crate) async fn sync_files(&self, files: Vec<std::fs::File>) {
+        if files.is_empty() || !self.store.survives_power() {
+            return;
+        }
+        let synced = tokio::task::spawn_blocking(move || files.iter().try_for_each(std::fs::File::sync_data)).await;
+        if let Ok(Err(error)) = synced {
+            tracing::warn!(%error, "an output is not on disk yet");
+        }
+    }
+
     pub(crate) fn read_error(&self, id: &SessionId, error: ReadError) -> OpError {
         match error {
             ReadError::Damaged { reason } => OpError::Damaged { session_id: id.to_string(), reason },

@@ -32,7 +32,9 @@ impl Engine {
         let place = |directory| Place { directory, run_id: run_id.clone(), stream: query.stream };
         let output = if let Some(deleted) = self.deleted_session(&id) {
             let directory = deleted::outputs(&inner.config.data_dir, &deleted.kept_as);
-            RunOutput::Removed(place(directory.into()).path())
+            let path = place(directory.into()).path();
+            inner.check_told(&id, &path).await?;
+            RunOutput::Removed(path)
         } else if let Some(cell) = inner.cell(&id, run_id) {
             RunOutput::Live(cell)
         } else {
@@ -42,7 +44,9 @@ impl Engine {
                 Stream::Stdout => result.stdout,
                 Stream::Stderr => result.stderr,
             };
-            RunOutput::Kept(Box::new(kept), place(inner.output_directory(&id)))
+            let place = place(inner.output_directory(&id));
+            inner.check_output(&id, &place.path(), &kept).await?;
+            RunOutput::Kept(Box::new(kept), place)
         };
         let page = if query.grep.is_none() {
             output.page(&query, &Searching::default())

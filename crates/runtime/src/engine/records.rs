@@ -17,7 +17,9 @@ use crate::owner::Message;
 use crate::state_file;
 use crate::validate::records as validate;
 use crate::work::SEARCH_TIME;
-use shellkeep_record::{Budget, CONFIG_SNAPSHOT, Filter, Line, Page, Recording, Search, SessionKey, past};
+use shellkeep_record::{
+    Budget, CONFIG_SNAPSHOT, Checks, Filter, Line, Page, Recording, Search, SessionKey, SignatureChecks, beside, past,
+};
 use shellkeep_session::{AgentState, Author, Content, SessionId};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -57,8 +59,20 @@ impl Engine {
         let Permitted { inner, id } = self.over_recorded(id)?;
         // What is known before it is written cannot be more than what is written.
         let known = self.get(&id).await?.seq;
-        let key = inner.recording_key(&id);
-        let check = move |recording: &Recording| shellkeep_record::verify(recording, Some(&key), Some(known));
+        inner.seal_recording(&id).await?;
+        let (key, public_key) = (inner.recording_key(&id), inner.store.public_key());
+        let (outputs, session_id) = inner.recorded_as(&id);
+        let check = move |recording: &Recording| {
+            let keys = &[public_key];
+            let signatures = SignatureChecks { session_id: Some(&session_id), keys, through: Some(known) };
+            let checks = Checks {
+                key: Some(&key),
+                expected: Some(known),
+                signatures: Some(signatures),
+                outputs: Some(&outputs),
+            };
+            shellkeep_record::check(recording, &checks)
+        };
         let (agent, directory) = (inner.agent_of(&id), inner.flushed_recording(&id).await?);
         let checking = move |budget: &Budget| check(&Recording::open(&directory)?.within(budget.clone()));
         inner.work.long(agent.as_deref(), checking).await?.map_err(|error| unreadable(&id, error))
@@ -83,6 +97,16 @@ impl Engine {
         let read = tokio::task::spawn_blocking(move || std::fs::read(path)).await;
         let bytes = read.map_err(|error| unreadable(error.to_string()))?;
         let bytes = bytes.map_err(|error| unreadable(format!("{CONFIG_SNAPSHOT}: {error}")))?;
+        let sum = beside::sum(&bytes);
+        let is_told = move |recording: &Recording| {
+            let first = recording.first()?.and_then(|line| line.proof.files.get(CONFIG_SNAPSHOT).cloned());
+            // One from before there were hashes has none; one that was scrubbed has another later on.
+            Ok(first.is_none_or(|told| told == sum)
+                || recording.told_of(CONFIG_SNAPSHOT)?.is_some_and(|told| told == sum))
+        };
+        if !inner.read_recording(&id, is_told).await? {
+            return Err(OpError::FileChanged { session_id: id.to_string(), file: CONFIG_SNAPSHOT.to_owned() });
+        }
         let mut snapshot = serde_json::from_slice(&bytes).map_err(|error| unreadable(error.to_string()))?;
         if let Some(masker) = masker {
             masker.mask_value(&mut snapshot);
@@ -180,7 +204,11 @@ impl Inner {
     }
 
     /// The bytes of a state.
-    pub(crate) async fn bytes_of(&self, id: &SessionId, state: AgentState) -> Result<AgentStateView, OpError> {
+    pub(crate) async fn bytes_of(
+        self: &Arc<Self>,
+        id: &SessionId,
+        state: AgentState,
+    ) -> Result<AgentStateView, OpError> {
         let AgentState { version, media_type, content } = state;
         let (name, length, hash) = match content {
             Content::Inline(bytes) => return Ok(AgentStateView { version, media_type, bytes: bytes.0 }),
@@ -234,8 +262,10 @@ impl Inner {
         let types = vec!["agent_state_saved".to_owned(), "session_rewound".to_owned()];
         let filter = Filter { types, ..Filter::default() };
         let saved = |line: &Line| match line.event_type.as_str() {
-            "session_rewound" => line.data.get("agent_state").and_then(past::agent_state),
-            _ => past::agent_state(&line.data),
+            "session_rewound" => {
+                line.data.get("agent_state").and_then(|state| past::agent_state(state, &line.proof.files))
+            }
+            _ => past::agent_state(&line.data, &line.proof.files),
         };
         let find = move |recording: &Recording| {
             let mut after = 0;
@@ -269,6 +299,20 @@ impl Inner {
         }
     }
 
+    /// Where the outputs that lines of a session name are, be it there or removed, and the name it had when they were
+    /// signed.
+    fn recorded_as(&self, id: &SessionId) -> (PathBuf, SessionId) {
+        match self.deleted_session(id) {
+            Some(deleted) => (deleted::outputs(&self.config.data_dir, &deleted.kept_as), deleted.session_id),
+            None => (self.output_directory(id).to_path_buf(), id.clone()),
+        }
+    }
+
+    /// Makes the store write what concerns a session, and sign it.
+    pub(super) async fn seal_recording(&self, id: &SessionId) -> Result<(), OpError> {
+        self.store.seal(id).await.map_err(|error| self.read_error(id, error))
+    }
+
     /// Makes the store write what concerns a session.
     async fn flush_recording(&self, id: &SessionId) -> Result<(), OpError> {
         self.store.flush_about(id).await.map_err(|error| self.read_error(id, error))
@@ -281,7 +325,7 @@ impl Inner {
     }
 
     /// Reads a session's recording in a thread of its own, with everything that has happened until now in it.
-    pub(super) async fn read_recording<T: Send + 'static>(
+    pub(crate) async fn read_recording<T: Send + 'static>(
         &self,
         id: &SessionId,
         read: impl FnOnce(&Recording) -> Result<T, shellkeep_record::ReadError> + Send + 'static,

@@ -267,7 +267,7 @@ fn log_page(log: &ServiceLog, query: &LogQuery, complete: bool, searching: &Sear
     let unreadable = |error: std::io::Error| OpError::StoreUnavailable { reason: format!("the log: {error}") };
     let (first, total) = log.bounds().map_err(unreadable)?;
     let offset = query.offset.max(first);
-    let stream = Output { total, kept: total, inline: None, tail: None };
+    let stream = Output { total, kept: total, ..Output::default() };
     let output =
         OutputQuery { stream: Stream::Stdout, offset, limit: query.limit, tail: query.tail, grep: query.grep.clone() };
     let read = |offset: u64, limit: usize| {

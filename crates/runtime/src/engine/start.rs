@@ -75,6 +75,7 @@ impl Engine {
             quotas,
             admission: Admission::new(config.admission.clone(), shells),
             adaptive,
+            checked: Default::default(),
             disk: Default::default(),
             thin_book: Default::default(),
             agents: Default::default(),

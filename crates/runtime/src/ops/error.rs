@@ -59,6 +59,16 @@ pub enum OpError {
         /// The run.
         run_id: String,
     },
+    /// A file beside the records is not the one that was recorded.
+    #[error(
+        "the file {file} of session '{session_id}' is not the one that was recorded: its hash is another, so it is not shown. Somebody or something changed it; POST /v1/sessions/{session_id}/verify tells whether anything else was"
+    )]
+    FileChanged {
+        /// Whose.
+        session_id: String,
+        /// Its name.
+        file: String,
+    },
     /// The run does not read input.
     #[error(
         "run '{run_id}' takes no input: it was started with its input already given. Start it with blocking=false and no stdin to send input later"
@@ -365,6 +375,7 @@ impl OpError {
             Self::RunEnded { .. } => "run_ended",
             Self::NoInput { .. } => "no_input",
             Self::OutputReclaimed { .. } => "output_reclaimed",
+            Self::FileChanged { .. } => "file_changed",
             Self::Busy { .. } => "session_busy",
             Self::QueueFull { .. } => "queue_full",
             Self::RequestIdReused { .. } => "request_id_reused",

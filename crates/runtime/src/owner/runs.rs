@@ -74,8 +74,9 @@ impl Owner {
             }
         }
         let stored = self.engine.store.run_by_request(&self.id, request_id).await;
-        let Some(run) = stored.map_err(|error| self.engine.read_error(&self.id, error))? else { return Ok(None) };
+        let Some(mut run) = stored.map_err(|error| self.engine.read_error(&self.id, error))? else { return Ok(None) };
         same(&run.command)?;
+        self.engine.check_run(&self.id, &mut run).await?;
         // A watcher of a run that ended before gets its output from the result, so there must be some in it.
         let max_output = if command.max_output == 0 { DEFAULT_MAX_OUTPUT } else { command.max_output };
         let view = cell::stored_view(&run, &self.outputs, max_output, &self.state.shell.cwd);
@@ -351,6 +352,7 @@ impl Owner {
         let untold = Untold { notices, late: self.late.take() };
         let (result, delta) = finish::result(self, &running, &mut done, untold);
         let is_astray = homeless.is_some() && delta.cwd.is_none();
+        self.engine.sync_files(running.cell.files()).await;
         let run_id = running.cell.run_id.clone();
         let cell = Arc::clone(&running.cell);
         let mut result = Box::new(result);
@@ -423,6 +425,7 @@ impl Owner {
             loop {
                 match running.step().await {
                     Step::Done(done) => {
+                        engine.sync_files(running.cell.files()).await;
                         return engine.deliver(&id, Message::Detached(Box::new((running, done)))).await;
                     }
                     Step::Typed(typed) => {

@@ -50,6 +50,7 @@ impl Owner {
             by: None,
             seqs: scrubbed.seqs.clone(),
             files: files.clone(),
+            sums: scrubbed.sums,
             checkpoints: checkpoints.clone(),
             shell: Box::new(self.state.shell.clone()),
             agent_state: self.state.agent_state.clone(),

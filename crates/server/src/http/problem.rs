@@ -100,6 +100,7 @@ impl From<OpError> for Refusal {
             OpError::AgentStateReclaimed { version } | OpError::AgentStateDamaged { version, .. } => {
                 refusal.with("version", version)
             }
+            OpError::FileChanged { session_id, file } => refusal.with("session_id", session_id).with("file", file),
             OpError::AgentStateNotFound { session_id } | OpError::RecordingUnreadable { session_id, .. } => {
                 refusal.with("session_id", session_id)
             }
@@ -166,7 +167,9 @@ fn status(error: &OpError) -> StatusCode {
         OpError::NoShare(full) if full.by_all => StatusCode::SERVICE_UNAVAILABLE,
         OpError::NoShare(_) => StatusCode::TOO_MANY_REQUESTS,
         OpError::SearchSpent { .. } => StatusCode::UNPROCESSABLE_ENTITY,
-        OpError::Damaged { .. } | OpError::AgentStateDamaged { .. } => StatusCode::INTERNAL_SERVER_ERROR,
+        OpError::Damaged { .. } | OpError::AgentStateDamaged { .. } | OpError::FileChanged { .. } => {
+            StatusCode::INTERNAL_SERVER_ERROR
+        }
         OpError::OutputReclaimed { .. } | OpError::AgentStateReclaimed { .. } => StatusCode::GONE,
         OpError::VersionConflict { .. } => StatusCode::PRECONDITION_FAILED,
         OpError::RecordingUnreadable { .. } | OpError::FilesFailed { .. } => StatusCode::INTERNAL_SERVER_ERROR,

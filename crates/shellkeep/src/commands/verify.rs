@@ -1,35 +1,57 @@
-//! `shellkeep verify`: proves that nothing in a recording was changed, dropped or reordered.
+//! `shellkeep verify`: proves that nothing in a recording was changed, dropped or reordered, and who signed it.
 
-use super::replay::source::{self, local_key};
+mod anchors;
+
+use super::key;
+use super::replay::source::{self, local_key, outputs_beside};
 use super::replay::target::Target;
 use crate::cli::DaemonArgs;
-use crate::client::Client;
+use crate::client::{self, Client};
 use crate::failure::{CANNOT_START, Failure};
 use crate::terminal;
+use anchors::Anchors;
 use clap::{Args, ValueHint};
 use serde_json::json;
 use shellkeep_protocol as wire;
-use shellkeep_record::Recording;
-use std::path::Path;
+use shellkeep_record::{Checks, PublicKey, Recording, SignatureChecks};
+use shellkeep_session::SessionId;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+
+/// Everything fits together, and it is signed by a key that nobody named.
+const KEY_NOT_KNOWN: u8 = 3;
 
 /// Arguments of `verify`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Each event carries a hash of itself and of the one before it. An export proves itself, also where secrets were
-masked in it. A session's own files are checked by its daemon, or here with the key in their data directory.
+    after_help = "Each event carries a hash of itself and of the one before it, and the daemon signs how far it has come. So this finds
+every change of the events, of long outputs, agent states and the configuration beside them. It takes the word of
+whoever holds the signing key; --key says whose key that must be, and `shellkeep key` prints it. A recording that was
+cut off at the end together with its signatures is found with --anchors, or by the daemon, which knows how far the
+session has come.
+
+An export proves itself, also where secrets were masked in it. A session's own files are checked by its daemon, or here
+with the keys in their data directory.
 
 Examples:
   shellkeep verify demo
-  shellkeep verify ./demo.jsonl
+  shellkeep verify --key 3b6a…29 ./demo.jsonl
+  shellkeep verify --anchors /mnt/elsewhere/heads.jsonl demo
   shellkeep verify demo --json | jq .head.hash
 
-Exit codes: 0 intact, 1 not intact, 2 it could not be checked."
+Exit codes: 0 intact and signed by a key that is known here, 1 not intact, 2 it could not be checked,
+3 intact, but signed by a key that is not known here: pass it with --key if it is the right one."
 )]
 pub struct VerifyArgs {
     /// The session, or a file or directory with a recording
     #[arg(value_name = "SESSION|FILE|DIR", value_hint = ValueHint::AnyPath)]
     target: String,
+    /// The public key that must have signed it, or a file that holds it; may be repeated [default: DATA/sign.pub]
+    #[arg(long = "key", value_name = "KEY|FILE")]
+    keys: Vec<String>,
+    /// Check it against heads that were anchored: a file with what record.anchor wrote, posted or logged
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    anchors: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -45,41 +67,90 @@ pub fn execute(args: VerifyArgs) -> Result<ExitCode, Failure> {
     } else {
         tell(&verdict);
     }
-    Ok(if verdict.intact { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(match (verdict.intact, verdict.key_is_known) {
+        (true, true) => ExitCode::SUCCESS,
+        (true, false) => ExitCode::from(KEY_NOT_KNOWN),
+        (false, _) => ExitCode::FAILURE,
+    })
 }
 
 fn check(args: &VerifyArgs) -> Result<wire::Verdict, Failure> {
+    let keys = args.keys.iter().map(|text| named_key(text)).collect::<Result<Vec<_>, _>>()?;
+    let anchors = args.anchors.as_deref().map(Anchors::read).transpose()?;
     match Target::parse(&args.target)? {
         Target::Session(session) => {
-            let path = format!("/v1/sessions/{session}/verify");
             let asked = async {
                 let mut client = Client::open(&args.daemon).await?;
+                let path = format!("/v1/sessions/{session}/verify");
                 let nothing = json!({});
-                Ok(terminal::patiently("checking", client.post(&path, &nothing)).await?)
+                let verdict = terminal::patiently("checking", client.post(&path, &nothing)).await?;
+                let verdict = signed_by(verdict, &keys);
+                match &anchors {
+                    Some(anchors) => anchors.check_session(verdict, &session, &keys, &mut client).await,
+                    None => Ok(verdict),
+                }
             };
             source::runtime()?.block_on(asked)
         }
-        Target::Path(path) => of_files(&path),
+        Target::Path(path) => {
+            let known = if keys.is_empty() { known_here(&path, &args.daemon) } else { keys };
+            let (verdict, recording) = of_files(&path, &known)?;
+            match &anchors {
+                Some(anchors) => anchors.check_files(verdict, &recording, &known),
+                None => Ok(verdict),
+            }
+        }
     }
 }
 
-fn of_files(path: &Path) -> Result<wire::Verdict, Failure> {
+/// A key as it is written, or a file that holds one.
+fn named_key(text: &str) -> Result<PublicKey, Failure> {
+    let in_file = || PublicKey::parse(std::fs::read_to_string(text).ok()?.trim());
+    PublicKey::parse(text).or_else(in_file).ok_or_else(|| {
+        Failure::client(format!("--key {text}: neither 64 hex digits nor a file with them; `shellkeep key` prints one"))
+    })
+}
+
+/// The keys that this machine knows: that of the directory the recording lies in, or of the daemon that is used here.
+fn known_here(path: &Path, daemon: &DaemonArgs) -> Vec<PublicKey> {
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let beside = if path.is_dir() { key::of_directory(&source::data_of(&path)) } else { None };
+    let used = || key::of_directory(&client::data_directory(daemon).ok()?);
+    beside.or_else(used).into_iter().collect()
+}
+
+/// The daemon knows its own key; whoever asks may know better which one it must be.
+fn signed_by(mut verdict: wire::Verdict, keys: &[PublicKey]) -> wire::Verdict {
+    let is_named = |key: &str| keys.iter().any(|named| named.to_string() == key);
+    if let Some(signed) = verdict.signed.as_ref().filter(|signed| !keys.is_empty() && !is_named(&signed.key)) {
+        let reason = format!("it is signed by {}, and that is not the key that was named", signed.key);
+        (verdict.intact, verdict.key_is_known) = (false, false);
+        verdict.bad = Some(wire::Bad { file: "heads.jsonl".to_owned(), line: 0, seq: None, reason });
+    }
+    verdict
+}
+
+fn of_files(path: &Path, keys: &[PublicKey]) -> Result<(wire::Verdict, Recording), Failure> {
     let opened = if path.is_dir() { Recording::open(path) } else { Recording::open_export(path) };
     let recording = opened.map_err(Failure::client)?;
-    let (_, key) = local_key(path);
+    let (name, key) = local_key(path);
     if key.is_none() && !recording.is_export() {
         return Err(Failure::client(
             "a session's own files are checked with the key of their data directory, which is not beside them; \
              ask its daemon by the session's name, or export it",
         ));
     }
+    let session_id = SessionId::parse(&name).ok().filter(|_| !recording.is_export());
+    let signatures = SignatureChecks { session_id: session_id.as_ref(), keys, through: None };
+    let outputs = outputs_beside(path);
     // Only a daemon knows how far its session has come.
-    let verdict = shellkeep_record::verify(&recording, key.as_ref(), None).map_err(Failure::client)?;
-    Ok(shellkeep_server::verdict(verdict))
+    let checks = Checks { key: key.as_ref(), expected: None, signatures: Some(signatures), outputs: Some(&outputs) };
+    let verdict = shellkeep_record::check(&recording, &checks).map_err(Failure::client)?;
+    Ok((shellkeep_server::verdict(verdict), recording))
 }
 
 fn tell(verdict: &wire::Verdict) {
-    let wire::Verdict { events, masked_fields, .. } = verdict;
+    let wire::Verdict { events, masked_fields, files, files_reclaimed, .. } = verdict;
     if verdict.intact {
         terminal::line(format!("{}: {events} events, none changed, dropped or reordered", good("intact")));
     } else {
@@ -87,7 +158,8 @@ fn tell(verdict: &wire::Verdict) {
     }
     if let Some(wrong) = &verdict.bad {
         let seq = wrong.seq.map_or_else(String::new, |seq| format!(" (event {seq})"));
-        terminal::line(format!("first bad line: {}:{}{seq}: {}", wrong.file, wrong.line, wrong.reason));
+        let place = if wrong.line == 0 { wrong.file.clone() } else { format!("{}:{}", wrong.file, wrong.line) };
+        terminal::line(format!("first bad line: {place}{seq}: {}", wrong.reason));
     }
     for hole in &verdict.holes {
         let kind = if hole.declared { "lost, as the session says" } else { "missing" };
@@ -96,8 +168,24 @@ fn tell(verdict: &wire::Verdict) {
     if *masked_fields > 0 {
         terminal::line(format!("{masked_fields} fields were masked; the rest is still proven"));
     }
+    if *files > 0 {
+        terminal::line(format!("{files} files beside them are as they were recorded"));
+    }
+    if *files_reclaimed > 0 {
+        terminal::line(format!("{files_reclaimed} files were removed to make room; their hashes are known"));
+    }
+    verdict.remarks.iter().for_each(terminal::line);
     if let Some(head) = &verdict.head {
         terminal::line(format!("last: event {}, hash {}", head.seq, head.hash));
+    }
+    if let Some(signed) = &verdict.signed {
+        let known = if verdict.key_is_known {
+            ""
+        } else {
+            "\nThat key is not known here: this only shows that the recording fits the key it carries. If it is the right \
+             one, pass it with --key."
+        };
+        terminal::line(format!("signed by {}, up to event {}, on {}{known}", signed.key, signed.seq, signed.at));
     }
 }
 

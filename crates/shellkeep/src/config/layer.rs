@@ -175,7 +175,13 @@ pub fn from_file(named: Option<&Path>, env: Environment) -> Result<(Option<PathB
 impl Layer {
     /// Makes paths independent of where the daemon runs. A file's own are meant from the file's directory.
     pub fn absolute(mut self, base: Option<&Path>) -> Self {
-        let paths = [&mut self.socket, &mut self.data, &mut self.bash, &mut self.record.secrets_file];
+        let paths = [
+            &mut self.socket,
+            &mut self.data,
+            &mut self.bash,
+            &mut self.record.secrets_file,
+            &mut self.record.signing_key,
+        ];
         for path in paths.into_iter().flatten() {
             let joined = base.map_or_else(|| path.clone(), |base| base.join(&*path));
             *path = std::path::absolute(&joined).unwrap_or(joined);

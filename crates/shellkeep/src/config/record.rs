@@ -8,13 +8,17 @@ use clap::{Args, ValueHint};
 use serde::Deserialize;
 use shellkeep_redact::{Config, Rules};
 use shellkeep_runtime::{KEEP_DELETED, RecordConfig};
+use shellkeep_store::{AnchorOptions, AnchorPlace};
 use std::convert::Infallible;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 /// A file of a recording is closed at this size unless told otherwise.
 const DEFAULT_SEGMENT_BYTES: u64 = 100_000_000;
+/// Heads are anchored this often: what a thief of the data directory could deny is then a minute.
+const ANCHOR_INTERVAL: Duration = Duration::from_secs(60);
 /// Smaller files would be more work than they hold.
 const LEAST_SEGMENT_BYTES: u64 = 1_000;
 
@@ -44,6 +48,15 @@ pub struct RecordLayer {
     /// Mask national ids of these kinds, as in us_ssn,de_steuer_id [default: none]
     #[arg(long = "record-national-ids", value_name = "NAMES")]
     pub national_ids: Option<Names>,
+    /// Keep the signing key in this file, which is made if it is not there [default: DATA/sign.key]
+    #[arg(long = "record-signing-key", value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub signing_key: Option<PathBuf>,
+    /// Put signed heads there: a file, http://HOST[:PORT]/PATH, or `log` [default: nowhere]
+    #[arg(long = "record-anchor", value_name = "PLACE")]
+    pub anchor: Option<String>,
+    /// How often, as in 60s [default: 60s]
+    #[arg(long = "record-anchor-interval", value_name = "TIME")]
+    pub anchor_interval: Option<Span>,
     /// Mask by these rules only [default: all but national ids]
     #[arg(long = "record-rules", value_name = "NAMES")]
     pub rules: Option<Names>,
@@ -84,6 +97,9 @@ pub fn from_environment(env: Environment) -> Result<RecordLayer, Failure> {
         secrets: env("SHELLKEEP_RECORD_SECRETS").map(lines),
         secrets_file: env("SHELLKEEP_RECORD_SECRETS_FILE").map(PathBuf::from),
         national_ids: parsed(env, "SHELLKEEP_RECORD_NATIONAL_IDS")?,
+        signing_key: env("SHELLKEEP_RECORD_SIGNING_KEY").map(PathBuf::from),
+        anchor: env("SHELLKEEP_RECORD_ANCHOR"),
+        anchor_interval: parsed(env, "SHELLKEEP_RECORD_ANCHOR_INTERVAL")?,
         rules: parsed(env, "SHELLKEEP_RECORD_RULES")?,
     })
 }
@@ -107,6 +123,12 @@ pub struct RecordSettings {
     pub secrets_file: Setting<Option<PathBuf>>,
     /// National ids that are masked.
     pub national_ids: Setting<Names>,
+    /// Where the signing key is, if it is not in the data directory.
+    pub signing_key: Setting<Option<PathBuf>>,
+    /// Where signed heads are put.
+    pub anchor: Setting<Option<String>>,
+    /// How often.
+    pub anchor_interval: Setting<Span>,
     /// The rules in force; all if none is named.
     pub rules: Setting<Names>,
 }
@@ -141,12 +163,23 @@ impl RecordSettings {
                 |layer| layer.record.national_ids.clone(),
                 Names::default(),
             )?,
+            signing_key: layers.or(
+                "SHELLKEEP_RECORD_SIGNING_KEY",
+                |layer| layer.record.signing_key.clone().map(Some),
+                None,
+            )?,
+            anchor: layers.or("SHELLKEEP_RECORD_ANCHOR", |layer| layer.record.anchor.clone().map(Some), None)?,
+            anchor_interval: layers.or(
+                "SHELLKEEP_RECORD_ANCHOR_INTERVAL",
+                |layer| layer.record.anchor_interval,
+                Span(Some(ANCHOR_INTERVAL)),
+            )?,
             rules: layers.or("SHELLKEEP_RECORD_RULES", |layer| layer.record.rules.clone(), Names::default())?,
         })
     }
 
     /// Every setting, for showing.
-    pub(super) fn shown(&self) -> [Shown; 7] {
+    pub(super) fn shown(&self) -> [Shown; 10] {
         let names = |Names(names): &Names| if names.is_empty() { "-".to_owned() } else { names.join(",") };
         let file = |path: &Option<PathBuf>| path.as_ref().map_or("-".to_owned(), |path| path.display().to_string());
         [
@@ -156,6 +189,12 @@ impl RecordSettings {
             show("record.secrets", &self.secrets, |secrets| format!("{secrets:?}")),
             show("record.secrets_file", &self.secrets_file, file),
             show("record.national_ids", &self.national_ids, names),
+            show("record.signing_key", &self.signing_key, |path| match path {
+                Some(path) => path.display().to_string(),
+                None => "DATA/sign.key".to_owned(),
+            }),
+            show("record.anchor", &self.anchor, |place| place.clone().unwrap_or_else(|| "-".to_owned())),
+            show("record.anchor_interval", &self.anchor_interval, ToString::to_string),
             show("record.rules", &self.rules, names),
         ]
     }
@@ -167,7 +206,19 @@ impl RecordSettings {
             let message = format!("record.segment_bytes is {bytes}; it must be at least {LEAST_SEGMENT_BYTES}");
             return Err(Failure::start(message));
         }
+        self.anchor()?;
         self.rules().map(|_| ())
+    }
+
+    /// Where signed heads are put, if anywhere.
+    pub fn anchor(&self) -> Result<Option<AnchorOptions>, Failure> {
+        let Some(place) = &self.anchor.value else { return Ok(None) };
+        let wrong = |error| Failure::start(format!("record.anchor is wrong: {error}"));
+        let place = AnchorPlace::parse(place).map_err(wrong)?;
+        match self.anchor_interval.value.0 {
+            Some(interval) if !interval.is_zero() => Ok(Some(AnchorOptions { place, interval })),
+            _ => Err(Failure::start("record.anchor_interval must be a length of time, as in 60s")),
+        }
     }
 
     fn rules(&self) -> Result<Rules, Failure> {

@@ -6,6 +6,7 @@ mod crash;
 mod disk;
 mod masked;
 mod order;
+mod proof;
 mod reading;
 mod saved;
 mod scrub;

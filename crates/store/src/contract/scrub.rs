@@ -52,7 +52,7 @@ fn indiscreet() -> Teller {
     delta.functions.insert("f".into(), Some(Function { attributes: String::new(), source }));
     delta.positional = Some(vec![SECRET.into(), vec![0xff].into()]);
     let stdout = [b"\xff ", SECRET.as_bytes()].concat();
-    let stdout = Output { total: 22, kept: 22, inline: Some(stdout.into()), tail: None };
+    let stdout = Output { total: 22, kept: 22, inline: Some(stdout.into()), ..Output::default() };
     let result = RunResult { stdout, ..result() };
     teller.say(Event::RunFinished { run_id, result: Box::new(result), delta: Box::new(delta) });
     teller.message("user", &format!("my key is {SECRET}"));
@@ -90,7 +90,15 @@ fn a_scrubbed_secret_is_in_no_file(house: House) {
     teller.state = crate::masked_state(&teller.state, &redactor).unwrap();
     let (shell, agent_state) = (Box::new(teller.state.shell.clone()), teller.state.agent_state.clone());
     let (seqs, files) = (scrubbed.seqs, scrubbed.files);
-    teller.say(Event::Scrubbed { by: None, seqs, files, checkpoints: Vec::new(), shell, agent_state });
+    teller.say(Event::Scrubbed {
+        by: None,
+        seqs,
+        files,
+        sums: Default::default(),
+        checkpoints: Vec::new(),
+        shell,
+        agent_state,
+    });
     teller.append_last(&store).unwrap();
     teller.assert_in(&store);
     teller.assert_recorded_in(&store);

@@ -75,6 +75,25 @@ impl Journal {
         Ok(())
     }
 
+    /// Forces everything written to disk before the backend is given it, where a loss of power counts. A failure is met
+    /// again, and told, by the next sync.
+    pub(crate) fn sync_ahead(&self) -> io::Result<()> {
+        if !self.keep_unsynced || self.is_suspect() {
+            return Ok(());
+        }
+        let parts = {
+            let front = hold(&self.front);
+            let mut parts = front.unsynced.clone();
+            parts.push(front.part());
+            parts
+        };
+        let synced = parts.iter().filter(|part| part.from != part.to).try_for_each(|part| part.file.sync_data());
+        if synced.is_err() {
+            hold(&self.front).suspect = true;
+        }
+        synced
+    }
+
     /// Whether a sync has failed and what it was about has not been written again.
     pub(crate) fn is_suspect(&self) -> bool {
         hold(&self.front).suspect

@@ -61,13 +61,16 @@ impl Writer {
     }
 
     /// Answers once a session's recording has what was appended before, at once; or all recordings, in turn.
-    pub(super) fn flush_recordings(&mut self, about: Option<SessionId>, answer: oneshot::Sender<()>) {
+    pub(super) fn flush_recordings(&mut self, about: Option<SessionId>, seal: bool, answer: oneshot::Sender<()>) {
         let end = self.shared.journal.end();
         match (&mut self.scribe, about) {
             (Some(scribe), Some(session_id)) => {
                 scribe.bring(&session_id, &end);
                 if end.queued {
                     scribe.take_queued(&self.shared.journal.waiting_of(&session_id));
+                }
+                if seal {
+                    scribe.seal(&session_id);
                 }
             }
             (Some(scribe), None) if !scribe.is_at(&end) => {
@@ -104,6 +107,10 @@ impl Writer {
         self.recover(true);
         self.record_queued();
         self.scrub_those_ready();
+        // What is recorded beyond the mark is signed all the same: a stop leaves nothing that looks forged.
+        if let Some(scribe) = &mut self.scribe {
+            scribe.sign();
+        }
     }
 
     /// Removes the segments that neither the backend nor a recording needs.

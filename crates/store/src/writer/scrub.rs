@@ -65,7 +65,7 @@ impl Writer {
             None => Scrubbed::default(),
         };
         if let Some(outputs) = outputs {
-            scrubbed.files.extend(scrub_outputs(outputs, redactor).map_err(|error| error.to_string())?);
+            scrub_outputs(outputs, redactor, &mut scrubbed).map_err(|error| error.to_string())?;
         }
         self.backend.scrub(session_id, redactor).map_err(|error| error.to_string())?;
         self.remove_segments();
@@ -80,20 +80,24 @@ impl Scrub {
     }
 }
 
-/// Masks each file of a directory; gives back the names of those in which something was masked.
-pub(crate) fn scrub_outputs(directory: &Path, redactor: &Redactor) -> io::Result<Vec<String>> {
+/// Masks each file of a directory, in the order of their names, and takes down what became of them.
+pub(crate) fn scrub_outputs(directory: &Path, redactor: &Redactor, scrubbed: &mut Scrubbed) -> io::Result<()> {
     let entries = match fs::read_dir(directory) {
         Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(error),
     };
-    let mut names = Vec::new();
+    let mut files = Vec::new();
     for entry in entries {
         let entry = entry?;
-        if entry.file_type()?.is_file() && scrub_file(&entry.path(), redactor)? {
-            names.push(entry.file_name().to_string_lossy().into_owned());
+        if entry.file_type()?.is_file() {
+            files.push((entry.file_name().to_string_lossy().into_owned(), entry.path()));
         }
     }
-    names.sort_unstable();
-    Ok(names)
+    files.sort_unstable();
+    for (name, path) in files {
+        let is_masked = scrub_file(&path, redactor)?;
+        scrubbed.look_at(&name, &path, is_masked)?;
+    }
+    Ok(())
 }

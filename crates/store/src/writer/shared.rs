@@ -36,6 +36,8 @@ pub(crate) enum Request {
     Record {
         /// The only session it is about, if there is one.
         about: Option<SessionId>,
+        /// Whether it is signed then.
+        seal: bool,
         /// Who waits.
         answer: oneshot::Sender<()>,
     },

@@ -4,7 +4,7 @@ use crate::engine::Inner;
 use crate::ops::{ExportFormat, OpError};
 use crate::work::Caller;
 use shellkeep_record::export::{ExportError, Options, asciicast, html, jsonl};
-use shellkeep_record::{Budget, Masker, Recording, SessionKey};
+use shellkeep_record::{Budget, Masker, PublicKey, Recording, SessionKey};
 use shellkeep_session::SessionId;
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -35,11 +35,19 @@ impl ExportStream {
         redact: bool,
     ) -> Result<Self, OpError> {
         let masker = if redact { Some(inner.masker(id).await?) } else { None };
+        inner.seal_recording(id).await?;
         let budget = Budget::unlimited();
         let recording = inner.read_recording(id, |recording| Ok(recording.clone())).await?.within(budget.clone());
         let turn = inner.work.long_turn(inner.agent_of(id).as_deref()).await?;
         let (sender, pieces) = mpsc::channel(BACKLOG);
-        let export = Export { id: id.clone(), format, recording, masker, key: inner.recording_key(id) };
+        let export = Export {
+            id: inner.recorded_as(id).1,
+            format,
+            recording,
+            masker,
+            key: inner.recording_key(id),
+            public_key: inner.store.public_key(),
+        };
         let runtime = Handle::current();
         tokio::task::spawn_blocking(move || {
             let _turn = turn;
@@ -65,11 +73,18 @@ struct Export {
     recording: Recording,
     masker: Option<Masker>,
     key: SessionKey,
+    public_key: PublicKey,
 }
 
 impl Export {
     fn write(self, mut pieces: Pieces) {
-        let options = Options { key: Some(&self.key), masker: self.masker.as_ref(), ..Options::new(self.id.as_str()) };
+        let public_keys = &[self.public_key];
+        let options = Options {
+            key: Some(&self.key),
+            public_keys,
+            masker: self.masker.as_ref(),
+            ..Options::new(self.id.as_str())
+        };
         let written = match self.format {
             ExportFormat::Jsonl => jsonl(&self.recording, &options, &mut pieces),
             ExportFormat::Asciicast => asciicast(&self.recording, &options, &mut pieces),

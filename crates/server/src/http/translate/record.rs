@@ -101,6 +101,15 @@ pub fn verdict(verdict: Verdict) -> wire::Verdict {
                 reason: hole.reason,
             })
             .collect(),
+        signed: verdict.signed.map(|signed| wire::Signed {
+            key: signed.key.to_string(),
+            seq: signed.seq,
+            at: signed.at.to_string(),
+        }),
+        key_is_known: verdict.key_is_known,
+        files: verdict.files,
+        files_reclaimed: verdict.files_reclaimed,
+        remarks: verdict.remarks,
         bad: verdict.bad.map(|bad| wire::Bad {
             file: bad.file,
             line: bad.line_number,

@@ -180,7 +180,7 @@ impl Local {
 
 /// A data directory has `sessions/ID` and `outputs/ID`, and for a removed session `deleted/NAME/recording` and
 /// `deleted/NAME/outputs`.
-fn outputs_beside(session: &Path) -> PathBuf {
+pub fn outputs_beside(session: &Path) -> PathBuf {
     let session = session.canonicalize().unwrap_or_else(|_| session.to_owned());
     if removed_as(&session).is_some() {
         return session.with_file_name("outputs");
@@ -223,12 +223,16 @@ pub fn local_key(path: &Path) -> (String, Option<SessionKey>) {
     if !path.is_dir() {
         return (name.strip_suffix(".jsonl").unwrap_or(&name).to_owned(), None);
     }
-    let removed = removed_as(&path);
-    let above = if removed.is_some() { 3 } else { 2 };
-    let data = path.ancestors().nth(above).unwrap_or(Path::new("/"));
-    let text = std::fs::read_to_string(data.join("record.key")).unwrap_or_default();
+    let text = std::fs::read_to_string(data_of(&path).join("record.key")).unwrap_or_default();
     let key = Hash::parse(text.trim()).map(|hash| Key(hash.0));
-    let id = removed.or_else(|| SessionId::parse(&name).ok());
+    let id = removed_as(&path).or_else(|| SessionId::parse(&name).ok());
+    let name = id.as_ref().map_or(name, SessionId::to_string);
     let key = key.zip(id).map(|(key, id)| key.of(&id));
     (name, key)
+}
+
+/// The data directory that a session's directory lies in.
+pub fn data_of(recording: &Path) -> PathBuf {
+    let above = if removed_as(recording).is_some() { 3 } else { 2 };
+    recording.ancestors().nth(above).unwrap_or(Path::new("/")).to_owned()
 }

@@ -1,0 +1,96 @@
+//! Whether the files beside a recording are those that its lines tell of.
+
+use super::{Bad, Verdict};
+use crate::append::snapshot;
+use crate::beside::{self, RECLAIMED};
+use crate::line::Line;
+use crate::read::Recording;
+use serde_json::Value;
+use shellkeep_session::FileSum;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// What the lines tell of files, and of lines that a scrub masked.
+#[derive(Default)]
+pub(super) struct Beside {
+    /// The newest that is told of each, and the number of the line.
+    told: BTreeMap<String, (FileSum, u64)>,
+    /// Those that were removed to make room.
+    reclaimed: BTreeSet<String>,
+    /// Lines in which something is masked, as they are.
+    masked: BTreeMap<u64, FileSum>,
+    /// The same as scrubs left them.
+    scrubbed: BTreeMap<u64, FileSum>,
+}
+
+impl Beside {
+    /// Takes down what a line tells.
+    pub(super) fn line(&mut self, line: &Line, bytes: &[u8]) {
+        if !line.proof.masked.is_empty() {
+            self.masked.insert(line.seq, beside::sum(bytes));
+        }
+        for (name, sum) in &line.proof.files {
+            if let Some(seq) = beside::line_number(name) {
+                self.scrubbed.insert(seq, sum.clone());
+                continue;
+            }
+            self.reclaimed.remove(name);
+            self.told.insert(name.clone(), (sum.clone(), line.seq));
+        }
+        if line.event_type == RECLAIMED {
+            let names = line.data.get("files").and_then(Value::as_array).into_iter().flatten();
+            self.reclaimed.extend(names.filter_map(Value::as_str).map(str::to_owned));
+        }
+    }
+
+    /// Looks at the files themselves.
+    pub(super) fn check(
+        &self,
+        recording: &Recording,
+        outputs: Option<&Path>,
+        verdict: &mut Verdict,
+    ) -> Result<(), Bad> {
+        let Some(outputs) = outputs.filter(|_| !recording.is_export()) else { return Ok(()) };
+        for (seq, sum) in &self.masked {
+            // Scrubs of earlier versions did not tell.
+            if self.scrubbed.get(seq).is_some_and(|told| told != sum) {
+                let reason = "what it shows is not what the scrub left".to_owned();
+                return Err(Bad { file: "events".to_owned(), line_number: 0, seq: Some(*seq), reason });
+            }
+        }
+        let own = recording.files().first().and_then(|path| path.parent()).unwrap_or(Path::new("."));
+        for (name, (sum, seq)) in &self.told {
+            let path = place(name, own, outputs);
+            let bad = |reason: String| Bad { file: name.clone(), line_number: 0, seq: Some(*seq), reason };
+            match beside::is_as_recorded(&path, sum) {
+                Ok(true) => verdict.files += 1,
+                Ok(false) => {
+                    return Err(bad(format!(
+                        "the file is not the one that was recorded: it had {} bytes with the hash {}",
+                        sum.bytes, sum.hash
+                    )));
+                }
+                Err(error) if error.kind() == io::ErrorKind::NotFound && self.reclaimed.contains(name) => {
+                    verdict.files_reclaimed += 1;
+                }
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    return Err(bad("the file is gone, and no event says that it was removed to make room".to_owned()));
+                }
+                Err(error) => return Err(bad(format!("the file cannot be read: {error}"))),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where a file is. A name that is no plain name is looked for where nothing is.
+fn place(name: &str, own: &Path, outputs: &Path) -> PathBuf {
+    if name == snapshot::NAME {
+        return own.join(name);
+    }
+    match Path::new(name).file_name() {
+        Some(plain) if plain == name => outputs.join(name),
+        _ => outputs.join("no such file"),
+    }
+}

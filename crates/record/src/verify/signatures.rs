@@ -1,0 +1,177 @@
+//! Whether a recording is the one that was signed: each head is signed by a key that may sign, follows the one before it,
+//! and names a line that is there.
+
+use super::{Bad, SignatureChecks, Verdict};
+use crate::heads::{self, Note, SignedHead};
+use crate::line::Line;
+use crate::read::Recording;
+use crate::sign::PublicKey;
+use std::collections::VecDeque;
+use std::path::Path;
+
+/// Nobody signed it.
+const NO_SIGNATURE: &str =
+    "it has no signature: it was changed, made by hand, or written by a version that did not sign";
+
+/// The heads that lines are compared with.
+#[derive(Default)]
+pub(super) struct Seals {
+    /// Whether signatures are looked at.
+    on: bool,
+    file: String,
+    /// Those whose lines have not come yet.
+    heads: VecDeque<SignedHead>,
+    last: Option<SignedHead>,
+    /// How many there are.
+    count: u64,
+    keys: Vec<PublicKey>,
+    through: Option<u64>,
+    remarks: Vec<String>,
+    /// What a head says about lines that it cannot vouch for.
+    unsigned: Option<(u64, String)>,
+}
+
+impl Seals {
+    /// Reads the heads and checks them among themselves.
+    pub(super) fn load(recording: &Recording, checks: Option<SignatureChecks<'_>>) -> Result<Self, Bad> {
+        let Some(checks) = checks else { return Ok(Self::default()) };
+        let keys = checks.keys.to_vec();
+        let mut seals = Self { on: true, keys, through: checks.through, ..Self::default() };
+        if recording.is_export() {
+            seals.file = recording.files().first().map(|path| super::name(path)).unwrap_or_default();
+            let first = recording.first().ok().flatten();
+            let Some(signed) = first.and_then(|line| line.proof.signed) else {
+                return Err(seals.bad(1, NO_SIGNATURE));
+            };
+            seals.take(1, signed, &checks)?;
+        } else {
+            seals.file = heads::NAME.to_owned();
+            let directory = recording.files().first().and_then(|path| path.parent()).unwrap_or(Path::new("."));
+            seals.read(&directory.join(heads::NAME), &checks)?;
+        }
+        seals.last = seals.heads.back().cloned();
+        seals.count = seals.heads.len() as u64;
+        seals.void();
+        Ok(seals)
+    }
+
+    fn read(&mut self, path: &Path, checks: &SignatureChecks<'_>) -> Result<(), Bad> {
+        let bytes = std::fs::read(path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => self.bad(0, NO_SIGNATURE),
+            _ => self.bad(0, &format!("it cannot be read: {error}")),
+        })?;
+        let whole = bytes.strip_suffix(b"\n").ok_or_else(|| self.bad(1, "its last line has no end"))?;
+        for (index, line) in whole.split(|byte| *byte == b'\n').enumerate() {
+            let number = index as u64 + 1;
+            let head: SignedHead = serde_json::from_slice(line)
+                .map_err(|error| self.bad(number, &format!("it cannot be read: {error}")))?;
+            if serde_json::to_vec(&head).ok().as_deref() != Some(line) {
+                return Err(self.bad(number, "it is not written as it was signed"));
+            }
+            let before = self.heads.back().map_or(crate::Hash::NONE, SignedHead::digest);
+            if head.before != before {
+                return Err(self.bad(number, "it does not follow the head before it: one was removed or put in"));
+            }
+            self.take(number, head, checks)?;
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, number: u64, head: SignedHead, checks: &SignatureChecks<'_>) -> Result<(), Bad> {
+        if !head.is_signed() {
+            return Err(self.bad(number, "its signature is wrong: what it signs was changed"));
+        }
+        if let Some(session_id) = checks.session_id.filter(|id| id.as_str() != head.session_id) {
+            let reason = format!("it was signed for session {}, and this is {session_id}", head.session_id);
+            return Err(self.bad(number, &reason));
+        }
+        if !self.keys.is_empty() && !self.keys.contains(&head.key) {
+            let known: Vec<String> = self.keys.iter().map(PublicKey::to_string).collect();
+            let reason = format!("it is signed by {}, and not by {}", head.key, known.join(" or "));
+            return Err(self.bad(number, &reason));
+        }
+        match &head.note {
+            Some(Note::Unsigned) => self.remarks.push(format!(
+                "events up to {} are from a version that did not sign; they were signed as they were on {}",
+                head.seq, head.at
+            )),
+            Some(Note::Cut { from }) => self.remarks.push(format!(
+                "events from {from} on were removed before {} because the journal had lost them; others took their place",
+                head.at
+            )),
+            Some(Note::Found { from }) if self.unsigned.is_none() => {
+                let reason = format!(
+                    "from here on there were lines without a signature when the daemon looked on {}: the machine lost power, \
+                     or somebody wrote them",
+                    head.at
+                );
+                self.unsigned = Some((*from, reason));
+            }
+            Some(Note::Found { .. }) | None => {}
+        }
+        self.heads.push_back(head);
+        Ok(())
+    }
+
+    /// Leaves out heads of lines that were cut afterwards.
+    fn void(&mut self) {
+        let mut kept: Vec<SignedHead> = Vec::new();
+        for head in self.heads.drain(..) {
+            if let Some(Note::Cut { from }) = &head.note {
+                kept.retain(|earlier| earlier.seq < *from);
+            }
+            kept.push(head);
+        }
+        self.heads = kept.into();
+    }
+
+    /// Looks whether a line is one that was signed.
+    pub(super) fn line(&mut self, line: &Line) -> Result<(), String> {
+        let through = line.through();
+        if let Some((_, reason)) = self.unsigned.take_if(|(from, _)| *from <= through) {
+            return Err(reason);
+        }
+        while let Some(head) = self.heads.front() {
+            if head.seq > through {
+                break;
+            }
+            if head.seq < through || head.hash != line.proof.hash {
+                return Err(format!(
+                    "it is not the line that was signed on {}: this line or one before it was changed by somebody who had \
+                     the key of the data directory and not the signing key",
+                    head.at
+                ));
+            }
+            self.heads.pop_front();
+        }
+        Ok(())
+    }
+
+    /// Looks whether everything was signed.
+    pub(super) fn end(&mut self, last: u64, verdict: &mut Verdict) -> Result<(), Bad> {
+        if !self.on {
+            return Ok(());
+        }
+        if let Some(head) = self.heads.front() {
+            let reason = format!("the recording ends with {last}, and {} was signed on {}", head.seq, head.at);
+            return Err(self.bad(self.count, &reason));
+        }
+        let signed = self.last.as_ref().map_or(0, |head| head.seq);
+        if signed < self.through.unwrap_or(last).min(last) {
+            let reason = format!(
+                "events {} to {last} are not signed; if their daemon runs, it is about to, and `shellkeep verify SESSION` \
+                 asks it",
+                signed + 1
+            );
+            return Err(self.bad(self.count, &reason));
+        }
+        verdict.key_is_known = !self.keys.is_empty();
+        verdict.signed = self.last.take();
+        verdict.remarks = std::mem::take(&mut self.remarks);
+        Ok(())
+    }
+
+    fn bad(&self, line_number: u64, reason: &str) -> Bad {
+        Bad { file: self.file.clone(), line_number, seq: None, reason: reason.to_owned() }
+    }
+}
