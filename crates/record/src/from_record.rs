@@ -7,11 +7,12 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use shellkeep_session::{
     AgentState, ByteString, Call, Content, Event, FileSum, Output, Record, RunId, RunResult, RunStatus, SessionMeta,
-    ShellDelta, ShellState,
+    SessionState, ShellDelta, ShellState,
 };
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read as _;
+use std::ops::Range;
 use std::path::Path;
 
 /// What of a stream in a file beside the recording is shown in its line.
@@ -192,17 +193,7 @@ fn rare(data: &mut Fields, seq: u64, event: &Event) -> &'static str {
         }
         Event::Checkpointed { .. } | Event::Rewound { .. } | Event::Forked { .. } => branch(data, event),
         Event::RecordsLost { from, reason, state } => {
-            data.number("from", *from);
-            data.number("through", seq.saturating_sub(1));
-            data.text("reason", reason);
-            // What they led to is known, so the session can be taken back to here and to what follows.
-            data.value("shell", &state.shell);
-            data.value("files", &state.files);
-            if let Some(state) = &state.agent_state {
-                let mut fields = Fields::default();
-                agent_state(&mut fields, state);
-                data.put("agent_state", Value::Object(fields.0));
-            }
+            records_lost(data, *from..seq, reason, state);
             RECORDS_LOST
         }
         // Those that are common are told by the caller, and a destroyed session has no lines.
@@ -211,6 +202,20 @@ fn rare(data: &mut Fields, seq: u64, event: &Event) -> &'static str {
         | Event::RunInput { .. }
         | Event::Noted { .. }
         | Event::SessionDestroyed => "session_destroyed",
+    }
+}
+
+/// Records that no disk took. What they led to is known, so the session can be taken back to here and to what follows.
+fn records_lost(data: &mut Fields, lost: Range<u64>, reason: &str, state: &SessionState) {
+    data.number("from", lost.start);
+    data.number("through", lost.end.saturating_sub(1));
+    data.text("reason", reason);
+    data.value("shell", &state.shell);
+    data.value("files", &state.files);
+    if let Some(state) = &state.agent_state {
+        let mut fields = Fields::default();
+        agent_state(&mut fields, state);
+        data.put("agent_state", Value::Object(fields.0));
     }
 }
 

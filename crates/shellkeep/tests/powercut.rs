@@ -2,6 +2,7 @@
 //! What the daemon on the copy has is what the disk had then. With `durability=power`, nothing that was answered is lost.
 //!
 //! It needs the right to mount; elsewhere it says so and passes.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test says what it expected by panicking")]
 
 mod support;
 
@@ -156,10 +157,7 @@ fn nothing_is_lost(daemon: &Daemon, session: &str, answered: &Answered) {
         let state = daemon.get(&format!("{base}/agent_state"));
         assert_eq!(state.status, 200, "{session}: {}", state.text());
         let found = state.json()["number"].as_u64().expect("a number") as usize;
-        assert!(
-            found == number || found > number,
-            "{session}: state {found}, version {version} with {number} was answered"
-        );
+        assert!(found >= number, "{session}: state {found}, version {version} with {number} was answered");
     }
     let verdict = daemon.post(&format!("{base}/verify"), &json!({})).json();
     assert!(verdict["intact"] == true, "{session}: {verdict}");

@@ -284,7 +284,7 @@ impl Store {
 
     /// What checks the signatures of recordings.
     pub fn public_key(&self) -> PublicKey {
-        self.inner.shelf.public_key()
+        self.inner.held.shelf.public_key()
     }
 
     /// Why a session's recording cannot be written at the moment, if it cannot.

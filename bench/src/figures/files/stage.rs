@@ -174,7 +174,7 @@ impl Stage {
         let id = self.session.clone();
         let (fork, first, second) = self.library.with(|engine| async move {
             let start = Instant::now();
-            let fork = engine.fork(&id, Fork::default()).await?.meta.session_id;
+            let fork = engine.fork(&id, Fork::default()).await?.session.meta.session_id;
             library::run(&engine, &fork, "true").await?;
             let first = start.elapsed();
             library::run(&engine, &fork, "true").await?;
