@@ -173,7 +173,7 @@ fn quotas_are_shown_changed_and_kept() {
     for (body, expected) in [
         ("{\"shells\": 1}", "live_shells"),
         ("{\"services\": -1}", "a whole number"),
-        ("{\"services\": \"7\"}", "services: invalid type"),
+        ("{\"services\": \"7\"}", "services: expected a whole number"),
         ("{\"live_shells\": 0}", "live_shells"),
         ("[]", "JSON object"),
     ] {

@@ -23,11 +23,14 @@ fn a_recording_shows_the_branch_and_still_proves_itself() {
     assert!(fast.contains(&format!("⑂ a copy of demo, as it was after #{at}")), "{fast}");
     let events = text(&program(&daemon, &["events", "demo", "--type", "checkpoint_created"]));
     assert!(events.contains("files kept: 1 new (tool_run_command_"), "{events}");
+    let key = text(&program(&daemon, &["key", "--data", daemon.data().to_str().unwrap()]));
     for session in ["demo", "other"] {
         assert!(text(&program(&daemon, &["verify", session])).starts_with("intact"));
         let export = daemon.directory().join(format!("{session}.jsonl"));
         text(&program(&daemon, &["export", session, "-o", export.to_str().unwrap()]));
-        assert!(text(&program(&daemon, &["verify", export.to_str().unwrap()])).starts_with("intact"));
+        assert!(
+            text(&program(&daemon, &["verify", "--key", key.trim(), export.to_str().unwrap()])).starts_with("intact")
+        );
     }
     let page = text(&program(&daemon, &["export", "demo", "--format", "html"]));
     assert!(page.contains(" turn\"") && page.contains("⟲ taken back to"), "a page without its turn");
