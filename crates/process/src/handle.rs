@@ -2,6 +2,7 @@
 
 use crate::proc::{ProcessStamp, Stat};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -37,7 +38,13 @@ pub fn send(handle: impl AsFd, signal: Signal) -> bool {
 /// Whether the process behind a handle has not ended.
 pub fn is_alive(handle: impl AsFd) -> bool {
     let mut polled = [PollFd::new(&handle, PollFlags::IN)];
-    matches!(poll(&mut polled, Some(&Timespec::default())), Ok(0))
+    loop {
+        match poll(&mut polled, Some(&Timespec::default())) {
+            // A signal that is pending ends the call even though it does not wait; it says nothing about the process.
+            Err(Errno::INTR) => {}
+            found => return found == Ok(0),
+        }
+    }
 }
 
 /// Waits until the processes behind these handles have ended.

@@ -14,8 +14,11 @@ pub(crate) const TICK: Duration = Duration::from_millis(500);
 /// Most connections of a door that have not shown a valid token. One more closes the oldest of them: a client that comes
 /// with its token gets in, however many come without.
 const UNPROVEN: usize = 1024;
-/// Of the descriptors that the process may have, the part that such connections may take.
-const UNPROVEN_PART: usize = 8;
+/// Of the descriptors that the process may have, the part that such connections may take: an eighth where anybody can
+/// connect. On the Unix socket the host is known as soon as it is looked at, and a burst of its own connections must not
+/// close the first of them.
+pub(crate) const TCP_PART: usize = 8;
+pub(crate) const SOCKET_PART: usize = 1;
 
 /// How long a connection may take.
 #[derive(Debug, Clone, Copy)]
@@ -96,8 +99,8 @@ pub(crate) struct Entered {
 }
 
 impl Connections {
-    pub(crate) fn new(patience: Patience) -> Arc<Self> {
-        let unproven_most = descriptors().map_or(UNPROVEN, |most| UNPROVEN.min(most / UNPROVEN_PART)).max(1);
+    pub(crate) fn new(patience: Patience, part: usize) -> Arc<Self> {
+        let unproven_most = descriptors().map_or(UNPROVEN, |most| UNPROVEN.min(most / part)).max(1);
         Arc::new(Self { patience, unproven_most, ticks: Arc::default(), book: Mutex::default() })
     }
 
@@ -249,7 +252,7 @@ mod tests {
 
     #[test]
     fn each_phase_has_its_own_patience() {
-        let connections = Connections::new(Patience::default());
+        let connections = Connections::new(Patience::default(), TCP_PART);
         let per = |span: Duration| (span.as_millis() / TICK.as_millis()) as u32;
         let silent = connections.enter();
         looks(&connections, per(connections.patience.first));
@@ -273,7 +276,7 @@ mod tests {
 
     #[test]
     fn the_oldest_without_a_token_makes_room() {
-        let connections = Connections::new(Patience::default());
+        let connections = Connections::new(Patience::default(), TCP_PART);
         let entered: Vec<Entered> = (0..connections.unproven_most + 3).map(|_| connections.enter()).collect();
         let ended: Vec<bool> = entered.iter().map(|entered| has_ended(&entered.connection)).collect();
         assert!(ended[..3].iter().all(|ended| *ended) && !ended[3..].iter().any(|ended| *ended));

@@ -1,6 +1,6 @@
 //! Sockets and connections: binding, accepting, and ending without cutting an answer off.
 
-use crate::connections::{Connection, Connections, Entered, Patience, TICK, Way};
+use crate::connections::{Connection, Connections, Entered, Patience, SOCKET_PART, TCP_PART, TICK, Way};
 use crate::guarded::Guarded;
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -12,7 +12,7 @@ use shellkeep_runtime::{Engine, Visitor};
 use std::fs;
 use std::future::Future;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::pin::{Pin, pin};
@@ -150,7 +150,8 @@ where
 {
     let room = Arc::new(Semaphore::new(MAX_CONNECTIONS as usize));
     let mut logged: Option<Instant> = None;
-    let connections = Connections::new(Patience::default());
+    let part = if knows.is_some() { SOCKET_PART } else { TCP_PART };
+    let connections = Connections::new(Patience::default(), part);
     let mut look = tokio::time::interval(TICK);
     loop {
         let accepted = tokio::select! {
@@ -195,6 +196,16 @@ where
     Ok((accept().await?, place))
 }
 
+/// Who connected. The host needs no token to show that it may come in.
+async fn greet(engine: &Engine, socket: BorrowedFd<'_>, way: &Way) -> Visitor {
+    let visitor = engine.visitor(socket).await;
+    if visitor == Visitor::Host {
+        // Where there is no room for one more, its first request is told so.
+        let _ = way.prove(engine);
+    }
+    visitor
+}
+
 async fn connection<S>(
     stream: S,
     entered: Entered,
@@ -205,13 +216,14 @@ async fn connection<S>(
     S: AsyncRead + AsyncWrite + AsFd + Send + Sync + Unpin + 'static,
 {
     // Once for a connection, before anything is read from it.
+    let way = entered.way();
     let visitor = match knows {
-        Some(engine) => Some(engine.visitor(stream.as_fd()).await),
+        Some(engine) => Some(greet(&engine, stream.as_fd(), &way).await),
         None => None,
     };
     let connection = Arc::clone(&entered.connection);
     let stream = Guarded::new(stream, Arc::clone(&connection), entered.patience());
-    let (router, way) = (TowerToHyperService::new(router), entered.way());
+    let router = TowerToHyperService::new(router);
     let service = Noted { router, visitor, connection: Arc::clone(&connection), way };
     let mut http = http1::Builder::new();
     let serving = http.max_buf_size(BUFFER).serve_connection(TokioIo::new(stream), service).with_upgrades();
