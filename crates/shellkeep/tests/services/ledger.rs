@@ -141,8 +141,9 @@ fn a_hundred_services_and_commands_killed_ten_times_without_groups() {
 fn edit_state(daemon: &Daemon, session: &str, edit: impl FnOnce(&mut Value)) {
     let path = daemon.data().join("files/sessions").join(session).join("state.json");
     let mut state: Value = serde_json::from_slice(&std::fs::read(&path).expect("the store has a file")).unwrap();
+    state.as_object_mut().expect("an object").remove("sum");
     edit(&mut state);
-    std::fs::write(path, serde_json::to_vec(&state).unwrap()).unwrap();
+    std::fs::write(path, shellkeep_store::sum::seal(serde_json::to_vec(&state).unwrap())).unwrap();
 }
 
 /// Finds the place of a service's stamps in a stored state, however deep it lies.
