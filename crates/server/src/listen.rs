@@ -32,6 +32,13 @@ const BUFFER: usize = 64 << 10;
 const STOP_GRACE: Duration = Duration::from_secs(3);
 /// Pause after a failed accept (mostly: no descriptor left), so that the loop does not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// How often it is asked who connected while no descriptor is left: five seconds, after which a client has waited enough.
+const SHORTAGE_TRIES: u32 = 100;
+/// How often it is asked again whatever the reason: a second.
+const SURE_TRIES: u32 = 20;
+/// What Linux says when this process, or the machine, has no descriptor left.
+const EMFILE: i32 = 24;
+const ENFILE: i32 = 23;
 /// At most one line in the log about that for this long: it lasts as long as the connections do that hold the descriptors.
 const ACCEPT_LOG_EVERY: Duration = Duration::from_secs(30);
 /// Longest path of a Unix socket: what `sockaddr_un` holds, without its final NUL.
@@ -175,7 +182,10 @@ where
                     tracing::warn!(%error, "a connection could not be accepted");
                     logged = Some(Instant::now());
                 }
-                connections.make_room();
+                // Those on the socket are known soon, or end by their timers.
+                if knows.is_none() {
+                    connections.make_room();
+                }
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
@@ -196,14 +206,37 @@ where
     Ok((accept().await?, place))
 }
 
-/// Who connected. The host needs no token to show that it may come in.
+/// Who connected. The host needs no token to show that it may come in. To find out takes descriptors: where none is left,
+/// this waits for some instead of refusing somebody whom it could not ask about.
 async fn greet(engine: &Engine, socket: BorrowedFd<'_>, way: &Way) -> Visitor {
-    let visitor = engine.visitor(socket).await;
+    let mut visitor = engine.visitor(socket).await;
+    let mut was_short = false;
+    for tried in 0..SHORTAGE_TRIES {
+        if !matches!(visitor, Visitor::Unclear(_)) {
+            break;
+        }
+        let is_short = is_short_of_descriptors();
+        was_short |= is_short;
+        // One may have come back between the question and this look, so it is asked again for a second in any case.
+        if tried >= SURE_TRIES && !is_short {
+            break;
+        }
+        tokio::time::sleep(ACCEPT_PAUSE).await;
+        visitor = engine.visitor(socket).await;
+    }
+    if was_short && matches!(visitor, Visitor::Unclear(_)) {
+        return Visitor::Unasked;
+    }
     if visitor == Visitor::Host {
         // Where there is no room for one more, its first request is told so.
         let _ = way.prove(engine);
     }
     visitor
+}
+
+fn is_short_of_descriptors() -> bool {
+    let probe = fs::File::open("/dev/null").err().and_then(|error| error.raw_os_error());
+    matches!(probe, Some(EMFILE | ENFILE))
 }
 
 async fn connection<S>(

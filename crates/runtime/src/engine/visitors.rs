@@ -19,6 +19,8 @@ pub enum Visitor {
     Session(FromSession),
     /// A process that may be of a session, though it cannot be told of which, for this reason.
     Unclear(String),
+    /// Nobody could be asked about it: the daemon had no descriptor left.
+    Unasked,
 }
 
 /// The session that a process belongs to.

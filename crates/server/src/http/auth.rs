@@ -120,7 +120,7 @@ pub(crate) async fn gate(State(gate): State<Arc<Gate>>, mut request: Request, ne
         Err(refusal) => {
             let who = match visitor {
                 Some(Visitor::Session(from)) => format!("session {}", from.session_id),
-                Some(Visitor::Host | Visitor::Unclear(_)) | None => "unknown".to_owned(),
+                Some(Visitor::Host | Visitor::Unclear(_) | Visitor::Unasked) | None => "unknown".to_owned(),
             };
             gate.engine.audit_refusal(Some(who), &named(&request), &refusal.problem().code);
             refusal.into_response()
@@ -187,6 +187,12 @@ fn place(
             "it cannot be told whether the process that connected belongs to a session: {reason}. Give the token of an \
              agent (SHELLKEEP_TOKEN), or connect from a process outside all sessions that stays alive"
         ))),
+        Some(Visitor::Unasked) => Err(Refusal::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "shell_unavailable",
+            "the daemon has no file descriptor left (os error 24), so it cannot tell who connected and nothing was run. Try \
+             again when fewer commands run, or raise its limit (`ulimit -n`)",
+        )),
         None => Err(Refusal::internal("a request came over the socket without its caller")),
     }
 }
