@@ -21,17 +21,15 @@ for name in os.listdir(fds):
     if "memfd:shellkeep" not in link:
         continue
     found += 1
-    for attempt in ("write", "truncate", "map", "chmod"):
+    for attempt in ("write", "truncate", "map"):
         try:
             fd = os.open(f"{fds}/{name}", os.O_RDWR)
             if attempt == "write":
                 os.write(fd, b"x")
             elif attempt == "truncate":
                 os.ftruncate(fd, 0)
-            elif attempt == "map":
-                mmap.mmap(fd, 4096, mmap.MAP_SHARED, mmap.PROT_WRITE)
             else:
-                raise OSError("sealed or not, the mode gives nobody more than the owner has")
+                mmap.mmap(fd, 4096, mmap.MAP_SHARED, mmap.PROT_WRITE)
             changed.append(attempt)
         except OSError:
             pass
