@@ -10,6 +10,7 @@ mod guarded;
 pub mod http;
 pub mod listen;
 mod mcp;
+mod repoll;
 
 pub use http::auth::{Auth, Scoped, Token};
 pub use http::metrics::{install_metrics, keep_metrics};

@@ -2,6 +2,7 @@
 
 use crate::connections::{Connection, Connections, Entered, Patience, SOCKET_PART, TCP_PART, TICK, Way};
 use crate::guarded::Guarded;
+use crate::repoll::Repoll;
 use axum::Router;
 use axum::body::{Body, Bytes};
 use hyper::body::{Frame, Incoming, SizeHint};
@@ -172,10 +173,10 @@ where
         match accepted {
             Ok((stream, place)) => {
                 let connection = connection(stream, connections.enter(), router.clone(), knows.clone(), stop.clone());
-                tokio::spawn(async move {
+                tokio::spawn(Repoll::new(async move {
                     connection.await;
                     drop(place);
-                });
+                }));
             }
             Err(error) => {
                 if logged.is_none_or(|at| at.elapsed() >= ACCEPT_LOG_EVERY) {
