@@ -46,9 +46,9 @@ impl Daemon {
         self.directory.path().join("socket")
     }
 
-    /// Where it keeps everything.
-    pub fn directory(&self) -> &Path {
-        self.directory.path()
+    /// Its data directory.
+    pub fn directory(&self) -> PathBuf {
+        self.directory.path().join("data")
     }
 
     /// Asks it to end, as its host does, or kills it.
@@ -84,7 +84,7 @@ impl Running {
             .args(["serve", "--no-listen", "--max-shells", &max_shells.to_string(), "--bash"])
             .arg(bash)
             .arg("--data")
-            .arg(directory)
+            .arg(directory.join("data"))
             .arg("--socket")
             .arg(directory.join("socket"))
             .env("XDG_CONFIG_HOME", directory)

@@ -205,11 +205,11 @@ impl Crowd {
         self.daemon.end(false);
         point.ready_killed = self.daemon.start_again()?.as_secs_f64();
         self.daemon.end(true);
-        point.disk = disk(self.daemon.directory())? as f64;
+        point.disk = disk(&self.daemon.directory())? as f64;
         point.ready_stopped = self.daemon.start_again()?.as_secs_f64();
         point.memory_restarted = self.memory()?;
         self.daemon.end(true);
-        forget(self.daemon.directory())?;
+        forget(&self.daemon.directory())?;
         point.ready_cold = self.daemon.start_again()?.as_secs_f64();
         Ok(())
     }
