@@ -95,6 +95,12 @@ impl Adaptive {
         Some(change)
     }
 
+    /// What a limit is now.
+    pub fn limit(&self, name: LimitName) -> u64 {
+        let found = self.limits().into_iter().find(|limit| limit.name == name);
+        found.map_or(u64::MAX, |limit| limit.now as u64)
+    }
+
     /// The limits as they stand.
     pub fn limits(&self) -> Vec<Limit> {
         self.lock().controller.limits().collect()

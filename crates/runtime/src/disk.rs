@@ -1,18 +1,15 @@
 //! What sessions take of the disk: measured off every hot path, old outputs given back, and the files of ended sessions
 //! reclaimed. A measurement walks a tree, so it is paid for only for sessions that did something since the last one.
 
-use crate::engine::Inner;
-use crate::owner::Slot;
+use crate::data_dir::DataDir;
+use crate::quotas::NodeQuotas;
 use shellkeep_session::{QuotaName, SessionId, Timestamp};
 use shellkeep_workspace::usage;
 use std::collections::HashMap;
-use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 /// Where a file for each ended session stands, so that they are found without reading all sessions.
 const ENDED: &str = "ended";
@@ -20,31 +17,50 @@ const ENDED: &str = "ended";
 /// A command that writes less than this between two measurements may be one that cleans up.
 const GROWTH: u64 = 1 << 20;
 
-/// What is known of the disk.
-#[derive(Debug, Default)]
-pub(crate) struct DiskBook {
+/// What sessions take of the disk, and which of them have ended.
+pub(crate) struct Disk {
+    data_dir: Arc<DataDir>,
+    quotas: Arc<NodeQuotas>,
     used: Mutex<HashMap<SessionId, u64>>,
 }
 
-impl DiskBook {
+impl Disk {
+    /// The disk that `data_dir` is on.
+    pub(crate) fn new(data_dir: Arc<DataDir>, quotas: Arc<NodeQuotas>) -> Self {
+        Self { data_dir, quotas, used: Mutex::default() }
+    }
+
+    fn ended_directory(&self) -> PathBuf {
+        self.data_dir.root().join(ENDED)
+    }
+
     fn used(&self) -> MutexGuard<'_, HashMap<SessionId, u64>> {
         self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a session took when it was last measured.
-    pub(crate) fn last(&self, id: &SessionId) -> Option<u64> {
-        self.used().get(id).copied()
+    /// A session takes `bytes`. Returns whether that is more than it may, and whether it still grows.
+    pub(crate) fn measured(&self, id: &SessionId, bytes: u64) -> (bool, bool) {
+        let before = self.used().insert(id.clone(), bytes).unwrap_or(0);
+        let is_over = bytes > self.quotas.get(QuotaName::DiskBytesPerSession);
+        (is_over, is_over && bytes > before + GROWTH)
+    }
+
+    /// The quota and what a session takes, if that is more.
+    pub(crate) fn over_quota(&self, id: &SessionId) -> Option<(u64, u64)> {
+        let limit = self.quotas.get(QuotaName::DiskBytesPerSession);
+        let used = self.used().get(id).copied();
+        used.filter(|&used| used > limit).map(|used| (limit, used))
     }
 
     /// A session is gone.
-    pub(crate) fn forget(&self, data_dir: &Path, id: &SessionId) {
+    pub(crate) fn forget(&self, id: &SessionId) {
         self.used().remove(id);
-        let _ = fs::remove_file(data_dir.join(ENDED).join(id.as_str()));
+        let _ = fs::remove_file(self.ended_directory().join(id.as_str()));
     }
 
     /// A session was ended. The file is only a hint; its state says whether it is still so.
-    pub(crate) fn note_ended(&self, data_dir: &Path, id: &SessionId) {
-        let directory = data_dir.join(ENDED);
+    pub(crate) fn note_ended(&self, id: &SessionId) {
+        let directory = self.ended_directory();
         let noted = fs::create_dir_all(&directory).and_then(|()| fs::write(directory.join(id.as_str()), ""));
         if let Err(error) = noted {
             tracing::warn!(session = %id, %error, "its files will not be reclaimed by themselves");
@@ -52,14 +68,14 @@ impl DiskBook {
     }
 
     /// Sessions that were ended, or had been at some time.
-    pub(crate) fn ended(&self, data_dir: &Path) -> Vec<SessionId> {
-        let entries = fs::read_dir(data_dir.join(ENDED)).into_iter().flatten().flatten();
+    pub(crate) fn ended(&self) -> Vec<SessionId> {
+        let entries = fs::read_dir(self.ended_directory()).into_iter().flatten().flatten();
         entries.filter_map(|entry| SessionId::parse(entry.file_name().to_str()?).ok()).collect()
     }
 
     /// A session that was ended is in use again.
-    pub(crate) fn not_ended(&self, data_dir: &Path, id: &SessionId) {
-        let _ = fs::remove_file(data_dir.join(ENDED).join(id.as_str()));
+    pub(crate) fn not_ended(&self, id: &SessionId) {
+        let _ = fs::remove_file(self.ended_directory().join(id.as_str()));
     }
 }
 
@@ -101,38 +117,18 @@ pub(crate) fn excess_outputs(directory: &Path, limit: u64, in_force: u64) -> Vec
     excess
 }
 
-impl Inner {
-    /// Sessions that did something since their disk was last measured, each with the version of its agent's state from
-    /// which on files must stay.
-    pub(crate) fn active_since_measured(&self) -> Vec<(SessionId, u64)> {
-        let was_used = |slot: &Slot| slot.last_used.load(Ordering::Relaxed) >= slot.measured_at.load(Ordering::Relaxed);
-        let kept = |(id, slot): (&SessionId, &Arc<Slot>)| (id.clone(), slot.agent_state.load(Ordering::Relaxed));
-        let does_work = |slot: &Slot| slot.busy.load(Ordering::Relaxed) || was_used(slot);
-        self.sessions().slots().filter(|(_, slot)| does_work(slot)).map(kept).collect()
-    }
+/// When the files of ended sessions are given back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reclaim {
+    /// An ended session is removed after this long.
+    pub after: Duration,
+    /// All ended sessions together may take so many bytes; the oldest are removed first.
+    pub bytes: u64,
+}
 
-    /// A session's disk was measured now. Gives whether it takes more than it may and still grows.
-    pub(crate) fn measured(&self, id: &SessionId, bytes: u64) -> bool {
-        let before = self.disk.used().insert(id.clone(), bytes).unwrap_or(0);
-        let is_over = bytes > self.quotas.get(QuotaName::DiskBytesPerSession);
-        if let Some((_, slot)) = self.sessions().slots().find(|(found, _)| *found == id) {
-            slot.measured_at.store(self.now_ms(), Ordering::Relaxed);
-            slot.over_disk.store(is_over, Ordering::Relaxed);
-        }
-        is_over && bytes > before + GROWTH
-    }
-
-    /// The disk quota and what a session takes, if that is more.
-    pub(crate) fn over_disk(&self, id: &SessionId) -> Option<(u64, u64)> {
-        let limit = self.quotas.get(QuotaName::DiskBytesPerSession);
-        self.disk.last(id).filter(|&used| used > limit).map(|used| (limit, used))
-    }
-
-    /// The directories that are a session's own.
-    pub(crate) fn directories_of(&self, id: &SessionId) -> Vec<PathBuf> {
-        let workspace = self.workspaces.of(id);
-        let workspace = PathBuf::from(OsStr::from_bytes(workspace.as_bytes()));
-        vec![workspace, self.output_directory(id).to_path_buf(), self.services_directory(id), self.checkpoints.home(id)]
+impl Default for Reclaim {
+    fn default() -> Self {
+        Self { after: Duration::from_secs(7 * 24 * 60 * 60), bytes: 10 << 30 }
     }
 }
 
@@ -148,13 +144,13 @@ pub(crate) struct Candidate {
 }
 
 /// Which of the ended sessions go: those that are old, and the oldest of the rest until the others fit.
-pub(crate) fn to_reclaim(mut ended: Vec<Candidate>, now: Timestamp, rule: crate::Reclaim) -> Vec<Candidate> {
+pub(crate) fn to_reclaim(mut ended: Vec<Candidate>, now: Timestamp, rule: Reclaim) -> Vec<Candidate> {
     ended.sort_by_key(|candidate| candidate.ended_at);
     let mut total: u64 = ended.iter().map(|candidate| candidate.bytes).sum();
     let mut going = Vec::new();
     for candidate in ended {
         let age = now.duration_since(candidate.ended_at);
-        let is_old = std::time::Duration::try_from(age).is_ok_and(|age| age >= rule.after);
+        let is_old = Duration::try_from(age).is_ok_and(|age| age >= rule.after);
         if is_old || total > rule.bytes {
             total -= candidate.bytes;
             going.push(candidate);
@@ -166,8 +162,6 @@ pub(crate) fn to_reclaim(mut ended: Vec<Candidate>, now: Timestamp, rule: crate:
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Reclaim;
-    use std::time::Duration;
 
     fn candidate(name: &str, at: i64, bytes: u64) -> Candidate {
         Candidate { id: SessionId::parse(name).unwrap(), ended_at: Timestamp::from_second(at).unwrap(), bytes }

@@ -2,16 +2,13 @@
 //! the session it is about, or reads the store where no owner is needed.
 
 mod audit;
-mod background;
 mod config;
 mod create;
 mod delete;
 mod files;
 mod hold;
-mod inner;
 mod node;
 mod output;
-mod place;
 mod records;
 mod resume;
 mod scope;
@@ -19,14 +16,9 @@ mod services;
 mod start;
 mod tokens;
 mod visitors;
-mod waking;
 
-pub use config::{EngineConfig, KEEP_DELETED, OnStop, Reclaim};
-pub use delete::Removal;
-use files::ThinBook;
-pub(crate) use files::{kept_back, plan_views};
+pub use config::{EngineConfig, KEEP_DELETED, OnStop};
 pub use hold::{HOLD_LIMIT, Hold};
-use records::SecretsBook;
 pub use records::{EventStream, ExportStream};
 pub use scope::Engine;
 pub use services::LogStream;
@@ -34,35 +26,30 @@ pub use tokens::Guest;
 pub use visitors::{FromSession, Visitor};
 
 use crate::adaptive::Adaptive;
-use crate::admission::Admission;
 use crate::cell::{self, RunCell, RunControl, Typist};
-use crate::checkpoints::Checkpoints;
-use crate::counts::Counts;
-use crate::disk::DiskBook;
+use crate::context::SessionContext;
+use crate::housekeeping::Housekeeping;
 use crate::identities::{Identities, Scope};
-use crate::kept::Checked;
-use crate::masking::Masking;
+use crate::node_limits::NodeLimits;
 use crate::ops::*;
-use crate::owner::{Message, RunReply, Slot, Started};
-use crate::pool::Pool;
-use crate::quotas::QuotaBook;
+use crate::owner::{Message, RunReply, Started};
+use crate::recordings::Recordings;
 use crate::resume::Agents;
-use crate::services::Services;
+use crate::session_files::SessionFiles;
 use crate::shares::Shares;
+use crate::stored::{Stored, asleep};
 use crate::stream::RunStream;
 use crate::work::Work;
-use crate::{recover, translate, validate};
+use crate::{translate, validate};
 use scope::Permitted;
 use shellkeep_process::CageFactory;
-use shellkeep_session::{ByteString, RunId, SessionId, SessionState, ShellState};
-use shellkeep_store::{AuditTrail, ReadError, Store};
-use shellkeep_workspace::Workspaces;
-use std::collections::{HashMap, HashSet};
+use shellkeep_session::{ByteString, RunId, SessionId, ShellState};
+use shellkeep_store::{AuditTrail, ReadError};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
-use tokio::sync::{mpsc, oneshot};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tokio::sync::oneshot;
 
 /// Longest wait in one call of `run_view`.
 pub const MAX_WAIT: Duration = Duration::from_secs(300);
@@ -100,71 +87,28 @@ pub enum StartError {
     Bash(#[from] shellkeep_process::StartError),
 }
 
-/// What all clones share.
-pub struct Inner {
-    pub(crate) config: EngineConfig,
-    pub(crate) store: Store,
-    pub(crate) workspaces: Workspaces,
-    pub(crate) checkpoints: Checkpoints,
-    pub(crate) factory: Arc<CageFactory>,
-    pub(crate) pool: Pool,
-    pub(crate) services: Services,
-    pub(crate) quotas: QuotaBook,
-    pub(crate) admission: Arc<Admission>,
-    pub(crate) adaptive: Adaptive,
-    pub(crate) checked: Checked,
-    pub(crate) disk: DiskBook,
-    /// Which sessions have checkpoints to be thinned.
-    pub(crate) thin_book: ThinBook,
-    pub(crate) agents: Arc<Agents>,
-    pub(crate) masking: Masking,
-    pub(crate) counts: Counts,
+/// The handles that all clones of an engine share.
+pub(crate) struct Inner {
+    config: EngineConfig,
+    /// What sessions work with.
+    ctx: Arc<SessionContext>,
+    stored: Stored,
+    recordings: Arc<Recordings>,
+    files: Arc<SessionFiles>,
+    housekeeping: Arc<Housekeeping>,
+    factory: Arc<CageFactory>,
+    adaptive: Arc<Adaptive>,
+    limits: NodeLimits,
+    agents: Arc<Agents>,
     /// What is lent to callers.
-    pub(crate) shares: Arc<Shares>,
+    shares: Arc<Shares>,
     /// Who may keep a processor busy.
-    pub(crate) work: Work,
-    /// What is known of the secrets of recordings that were read masked lately.
-    secrets: SecretsBook,
+    work: Arc<Work>,
+    /// The variables that new sessions get of the daemon's own.
     environment: Vec<(Vec<u8>, Vec<u8>)>,
-    sessions: Mutex<Sessions>,
-    runs: Mutex<Runs>,
-    known: Mutex<recover::Known>,
-    /// Names of sessions that are being made as copies of others.
-    forking: Mutex<HashSet<SessionId>>,
     identities: Identities,
     audit: AuditTrail,
     refusals: audit::Refusals,
-    pub(crate) boot_id: String,
-    started: Instant,
-    stopping: AtomicBool,
-    /// Whether the data directory was gone at the last look.
-    data_gone: AtomicBool,
-}
-
-type Runs = HashMap<(SessionId, RunId), Arc<RunCell>>;
-
-/// Sessions that have an owner.
-#[derive(Default)]
-pub struct Sessions {
-    owners: HashMap<SessionId, (mpsc::Sender<Message>, Arc<Slot>)>,
-    /// Those that somebody is about to wake, and the line in which others wait who want the same.
-    waking: HashMap<SessionId, Arc<tokio::sync::Mutex<()>>>,
-}
-
-impl Sessions {
-    /// An owner left.
-    pub fn remove(&mut self, id: &SessionId) {
-        self.owners.remove(id);
-    }
-
-    /// What may be known of each without asking it.
-    pub(crate) fn slots(&self) -> impl Iterator<Item = (&SessionId, &Arc<Slot>)> {
-        self.owners.iter().map(|(id, (_, slot))| (id, slot))
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Engine {
@@ -174,9 +118,9 @@ impl Engine {
             return Ok(delete::view(deleted));
         }
         let Permitted { inner, id } = self.over(id)?;
-        match inner.ask_owner(&id, Message::View).await {
+        match inner.ctx.registry.ask_awake(&id, Message::View).await {
             Some(view) => view,
-            None => inner.load(&id).await.map(dormant_view),
+            None => inner.stored.load(&id).await.map(asleep),
         }
     }
 
@@ -200,8 +144,8 @@ impl Engine {
         };
         let unavailable = |error: ReadError| OpError::StoreUnavailable { reason: error.to_string() };
         let mut found = match agent {
-            Some(agent) => inner.store.list_of(agent, inner.sessions_of(agent), after, limit + 1).await,
-            None => inner.store.list(None, after, limit + 1).await,
+            Some(agent) => inner.ctx.store.list_of(agent, inner.ctx.names.of_agent(agent), after, limit + 1).await,
+            None => inner.ctx.store.list(None, after, limit + 1).await,
         }
         .map_err(unavailable)?;
         let has_more = found.len() > limit;
@@ -209,13 +153,11 @@ impl Engine {
         let next = if has_more { found.last().map(|last| last.meta.session_id.clone()) } else { None };
         // One that has just been destroyed may be in the store for a moment more.
         if agent.is_some() {
-            let known = lock(&inner.known);
-            found.retain(|summary| known.contains_key(&summary.meta.session_id));
+            found.retain(|summary| inner.ctx.names.contains(&summary.meta.session_id));
         }
-        let sessions = inner.sessions();
         let view = |summary: shellkeep_store::SessionSummary| {
-            let pid = sessions.owners.get(&summary.meta.session_id).map(|(_, slot)| slot.pid.load(Ordering::Relaxed));
-            let shell_pid = pid.filter(|&pid| pid != 0);
+            let slot = inner.ctx.registry.slot(&summary.meta.session_id);
+            let shell_pid = slot.map(|slot| slot.pid.load(Ordering::Relaxed)).filter(|&pid| pid != 0);
             SessionView {
                 meta: summary.meta,
                 last_active_at: summary.last_active_at,
@@ -233,9 +175,9 @@ impl Engine {
     /// What its shell knows.
     pub async fn state(&self, id: &SessionId) -> Result<ShellState, OpError> {
         let Permitted { inner, id } = self.over(id)?;
-        match inner.ask_owner(&id, Message::State).await {
+        match inner.ctx.registry.ask_awake(&id, Message::State).await {
             Some(state) => state,
-            None => inner.load(&id).await.map(|state| state.shell),
+            None => inner.stored.load(&id).await.map(|state| state.shell),
         }
     }
 
@@ -275,7 +217,7 @@ impl Engine {
         self.audit("run", id.as_str());
         command.by = self.scope().token().map(str::to_owned);
         let command = Box::new(command);
-        inner.ask(&id, |answer| Message::Run { command, reply: reply(answer) }).await
+        inner.ctx.registry.ask(&id, |answer| Message::Run { command, reply: reply(answer) }).await
     }
 
     /// How a run stands; waits up to `wait` for its end.
@@ -287,13 +229,13 @@ impl Engine {
         max_output: usize,
     ) -> Result<RunView, OpError> {
         let Permitted { inner, id } = self.over(id)?;
-        if let Some(cell) = inner.cell(&id, run_id) {
+        if let Some(cell) = inner.ctx.runs.get(&id, run_id) {
             let _ = tokio::time::timeout(wait.min(MAX_WAIT), cell.finished()).await;
             return Ok(cell.view(max_output));
         }
-        let mut run = inner.stored_run(&id, run_id).await?;
-        inner.check_run(&id, &mut run).await?;
-        Ok(cell::stored_view(&run, &inner.output_directory(&id), max_output, &ByteString::default()))
+        let mut run = inner.stored.run(&id, run_id).await?;
+        inner.ctx.kept_files.check_run(&id, &mut run).await?;
+        Ok(cell::stored_view(&run, &inner.ctx.data_dir.outputs(&id), max_output, &ByteString::default()))
     }
 
     /// Sends input to a run; `end` closes it. Returns when it is recorded.
@@ -328,11 +270,11 @@ impl Engine {
         run_id: &RunId,
     ) -> Result<Arc<RunCell>, OpError> {
         let Permitted { inner, id } = self.over(id)?;
-        if let Some(cell) = inner.cell(&id, run_id) {
+        if let Some(cell) = inner.ctx.runs.get(&id, run_id) {
             self.audit(operation, id.as_str());
             return Ok(cell);
         }
-        inner.stored_run(&id, run_id).await?;
+        inner.stored.run(&id, run_id).await?;
         Err(OpError::RunEnded { run_id: run_id.to_string() })
     }
 
@@ -344,9 +286,9 @@ impl Engine {
     pub async fn hibernate(&self, id: &SessionId) -> Result<SessionView, OpError> {
         let Permitted { inner, id } = self.over(id)?;
         self.audit("hibernate", id.as_str());
-        match inner.ask_owner(&id, Message::Hibernate).await {
+        match inner.ctx.registry.ask_awake(&id, Message::Hibernate).await {
             Some(view) => view,
-            None => inner.load(&id).await.map(dormant_view),
+            None => inner.stored.load(&id).await.map(asleep),
         }
     }
 
@@ -362,21 +304,21 @@ impl Engine {
             return Err(OpError::NotAllowed { detail });
         }
         self.audit("restart", id.as_str());
-        inner.ask(&id, Message::Restart).await
+        inner.ctx.registry.ask(&id, Message::Restart).await
     }
 
     /// How the engine stands. An agent learns whether it works and how many shells of its own live.
     pub async fn health(&self) -> Health {
         let inner = self.at_large();
-        let mut problems = inner.store.problems();
-        problems.extend(inner.look_at_data());
+        let mut problems = inner.ctx.store.problems();
+        problems.extend(inner.ctx.data_dir.look());
         if let Some(agent) = self.scope().agent() {
             let detail = "something is wrong with the daemon's store; the host can see what";
             let problems = if problems.is_empty() { problems } else { vec![detail.to_owned()] };
-            return Health { problems, live_shells: inner.live_shells_of(agent), spare_shells: 0 };
+            return Health { problems, live_shells: live_shells_of(inner, agent), spare_shells: 0 };
         }
-        let spare_shells = inner.pool.spare_count();
-        Health { problems, live_shells: inner.pool.live_count().saturating_sub(spare_shells), spare_shells }
+        let spare_shells = inner.ctx.pool.spare_count();
+        Health { problems, live_shells: inner.ctx.pool.live_count().saturating_sub(spare_shells), spare_shells }
     }
 
     /// Whether a model that works with this handle may ask for a clean shell: an agent if its token says so, a model
@@ -397,26 +339,23 @@ impl Engine {
     /// Ends every shell after saving; no operation is accepted afterwards. The host's right.
     pub async fn shutdown(&self) {
         let Ok(inner) = self.as_host() else { return };
-        inner.stopping.store(true, Ordering::SeqCst);
-        inner.admission.close();
-        let ids: Vec<SessionId> = inner.sessions().owners.keys().cloned().collect();
-        let cells: Vec<Arc<RunCell>> = inner.runs().values().cloned().collect();
-        for cell in cells {
-            let _ = cell.control.send(RunControl::Kill).await;
-        }
-        inner.stop_agents("the daemon stops", |_| true).await;
-        inner.leave_services().await;
+        inner.ctx.lifetime.stop();
+        inner.ctx.admission.close();
+        let ids = inner.ctx.registry.ids();
+        inner.ctx.runs.kill(|_| true).await;
+        inner.agents.stop("the daemon stops", |_| true).await;
+        inner.ctx.services.leave(inner.config.services_on_stop == OnStop::Stop).await;
         for id in ids {
-            let _ = inner.ask_owner(&id, Message::Hibernate).await;
+            let _ = inner.ctx.registry.ask_awake(&id, Message::Hibernate).await;
         }
-        inner.close_pool().await;
-        let _ = inner.store.flush_backend().await;
+        close_pool(inner).await;
+        let _ = inner.ctx.store.flush_backend().await;
     }
 
     /// Closes the store, after [`Engine::shutdown`] and when no answer is under way any more. An error says what is lost.
     pub async fn close_store(&self) -> Result<(), String> {
         let Ok(inner) = self.as_host() else { return Ok(()) };
-        let store = inner.store.clone();
+        let store = inner.ctx.store.clone();
         let closing = tokio::task::spawn_blocking(move || {
             if let Err(problem) = store.close() {
                 tracing::warn!(%problem, "the store was closed while something was wrong with it");
@@ -431,17 +370,18 @@ impl Engine {
     }
 }
 
-fn dormant_view(state: SessionState) -> SessionView {
-    SessionView {
-        meta: state.meta,
-        last_active_at: state.last_active_at,
-        cwd: state.shell.cwd,
-        live: false,
-        shell_pid: None,
-        generation: state.generation,
-        seq: state.seq,
-        deleted: None,
-    }
+/// How many sessions of an agent have a shell.
+fn live_shells_of(inner: &Inner, agent: &str) -> usize {
+    let is_live =
+        |id: &SessionId| inner.ctx.registry.slot(id).is_some_and(|slot| slot.pid.load(Ordering::Relaxed) != 0);
+    inner.ctx.names.of_agent(agent).iter().filter(|id| is_live(id)).count()
+}
+
+/// Ends every shell that is left, but no service. Ending waits for the kernel, so it has a thread of its own.
+async fn close_pool(inner: &Inner) {
+    let keep = inner.ctx.services.cage_names();
+    let pool = Arc::clone(&inner.ctx.pool);
+    let _ = tokio::task::spawn_blocking(move || pool.close(&keep)).await;
 }
 
 fn make_directory(path: &Path) -> Result<(), StartError> {

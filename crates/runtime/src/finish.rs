@@ -36,7 +36,7 @@ pub fn result(owner: &mut Owner, running: &Running, done: &mut Done, untold: Unt
     notices.extend(notices::too_large(done));
     notices.extend(notices::not_kept(done));
     notices.extend(owner.record_notice());
-    notices.extend(owner.engine.data_notice());
+    notices.extend(owner.engine.data_dir.notice());
     let mut delta = done.facts.take().map(translate::delta).unwrap_or_default();
     if let Some(mask) = &mut owner.mask {
         if mask.learn(&delta) {

@@ -1,10 +1,12 @@
 //! Files beside the records, compared with the hash in the record before they are served. A file that passed is not read
 //! again until the system says that it was changed.
 
-use crate::engine::Inner;
-use crate::ops::OpError;
-use shellkeep_record::beside;
-use shellkeep_session::{FileSum, Output, SessionId, StoredRun};
+use crate::data_dir::DataDir;
+use crate::ops::{AgentStateView, MAX_EVENT_PAGE, OpError};
+use crate::recordings::Recordings;
+use crate::state_file;
+use shellkeep_record::{Filter, Line, Page, beside};
+use shellkeep_session::{AgentState, Content, FileSum, Output, SessionId, StoredRun};
 use std::collections::HashMap;
 use std::fs::{self, Metadata};
 use std::io;
@@ -15,9 +17,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Files that are remembered. A node serves few at a time; one that is forgotten is read once more.
 const MOST_REMEMBERED: usize = 1024;
 
+/// The files that records name.
+pub(crate) struct KeptFiles {
+    data_dir: Arc<DataDir>,
+    recordings: Arc<Recordings>,
+    checked: Arc<Checked>,
+}
+
 /// Files that were as recorded when they were last read.
 #[derive(Debug, Default)]
-pub(crate) struct Checked(Mutex<HashMap<PathBuf, Stamp>>);
+struct Checked(Mutex<HashMap<PathBuf, Stamp>>);
 
 /// What the system says of a file. Whoever writes to it changes the last, and cannot set it.
 #[derive(Debug, PartialEq, Eq)]
@@ -55,43 +64,43 @@ fn stamp(metadata: &Metadata, sum: &FileSum) -> Stamp {
     Stamp { sum: sum.clone(), place, changed: (metadata.ctime(), metadata.ctime_nsec()) }
 }
 
-impl Inner {
+impl KeptFiles {
+    /// The files in `data_dir` that `recordings` name.
+    pub(crate) fn new(data_dir: Arc<DataDir>, recordings: Arc<Recordings>) -> Self {
+        Self { data_dir, recordings, checked: Arc::default() }
+    }
+
     /// What a file beside the records is now: as it was recorded, or as a scrub left it. None if it is neither.
-    pub(crate) async fn sum_in_force(
-        self: &Arc<Self>,
+    async fn sum_in_force(
+        &self,
         id: &SessionId,
         name: &str,
         recorded: FileSum,
     ) -> Result<io::Result<Option<FileSum>>, OpError> {
-        let path = self.output_directory(id).join(name);
+        let path = self.data_dir.outputs(id).join(name);
         let found = self.compare(path.clone(), recorded).await;
         if !matches!(found, Ok(None)) {
             return Ok(found);
         }
         let wanted = name.to_owned();
-        let told = self.read_recording(id, move |recording| recording.told_of(&wanted)).await?;
+        let told = self.recordings.read(id, move |recording| recording.told_of(&wanted)).await?;
         Ok(match told {
             Some(sum) => self.compare(path, sum).await,
             None => Ok(None),
         })
     }
 
-    async fn compare(self: &Arc<Self>, path: PathBuf, sum: FileSum) -> io::Result<Option<FileSum>> {
-        let inner = Arc::clone(self);
+    async fn compare(&self, path: PathBuf, sum: FileSum) -> io::Result<Option<FileSum>> {
+        let checked = Arc::clone(&self.checked);
         let compared = tokio::task::spawn_blocking(move || {
-            let is_same = inner.checked.is_as_recorded(&path, &sum)?;
+            let is_same = checked.is_as_recorded(&path, &sum)?;
             Ok(is_same.then_some(sum))
         });
         compared.await.unwrap_or_else(|error| Err(io::Error::other(error)))
     }
 
     /// Refuses an output that is not the one that was recorded.
-    pub(crate) async fn check_output(
-        self: &Arc<Self>,
-        id: &SessionId,
-        file: &Path,
-        output: &Output,
-    ) -> Result<(), OpError> {
+    pub(crate) async fn check_output(&self, id: &SessionId, file: &Path, output: &Output) -> Result<(), OpError> {
         let Some(hash) = &output.hash else { return Ok(()) };
         let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let recorded = FileSum { bytes: output.kept, hash: hash.clone() };
@@ -103,10 +112,10 @@ impl Inner {
     }
 
     /// The same for an output of which only the recording tells.
-    pub(crate) async fn check_told(self: &Arc<Self>, id: &SessionId, file: &Path) -> Result<(), OpError> {
+    pub(crate) async fn check_told(&self, id: &SessionId, file: &Path) -> Result<(), OpError> {
         let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let wanted = name.clone();
-        let told = self.read_recording(id, move |recording| recording.told_of(&wanted)).await?;
+        let told = self.recordings.read(id, move |recording| recording.told_of(&wanted)).await?;
         let Some(told) = told else { return Ok(()) };
         match self.compare(file.to_owned(), told).await {
             Ok(None) => Err(OpError::FileChanged { session_id: id.to_string(), file: name }),
@@ -115,9 +124,9 @@ impl Inner {
     }
 
     /// Takes outputs that are not those that were recorded out of a run, and says so in their place.
-    pub(crate) async fn check_run(self: &Arc<Self>, id: &SessionId, run: &mut StoredRun) -> Result<(), OpError> {
+    pub(crate) async fn check_run(&self, id: &SessionId, run: &mut StoredRun) -> Result<(), OpError> {
         let Some(result) = &mut run.result else { return Ok(()) };
-        let directory = self.output_directory(id);
+        let directory = self.data_dir.outputs(id);
         for (name, output) in [("stdout", &mut result.stdout), ("stderr", &mut result.stderr)] {
             let file = directory.join(format!("{}.{name}", run.run_id));
             match self.check_output(id, &file, output).await {
@@ -130,5 +139,54 @@ impl Inner {
             }
         }
         Ok(())
+    }
+
+    /// The bytes of an agent's state.
+    pub(crate) async fn agent_state(&self, id: &SessionId, state: AgentState) -> Result<AgentStateView, OpError> {
+        let AgentState { version, media_type, content } = state;
+        let (name, length, hash) = match content {
+            Content::Inline(bytes) => return Ok(AgentStateView { version, media_type, bytes: bytes.0 }),
+            Content::File { name, bytes, hash } => (name, bytes, hash),
+        };
+        let path = self.data_dir.outputs(id).join(&name);
+        let read = tokio::task::spawn_blocking(move || {
+            let read = state_file::read(&path, length, hash.as_deref());
+            (read, path)
+        });
+        let failed = |reason: String| OpError::StoreUnavailable {
+            reason: format!("the agent's state cannot be read: {reason}"),
+        };
+        let bytes = match read.await.map_err(|error| failed(error.to_string()))? {
+            (Ok(bytes), _) => bytes,
+            (Err(state_file::ReadError::Gone), _) => return Err(OpError::AgentStateReclaimed { version }),
+            (Err(state_file::ReadError::Failed(error)), _) => return Err(failed(error.to_string())),
+            // A scrub masks old versions in their files; what it left is the state now.
+            (Err(state_file::ReadError::Damaged(_)), path) if self.was_scrubbed(id, &name).await => {
+                std::fs::read(path).map_err(|error| failed(error.to_string()))?
+            }
+            (Err(state_file::ReadError::Damaged(reason)), _) => {
+                tracing::error!(session = %id, version, reason, "a state of the agent is damaged");
+                return Err(OpError::AgentStateDamaged { version, reason });
+            }
+        };
+        Ok(AgentStateView { version, media_type, bytes })
+    }
+
+    /// Whether a scrub masked something in this file of a session.
+    async fn was_scrubbed(&self, id: &SessionId, file: &str) -> bool {
+        let filter = Filter { types: vec!["scrubbed".to_owned()], ..Filter::default() };
+        let file = file.to_owned();
+        let names =
+            |line: &Line| line.data["files"].as_array().is_some_and(|files| files.contains(&file.clone().into()));
+        let mut after = 0;
+        loop {
+            let (wanted, from) = (filter.clone(), after);
+            let page = self.recordings.read(id, move |recording| recording.page(from, MAX_EVENT_PAGE, &wanted)).await;
+            match page {
+                Ok(page) if page.lines.iter().any(names) => return true,
+                Ok(Page { next: Some(next), .. }) => after = next,
+                _ => return false,
+            }
+        }
     }
 }

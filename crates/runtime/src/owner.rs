@@ -24,14 +24,15 @@ pub use services::ServiceNews;
 
 use crate::admission::{Listener, Ticket, Waiter};
 use crate::alarm::Alarm;
+use crate::context::SessionContext;
 use crate::crash::{self, Point};
-use crate::engine::{Inner, Removal};
 use crate::late::LateOutput;
 use crate::masking::SessionMask;
 use crate::ops::*;
-use crate::pending::Deletion;
+use crate::pending::{Deletion, Removal};
 use crate::pool::Worn;
 use crate::running::{Running, Step};
+use crate::stored::read_error;
 use crate::{finish, notices};
 use files::{Files, Worked};
 use records::Lost;
@@ -94,7 +95,7 @@ enum Happened {
 
 /// The owner.
 pub struct Owner {
-    pub(crate) engine: Arc<Inner>,
+    pub(crate) engine: Arc<SessionContext>,
     pub(crate) id: SessionId,
     pub(crate) state: SessionState,
     pub(crate) late: Arc<LateOutput>,
@@ -133,9 +134,14 @@ pub struct Owner {
 
 impl Owner {
     /// An owner for a session at rest.
-    pub fn new(engine: Arc<Inner>, state: SessionState, mailbox: mpsc::Receiver<Message>, slot: Arc<Slot>) -> Self {
+    pub fn new(
+        engine: Arc<SessionContext>,
+        state: SessionState,
+        mailbox: mpsc::Receiver<Message>,
+        slot: Arc<Slot>,
+    ) -> Self {
         Self {
-            outputs: engine.output_directory(&state.meta.session_id),
+            outputs: engine.data_dir.outputs(&state.meta.session_id),
             mask: engine.masking.of(&state.shell),
             files: Files::new(&engine.checkpoints.gate),
             state_bytes: size::of_shell(&state.shell),
@@ -233,7 +239,7 @@ impl Owner {
     fn publish(&self) {
         let shell = self.running.as_ref().map(|(running, ..)| &running.worn).or(self.idle.as_ref());
         self.slot.pid.store(shell.map_or(0, |worn| worn.shell.pid()), Ordering::Relaxed);
-        self.slot.last_used.store(self.engine.now_ms(), Ordering::Relaxed);
+        self.slot.last_used.store(self.engine.lifetime.now_ms(), Ordering::Relaxed);
         let in_force = self.state.agent_state.as_ref().map(|state| state.version);
         let in_force = in_force.unwrap_or_else(|| self.state.last_agent_version() + 1);
         self.slot.agent_state.store(in_force, Ordering::Relaxed);
@@ -241,7 +247,7 @@ impl Owner {
         let may_be_had = waits && !self.slot.waits.load(Ordering::Relaxed);
         self.slot.waits.store(waits, Ordering::Relaxed);
         if (self.slot.busy.swap(self.is_busy(), Ordering::Relaxed) && !self.is_busy()) || may_be_had {
-            self.engine.one_is_idle();
+            self.engine.pool.one_is_idle();
         }
     }
 
@@ -259,13 +265,9 @@ impl Owner {
 
     /// Leaves, unless there is a message or somebody is about to write one. Who writes has a sender of its own, and takes it
     /// where we look, under the same lock: a message that nobody would read cannot come after that.
-    fn leave(&mut self) -> bool {
-        let mut sessions = self.engine.sessions();
-        let is_alone = self.mailbox.is_empty() && self.mailbox.sender_strong_count() == 1;
-        if is_alone || self.over {
-            sessions.remove(&self.id);
-        }
-        is_alone || self.over
+    fn leave(&self) -> bool {
+        let is_alone = || self.mailbox.is_empty() && self.mailbox.sender_strong_count() == 1;
+        self.engine.registry.leave(&self.id, || is_alone() || self.over)
     }
 
     async fn on_message(&mut self, message: Message) {
@@ -326,7 +328,7 @@ impl Owner {
 
     async fn hibernate(&mut self, answer: Answer<SessionView>) {
         self.rest("hibernated", "the last one was put to sleep");
-        if self.engine.is_stopping() {
+        if self.engine.lifetime.is_stopping() {
             // What is known of the files is written down, so that they need not be read again at the next start.
             self.let_go_of_files().await;
         }
@@ -348,14 +350,14 @@ impl Owner {
             running.worn.shell.kill_all();
             self.finish_run(running, finish::ended_by_host(), reply, max_output).await;
         }
-        self.engine.kill_runs(&self.id).await;
+        self.engine.runs.kill(|id| *id == self.id).await;
         self.idle = None;
         self.remnants.clear();
     }
 
     async fn restart(&mut self, answer: Answer<SessionView>) {
         let first = self.engine.store.first_shell(&self.id).await;
-        let shell = match first.map_err(|error| self.engine.read_error(&self.id, error)) {
+        let shell = match first.map_err(|error| read_error(&self.id, error)) {
             Ok(Some(shell)) => shell,
             Ok(None) => return drop(answer.send(Err(OpError::SessionNotFound { session_id: self.id.to_string() }))),
             Err(error) => return drop(answer.send(Err(error))),
@@ -373,12 +375,12 @@ impl Owner {
         // What was lost takes a number before the end does.
         self.tell_lost();
         let deletion = Deletion::new(&self.state.meta, self.state.seq + 1, removal);
-        let pending = self.engine.begin_deletion(&deletion);
+        let pending = self.engine.remover.begin(&deletion);
         crash::point(Point::DeleteNoted, self.id.as_str().as_bytes());
         self.put(deletion.event());
         self.sync().await;
         crash::point(Point::DeleteRecorded, self.id.as_str().as_bytes());
-        self.engine.finish_deletion(deletion, pending).await;
+        self.engine.remover.finish(deletion, pending).await;
         self.over = true;
         let _ = answer.send(Ok(()));
     }
@@ -402,7 +404,7 @@ impl Owner {
         if !self.slot.over_disk.load(Ordering::Relaxed) {
             return None;
         }
-        self.engine.over_disk(&self.id).map(|(limit, used)| notices::over_disk(limit, used))
+        self.engine.disk.over_quota(&self.id).map(|(limit, used)| notices::over_disk(limit, used))
     }
 }
 

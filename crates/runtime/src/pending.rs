@@ -3,7 +3,6 @@
 
 use crate::checkpoints::Checkpoints;
 use crate::deleted::{self, DeletedSession};
-use crate::engine::Removal;
 use serde_json::{Value, json};
 use shellkeep_session::{ByteString, Event, Record, SessionId, SessionMeta, SessionState, Timestamp};
 use shellkeep_store::sum::{self, Unsealed};
@@ -100,6 +99,18 @@ impl Pending {
     pub(crate) fn done(self) {
         let _ = fs::remove_file(&self.path);
     }
+}
+
+/// What becomes of a session's trail when the session is removed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Removal {
+    /// Nothing is kept.
+    Purge,
+    /// The recording is kept until the host's retention ends.
+    Keep {
+        /// The id of the agent's token that asks.
+        by: String,
+    },
 }
 
 /// The removal of a session.

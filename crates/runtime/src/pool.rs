@@ -8,7 +8,7 @@ use shellkeep_process::{CageFactory, LiveShell, ShellSpec, StartError};
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use tokio::sync::Notify;
 pub use trouble::NoShell;
 use trouble::Trouble;
@@ -200,25 +200,36 @@ impl Pool {
         Ok(Worn { shell, _place: place })
     }
 
-    /// Keeps spares ready, for as long as the task that runs this lives. After a failed start it pauses, and then lets
-    /// one of those who wait for a shell try before it tries itself.
-    pub async fn keep_ahead(&self) {
+    /// Keeps spares ready for as long as the pool lives. After a failed start it pauses, and then lets one of those who
+    /// wait for a shell try before it tries itself.
+    pub async fn keep_ahead(pool: Weak<Self>) {
+        let Some(places) = pool.upgrade().map(|pool| Arc::clone(&pool.places)) else { return };
         loop {
-            while let Some(pause) = self.places.trouble.pause() {
+            while let Some(pause) = places.trouble.pause() {
                 tokio::time::sleep(pause).await;
-                self.places.news.freed.ring();
+                places.news.freed.ring();
             }
-            if self.spare_count() < self.ahead
-                && let Some(place) = self.places.take()
-            {
-                if let Ok(worn) = self.start(place).await {
-                    self.spares().push(worn);
-                    self.places.news.freed.ring();
-                }
+            let Some(pool) = pool.upgrade() else { return };
+            if pool.start_spare().await {
                 continue;
             }
-            self.places.news.wanted.notified().await;
+            // Whoever drops the pool calls this task one last time.
+            drop(pool);
+            places.news.wanted.notified().await;
         }
+    }
+
+    /// Starts a spare if one is missing. Returns whether it tried.
+    async fn start_spare(&self) -> bool {
+        if self.spare_count() >= self.ahead {
+            return false;
+        }
+        let Some(place) = self.places.take() else { return false };
+        if let Ok(worn) = self.start(place).await {
+            self.spares().push(worn);
+            self.places.news.freed.ring();
+        }
+        true
     }
 
     /// Gives up the spares and ends whatever is left in any cage, but for those in `keep`.
@@ -230,5 +241,12 @@ impl Pool {
 
     fn spares(&self) -> MutexGuard<'_, Vec<Worn>> {
         self.spares.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        // The task that keeps spares ready ends.
+        self.places.news.wanted.notify_one();
     }
 }

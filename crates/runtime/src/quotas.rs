@@ -13,14 +13,14 @@ use std::sync::{Mutex, PoisonError};
 const FILE: &str = "quotas.json";
 
 /// The quotas. Reading one is a load of a number, so that a hot path may.
-pub(crate) struct QuotaBook {
+pub(crate) struct NodeQuotas {
     configured: Quotas,
     in_force: [AtomicU64; QuotaName::COUNT],
     set: Mutex<BTreeMap<QuotaName, u64>>,
     path: PathBuf,
 }
 
-impl QuotaBook {
+impl NodeQuotas {
     /// Reads what the host has changed before. A file that cannot be understood is an error: a limit must not be lifted
     /// by a broken file.
     pub(crate) fn load(configured: Quotas, data_dir: &Path) -> io::Result<Self> {
@@ -94,14 +94,14 @@ mod tests {
     #[test]
     fn a_change_is_kept_and_can_be_taken_back() {
         let home = tempfile::tempdir().unwrap();
-        let book = QuotaBook::load(Quotas::default(), home.path()).unwrap();
+        let book = NodeQuotas::load(Quotas::default(), home.path()).unwrap();
         book.change(&QuotaChanges::from([(QuotaName::ServicesPerAgent, Some(9))])).unwrap();
-        let book = QuotaBook::load(Quotas::default(), home.path()).unwrap();
+        let book = NodeQuotas::load(Quotas::default(), home.path()).unwrap();
         assert_eq!(book.get(QuotaName::ServicesPerAgent), 9);
         assert_eq!(book.set_since(QuotaName::ServicesPerAgent), Some(9));
         let text = std::fs::read_to_string(home.path().join(FILE)).unwrap();
         std::fs::write(home.path().join(FILE), text.replace('9', "8")).unwrap();
-        assert!(QuotaBook::load(Quotas::default(), home.path()).is_err());
+        assert!(NodeQuotas::load(Quotas::default(), home.path()).is_err());
         book.change(&QuotaChanges::from([(QuotaName::ServicesPerAgent, None)])).unwrap();
         assert_eq!(book.get(QuotaName::ServicesPerAgent), 5);
     }
@@ -109,11 +109,11 @@ mod tests {
     #[test]
     fn one_wrong_limit_changes_nothing() {
         let home = tempfile::tempdir().unwrap();
-        let book = QuotaBook::load(Quotas::default(), home.path()).unwrap();
+        let book = NodeQuotas::load(Quotas::default(), home.path()).unwrap();
         let changes = QuotaChanges::from([(QuotaName::Services, Some(7)), (QuotaName::LiveShells, Some(0))]);
         assert!(matches!(book.change(&changes), Err(OpError::Invalid { .. })));
         assert_eq!(book.get(QuotaName::Services), 500);
         std::fs::write(home.path().join(FILE), "{\"services\": \"many\"}").unwrap();
-        assert!(QuotaBook::load(Quotas::default(), home.path()).is_err());
+        assert!(NodeQuotas::load(Quotas::default(), home.path()).is_err());
     }
 }

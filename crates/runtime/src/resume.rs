@@ -5,6 +5,7 @@
 //! - [`talk`], [`lines`]: what is said, and how it is cut into lines.
 //! - [`drive`]: from its first line to its end.
 //! - [`answer`], [`stream`]: what it answers, as its watchers see it.
+//! - [`log`]: what is recorded of it.
 //! - [`tools`]: the commands that it wants to be run.
 //!
 //! One message at a time in each session: here is who has the turn and who waits.
@@ -13,11 +14,13 @@ pub(crate) mod answer;
 pub(crate) mod config;
 pub(crate) mod drive;
 mod lines;
+mod log;
 pub(crate) mod stream;
 mod talk;
 mod tools;
 
 pub(crate) use answer::Work;
+pub(crate) use log::SessionLog;
 pub(crate) use talk::Opening;
 
 use crate::ops::{IfBusy, OpError, ResumeError, ResumeSession};
@@ -30,6 +33,8 @@ use tokio::sync::OwnedMutexGuard;
 
 /// Messages that may wait for one agent; more is a caller that does not listen.
 const MAX_WAITING: usize = 64;
+/// How long work that is asked to end may take: its own grace, that of its last command, and some for the disk.
+const STOP_LIMIT: Duration = Duration::from_secs(10);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -69,8 +74,23 @@ impl Agents {
         Place { agents: Arc::clone(self), id: id.clone(), seat }
     }
 
-    /// What agents work on, as far as it is wanted.
-    pub(crate) fn at_work(&self, wanted: impl Fn(&SessionId, &Work) -> bool) -> Vec<Arc<Work>> {
+    /// Stops the agents that work in the name of a token that was revoked.
+    pub(crate) fn stop_by_token(&self, token_id: &str) {
+        for work in self.at_work(|_, work| work.by.as_deref() == Some(token_id)) {
+            work.stop("the token of its caller was revoked");
+        }
+    }
+
+    /// Stops the agents of the sessions that `wanted` selects, and waits until their ends are recorded.
+    pub(crate) async fn stop(&self, reason: &str, wanted: impl Fn(&SessionId) -> bool) {
+        let at_work = self.at_work(|id, _| wanted(id));
+        at_work.iter().for_each(|work| work.stop(reason));
+        for work in at_work {
+            let _ = tokio::time::timeout(STOP_LIMIT, work.finished()).await;
+        }
+    }
+
+    fn at_work(&self, wanted: impl Fn(&SessionId, &Work) -> bool) -> Vec<Arc<Work>> {
         let seats = lock(&self.seats);
         let at_work = seats.iter().filter_map(|(id, seat)| Some((id, lock(&seat.work).clone()?)));
         at_work.filter(|(id, work)| wanted(id, work)).map(|(_, work)| work).collect()

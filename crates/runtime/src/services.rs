@@ -8,17 +8,22 @@ mod supervise;
 
 pub(crate) use activity::look;
 pub(crate) use ready::{Url, pattern};
-pub(crate) use supervise::{Begin, Supervisor, end_of};
+pub(crate) use supervise::{Begin, Supervision, end_of};
 
-use crate::engine::Inner;
-use crate::ops::{QuotaMet, ServiceView};
+use crate::adaptive::Adaptive;
+use crate::background::Background;
+use crate::disk::Disk;
+use crate::masking::Masking;
+use crate::ops::{QuotaMet, STOP_GRACE, ServiceView};
+use crate::quotas::NodeQuotas;
 use activity::Activity;
+use shellkeep_process::CageFactory;
 use shellkeep_process::ports::SocketTable;
 use shellkeep_process::proc::Stat;
 use shellkeep_process::service::log::ServiceLog;
 use shellkeep_session::service::Ready;
-use shellkeep_session::{QuotaName, Service, ServiceId, ServiceStatus, SessionId, Timestamp};
-use std::collections::HashMap;
+use shellkeep_session::{LimitName, QuotaName, Service, ServiceId, ServiceStatus, SessionId, Timestamp};
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -93,23 +98,30 @@ pub(crate) struct Entry {
     pub(crate) now: Timestamp,
 }
 
-/// Limits under which a service may be started.
+/// A quota that is used up.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct ServiceLimits {
-    /// Of the node.
-    pub(crate) node: u64,
-    /// Of one agent.
-    pub(crate) agent: u64,
-    /// What the agent has running in the background that counts as services, too.
-    pub(crate) agents_background: u64,
-    /// What all have running there.
-    pub(crate) background: u64,
+pub(crate) struct QuotaHit {
+    quota: QuotaName,
+    limit: u64,
+    used: u64,
 }
 
-/// The book.
-#[derive(Default)]
+/// The services that run.
 pub(crate) struct Services {
-    live: Mutex<HashMap<Name, Arc<Supervised>>>,
+    /// What holds their processes.
+    pub(crate) factory: Arc<CageFactory>,
+    /// Their limits.
+    pub(crate) quotas: Arc<NodeQuotas>,
+    /// Their limit that follows the machine's pressure.
+    pub(crate) adaptive: Arc<Adaptive>,
+    /// Commands in the background, which count as services.
+    pub(crate) background: Background,
+    /// What sessions take of the disk.
+    pub(crate) disk: Arc<Disk>,
+    /// What masks their views.
+    pub(crate) masking: Arc<Masking>,
+    /// By name.
+    pub(crate) live: Mutex<HashMap<Name, Arc<Supervised>>>,
 }
 
 impl Services {
@@ -117,20 +129,48 @@ impl Services {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Enters a new service, if there is room for it. Counting and entering are one step.
-    pub(crate) fn reserve(&self, entry: Entry, limits: ServiceLimits) -> Result<Reserved, (QuotaName, u64, u64)> {
+    /// Enters a new service, or says which quota is used up. Counting and entering are one step.
+    pub(crate) fn reserve(&self, entry: Entry) -> Result<Reserved, QuotaHit> {
+        let check = |quota, limit, used| if used >= limit { Err(QuotaHit { quota, limit, used }) } else { Ok(()) };
+        if let Some((limit, used)) = self.disk.over_quota(&entry.session_id) {
+            return Err(QuotaHit { quota: QuotaName::DiskBytesPerSession, limit, used });
+        }
+        check(QuotaName::Processes, self.quotas.get(QuotaName::Processes), self.factory.count())?;
+        let agent = entry.agent.as_deref();
+        let in_background = self.background.of(agent, &entry.session_id).len();
+        let all_in_background = self.background.count();
         let mut live = self.live();
-        let is_own = |seen: &&Arc<Supervised>| seen.is_live() && seen.is_of(entry.agent.as_deref(), &entry.session_id);
-        let services = live.values().filter(is_own).count();
-        let of_agent = services as u64 + limits.agents_background;
-        if of_agent >= limits.agent {
-            return Err((QuotaName::ServicesPerAgent, limits.agent, of_agent));
-        }
-        let all = live.values().filter(|seen| seen.is_live()).count() as u64 + limits.background;
-        if all >= limits.node {
-            return Err((QuotaName::Services, limits.node, all));
-        }
+        let is_own = |seen: &&Arc<Supervised>| seen.is_live() && seen.is_of(agent, &entry.session_id);
+        let of_agent = (live.values().filter(is_own).count() + in_background) as u64;
+        check(QuotaName::ServicesPerAgent, self.quotas.get(QuotaName::ServicesPerAgent), of_agent)?;
+        let all = (live.values().filter(|seen| seen.is_live()).count() + all_in_background) as u64;
+        check(QuotaName::Services, self.limit(), all)?;
         Ok(enter(&mut live, entry))
+    }
+
+    /// A refusal that names the caller's services, the most idle first.
+    pub(crate) async fn quota_met(&self, hit: QuotaHit, agent: Option<&str>, session_id: &SessionId) -> Box<QuotaMet> {
+        let mut services = self.views(self.list(|seen| seen.is_of(agent, session_id))).await;
+        services.extend(self.background.of(agent, session_id));
+        services.sort_by_key(|view| view.last_active_at);
+        let QuotaHit { quota, limit, used } = hit;
+        Box::new(QuotaMet { quota, limit, used, agent: agent.map(str::to_owned), services })
+    }
+
+    /// Whether one more command of this agent may go on in the background.
+    pub(crate) fn has_room_in_background(&self, agent: Option<&str>, id: &SessionId) -> bool {
+        let of_agent = self.list(|seen| seen.is_of(agent, id)).len() + self.background.of(agent, id).len();
+        (of_agent as u64) < self.quotas.get(QuotaName::ServicesPerAgent) && (self.used() as u64) < self.limit()
+    }
+
+    /// Most services that the node may run now.
+    pub(crate) fn limit(&self) -> u64 {
+        self.quotas.get(QuotaName::Services).min(self.adaptive.limit(LimitName::Services))
+    }
+
+    /// How many services run on this node, with the commands in the background.
+    pub(crate) fn used(&self) -> usize {
+        self.live().values().filter(|seen| seen.is_live()).count() + self.background.count()
     }
 
     /// Enters a service that runs already.
@@ -150,13 +190,73 @@ impl Services {
         found
     }
 
-    /// How many run.
-    pub(crate) fn count(&self) -> usize {
-        self.live().values().filter(|seen| seen.is_live()).count()
+    /// The cages of those that run.
+    pub(crate) fn cage_names(&self) -> HashSet<String> {
+        self.list(|_| true).iter().map(|seen| cage_name(&seen.session_id, &seen.service_id)).collect()
+    }
+
+    /// Stops services all at once and waits until they are gone. Returns how many.
+    pub(crate) async fn stop(
+        &self,
+        grace: Duration,
+        reason: StopReason,
+        wanted: impl Fn(&Supervised) -> bool,
+    ) -> usize {
+        let services = self.list(wanted);
+        for seen in &services {
+            seen.tell(Order::Stop { grace, reason: reason.clone() }).await;
+        }
+        for seen in &services {
+            seen.until(|_| false).await;
+        }
+        services.len()
+    }
+
+    /// The daemon stops: services are stopped, or left to the next daemon.
+    pub(crate) async fn leave(&self, stop: bool) {
+        if stop {
+            self.stop(STOP_GRACE, StopReason::DaemonStops, |_| true).await;
+            return;
+        }
+        let services = self.list(|_| true);
+        for seen in &services {
+            seen.tell(Order::Leave).await;
+        }
+        if !services.is_empty() {
+            tracing::info!(services = services.len(), "services keep running; the next daemon takes them over");
+        }
     }
 
     fn remove(&self, seen: &Supervised) {
         self.live().remove(&(seen.session_id.clone(), seen.service_id.clone()));
+    }
+
+    /// Services as callers see them, with what the machine says about those that run. Reads `/proc`, so not on a hot path.
+    pub(crate) async fn views(&self, services: Vec<Arc<Supervised>>) -> Vec<ServiceView> {
+        let looked = self.with_members(services).await;
+        let reading = tokio::task::spawn_blocking(move || {
+            let mut table: Option<SocketTable> = None;
+            looked.iter().map(|(seen, members)| live_view(seen, members, &mut table)).collect::<Vec<_>>()
+        });
+        let views = reading.await.unwrap_or_default();
+        views.into_iter().map(|view| self.masking.service(view)).collect()
+    }
+
+    /// Services, each with who is alive in it. Many are looked at in one go: where there are no control groups, each look is
+    /// one through all processes of the machine.
+    async fn with_members(&self, services: Vec<Arc<Supervised>>) -> Vec<(Arc<Supervised>, Vec<Stat>)> {
+        let factory = Arc::clone(&self.factory);
+        let reading = tokio::task::spawn_blocking(move || {
+            let name = |seen: &Supervised| cage_name(&seen.session_id, &seen.service_id);
+            let mut members = factory.members_of(&services.iter().map(|seen| name(seen)).collect());
+            let mut looked = Vec::with_capacity(services.len());
+            for seen in services {
+                let own = members.remove(&name(&seen)).unwrap_or_default();
+                looked.push((seen, own));
+            }
+            looked
+        });
+        reading.await.unwrap_or_default()
     }
 }
 
@@ -221,34 +321,6 @@ impl Supervised {
     }
 }
 
-/// A service as callers see it, with what the machine says about those that run. Reads `/proc`, so not on a hot path.
-pub(crate) async fn views(engine: &Inner, services: Vec<Arc<Supervised>>) -> Vec<ServiceView> {
-    let looked = with_members(engine, services).await;
-    let reading = tokio::task::spawn_blocking(move || {
-        let mut table: Option<SocketTable> = None;
-        looked.iter().map(|(seen, members)| live_view(seen, members, &mut table)).collect::<Vec<_>>()
-    });
-    let views = reading.await.unwrap_or_default();
-    views.into_iter().map(|view| engine.masking.service(view)).collect()
-}
-
-/// Services, each with who is alive in it. Many are looked at in one go: where there are no control groups, each look is
-/// one through all processes of the machine.
-async fn with_members(engine: &Inner, services: Vec<Arc<Supervised>>) -> Vec<(Arc<Supervised>, Vec<Stat>)> {
-    let factory = Arc::clone(&engine.factory);
-    let reading = tokio::task::spawn_blocking(move || {
-        let name = |seen: &Supervised| cage_name(&seen.session_id, &seen.service_id);
-        let mut members = factory.members_of(&services.iter().map(|seen| name(seen)).collect());
-        let mut looked = Vec::with_capacity(services.len());
-        for seen in services {
-            let own = members.remove(&name(&seen)).unwrap_or_default();
-            looked.push((seen, own));
-        }
-        looked
-    });
-    reading.await.unwrap_or_default()
-}
-
 fn live_view(seen: &Supervised, members: &[Stat], table: &mut Option<SocketTable>) -> ServiceView {
     let service = seen.facts();
     let mut view = stored_view(&seen.session_id, seen.agent(), &seen.service_id, &service, &seen.directory);
@@ -308,31 +380,6 @@ fn detail(service: &Service) -> Option<String> {
         (ServiceStatus::Starting, None, Some(end)) => Some(format!("it will be started again: {}", end.reason)),
         (ServiceStatus::Starting | ServiceStatus::Running, ..) => None,
         (_, _, end) => end.as_ref().map(|end| end.reason.clone()),
-    }
-}
-
-impl Inner {
-    /// Where a service's log is.
-    pub(crate) fn service_directory(&self, session_id: &SessionId, service_id: &ServiceId) -> PathBuf {
-        self.services_directory(session_id).join(service_id.as_str())
-    }
-
-    /// Where the logs of a session's services are.
-    pub(crate) fn services_directory(&self, session_id: &SessionId) -> PathBuf {
-        self.config.data_dir.join("services").join(session_id.as_str())
-    }
-
-    /// A refusal that names the caller's services, the most idle first.
-    pub(crate) async fn quota_met(
-        &self,
-        (quota, limit, used): (QuotaName, u64, u64),
-        agent: Option<&str>,
-        session_id: &SessionId,
-    ) -> Box<QuotaMet> {
-        let mut services = views(self, self.services.list(|seen| seen.is_of(agent, session_id))).await;
-        services.extend(self.backgrounds_named(agent, session_id));
-        services.sort_by_key(|view| view.last_active_at);
-        Box::new(QuotaMet { quota, limit, used, agent: agent.map(str::to_owned), services })
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::adaptive::{RealSenses, Senses};
 use crate::admission::AdmissionConfig;
+use crate::disk::Reclaim;
 use crate::masking::RecordConfig;
 use crate::ops::CheckpointConfig;
 use shellkeep_process::CageMode;
@@ -56,21 +57,6 @@ pub enum OnStop {
     Keep,
     /// They are stopped.
     Stop,
-}
-
-/// When the files of ended sessions are given back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Reclaim {
-    /// An ended session is removed after this long.
-    pub after: Duration,
-    /// All ended sessions together may take so many bytes; the oldest are removed first.
-    pub bytes: u64,
-}
-
-impl Default for Reclaim {
-    fn default() -> Self {
-        Self { after: Duration::from_secs(7 * 24 * 60 * 60), bytes: 10 << 30 }
-    }
 }
 
 impl EngineConfig {

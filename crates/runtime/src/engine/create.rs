@@ -1,21 +1,20 @@
 //! Making sessions, and finding them again by name: whose each is, is decided here.
 
 use super::scope::only_its_own;
-use super::{Engine, lock};
+use super::{Engine, Inner};
 use crate::deleted;
 use crate::identities::{Scope, bound};
 use crate::ops::{CreateSession, Created, OpError, SessionView};
-use crate::validate;
-use shellkeep_session::{Event, Record, SessionId};
+use crate::{recover, validate};
+use shellkeep_session::{Event, Record, SessionId, SessionMeta, ShellState, Timestamp};
 use shellkeep_store::AppendError;
-use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 impl Engine {
     /// Makes a session, or finds the one with that name. An agent's session is its own, whatever the request says.
     pub async fn create(&self, mut request: CreateSession) -> Result<Created, OpError> {
         let inner = self.at_large();
-        inner.check_running()?;
+        inner.ctx.lifetime.check_running()?;
         if let Scope::Agent { agent, .. } = self.scope() {
             request.agent = Some(agent.clone());
             if request.config.get("workspace").is_some_and(serde_json::Value::is_string) {
@@ -24,18 +23,18 @@ impl Engine {
             }
         }
         let id = self.name_for(request.session_id.as_ref())?;
-        if lock(&inner.known).contains_key(&id) {
+        if inner.ctx.names.contains(&id) {
             match self.existing(&id).await {
                 // It was being removed; now the name is free.
-                Err(_) if !lock(&inner.known).contains_key(&id) => {}
+                Err(_) if !inner.ctx.names.contains(&id) => {}
                 found => return found,
             }
         }
-        if lock(&inner.forking).contains(&id) {
+        if inner.ctx.names.is_forking(&id) {
             return Err(OpError::SessionExists { session_id: id.to_string() });
         }
         let owner = request.agent.as_deref().map(Arc::from);
-        let (meta, shell) = inner.first_state(&id, request, self.scope().token())?;
+        let (meta, shell) = first_state(inner, &id, request, self.scope().token())?;
         let view = SessionView {
             meta: meta.clone(),
             last_active_at: meta.created_at,
@@ -48,28 +47,21 @@ impl Engine {
         };
         let event = Event::SessionCreated { meta: Box::new(meta), shell: Box::new(shell) };
         let record = Record { session_id: id.clone(), seq: 1, at: view.meta.created_at, event };
-        // Known and written are one step for everyone else: who finds the name must also find the session.
-        let is_new = match lock(&inner.known).entry(id.clone()) {
-            Entry::Occupied(_) => false,
-            Entry::Vacant(place) => {
-                match inner.store.append(&record) {
-                    Ok(()) => {}
-                    Err(error @ AppendError::Retrying { .. }) => {
-                        tracing::warn!(%error, "a new session could not be stored yet");
-                    }
-                    // A session that is written nowhere could not be found again.
-                    Err(error) => return Err(OpError::StoreUnavailable { reason: error.to_string() }),
-                }
-                place.insert(owner);
-                true
+        let append = || match inner.ctx.store.append(&record) {
+            Err(error @ AppendError::Retrying { .. }) => {
+                tracing::warn!(%error, "a new session could not be stored yet");
+                Ok(())
             }
+            // A session that is stored nowhere could not be found again.
+            other => other.map_err(|error| OpError::StoreUnavailable { reason: error.to_string() }),
         };
-        inner.counts.event(&record.event);
+        let is_new = inner.ctx.names.add_new(&id, owner, append)?;
+        inner.ctx.counts.event(&record.event);
         if !is_new {
             return self.existing(&id).await;
         }
         self.audit("create", id.as_str());
-        inner.sync().await;
+        inner.ctx.sync().await;
         Ok(Created::New(view))
     }
 
@@ -95,6 +87,30 @@ impl Engine {
             detail: format!("session_id: 'thread_{agent}_{given}' is longer than an id may be; choose a shorter one"),
         })
     }
+}
+
+/// What a new session begins with.
+fn first_state(
+    inner: &Inner,
+    id: &SessionId,
+    request: CreateSession,
+    by: Option<&str>,
+) -> Result<(SessionMeta, ShellState), OpError> {
+    validate::create(&request)?;
+    let workspace = validate::workspace(&request.config, inner.ctx.data_dir.root())?;
+    let workspace = workspace.unwrap_or_else(|| inner.ctx.workspaces.of(id));
+    let cwd = request.cwd.unwrap_or_else(|| workspace.clone());
+    let shell = recover::first_shell(&inner.environment, request.env, &cwd);
+    let meta = SessionMeta {
+        session_id: id.clone(),
+        agent: request.agent,
+        agent_config: request.config,
+        created_at: Timestamp::now(),
+        workspace,
+        by: by.map(str::to_owned),
+        forked_from: None,
+    };
+    Ok((meta, shell))
 }
 
 /// An agent's name for a session is taken by one that is not the agent's: the host made it, or nobody knows whose it is.

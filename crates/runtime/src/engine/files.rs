@@ -1,20 +1,14 @@
 //! A session's files and its time: what is kept of them, how they differ, and going back.
 
 mod branch;
-mod moment;
-mod thinning;
-mod views;
-
-pub(crate) use thinning::ThinBook;
-pub(crate) use views::{kept_back, plan_views};
 
 use super::scope::Permitted;
 use super::{Engine, Inner};
 use crate::checkpoints::commit_of;
+use crate::file_views as views;
 use crate::ops::*;
-use crate::owner::{FilesTask, Message};
-use shellkeep_record::Budget;
-use shellkeep_session::{ByteString, Cause, FilesAt, SessionId};
+use crate::owner::FilesTask;
+use shellkeep_session::{ByteString, FilesAt, SessionId};
 use shellkeep_workspace::diff::{self, PatchOptions};
 use shellkeep_workspace::repo::{Kind, ObjectId, Repo, RepoError};
 use std::collections::HashSet;
@@ -24,13 +18,13 @@ impl Engine {
     /// The checkpoints of a session, oldest first, a page at a time.
     pub async fn checkpoints(&self, id: &SessionId, after: u64, limit: usize) -> Result<CheckpointPage, OpError> {
         let Permitted { inner, id } = self.over(id)?;
-        inner.files_kept(&id).await;
+        inner.files.settled(&id).await;
         let limit = limit.clamp(1, MAX_CHECKPOINT_PAGE);
-        let mut checkpoints = inner.checkpoints_after(&id, after, limit + 1).await?;
+        let mut checkpoints = inner.ctx.history.checkpoints_after(&id, after, limit + 1).await?;
         let has_more = checkpoints.len() > limit;
         checkpoints.truncate(limit);
         let next = if has_more { checkpoints.last().map(|last| last.seq) } else { None };
-        let kept = inner.with_repo(&id, |repo| repo.map(Repo::tags).transpose()).await?.unwrap_or_default();
+        let kept = inner.files.with_repo(&id, |repo| repo.map(Repo::tags).transpose()).await?.unwrap_or_default();
         let kept: HashSet<String> = kept.into_iter().map(|(name, _)| name).collect();
         for view in &mut checkpoints {
             view.kept = kept.contains(&view.checkpoint.at.name);
@@ -41,10 +35,10 @@ impl Engine {
     /// What the list says of one checkpoint.
     pub async fn checkpoint_at(&self, id: &SessionId, at: &FilesAt) -> Result<CheckpointView, OpError> {
         let Permitted { inner, id } = self.over(id)?;
-        let mut view = inner.checkpoint_named(&id, &at.name).await?;
+        let mut view = inner.ctx.history.checkpoint_named(&id, &at.name).await?;
         let commit = commit_of(&view.checkpoint.at);
         let is_there = move |repo: Option<&Repo>| Ok(repo.zip(commit).is_some_and(|(repo, id)| repo.contains(id)));
-        view.kept = inner.with_repo(&id, is_there).await?;
+        view.kept = inner.files.with_repo(&id, is_there).await?;
         Ok(view)
     }
 
@@ -52,27 +46,27 @@ impl Engine {
     pub async fn checkpoint(&self, id: &SessionId) -> Result<Option<CheckpointView>, OpError> {
         let Permitted { inner, id } = self.over(id)?;
         self.audit("checkpoint", id.as_str());
-        inner.ask_files(&id, FilesTask::Checkpoint).await
+        inner.files.ask(&id, FilesTask::Checkpoint).await
     }
 
     /// How two states of the files differ.
     pub async fn diff(&self, id: &SessionId, mut query: DiffQuery) -> Result<DiffView, OpError> {
         let Permitted { inner, id } = self.over(id)?;
-        inner.files_kept(&id).await;
+        inner.files.settled(&id).await;
         if let Some(path) = &query.path {
             query.path = Some(ByteString(path_in(inner, &id, path).await?));
         }
         let to = match &query.to {
-            Some(moment) => Some(inner.files_at(&id, moment).await?),
+            Some(moment) => Some(inner.ctx.history.files_at(&id, moment).await?),
             None => None,
         };
         let (to_files, to_commit) = match to {
             Some(files) => (files.clone(), files.as_ref().and_then(commit_of)),
-            None => (None, inner.ask_files(&id, FilesTask::Now).await?),
+            None => (None, inner.files.ask(&id, FilesTask::Now).await?),
         };
         let from = match (&query.from, &query.to) {
-            (Some(moment), _) => From::Files(inner.files_at(&id, moment).await?),
-            (None, None) => From::Files(inner.current_files(&id).await?),
+            (Some(moment), _) => From::Files(inner.ctx.history.files_at(&id, moment).await?),
+            (None, None) => From::Files(inner.ctx.registry.snapshot(&id).await?.files),
             (None, Some(_)) => From::Before,
         };
         // Only who does not name the older side has to be told what it is called.
@@ -80,16 +74,17 @@ impl Engine {
             From::Before => self.named_commits(inner, &id).await?,
             From::Files(_) => Vec::new(),
         };
-        inner.with_repo(&id, move |repo| compare(repo, &named, from, to_files, to_commit, &query)).await
+        inner.files.with_repo(&id, move |repo| compare(repo, &named, from, to_files, to_commit, &query)).await
     }
 
     /// When a path changed, oldest first.
     pub async fn file_history(&self, id: &SessionId, path: &ByteString) -> Result<Vec<HistoryEntry>, OpError> {
         let Permitted { inner, id } = self.over(id)?;
-        inner.files_kept(&id).await;
+        inner.files.settled(&id).await;
         let path = path_in(inner, &id, path).await?;
-        let checkpoints = inner.checkpoints_after(&id, 0, usize::MAX).await?;
+        let checkpoints = inner.ctx.history.checkpoints_after(&id, 0, usize::MAX).await?;
         inner
+            .files
             .with_repo(&id, move |repo| {
                 let Some(repo) = repo else { return Ok(Vec::new()) };
                 let kept: Vec<(CheckpointView, ObjectId)> = checkpoints
@@ -107,87 +102,35 @@ impl Engine {
     /// A file as it was in a checkpoint.
     pub async fn past_file(&self, id: &SessionId, at: &Moment, path: &ByteString) -> Result<PastFile, OpError> {
         let Permitted { inner, id } = self.over(id)?;
-        inner.files_kept(&id).await;
+        inner.files.settled(&id).await;
         let path = path_in(inner, &id, path).await?;
         let text = String::from_utf8_lossy(&path).into_owned();
-        let Some(files) = inner.files_at(&id, at).await? else {
+        let Some(files) = inner.ctx.history.files_at(&id, at).await? else {
             return Err(OpError::FileNotFound { checkpoint: "the beginning".to_owned(), path: text });
         };
         let missing = OpError::FileNotFound { checkpoint: files.name.clone(), path: text };
         let found =
-            inner.with_repo(&id, move |repo| repo.map_or(Ok(None), |repo| read_file(repo, files, &path))).await?;
+            inner.files.with_repo(&id, move |repo| repo.map_or(Ok(None), |repo| read_file(repo, files, &path))).await?;
         found.ok_or(missing)
     }
 
     /// What a session's checkpoints take of the disk. With `thin`, old ones are given up by the policy first.
     pub async fn checkpoint_use(&self, id: &SessionId, thin: bool) -> Result<CheckpointUse, OpError> {
         let Permitted { inner, id } = self.over(id)?;
-        let reclaimed = if thin { inner.ask_files(&id, FilesTask::Thin).await? } else { 0 };
-        let (session_id, limit) = (id.clone().into_owned(), inner.checkpoints.config.bytes_per_session);
+        let reclaimed = if thin { inner.files.ask(&id, FilesTask::Thin).await? } else { 0 };
+        let (session_id, limit) = (id.clone().into_owned(), inner.ctx.checkpoints.config.bytes_per_session);
         let measure = move |repo: Option<&Repo>| {
             let Some(repo) = repo else { return Ok((0, 0)) };
             Ok((repo.tags()?.len() as u64, repo.size()))
         };
-        let (checkpoints, bytes) = inner.with_repo(&id, measure).await?;
+        let (checkpoints, bytes) = inner.files.with_repo(&id, measure).await?;
         Ok(CheckpointUse { session_id, checkpoints, bytes, limit, reclaimed })
     }
 
     /// The names of a session's checkpoints, by commit.
     async fn named_commits(&self, inner: &Arc<Inner>, id: &SessionId) -> Result<Vec<FilesAt>, OpError> {
-        let checkpoints = inner.checkpoints_after(id, 0, usize::MAX).await?;
+        let checkpoints = inner.ctx.history.checkpoints_after(id, 0, usize::MAX).await?;
         Ok(checkpoints.into_iter().map(|view| view.checkpoint.at).collect())
-    }
-}
-
-impl Inner {
-    /// Has something done with a session's files, by its owner.
-    pub(super) async fn ask_files<T>(
-        self: &Arc<Self>,
-        id: &SessionId,
-        task: impl FnOnce(tokio::sync::oneshot::Sender<Result<T, OpError>>) -> FilesTask,
-    ) -> Result<T, OpError> {
-        self.ask(id, |answer| Message::Files(Box::new(task(answer)))).await
-    }
-
-    /// Looks into a session's repository in a thread of its own. It may be tidied at the same time, so a look that finds
-    /// something missing looks again once.
-    pub(super) async fn with_repo<T: Send + 'static>(
-        &self,
-        id: &SessionId,
-        look: impl FnOnce(Option<&Repo>) -> Result<T, RepoError> + Send + 'static,
-    ) -> Result<T, OpError> {
-        let (directory, faults) = (self.checkpoints.repository(id), Arc::clone(self.checkpoints.faults()));
-        let looking = move |_: &Budget| look(Repo::open(&directory, &faults)?.as_ref());
-        let looking = self.work.long(self.agent_of(id).as_deref(), looking).await?;
-        let failed = |reason: String| OpError::FilesFailed {
-            session_id: id.to_string(),
-            what: "as they were cannot be read",
-            reason,
-            state: "nothing was changed",
-        };
-        match looking {
-            Err(RepoError::Missing { id: commit }) => Err(OpError::CheckpointNotFound {
-                session_id: id.to_string(),
-                checkpoint: self.name_of_commit(id, &commit.to_string()).await,
-                was_kept: true,
-            }),
-            other => other.map_err(|error| failed(error.to_string())),
-        }
-    }
-
-    /// What a checkpoint is called, if there was one with this commit; else the commit.
-    async fn name_of_commit(&self, id: &SessionId, commit: &str) -> String {
-        let all = self.checkpoints_after(id, 0, usize::MAX).await.unwrap_or_default();
-        let found = all.into_iter().find(|view| view.checkpoint.at.commit == commit);
-        found.map_or_else(|| commit.to_owned(), |view| view.checkpoint.at.name)
-    }
-
-    /// The checkpoint that a session's files were last kept in.
-    async fn current_files(&self, id: &SessionId) -> Result<Option<FilesAt>, OpError> {
-        match self.ask_owner(id, Message::Snapshot).await {
-            Some(state) => state.map(|state| state.files),
-            None => self.load(id).await.map(|state| state.files),
-        }
     }
 }
 
@@ -253,7 +196,7 @@ fn read_file(repo: &Repo, files: FilesAt, path: &[u8]) -> Result<Option<PastFile
 
 /// A path below a session's workspace, as a checkpoint names it.
 async fn path_in(inner: &Inner, id: &SessionId, path: &ByteString) -> Result<Vec<u8>, OpError> {
-    let workspace = inner.load(id).await?.meta.workspace;
+    let workspace = inner.stored.load(id).await?.meta.workspace;
     let outside = || OpError::Invalid {
         detail: format!("path: '{}' is not in the session's workspace, {}", path.to_text(), workspace.to_text()),
     };
@@ -275,14 +218,6 @@ fn below(path: &[u8], workspace: &[u8]) -> Option<Vec<u8>> {
         }
     }
     Some(parts.join(&b'/'))
-}
-
-/// Whose run and by which tool, if a tool call was the cause.
-pub(super) fn caused_by(cause: &Cause) -> (Option<shellkeep_session::RunId>, Option<String>) {
-    match cause {
-        Cause::Tool { run_id, tool_name } => (Some(run_id.clone()), Some(tool_name.clone())),
-        _ => (None, None),
-    }
 }
 
 #[cfg(test)]

@@ -1,11 +1,12 @@
 //! Holding still for a backup: nothing reaches the store, the recordings or the checkpoints until it is over. Commands run
 //! on; what they record waits in the journal, which a backup copies too.
 
-use super::{Engine, Inner};
+use super::Engine;
+use crate::lifetime::Lifetime;
 use crate::ops::OpError;
 use shellkeep_store::StoreHold;
 use std::sync::mpsc;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -17,7 +18,7 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// As long as it is there, and no longer than [`HOLD_LIMIT`], everything holds still.
 pub struct Hold {
-    inner: Arc<Inner>,
+    lifetime: Arc<Lifetime>,
     until: Instant,
     _files: mpsc::Sender<()>,
     _store: StoreHold,
@@ -26,7 +27,7 @@ pub struct Hold {
 impl Hold {
     /// Returns when it cannot be relied on any longer.
     pub async fn over(&self) {
-        while Instant::now() < self.until && !self.inner.is_stopping() {
+        while Instant::now() < self.until && !self.lifetime.is_stopping() {
             tokio::time::sleep(LOOK).await;
         }
     }
@@ -35,32 +36,35 @@ impl Hold {
 impl Engine {
     /// Lets everything hold still. The host's right.
     pub async fn hold(&self) -> Result<Hold, OpError> {
-        let inner = Arc::clone(self.as_host()?);
-        inner.check_running()?;
+        let inner = self.as_host()?;
+        inner.ctx.lifetime.check_running()?;
         self.audit("hold", "");
         let unavailable = |reason: String| OpError::StoreUnavailable { reason };
         // What can be written is written before, so that there is little to wait for.
-        inner.store.flush().await.map_err(|error| unavailable(error.to_string()))?;
-        let files = inner.hold_files().await.map_err(unavailable)?;
-        let store = inner.store.hold(HOLD_LIMIT).await.map_err(|error| unavailable(error.to_string()))?;
-        Ok(Hold { inner, until: Instant::now() + HOLD_LIMIT, _files: files, _store: store })
+        inner.ctx.store.flush().await.map_err(|error| unavailable(error.to_string()))?;
+        let files = hold_files(&inner.ctx.checkpoints.gate).await.map_err(unavailable)?;
+        let store = inner.ctx.store.hold(HOLD_LIMIT).await.map_err(|error| unavailable(error.to_string()))?;
+        Ok(Hold {
+            lifetime: Arc::clone(&inner.ctx.lifetime),
+            until: Instant::now() + HOLD_LIMIT,
+            _files: files,
+            _store: store,
+        })
     }
 }
 
-impl Inner {
-    /// Waits for those who work with files, and keeps others from beginning until what it gives is dropped.
-    async fn hold_files(&self) -> Result<mpsc::Sender<()>, String> {
-        let gate = Arc::clone(&self.checkpoints.gate);
-        let ((release, released), (tell, held)) = (mpsc::channel::<()>(), oneshot::channel());
-        let waiting = std::thread::Builder::new().name("hold-files".to_owned()).spawn(move || {
-            let _held = gate.write().unwrap_or_else(PoisonError::into_inner);
-            if tell.send(()).is_ok() {
-                // Ends with its sender.
-                let _ = released.recv_timeout(HOLD_LIMIT * 2);
-            }
-        });
-        waiting.map_err(|error| error.to_string())?;
-        held.await.map_err(|error| error.to_string())?;
-        Ok(release)
-    }
+/// Waits for those who work with files, and keeps others from beginning until the result is dropped.
+async fn hold_files(gate: &Arc<RwLock<()>>) -> Result<mpsc::Sender<()>, String> {
+    let gate = Arc::clone(gate);
+    let ((release, released), (tell, held)) = (mpsc::channel::<()>(), oneshot::channel());
+    let waiting = std::thread::Builder::new().name("hold-files".to_owned()).spawn(move || {
+        let _held = gate.write().unwrap_or_else(PoisonError::into_inner);
+        if tell.send(()).is_ok() {
+            // Ends with its sender.
+            let _ = released.recv_timeout(HOLD_LIMIT * 2);
+        }
+    });
+    waiting.map_err(|error| error.to_string())?;
+    held.await.map_err(|error| error.to_string())?;
+    Ok(release)
 }

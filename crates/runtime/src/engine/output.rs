@@ -31,21 +31,21 @@ impl Engine {
         let Permitted { inner, id } = self.over_recorded(id)?;
         let place = |directory| Place { directory, run_id: run_id.clone(), stream: query.stream };
         let output = if let Some(deleted) = self.deleted_session(&id) {
-            let directory = deleted::outputs(&inner.config.data_dir, &deleted.kept_as);
+            let directory = deleted::outputs(inner.ctx.data_dir.root(), &deleted.kept_as);
             let path = place(directory.into()).path();
-            inner.check_told(&id, &path).await?;
+            inner.ctx.kept_files.check_told(&id, &path).await?;
             RunOutput::Removed(path)
-        } else if let Some(cell) = inner.cell(&id, run_id) {
+        } else if let Some(cell) = inner.ctx.runs.get(&id, run_id) {
             RunOutput::Live(cell)
         } else {
-            let run = inner.stored_run(&id, run_id).await?;
+            let run = inner.stored.run(&id, run_id).await?;
             let result = run.result.unwrap_or_else(recover::nothing_known);
             let kept = match query.stream {
                 Stream::Stdout => result.stdout,
                 Stream::Stderr => result.stderr,
             };
-            let place = place(inner.output_directory(&id));
-            inner.check_output(&id, &place.path(), &kept).await?;
+            let place = place(inner.ctx.data_dir.outputs(&id));
+            inner.ctx.kept_files.check_output(&id, &place.path(), &kept).await?;
             RunOutput::Kept(Box::new(kept), place)
         };
         let page = if query.grep.is_none() {

@@ -5,11 +5,11 @@ use super::scope::Permitted;
 use super::{Engine, Inner};
 use crate::crash::{self, Point};
 use crate::ops::*;
-use crate::owner::{Message, Started};
+use crate::owner::Started;
 use crate::resume::config::AgentProgram;
 use crate::resume::drive::{Drive, RESUME_ENDED, Start};
 use crate::resume::stream::ResumeStream;
-use crate::resume::{Opening, Turn, Work};
+use crate::resume::{Opening, SessionLog, Turn, Work};
 use serde_json::{Value, json};
 use shellkeep_process::stdio::Writer;
 use shellkeep_process::{Program, ProgramSpec};
@@ -17,14 +17,11 @@ use shellkeep_session::state::{FINAL_OUTPUT, USER_INPUT};
 use shellkeep_session::{Author, QuotaName, SessionId, SessionState, id};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::oneshot;
 
 /// Messages of the conversation that an agent is told; it can read the others over HTTP.
 const MESSAGES_TOLD: u64 = 100;
 /// Bytes of them; of longer ones the newest are told, and the last in any case.
 const MESSAGES_BYTES: usize = 4 << 20;
-/// How long work that is asked to end may take for it: its own grace, that of its last command, and some for the disk.
-const STOP_LIMIT: Duration = Duration::from_secs(10);
 
 /// What an earlier call with the same key came to.
 enum Earlier {
@@ -49,8 +46,8 @@ impl Engine {
         let Permitted { inner, id } = self.over(id)?;
         let (inner, id) = (Arc::clone(inner), id.into_owned());
         self.audit("resume", id.as_str());
-        inner.check_running()?;
-        let agent = agent_of(&*inner.snapshot(&id).await?)?;
+        inner.ctx.lifetime.check_running()?;
+        let agent = agent_of(&*inner.ctx.registry.snapshot(&id).await?)?;
         let timeout = request.timeout.unwrap_or(agent.timeout);
         if let Some(stream) = self.known(&inner, &id, &request).await? {
             return Ok(stream);
@@ -105,7 +102,7 @@ impl Engine {
                 }
                 earlier = if line.event_type == USER_INPUT {
                     // Where secrets are masked it may not be there word for word.
-                    if !self.at_large().masking.is_on() {
+                    if !self.at_large().ctx.masking.is_on() {
                         same(request_id, &text("message"), &request.message)?;
                     }
                     Earlier::CutOff(text("resume_id"), line.seq)
@@ -130,26 +127,27 @@ impl Engine {
         turn: Turn,
         earlier: Earlier,
     ) -> Result<ResumeStream, OpError> {
-        let state = inner.snapshot(&id).await?;
+        let state = inner.ctx.registry.snapshot(&id).await?;
         let agent = agent_of(&state)?;
         let kept = self.kept_state(&id, &state).await?;
-        let (program, stdin) = inner.start_program(&state, agent.spec(&state.shell)).await?;
+        let (program, stdin) = start_program(&inner, &state, agent.spec(&state.shell)).await?;
+        let log = SessionLog::new(&inner.ctx.registry, &id);
         let (resume_id, seq_from, last_seq) = match earlier {
             Earlier::CutOff(resume_id, seq) => {
                 let last = self.told_again(&inner, &id, &request, seq).await?;
                 (resume_id, seq, last.unwrap_or(state.seq))
             }
-            _ => inner.take_message(&id, &request, self.scope().token()).await?,
+            _ => record_message(&log, &request, self.scope().token()).await?,
         };
-        let after = inner.snapshot(&id).await?.messages.saturating_sub(MESSAGES_TOLD);
+        let after = inner.ctx.registry.snapshot(&id).await?.messages.saturating_sub(MESSAGES_TOLD);
         let messages = newest(self.messages(&id, after, MESSAGES_TOLD as usize).await?.messages);
         let (work, watch) = Work::new(resume_id, seq_from, request, self.scope().token().map(str::to_owned));
         turn.begin(&work);
         let stream = ResumeStream::live(self, &id, &work, watch);
         let start = Start {
             engine: self.clone(),
-            redactor: inner.masking.of(&state.shell).map(|mask| mask.redactor().clone()),
-            inner,
+            redactor: inner.ctx.masking.of(&state.shell).map(|mask| mask.redactor().clone()),
+            log,
             id: id.clone(),
             program,
             stdin,
@@ -182,12 +180,13 @@ impl Engine {
         let added = self.events(id, query).await?.events;
         // Word for word, unless secrets are masked.
         let is_it =
-            |data: &Value| data["role"] == "user" && (data["content"] == *request.message || inner.masking.is_on());
+            |data: &Value| data["role"] == "user" && (data["content"] == *request.message || inner.ctx.masking.is_on());
         if added.iter().any(|line| is_it(&line.data)) {
             return Ok(None);
         }
         let said = NewMessage { role: "user".to_owned(), content: request.message.as_str().into() };
-        inner.add_said(id, said, self.author()).await.map(|added| Some(added.seq))
+        let log = SessionLog::new(&inner.ctx.registry, id);
+        log.message(said, self.author()).await.map(|added| Some(added.seq))
     }
 
     /// The state that the agent saved last.
@@ -204,122 +203,52 @@ impl Engine {
     }
 }
 
-impl Inner {
-    /// All that is known of a session now.
-    pub(super) async fn snapshot(&self, id: &SessionId) -> Result<Box<SessionState>, OpError> {
-        match self.ask_owner(id, Message::Snapshot).await {
-            Some(state) => state,
-            None => self.load(id).await.map(Box::new),
+/// Starts an agent in a cage of its own.
+async fn start_program(inner: &Inner, state: &SessionState, spec: ProgramSpec) -> Result<(Program, Writer), OpError> {
+    inner.ctx.data_dir.check_taken(state, Some(&state.shell.cwd))?;
+    let (limit, used) = (inner.ctx.quotas.get(QuotaName::Processes), inner.factory.count());
+    if used >= limit {
+        let met = QuotaMet { quota: QuotaName::Processes, limit, used, agent: None, services: Vec::new() };
+        return Err(OpError::QuotaExceeded(Box::new(met)));
+    }
+    let (workspaces, factory) = (inner.ctx.workspaces.clone(), Arc::clone(&inner.factory));
+    let (session_id, workspace) = (state.meta.session_id.clone(), state.meta.workspace.clone());
+    let is_new = state.generation == 0;
+    let started = tokio::task::spawn_blocking(move || {
+        if is_new && spec.cwd.starts_with(workspace.as_bytes()) {
+            workspaces.ensure(&workspace)?;
         }
-    }
+        let cage = factory.cage(&format!("agent-{}", uuid::Uuid::new_v4().simple()));
+        cage.assign(session_id.as_str());
+        Program::start(&spec, cage)
+    });
+    let started = started.await.unwrap_or_else(|error| Err(std::io::Error::other(error)));
+    started.map_err(|error| {
+        let session_id = state.meta.session_id.to_string();
+        ResumeError::NotStarted { session_id, reason: error.to_string() }.into()
+    })
+}
 
-    /// Starts an agent in a cage of its own.
-    async fn start_program(
-        self: &Arc<Self>,
-        state: &SessionState,
-        spec: ProgramSpec,
-    ) -> Result<(Program, Writer), OpError> {
-        self.check_taken(state, Some(&state.shell.cwd))?;
-        let (limit, used) = (self.quotas.get(QuotaName::Processes), self.factory.count());
-        if used >= limit {
-            let met = QuotaMet { quota: QuotaName::Processes, limit, used, agent: None, services: Vec::new() };
-            return Err(OpError::QuotaExceeded(Box::new(met)));
-        }
-        let (inner, workspace) = (Arc::clone(self), state.meta.workspace.clone());
-        let session_id = state.meta.session_id.clone();
-        let is_new = state.generation == 0;
-        let started = tokio::task::spawn_blocking(move || {
-            if is_new && spec.cwd.starts_with(workspace.as_bytes()) {
-                inner.workspaces.ensure(&workspace)?;
-            }
-            let cage = inner.factory.cage(&format!("agent-{}", uuid::Uuid::new_v4().simple()));
-            cage.assign(session_id.as_str());
-            Program::start(&spec, cage)
-        });
-        let started = started.await.unwrap_or_else(|error| Err(std::io::Error::other(error)));
-        started.map_err(|error| {
-            let session_id = state.meta.session_id.to_string();
-            ResumeError::NotStarted { session_id, reason: error.to_string() }.into()
-        })
+/// Records the message. Returns the name of the work, and the numbers of its first and its last event.
+async fn record_message(
+    log: &SessionLog,
+    request: &ResumeSession,
+    by: Option<&str>,
+) -> Result<(String, u64, u64), OpError> {
+    let name = uuid::Uuid::new_v4().simple().to_string();
+    let resume_id = format!("a{}", &name[..12]);
+    let mut data = json!({"message": request.message, "resume_id": resume_id});
+    if let Some(request_id) = &request.request_id {
+        data["request_id"] = request_id.as_str().into();
     }
-
-    /// Records the message; gives the name of the work, and the numbers of the first and the last event of it.
-    async fn take_message(
-        self: &Arc<Self>,
-        id: &SessionId,
-        request: &ResumeSession,
-        by: Option<&str>,
-    ) -> Result<(String, u64, u64), OpError> {
-        let name = uuid::Uuid::new_v4().simple().to_string();
-        let resume_id = format!("a{}", &name[..12]);
-        let mut data = json!({"message": request.message, "resume_id": resume_id});
-        if let Some(request_id) = &request.request_id {
-            data["request_id"] = request_id.as_str().into();
-        }
-        if let Some(by) = by {
-            data["by"] = by.into();
-        }
-        let event = NewEvent { event_type: USER_INPUT.to_owned(), data };
-        let first = self.take_down(id, event, Author::caller(by)).await?.first_seq;
-        crash::point(Point::InputRecorded, request.message.as_bytes());
-        let said = NewMessage { role: "user".to_owned(), content: request.message.as_str().into() };
-        Ok((resume_id, first, self.add_said(id, said, Author::caller(by)).await?.seq))
+    if let Some(by) = by {
+        data["by"] = by.into();
     }
-
-    /// Takes down an event of an agent. Also while the daemon stops: what an agent did then happened too.
-    pub(crate) async fn take_down(
-        self: &Arc<Self>,
-        id: &SessionId,
-        event: NewEvent,
-        author: Author,
-    ) -> Result<Posted, OpError> {
-        self.bring(id, |answer| Message::Note { events: vec![event], author, answer }).await
-    }
-
-    /// Adds a message to the conversation, likewise.
-    pub(crate) async fn add_said(
-        self: &Arc<Self>,
-        id: &SessionId,
-        message: NewMessage,
-        author: Author,
-    ) -> Result<MessageAdded, OpError> {
-        self.bring(id, |answer| Message::AddMessage { message, author, answer }).await
-    }
-
-    /// Saves an agent's state, likewise.
-    pub(crate) async fn keep_state(
-        self: &Arc<Self>,
-        id: &SessionId,
-        save: SaveAgentState,
-    ) -> Result<AgentStateSaved, OpError> {
-        self.bring(id, |answer| Message::SaveAgentState { save, author: Author::program(), answer }).await
-    }
-
-    async fn bring<T>(
-        self: &Arc<Self>,
-        id: &SessionId,
-        message: impl FnOnce(oneshot::Sender<Result<T, OpError>>) -> Message,
-    ) -> Result<T, OpError> {
-        let (answer, waiting) = oneshot::channel();
-        self.post(id, message(answer)).await?;
-        waiting.await.unwrap_or_else(|_| Err(self.not_found(id)))
-    }
-
-    /// Ends the agents that work in the name of a token which gives no rights any more.
-    pub(super) fn stop_agents_by(&self, token_id: &str) {
-        for work in self.agents.at_work(|_, work| work.by.as_deref() == Some(token_id)) {
-            work.stop("the token of its caller was revoked");
-        }
-    }
-
-    /// Ends the agents of these sessions, and waits until their ends are written down.
-    pub(crate) async fn stop_agents(&self, reason: &str, wanted: impl Fn(&SessionId) -> bool) {
-        let at_work = self.agents.at_work(|id, _| wanted(id));
-        at_work.iter().for_each(|work| work.stop(reason));
-        for work in at_work {
-            let _ = tokio::time::timeout(STOP_LIMIT, work.finished()).await;
-        }
-    }
+    let event = NewEvent { event_type: USER_INPUT.to_owned(), data };
+    let first = log.event(event, Author::caller(by)).await?.first_seq;
+    crash::point(Point::InputRecorded, request.message.as_bytes());
+    let said = NewMessage { role: "user".to_owned(), content: request.message.as_str().into() };
+    Ok((resume_id, first, log.message(said, Author::caller(by)).await?.seq))
 }
 
 fn check(request: &ResumeSession) -> Result<(), OpError> {

@@ -1,8 +1,9 @@
 //! The handle that a door holds: an engine, and as whom it is used. What all handles share is private to this file, so
 //! that no operation comes to it but through one of the checks here.
 
-use super::{Inner, lock};
+use super::Inner;
 use crate::identities::{Scope, bound};
+use crate::names::not_found;
 use crate::ops::OpError;
 use shellkeep_session::{Author, SessionId};
 use std::borrow::Cow;
@@ -61,7 +62,7 @@ impl Engine {
     pub(super) fn over<'a>(&'a self, id: &'a SessionId) -> Result<Permitted<'a>, OpError> {
         match self.find(id) {
             Some(id) => Ok(Permitted { inner: &self.inner, id }),
-            None => Err(self.inner.not_found(id)),
+            None => Err(not_found(id)),
         }
     }
 
@@ -94,14 +95,12 @@ impl Engine {
     fn find<'a>(&self, id: &'a SessionId) -> Option<Cow<'a, SessionId>> {
         let Scope::Agent { agent, .. } = &*self.scope else {
             let is_permitted = self.scope.only_session().is_none_or(|own| own == id);
-            return (is_permitted && lock(&self.inner.known).contains_key(id)).then_some(Cow::Borrowed(id));
+            return (is_permitted && self.inner.ctx.names.contains(id)).then_some(Cow::Borrowed(id));
         };
         let bound = bound(agent, id);
-        let known = lock(&self.inner.known);
-        let is_own = |id: &SessionId| known.get(id).is_some_and(|owner| owner.as_deref() == Some(agent.as_str()));
-        // Both are looked for in any case: the answer takes the same time whether another has one of them or nobody.
-        let (as_given, bound) = (is_own(id), bound.filter(is_own));
-        if as_given { Some(Cow::Borrowed(id)) } else { bound.map(Cow::Owned) }
+        // Both are looked up in any case: the answer takes the same time whether another agent has one of them or nobody.
+        let [as_given, is_bound_own] = self.inner.ctx.names.are_of(agent, [Some(id), bound.as_ref()]);
+        if as_given { Some(Cow::Borrowed(id)) } else { bound.filter(|_| is_bound_own).map(Cow::Owned) }
     }
 }
 

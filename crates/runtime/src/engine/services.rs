@@ -1,17 +1,16 @@
 //! Operations on services, and the end of those who have them.
 
-use super::{Engine, Inner, OnStop, Permitted, lock};
+use super::{Engine, Inner, Permitted};
 use crate::ops::*;
 use crate::owner::Message;
 use crate::page::{self, Searching};
-use crate::services::{self, Entry, Order, Reserved, ServiceLimits, StopReason, Supervised};
+use crate::services::{self, Order, StopReason, Supervised};
 use crate::validate;
 use crate::work::SEARCH_TIME;
-use shellkeep_process::Fact;
 use shellkeep_process::service::log::{LogWatch, ServiceLog};
 use shellkeep_record::Budget;
 use shellkeep_redact::Redactor;
-use shellkeep_session::{LimitName, Output, QuotaName, Service, ServiceId, SessionId};
+use shellkeep_session::{Output, RunId, Service, ServiceId, SessionId};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -76,7 +75,7 @@ impl Engine {
         self.audit("start_service", id.as_str());
         let (wait, has_ready) = (request.wait.min(super::MAX_WAIT), request.ready.is_some());
         let (request, by) = (Box::new(request), self.scope().token().map(str::to_owned));
-        let seen = inner.ask(&id, |answer| Message::StartService { request, by, answer }).await?;
+        let seen = inner.ctx.registry.ask(&id, |answer| Message::StartService { request, by, answer }).await?;
         let settled = seen.until(|service| has_ready && service.status == shellkeep_session::ServiceStatus::Running);
         // Without a condition it is ready as soon as it runs; whether the command was a wrong one shows at once.
         let wait = if has_ready { wait } else { wait.min(SETTLE) };
@@ -93,11 +92,11 @@ impl Engine {
     ) -> Result<ServiceView, OpError> {
         let Permitted { inner, id } = self.over(id)?;
         self.audit("stop_service", id.as_str());
-        if let Some(cell) = inner.background(&id, service_id) {
-            return Ok(inner.stop_background(&id, &cell, grace.min(MAX_STOP_GRACE)).await);
+        if let Some(cell) = inner.ctx.services.background.find(&id, service_id) {
+            return Ok(inner.ctx.services.background.stop(&id, &cell, grace.min(MAX_STOP_GRACE)).await);
         }
-        let Some(seen) = inner.services.find(&id, service_id) else {
-            return inner.stored_service(&id, service_id).await;
+        let Some(seen) = inner.ctx.services.find(&id, service_id) else {
+            return stored_service(inner, &id, service_id).await;
         };
         seen.tell(Order::Stop { grace: grace.min(MAX_STOP_GRACE), reason: StopReason::Asked }).await;
         seen.until(|_| false).await;
@@ -107,20 +106,20 @@ impl Engine {
     /// A session's services: those that run, and those that ended lately, in the order they were started.
     pub async fn services(&self, id: &SessionId) -> Result<Vec<ServiceView>, OpError> {
         let Permitted { inner, id } = self.over(id)?;
-        let known = inner.services_of(&id).await?;
-        let live = services::views(inner, inner.services.list(|seen| seen.session_id == *id)).await;
+        let known = services_of(inner, &id).await?;
+        let live = inner.ctx.services.views(inner.ctx.services.list(|seen| seen.session_id == *id)).await;
         let mut views: BTreeMap<ServiceId, ServiceView> =
             live.into_iter().map(|view| (view.service_id.clone(), view)).collect();
-        let agent = inner.agent_of(&id);
+        let agent = inner.ctx.names.agent_of(&id);
         for (service_id, service) in known {
             views.entry(service_id).or_insert_with_key(|service_id| {
-                let directory = inner.service_directory(&id, service_id);
+                let directory = inner.ctx.data_dir.service(&id, service_id);
                 let view = services::stored_view(&id, agent.as_deref(), service_id, &service, &directory);
-                inner.masking.service(view)
+                inner.ctx.masking.service(view)
             });
         }
         let mut views: Vec<ServiceView> = views.into_values().collect();
-        views.extend(inner.backgrounds(|session| session == &*id));
+        views.extend(inner.ctx.services.background.list(|session| session == &*id));
         views.sort_by_key(|view| view.started_at);
         Ok(views)
     }
@@ -133,13 +132,18 @@ impl Engine {
         wait: Duration,
     ) -> Result<ServiceView, OpError> {
         let Permitted { inner, id } = self.over(id)?;
-        if let Some(view) =
-            inner.backgrounds(|session| session == &*id).into_iter().find(|view| view.service_id == *service_id)
+        if let Some(view) = inner
+            .ctx
+            .services
+            .background
+            .list(|session| session == &*id)
+            .into_iter()
+            .find(|view| view.service_id == *service_id)
         {
             return Ok(view);
         }
-        let Some(seen) = inner.services.find(&id, service_id) else {
-            return inner.stored_service(&id, service_id).await;
+        let Some(seen) = inner.ctx.services.find(&id, service_id) else {
+            return stored_service(inner, &id, service_id).await;
         };
         let ready = seen.until(|service| service.status == shellkeep_session::ServiceStatus::Running);
         let _ = tokio::time::timeout(wait.min(super::MAX_WAIT), ready).await;
@@ -156,13 +160,13 @@ impl Engine {
         let wanted = |seen: &Supervised| {
             own.is_none_or(|own| seen.agent() == Some(own)) && agent.is_none_or(|asked| seen.agent() == Some(asked))
         };
-        let mut views = services::views(inner, inner.services.list(wanted)).await;
+        let mut views = inner.ctx.services.views(inner.ctx.services.list(wanted)).await;
         let wanted = |id: &SessionId| {
-            let whose = inner.agent_of(id);
+            let whose = inner.ctx.names.agent_of(id);
             own.is_none_or(|own| whose.as_deref() == Some(own))
                 && agent.is_none_or(|asked| whose.as_deref() == Some(asked))
         };
-        views.extend(inner.backgrounds(wanted));
+        views.extend(inner.ctx.services.background.list(wanted));
         Ok(views)
     }
 
@@ -174,12 +178,12 @@ impl Engine {
         query: LogQuery,
     ) -> Result<LogPage, OpError> {
         let Permitted { inner, id } = self.over(id)?;
-        if let Some(cell) = inner.background(&id, service_id) {
+        if let Some(cell) = inner.ctx.services.background.find(&id, service_id) {
             return self.background_log(&id, &cell.run_id, query).await;
         }
-        let (directory, seen) = inner.log_of(&id, service_id).await?;
+        let (directory, seen) = log_of(inner, &id, service_id).await?;
         let complete = seen.is_none_or(|seen| !seen.facts().status.is_live());
-        let mask = inner.mask_of(&id).await?;
+        let mask = inner.ctx.secrets.mask_of(&id).await?;
         let reading = move |budget: &Budget| {
             let searching = Searching { budget: budget.clone(), mask };
             let mut page = log_page(&ServiceLog::at(directory), &query, complete, &searching)?;
@@ -191,6 +195,14 @@ impl Engine {
         inner.work.short(self.scope().agent(), Some(SEARCH_TIME), reading).await?
     }
 
+    /// The log of a command in the background: its standard output.
+    async fn background_log(&self, id: &SessionId, run_id: &RunId, query: LogQuery) -> Result<LogPage, OpError> {
+        let LogQuery { offset, limit, tail, grep } = query;
+        let query = OutputQuery { stream: Stream::Stdout, offset, limit, tail, grep };
+        let OutputPage { bytes, offset, next_offset, total, complete } = self.output(id, run_id, query).await?;
+        Ok(LogPage { bytes, offset, next_offset, first: 0, total, complete })
+    }
+
     /// Follows a service's log from `offset`, or from the last `tail` bytes.
     pub async fn follow_log(
         &self,
@@ -200,17 +212,17 @@ impl Engine {
         tail: Option<u64>,
     ) -> Result<LogStream, OpError> {
         let Permitted { inner, id } = self.over(id)?;
-        if let Some(cell) = inner.background(&id, service_id) {
+        if let Some(cell) = inner.ctx.services.background.find(&id, service_id) {
             let detail = format!("'{}' is a command in the background; read its output as a run's", cell.run_id);
             return Err(OpError::Invalid { detail });
         }
-        let (directory, seen) = inner.log_of(&id, service_id).await?;
+        let (directory, seen) = log_of(inner, &id, service_id).await?;
         let unreadable = |error: std::io::Error| OpError::StoreUnavailable { reason: format!("the log: {error}") };
         let watch = LogWatch::new(&directory).map_err(unreadable)?;
         let log = ServiceLog::at(directory);
         let (_, end) = log.bounds().map_err(unreadable)?;
         let offset = tail.map_or(offset, |tail| offset.max(end.saturating_sub(tail)));
-        let redactor = inner.mask_of(&id).await?;
+        let redactor = inner.ctx.secrets.mask_of(&id).await?;
         Ok(LogStream { log, watch, seen, offset, redactor })
     }
 
@@ -219,16 +231,14 @@ impl Engine {
     pub async fn end_agent(&self, agent: &str) -> Result<EndedAgent, OpError> {
         let inner = self.as_host()?;
         self.audit("end_agent", agent);
-        let is_own = |owner: &Option<Arc<str>>| owner.as_deref() == Some(agent);
-        let ids: Vec<SessionId> =
-            lock(&inner.known).iter().filter(|(_, owner)| is_own(owner)).map(|(id, _)| id.clone()).collect();
-        inner.stop_agents("its agent was ended", |id| ids.contains(id)).await;
+        let ids = inner.ctx.names.of_agent(agent);
+        inner.agents.stop("its agent was ended", |id| ids.contains(id)).await;
         let services =
-            inner.stop_services(STOP_GRACE, StopReason::AgentEnded, |seen| seen.agent() == Some(agent)).await;
-        let services = services + inner.stop_backgrounds(STOP_GRACE, |id| ids.contains(id)).await;
+            inner.ctx.services.stop(STOP_GRACE, StopReason::AgentEnded, |seen| seen.agent() == Some(agent)).await;
+        let services = services + inner.ctx.services.background.stop_all(STOP_GRACE, |id| ids.contains(id)).await;
         let mut sessions = 0;
         for id in &ids {
-            match inner.end_session(id, "its agent is done").await {
+            match end_session(inner, id, "its agent is done").await {
                 Ok(_) => sessions += 1,
                 // One that was removed meanwhile, or cannot be read, does not keep the others from ending.
                 Err(error) => tracing::warn!(session = %id, %error, "not ended"),
@@ -242,10 +252,10 @@ impl Engine {
         self.as_host()?;
         let Permitted { inner, id } = self.over(id)?;
         self.audit("end_session", id.as_str());
-        inner.stop_agents("the session was ended", |other| *other == *id).await;
-        inner.stop_services(STOP_GRACE, StopReason::SessionEnded, |seen| seen.session_id == *id).await;
-        inner.stop_backgrounds(STOP_GRACE, |other| *other == *id).await;
-        inner.end_session(&id, "the host ended it").await
+        inner.agents.stop("the session was ended", |other| *other == *id).await;
+        inner.ctx.services.stop(STOP_GRACE, StopReason::SessionEnded, |seen| seen.session_id == *id).await;
+        inner.ctx.services.background.stop_all(STOP_GRACE, |other| *other == *id).await;
+        end_session(inner, &id, "the host ended it").await
     }
 }
 
@@ -258,7 +268,7 @@ fn whole_lines(page: &mut LogPage) {
 }
 
 async fn view(inner: &Inner, seen: Arc<Supervised>) -> Result<ServiceView, OpError> {
-    let mut views = services::views(inner, vec![seen]).await;
+    let mut views = inner.ctx.services.views(vec![seen]).await;
     views.pop().ok_or_else(|| OpError::StoreUnavailable { reason: "the service could not be looked at".to_owned() })
 }
 
@@ -282,126 +292,56 @@ fn log_page(log: &ServiceLog, query: &LogQuery, complete: bool, searching: &Sear
     Ok(LogPage { bytes, offset, next_offset, first, total, complete })
 }
 
-impl Inner {
-    /// Room for one more service, or which quota is met.
-    pub(crate) fn reserve_service(&self, entry: Entry) -> Result<Reserved, (QuotaName, u64, u64)> {
-        if let Some((limit, used)) = self.over_disk(&entry.session_id) {
-            return Err((QuotaName::DiskBytesPerSession, limit, used));
-        }
-        let processes = self.factory.count();
-        let most = self.quotas.get(QuotaName::Processes);
-        if processes >= most {
-            return Err((QuotaName::Processes, most, processes));
-        }
-        let agents_background = self.backgrounds_of(entry.agent.as_deref(), &entry.session_id) as u64;
-        let limits = ServiceLimits {
-            node: self.services_limit(),
-            agent: self.quotas.get(QuotaName::ServicesPerAgent),
-            agents_background,
-            background: self.background_count() as u64,
-        };
-        self.services.reserve(entry, limits)
+async fn services_of(inner: &Inner, id: &SessionId) -> Result<BTreeMap<ServiceId, Service>, OpError> {
+    match inner.ctx.registry.ask_awake(id, Message::Services).await {
+        Some(services) => services,
+        None => inner.stored.load(id).await.map(|state| state.services),
     }
+}
 
-    /// What a service's shell has to be told.
-    pub(crate) async fn service_facts(self: &Arc<Self>, id: &SessionId) -> Result<Vec<Fact>, OpError> {
-        self.ask(id, Message::ServiceFacts).await
-    }
+async fn stored_service(inner: &Inner, id: &SessionId, service_id: &ServiceId) -> Result<ServiceView, OpError> {
+    let known = services_of(inner, id).await?;
+    let service = known
+        .get(service_id)
+        .ok_or_else(|| OpError::ServiceNotFound { session_id: id.to_string(), service_id: service_id.to_string() })?;
+    let directory = inner.ctx.data_dir.service(id, service_id);
+    let view = services::stored_view(id, inner.ctx.names.agent_of(id).as_deref(), service_id, service, &directory);
+    Ok(inner.ctx.masking.service(view))
+}
 
-    async fn services_of(&self, id: &SessionId) -> Result<BTreeMap<ServiceId, Service>, OpError> {
-        match self.ask_owner(id, Message::Services).await {
-            Some(services) => services,
-            None => self.load(id).await.map(|state| state.services),
-        }
+async fn log_of(
+    inner: &Inner,
+    id: &SessionId,
+    service_id: &ServiceId,
+) -> Result<(PathBuf, Option<Arc<Supervised>>), OpError> {
+    let seen = inner.ctx.services.find(id, service_id);
+    if seen.is_none() {
+        stored_service(inner, id, service_id).await?;
     }
+    Ok((inner.ctx.data_dir.service(id, service_id), seen))
+}
 
-    async fn stored_service(&self, id: &SessionId, service_id: &ServiceId) -> Result<ServiceView, OpError> {
-        let known = self.services_of(id).await?;
-        let service = known.get(service_id).ok_or_else(|| OpError::ServiceNotFound {
-            session_id: id.to_string(),
-            service_id: service_id.to_string(),
-        })?;
-        let directory = self.service_directory(id, service_id);
-        let view = services::stored_view(id, self.agent_of(id).as_deref(), service_id, service, &directory);
-        Ok(self.masking.service(view))
-    }
+/// Stops the services of a session that is being removed, and its commands in the background.
+pub(super) async fn stop_services_of(inner: &Inner, id: &SessionId) {
+    stop_with_session(inner, id).await;
+    inner.ctx.services.background.stop_all(REMOVAL_GRACE, |other| other == id).await;
+}
 
-    async fn log_of(
-        &self,
-        id: &SessionId,
-        service_id: &ServiceId,
-    ) -> Result<(PathBuf, Option<Arc<Supervised>>), OpError> {
-        let seen = self.services.find(id, service_id);
-        if seen.is_none() {
-            self.stored_service(id, service_id).await?;
-        }
-        Ok((self.service_directory(id, service_id), seen))
+/// Stops services that somebody started while their session was being removed. Nobody could stop them later.
+pub(super) async fn stop_latecomers(inner: &Inner, id: &SessionId) {
+    if stop_with_session(inner, id).await > 0 {
+        let logs = inner.ctx.data_dir.services(id);
+        let _ = tokio::task::spawn_blocking(move || std::fs::remove_dir_all(logs)).await;
     }
+}
 
-    pub(super) fn agent_of(&self, id: &SessionId) -> Option<Arc<str>> {
-        lock(&self.known).get(id).cloned().flatten()
-    }
+async fn stop_with_session(inner: &Inner, id: &SessionId) -> usize {
+    inner.ctx.services.stop(REMOVAL_GRACE, StopReason::SessionEnded, |seen| seen.session_id == *id).await
+}
 
-    /// Stops services all at once and waits until they are gone; gives how many.
-    pub(crate) async fn stop_services(
-        &self,
-        grace: Duration,
-        reason: StopReason,
-        wanted: impl Fn(&Supervised) -> bool,
-    ) -> usize {
-        let services = self.services.list(wanted);
-        for seen in &services {
-            seen.tell(Order::Stop { grace, reason: reason.clone() }).await;
-        }
-        for seen in &services {
-            seen.until(|_| false).await;
-        }
-        services.len()
-    }
-
-    /// Stops the services of a session that is being removed, and its commands in the background.
-    pub(super) async fn stop_services_of(&self, id: &SessionId) {
-        self.stop_services(REMOVAL_GRACE, StopReason::SessionEnded, |seen| seen.session_id == *id).await;
-        self.stop_backgrounds(REMOVAL_GRACE, |other| other == id).await;
-    }
-
-    /// Those that somebody started while their session was being removed. Nobody could stop them any more.
-    pub(super) async fn stop_latecomers(&self, id: &SessionId) {
-        let late = self.stop_services(REMOVAL_GRACE, StopReason::SessionEnded, |seen| seen.session_id == *id).await;
-        if late > 0 {
-            let logs = self.services_directory(id);
-            let _ = tokio::task::spawn_blocking(move || std::fs::remove_dir_all(logs)).await;
-        }
-    }
-
-    /// Most services that the node may run now.
-    pub(super) fn services_limit(&self) -> u64 {
-        self.quotas.get(QuotaName::Services).min(self.adapted(LimitName::Services))
-    }
-
-    /// The daemon stops: services are left to the next one, or stopped, as the host wants it.
-    pub(super) async fn leave_services(&self) {
-        let services = self.services.list(|_| true);
-        for seen in &services {
-            let order = match self.config.services_on_stop {
-                OnStop::Keep => Order::Leave,
-                OnStop::Stop => Order::Stop { grace: STOP_GRACE, reason: StopReason::DaemonStops },
-            };
-            seen.tell(order).await;
-        }
-        if self.config.services_on_stop == OnStop::Stop {
-            for seen in &services {
-                seen.until(|_| false).await;
-            }
-        } else if !services.is_empty() {
-            tracing::info!(services = services.len(), "services run on; the next daemon takes them over");
-        }
-    }
-
-    async fn end_session(self: &Arc<Self>, id: &SessionId, reason: &str) -> Result<SessionView, OpError> {
-        let reason = reason.to_owned();
-        let view = self.ask(id, |answer| Message::End { reason, answer }).await?;
-        self.disk.note_ended(&self.config.data_dir, id);
-        Ok(view)
-    }
+async fn end_session(inner: &Inner, id: &SessionId, reason: &str) -> Result<SessionView, OpError> {
+    let reason = reason.to_owned();
+    let view = inner.ctx.registry.ask(id, |answer| Message::End { reason, answer }).await?;
+    inner.ctx.disk.note_ended(id);
+    Ok(view)
 }

@@ -5,28 +5,44 @@ use super::{Engine, EngineConfig, Inner, StartError, make_directory, not_made};
 use crate::adaptive::Adaptive;
 use crate::admission::Admission;
 use crate::adopt::{self, Left};
+use crate::background::Background;
 use crate::checkpoints::Checkpoints;
+use crate::context::SessionContext;
 use crate::counts::Counts;
+use crate::data_dir::DataDir;
+use crate::disk::Disk;
+use crate::history::History;
+use crate::housekeeping::Housekeeping;
 use crate::identities::Identities;
+use crate::kept::KeptFiles;
+use crate::lifetime::Lifetime;
+use crate::live_runs::LiveRuns;
 use crate::masking::Masking;
+use crate::names::Names;
+use crate::node_limits::{self, NodeLimits, adaptive_limits, process_limits};
+use crate::ops::OpError;
+use crate::owner::Owner;
 use crate::pending::Settler;
 use crate::pool::Pool;
-use crate::quotas::QuotaBook;
-use crate::services::{Begin, Entry, Supervisor, cage_name};
+use crate::quotas::NodeQuotas;
+use crate::recordings::Recordings;
+use crate::recover;
+use crate::registry::{Registry, Spawn};
+use crate::remover::Remover;
+use crate::secrets::Secrets;
+use crate::services::{Begin, Entry, Services, Supervision, cage_name};
+use crate::session_files::SessionFiles;
 use crate::shares::Shares;
+use crate::shells::Shells;
+use crate::stored::Stored;
+use crate::thinning::Thinning;
 use crate::work::Work;
-use crate::{housekeeping, recover};
 use shellkeep_process::service::{ServiceProcess, ServiceStamps};
-use shellkeep_process::{CageFactory, Limits, ProcessStamp};
-use shellkeep_session::{Limit, LimitName, QuotaName, Stamp};
+use shellkeep_process::{CageFactory, ProcessStamp};
+use shellkeep_session::{QuotaName, Stamp};
 use shellkeep_store::{AuditTrail, Store, TokenFile};
 use shellkeep_workspace::Workspaces;
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex};
-use std::time::Instant;
-
-/// Shells and services that the machine's pressure never takes away, if the quota has them.
-pub(super) const LEAST: usize = 4;
+use std::sync::{Arc, Mutex, Weak};
 
 impl Engine {
     /// Starts: ends what an earlier daemon left running, takes over its services, marks what it had not finished as lost,
@@ -39,10 +55,9 @@ impl Engine {
         }
         let home = config.data_dir.join("workspaces");
         let workspaces = Workspaces::open(home.clone()).map_err(|error| not_made(&home, &error))?;
-        let scratch = config.data_dir.join("scratch");
-        recover::clear_scratch(&scratch);
+        recover::clear_scratch(&config.data_dir.join("scratch"));
         let quotas =
-            QuotaBook::load(config.quotas, &config.data_dir).map_err(|error| StartError::Quotas(error.to_string()))?;
+            NodeQuotas::load(config.quotas, &config.data_dir).map_err(|error| StartError::Quotas(error.to_string()))?;
         let factory = CageFactory::detect(&recover::instance(&config.data_dir), config.cages, process_limits(&quotas));
         let factory = Arc::new(factory);
         let boot_id = shellkeep_process::proc::boot_id();
@@ -56,89 +71,198 @@ impl Engine {
         let masking = Masking::new(&config.record)?;
         let identities = Identities::load(TokenFile::of(&config.data_dir), config.agent_may_restart)?;
         let audit = AuditTrail::open(&config.data_dir).map_err(StartError::Audit)?;
-        let shells = quota(&quotas, QuotaName::LiveShells);
-        let pool = Pool::new(config.bash.clone(), scratch, Arc::clone(&factory), shells, config.spare_shells);
-        let adaptive = Adaptive::new(adaptive_limits(&config, &quotas), Arc::clone(&config.senses));
-        let shares = Arc::new(Shares::default());
-        let inner = Arc::new(Inner {
-            environment: recover::inherited_environment(&config.env_pass),
-            pool,
-            factory,
+        let parts = Parts {
+            config,
             store,
             workspaces,
-            checkpoints,
-            forking: Mutex::default(),
-            sessions: Mutex::default(),
-            runs: Mutex::default(),
-            known: Mutex::new(known),
-            services: Default::default(),
-            quotas,
-            admission: Admission::new(config.admission.clone(), shells),
-            adaptive,
-            checked: Default::default(),
-            disk: Default::default(),
-            thin_book: Default::default(),
-            agents: Default::default(),
-            identities,
-            audit,
-            refusals: Default::default(),
-            masking,
-            counts: Counts::new(),
-            work: Work::new(Arc::clone(&shares)),
-            shares,
-            secrets: Default::default(),
-            boot_id,
-            started: Instant::now(),
-            stopping: AtomicBool::new(false),
-            data_gone: AtomicBool::new(false),
-            config,
-        });
+            checkpoints: Arc::new(checkpoints),
+            quotas: Arc::new(quotas),
+            factory,
+            names: Arc::new(Names::new(known)),
+            masking: Arc::new(masking),
+            boot_id: boot_id.into(),
+        };
+        let inner = Arc::new(parts.into_inner(identities, audit));
         begin(&inner, left).await?;
         Ok(Self::of(inner))
     }
 }
 
+/// What an engine is made of.
+struct Parts {
+    config: EngineConfig,
+    store: Store,
+    workspaces: Workspaces,
+    checkpoints: Arc<Checkpoints>,
+    quotas: Arc<NodeQuotas>,
+    factory: Arc<CageFactory>,
+    names: Arc<Names>,
+    masking: Arc<Masking>,
+    boot_id: Arc<str>,
+}
+
+impl Parts {
+    fn into_inner(self, identities: Identities, audit: AuditTrail) -> Inner {
+        let shares = Arc::new(Shares::default());
+        let work = Arc::new(Work::new(Arc::clone(&shares)));
+        let lifetime = Arc::new(Lifetime::begin());
+        let stored = Stored::new(self.store.clone(), Arc::clone(&self.names), Arc::clone(&lifetime));
+        let data_dir = Arc::new(DataDir::new(self.config.data_dir.clone(), self.store.clone()));
+        let recordings = Recordings::new(self.store.clone(), Arc::clone(&self.names), data_dir.clone(), work.clone());
+        let recordings = Arc::new(recordings);
+        let limits = adaptive_limits(&self.quotas, self.config.admission.min_running);
+        let adaptive = Arc::new(Adaptive::new(limits, Arc::clone(&self.config.senses)));
+        let ctx = Arc::new_cyclic(|ctx: &Weak<SessionContext>| {
+            let registry = Registry::new(stored.clone(), lifetime, spawn_owner(ctx.clone()));
+            self.context(data_dir, Arc::clone(&recordings), Arc::clone(&adaptive), Arc::clone(&work), registry.into())
+        });
+        let files = self.files(&ctx, &work);
+        let limits = NodeLimits {
+            quotas: self.quotas,
+            adaptive: Arc::clone(&adaptive),
+            admission: Arc::clone(&ctx.admission),
+            pool: Arc::clone(&ctx.pool),
+            services: Arc::clone(&ctx.services),
+            factory: Arc::clone(&self.factory),
+            min_running: self.config.admission.min_running,
+        };
+        let housekeeping = Arc::new(Housekeeping {
+            ctx: Arc::clone(&ctx),
+            stored: stored.clone(),
+            files: Arc::clone(&files),
+            limits: limits.clone(),
+            senses: Arc::clone(&self.config.senses),
+            idle_services: self.config.idle_services,
+            reclaim: self.config.reclaim,
+            keep_deleted: self.config.keep_deleted,
+        });
+        Inner {
+            environment: recover::inherited_environment(&self.config.env_pass),
+            config: self.config,
+            ctx,
+            stored,
+            recordings,
+            files,
+            housekeeping,
+            factory: self.factory,
+            adaptive,
+            limits,
+            agents: Arc::default(),
+            shares,
+            work,
+            identities,
+            audit,
+            refusals: Default::default(),
+        }
+    }
+
+    fn files(&self, ctx: &SessionContext, work: &Arc<Work>) -> Arc<SessionFiles> {
+        Arc::new(SessionFiles {
+            registry: Arc::clone(&ctx.registry),
+            checkpoints: Arc::clone(&self.checkpoints),
+            history: Arc::clone(&ctx.history),
+            thinning: Arc::clone(&ctx.thinning),
+            work: Arc::clone(work),
+            names: Arc::clone(&self.names),
+            lifetime: Arc::clone(&ctx.lifetime),
+        })
+    }
+
+    fn context(
+        &self,
+        data_dir: Arc<DataDir>,
+        recordings: Arc<Recordings>,
+        adaptive: Arc<Adaptive>,
+        work: Arc<Work>,
+        registry: Arc<Registry>,
+    ) -> SessionContext {
+        let Self { config, store, quotas, factory, names, masking, .. } = self;
+        let shells = node_limits::count(quotas, QuotaName::LiveShells);
+        let bash = config.bash.clone();
+        let pool = Pool::new(bash.clone(), data_dir.scratch(), Arc::clone(factory), shells, config.spare_shells);
+        let pool = Arc::new(pool);
+        let runs = Arc::new(LiveRuns::default());
+        let disk = Arc::new(Disk::new(Arc::clone(&data_dir), Arc::clone(quotas)));
+        let services = Arc::new(Services {
+            factory: Arc::clone(factory),
+            quotas: Arc::clone(quotas),
+            adaptive,
+            background: Background::new(Arc::clone(&runs), Arc::clone(names)),
+            disk: Arc::clone(&disk),
+            masking: Arc::clone(masking),
+            live: Mutex::default(),
+        });
+        let supervision = Supervision {
+            services: Arc::clone(&services),
+            registry: Arc::clone(&registry),
+            data_dir: Arc::clone(&data_dir),
+            work,
+            bash,
+            boot_id: Arc::clone(&self.boot_id),
+        };
+        let thinning = Arc::new(Thinning::default());
+        let secrets = Secrets::new(Arc::clone(masking), Arc::clone(&recordings), Arc::clone(&registry));
+        let secrets = Arc::new(secrets);
+        let remover = Remover {
+            store: store.clone(),
+            data_dir: Arc::clone(&data_dir),
+            workspaces: self.workspaces.clone(),
+            checkpoints: Arc::clone(&self.checkpoints),
+            names: Arc::clone(names),
+            runs: Arc::clone(&runs),
+            disk: Arc::clone(&disk),
+            thinning: Arc::clone(&thinning),
+            secrets: Arc::clone(&secrets),
+        };
+        SessionContext {
+            store: store.clone(),
+            workspaces: self.workspaces.clone(),
+            checkpoints: Arc::clone(&self.checkpoints),
+            thinning,
+            shells: Shells::new(Arc::clone(&pool), Arc::clone(&registry)),
+            pool,
+            admission: Admission::new(config.admission.clone(), shells),
+            quotas: Arc::clone(quotas),
+            disk,
+            services,
+            supervision: Arc::new(supervision),
+            masking: Arc::clone(masking),
+            secrets,
+            counts: Counts::new(),
+            runs,
+            history: Arc::new(History::new(store.clone(), Arc::clone(&recordings), Arc::clone(&config.senses))),
+            kept_files: KeptFiles::new(Arc::clone(&data_dir), recordings),
+            remover,
+            names: Arc::clone(names),
+            lifetime: registry.lifetime(),
+            registry,
+            data_dir,
+            boot_id: Arc::clone(&self.boot_id),
+        }
+    }
+}
+
+/// Starts the task of a session for as long as the engine lives.
+fn spawn_owner(ctx: Weak<SessionContext>) -> Spawn {
+    Box::new(move |state, mailbox, slot| {
+        let ctx = ctx.upgrade().ok_or(OpError::ShuttingDown)?;
+        tokio::spawn(Owner::new(ctx, state, mailbox, slot).serve());
+        Ok(())
+    })
+}
+
 /// Takes over what runs and starts what goes on beside all operations.
-async fn begin(inner: &Arc<Inner>, left: Vec<Left>) -> Result<(), StartError> {
+async fn begin(inner: &Inner, left: Vec<Left>) -> Result<(), StartError> {
     // One shell is started before anyone asks: a bash that does not work is found out now.
-    inner.pool.probe().await?;
+    inner.ctx.pool.probe().await?;
     for service in left {
         take_over(inner, service);
     }
-    let ahead = Arc::downgrade(inner);
-    tokio::spawn(async move {
-        if let Some(inner) = ahead.upgrade() {
-            inner.pool.keep_ahead().await;
-        }
-    });
-    let owing = Arc::downgrade(inner);
-    tokio::spawn(async move {
-        if let Some(inner) = owing.upgrade() {
-            inner.pay_all_owed().await;
-        }
-    });
-    housekeeping::spawn(inner);
+    tokio::spawn(Pool::keep_ahead(Arc::downgrade(&inner.ctx.pool)));
+    let files = Arc::clone(&inner.files);
+    tokio::spawn(async move { files.keep_owed().await });
+    inner.housekeeping.spawn(&inner.factory);
     Ok(())
-}
-
-/// The limits that follow the machine's pressure.
-fn adaptive_limits(config: &EngineConfig, quotas: &QuotaBook) -> [Limit; 3] {
-    let (shells, services) = (quota(quotas, QuotaName::LiveShells), quota(quotas, QuotaName::Services));
-    [
-        Limit::new(LimitName::Running, config.admission.min_running.min(shells), shells),
-        Limit::new(LimitName::LiveShells, LEAST.min(shells), shells),
-        Limit::new(LimitName::Services, LEAST.min(services), services),
-    ]
-}
-
-/// A quota as a count.
-pub(super) fn quota(quotas: &QuotaBook, name: QuotaName) -> usize {
-    usize::try_from(quotas.get(name)).unwrap_or(usize::MAX)
-}
-
-/// The limits of processes that the quotas say.
-pub(super) fn process_limits(quotas: &QuotaBook) -> Limits {
-    Limits { per_cage: quotas.get(QuotaName::SessionProcesses), node: quotas.get(QuotaName::Processes) }
 }
 
 /// Brings everything of a dead daemon to rest but the services that run; gives those to be looked after.
@@ -160,9 +284,9 @@ async fn after_crash(
 }
 
 /// Goes on where the dead daemon was with a service.
-fn take_over(inner: &Arc<Inner>, left: Left) {
+fn take_over(inner: &Inner, left: Left) {
     let stamp = |stamp: Stamp| ProcessStamp { pid: stamp.pid, started_ticks: stamp.started_ticks };
-    let directory = inner.service_directory(&left.session_id, &left.service_id);
+    let directory = inner.ctx.data_dir.service(&left.session_id, &left.service_id);
     let begin = match (left.end, &left.service.stamps) {
         (Some(end), _) => Begin::Ended(end),
         (None, None) => return,
@@ -180,7 +304,7 @@ fn take_over(inner: &Arc<Inner>, left: Left) {
     if let Begin::Adopted(_) = &begin {
         tracing::info!(session = %left.session_id, service = %left.service_id, "a service was taken over");
     }
-    let reserved = inner.services.adopt(Entry {
+    let reserved = inner.ctx.services.adopt(Entry {
         session_id: left.session_id,
         service_id: left.service_id,
         agent: left.agent,
@@ -188,5 +312,5 @@ fn take_over(inner: &Arc<Inner>, left: Left) {
         directory,
         now: inner.config.senses.now(),
     });
-    Supervisor::spawn(Arc::clone(inner), reserved, begin);
+    inner.ctx.supervision.spawn(reserved, begin);
 }

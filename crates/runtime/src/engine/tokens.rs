@@ -43,7 +43,7 @@ impl Engine {
         let id = token_id.to_owned();
         let revoked = Arc::clone(&inner);
         blocking(move || revoked.identities.revoke(&id)).await?;
-        inner.stop_agents_by(token_id);
+        inner.agents.stop_by_token(token_id);
         tracing::info!(token = token_id, "a token was revoked");
         self.audit("revoke_token", token_id);
         Ok(())

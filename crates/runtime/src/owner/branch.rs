@@ -5,7 +5,7 @@ use super::unsure::Uncertain;
 use super::{Answer, Owner};
 use crate::checkpoints::commit_of;
 use crate::crash::{self, Point};
-use crate::engine::{kept_back, plan_views};
+use crate::file_views::{kept_back, plan_views};
 use crate::ops::*;
 use crate::pending::{self, Pending};
 use crate::{notices, state_file};
@@ -118,12 +118,12 @@ impl Owner {
     }
 
     async fn rewind(&mut self, request: Rewind, by: Option<String>) -> Result<Rewound, OpError> {
-        self.engine.check_taken(&self.state, None)?;
+        self.engine.data_dir.check_taken(&self.state, None)?;
         // A workspace of our own that was removed comes back with its files.
         let made = self.engine.workspaces.ensure(&self.state.meta.workspace);
         made.map_err(|error| self.files_failed("could not be looked at", &error.to_string()))?;
         self.complete_what_was_begun().await?;
-        let past = self.engine.past(&self.id, &request.to).await?;
+        let past = self.engine.history.past(&self.id, &request.to).await?;
         let target = self.target(past).await?;
         let now = self.commit_now().await?;
         let (plan, kept) = self.plan(now, target.past.files.clone()).await?;
@@ -162,7 +162,7 @@ impl Owner {
     async fn missing_agent_state(&self, past: &Past) -> Option<u64> {
         let state = past.agent_state.as_ref()?;
         let Content::File { .. } = &state.content else { return None };
-        self.engine.bytes_of(&self.id, state.clone()).await.err().map(|_| state.version)
+        self.engine.kept_files.agent_state(&self.id, state.clone()).await.err().map(|_| state.version)
     }
 
     /// Whether it is known what the files were. What a directory of the host had before its first checkpoint is not, so it
@@ -279,7 +279,7 @@ impl Owner {
         from: Option<PathBuf>,
         note: Vec<u8>,
     ) -> Result<(Applied, Pending), OpError> {
-        let (data_dir, id) = (self.engine.config.data_dir.clone(), self.id.clone());
+        let (data_dir, id) = (self.engine.data_dir.root().to_owned(), self.id.clone());
         let faults = Arc::clone(self.engine.checkpoints.faults());
         let changed = self
             .with_keeper(move |keeper| {

@@ -319,7 +319,7 @@ impl Owner {
             uncertain: saved.later.first.into_iter().map(notices::changed_later).collect(),
             uncertain_total: saved.later.total,
         };
-        self.engine.thin_book.grew(&self.id);
+        self.engine.thinning.grew(&self.id);
         metrics::counter!("shellkeep_checkpoints_total").increment(1);
         metrics::histogram!("shellkeep_checkpoint_seconds").record(saved.took);
         self.record(Event::Checkpointed { checkpoint: Box::new(checkpoint.clone()) });
@@ -458,7 +458,7 @@ impl Owner {
     /// Keeps the files because somebody asks for it.
     pub(super) async fn checkpoint(&mut self, answer: Answer<Option<CheckpointView>>) {
         self.linger();
-        let saved = match self.engine.check_taken(&self.state, None) {
+        let saved = match self.engine.data_dir.check_taken(&self.state, None) {
             Ok(()) => self.save_now(Cause::Manual).await,
             Err(error) => Err(error),
         };

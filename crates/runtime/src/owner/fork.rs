@@ -5,7 +5,8 @@ use super::Owner;
 use super::unsure::Uncertain;
 use crate::checkpoints::{self, commit_of};
 use crate::crash::{self, Point};
-use crate::engine::plan_views;
+use crate::file_views::plan_views;
+use crate::forks;
 use crate::ops::*;
 use crate::pending::Pending;
 use crate::{notices, state_file};
@@ -71,7 +72,7 @@ impl Owner {
     pub(super) async fn fork(&mut self, order: ForkOrder) -> Result<Forked, OpError> {
         self.settle_files().await;
         let past = match &order.at {
-            Some(at) => Some(self.engine.past(&self.id, at).await?),
+            Some(at) => Some(self.engine.history.past(&self.id, at).await?),
             None => None,
         };
         let cwd = past.as_ref().map_or(&self.state.shell.cwd, |past| &past.shell.cwd);
@@ -87,11 +88,11 @@ impl Owner {
             Some(past) => self.uncertain(past, self.parent()).await,
             None => Uncertain::default(),
         };
-        let pending = Pending::fork(&self.engine.config.data_dir, &order.id)
+        let pending = Pending::fork(self.engine.data_dir.root(), &order.id)
             .map_err(|error| self.files_failed("could not be copied", &error.to_string()))?;
         let forked = self.copy_to(&order, past, uncertain).await;
         if forked.is_err() {
-            self.engine.forget_fork(&order.id).await;
+            self.engine.remover.forget_fork(&order.id).await;
         }
         pending.done();
         let forked = forked?;
@@ -178,8 +179,14 @@ impl Owner {
         let failed = |error: &dyn std::fmt::Display| {
             tracing::warn!(session = %id, %error, "the agent's state could not be copied");
         };
-        let saved = self.engine.bytes_of(&self.id, state.clone()).await.inspect_err(|error| failed(error)).ok()?;
-        let (directory, power) = (self.engine.output_directory(id), self.engine.store.survives_power());
+        let saved = self
+            .engine
+            .kept_files
+            .agent_state(&self.id, state.clone())
+            .await
+            .inspect_err(|error| failed(error))
+            .ok()?;
+        let (directory, power) = (self.engine.data_dir.outputs(id), self.engine.store.survives_power());
         let written = state_file::write(&directory, state.version, &saved.bytes, power);
         state.content = written.inspect_err(|error| failed(error)).ok()?;
         Some(state)
@@ -228,7 +235,7 @@ impl Owner {
         );
         events.extend(files.map(|at| Event::Checkpointed { checkpoint: Box::new(Checkpoint::of(at, 1, Cause::Fork)) }));
         events.push(Event::ShellStopped { reason: "forked".to_owned(), notices: told.clone() });
-        let session = self.engine.begin_forked(&order.id, self.state.meta.agent.as_deref(), events).await?;
+        let session = forks::begin(&self.engine, &order.id, self.state.meta.agent.as_deref(), events).await?;
         Ok(Forked { session, notices: told })
     }
 
@@ -240,7 +247,7 @@ impl Owner {
         base: Option<ObjectId>,
         theirs: Option<ObjectId>,
     ) -> Result<Merged, OpError> {
-        self.engine.check_taken(&self.state, None)?;
+        self.engine.data_dir.check_taken(&self.state, None)?;
         let ours = self.commit_now().await?;
         let choice = match request.prefer {
             None => merge::Choice::Neither,
@@ -308,7 +315,7 @@ impl Owner {
     }
 
     async fn thin_to(&mut self, most: usize) -> Result<u64, OpError> {
-        let keep = self.engine.checkpoints_to_keep(&self.id, self.state.files.as_ref(), most).await?;
+        let keep = self.engine.history.commits_to_keep(&self.id, self.state.files.as_ref(), most).await?;
         let thinned = self
             .with_keeper(move |keeper| match keeper.repo_mut() {
                 Some(repo) => {

@@ -3,8 +3,8 @@
 use super::FilesTask;
 use super::services::ServiceNews;
 use crate::cell::RunCell;
-use crate::engine::Removal;
 use crate::ops::*;
+use crate::pending::Removal;
 use crate::running::{Running, Typed};
 use crate::services::Supervised;
 use shellkeep_process::{Done, Fact};

@@ -110,7 +110,7 @@ impl Owner {
             return None;
         }
         let kept_to = KeptTo::read(&self.engine.checkpoints.home(&self.id))?;
-        let (cause, covers, since) = match self.engine.last_run_after(&self.id, kept_to).await {
+        let (cause, covers, since) = match self.engine.history.last_run_after(&self.id, kept_to).await {
             Ok(None) => return None,
             Ok(Some((run_id, seq, at))) => {
                 let cause = Cause::Tool { run_id, tool_name: DEFAULT_TOOL.to_owned() };

@@ -13,6 +13,7 @@ use crate::notices;
 use crate::ops::{DEFAULT_MAX_OUTPUT, IfBusy, OpError, RunCommand};
 use crate::pool::Worn;
 use crate::running::{Running, Step};
+use crate::stored::read_error;
 use shellkeep_process::{Done, RunSpec, Stdin};
 use shellkeep_redact::Redactor;
 use shellkeep_session::{ActiveRun, ByteString, Event, LeftProcess, QuotaName, RunId};
@@ -44,7 +45,7 @@ impl Owner {
         match (&self.running, &self.at_gate) {
             (Some((running, ..)), _) => self.busy(&running.cell.run_id),
             (None, Some(waiter)) => waiter.overloaded(),
-            (None, None) => self.engine.why_no_shell(),
+            (None, None) => self.engine.shells.why_none(),
         }
     }
 
@@ -70,13 +71,13 @@ impl Owner {
         for (run_id, run) in &self.state.active_runs {
             if run.request_id.as_deref() == Some(request_id) {
                 same(&run.command)?;
-                return Ok(self.engine.runs().get(&(self.id.clone(), run_id.clone())).cloned().map(Started::Live));
+                return Ok(self.engine.runs.get(&self.id, run_id).map(Started::Live));
             }
         }
         let stored = self.engine.store.run_by_request(&self.id, request_id).await;
-        let Some(mut run) = stored.map_err(|error| self.engine.read_error(&self.id, error))? else { return Ok(None) };
+        let Some(mut run) = stored.map_err(|error| read_error(&self.id, error))? else { return Ok(None) };
         same(&run.command)?;
-        self.engine.check_run(&self.id, &mut run).await?;
+        self.engine.kept_files.check_run(&self.id, &mut run).await?;
         // A watcher of a run that ended before gets its output from the result, so there must be some in it.
         let max_output = if command.max_output == 0 { DEFAULT_MAX_OUTPUT } else { command.max_output };
         let view = cell::stored_view(&run, &self.outputs, max_output, &self.state.shell.cwd);
@@ -130,7 +131,7 @@ impl Owner {
         match self.begin(&command).await {
             Err(error) => reply.refuse(error),
             Ok(None) => {
-                self.starved = Some(self.engine.listen_for_shell(&self.slot.agent));
+                self.starved = Some(self.engine.pool.listen(&self.slot.agent));
                 self.waiting.push_front(Waiting::Run { command, reply, expires });
             }
             Ok(Some(mut running)) => {
@@ -192,7 +193,7 @@ impl Owner {
     /// shells first.
     fn not_in_time(&self, error: OpError) -> OpError {
         let waited_for_shell = self.owes_a_try && matches!(error, OpError::Overloaded { .. });
-        if waited_for_shell { self.engine.why_no_shell() } else { error }
+        if waited_for_shell { self.engine.shells.why_none() } else { error }
     }
 
     /// There may be a shell; whether there is one is seen when the command's turn has come.
@@ -210,7 +211,7 @@ impl Owner {
         }
         self.starved = None;
         if std::mem::take(&mut self.owes_a_try) {
-            self.engine.one_is_idle();
+            self.engine.pool.one_is_idle();
         }
     }
 
@@ -230,7 +231,7 @@ impl Owner {
             Ok(ends) => ends,
             Err(error) => {
                 self.idle = Some(worn);
-                return self.engine.no_pipes(error);
+                return self.engine.shells.no_pipes(error);
             }
         };
         self.files.overtake();
@@ -264,7 +265,7 @@ impl Owner {
                 None
             }
         };
-        self.engine.runs().insert((self.id.clone(), run_id), Arc::clone(&cell));
+        self.engine.runs.insert(&self.id, run_id, Arc::clone(&cell));
         let alarm = match self.alarm.take() {
             Some(mut alarm) => {
                 alarm.set(command.timeout);
@@ -365,7 +366,7 @@ impl Owner {
         crash::point(Point::ResultRecorded, cell.command.as_bytes());
         self.sync_before(&mut result).await;
         cell.finish(seq, *result);
-        self.engine.runs().remove(&(self.id.clone(), run_id));
+        self.engine.runs.remove(&self.id, run_id);
         if let Some(RunReply::AtEnd(answer)) = reply {
             let _ = answer.send(Ok(cell.view(max_output)));
         }
@@ -400,7 +401,7 @@ impl Owner {
     /// The command outgrew its time: it keeps its shell, the session takes another.
     pub(super) async fn detach(&mut self) {
         let Some((mut running, reply, max_output)) = self.running.take() else { return };
-        if !self.engine.has_room_in_background(self.state.meta.agent.as_deref(), &self.id) {
+        if !self.engine.services.has_room_in_background(self.state.meta.agent.as_deref(), &self.id) {
             self.fresh_notices.push(notices::no_room_in_background());
             running.end_at_timeout();
             self.running = Some((running, reply, max_output));
@@ -426,11 +427,11 @@ impl Owner {
                 match running.step().await {
                     Step::Done(done) => {
                         engine.sync_files(running.cell.files()).await;
-                        return engine.deliver(&id, Message::Detached(Box::new((running, done)))).await;
+                        return engine.registry.deliver(&id, Message::Detached(Box::new((running, done)))).await;
                     }
                     Step::Typed(typed) => {
                         let run_id = running.cell.run_id.clone();
-                        let noted = engine.ask(&id, |answer| Message::Typed { run_id, typed, answer }).await;
+                        let noted = engine.registry.ask(&id, |answer| Message::Typed { run_id, typed, answer }).await;
                         // What is not recorded is not typed.
                         if let Ok(typed) = noted {
                             running.type_in(*typed);
@@ -453,7 +454,7 @@ impl Owner {
         });
         running.cell.finish(self.state.seq, result);
         self.keep_files(|covers| Wanted::after_run(&running.cell, covers));
-        self.engine.runs().remove(&(self.id.clone(), run_id));
+        self.engine.runs.remove(&self.id, run_id);
         if !running.worn.shell.others().is_empty() {
             self.remnants.push(running.worn);
         }

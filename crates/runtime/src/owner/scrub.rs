@@ -4,6 +4,7 @@
 use super::{Answer, Owner};
 use crate::ops::{OpError, Scrubbed, Secret};
 use crate::state_file;
+use crate::stored::read_error;
 use shellkeep_redact::Redactor;
 use shellkeep_session::{Content, Event, Timestamp};
 use shellkeep_store::masked_state;
@@ -26,17 +27,17 @@ impl Owner {
         let failed = |reason: String| OpError::StoreUnavailable { reason };
         let redactor = shellkeep_record::scrub::redactor([secret]).map_err(|error| failed(error.to_string()))?;
         let checkpoints = self.purge_checkpoints(&redactor).await?;
-        let services = self.engine.services_directory(&self.id);
+        let services = self.engine.data_dir.services(&self.id);
         let mask = redactor.clone();
         let logs = tokio::task::spawn_blocking(move || mask_in_place(&services, "services", &mask)).await;
         let logs = logs.map_err(|error| failed(error.to_string()))?;
         let mut files = logs.map_err(|error| failed(format!("a service's log cannot be masked: {error}")))?;
         let outputs = Some(self.outputs.to_path_buf());
         let scrubbed = self.engine.store.scrub(&self.id, &redactor, outputs).await;
-        let scrubbed = scrubbed.map_err(|error| self.engine.read_error(&self.id, error))?;
+        let scrubbed = scrubbed.map_err(|error| read_error(&self.id, error))?;
         files.extend(scrubbed.files);
         self.late.mask(&redactor);
-        self.engine.forget_secrets(&self.id);
+        self.engine.secrets.forget(&self.id);
         self.state = masked_state(&self.state, &redactor).map_err(|error| failed(error.to_string()))?;
         if let Some(state) = &mut self.state.agent_state
             && let Content::File { name, .. } = &state.content

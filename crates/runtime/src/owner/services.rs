@@ -2,7 +2,7 @@
 
 use super::{Answer, Owner};
 use crate::ops::{OpError, StartService};
-use crate::services::{Begin, Entry, Supervised, Supervisor};
+use crate::services::{Begin, Entry, Supervised};
 use crate::translate;
 use shellkeep_process::Fact;
 use shellkeep_session::plan::shorten;
@@ -65,16 +65,16 @@ impl Owner {
                 restarts: 0,
                 end: None,
             },
-            directory: self.engine.service_directory(&self.id, &service_id),
+            directory: self.engine.data_dir.service(&self.id, &service_id),
             now,
         };
-        let reserved = match self.engine.reserve_service(entry) {
+        let reserved = match self.engine.services.reserve(entry) {
             Ok(reserved) => reserved,
             Err(met) => {
                 // Its words need a look at all services of the caller, and theirs may be waiting for this task.
                 let (engine, id, agent) = (Arc::clone(&self.engine), self.id.clone(), self.state.meta.agent.clone());
                 tokio::spawn(async move {
-                    let refusal = OpError::QuotaExceeded(engine.quota_met(met, agent.as_deref(), &id).await);
+                    let refusal = OpError::QuotaExceeded(engine.services.quota_met(met, agent.as_deref(), &id).await);
                     let _ = answer.send(Err(refusal));
                 });
                 return;
@@ -84,15 +84,15 @@ impl Owner {
         self.put(Event::ServiceStarted { service_id, spec: Box::new(spec) });
         self.sync().await;
         for forgotten in before.iter().filter(|id| !self.state.services.contains_key(id)) {
-            let directory = self.engine.service_directory(&self.id, forgotten);
+            let directory = self.engine.data_dir.service(&self.id, forgotten);
             tokio::task::spawn_blocking(move || std::fs::remove_dir_all(directory));
         }
-        Supervisor::spawn(Arc::clone(&self.engine), reserved, Begin::Start(answer));
+        self.engine.supervision.spawn(reserved, Begin::Start(answer));
     }
 
     /// Where a service starts: where its caller says, or where the session is.
     fn service_cwd(&self, asked: Option<&ByteString>) -> Result<ByteString, OpError> {
-        self.engine.check_taken(&self.state, asked.is_none().then_some(&self.state.shell.cwd))?;
+        self.engine.data_dir.check_taken(&self.state, asked.is_none().then_some(&self.state.shell.cwd))?;
         match asked {
             Some(asked) => self.make_workspace().and_then(|()| self.resolve_cwd(asked)).map(ByteString),
             None => self.check_cwd().map(|()| self.state.shell.cwd.clone()),

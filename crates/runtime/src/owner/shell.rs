@@ -18,7 +18,7 @@ impl Owner {
     pub(super) async fn wear(&mut self) -> Result<Option<Worn>, OpError> {
         // Nobody may ask us for a shell while we ask them for one: both would wait for ever.
         self.slot.pid.store(0, Ordering::Relaxed);
-        let Some(mut worn) = self.engine.take_shell(&self.id).await? else { return Ok(None) };
+        let Some(mut worn) = self.engine.shells.take(&self.id).await? else { return Ok(None) };
         let restored = worn.shell.restore(&translate::facts(&self.state.shell)).await;
         let problems = restored.map_err(|error| OpError::ShellUnavailable { reason: error.to_string() })?;
         self.homeless = problems.iter().find(|(what, _)| what == CWD).map(|(_, why)| why.clone());
@@ -33,7 +33,7 @@ impl Owner {
     /// directory; `None` if there is no shell to be had now.
     pub(super) async fn shell_for(&mut self, in_own_directory: bool) -> Result<Option<Worn>, OpError> {
         let own = in_own_directory.then_some(&self.state.shell.cwd);
-        self.engine.check_taken(&self.state, own)?;
+        self.engine.data_dir.check_taken(&self.state, own)?;
         if let Some(worn) = self.idle.take() {
             return Ok(Some(worn));
         }

@@ -5,9 +5,9 @@ use super::answer::{MAX_ANSWER, Masked, floor};
 use super::lines::{Cut, Lines, MAX_LINE};
 use super::talk::{self, Opening, Said, Wrong};
 use super::tools::Tools;
-use super::{Turn, Work};
+use super::{SessionLog, Turn, Work};
 use crate::crash::{self, Point};
-use crate::engine::{Engine, Inner};
+use crate::engine::Engine;
 use crate::ops::{Expected, NewEvent, NewMessage, OpError, ResumeStatus, ResumeView, RunView, SaveAgentState};
 use crate::validate;
 use serde_json::json;
@@ -68,8 +68,8 @@ enum Next {
 pub(crate) struct Start {
     /// As whom the agent's commands are run.
     pub(crate) engine: Engine,
-    /// The way to the session.
-    pub(crate) inner: Arc<Inner>,
+    /// Where its work is recorded.
+    pub(crate) log: SessionLog,
     /// The session.
     pub(crate) id: SessionId,
     /// The agent.
@@ -94,7 +94,7 @@ pub(crate) struct Start {
 
 /// A running agent.
 pub(crate) struct Drive {
-    inner: Arc<Inner>,
+    log: SessionLog,
     id: SessionId,
     program: Program,
     to_tell: mpsc::Sender<Vec<u8>>,
@@ -119,11 +119,11 @@ pub(crate) struct Drive {
 impl Drive {
     /// An agent that has not been told anything.
     pub(crate) fn new(start: Start) -> Self {
-        let Start { engine, inner, id, program, stdin, work, timeout, step, version, last_seq, redactor, turn } = start;
+        let Start { engine, log, id, program, stdin, work, timeout, step, version, last_seq, redactor, turn } = start;
         let deadline = Instant::now() + timeout;
         Self {
             tools: Tools::new(engine, id.clone(), deadline),
-            inner,
+            log,
             id,
             program,
             to_tell: spawn_teller(stdin),
@@ -254,7 +254,7 @@ impl Drive {
         if let Err(error) = validate::records::events(std::slice::from_ref(&event)) {
             return self.refuse(Wrong { code: error.code(), detail: error.to_string(), id: None }).await;
         }
-        match self.inner.take_down(&self.id, event, Author::program()).await {
+        match self.log.event(event, Author::program()).await {
             Ok(posted) => {
                 self.last_seq = posted.last_seq;
                 Ok(())
@@ -270,7 +270,7 @@ impl Drive {
         if let Err(error) = validate::records::agent_state(&save) {
             return self.refuse(Wrong { code: error.code(), detail: error.to_string(), id: None }).await;
         }
-        match self.inner.keep_state(&self.id, save).await {
+        match self.log.state(save).await {
             Ok(saved) => {
                 crash::point(Point::StateSaved, self.work.message.as_bytes());
                 (self.version, self.step, self.last_seq) = (Some(saved.version), saved.seq, saved.seq);
@@ -427,13 +427,13 @@ impl Drive {
         let event_type = match view.status {
             ResumeStatus::Done => {
                 let message = NewMessage { role: "assistant".to_owned(), content: view.output.as_str().into() };
-                view.seq_to = self.inner.add_said(&self.id, message, Author::runtime(None)).await?.seq;
+                view.seq_to = self.log.message(message, Author::runtime(None)).await?.seq;
                 FINAL_OUTPUT
             }
             _ => RESUME_ENDED,
         };
         let event = NewEvent { event_type: event_type.to_owned(), data };
-        view.seq_to = self.inner.take_down(&self.id, event, Author::runtime(None)).await?.last_seq;
+        view.seq_to = self.log.event(event, Author::runtime(None)).await?.last_seq;
         Ok(())
     }
 }

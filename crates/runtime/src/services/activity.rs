@@ -1,7 +1,6 @@
 //! When a service last did something: wrote, computed, or talked to anybody.
 
-use super::{Order, StopReason, Supervised, with_members};
-use crate::engine::Inner;
+use super::{Order, Services, StopReason, Supervised};
 use crate::ops::STOP_GRACE;
 use shellkeep_process::ports::SocketTable;
 use shellkeep_process::proc::Stat;
@@ -43,9 +42,9 @@ impl Activity {
     }
 }
 
-/// Looks at every service once, and stops those in which nothing has happened for `idle`. Gives how many it stopped.
-pub(crate) async fn look(engine: &Inner, now: Timestamp, idle: Option<Duration>) -> usize {
-    let looked = with_members(engine, engine.services.list(|_| true)).await;
+/// Looks at every service once, and stops those in which nothing has happened for `idle`. Returns how many it stopped.
+pub(crate) async fn look(services: &Services, now: Timestamp, idle: Option<Duration>) -> usize {
+    let looked = services.with_members(services.list(|_| true)).await;
     let sampling = tokio::task::spawn_blocking(move || {
         let first = looked.iter().find_map(|(_, members)| members.first());
         let table = first.and_then(|stat| SocketTable::read(stat.pid).ok());

@@ -2,8 +2,8 @@
 //! they are looked at again and again, less and less often. Searching a log takes a thread in its agent's turn, and a
 //! pause after it; asking a URL is done only where the service itself listens.
 
-use crate::engine::Inner;
 use crate::ops::OpError;
+use crate::work::Work;
 use shellkeep_process::ports;
 use shellkeep_process::proc::Stat;
 use shellkeep_process::service::log::{LogWatch, ServiceLog};
@@ -46,7 +46,7 @@ enum Kind {
 }
 
 struct LogProbe {
-    engine: Arc<Inner>,
+    work: Arc<Work>,
     agent: Option<Arc<str>>,
     pattern: Pattern,
     log: ServiceLog,
@@ -128,7 +128,7 @@ impl Probe {
     /// What to look at. `offset` is where the log of this start begins. `None` if it was checked at the edge and is
     /// wrong nevertheless.
     pub(super) fn new(
-        engine: &Arc<Inner>,
+        work: &Arc<Work>,
         agent: Option<Arc<str>>,
         ready: &Ready,
         directory: &Path,
@@ -137,7 +137,7 @@ impl Probe {
         let kind = match ready {
             Ready::Port(port) => Kind::Port(*port),
             Ready::Log(text) => Kind::Log(Box::new(LogProbe {
-                engine: Arc::clone(engine),
+                work: Arc::clone(work),
                 agent,
                 pattern: pattern(text).ok()?,
                 log: ServiceLog::at(directory),
@@ -221,7 +221,7 @@ impl Drop for Probe {
 impl LogProbe {
     /// Searches what was written since the last look, in a thread and in the agent's turn.
     fn search(&self) -> impl Future<Output = Looked> + Send + 'static {
-        let (engine, agent) = (Arc::clone(&self.engine), self.agent.clone());
+        let (work, agent) = (Arc::clone(&self.work), self.agent.clone());
         let (log, pattern, offset) = (self.log.clone(), self.pattern.clone(), self.offset);
         async move {
             let searching = move |budget: &Budget| {
@@ -229,7 +229,7 @@ impl LogProbe {
                 let (found, searched) = search(&log, &pattern, offset, budget);
                 Looked { found, searched: Some(searched), took: began.elapsed() }
             };
-            let looked: Result<Looked, OpError> = engine.work.short(agent.as_deref(), Some(SEARCH.0), searching).await;
+            let looked: Result<Looked, OpError> = work.short(agent.as_deref(), Some(SEARCH.0), searching).await;
             // Too many searches of this agent wait: later.
             looked.unwrap_or(Looked { found: false, searched: Some((offset, false)), took: SEARCH.0 })
         }

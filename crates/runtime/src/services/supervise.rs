@@ -2,18 +2,21 @@
 //! and stops it. It alone touches the processes; what it learns becomes a fact through the session's owner.
 
 use super::ready::Probe;
-use super::{Order, Reserved, StopReason, Supervised, cage_name};
+use super::{Order, Reserved, Services, StopReason, Supervised, cage_name};
 use crate::crash::{self, Point};
-use crate::engine::Inner;
+use crate::data_dir::DataDir;
 use crate::notices;
 use crate::ops::OpError;
 use crate::owner::{Message, ServiceNews};
+use crate::registry::Registry;
+use crate::work::Work;
 use rustix::process::Signal;
 use shellkeep_process::service::log::ServiceLog;
 use shellkeep_process::service::{ServiceCommand, ServiceExit, ServiceProcess, ServiceSpec, ServiceStartError};
 use shellkeep_process::{ExitStatus, ProcessStamp};
 use shellkeep_session::service::{AfterEnd, WELL_AFTER, after_end};
 use shellkeep_session::{Notice, Service, ServiceEnd, ServiceStamps, ServiceStatus, Stamp, Timestamp};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
@@ -32,9 +35,27 @@ pub(crate) enum Begin {
     Ended(ServiceEnd),
 }
 
+/// Starts the tasks of services; what they all need.
+pub(crate) struct Supervision {
+    pub(crate) services: Arc<Services>,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) data_dir: Arc<DataDir>,
+    pub(crate) work: Arc<Work>,
+    pub(crate) bash: PathBuf,
+    pub(crate) boot_id: Arc<str>,
+}
+
+impl Supervision {
+    /// Begins to look after an entered service.
+    pub(crate) fn spawn(self: &Arc<Self>, reserved: Reserved, begin: Begin) {
+        let Reserved { seen, orders } = reserved;
+        tokio::spawn(Supervisor { with: Arc::clone(self), seen, orders, attempts: 0 }.serve(begin));
+    }
+}
+
 /// The task of one service.
-pub(crate) struct Supervisor {
-    engine: Arc<Inner>,
+struct Supervisor {
+    with: Arc<Supervision>,
     seen: Arc<Supervised>,
     orders: mpsc::Receiver<Order>,
     /// Starts in a row that came to nothing.
@@ -62,12 +83,6 @@ enum Waited {
 }
 
 impl Supervisor {
-    /// Begins to look after an entered service.
-    pub(crate) fn spawn(engine: Arc<Inner>, reserved: Reserved, begin: Begin) {
-        let Reserved { seen, orders } = reserved;
-        tokio::spawn(Self { engine, seen, orders, attempts: 0 }.serve(begin));
-    }
-
     /// Serves until the service has ended for good.
     async fn serve(mut self, begin: Begin) {
         let mut next = match begin {
@@ -101,7 +116,7 @@ impl Supervisor {
                 LifeEnd::Left => return,
             };
         }
-        self.engine.services.remove(&self.seen);
+        self.with.services.remove(&self.seen);
     }
 
     /// Starts the processes and records them.
@@ -111,7 +126,7 @@ impl Supervisor {
             (error, ServiceEnd { exit_code: None, signal: None, at: Timestamp::now(), reason })
         };
         let service = self.seen.facts();
-        let facts = self.engine.service_facts(&self.seen.session_id).await.map_err(failed)?;
+        let facts = self.with.registry.ask(&self.seen.session_id, Message::ServiceFacts).await.map_err(failed)?;
         let unavailable = |reason: String| failed(OpError::ServiceNotStarted { reason });
         std::fs::create_dir_all(&self.seen.directory).map_err(|error| unavailable(error.to_string()))?;
         let spec = &service.spec;
@@ -120,12 +135,12 @@ impl Supervisor {
         let run = ServiceCommand { command: spec.command.as_bytes(), cwd: Some(spec.cwd.as_bytes()), env: &env };
         let name = cage_name(&self.seen.session_id, &self.seen.service_id);
         let process_spec = ServiceSpec {
-            bash: self.engine.config.bash.clone(),
+            bash: self.with.bash.clone(),
             directory: self.seen.directory.clone(),
-            log_bytes: self.engine.quotas.get(shellkeep_session::QuotaName::ServiceLogBytes),
-            rescue: self.engine.config.data_dir.join("scratch").join(&name),
+            log_bytes: self.with.services.quotas.get(shellkeep_session::QuotaName::ServiceLogBytes),
+            rescue: self.with.data_dir.scratch().join(&name),
         };
-        let cage = self.engine.factory.cage(&name);
+        let cage = self.with.services.factory.cage(&name);
         cage.assign(self.seen.session_id.as_str());
         let (process, _) =
             ServiceProcess::start(process_spec, cage, &facts, run).await.map_err(|error| match error {
@@ -135,7 +150,7 @@ impl Supervisor {
                 ServiceStartError::Shell(error) => unavailable(error.to_string()),
             })?;
         crash::point(Point::ServiceStarted, spec.command.as_bytes());
-        let stamps = stamps(&process, &self.engine.boot_id);
+        let stamps = stamps(&process, &self.with.boot_id);
         metrics::counter!("shellkeep_services_started_total").increment(1);
         let restarts = service.restarts + u32::from(service.end.is_some());
         if self.tell(ServiceNews::Live { stamps, restarts }).await.is_none() {
@@ -154,7 +169,7 @@ impl Supervisor {
             ServiceStatus::Starting => {
                 let agent = self.seen.agent().map(Arc::from);
                 let ready = service.spec.ready.as_ref();
-                ready.and_then(|ready| Probe::new(&self.engine, agent, ready, &self.seen.directory, log_start))
+                ready.and_then(|ready| Probe::new(&self.with.work, agent, ready, &self.seen.directory, log_start))
             }
             _ => None,
         };
@@ -269,7 +284,7 @@ impl Supervisor {
     async fn tell(&mut self, news: ServiceNews) -> Option<()> {
         let (answer, waiting) = oneshot::channel();
         let service_id = self.seen.service_id.clone();
-        self.engine.deliver(&self.seen.session_id, Message::ServiceNews { service_id, news, answer }).await;
+        self.with.registry.deliver(&self.seen.session_id, Message::ServiceNews { service_id, news, answer }).await;
         let service: Service = waiting.await.ok()?;
         self.seen.facts.send_replace(service);
         Some(())

@@ -1,15 +1,12 @@
 //! Rewind, fork and merge: what is done around the owner of a session.
 
 use crate::checkpoints::commit_of;
+use crate::engine::Engine;
 use crate::engine::scope::Permitted;
-use crate::engine::{Engine, Inner, Removal, lock};
 use crate::notices;
 use crate::ops::*;
 use crate::owner::{FilesTask, ForkOrder, is_outside};
-use crate::pending::Deletion;
-use shellkeep_session::{Cause, Event, Origin, Record, ServiceId, SessionId, SessionState, Timestamp};
-use shellkeep_store::AppendError;
-use std::sync::Arc;
+use shellkeep_session::{Cause, Origin, ServiceId, SessionId};
 use std::time::Duration;
 
 /// How long a service has before it is ended by force, when a rewind stops it.
@@ -23,20 +20,24 @@ impl Engine {
         let by = self.scope().token().map(str::to_owned);
         let services: Vec<ServiceId> = match request.services {
             ServicesAfter::Leave => Vec::new(),
-            ServicesAfter::Stop => {
-                inner.services.list(|seen| seen.session_id == *id).iter().map(|seen| seen.service_id.clone()).collect()
-            }
+            ServicesAfter::Stop => inner
+                .ctx
+                .services
+                .list(|seen| seen.session_id == *id)
+                .iter()
+                .map(|seen| seen.service_id.clone())
+                .collect(),
         };
         if !request.dry_run && !services.is_empty() {
             // Nothing is stopped for a rewind that cannot be done.
             let trial = Rewind { dry_run: true, ..request.clone() };
             let token = by.clone();
-            inner.ask_files(&id, |answer| FilesTask::Rewind { request: trial, by: token, answer }).await?;
+            inner.files.ask(&id, |answer| FilesTask::Rewind { request: trial, by: token, answer }).await?;
             for service_id in &services {
                 self.stop_service(&id, service_id, STOP_GRACE).await?;
             }
         }
-        let mut rewound = inner.ask_files(&id, |answer| FilesTask::Rewind { request, by, answer }).await?;
+        let mut rewound = inner.files.ask(&id, |answer| FilesTask::Rewind { request, by, answer }).await?;
         rewound.services_stopped = services;
         Ok(rewound)
     }
@@ -46,12 +47,12 @@ impl Engine {
         let new = self.name_for(request.session_id.as_ref())?;
         let Permitted { inner, id } = self.over(id)?;
         self.audit("fork", id.as_str());
-        let Some(_reserved) = Reserved::take(inner, &new) else {
+        let Some(_reserved) = inner.ctx.names.reserve(&new) else {
             return Err(OpError::SessionExists { session_id: new.to_string() });
         };
         let by = self.scope().token().map(str::to_owned);
         let order = Box::new(ForkOrder { id: new, at: request.at, by, share_files: request.share_files });
-        inner.ask_files(&id, |answer| FilesTask::Fork { order, answer }).await
+        inner.files.ask(&id, |answer| FilesTask::Fork { order, answer }).await
     }
 
     /// Brings a fork's changes of files back to the session that it came from.
@@ -68,72 +69,14 @@ impl Engine {
         let Ok(Permitted { id: origin, .. }) = self.over(&session_id) else {
             return Err(no_origin(format!("session '{session_id}', which '{fork}' was forked from, is gone")));
         };
-        let first = inner.checkpoints_after(&fork, 0, 1).await?.pop();
+        let first = inner.ctx.history.checkpoints_after(&fork, 0, 1).await?.pop();
         let base = first.filter(|first| first.checkpoint.cause == Cause::Fork);
         let base = base.and_then(|base| commit_of(&base.checkpoint.at));
-        let theirs = inner.ask_files(&fork, FilesTask::Now).await?;
+        let theirs = inner.files.ask(&fork, FilesTask::Now).await?;
         let fork = fork.into_owned();
         let outside = is_outside(&view.cwd, &view.meta.workspace)
             .then(|| notices::not_compared(&fork, &view.cwd.to_text(), &view.meta.workspace.to_text()));
-        let merging = inner.ask_files(&origin, |answer| FilesTask::Merge { fork, request, base, theirs, answer }).await;
+        let merging = inner.files.ask(&origin, |answer| FilesTask::Merge { fork, request, base, theirs, answer }).await;
         merging.map(|merged| Merged { notices: outside.into_iter().collect(), ..merged })
-    }
-}
-
-/// A name that is taken by a fork that is being made.
-struct Reserved<'a> {
-    inner: &'a Inner,
-    id: SessionId,
-}
-
-impl<'a> Reserved<'a> {
-    fn take(inner: &'a Inner, id: &SessionId) -> Option<Self> {
-        let is_new = !lock(&inner.known).contains_key(id) && lock(&inner.forking).insert(id.clone());
-        is_new.then(|| Self { inner, id: id.clone() })
-    }
-}
-
-impl Drop for Reserved<'_> {
-    fn drop(&mut self) {
-        lock(&self.inner.forking).remove(&self.id);
-    }
-}
-
-impl Inner {
-    /// Takes down the first records of a forked session; from then on it is there.
-    pub(crate) async fn begin_forked(
-        &self,
-        id: &SessionId,
-        agent: Option<&str>,
-        events: Vec<Event>,
-    ) -> Result<SessionView, OpError> {
-        let mut state: Option<SessionState> = None;
-        for (event, seq) in events.into_iter().zip(1..) {
-            let record = Record { session_id: id.clone(), seq, at: Timestamp::now(), event };
-            match self.store.append(&record) {
-                Ok(()) | Err(AppendError::Retrying { .. }) => {}
-                Err(error) if seq == 1 => return Err(OpError::StoreUnavailable { reason: error.to_string() }),
-                Err(error) => {
-                    // A session that is there by half is none.
-                    let _ = self.destroy_unread(id, Removal::Purge).await;
-                    return Err(OpError::StoreUnavailable { reason: error.to_string() });
-                }
-            }
-            self.counts.event(&record.event);
-            match &mut state {
-                None => state = SessionState::create(&record).ok(),
-                Some(state) => drop(state.apply(&record)),
-            }
-        }
-        lock(&self.known).insert(id.clone(), agent.map(Arc::from));
-        self.sync().await;
-        let state = state.ok_or_else(|| self.not_found(id))?;
-        Ok(crate::engine::dormant_view(state))
-    }
-
-    /// Removes what was made for a fork that did not come to be.
-    pub(crate) async fn forget_fork(&self, id: &SessionId) {
-        let workspace = self.workspaces.of(id);
-        self.finish_deletion(Deletion::of_files(id, workspace), None).await;
     }
 }

@@ -34,19 +34,19 @@ impl ExportStream {
         format: ExportFormat,
         redact: bool,
     ) -> Result<Self, OpError> {
-        let masker = if redact { Some(inner.masker(id).await?) } else { None };
-        inner.seal_recording(id).await?;
+        let masker = if redact { Some(inner.ctx.secrets.masker(id).await?) } else { None };
+        inner.recordings.seal(id).await?;
         let budget = Budget::unlimited();
-        let recording = inner.read_recording(id, |recording| Ok(recording.clone())).await?.within(budget.clone());
-        let turn = inner.work.long_turn(inner.agent_of(id).as_deref()).await?;
+        let recording = inner.recordings.read(id, |recording| Ok(recording.clone())).await?.within(budget.clone());
+        let turn = inner.work.long_turn(inner.ctx.names.agent_of(id).as_deref()).await?;
         let (sender, pieces) = mpsc::channel(BACKLOG);
         let export = Export {
-            id: inner.recorded_as(id).1,
+            id: inner.recordings.recorded_as(id).1,
             format,
             recording,
             masker,
-            key: inner.recording_key(id),
-            public_key: inner.store.public_key(),
+            key: inner.recordings.key(id),
+            public_key: inner.ctx.store.public_key(),
         };
         let runtime = Handle::current();
         tokio::task::spawn_blocking(move || {

@@ -1,7 +1,9 @@
 //! A recording, followed: what is there, and then what happens. Read from the files a page at a time, so that a slow
 //! reader holds nothing up and fills no memory.
 
-use crate::engine::{Inner, lock};
+use super::filter;
+use crate::engine::Inner;
+use crate::names::not_found;
 use crate::ops::{EventQuery, MAX_EVENT_PAGE, OpError};
 use shellkeep_record::{Filter, Line, Recording};
 use shellkeep_session::SessionId;
@@ -31,8 +33,8 @@ pub struct EventStream {
 
 impl EventStream {
     pub(super) async fn start(inner: &Arc<Inner>, id: &SessionId, query: EventQuery) -> Result<Self, OpError> {
-        let recorded = inner.store.follow(id);
-        let filter = Arc::new(inner.filter(id, &query).await?);
+        let recorded = inner.ctx.store.follow(id);
+        let filter = Arc::new(filter(&inner.ctx.secrets, id, &query).await?);
         let (inner, id, seen) = (Arc::downgrade(inner), id.clone(), query.after);
         // The first look is at what is there.
         Ok(Self { inner, id, query, filter, recorded, behind: true, seen })
@@ -56,22 +58,23 @@ impl EventStream {
     /// Reads on. What it has read is told only when all of it is there.
     async fn read(&mut self) -> Result<Vec<Line>, OpError> {
         let inner = self.inner.upgrade().ok_or(OpError::ShuttingDown)?;
-        if inner.is_stopping() {
+        if inner.ctx.lifetime.is_stopping() {
             return Err(OpError::ShuttingDown);
         }
         if self.query.redact {
-            self.filter = Arc::new(inner.filter(&self.id, &self.query).await?);
+            self.filter = Arc::new(filter(&inner.ctx.secrets, &self.id, &self.query).await?);
         }
         let (after, filter) = (self.seen, Arc::clone(&self.filter));
         let reading = move |recording: &Recording| {
             let last = recording.last()?.map_or(after, |line| line.seq);
             Ok((recording.page_of(after, MAX_EVENT_PAGE, PIECE, &filter)?, last))
         };
-        let read = inner.search_recording(&self.id, reading).await;
-        let is_known = || lock(&inner.known).contains_key(&self.id);
-        let is_removed = read.is_err() && matches!(inner.load(&self.id).await, Err(OpError::SessionNotFound { .. }));
-        if is_removed || (!is_known() && inner.deleted_session(&self.id).is_none()) {
-            return Err(inner.not_found(&self.id));
+        let read = inner.recordings.search(&self.id, reading).await;
+        let is_known = || inner.ctx.names.contains(&self.id);
+        let is_removed =
+            read.is_err() && matches!(inner.stored.load(&self.id).await, Err(OpError::SessionNotFound { .. }));
+        if is_removed || (!is_known() && inner.recordings.deleted(&self.id).is_none()) {
+            return Err(not_found(&self.id));
         }
         let (page, last) = read?;
         let last = page.lines.last().map_or(last, |line| line.seq.max(last));

@@ -1,8 +1,7 @@
 //! From what differs in a repository to what callers see.
 
-use super::caused_by;
 use crate::ops::{ChangeKind, CheckpointView, FileChange, HistoryEntry, MAX_NAMED_FILES};
-use shellkeep_session::{ByteString, LeftOut};
+use shellkeep_session::{ByteString, Cause, LeftOut, RunId};
 use shellkeep_workspace::diff::{self, Change, FilePatch, Side};
 use shellkeep_workspace::meta;
 use shellkeep_workspace::repo::{Commit, Entry, Kind, ObjectId, Repo, RepoError};
@@ -44,7 +43,7 @@ pub(crate) fn kept_back(paths: &[KeptBack]) -> Vec<LeftOut> {
 }
 
 /// Changes with the lines that a patch counted.
-pub(super) fn with_lines(changes: &[Change], patches: &[FilePatch]) -> Vec<FileChange> {
+pub(crate) fn with_lines(changes: &[Change], patches: &[FilePatch]) -> Vec<FileChange> {
     let counted: HashMap<&[u8], &FilePatch> = patches.iter().map(|patch| (patch.path.as_slice(), patch)).collect();
     changes.iter().map(|change| view(change, counted.get(change.path.as_slice()).copied())).collect()
 }
@@ -72,13 +71,13 @@ fn kind(change: &Change) -> ChangeKind {
 }
 
 /// Whether a path is another, or below it.
-pub(super) fn is_below(path: &[u8], above: &[u8]) -> bool {
+pub(crate) fn is_below(path: &[u8], above: &[u8]) -> bool {
     let above = above.strip_suffix(b"/").unwrap_or(above);
     above.is_empty() || path.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
 }
 
 /// In which checkpoints a path changed.
-pub(super) fn history(
+pub(crate) fn history(
     repo: &Repo,
     checkpoints: &[(CheckpointView, ObjectId)],
     found: Vec<(usize, Option<Side>)>,
@@ -113,7 +112,7 @@ fn is_same_kind(old: Kind, new: Kind) -> bool {
 }
 
 /// An entry of a commit and its permissions.
-pub(super) fn find(repo: &Repo, commit: &Commit, path: &[u8]) -> Result<Option<(Entry, u32)>, RepoError> {
+pub(crate) fn find(repo: &Repo, commit: &Commit, path: &[u8]) -> Result<Option<(Entry, u32)>, RepoError> {
     let (mut tree, mut side) = (commit.tree, commit.meta);
     let mut parts = path.split(|byte| *byte == b'/').peekable();
     while let Some(part) = parts.next() {
@@ -129,4 +128,12 @@ pub(super) fn find(repo: &Repo, commit: &Commit, path: &[u8]) -> Result<Option<(
         (tree, side) = (entry.id, level.below.get(part).copied());
     }
     Ok(None)
+}
+
+/// The run and its tool, if a tool call was the cause.
+fn caused_by(cause: &Cause) -> (Option<RunId>, Option<String>) {
+    match cause {
+        Cause::Tool { run_id, tool_name } => (Some(run_id.clone()), Some(tool_name.clone())),
+        _ => (None, None),
+    }
 }

@@ -1,25 +1,39 @@
-//! From what a caller calls a moment to what the session was then.
+//! What a session was at an earlier moment, from its recording, and the checkpoints that the recording names.
 
-use crate::engine::Inner;
+use crate::adaptive::Senses;
+use crate::checkpoints::commit_of;
 use crate::ops::{CheckpointView, Moment, OpError};
-use crate::owner::{FilesTask, Message, all_open, is_open};
+use crate::recordings::Recordings;
+use crate::stored::read_error;
+use crate::thinning;
 use shellkeep_record::Recording;
 use shellkeep_record::marks::{CheckpointLine, Marks};
 use shellkeep_record::past::{Past, PastError};
 use shellkeep_session::{Checkpoint, FilesAt, RunId, SessionId, Timestamp};
+use shellkeep_store::Store;
+use shellkeep_workspace::repo::ObjectId;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// The fewest digits of a commit that name it.
 const LEAST_DIGITS: usize = 4;
 /// The name of the newest checkpoint.
 const LATEST: &str = "latest";
-/// How long somebody who looks waits for the last command's checkpoint.
-const PATIENCE: Duration = Duration::from_secs(10);
 
-impl Inner {
+/// The earlier moments of all sessions.
+pub(crate) struct History {
+    store: Store,
+    recordings: Arc<Recordings>,
+    senses: Arc<dyn Senses>,
+}
+
+impl History {
+    /// What `recordings` tell; `senses` has the clock.
+    pub(crate) fn new(store: Store, recordings: Arc<Recordings>, senses: Arc<dyn Senses>) -> Self {
+        Self { store, recordings, senses }
+    }
+
     /// A session's checkpoints after a record, oldest first, as its recording tells of them.
-    pub(super) async fn checkpoints_after(
+    pub(crate) async fn checkpoints_after(
         &self,
         id: &SessionId,
         after: u64,
@@ -30,38 +44,12 @@ impl Inner {
             let lines = recording.checkpoints(&marks, after, most)?;
             Ok(lines.iter().filter_map(view).collect())
         };
-        self.read_recording(id, read).await
+        self.recordings.read(id, read).await
     }
 
     /// The marks in a session's recording.
     fn marks(&self, id: &SessionId) -> Marks {
         Marks::new(&self.store.recording(id), self.store.session_key(id))
-    }
-
-    /// Waits a moment for what is being kept of the last command's files, so that who asks after an answer finds it. Not
-    /// for the owner itself.
-    pub(super) async fn files_kept(self: &Arc<Self>, id: &SessionId) {
-        if self.checkpoints.config.on && !self.is_awake(id) && is_open(&self.checkpoints.home(id)) {
-            let _ = tokio::time::timeout(PATIENCE, self.ask_files(id, FilesTask::PayOwed)).await;
-        }
-        let _ = tokio::time::timeout(PATIENCE, self.ask_owner(id, Message::FilesKept)).await;
-    }
-
-    /// Keeps what a daemon that died had not kept, of one session after the other.
-    pub(in crate::engine) async fn pay_all_owed(self: &Arc<Self>) {
-        if !self.checkpoints.config.on {
-            return;
-        }
-        let home = self.checkpoints.all().to_owned();
-        let open = tokio::task::spawn_blocking(move || all_open(&home)).await.unwrap_or_default();
-        for id in open {
-            if self.is_stopping() {
-                return;
-            }
-            if let Err(error) = self.ask_files(&id, FilesTask::PayOwed).await {
-                tracing::warn!(session = %id, %error, "files could not be looked at after the last daemon died");
-            }
-        }
     }
 
     /// The end of the last run that ended after a record.
@@ -70,7 +58,7 @@ impl Inner {
         id: &SessionId,
         seq: u64,
     ) -> Result<Option<(RunId, u64, Timestamp)>, OpError> {
-        self.read_recording(id, move |recording| recording.last_run_after(seq)).await
+        self.recordings.read(id, move |recording| recording.last_run_after(seq)).await
     }
 
     /// What a session was at some time.
@@ -89,7 +77,7 @@ impl Inner {
 
     async fn past_at(&self, id: &SessionId, seq: u64) -> Result<Past, OpError> {
         let marks = self.marks(id);
-        let found = self.read_recording(id, move |recording| Ok(recording.past_with(seq, Some(&marks)))).await?;
+        let found = self.recordings.read(id, move |recording| Ok(recording.past_with(seq, Some(&marks)))).await?;
         let relocated = found.map(|mut past| {
             self.store.home().relocation().shell(&mut past.shell);
             past
@@ -113,37 +101,33 @@ impl Inner {
             }
             Moment::Back(back) => {
                 let (id, back) = (id.clone(), *back);
-                let found = self.read_recording(&id, move |recording| recording.changes_ago(back)).await?;
+                let found = self.recordings.read(&id, move |recording| recording.changes_ago(back)).await?;
                 found.ok_or_else(|| {
                     none(format!("session '{id}' has had fewer than {back} runs that changed something"))
                 })
             }
             Moment::Time(time) => {
                 let (id, time) = (id.clone(), *time);
-                let found = self.read_recording(&id, move |recording| recording.last_at(time)).await?;
+                let found = self.recordings.read(&id, move |recording| recording.last_at(time)).await?;
                 found.ok_or_else(|| none(format!("session '{id}' did not exist at {time}; it is younger")))
             }
             Moment::Checkpoint(name) => Ok(self.checkpoint_named(id, name).await?.checkpoint.covers),
         }
     }
 
-    fn no_such_run(&self, id: &SessionId, run_id: &RunId) -> OpError {
-        OpError::RunNotFound { session_id: id.to_string(), run_id: run_id.to_string() }
-    }
-
     /// The number of the record with which a run ended.
     async fn end_of_run(&self, id: &SessionId, run_id: &RunId) -> Result<u64, OpError> {
-        let stored = self.store.run(id, run_id).await.map_err(|error| self.read_error(id, error))?;
+        let stored = self.store.run(id, run_id).await.map_err(|error| read_error(id, error))?;
         let Some(run) = stored else {
-            return Err(self.no_such_run(id, run_id));
+            return Err(no_such_run(id, run_id));
         };
         match (run.result, run.ended_seq) {
             (Some(_), Some(ended)) => Ok(ended),
             // What an older version stored does not say; its recording does.
             (Some(_), None) => {
                 let (name, started) = (run_id.clone(), run.seq);
-                let found = self.read_recording(id, move |recording| recording.end_of_run(&name, started)).await?;
-                found.ok_or_else(|| self.no_such_run(id, run_id))
+                let found = self.recordings.read(id, move |recording| recording.end_of_run(&name, started)).await?;
+                found.ok_or_else(|| no_such_run(id, run_id))
             }
             (None, _) => Err(OpError::NoSuchMoment {
                 detail: format!(
@@ -155,11 +139,7 @@ impl Inner {
     }
 
     /// The checkpoint of the files at some time; none before the first.
-    pub(super) async fn files_at(
-        self: &Arc<Self>,
-        id: &SessionId,
-        moment: &Moment,
-    ) -> Result<Option<FilesAt>, OpError> {
+    pub(crate) async fn files_at(&self, id: &SessionId, moment: &Moment) -> Result<Option<FilesAt>, OpError> {
         match moment {
             Moment::Checkpoint(name) => Ok(Some(self.checkpoint_named(id, name).await?.checkpoint.at)),
             other => {
@@ -170,13 +150,13 @@ impl Inner {
     }
 
     /// The checkpoint with this name, or with a commit that begins so.
-    pub(super) async fn checkpoint_named(&self, id: &SessionId, name: &str) -> Result<CheckpointView, OpError> {
+    pub(crate) async fn checkpoint_named(&self, id: &SessionId, name: &str) -> Result<CheckpointView, OpError> {
         let missing =
             || OpError::CheckpointNotFound { session_id: id.to_string(), checkpoint: name.to_owned(), was_kept: false };
         let (marks, wanted) = (self.marks(id), name.to_owned());
         let is_it = move |line: &CheckpointLine| wanted == LATEST || line.data["name"] == *wanted;
         let newest = move |recording: &Recording| recording.newest_checkpoint(&marks, is_it);
-        if let Some(found) = self.read_recording(id, newest).await?.as_ref().and_then(view) {
+        if let Some(found) = self.recordings.read(id, newest).await?.as_ref().and_then(view) {
             return Ok(found);
         }
         let is_hex = name.len() >= LEAST_DIGITS && name.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -193,6 +173,23 @@ impl Inner {
         }
         all.pop().ok_or_else(missing)
     }
+
+    /// The commits of a session that the policy keeps, if all of the newest `most` are kept.
+    pub(crate) async fn commits_to_keep(
+        &self,
+        id: &SessionId,
+        current: Option<&FilesAt>,
+        most: usize,
+    ) -> Result<Vec<ObjectId>, OpError> {
+        let all = self.checkpoints_after(id, 0, usize::MAX).await?;
+        let keep = thinning::to_keep(&all, most, self.senses.now());
+        let keep = keep.into_iter().map(|view| &view.checkpoint.at).chain(current);
+        Ok(keep.filter_map(commit_of).collect())
+    }
+}
+
+fn no_such_run(id: &SessionId, run_id: &RunId) -> OpError {
+    OpError::RunNotFound { session_id: id.to_string(), run_id: run_id.to_string() }
 }
 
 /// A checkpoint as its line tells it.

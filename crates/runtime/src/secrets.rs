@@ -2,70 +2,71 @@
 //! session's secret variables have or had. Those are found by reading the whole recording once; what was found is kept
 //! for a while, because a recording is read page after page, and then only what is new is looked through.
 
-use crate::engine::{Inner, lock};
-use crate::masking::secrets_of;
+use crate::masking::{Masking, secrets_of};
 use crate::ops::OpError;
-use crate::owner::Message;
+use crate::recordings::Recordings;
+use crate::registry::Registry;
 use shellkeep_record::Masker;
 use shellkeep_record::mask::secret_values_from;
 use shellkeep_redact::Redactor;
 use shellkeep_session::{SessionId, ShellState};
 use std::collections::{BTreeSet, HashMap};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Sessions of which the secrets are remembered; more are read masked at the same time by nobody.
 const REMEMBERED: usize = 64;
 
-/// What is known of the secrets of some sessions.
-#[derive(Default)]
-pub(crate) struct SecretsBook {
+/// The secrets of sessions, as far as they must be masked.
+pub(crate) struct Secrets {
+    masking: Arc<Masking>,
+    recordings: Arc<Recordings>,
+    registry: Arc<Registry>,
     known: Mutex<HashMap<SessionId, Known>>,
 }
 
+/// The secret values of a session in its recording up to a record.
 #[derive(Clone, Default)]
 struct Known {
     through: u64,
     values: BTreeSet<Vec<u8>>,
 }
 
-impl SecretsBook {
-    fn get(&self, id: &SessionId) -> Known {
-        lock(&self.known).get(id).cloned().unwrap_or_default()
+impl Secrets {
+    /// Secrets that `masking` and the sessions themselves name.
+    pub(crate) fn new(masking: Arc<Masking>, recordings: Arc<Recordings>, registry: Arc<Registry>) -> Self {
+        Self { masking, recordings, registry, known: Mutex::default() }
     }
 
-    fn put(&self, id: &SessionId, known: Known) {
-        let mut book = lock(&self.known);
-        if book.len() >= REMEMBERED {
-            book.clear();
+    fn known(&self) -> MutexGuard<'_, HashMap<SessionId, Known>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn remember(&self, id: &SessionId, secrets: Known) {
+        let mut known = self.known();
+        if known.len() >= REMEMBERED {
+            known.clear();
         }
-        book.insert(id.clone(), known);
+        known.insert(id.clone(), secrets);
     }
 
-    /// A session is gone, or its recording is another one by now.
-    fn forget(&self, id: &SessionId) {
-        lock(&self.known).remove(id);
-    }
-}
-
-impl Inner {
-    /// What is known of a session's secrets is of no more use.
-    pub(crate) fn forget_secrets(&self, id: &SessionId) {
-        self.secrets.forget(id);
+    /// Forgets what is known of a session: it is gone, or its recording was rewritten.
+    pub(crate) fn forget(&self, id: &SessionId) {
+        self.known().remove(id);
     }
 
     /// What masks a session's recording for others.
-    pub(super) async fn masker(&self, id: &SessionId) -> Result<Masker, OpError> {
+    pub(crate) async fn masker(&self, id: &SessionId) -> Result<Masker, OpError> {
         let (seq, shell) = self.seq_and_shell(id).await?;
-        let mut known = self.secrets.get(id);
+        let mut known = self.known().get(id).cloned().unwrap_or_default();
         if known.through < seq {
             let from = known.through + 1;
             known
                 .values
-                .extend(self.read_recording(id, move |recording| secret_values_from(recording, from, None)).await?);
+                .extend(self.recordings.read(id, move |recording| secret_values_from(recording, from, None)).await?);
             known.through = seq;
         }
         known.values.extend(secrets_of(&shell));
-        self.secrets.put(id, known.clone());
+        self.remember(id, known.clone());
         let registered = self.masking.secrets().iter().map(|secret| secret.as_bytes());
         let all = registered.chain(known.values.iter().map(Vec::as_slice));
         let redactor = self.masking.redactor().with_secrets(all);
@@ -78,7 +79,7 @@ impl Inner {
     }
 
     /// What masks a session's output before it is returned, if the host has set so.
-    pub(in crate::engine) async fn mask_of(&self, id: &SessionId) -> Result<Option<Redactor>, OpError> {
+    pub(crate) async fn mask_of(&self, id: &SessionId) -> Result<Option<Redactor>, OpError> {
         if !self.masking.is_on() {
             return Ok(None);
         }
@@ -87,13 +88,10 @@ impl Inner {
     }
 
     async fn seq_and_shell(&self, id: &SessionId) -> Result<(u64, ShellState), OpError> {
-        if let Some(deleted) = self.deleted_session(id) {
+        if let Some(deleted) = self.recordings.deleted(id) {
             return Ok((deleted.seq, ShellState::default()));
         }
-        let state = match self.ask_owner(id, Message::Snapshot).await {
-            Some(state) => *state?,
-            None => self.load(id).await?,
-        };
+        let state = self.registry.snapshot(id).await?;
         Ok((state.seq, state.shell))
     }
 }

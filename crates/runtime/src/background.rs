@@ -1,0 +1,102 @@
+//! Commands that outgrew their timeout and run on beside their session: to their caller they are services, with the run's
+//! id. They count as such, are listed and stopped as such; but they run in a shell of ours and end with the daemon.
+
+use crate::cell::{RunCell, RunControl};
+use crate::live_runs::LiveRuns;
+use crate::names::Names;
+use crate::ops::ServiceView;
+use rustix::process::Signal;
+use shellkeep_session::{RunId, ServiceId, ServiceStatus, SessionId, Timestamp, plan};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The commands in the background of all sessions.
+pub(crate) struct Background {
+    runs: Arc<LiveRuns>,
+    names: Arc<Names>,
+}
+
+impl Background {
+    /// Those of `runs` that are in the background.
+    pub(crate) fn new(runs: Arc<LiveRuns>, names: Arc<Names>) -> Self {
+        Self { runs, names }
+    }
+
+    /// A command in the background with this id.
+    pub(crate) fn find(&self, id: &SessionId, service_id: &ServiceId) -> Option<Arc<RunCell>> {
+        let run_id = RunId::parse(service_id.as_str()).ok()?;
+        self.runs.get(id, &run_id).filter(|cell| cell.is_detached())
+    }
+
+    /// Stops a command in the background: politely, and after `grace` by force.
+    pub(crate) async fn stop(&self, id: &SessionId, cell: &RunCell, grace: Duration) -> ServiceView {
+        end(cell, grace).await;
+        let detail = Some("it was stopped".to_owned());
+        ServiceView { status: ServiceStatus::Stopped, detail, ..self.view(id, cell) }
+    }
+
+    /// Stops the commands in the background of the sessions that `wanted` selects, all at once. Returns how many.
+    pub(crate) async fn stop_all(&self, grace: Duration, wanted: impl Fn(&SessionId) -> bool) -> usize {
+        let mut ending = tokio::task::JoinSet::new();
+        for (_, cell) in self.runs.detached(wanted) {
+            ending.spawn(async move { end(&cell, grace).await });
+        }
+        ending.join_all().await.len()
+    }
+
+    /// Commands in the background of the sessions that `wanted` selects.
+    pub(crate) fn list(&self, wanted: impl Fn(&SessionId) -> bool) -> Vec<ServiceView> {
+        self.runs.detached(wanted).iter().map(|(id, cell)| self.view(id, cell)).collect()
+    }
+
+    /// How many commands run in the background on this node.
+    pub(crate) fn count(&self) -> usize {
+        self.runs.detached(|_| true).len()
+    }
+
+    /// The commands of this agent that run in the background; a session without an agent is its own.
+    pub(crate) fn of(&self, agent: Option<&str>, id: &SessionId) -> Vec<ServiceView> {
+        let is_own = |session: &SessionId| match agent {
+            Some(agent) => self.names.agent_of(session).as_deref() == Some(agent),
+            None => session == id,
+        };
+        self.list(is_own)
+    }
+
+    fn view(&self, id: &SessionId, cell: &RunCell) -> ServiceView {
+        let run = cell.view(0);
+        let started_at = Timestamp::now().checked_sub(cell.started.elapsed()).unwrap_or_else(|_| Timestamp::now());
+        // A run's id is made of the same letters as a service's.
+        let service_id = ServiceId::parse(cell.run_id.as_str()).unwrap_or_else(|_| ServiceId::from_seq(cell.seq));
+        ServiceView {
+            service_id,
+            session_id: id.clone(),
+            agent: self.names.agent_of(id).as_deref().map(str::to_owned),
+            name: plan::shorten(&cell.command.to_text()),
+            command: cell.command.clone(),
+            cwd: cell.cwd.clone(),
+            status: ServiceStatus::Running,
+            pid: None,
+            ports: Vec::new(),
+            processes: 0,
+            started_at,
+            last_active_at: started_at,
+            restart: Default::default(),
+            restarts: 0,
+            ended_at: None,
+            exit_code: run.exit_code,
+            signal: run.signal,
+            detail: Some("a command that outgrew its timeout; it ends with the daemon".to_owned()),
+            log_bytes: run.stdout.total,
+        }
+    }
+}
+
+/// Politely, and after `grace` by force.
+async fn end(cell: &RunCell, grace: Duration) {
+    let _ = cell.control.send(RunControl::Signal { number: Signal::TERM.as_raw() }).await;
+    if tokio::time::timeout(grace, cell.finished()).await.is_err() {
+        let _ = cell.control.send(RunControl::Kill).await;
+        cell.finished().await;
+    }
+}

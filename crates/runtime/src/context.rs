@@ -1,0 +1,98 @@
+//! What a session's task works with: handles to everything outside of its own state. They know nothing of the engine and
+//! nothing of the tasks that use them.
+
+use crate::admission::Admission;
+use crate::checkpoints::Checkpoints;
+use crate::counts::Counts;
+use crate::data_dir::DataDir;
+use crate::disk::Disk;
+use crate::history::History;
+use crate::kept::KeptFiles;
+use crate::lifetime::Lifetime;
+use crate::live_runs::LiveRuns;
+use crate::masking::Masking;
+use crate::names::Names;
+use crate::notices;
+use crate::pool::Pool;
+use crate::quotas::NodeQuotas;
+use crate::registry::Registry;
+use crate::remover::Remover;
+use crate::secrets::Secrets;
+use crate::services::{Services, Supervision};
+use crate::shells::Shells;
+use crate::thinning::Thinning;
+use shellkeep_session::Notice;
+use shellkeep_store::Store;
+use shellkeep_workspace::Workspaces;
+use std::fs::File;
+use std::sync::Arc;
+
+/// What a session's task works with.
+pub struct SessionContext {
+    /// Where records are kept.
+    pub(crate) store: Store,
+    /// Where files are kept.
+    pub(crate) data_dir: Arc<DataDir>,
+    /// The sessions' own directories.
+    pub(crate) workspaces: Workspaces,
+    /// How checkpoints of them are kept.
+    pub(crate) checkpoints: Arc<Checkpoints>,
+    /// Which sessions have new checkpoints.
+    pub(crate) thinning: Arc<Thinning>,
+    /// The shells of the node.
+    pub(crate) pool: Arc<Pool>,
+    /// Where a session gets its shell.
+    pub(crate) shells: Shells,
+    /// Which command may run now.
+    pub(crate) admission: Arc<Admission>,
+    /// Limits.
+    pub(crate) quotas: Arc<NodeQuotas>,
+    /// What sessions take of the disk.
+    pub(crate) disk: Arc<Disk>,
+    /// The services that run.
+    pub(crate) services: Arc<Services>,
+    /// Starts the tasks of services.
+    pub(crate) supervision: Arc<Supervision>,
+    /// Masks what is kept, where the host has set so.
+    pub(crate) masking: Arc<Masking>,
+    /// Secrets found in recordings.
+    pub(crate) secrets: Arc<Secrets>,
+    /// How many records of each kind were written.
+    pub(crate) counts: Counts,
+    /// The runs that have not ended.
+    pub(crate) runs: Arc<LiveRuns>,
+    /// What sessions were earlier.
+    pub(crate) history: Arc<History>,
+    /// The files that records name.
+    pub(crate) kept_files: KeptFiles,
+    /// Removes sessions.
+    pub(crate) remover: Remover,
+    /// The names of all sessions.
+    pub(crate) names: Arc<Names>,
+    /// The mailboxes of sessions.
+    pub(crate) registry: Arc<Registry>,
+    /// Whether the daemon is stopping, and its clock.
+    pub(crate) lifetime: Arc<Lifetime>,
+    /// Which boot of the machine this is.
+    pub(crate) boot_id: Arc<str>,
+}
+
+impl SessionContext {
+    /// Waits for the disk, where the host asked for that. Returns what to say if the disk failed.
+    pub(crate) async fn sync(&self) -> Option<Notice> {
+        let error = self.store.sync().await.err()?;
+        tracing::warn!(%error, "the journal is not on disk yet");
+        Some(notices::not_on_disk(&error.reason))
+    }
+
+    /// Waits until files are on disk, where the host asked for that: the record that names them follows.
+    pub(crate) async fn sync_files(&self, files: Vec<File>) {
+        if files.is_empty() || !self.store.survives_power() {
+            return;
+        }
+        let synced = tokio::task::spawn_blocking(move || files.iter().try_for_each(File::sync_data)).await;
+        if let Ok(Err(error)) = synced {
+            tracing::warn!(%error, "an output is not on disk yet");
+        }
+    }
+}

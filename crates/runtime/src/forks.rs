@@ -1,0 +1,41 @@
+//! The first records of a fork.
+
+use crate::context::SessionContext;
+use crate::names::not_found;
+use crate::ops::{OpError, SessionView};
+use crate::pending::Removal;
+use crate::stored::asleep;
+use shellkeep_session::{Event, Record, SessionId, SessionState, Timestamp};
+use shellkeep_store::AppendError;
+use std::sync::Arc;
+
+/// Appends the first records of a fork; from then on it is a session.
+pub(crate) async fn begin(
+    ctx: &SessionContext,
+    id: &SessionId,
+    agent: Option<&str>,
+    events: Vec<Event>,
+) -> Result<SessionView, OpError> {
+    let mut state: Option<SessionState> = None;
+    for (event, seq) in events.into_iter().zip(1..) {
+        let record = Record { session_id: id.clone(), seq, at: Timestamp::now(), event };
+        match ctx.store.append(&record) {
+            Ok(()) | Err(AppendError::Retrying { .. }) => {}
+            Err(error) if seq == 1 => return Err(OpError::StoreUnavailable { reason: error.to_string() }),
+            Err(error) => {
+                // Half a session is no session.
+                let _ = ctx.remover.destroy_unread(id, Removal::Purge).await;
+                return Err(OpError::StoreUnavailable { reason: error.to_string() });
+            }
+        }
+        ctx.counts.event(&record.event);
+        match &mut state {
+            None => state = SessionState::create(&record).ok(),
+            Some(state) => drop(state.apply(&record)),
+        }
+    }
+    ctx.names.add(id, agent.map(Arc::from));
+    ctx.sync().await;
+    let state = state.ok_or_else(|| not_found(id))?;
+    Ok(asleep(state))
+}

@@ -1,0 +1,44 @@
+//! How long the daemon has been up, and whether it is stopping.
+
+use crate::ops::OpError;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// The lifetime of a daemon.
+#[derive(Debug)]
+pub(crate) struct Lifetime {
+    started: Instant,
+    stopping: AtomicBool,
+}
+
+impl Lifetime {
+    /// A daemon that starts now.
+    pub(crate) fn begin() -> Self {
+        Self { started: Instant::now(), stopping: AtomicBool::new(false) }
+    }
+
+    /// Time since the start.
+    pub(crate) fn uptime(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// Milliseconds since the start.
+    pub(crate) fn now_ms(&self) -> u64 {
+        u64::try_from(self.uptime().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// From now on no operation is accepted.
+    pub(crate) fn stop(&self) {
+        self.stopping.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether the daemon is stopping.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed)
+    }
+
+    /// Refuses an operation while the daemon is stopping.
+    pub(crate) fn check_running(&self) -> Result<(), OpError> {
+        if self.is_stopping() { Err(OpError::ShuttingDown) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,112 @@
+//! The recordings of sessions, read in threads of their own after the store has written what concerns the session. The
+//! recording of a session that its agent removed is read in the same way.
+
+use crate::data_dir::DataDir;
+use crate::deleted::{self, DeletedSession};
+use crate::names::Names;
+use crate::ops::OpError;
+use crate::stored::read_error;
+use crate::work::{SEARCH_TIME, Work};
+use shellkeep_record::{Budget, ReadError, Recording, SessionKey};
+use shellkeep_session::SessionId;
+use shellkeep_store::Store;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The recordings of all sessions.
+pub(crate) struct Recordings {
+    store: Store,
+    names: Arc<Names>,
+    data_dir: Arc<DataDir>,
+    work: Arc<Work>,
+}
+
+impl Recordings {
+    /// What `store` records.
+    pub(crate) fn new(store: Store, names: Arc<Names>, data_dir: Arc<DataDir>, work: Arc<Work>) -> Self {
+        Self { store, names, data_dir, work }
+    }
+
+    /// A removed session by the name under which it is kept. A session that exists comes first.
+    pub(crate) fn deleted(&self, id: &SessionId) -> Option<DeletedSession> {
+        if !deleted::is_name(id) || self.names.contains(id) {
+            return None;
+        }
+        deleted::find(self.data_dir.root(), id)
+    }
+
+    /// The directory of a session's recording.
+    pub(crate) fn directory(&self, id: &SessionId) -> PathBuf {
+        match self.deleted(id) {
+            Some(deleted) => deleted::recording(self.data_dir.root(), &deleted.kept_as),
+            None => self.store.recording(id),
+        }
+    }
+
+    /// The key that proves a session's recording. A removed session keeps the key of the name it had.
+    pub(crate) fn key(&self, id: &SessionId) -> SessionKey {
+        match self.deleted(id) {
+            Some(deleted) => self.store.session_key(&deleted.session_id),
+            None => self.store.session_key(id),
+        }
+    }
+
+    /// The directory of the outputs that a session's lines name, and the name it had when they were signed.
+    pub(crate) fn recorded_as(&self, id: &SessionId) -> (PathBuf, SessionId) {
+        match self.deleted(id) {
+            Some(deleted) => (deleted::outputs(self.data_dir.root(), &deleted.kept_as), deleted.session_id),
+            None => (self.data_dir.outputs(id).to_path_buf(), id.clone()),
+        }
+    }
+
+    /// Makes the store write what concerns a session, and sign it.
+    pub(crate) async fn seal(&self, id: &SessionId) -> Result<(), OpError> {
+        self.store.seal(id).await.map_err(|error| read_error(id, error))
+    }
+
+    /// Makes the store write what concerns a session. Returns where its recording is.
+    pub(crate) async fn flush(&self, id: &SessionId) -> Result<PathBuf, OpError> {
+        self.store.flush_about(id).await.map_err(|error| read_error(id, error))?;
+        Ok(self.directory(id))
+    }
+
+    /// Reads a session's recording, with everything in it that has happened until now.
+    pub(crate) async fn read<T: Send + 'static>(
+        &self,
+        id: &SessionId,
+        read: impl FnOnce(&Recording) -> Result<T, ReadError> + Send + 'static,
+    ) -> Result<T, OpError> {
+        self.read_within(id, None, read).await
+    }
+
+    /// The same, for no longer than a search may take.
+    pub(crate) async fn search<T: Send + 'static>(
+        &self,
+        id: &SessionId,
+        read: impl FnOnce(&Recording) -> Result<T, ReadError> + Send + 'static,
+    ) -> Result<T, OpError> {
+        self.read_within(id, Some(SEARCH_TIME), read).await
+    }
+
+    async fn read_within<T: Send + 'static>(
+        &self,
+        id: &SessionId,
+        time: Option<Duration>,
+        read: impl FnOnce(&Recording) -> Result<T, ReadError> + Send + 'static,
+    ) -> Result<T, OpError> {
+        let (agent, directory) = (self.names.agent_of(id), self.flush(id).await?);
+        let reading = move |budget: &Budget| read(&Recording::open(&directory)?.within(budget.clone()));
+        self.work.short(agent.as_deref(), time, reading).await?.map_err(|error| unreadable(id, error))
+    }
+}
+
+/// A recording that cannot be read, as callers see it.
+pub(crate) fn unreadable(id: &SessionId, error: ReadError) -> OpError {
+    match error {
+        ReadError::SearchSpent { seq } => {
+            OpError::SearchSpent { limit: SEARCH_TIME.as_secs(), place: "after", next: seq }
+        }
+        error => OpError::RecordingUnreadable { session_id: id.to_string(), reason: error.to_string() },
+    }
+}

@@ -1,0 +1,221 @@
+//! The sessions that are awake: the mailbox of each one's task and what may be known of it without asking. A message for
+//! a session that sleeps wakes it, one caller at a time: what one caller loads may otherwise be older than what a task
+//! that came and went meanwhile has written.
+
+use crate::admission::agent_of;
+use crate::lifetime::Lifetime;
+use crate::names::not_found;
+use crate::ops::OpError;
+use crate::owner::{MAILBOX, Message, Slot};
+use crate::stored::{STORE_WAIT, Stored};
+use shellkeep_session::{SessionId, SessionState};
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
+
+/// Starts the task of a session. Fails when the engine is gone.
+pub(crate) type Spawn =
+    Box<dyn Fn(SessionState, mpsc::Receiver<Message>, Arc<Slot>) -> Result<(), OpError> + Send + Sync>;
+
+/// The sessions that are awake.
+pub(crate) struct Registry {
+    sessions: Mutex<Sessions>,
+    stored: Stored,
+    lifetime: Arc<Lifetime>,
+    spawn: Spawn,
+}
+
+#[derive(Default)]
+struct Sessions {
+    awake: HashMap<SessionId, Awake>,
+    /// Sessions that somebody is about to wake, and the lock that others wait for who want the same.
+    waking: HashMap<SessionId, Arc<tokio::sync::Mutex<()>>>,
+}
+
+struct Awake {
+    mailbox: mpsc::Sender<Message>,
+    slot: Arc<Slot>,
+}
+
+/// One of the callers that want to wake a session.
+struct Waking<'a> {
+    registry: &'a Registry,
+    id: &'a SessionId,
+    line: Arc<tokio::sync::Mutex<()>>,
+}
+
+impl Drop for Waking<'_> {
+    fn drop(&mut self) {
+        let mut sessions = self.registry.sessions();
+        // One is ours, one the map's; nobody gets another without the lock.
+        if Arc::strong_count(&self.line) == 2 {
+            sessions.waking.remove(self.id);
+        }
+    }
+}
+
+impl Registry {
+    /// A registry in which every session sleeps; `spawn` starts the task of one.
+    pub(crate) fn new(stored: Stored, lifetime: Arc<Lifetime>, spawn: Spawn) -> Self {
+        Self { sessions: Mutex::default(), stored, lifetime, spawn }
+    }
+
+    /// The lifetime of the daemon that these sessions live in.
+    pub(crate) fn lifetime(&self) -> Arc<Lifetime> {
+        Arc::clone(&self.lifetime)
+    }
+
+    fn sessions(&self) -> MutexGuard<'_, Sessions> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn mailbox(&self, id: &SessionId) -> Option<mpsc::Sender<Message>> {
+        self.sessions().awake.get(id).map(|awake| awake.mailbox.clone())
+    }
+
+    /// Asks a session that is awake; `None` if it sleeps.
+    pub(crate) async fn ask_awake<T>(
+        &self,
+        id: &SessionId,
+        message: impl FnOnce(oneshot::Sender<Result<T, OpError>>) -> Message,
+    ) -> Option<Result<T, OpError>> {
+        let mailbox = self.mailbox(id)?;
+        let (answer, waiting) = oneshot::channel();
+        mailbox.send(message(answer)).await.ok()?;
+        // A session does not go to sleep while somebody can still write to it.
+        drop(mailbox);
+        waiting.await.ok()
+    }
+
+    /// Asks a session; wakes it if it sleeps.
+    pub(crate) async fn ask<T>(
+        &self,
+        id: &SessionId,
+        message: impl FnOnce(oneshot::Sender<Result<T, OpError>>) -> Message,
+    ) -> Result<T, OpError> {
+        self.lifetime.check_running()?;
+        self.ask_while_stopping(id, message).await
+    }
+
+    /// The same, also while the daemon is stopping.
+    pub(crate) async fn ask_while_stopping<T>(
+        &self,
+        id: &SessionId,
+        message: impl FnOnce(oneshot::Sender<Result<T, OpError>>) -> Message,
+    ) -> Result<T, OpError> {
+        let (answer, waiting) = oneshot::channel();
+        self.post(id, message(answer)).await?;
+        waiting.await.unwrap_or_else(|_| Err(not_found(id)))
+    }
+
+    /// Sends a session news that may find it gone.
+    pub(crate) async fn deliver(&self, id: &SessionId, message: Message) {
+        if let Err(error) = self.post(id, message).await {
+            tracing::debug!(session = %id, %error, "news for a session that is gone");
+        }
+    }
+
+    /// Everything that is known of a session now.
+    pub(crate) async fn snapshot(&self, id: &SessionId) -> Result<Box<SessionState>, OpError> {
+        match self.ask_awake(id, Message::Snapshot).await {
+            Some(state) => state,
+            None => self.stored.load(id).await.map(Box::new),
+        }
+    }
+
+    async fn post(&self, id: &SessionId, mut message: Message) -> Result<(), OpError> {
+        loop {
+            let mailbox = match self.mailbox(id) {
+                Some(mailbox) => mailbox,
+                None => self.wake(id).await?,
+            };
+            match mailbox.send(message).await {
+                Ok(()) => return Ok(()),
+                // The session went to sleep in this moment; it is or will be woken again.
+                Err(mpsc::error::SendError(unsent)) => message = unsent,
+            }
+        }
+    }
+
+    async fn wake(&self, id: &SessionId) -> Result<mpsc::Sender<Message>, OpError> {
+        let line = Arc::clone(self.sessions().waking.entry(id.clone()).or_default());
+        let waking = Waking { registry: self, id, line };
+        let too_long = |_| OpError::StoreUnavailable { reason: "others wait for the same session".to_owned() };
+        let _mine = timeout(STORE_WAIT, waking.line.lock()).await.map_err(too_long)?;
+        if let Some(mailbox) = self.mailbox(id) {
+            return Ok(mailbox);
+        }
+        let state = self.stored.load_patiently(id).await?;
+        let (mailbox, messages) = mpsc::channel(MAILBOX);
+        let slot = Arc::new(Slot { agent: agent_of(&state.meta), ..Slot::default() });
+        let awake = Awake { mailbox: mailbox.clone(), slot: Arc::clone(&slot) };
+        self.sessions().awake.insert(id.clone(), awake);
+        match (self.spawn)(state, messages, slot) {
+            Ok(()) => Ok(mailbox),
+            Err(error) => {
+                self.sessions().awake.remove(id);
+                Err(error)
+            }
+        }
+    }
+
+    /// Takes a session out if `may_leave`. Whoever writes to it takes a sender under the same lock, so no message can come
+    /// after that. Returns whether it was taken out.
+    pub(crate) fn leave(&self, id: &SessionId, may_leave: impl FnOnce() -> bool) -> bool {
+        let mut sessions = self.sessions();
+        let leaves = may_leave();
+        if leaves {
+            sessions.awake.remove(id);
+        }
+        leaves
+    }
+
+    /// The names of the sessions that are awake.
+    pub(crate) fn ids(&self) -> Vec<SessionId> {
+        self.sessions().awake.keys().cloned().collect()
+    }
+
+    /// Whether a session is awake, and with it perhaps a shell.
+    pub(crate) fn is_awake(&self, id: &SessionId) -> bool {
+        self.sessions().awake.contains_key(id)
+    }
+
+    /// How long ago a session was last used; `None` if it sleeps.
+    pub(crate) fn idle_for(&self, id: &SessionId) -> Option<Duration> {
+        let slot = Arc::clone(&self.sessions().awake.get(id)?.slot);
+        let idle = self.lifetime.now_ms().saturating_sub(slot.last_used.load(Ordering::Relaxed));
+        let is_busy = slot.busy.load(Ordering::Relaxed);
+        Some(if is_busy { Duration::ZERO } else { Duration::from_millis(idle) })
+    }
+
+    /// Calls `look` with what may be known of each session without asking it.
+    pub(crate) fn for_each(&self, mut look: impl FnMut(&SessionId, &Slot)) {
+        self.sessions().awake.iter().for_each(|(id, awake)| look(id, &awake.slot));
+    }
+
+    /// What may be known of one session without asking it.
+    pub(crate) fn slot(&self, id: &SessionId) -> Option<Arc<Slot>> {
+        self.sessions().awake.get(id).map(|awake| Arc::clone(&awake.slot))
+    }
+
+    /// Sessions that could give up their shell, best first: those that are idle, the longest idle first, and then those of
+    /// other agents that wait for their turn. Those of the same agent keep theirs: its commands would get no faster by it.
+    pub(crate) fn evictable(&self, except: Option<&SessionId>) -> Vec<mpsc::WeakSender<Message>> {
+        let sessions = self.sessions();
+        let agent = except.and_then(|id| sessions.awake.get(id)).map(|awake| Arc::clone(&awake.slot.agent));
+        let rank = |slot: &Slot| {
+            let (busy, waits) = (slot.busy.load(Ordering::Relaxed), slot.waits.load(Ordering::Relaxed));
+            let of_another = agent.as_ref().is_some_and(|agent| *agent != slot.agent);
+            let can = slot.pid.load(Ordering::Relaxed) != 0 && (!busy || (waits && of_another));
+            can.then(|| (busy, slot.last_used.load(Ordering::Relaxed)))
+        };
+        let others = sessions.awake.iter().filter(|(id, _)| Some(*id) != except);
+        let mut found: Vec<_> =
+            others.filter_map(|(_, awake)| Some((rank(&awake.slot)?, awake.mailbox.downgrade()))).collect();
+        found.sort_by_key(|(rank, _)| *rank);
+        found.into_iter().map(|(_, mailbox)| mailbox).collect()
+    }
+}

@@ -1,0 +1,113 @@
+//! Removing a session's name and files, after its task has ended what it ran. A removal is noted first, so that the next
+//! start finishes it before anybody can use the name again.
+
+use crate::checkpoints::Checkpoints;
+use crate::data_dir::DataDir;
+use crate::deleted;
+use crate::disk::Disk;
+use crate::live_runs::LiveRuns;
+use crate::names::Names;
+use crate::ops::OpError;
+use crate::pending::{Deletion, Pending, Removal};
+use crate::secrets::Secrets;
+use crate::thinning::Thinning;
+use shellkeep_session::{Record, SessionId, SessionMeta, Timestamp};
+use shellkeep_store::{AppendError, Store};
+use shellkeep_workspace::Workspaces;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Removes sessions.
+pub(crate) struct Remover {
+    pub(crate) store: Store,
+    pub(crate) data_dir: Arc<DataDir>,
+    pub(crate) workspaces: Workspaces,
+    pub(crate) checkpoints: Arc<Checkpoints>,
+    pub(crate) names: Arc<Names>,
+    pub(crate) runs: Arc<LiveRuns>,
+    pub(crate) disk: Arc<Disk>,
+    pub(crate) thinning: Arc<Thinning>,
+    pub(crate) secrets: Arc<Secrets>,
+}
+
+impl Remover {
+    /// Writes down that a session is being removed. Without that a crash would leave its files to the next of its name.
+    pub(crate) fn begin(&self, deletion: &Deletion) -> Option<Pending> {
+        let noted = Pending::deletion(self.data_dir.root(), deletion, self.store.survives_power());
+        noted.inspect_err(|error| tracing::warn!(session = %deletion.id, %error, "a removal could not be noted")).ok()
+    }
+
+    /// Removes a session's name and files, after its end is recorded.
+    pub(crate) async fn finish(&self, deletion: Deletion, pending: Option<Pending>) {
+        let id = deletion.id.clone();
+        // What ran in the background was killed; nobody is left to say so.
+        self.runs.forget_detached(&id);
+        self.disk.forget(&id);
+        self.thinning.forget(&id);
+        self.secrets.forget(&id);
+        if deletion.kept.is_some() {
+            // Until then lines may be written for which outputs are looked at.
+            let _ = self.store.flush_about(&id).await;
+        }
+        let (data_dir, workspaces) = (self.data_dir.root().to_owned(), self.workspaces.clone());
+        let checkpoints = self.checkpoints.home(&id);
+        let removal = tokio::task::spawn_blocking(move || deletion.remove_files(&data_dir, &workspaces, &checkpoints));
+        let _ = removal.await;
+        if let Some(pending) = pending {
+            pending.done();
+        }
+        // The last thing: a new session of this name must not find anything of the old one.
+        self.names.remove(&id);
+    }
+
+    /// A session that cannot be read can still be ended.
+    pub(crate) async fn destroy_unread(&self, id: &SessionId, removal: Removal) -> Result<(), OpError> {
+        let agent = self.names.agent_of(id);
+        let meta = SessionMeta {
+            session_id: id.clone(),
+            agent: agent.as_deref().map(str::to_owned),
+            agent_config: serde_json::Value::Null,
+            created_at: Timestamp::UNIX_EPOCH,
+            workspace: self.workspaces.of(id),
+            by: None,
+            forked_from: None,
+        };
+        // A number beyond all others: which one was the last is not known.
+        let deletion = Deletion::new(&meta, u64::MAX, removal);
+        let pending = self.begin(&deletion);
+        let record = Record { session_id: id.clone(), seq: u64::MAX, at: Timestamp::now(), event: deletion.event() };
+        match self.store.append(&record) {
+            // Kept in memory until the disk takes it; removing the files may be what it needs.
+            Ok(()) | Err(AppendError::Retrying { .. }) => {}
+            Err(error) => {
+                if let Some(pending) = pending {
+                    pending.done();
+                }
+                return Err(OpError::StoreUnavailable { reason: error.to_string() });
+            }
+        }
+        self.finish(deletion, pending).await;
+        Ok(())
+    }
+
+    /// Removes the recordings of removed sessions that were kept for as long as the host wants them.
+    pub(crate) fn purge_expired(&self, now: Timestamp, keep: Duration) {
+        let data_dir = self.data_dir.root();
+        for session in deleted::list(data_dir) {
+            let age = Duration::try_from(now.duration_since(session.deleted_at)).unwrap_or_default();
+            if age < keep {
+                continue;
+            }
+            match deleted::purge(data_dir, &session.kept_as) {
+                Ok(()) => tracing::info!(recording = %session.kept_as, "a removed session's recording has expired"),
+                Err(error) => tracing::warn!(recording = %session.kept_as, %error, "could not be removed"),
+            }
+        }
+    }
+
+    /// Removes what was made for a fork that could not be completed.
+    pub(crate) async fn forget_fork(&self, id: &SessionId) {
+        let workspace = self.workspaces.of(id);
+        self.finish(Deletion::of_files(id, workspace), None).await;
+    }
+}

@@ -1,0 +1,84 @@
+//! Shells for sessions: from the pool, or in the place of a session that gives its own up.
+
+use crate::ops::{OpError, QuotaMet};
+use crate::owner::Message;
+use crate::pool::{Pool, Worn};
+use crate::registry::Registry;
+use shellkeep_session::{QuotaName, SessionId};
+use std::sync::Arc;
+use tokio::sync::oneshot;
+
+/// Where sessions get their shells.
+pub(crate) struct Shells {
+    pool: Arc<Pool>,
+    registry: Arc<Registry>,
+}
+
+impl Shells {
+    /// Shells of `pool`; sessions in `registry` can be asked to give theirs up.
+    pub(crate) fn new(pool: Arc<Pool>, registry: Arc<Registry>) -> Self {
+        Self { pool, registry }
+    }
+
+    /// A shell for a session: a spare, a new one, or one in the place of the session that was idle the longest.
+    /// `None` if every shell belongs to a session that is busy, or the machine is short of what a shell needs.
+    pub(crate) async fn take(&self, id: &SessionId) -> Result<Option<Worn>, OpError> {
+        let mut is_second_try = false;
+        loop {
+            match self.pool.try_take().await {
+                Ok(Some(worn)) => {
+                    worn.shell.assign(id.as_str());
+                    return Ok(Some(worn));
+                }
+                // An idle session's shell may hold what is missing. If one is not enough, it is not that.
+                Err(why) if why.is_shortage => {
+                    if std::mem::replace(&mut is_second_try, true) {
+                        return Ok(None);
+                    }
+                }
+                Err(why) => return Err(OpError::ShellUnavailable { reason: why.reason.to_string() }),
+                Ok(None) => {}
+            }
+            if !self.evict(Some(id)).await {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Makes a session give up its shell, the one that was idle the longest first, but not `except`. Returns whether one
+    /// did.
+    pub(crate) async fn evict(&self, except: Option<&SessionId>) -> bool {
+        for mailbox in self.registry.evictable(except) {
+            let (answer, waiting) = oneshot::channel();
+            let Some(mailbox) = mailbox.upgrade() else { continue };
+            let sent = mailbox.send(Message::Evict(answer)).await;
+            drop(mailbox);
+            if sent.is_ok() && waiting.await.unwrap_or(false) {
+                metrics::counter!("shellkeep_evictions_total").increment(1);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// There are no pipes for a command. If that may pass, the command waits as if there were no shell.
+    pub(crate) fn no_pipes<T>(&self, error: std::io::Error) -> Result<Option<T>, OpError> {
+        let why = self.pool.failed(&shellkeep_process::StartError::System(error));
+        if why.is_shortage { Ok(None) } else { Err(OpError::ShellUnavailable { reason: why.reason.to_string() }) }
+    }
+
+    /// Why a command waits for a shell: none can be started, or every shell there may be is busy.
+    pub(crate) fn why_none(&self) -> OpError {
+        if let Some(why) = self.pool.trouble() {
+            return OpError::ShellUnavailable { reason: why.reason.to_string() };
+        }
+        let limit = self.pool.limit() as u64;
+        OpError::QuotaExceeded(Box::new(QuotaMet {
+            quota: QuotaName::LiveShells,
+            limit,
+            used: limit,
+            agent: None,
+            services: Vec::new(),
+        }))
+    }
+}

@@ -1,0 +1,93 @@
+//! Reading sessions from the store.
+
+use crate::lifetime::Lifetime;
+use crate::names::{Names, not_found};
+use crate::ops::{MessagePage, OpError, SessionView};
+use shellkeep_session::{RunId, SessionId, SessionState, StoredRun};
+use shellkeep_store::{ReadError, Store};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long anybody waits for a session's state: a store that has a hundred thousand new sessions before it takes its time.
+pub(crate) const STORE_WAIT: Duration = Duration::from_secs(30);
+/// How long a session that is to be woken waits for a store that does not answer, and how long between two questions.
+const STORE_PATIENCE: Duration = Duration::from_secs(2);
+const STORE_PAUSE: Duration = Duration::from_millis(50);
+
+/// What the store has of sessions.
+#[derive(Clone)]
+pub(crate) struct Stored {
+    store: Store,
+    names: Arc<Names>,
+    lifetime: Arc<Lifetime>,
+}
+
+impl Stored {
+    /// Reads from `store`.
+    pub(crate) fn new(store: Store, names: Arc<Names>, lifetime: Arc<Lifetime>) -> Self {
+        Self { store, names, lifetime }
+    }
+
+    /// A session's state.
+    pub(crate) async fn load(&self, id: &SessionId) -> Result<SessionState, OpError> {
+        if !self.names.contains(id) {
+            return Err(not_found(id));
+        }
+        let busy = |_| OpError::StoreUnavailable {
+            reason: format!("it did not answer in {} s; it is behind with what came before", STORE_WAIT.as_secs()),
+        };
+        let loaded = tokio::time::timeout(STORE_WAIT, self.store.load(id)).await.map_err(busy)?;
+        loaded.map_err(|error| read_error(id, error))?.ok_or_else(|| not_found(id))
+    }
+
+    /// A session's state, asked for again for a moment if the store fails: a command should not fail for that.
+    pub(crate) async fn load_patiently(&self, id: &SessionId) -> Result<SessionState, OpError> {
+        let deadline = Instant::now() + STORE_PATIENCE;
+        loop {
+            match self.load(id).await {
+                Err(OpError::StoreUnavailable { .. }) if Instant::now() < deadline && !self.lifetime.is_stopping() => {}
+                other => return other,
+            }
+            tokio::time::sleep(STORE_PAUSE).await;
+        }
+    }
+
+    /// A run of a session.
+    pub(crate) async fn run(&self, id: &SessionId, run_id: &RunId) -> Result<StoredRun, OpError> {
+        let found = self.store.run(id, run_id).await.map_err(|error| read_error(id, error))?;
+        let missing = || OpError::RunNotFound { session_id: id.to_string(), run_id: run_id.to_string() };
+        found.ok_or_else(missing)
+    }
+
+    /// The conversation of a session after message number `after`.
+    pub(crate) async fn messages(&self, id: &SessionId, after: u64, limit: usize) -> Result<MessagePage, OpError> {
+        let found = self.store.messages(id, after, limit + 1).await;
+        let mut messages = found.map_err(|error| read_error(id, error))?;
+        let has_more = messages.len() > limit;
+        messages.truncate(limit);
+        let next = if has_more { messages.last().map(|last| last.seq_id) } else { None };
+        Ok(MessagePage { messages, next })
+    }
+}
+
+/// A failed read as callers see it.
+pub(crate) fn read_error(id: &SessionId, error: ReadError) -> OpError {
+    match error {
+        ReadError::Damaged { reason } => OpError::Damaged { session_id: id.to_string(), reason },
+        ReadError::Unavailable { reason } => OpError::StoreUnavailable { reason },
+    }
+}
+
+/// A session without a shell as callers see it.
+pub(crate) fn asleep(state: SessionState) -> SessionView {
+    SessionView {
+        meta: state.meta,
+        last_active_at: state.last_active_at,
+        cwd: state.shell.cwd,
+        live: false,
+        shell_pid: None,
+        generation: state.generation,
+        seq: state.seq,
+        deleted: None,
+    }
+}
