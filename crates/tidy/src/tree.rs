@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Directories that are not ours to judge: what was built, what was fetched, and git's own.
+/// Entries that are not ours to judge: what was built, what was fetched, and git's own, which is a file in a worktree.
 const NOT_OURS: &[&str] = &["target", ".git", "node_modules", ".bench-venv", "dist"];
 
 /// A text file of the workspace.
@@ -30,7 +30,10 @@ pub fn text_files(root: &Path) -> io::Result<Vec<TextFile>> {
             let entry = entry?;
             let (path, kind) = (entry.path(), entry.file_type()?);
             let name = entry.file_name();
-            if kind.is_dir() && !NOT_OURS.iter().any(|other| name == *other) {
+            if NOT_OURS.iter().any(|other| name == *other) {
+                continue;
+            }
+            if kind.is_dir() {
                 open.push(path);
             } else if kind.is_file()
                 && let Ok(text) = fs::read_to_string(&path)
