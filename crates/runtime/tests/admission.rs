@@ -66,16 +66,9 @@ impl Node {
         assert_eq!(view.exit_code, Some(0), "{view:?}");
     }
 
-    /// Waits until the node stands like this.
+    /// Waits until the node is in this state.
     async fn until(&self, what: &str, is_so: impl Fn(&NodeView) -> bool) {
-        let waiting = async {
-            while !is_so(&self.engine.node().await.unwrap()) {
-                tokio::task::yield_now().await;
-            }
-        };
-        if timeout(LONG, waiting).await.is_err() {
-            panic!("{what} never came about: {:?}", self.engine.node().await);
-        }
+        shellkeep_poll::until_async(LONG, what, async || is_so(&self.engine.node().await.unwrap()).then_some(())).await;
     }
 
     async fn stop(self) {

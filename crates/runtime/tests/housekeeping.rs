@@ -2,6 +2,7 @@
 //! of our own: hours pass in no time, and memory runs out when the test says so.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test says what it expected by panicking")]
 
+use shellkeep_poll::until_async;
 use shellkeep_process::{Pressure, PressureSource};
 use shellkeep_runtime::{
     CreateSession, Created, Engine, EngineConfig, LogQuery, OpError, OutputQuery, QuotasView, Reclaim, RunCommand,
@@ -110,16 +111,11 @@ impl Node {
 
     /// The service as it ended; it was told to a moment ago.
     async fn ended(&self, service: &ServiceView) -> ServiceView {
-        let waiting = async {
-            loop {
-                let view = self.engine.service(&service.session_id, &service.service_id, Duration::ZERO).await.unwrap();
-                if !view.status.is_live() {
-                    return view;
-                }
-                tokio::task::yield_now().await;
-            }
-        };
-        timeout(LONG, waiting).await.expect("it ends")
+        until_async(LONG, "the service ends", async || {
+            let view = self.engine.service(&service.session_id, &service.service_id, Duration::ZERO).await.unwrap();
+            (!view.status.is_live()).then_some(view)
+        })
+        .await
     }
 
     async fn exists(&self, id: &SessionId) -> bool {
@@ -175,13 +171,12 @@ async fn output_begins_the_two_hours_anew() {
     node.after(Duration::ZERO).await;
     node.after(2 * HOUR - SECOND).await;
     node.sh(&id, "echo again > f").await;
-    let written = async {
-        let query = || LogQuery { offset: 0, limit: 100, tail: None, grep: None };
-        while node.engine.service_log(&id, &service.service_id, query()).await.unwrap().bytes != b"up\nagain\n" {
-            tokio::task::yield_now().await;
-        }
-    };
-    timeout(LONG, written).await.expect("the line is in the log");
+    until_async(LONG, "the line is in the log", async || {
+        let query = LogQuery { offset: 0, limit: 100, tail: None, grep: None };
+        let log = node.engine.service_log(&id, &service.service_id, query).await.unwrap();
+        (log.bytes == b"up\nagain\n").then_some(())
+    })
+    .await;
     node.after(SECOND).await;
     assert_eq!(node.status(&service).await, ServiceStatus::Running);
     node.after(2 * HOUR - SECOND).await;

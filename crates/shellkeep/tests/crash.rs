@@ -97,7 +97,7 @@ fn killed_at_any_moment() {
             last
         });
         // A different moment in each round; no particular one is meant.
-        std::thread::park_timeout(std::time::Duration::from_micros(2_000 + round * 3_371));
+        shellkeep_poll::pass(std::time::Duration::from_micros(2_000 + round * 3_371));
         daemon.restart();
         let last = sender.join().expect("the sender ends with the daemon");
         let n: u64 = daemon.sh("s", "echo $n").out().trim().parse().expect("n is a number");

@@ -7,6 +7,7 @@
 mod support;
 
 use serde_json::{Value, json};
+use shellkeep_poll::until;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -14,7 +15,6 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 use support::daemon::signal;
-use support::services::until;
 use support::{Daemon, Request, Settings};
 use tempfile::TempDir;
 

@@ -5,10 +5,11 @@
 mod support;
 
 use serde_json::{Value, json};
+use shellkeep_poll::until;
 use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
-use support::services::{in_parallel, until};
+use support::services::in_parallel;
 use support::{Daemon, Settings};
 
 /// Descriptors of a daemon that is to run out of them, and the commands it gets at the same time.

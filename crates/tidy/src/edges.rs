@@ -50,6 +50,7 @@ const RULES: &[Rule] = &[
         may_name: &["session", "redact", "record", "store", "process", "workspace", "runtime", "protocol", "server"],
         must_not_have: &["libc"],
     },
+    Rule { name: "poll", may_name: &[], must_not_have: &["axum", "hyper", "rusqlite", "clap"] },
     Rule { name: "tidy", may_name: &[], must_not_have: INPUT_AND_OUTPUT },
 ];
 

@@ -68,15 +68,20 @@ pub fn panicking_lines(text: &str) -> Vec<usize> {
         .collect()
 }
 
+/// Lines that call `crates/poll`.
+pub fn polling_lines(text: &str) -> Vec<usize> {
+    code_lines(text).filter(|(_, line)| line.contains("shellkeep_poll::")).map(|(n, _)| n).collect()
+}
+
 /// Lines with `unsafe` code.
 pub fn unsafe_lines(text: &str) -> Vec<usize> {
     let marks = ["unsafe {", "unsafe fn", "unsafe impl", "unsafe extern"];
     code_lines(text).filter(|(_, line)| marks.iter().any(|mark| line.contains(mark))).map(|(n, _)| n).collect()
 }
 
-/// Lines that sleep. A test waits for an event; a sleep is either too short or too long.
+/// Lines that sleep, under any name, or spin.
 pub fn sleeping_lines(text: &str) -> Vec<usize> {
-    let calls = ["thread::sleep(", "time::sleep(", "sleep_until("];
+    let calls = ["thread::sleep(", "time::sleep(", "sleep_until(", "park_timeout(", "thread::yield_now("];
     code_lines(text).filter(|(_, line)| calls.iter().any(|call| line.contains(call))).map(|(n, _)| n).collect()
 }
 
@@ -115,6 +120,8 @@ mod tests {
         assert_eq!(panicking_lines(SAMPLE), [2]);
         assert_eq!(unsafe_lines(SAMPLE), [3]);
         assert_eq!(sleeping_lines("a\nstd::thread::sleep(d);\ntokio::time::sleep(d).await;\n"), [2, 3]);
+        assert_eq!(sleeping_lines("std::thread::park_timeout(d);\nstd::thread::yield_now();\n"), [1, 2]);
+        assert_eq!(polling_lines("use shellkeep_poll::until;\nuntil(x);\n"), [1]);
         assert_eq!(serialising_lines("#[derive(Clone, Serialize)]\n#[derive(Clone)]"), [1]);
         assert_eq!(machine_paths("x\n/somewhere/y", &["/somewhere/"]), [2]);
         assert!(!missing_docs(SAMPLE) && missing_docs("use x;\n//! late") && missing_docs(""));

@@ -5,9 +5,29 @@ use shellkeep_tidy::edges::{self, Manifest};
 use shellkeep_tidy::source;
 use shellkeep_tidy::tree::{self, TextFile};
 
-/// Tests that may sleep, and why. Empty is best.
-const MAY_SLEEP: &[(&str, &str)] =
-    &[("crates/workspace/tests/restore/crash.rs", "the moment at which it kills is what it varies")];
+/// The one place of the tests that sleeps. It has a deadline.
+const POLL: &str = "crates/poll/";
+
+/// Tests that may poll, and what they wait for that sends them no event.
+const MAY_POLL: &[(&str, &str)] = &[
+    ("crates/process/tests/service/", "processes that are not children of the test"),
+    ("crates/runtime/tests/admission.rs", "figures of the node"),
+    ("crates/runtime/tests/housekeeping.rs", "services that end, and their logs"),
+    ("crates/store/src/contract/", "the thread behind the journal"),
+    ("crates/workspace/tests/restore/crash.rs", "nothing: it varies the moment of a kill"),
+    ("crates/shellkeep/tests/crash.rs", "nothing: it varies the moment of a kill"),
+    ("crates/shellkeep/tests/door/", "processes of other users"),
+    ("crates/shellkeep/tests/mcp/", "processes of commands, and a client's name that becomes free"),
+    ("crates/shellkeep/tests/place/", "a backup that another process writes"),
+    ("crates/shellkeep/tests/powercut.rs", "the mount that is released"),
+    ("crates/shellkeep/tests/records/", "recordings, which are written behind the answer"),
+    ("crates/shellkeep/tests/replay/", "processes of a command that runs again"),
+    ("crates/shellkeep/tests/resume/", "agents, which are not children of the test"),
+    ("crates/shellkeep/tests/scarce.rs", "descriptors that are free again"),
+    ("crates/shellkeep/tests/services/", "services, which are not children of the test"),
+    ("crates/shellkeep/tests/support/", "services, and processes that a killed daemon leaves"),
+    ("crates/shellkeep/tests/top/", "figures that the daemon writes behind the answer"),
+];
 
 /// Directories in which people and machines keep their work; no file of ours may point into one. Written in two parts,
 /// so that this line does not accuse itself.
@@ -41,6 +61,17 @@ fn complaints(which: impl Fn(&str) -> bool, rule: impl Fn(&str) -> Vec<usize>, w
         lines.into_iter().map(move |line| format!("{}:{line}: {what}", file.path)).collect::<Vec<_>>()
     };
     rust_files().into_iter().filter(|file| which(&file.path)).flat_map(one).collect()
+}
+
+/// Modules that are compiled for tests only.
+fn test_modules() -> Vec<String> {
+    rust_files().iter().flat_map(|file| source::test_modules(&file.path, &file.text)).collect()
+}
+
+fn is_in_module(modules: &[String], path: &str) -> bool {
+    let is_of =
+        |module: &String| path.strip_prefix(module.as_str()).is_some_and(|rest| rest == ".rs" || rest.starts_with('/'));
+    modules.iter().any(is_of)
 }
 
 #[test]
@@ -89,12 +120,8 @@ fn no_file_is_too_long() {
 
 #[test]
 fn errors_are_handed_on() {
-    let files = rust_files();
-    let modules: Vec<String> = files.iter().flat_map(|file| source::test_modules(&file.path, &file.text)).collect();
-    let in_module = |path: &str, module: &String| {
-        path.strip_prefix(module.as_str()).is_some_and(|rest| rest == ".rs" || rest.starts_with('/'))
-    };
-    let is_test = |path: &str| source::is_test_file(path) || modules.iter().any(|module| in_module(path, module));
+    let modules = test_modules();
+    let is_test = |path: &str| source::is_test_file(path) || is_in_module(&modules, path);
     let judged = |path: &str| !is_test(path) && !path.starts_with("crates/tidy/");
     nothing(&complaints(judged, source::panicking_lines, "hand the error on instead"));
 }
@@ -118,8 +145,23 @@ fn what_holds_resources_cannot_be_serialised() {
 
 #[test]
 fn tests_wait_for_events() {
-    let tests = |path: &str| source::is_in_tests(path) && !MAY_SLEEP.iter().any(|(allowed, _)| path == *allowed);
-    nothing(&complaints(tests, source::sleeping_lines, "wait for an event, or name the reason in MAY_SLEEP"));
+    let modules = test_modules();
+    let tests =
+        |path: &str| (source::is_in_tests(path) || is_in_module(&modules, path)) && !path.starts_with("crates/tidy/");
+    nothing(&complaints(tests, source::sleeping_lines, "wait for an event; where there is none, use shellkeep_poll"));
+    let unlisted = |path: &str| {
+        let is_listed = MAY_POLL.iter().any(|(allowed, _)| path.starts_with(allowed));
+        !is_listed && !path.starts_with(POLL) && !path.starts_with("crates/tidy/")
+    };
+    nothing(&complaints(unlisted, source::polling_lines, "wait for an event, or name the reason in MAY_POLL"));
+}
+
+#[test]
+fn everybody_who_may_poll_does() {
+    let polls = |file: &TextFile| !source::polling_lines(&file.text).is_empty();
+    let polling: Vec<String> = rust_files().into_iter().filter(polls).map(|file| file.path).collect();
+    let idle = MAY_POLL.iter().filter(|(allowed, _)| !polling.iter().any(|path| path.starts_with(allowed)));
+    nothing(&idle.map(|(allowed, _)| format!("{allowed}: does not poll; remove it from MAY_POLL")).collect::<Vec<_>>());
 }
 
 #[test]

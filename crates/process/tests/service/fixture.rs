@@ -144,17 +144,9 @@ pub async fn status_of(service: &mut ServiceProcess) -> ExitStatus {
     }
 }
 
-/// Waits for something of which nobody tells us.
-pub async fn until(what: &str, is_so: impl Fn() -> bool) {
-    let mut looks = tokio::time::interval(Duration::from_millis(5));
-    let waiting = async {
-        while !is_so() {
-            looks.tick().await;
-        }
-    };
-    if timeout(LONG, waiting).await.is_err() {
-        panic!("this did not come about: {what}");
-    }
+/// Waits for something that sends no event.
+pub async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    shellkeep_poll::until_async(LONG, what, async || is_so().then_some(())).await;
 }
 
 pub fn is_alive(stamp: ProcessStamp) -> bool {

@@ -50,18 +50,15 @@ impl Drop for Net {
         let _ = std::fs::write(path.join("pids.max"), "0");
         let _ = std::fs::write(path.with_file_name("cgroup.procs"), own.to_string());
         let group = cgroup::Group::at(path.clone());
-        for _ in 0..10_000 {
+        shellkeep_poll::attempt(BOMB, || {
             for pid in group.members().unwrap_or_default() {
                 let handle = shellkeep_process::handle::open(pid);
                 if group.members().unwrap_or_default().contains(&pid) {
                     handle.map(|handle| shellkeep_process::handle::send(&handle, Signal::KILL));
                 }
             }
-            if std::fs::remove_dir(path).is_ok() {
-                break;
-            }
-            std::thread::park_timeout(Duration::from_millis(1));
-        }
+            std::fs::remove_dir(path).ok()
+        });
     }
 }
 
@@ -119,16 +116,8 @@ async fn a_fork_bomb_in_a_shell_is_held(fixture: Fixture) {
     let mut shell = LiveShell::start(spec, fixture.factory.cage("shell-1")).await.unwrap();
     shell.restore(&[]).await.unwrap();
     assert_eq!(answer(&mut shell, "x=1; bomb() { bomb | bomb & }; bomb").await, b"");
-    let mut looks = tokio::time::interval(Duration::from_millis(5));
-    let held = async {
-        while !shell.hit_process_limit() {
-            looks.tick().await;
-        }
-        while !shell.others().is_empty() {
-            looks.tick().await;
-        }
-    };
-    timeout(BOMB, held).await.expect("nobody is left of the bomb, and it is known why");
+    until("the bomb hits the limit", || shell.hit_process_limit()).await;
+    until("nothing of the bomb is left", || shell.others().is_empty()).await;
     assert_eq!(answer(&mut shell, "echo $x").await, b"1\n");
     assert!(net.is_untouched());
     guard.abort();

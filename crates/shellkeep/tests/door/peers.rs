@@ -1,9 +1,9 @@
 //! A process of a session that connects to the socket is that session's agent, whatever it does first.
 
 use crate::support::http::Door;
-use crate::support::services::until;
 use crate::support::{Daemon, Request, Settings};
 use serde_json::{Value, json};
+use shellkeep_poll::until;
 use std::path::{Path, PathBuf};
 
 /// What a process of a session got.

@@ -4,6 +4,7 @@ use crate::client::Client;
 use crate::support::procs::{self, unique_sleep};
 use crate::support::{Daemon, Request, Settings, daemon};
 use serde_json::{Value, json};
+use shellkeep_poll::until;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
@@ -92,11 +93,9 @@ fn each_window_has_a_session_unless_they_ask_for_the_same() {
     // A closed window frees its name at once, even while its command still runs.
     let mark = unique_sleep();
     first.ask("tools/call", json!({"name": "run_command", "arguments": {"command": format!("sleep {mark}")}}));
-    while procs::marked(&mark).is_empty() {
-        std::thread::yield_now();
-    }
+    until("the sleep runs", || (!procs::marked(&mark).is_empty()).then_some(()));
     first.crash();
-    while Client::start(&daemon, &home, &[]).session() != one {}
+    until("the name is free", || (Client::start(&daemon, &home, &[]).session() == one).then_some(()));
     let mut named = Client::start(&daemon, &home, &["-s", "shared"]);
     named.run("x=7");
     assert_eq!(Client::start(&daemon, &home, &["-s", "shared"]).run("echo $x").text(), "7\n");
@@ -215,9 +214,7 @@ fn a_notice_reaches_the_model_once() {
     let mark = unique_sleep();
     client.run(&format!("hi() {{ echo hi; }}; sleep {mark} >/dev/null 2>&1 &"));
     // Until it has become `sleep`, it is a bash like any other and could not be named.
-    while procs::marked(&mark).is_empty() {
-        std::thread::yield_now();
-    }
+    until("the sleep runs", || (!procs::marked(&mark).is_empty()).then_some(()));
     daemon.hibernate(&client.session());
     let told = client.run("hi");
     assert!(told.text().starts_with("[notice] This is a new shell"), "{}", told.text());
@@ -317,7 +314,5 @@ fn a_daemon_is_started_when_none_runs() {
     daemon::signal(pid, "TERM");
     // A daemon that ends ends its clients, who are told.
     assert_eq!(client.wait(), Some(1));
-    while procs::alive(pid) {
-        std::thread::yield_now();
-    }
+    until("the daemon ends", || (!procs::alive(pid)).then_some(()));
 }

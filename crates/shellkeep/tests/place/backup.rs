@@ -1,9 +1,9 @@
 //! Backups: made while the daemon works, checked, restored, and refused if a byte is wrong.
 
-use super::support::services::until;
 use super::support::{Daemon, Settings, bash};
 use super::tools::{Files, text, told};
 use serde_json::json;
+use shellkeep_poll::until;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};

@@ -59,7 +59,7 @@ fn kill_again_and_again(settings: Settings) {
             let posting = scope.spawn(|| post_events(&door, round));
             let running = scope.spawn(|| run_commands(&door, round));
             // Another moment in each round; no particular one is meant.
-            std::thread::park_timeout(Duration::from_micros(3_000 + round * 7_919));
+            shellkeep_poll::pass(Duration::from_micros(3_000 + round * 7_919));
             daemon.kill();
             (posting.join().unwrap(), running.join().unwrap())
         });

@@ -4,10 +4,10 @@
 //! The daemon gets a view of the file system of its own, in which the recordings are on a small disk in memory. Its
 //! commands have the same view, so they fill the disk, empty it, and make it read-only.
 
-use super::support::services::until;
 use super::support::{Daemon, Reply, Settings};
 use super::tools::{Records, types};
 use serde_json::json;
+use shellkeep_poll::until;
 use std::process::{Command, Stdio};
 
 /// Mounts a small disk where the recordings are to be, and goes on as the program.

@@ -1,9 +1,9 @@
 //! `record.redact_on_write`: a secret is masked before it is stored or returned.
 
-use super::support::services::until;
 use super::support::{Daemon, Request, Settings};
 use super::tools::{Records, holding};
 use serde_json::json;
+use shellkeep_poll::until;
 use std::path::PathBuf;
 
 const SECRET: &str = "registered-horse-battery";

@@ -1,9 +1,9 @@
 //! Events of all kinds in one order, without gaps.
 
-use super::support::services::until;
 use super::support::{Daemon, Settings};
 use super::tools::{Records, types};
 use serde_json::{Value, json};
+use shellkeep_poll::until;
 
 /// The stores that keep a recording beside them.
 const STORES: [Option<&str>; 3] = [None, Some("file://{data}/files"), Some("memory://")];

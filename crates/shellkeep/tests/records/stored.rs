@@ -1,9 +1,9 @@
 //! What is stored is checked, a disk that fails is told of, and a state has a limit.
 
 use super::disk::wrapper;
-use super::support::services::until;
 use super::support::{Daemon, Settings};
 use serde_json::json;
+use shellkeep_poll::until;
 use std::fs;
 
 /// Tries to start a daemon on a directory; gives its exit code and what it said.

@@ -3,6 +3,7 @@
 use super::support::{Daemon, Request, Response, Settings};
 use super::tools::Records;
 use serde_json::{Value, json};
+use shellkeep_poll::until;
 use std::process::Command;
 
 /// An agent with a token, at the socket.
@@ -176,15 +177,10 @@ trait Waits {
 
 impl Waits for Daemon {
     fn wait_for_output(&self, session: &str, run: &str, text: &str) {
-        let limit = std::time::Instant::now() + std::time::Duration::from_secs(10);
-        loop {
+        until(&format!("{text:?} in the output of {run}"), || {
             let output = self.get(&format!("/v1/sessions/{session}/runs/{run}/output")).json();
-            if output["text"].as_str().is_some_and(|found| found.contains(text)) {
-                return;
-            }
-            assert!(std::time::Instant::now() < limit, "{text:?} did not come: {output}");
-            std::thread::yield_now();
-        }
+            output["text"].as_str().is_some_and(|found| found.contains(text)).then_some(())
+        });
     }
 }
 

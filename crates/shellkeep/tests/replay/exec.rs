@@ -1,7 +1,7 @@
 //! `replay --exec`: the same work comes out the same, and other work does not.
 
 use crate::support::daemon::signal;
-use crate::support::{Daemon, bash, services};
+use crate::support::{Daemon, bash};
 use crate::{post, program};
 use serde_json::{Value, json};
 use std::fs;
@@ -185,7 +185,7 @@ fn who_stops_it_finds_nothing_left() {
         .arg(daemon.directory().join("s.sock"));
     command.arg("--data").arg(daemon.data()).env_clear().envs(bash::environment()).stdout(Stdio::null());
     let mut child = command.stderr(Stdio::null()).spawn().unwrap();
-    services::until("the command runs again", || {
+    shellkeep_poll::until("the command runs again", || {
         let id = sessions(&daemon).into_iter().find(|id| id.starts_with("replay-"))?;
         daemon.shell_pid(&id)
     });

@@ -3,6 +3,7 @@
 use crate::fixture::*;
 use crate::support::{Daemon, Request, Settings};
 use serde_json::{Value, json};
+use shellkeep_poll::until;
 
 #[test]
 fn a_message_is_answered_and_recorded_in_order() {

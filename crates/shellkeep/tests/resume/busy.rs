@@ -3,6 +3,7 @@
 use crate::fixture::*;
 use crate::support::Daemon;
 use serde_json::{Value, json};
+use shellkeep_poll::until;
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 

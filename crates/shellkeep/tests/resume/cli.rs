@@ -3,6 +3,7 @@
 use crate::fixture::*;
 use crate::support::{Daemon, bash};
 use serde_json::{Value, json};
+use shellkeep_poll::until;
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
 

@@ -5,6 +5,7 @@ use crate::fixture::*;
 use crate::support::daemon::signal;
 use crate::support::{Daemon, Settings};
 use serde_json::{Value, json};
+use shellkeep_poll::until;
 
 const NODES: [&str; 4] = ["read", "append", "count", "report"];
 
@@ -177,7 +178,7 @@ fn killed_at_any_moment() {
             messages.iter().any(|message| message["content"] == format!("m{round}")).then_some(())
         });
         // A different moment in each round; no particular one is meant.
-        std::thread::park_timeout(std::time::Duration::from_millis(round * 17));
+        shellkeep_poll::pass(std::time::Duration::from_millis(round * 17));
         daemon.restart();
         sender.join().unwrap();
         verify(&daemon, "s");

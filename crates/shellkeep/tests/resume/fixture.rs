@@ -5,10 +5,6 @@ use crate::support::procs::{self, Process};
 use crate::support::{Daemon, Request, Response};
 use serde_json::{Value, json};
 use std::path::Path;
-use std::time::{Duration, Instant};
-
-/// Far longer than anything here takes; a test that waits this long has failed.
-const LONG: Duration = Duration::from_secs(60);
 
 /// An agent of the examples.
 pub fn example(name: &str) -> Vec<String> {
@@ -130,18 +126,6 @@ pub fn state(daemon: &Daemon, session: &str) -> Value {
 pub fn verify(daemon: &Daemon, session: &str) {
     let answer = daemon.post(&format!("/v1/sessions/{session}/verify"), &json!({}));
     assert_eq!(answer.json()["intact"], true, "{}", answer.text());
-}
-
-/// Waits until something is so.
-pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + LONG;
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(Instant::now() < deadline, "it never came: {what}");
-        std::thread::park_timeout(Duration::from_millis(10));
-    }
 }
 
 /// Agents that live, with all they have started: processes that work below this daemon's directory and are neither the

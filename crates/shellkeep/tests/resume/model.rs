@@ -5,6 +5,7 @@ use crate::fixture::*;
 use crate::support::Daemon;
 use crate::support::procs::unique_sleep;
 use serde_json::{Value, json};
+use shellkeep_poll::until;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};

@@ -1,9 +1,10 @@
 //! More work than the machine can take: a greedy agent waits, others do not, and who cannot even wait is told so.
 
 use crate::support::http::Response;
-use crate::support::services::{in_parallel, until};
+use crate::support::services::in_parallel;
 use crate::support::{Daemon, Request, Settings};
 use serde_json::json;
+use shellkeep_poll::until;
 use std::time::Duration;
 
 const SESSIONS: usize = 40;

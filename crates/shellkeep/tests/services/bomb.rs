@@ -2,13 +2,14 @@
 //! nothing is left.
 
 use crate::support::procs::unique_sleep;
-use crate::support::services::{id, until};
+use crate::support::services::id;
 use crate::support::{Daemon, Settings, groups, procs};
 use serde_json::json;
+use shellkeep_poll::until;
 use shellkeep_process::cgroup::Mounts;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const BOMB: &str = ":(){ :|:& };:";
 /// One that does not end by itself even when forks fail: what is killed is replaced.
@@ -37,10 +38,7 @@ impl Drop for Net {
     fn drop(&mut self) {
         let Some(path) = &self.0 else { return };
         let _ = std::fs::write(path.with_file_name("cgroup.procs"), std::process::id().to_string());
-        let deadline = Instant::now() + Duration::from_secs(10);
-        while std::fs::remove_dir(path).is_err() && Instant::now() < deadline {
-            std::thread::park_timeout(Duration::from_millis(5));
-        }
+        shellkeep_poll::attempt(Duration::from_secs(10), || std::fs::remove_dir(path).ok());
     }
 }
 
@@ -70,7 +68,7 @@ fn beside<T>(daemon: &Daemon, work: impl FnOnce() -> T) -> (T, Seen) {
             while !over.load(Ordering::SeqCst) {
                 let count = groups::members(&daemon.data(), "").len() as u64;
                 most.fetch_max(count, Ordering::SeqCst);
-                std::thread::park_timeout(Duration::from_millis(20));
+                shellkeep_poll::pass(Duration::from_millis(20));
             }
         });
         let done = work();

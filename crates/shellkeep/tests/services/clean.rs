@@ -1,9 +1,10 @@
 //! Cleaning up: what is idle, and what belongs to an agent or session that is done.
 
 use crate::support::procs::{self, unique_sleep};
-use crate::support::services::{id, pid, until};
+use crate::support::services::{id, pid};
 use crate::support::{Daemon, Request, Settings, groups};
 use serde_json::json;
+use shellkeep_poll::until;
 use std::net::TcpStream;
 
 const CONNECTED: &str = "exec python3 -uc 'import socket

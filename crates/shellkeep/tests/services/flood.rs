@@ -1,9 +1,10 @@
 //! Services that write as fast as they can: the log keeps its bounds, the daemon its memory, and others their answers.
 
 use crate::support::procs;
-use crate::support::services::{id, until};
+use crate::support::services::id;
 use crate::support::{Daemon, Settings};
 use serde_json::{Value, json};
+use shellkeep_poll::until;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

@@ -2,9 +2,10 @@
 //! nothing is left over, and nothing is touched that is not ours.
 
 use crate::support::procs::{self, unique_sleep};
-use crate::support::services::{id, in_parallel, pid, until};
+use crate::support::services::{id, in_parallel, pid};
 use crate::support::{Daemon, Request, Settings, groups};
 use serde_json::{Value, json};
+use shellkeep_poll::until;
 use std::collections::BTreeMap;
 use std::process::{Child, Command};
 use std::time::Instant;

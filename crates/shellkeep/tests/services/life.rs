@@ -2,9 +2,10 @@
 
 use crate::support::daemon::free_port;
 use crate::support::procs::{self, unique_sleep};
-use crate::support::services::{id, pid, until};
+use crate::support::services::{id, pid};
 use crate::support::{Daemon, Settings, groups};
 use serde_json::{Value, json};
+use shellkeep_poll::until;
 use std::net::{TcpListener, TcpStream};
 
 /// What a development server looks like: a shell that starts a program that starts workers, some of which try to get

@@ -1,8 +1,9 @@
 //! Reading what a service wrote: while it runs, after its end, piece by piece, when its beginning is gone, and live.
 
-use crate::support::services::{id, until};
+use crate::support::services::id;
 use crate::support::{Daemon, Request, Settings, procs};
 use serde_json::{Value, json};
+use shellkeep_poll::until;
 
 const SMALL_LOG: u64 = 64 << 10;
 

@@ -1,9 +1,10 @@
 //! How many services and processes there may be, who is refused, in which words, and that what was stopped is gone.
 
 use crate::support::procs::{self, unique_sleep};
-use crate::support::services::{id, in_parallel, pid, until};
+use crate::support::services::{id, in_parallel, pid};
 use crate::support::{Daemon, Settings, groups};
 use serde_json::{Value, json};
+use shellkeep_poll::until;
 use std::collections::HashSet;
 use std::time::Instant;
 

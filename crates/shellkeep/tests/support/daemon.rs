@@ -263,10 +263,7 @@ impl Drop for Daemon {
         // Services outlive their daemon; they are known by their groups or marks.
         let left: Vec<u32> = near.chain(groups::members(&self.data(), "")).filter(|pid| procs::alive(*pid)).collect();
         left.iter().for_each(|pid| signal(*pid, "KILL"));
-        let deadline = Instant::now() + STOP_LIMIT;
-        while left.iter().any(|pid| procs::alive(*pid)) && Instant::now() < deadline {
-            std::thread::park_timeout(Duration::from_millis(5));
-        }
+        shellkeep_poll::attempt(STOP_LIMIT, || (!left.iter().any(|pid| procs::alive(*pid))).then_some(()));
         groups::remove(&self.data());
     }
 }

@@ -1,30 +1,8 @@
-//! Services as a test starts, finds and stops them, and how it waits for what becomes of them.
+//! Services as a test starts, finds and stops them.
 
 use super::{Daemon, Request, Response};
 use serde_json::{Value, json};
-use std::time::{Duration, Instant};
-
-/// Far more than anything takes for which a test waits.
-const LONG: Duration = Duration::from_secs(60);
-/// Between two looks at something that does not tell by itself.
-const LOOK: Duration = Duration::from_millis(20);
-
-/// Waits until something is there, looking again and again.
-pub fn until<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
-    until_within(LONG, what, look)
-}
-
-/// Likewise, with another patience.
-pub fn until_within<T>(limit: Duration, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + limit;
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(Instant::now() < deadline, "never came about: {what}");
-        std::thread::park_timeout(LOOK);
-    }
-}
+use shellkeep_poll::until;
 
 /// Does something for each of many, some at a time, and gives the answers in the order of the questions.
 pub fn in_parallel<T: Sync, R: Send>(threads: usize, items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {

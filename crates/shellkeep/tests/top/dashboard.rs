@@ -55,7 +55,7 @@ fn it_names_only_what_there_is() {
     let service = daemon.start_service("demo", json!({"command": "echo up; read -r nothing < <(sleep 1000)"}));
     daemon.stop_service("demo", services::id(&service));
     // The store writes a moment later than it answers.
-    let text = services::until("the store has written", || {
+    let text = shellkeep_poll::until("the store has written", || {
         let text = daemon.get("/metrics").text();
         text.contains("shellkeep_store_applied_total").then_some(text)
     });

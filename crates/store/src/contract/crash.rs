@@ -419,11 +419,7 @@ fn a_failed_sync_is_told_and_what_it_was_about_is_written_again() {
         teller.finish(&run, set("A", "1"));
         teller.append_last(&store).unwrap();
         // Nobody asks for it: it is tried again by itself.
-        let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
-        while is_told() {
-            assert!(std::time::Instant::now() < until, "{:?}", store.problems());
-            std::thread::yield_now();
-        }
+        shellkeep_poll::until("the sync is repeated", || (!is_told()).then_some(()));
         let last = house.segments().pop().unwrap();
         let text = fs::read_to_string(&last).unwrap();
         assert!(last.ends_with("0000000002.jsonl") && text.lines().count() == 3, "{text}");

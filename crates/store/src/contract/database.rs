@@ -3,7 +3,6 @@
 
 use super::*;
 use rusqlite::Connection;
-use std::time::{Duration, Instant};
 
 const URL: &str = "sqlite://store.db";
 
@@ -160,12 +159,10 @@ fn what_is_deleted_gives_its_disk_back() {
         teller.append_last(&store).unwrap();
     }
     wait(store.flush()).unwrap();
-    let until = Instant::now() + Duration::from_secs(60);
     let length = || std::fs::metadata(house.path().join("store.db")).unwrap().len();
-    while pages() * 3 > full || length() / 4096 * 3 > u64::try_from(full).unwrap() {
-        assert!(Instant::now() < until, "{full} pages were used, {} still are, {} bytes", pages(), length());
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    shellkeep_poll::until(&format!("less than a third of {full} pages is used"), || {
+        (pages() * 3 <= full && length() / 4096 * 3 <= u64::try_from(full).unwrap()).then_some(())
+    });
     kept.assert_in(&store);
     assert!(store.problems().is_empty());
     drop(store);

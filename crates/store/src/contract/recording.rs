@@ -3,7 +3,6 @@
 use super::*;
 use crate::fault::Point;
 use std::fs;
-use std::time::{Duration, Instant};
 
 tell!(memory = "memory://", filesystem = "file://store", sqlite = "sqlite://store.db"; (
     every_record_has_a_line, messages_come_in_pages, lost_records_are_a_jump, a_destroyed_session_leaves_no_recording,
@@ -26,13 +25,8 @@ mod journalled {
     };
 }
 
-/// Waits until something is so; that it takes half a minute is a failure.
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(30);
-    while !is_so() {
-        assert!(Instant::now() < deadline, "{what}");
-        std::thread::yield_now();
-    }
+    shellkeep_poll::until(what, || is_so().then_some(()));
 }
 
 fn every_record_has_a_line(house: House) {

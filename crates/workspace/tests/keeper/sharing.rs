@@ -56,7 +56,6 @@ fn a_crowd_on_one_watcher_comes_and_goes_while_others_drain() {
             std::thread::spawn(move || {
                 while !is_over.load(Ordering::Relaxed) {
                     watcher.drain();
-                    std::thread::yield_now();
                 }
             })
         })

@@ -148,8 +148,7 @@ fn killed_at_any_moment() {
         let mut child = two.start(None);
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         lines.find(|line| line.as_ref().unwrap() == "begins").unwrap().unwrap();
-        // The moment is the thing to be varied, so this is a wait by the clock.
-        std::thread::sleep(after.min(Duration::from_secs(5)));
+        shellkeep_poll::pass(after.min(Duration::from_secs(5)));
         child.kill().unwrap();
         child.wait().unwrap();
         let was_finished = lines.any(|line| line.is_ok_and(|line| line == "ends"));
