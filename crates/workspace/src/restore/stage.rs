@@ -16,6 +16,7 @@ use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 /// What is staged, by the number of its task.
 pub(super) const NEW: &str = "new";
@@ -183,6 +184,9 @@ impl Stager<'_> {
                 None => self.copy(item, &mut file)?,
             }
             file.set_permissions(Permissions::from_mode(item.bits & MODE_BITS)).map_err(RestoreError::Stage)?;
+            // The kernel stamps files with the time of its last tick. `make` must see a restored file as newer than what
+            // was built from the one it replaces, also if that happened in the same tick.
+            file.set_modified(SystemTime::now()).map_err(RestoreError::Stage)?;
             if self.written.len() <= SYNCED_ALONE {
                 self.written.push(file);
             }

@@ -19,6 +19,7 @@ fn on_small_disk(name: &str) {
     };
     let ways: [&[&str]; 2] = [&["--mount"], &["--user", "--map-root-user", "--mount"]];
     let Some(way) = ways.into_iter().find(|args| works(args)) else {
+        assert!(std::env::var_os("CI").is_none(), "neither root nor a user namespace may mount here");
         eprintln!("skipped: neither root nor a user namespace may mount here");
         return;
     };
