@@ -17,6 +17,7 @@ const MAY_POLL: &[(&str, &str)] = &[
     ("crates/workspace/tests/restore/crash.rs", "nothing: it varies the moment of a kill"),
     ("crates/shellkeep/tests/crash.rs", "nothing: it varies the moment of a kill"),
     ("crates/shellkeep/tests/door/", "processes of other users"),
+    ("crates/shellkeep/tests/hangs.rs", "a job that the answer does not wait for"),
     ("crates/shellkeep/tests/mcp/", "processes of commands, and a client's name that becomes free"),
     ("crates/shellkeep/tests/place/", "a backup that another process writes"),
     ("crates/shellkeep/tests/powercut.rs", "the mount that is released"),
