@@ -239,7 +239,8 @@ pub fn add(corpus: &mut Corpus) {
     }
     for command in REDIRECTED {
         for redirection in REDIRECTIONS {
-            let setup = "both() { echo out; echo err >&2; }; f() { both; }; name='a file'; empty=; touch ax";
+            // The error first: what reads `out` may be gone, and SIGPIPE ends the rest of the function.
+            let setup = "both() { echo err >&2; echo out; }; f() { both; }; name='a file'; empty=; touch ax";
             corpus.add(
                 "redirections",
                 format!("{setup}\n{command} {redirection}; echo \"rc=$?\"; cat f 'a file' 2>/dev/null; ls"),
