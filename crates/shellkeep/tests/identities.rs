@@ -9,68 +9,20 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output, Stdio};
-use support::{Daemon, Door, Request, Response, Settings, bash};
+use support::{Agent, Daemon, Door, Request, Response, Settings, bash};
 
-/// An agent at a door.
-struct Agent<'a> {
-    daemon: &'a Daemon,
-    id: String,
-    secret: String,
+/// The ids of the sessions that an agent sees.
+fn sessions(agent: &Agent<'_>, query: &str) -> Vec<String> {
+    let answer = agent.get(&format!("/v1/sessions{query}"));
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    assert_eq!(answer.json()["next"], Value::Null);
+    let list = answer.json()["sessions"].as_array().unwrap().clone();
+    list.iter().map(|session| session["session_id"].as_str().unwrap().to_owned()).collect()
 }
 
-impl<'a> Agent<'a> {
-    fn new(daemon: &'a Daemon, body: Value) -> Self {
-        let answer = daemon.post("/v1/tokens", &body);
-        assert_eq!(answer.status, 201, "{}", answer.text());
-        let text = |name: &str| answer.json()[name].as_str().unwrap().to_owned();
-        assert!(text("token").starts_with("sk_"));
-        Self { daemon, id: text("id"), secret: text("token") }
-    }
-
-    fn named(daemon: &'a Daemon, agent: &str) -> Self {
-        Self::new(daemon, json!({"agent": agent}))
-    }
-
-    fn signed(&self, request: Request) -> Request {
-        request.header("authorization", &format!("Bearer {}", self.secret))
-    }
-
-    fn send(&self, request: Request) -> Response {
-        self.signed(request).send(&self.daemon.tcp_door()).unwrap()
-    }
-
-    fn get(&self, target: &str) -> Response {
-        self.send(Request::new("GET", target))
-    }
-
-    fn post(&self, target: &str, body: &Value) -> Response {
-        self.send(Request::new("POST", target).json(body.to_string()))
-    }
-
-    fn create(&self, session: &str) -> String {
-        let answer = self.post("/v1/sessions", &json!({"session_id": session}));
-        assert_eq!(answer.status, 201, "{}", answer.text());
-        answer.json()["session_id"].as_str().unwrap().to_owned()
-    }
-
-    fn sh(&self, session: &str, command: &str) -> Value {
-        let answer = self.post(&format!("/v1/sessions/{session}/run"), &json!({"command": command}));
-        assert_eq!(answer.status, 200, "{}", answer.text());
-        answer.json()
-    }
-
-    fn sessions(&self, query: &str) -> Vec<String> {
-        let answer = self.get(&format!("/v1/sessions{query}"));
-        assert_eq!(answer.status, 200, "{}", answer.text());
-        assert_eq!(answer.json()["next"], Value::Null);
-        let list = answer.json()["sessions"].as_array().unwrap().clone();
-        list.iter().map(|session| session["session_id"].as_str().unwrap().to_owned()).collect()
-    }
-
-    fn revoke(&self) {
-        let answer = self.daemon.send(&Request::new("DELETE", &format!("/v1/tokens/{}", self.id)));
-        assert_eq!(answer.status, 204, "{}", answer.text());
-    }
+fn revoke(agent: &Agent<'_>) {
+    let answer = agent.daemon.send(&Request::new("DELETE", &format!("/v1/tokens/{}", agent.id)));
+    assert_eq!(answer.status, 204, "{}", answer.text());
 }
 
 fn daemon() -> Daemon {
@@ -344,16 +296,16 @@ fn routes_about_no_session_tell_an_agent_nothing_of_others() {
             assert_eq!(code(&answer).1, "not_allowed", "{method} {path}");
         }
     }
-    let before = (bob.sessions(""), bob.get("/readyz").json());
+    let before = (sessions(&bob, ""), bob.get("/readyz").json());
     let theirs = ann.create("secret");
     ann.sh(&theirs, "true");
     daemon.create_with(json!({"session_id": "hidden", "agent": "ann"}));
-    assert_eq!((bob.sessions(""), bob.get("/readyz").json()), before);
+    assert_eq!((sessions(&bob, ""), bob.get("/readyz").json()), before);
     assert_eq!(ann.get("/readyz").json()["live_shells"], 1);
-    assert_eq!(bob.sessions(""), ["thread_bob_mine"]);
-    assert_eq!(bob.sessions("?agent=bob"), ["thread_bob_mine"]);
-    assert!(bob.sessions("?agent=ann").is_empty() && bob.sessions("?agent=nobody").is_empty());
-    assert_eq!(ann.sessions(""), ["hidden", "thread_ann_secret"]);
+    assert_eq!(sessions(&bob, ""), ["thread_bob_mine"]);
+    assert_eq!(sessions(&bob, "?agent=bob"), ["thread_bob_mine"]);
+    assert!(sessions(&bob, "?agent=ann").is_empty() && sessions(&bob, "?agent=nobody").is_empty());
+    assert_eq!(sessions(&ann, ""), ["hidden", "thread_ann_secret"]);
     // To create by another's name is to create one's own.
     for session in ["secret", &theirs, "hidden", "never-was"] {
         assert_eq!(bob.create(session), format!("thread_bob_{session}"));
@@ -402,10 +354,10 @@ fn the_same_name_finds_the_same_session_after_a_crash() {
         assert_eq!((again.status, &again.json()["session_id"]), (200, &json!(full)));
         let too_long = ann.post("/v1/sessions", &json!({"session_id": "x".repeat(120)}));
         assert_eq!(code(&too_long), is(400, "invalid_request"));
-        (ann.id, ann.secret)
+        (ann.id, ann.token)
     };
     daemon.restart();
-    let ann = Agent { daemon: &daemon, id, secret };
+    let ann = Agent { daemon: &daemon, id, token: secret };
     let again = ann.post("/v1/sessions", &json!({"session_id": "project"}));
     assert_eq!((again.status, &again.json()["session_id"]), (200, &json!("thread_ann_project")));
     assert_eq!(ann.sh("project", "echo $STAGE")["stdout"], "7\n");
@@ -451,7 +403,7 @@ fn a_token_is_kept_as_a_hash_and_named_in_the_audit_trail() {
     ann.sh("s", "true");
     let file = daemon.data().join("tokens.json");
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
-    let secret = ann.secret.strip_prefix("sk_").unwrap();
+    let secret = ann.token.strip_prefix("sk_").unwrap();
     let listed = daemon.get("/v1/tokens");
     for text in [fs::read_to_string(&file).unwrap(), daemon.log(), listed.text()] {
         assert!(!text.contains(secret), "{text}");
@@ -476,12 +428,12 @@ fn wrong_tokens_are_refused_at_both_doors() {
     let ask = |door: &Door, value: &str| {
         Request::new("GET", "/v1/sessions/s").header("authorization", value).send(door).unwrap()
     };
-    let mut other = ann.secret.clone().into_bytes();
+    let mut other = ann.token.clone().into_bytes();
     *other.last_mut().unwrap() ^= 1;
     let other = String::from_utf8(other).unwrap();
     for door in [daemon.door(), daemon.tcp_door()] {
-        assert_eq!(ask(&door, &format!("Bearer {}", ann.secret)).status, 200, "{door:?}");
-        for wrong in ["", "Bearer", "Bearer sk_", &format!("Bearer {other}"), &format!("Basic {}", ann.secret), &ann.id]
+        assert_eq!(ask(&door, &format!("Bearer {}", ann.token)).status, 200, "{door:?}");
+        for wrong in ["", "Bearer", "Bearer sk_", &format!("Bearer {other}"), &format!("Basic {}", ann.token), &ann.id]
         {
             let answer = ask(&door, wrong);
             assert_eq!(code(&answer), is(401, "unauthorized"), "{door:?} {wrong}");
@@ -489,7 +441,7 @@ fn wrong_tokens_are_refused_at_both_doors() {
         }
     }
     // On the socket nobody is the host; with an agent's token even there one is the agent.
-    assert_eq!(code(&ask(&daemon.door(), &format!("Bearer {}", Agent::named(&daemon, "bob").secret))).0, 404);
+    assert_eq!(code(&ask(&daemon.door(), &format!("Bearer {}", Agent::named(&daemon, "bob").token))).0, 404);
 }
 
 /// Sends a request on a connection that stays open, and reads the answer's status.
@@ -513,7 +465,7 @@ fn a_revoked_token_is_refused_at_once() {
     let (ann, bob) = (Agent::named(&daemon, "ann"), Agent::named(&daemon, "bob"));
     let Door::Tcp(address) = daemon.tcp_door() else { panic!("TCP") };
     let mut kept = BufReader::new(TcpStream::connect(address).unwrap());
-    assert_eq!(ask_again(&mut kept, &ann.secret), 200);
+    assert_eq!(ask_again(&mut kept, &ann.token), 200);
     ann.create("s");
     ann.create("quiet");
     // One stream in the middle, and one answer that is waited for.
@@ -525,9 +477,9 @@ fn a_revoked_token_is_refused_at_once() {
     let target = format!("/v1/sessions/quiet/runs/{}?wait=60", quiet["run_id"].as_str().unwrap());
     let (request, door) = (ann.signed(Request::new("GET", &target)), daemon.tcp_door());
     let waiting = std::thread::spawn(move || request.send(&door).unwrap());
-    ann.revoke();
+    revoke(&ann);
     assert_eq!(code(&ann.get("/v1/sessions")), is(401, "unauthorized"));
-    assert_eq!(ask_again(&mut kept, &ann.secret), 401);
+    assert_eq!(ask_again(&mut kept, &ann.token), 401);
     assert_eq!(code(&waiting.join().unwrap()), is(401, "unauthorized"));
     // What the token started goes on, and the token that asked sees nothing more of it.
     let input = daemon.post("/v1/sessions/thread_ann_s/runs/r3/input", &json!({"text": "x\n"}));
@@ -539,7 +491,7 @@ fn a_revoked_token_is_refused_at_once() {
     assert!(!String::from_utf8_lossy(&rest).contains("more"));
     // The other's token is as good as before, the revocation is on record, and once more is no error.
     assert_eq!(bob.get("/v1/sessions").status, 200);
-    ann.revoke();
+    revoke(&ann);
     let listed = daemon.get("/v1/tokens").json();
     let revoked = |agent: &str| {
         listed["tokens"].as_array().unwrap().iter().find(|token| token["agent"] == agent).unwrap()["revoked_at"].clone()
@@ -554,11 +506,11 @@ fn a_revocation_outlives_the_daemon() {
     let mut daemon = daemon();
     let (secret, id) = {
         let ann = Agent::named(&daemon, "ann");
-        ann.revoke();
-        (ann.secret, ann.id)
+        revoke(&ann);
+        (ann.token, ann.id)
     };
     daemon.restart();
-    let ann = Agent { daemon: &daemon, id, secret };
+    let ann = Agent { daemon: &daemon, id, token: secret };
     assert_eq!(code(&ann.get("/v1/sessions")), is(401, "unauthorized"));
 }
 

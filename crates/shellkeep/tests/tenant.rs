@@ -4,7 +4,7 @@
 
 mod support;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::process::Command;
@@ -12,62 +12,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use support::daemon::signal;
 use support::procs;
-use support::{Daemon, Door, Request, Response, Settings, bash};
+use support::{Agent, Daemon, Door, Request, Response, Settings, bash};
 
 /// What the daemon may take of memory, whatever one client does.
 const MEMORY_KIB: u64 = 512 << 10;
 
-/// How much longer than usual a test is to be.
-fn soak() -> usize {
-    std::env::var("SHELLKEEP_SOAK").ok().and_then(|times| times.parse().ok()).unwrap_or(1)
-}
-
-struct Agent<'a> {
-    daemon: &'a Daemon,
-    token: String,
-}
-
-impl<'a> Agent<'a> {
-    fn new(daemon: &'a Daemon, name: &str) -> Self {
-        let answer = daemon.post("/v1/tokens", &json!({"agent": name}));
-        assert_eq!(answer.status, 201, "{}", answer.text());
-        Self { daemon, token: answer.json()["token"].as_str().unwrap().to_owned() }
-    }
-
-    fn signed(&self, request: Request) -> Request {
-        request.header("authorization", &format!("Bearer {}", self.token))
-    }
-
-    fn send(&self, request: Request) -> Response {
-        self.signed(request).send(&self.daemon.tcp_door()).unwrap()
-    }
-
-    fn get(&self, target: &str) -> Response {
-        self.send(Request::new("GET", target))
-    }
-
-    fn post(&self, target: &str, body: &Value) -> Response {
-        self.send(Request::new("POST", target).json(body.to_string()))
-    }
-
-    fn run(&self, session: &str, body: &Value) -> Value {
-        let answer = self.post(&format!("/v1/sessions/{session}/run"), body);
-        assert_eq!(answer.status, 200, "{}", answer.text());
-        answer.json()
-    }
-
-    fn session(&self, name: &str) {
-        assert_eq!(self.post("/v1/sessions", &json!({"session_id": name})).status, 201);
-    }
-
-    /// Sends a request and does not read the answer.
-    fn ask(&self, head: &str) -> TcpStream {
-        let Door::Tcp(address) = self.daemon.tcp_door() else { unreachable!("a port") };
-        let mut stream = TcpStream::connect(address).unwrap();
-        let token = &self.token;
-        write!(stream, "{head} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\n\r\n").unwrap();
-        stream
-    }
+/// Sends a request and does not read the answer.
+fn ask(agent: &Agent<'_>, head: &str) -> TcpStream {
+    let Door::Tcp(address) = agent.daemon.tcp_door() else { unreachable!("a port") };
+    let mut stream = TcpStream::connect(address).unwrap();
+    let token = &agent.token;
+    write!(stream, "{head} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\n\r\n").unwrap();
+    stream
 }
 
 fn daemon() -> Daemon {
@@ -93,14 +49,14 @@ fn answer_of(mut stream: TcpStream) -> String {
 #[test]
 fn expensive_searches_leave_the_others_alone() {
     let daemon = daemon();
-    let (busy, other) = (Agent::new(&daemon, "busy"), Agent::new(&daemon, "other"));
-    busy.session("s");
-    other.session("s");
+    let (busy, other) = (Agent::named(&daemon, "busy"), Agent::named(&daemon, "other"));
+    busy.create("s");
+    other.create("s");
     let noise = "head -c 24000000 /dev/urandom | LC_ALL=C tr '\\000-\\377' '[a*128][b*]'; echo; echo needle";
     let run = busy.run("s", &json!({"command": noise, "max_output": 100}));
     let output = format!("/v1/sessions/s/runs/{}/output", run["run_id"].as_str().unwrap());
     let search = format!("GET {output}?grep=a%5Bab%5D%7B1500%7DX");
-    let searches = [busy.ask(&search), busy.ask(&search), busy.ask(&search)];
+    let searches = [ask(&busy, &search), ask(&busy, &search), ask(&busy, &search)];
     // All of these are answered while the searches go on: none of those is.
     for number in 0..20 {
         let answer = other.run("s", &json!({"command": format!("echo {number}"), "timeout": 30}));
@@ -138,7 +94,7 @@ fn followers_that_never_read_cost_little() {
         let posted = daemon.post("/v1/sessions/s/events", &events);
         assert_eq!(posted.status, 201, "{}", posted.text());
     }
-    let count = (20 * soak()).min(250);
+    let count = (20 * support::soak()).min(250);
     let follow = Request::new("GET", "/v1/sessions/s/events").header("accept", "text/event-stream");
     let followers: Vec<_> = (0..count).map(|_| follow.open(&daemon.door()).unwrap()).collect();
     for mut follower in followers {
@@ -151,14 +107,14 @@ fn followers_that_never_read_cost_little() {
     let resident = procs::resident_kib(daemon.pid());
     assert!(resident < MEMORY_KIB, "{count} followers made it {resident} KiB");
 
-    let agent = Agent::new(&daemon, "many");
-    agent.session("s");
+    let agent = Agent::named(&daemon, "many");
+    agent.create("s");
     let follow = || agent.signed(Request::new("GET", "/v1/sessions/s/events").header("accept", "text/event-stream"));
     let held: Vec<_> = (0..64).map(|_| follow().open(&daemon.tcp_door()).unwrap()).collect();
     assert!(held.iter().all(|follower| follower.status == 200));
     assert_eq!(code(&agent.send(follow())), is(429, "too_many_followers"));
-    let other = Agent::new(&daemon, "other");
-    other.session("s");
+    let other = Agent::named(&daemon, "other");
+    other.create("s");
     let theirs = other.signed(Request::new("GET", "/v1/sessions/s/events").header("accept", "text/event-stream"));
     assert_eq!(theirs.open(&daemon.tcp_door()).unwrap().status, 200, "another agent has its own");
 }
@@ -167,8 +123,8 @@ fn followers_that_never_read_cost_little() {
 #[test]
 fn half_requests_do_not_close_the_door() {
     let daemon = daemon();
-    let agent = Agent::new(&daemon, "a");
-    agent.session("s");
+    let agent = Agent::named(&daemon, "a");
+    agent.create("s");
     let Door::Tcp(address) = daemon.tcp_door() else { unreachable!("a port") };
     let half = || {
         let mut stream = TcpStream::connect(address).unwrap();
@@ -178,7 +134,7 @@ fn half_requests_do_not_close_the_door() {
     };
     let mut crowd: Vec<TcpStream> = Vec::new();
     for _ in 0..3 {
-        crowd.extend((0..500 * soak().min(10)).map(|_| half()));
+        crowd.extend((0..500 * support::soak().min(10)).map(|_| half()));
         assert_eq!(agent.run("s", &json!({"command": "echo in"}))["stdout"], json!("in\n"));
     }
     // The oldest made room for the newest.
@@ -195,9 +151,9 @@ fn half_requests_do_not_close_the_door() {
 fn unfinished_bodies_are_counted() {
     const BODY: usize = 60 << 20;
     let daemon = daemon();
-    let (busy, other) = (Agent::new(&daemon, "busy"), Agent::new(&daemon, "other"));
-    busy.session("s");
-    other.session("s");
+    let (busy, other) = (Agent::named(&daemon, "busy"), Agent::named(&daemon, "other"));
+    busy.create("s");
+    other.create("s");
     let Door::Tcp(address) = daemon.tcp_door() else { unreachable!("a port") };
     let begin = |agent: &Agent<'_>| {
         let mut stream = TcpStream::connect(address).unwrap();
@@ -236,7 +192,7 @@ fn initialize(agent: &Agent<'_>) -> Response {
 #[test]
 fn mcp_clients_are_counted_and_their_own() {
     let daemon = daemon();
-    let (busy, other) = (Agent::new(&daemon, "busy"), Agent::new(&daemon, "other"));
+    let (busy, other) = (Agent::named(&daemon, "busy"), Agent::named(&daemon, "other"));
     let begun = initialize(&busy);
     assert_eq!(begun.status, 200, "{}", begun.text());
     let id = begun.header("mcp-session-id").unwrap().to_owned();
@@ -330,7 +286,7 @@ fn a_hangup_ends_nothing() {
 #[test]
 fn every_host_is_looked_at() {
     let daemon = daemon();
-    let agent = Agent::new(&daemon, "a");
+    let agent = Agent::named(&daemon, "a");
     let two = |second: &str| code(&agent.send(Request::new("GET", "/v1/sessions").header("host", second)));
     assert_eq!(two("evil.example"), is(403, "forbidden_host"));
     assert_eq!(two("127.0.0.1"), is(400, "invalid_request"));

@@ -112,7 +112,7 @@ impl Work {
 
 #[test]
 fn every_rewind_is_exact_or_names_what_is_not() {
-    let soak: u64 = std::env::var("SHELLKEEP_SOAK").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
+    let soak = crate::support::soak() as u64;
     let mut work = Work::begin(0x5eed);
     let mut kills = 0;
     while kills < KILLS * soak {

@@ -23,10 +23,6 @@ fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-fn soak() -> u64 {
-    std::env::var("SHELLKEEP_SOAK").ok().and_then(|times| times.parse().ok()).unwrap_or(1)
-}
-
 fn public_key(daemon: &Daemon) -> String {
     fs::read_to_string(daemon.data().join("sign.pub")).unwrap().trim().to_owned()
 }
@@ -174,7 +170,7 @@ fn every_single_change_of_a_recorded_session_is_found() {
     assert!(intact.status.success(), "{}", text(&intact));
     let files = files_of(&data);
     let mut dice = Dice(0x5eed_0123_4567_89ab);
-    for round in 0..CHANGES * soak() {
+    for round in 0..CHANGES * super::support::soak() as u64 {
         let what = change(&files, &data, &mut dice);
         let found = verify();
         assert_eq!(found.status.code(), Some(1), "round {round}: {what} was not found: {}", text(&found));

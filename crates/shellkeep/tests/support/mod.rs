@@ -2,6 +2,7 @@
 #![allow(dead_code, unused_imports, reason = "each test binary compiles this module and uses its own part of it")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test says what it expected by panicking")]
 
+pub mod agent;
 pub mod bash;
 pub mod daemon;
 pub mod groups;
@@ -10,9 +11,16 @@ pub mod procs;
 pub mod reply;
 pub mod services;
 
+pub use agent::Agent;
 pub use daemon::{Daemon, Settings};
 pub use http::{Door, Request, Response};
 pub use reply::Reply;
+
+/// Says that a test cannot run here. In CI that is a failure: what is never run shows nothing.
+pub fn skip(reason: &str) {
+    assert!(std::env::var_os("CI").is_none(), "this test cannot run: {reason}");
+    eprintln!("skipped: {reason}");
+}
 
 /// How many times as often a test does what it repeats: 1, or what `SHELLKEEP_SOAK` says.
 pub fn soak() -> usize {
