@@ -1,6 +1,6 @@
 //! What of the daemon a process of a session can see or change, and with what it is started.
 
-use crate::support::{Daemon, Settings, bash};
+use crate::support::{Daemon, Settings, bash, skip};
 use serde_json::json;
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -77,7 +77,7 @@ fn plain_daemon() -> Option<Daemon> {
     may.args(&wrapper[1..]).arg(env!("CARGO_BIN_EXE_shellkeep")).arg("--version");
     let may = may.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success());
     if !may || std::os::unix::fs::chown(directory.path(), Some(NOBODY), Some(NOBODY)).is_err() {
-        eprintln!("passed over: this user may not start a daemon as another");
+        skip("this user may not start a daemon as another");
         return None;
     }
     Some(Daemon::on(

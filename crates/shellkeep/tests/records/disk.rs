@@ -4,7 +4,7 @@
 //! The daemon gets a view of the file system of its own, in which the recordings are on a small disk in memory. Its
 //! commands have the same view, so they fill the disk, empty it, and make it read-only.
 
-use super::support::{Daemon, Reply, Settings};
+use super::support::{Daemon, Reply, Settings, skip};
 use super::tools::{Records, types};
 use serde_json::json;
 use shellkeep_poll::until;
@@ -31,7 +31,7 @@ pub(super) fn wrapper(place: &str, size: &str) -> Option<Vec<String>> {
 /// A daemon with its recordings on a small disk.
 fn on_small_disk(settings: Settings) -> Option<Daemon> {
     let Some(wrapper) = wrapper("{data}/sessions", "1m") else {
-        eprintln!("skipped: neither root nor a user namespace may mount here");
+        skip("neither root nor a user namespace may mount here");
         return None;
     };
     Some(Daemon::with(Settings { wrapper, ..settings }))
@@ -170,7 +170,7 @@ fn a_message_that_the_backend_refused_is_in_when_it_is_back() {
 fn a_run_with_a_request_id_goes_on_as_one_without_when_the_disk_is_full() {
     // All of the daemon's data is on a small disk.
     let Some(wrapper) = wrapper("{data}", "8m") else {
-        eprintln!("skipped: neither root nor a user namespace may mount here");
+        skip("neither root nor a user namespace may mount here");
         return;
     };
     let daemon = Daemon::with(Settings { wrapper, ..Settings::default() });

@@ -1,7 +1,7 @@
 //! What is stored is checked, a disk that fails is told of, and a state has a limit.
 
 use super::disk::wrapper;
-use super::support::{Daemon, Settings};
+use super::support::{Daemon, Settings, skip};
 use serde_json::json;
 use shellkeep_poll::until;
 use std::fs;
@@ -75,7 +75,7 @@ fn a_failed_sync_is_told_in_the_answer_and_written_again() {
 
 #[test]
 fn a_stop_on_a_full_disk_says_what_is_lost() {
-    let Some(wrapper) = wrapper("{data}", "4m") else { return eprintln!("skipped: nothing may be mounted here") };
+    let Some(wrapper) = wrapper("{data}", "4m") else { return skip("nothing may be mounted here") };
     let mut daemon = Daemon::with(Settings { wrapper, ..Settings::default() });
     daemon.create("s");
     let filler = daemon.data().join("filler");

@@ -1,6 +1,6 @@
-//! The page in a real browser, where there is one.
+//! The page in a real browser.
 
-use crate::support::Daemon;
+use crate::support::{Daemon, skip};
 use crate::{program, text};
 use std::process::Command;
 
@@ -21,8 +21,7 @@ fn nothing_recorded_runs_in_a_browser() {
         command.arg(format!("file://{}", path.display())).output().ok()
     };
     let Some(shown) = BROWSERS.iter().find_map(open) else {
-        eprintln!("skipped: none of {BROWSERS:?} is here");
-        return;
+        return skip(&format!("none of {BROWSERS:?} is installed"));
     };
     let page = String::from_utf8_lossy(&shown.stdout).into_owned();
     assert!(page.contains("<title>session demo</title>"), "something ran:\n{page}");
