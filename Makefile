@@ -63,6 +63,7 @@ SOAK ?= 20
 soak: ## the long forms of the tests that repeat something, SOAK times as often (20)
 	SHELLKEEP_SOAK=$(SOAK) PROPTEST_CASES=$$((256 * $(SOAK))) $(CARGO) nextest run --profile soak --workspace \
 		-E 'binary(/^(interrupted|powercut|scarce|tenant|crash|checkpoints|records|redact|property)$$/)'
+	$(CARGO) nextest run --profile soak --package shellkeep --run-ignored only -E 'binary(services)'
 	SHELLKEEP_SOAK=10 crates/shellkeep/tests/openapi/run.sh
 
 # Where they cannot be had the tests that need them say so; with CI set they fail.
