@@ -21,10 +21,22 @@ use serde::de::DeserializeOwned;
 use shellkeep_protocol::Problem;
 use shellkeep_runtime::identities::TOKEN_PREFIX;
 use std::fmt;
+use std::future::Future;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
+
+/// Does what a command asks of a daemon. Boxed, so that tokio's part of it is compiled once and not for every command.
+pub fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::client)?;
+    let work: Pin<Box<dyn Future<Output = Result<T, Failure>> + '_>> = Box::pin(work);
+    let done = runtime.block_on(work);
+    // A thread may still wait for a signal or for input; nobody needs it to end.
+    runtime.shutdown_background();
+    done
+}
 
 /// Where a daemon listens.
 #[derive(Debug, Clone)]

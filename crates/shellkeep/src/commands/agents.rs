@@ -1,7 +1,7 @@
 //! `shellkeep agents`: ends agents.
 
 use crate::cli::DaemonArgs;
-use crate::client::Client;
+use crate::client::{self, Client};
 use crate::failure::Failure;
 use crate::terminal;
 use clap::{Args, Subcommand};
@@ -45,8 +45,7 @@ enum Action {
 
 /// Does it.
 pub fn execute(args: AgentsArgs) -> Result<ExitCode, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::client)?;
-    runtime.block_on(act(args))
+    client::block_on(act(args))
 }
 
 async fn act(args: AgentsArgs) -> Result<ExitCode, Failure> {

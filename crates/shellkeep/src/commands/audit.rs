@@ -1,7 +1,7 @@
 //! `shellkeep audit`: who changed rights or removed something, and who was refused.
 
 use crate::cli::DaemonArgs;
-use crate::client::Client;
+use crate::client::{self, Client};
 use crate::failure::Failure;
 use crate::terminal;
 use clap::Args;
@@ -32,8 +32,7 @@ pub struct AuditArgs {
 
 /// Does it.
 pub fn execute(args: AuditArgs) -> Result<ExitCode, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::client)?;
-    runtime.block_on(show(args))
+    client::block_on(show(args))
 }
 
 async fn show(args: AuditArgs) -> Result<ExitCode, Failure> {

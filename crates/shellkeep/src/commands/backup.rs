@@ -80,8 +80,7 @@ struct Report {
 
 /// Does it.
 pub fn execute(args: BackupArgs) -> Result<ExitCode, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::client)?;
-    let report = runtime.block_on(back_up(&args))?;
+    let report = client::block_on(back_up(&args))?;
     if args.json {
         terminal::json(&report)?;
     } else {

@@ -5,7 +5,7 @@ mod usage;
 
 use super::files::{of_session, path_parameter};
 use crate::cli::DaemonArgs;
-use crate::client::{Client, escaped};
+use crate::client::{self, Client, escaped};
 use crate::failure::Failure;
 use crate::terminal;
 use clap::{Args, Subcommand};
@@ -122,8 +122,7 @@ Examples:
 
 /// Does it.
 pub fn execute(args: CheckpointsArgs) -> Result<ExitCode, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::client)?;
-    runtime.block_on(act(args))
+    client::block_on(act(args))
 }
 
 async fn act(args: CheckpointsArgs) -> Result<ExitCode, Failure> {

@@ -4,7 +4,7 @@ mod paint;
 
 use super::files::{of_session, path_parameter, print_changes};
 use crate::cli::DaemonArgs;
-use crate::client::{Client, escaped};
+use crate::client::{self, Client, escaped};
 use crate::failure::Failure;
 use crate::terminal;
 use clap::Args;
@@ -73,8 +73,7 @@ pub struct Wanted<'a> {
 
 /// Does it.
 pub fn execute(args: DiffArgs) -> Result<ExitCode, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::client)?;
-    runtime.block_on(act(args))
+    client::block_on(act(args))
 }
 
 async fn act(args: DiffArgs) -> Result<ExitCode, Failure> {

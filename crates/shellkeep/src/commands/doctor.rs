@@ -28,13 +28,12 @@ pub struct DoctorArgs {
 
 /// Does it.
 pub fn execute(args: DoctorArgs) -> Result<ExitCode, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::client)?;
     let (settings, endpoint) = client::find(&args.daemon)?;
-    let checks = runtime.block_on(async {
+    let checks = client::block_on(async {
         let mut checks = machine::checks(&settings).await;
         checks.push(daemon(&settings, &endpoint).await);
-        checks
-    });
+        Ok(checks)
+    })?;
     if args.json {
         terminal::json(&json!({"checks": checks}))?;
     } else {

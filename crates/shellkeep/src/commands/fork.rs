@@ -3,7 +3,7 @@
 use super::diff::{self, Wanted};
 use super::files::{of_session, print_changes, print_left};
 use crate::cli::DaemonArgs;
-use crate::client::{Client, ClientError};
+use crate::client::{self, Client, ClientError};
 use crate::failure::Failure;
 use crate::terminal;
 use clap::{Args, Subcommand, ValueEnum};
@@ -98,8 +98,7 @@ enum Prefer {
 
 /// Does it.
 pub fn execute(args: ForkArgs) -> Result<ExitCode, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::client)?;
-    runtime.block_on(act(args))
+    client::block_on(act(args))
 }
 
 async fn act(args: ForkArgs) -> Result<ExitCode, Failure> {

@@ -2,8 +2,8 @@
 //! stdio and HTTP are one implementation.
 
 use crate::cli::{self, DaemonArgs};
-use crate::client::Client;
 use crate::client::pipe::{self, Pipe};
+use crate::client::{self, Client};
 use crate::failure::Failure;
 use clap::{Args, ValueEnum};
 use shellkeep_protocol::{CreateSessionRequest, STDIO_PROTOCOL};
@@ -51,9 +51,7 @@ enum ToolsetName {
 
 /// Does it.
 pub fn execute(args: McpArgs) -> Result<ExitCode, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::client)?;
-    let pipe = runtime.block_on(open(&args))?;
-    runtime.shutdown_background();
+    let pipe = client::block_on(open(&args))?;
     pump(pipe)
 }
 

@@ -1,7 +1,7 @@
 //! `shellkeep quotas`: shows and changes what may be used.
 
 use crate::cli::DaemonArgs;
-use crate::client::Client;
+use crate::client::{self, Client};
 use crate::failure::Failure;
 use crate::terminal::{self, Cell, Colour};
 use clap::{Args, Subcommand};
@@ -61,8 +61,7 @@ enum Action {
 
 /// Does it.
 pub fn execute(args: QuotasArgs) -> Result<ExitCode, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::client)?;
-    runtime.block_on(act(args))
+    client::block_on(act(args))
 }
 
 async fn act(args: QuotasArgs) -> Result<ExitCode, Failure> {

@@ -2,7 +2,7 @@
 
 use crate::cli::DaemonArgs;
 use crate::client::events::Event;
-use crate::client::{Client, ClientError};
+use crate::client::{self, Client, ClientError};
 use crate::failure::{FAILED, Failure};
 use crate::terminal;
 use clap::Args;
@@ -62,8 +62,7 @@ pub struct ResumeArgs {
 
 /// Does it.
 pub fn execute(args: ResumeArgs) -> Result<ExitCode, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::client)?;
-    runtime.block_on(resume(args)).map(ExitCode::from)
+    client::block_on(resume(args)).map(ExitCode::from)
 }
 
 async fn resume(args: ResumeArgs) -> Result<u8, Failure> {

@@ -2,7 +2,7 @@
 
 use super::files::{of_session, print_changes, print_left, shell_changes, shown_path};
 use crate::cli::DaemonArgs;
-use crate::client::Client;
+use crate::client::{self, Client};
 use crate::failure::Failure;
 use crate::terminal;
 use clap::{Args, ValueEnum};
@@ -65,8 +65,7 @@ enum Services {
 
 /// Does it.
 pub fn execute(args: RewindArgs) -> Result<ExitCode, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::client)?;
-    runtime.block_on(act(args))
+    client::block_on(act(args))
 }
 
 async fn act(args: RewindArgs) -> Result<ExitCode, Failure> {

@@ -1,7 +1,7 @@
 //! `shellkeep run`: runs a command in a session, as if it ran here.
 
 use crate::cli::{self, DaemonArgs};
-use crate::client::{Client, ClientError, events::Event};
+use crate::client::{self, Client, ClientError, events::Event};
 use crate::failure::{Failure, RUN_FAILED};
 use crate::terminal;
 use clap::{Args, ValueHint};
@@ -79,10 +79,7 @@ pub struct RunArgs {
 
 /// Does it.
 pub fn execute(args: RunArgs) -> Result<ExitCode, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::client)?;
-    let done = runtime.block_on(run(args)).map_err(|failure| failure.with_code(RUN_FAILED));
-    // A thread may still wait for a signal or for input; nobody needs it to end.
-    runtime.shutdown_background();
+    let done = client::block_on(run(args)).map_err(|failure| failure.with_code(RUN_FAILED));
     done.map(ExitCode::from)
 }
 

@@ -6,7 +6,7 @@ mod show;
 mod start;
 
 use crate::cli::DaemonArgs;
-use crate::client::{Client, escaped};
+use crate::client::{self, Client, escaped};
 use crate::failure::Failure;
 use crate::terminal;
 use clap::{Args, Subcommand};
@@ -76,8 +76,7 @@ enum Action {
 
 /// Does it.
 pub fn execute(args: ServicesArgs) -> Result<ExitCode, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::client)?;
-    runtime.block_on(act(args))
+    client::block_on(act(args))
 }
 
 async fn act(args: ServicesArgs) -> Result<ExitCode, Failure> {

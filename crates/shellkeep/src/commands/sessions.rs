@@ -3,7 +3,7 @@
 mod new;
 
 use crate::cli::DaemonArgs;
-use crate::client::Client;
+use crate::client::{self, Client};
 use crate::failure::Failure;
 use crate::terminal;
 use clap::{Args, Subcommand};
@@ -99,8 +99,7 @@ Example:\n  shellkeep sessions rm one two three"
 
 /// Does it.
 pub fn execute(args: SessionsArgs) -> Result<ExitCode, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::client)?;
-    runtime.block_on(act(args))
+    client::block_on(act(args))
 }
 
 async fn act(args: SessionsArgs) -> Result<ExitCode, Failure> {

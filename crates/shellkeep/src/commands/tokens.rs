@@ -1,7 +1,7 @@
 //! `shellkeep tokens`: makes, lists and revokes the tokens of agents.
 
 use crate::cli::DaemonArgs;
-use crate::client::Client;
+use crate::client::{self, Client};
 use crate::failure::Failure;
 use crate::terminal;
 use clap::{Args, Subcommand};
@@ -65,8 +65,7 @@ enum Action {
 
 /// Does it.
 pub fn execute(args: TokensArgs) -> Result<ExitCode, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::client)?;
-    runtime.block_on(act(args))
+    client::block_on(act(args))
 }
 
 async fn act(args: TokensArgs) -> Result<ExitCode, Failure> {

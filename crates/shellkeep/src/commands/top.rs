@@ -85,8 +85,7 @@ fn interval(text: &str) -> Result<Duration, String> {
 
 /// Does it.
 pub fn execute(args: TopArgs) -> Result<ExitCode, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::client)?;
-    runtime.block_on(act(args))
+    client::block_on(act(args))
 }
 
 async fn act(args: TopArgs) -> Result<ExitCode, Failure> {
