@@ -22,6 +22,12 @@ pub struct Problem {
     pub code: String,
     /// What happened and what to do next.
     pub detail: String,
+    /// What happened, without what to do next; only with `hint`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fact: Option<String>,
+    /// A name for what to do next, for clients that have their own words for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
     /// Data where it helps, such as the busy session's `run_id`.
     #[serde(flatten)]
     #[schema(additional_properties, value_type = Object)]
@@ -37,13 +43,15 @@ impl Problem {
             status,
             code: code.to_owned(),
             detail: detail.into(),
+            fact: None,
+            hint: None,
             data: Map::new(),
         }
     }
 
     /// Adds data. Names of the standard fields are not for data.
     pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
-        debug_assert!(!["type", "title", "status", "code", "detail"].contains(&name));
+        debug_assert!(!["type", "title", "status", "code", "detail", "fact", "hint"].contains(&name));
         self.data.insert(name.to_owned(), value.into());
         self
     }

@@ -153,10 +153,9 @@ impl KeptFiles {
             let read = state_file::read(&path, length, hash.as_deref());
             (read, path)
         });
-        let failed = |reason: String| OpError::StoreUnavailable {
-            reason: format!("the agent's state cannot be read: {reason}"),
-        };
-        let bytes = match read.await.map_err(|error| failed(error.to_string()))? {
+        let failed =
+            |reason: String| OpError::StoreUnavailable { reason: format!("cannot read the agent's state: {reason}") };
+        let bytes = match read.await? {
             (Ok(bytes), _) => bytes,
             (Err(state_file::ReadError::Gone), _) => return Err(OpError::AgentStateReclaimed { version }),
             (Err(state_file::ReadError::Failed(error)), _) => return Err(failed(error.to_string())),

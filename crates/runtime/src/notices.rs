@@ -162,8 +162,8 @@ pub fn timed_out(timeout: Duration, state_kept: bool) -> Notice {
     notice(
         NoticeCode::TimedOut,
         format!(
-            "The command was ended after its timeout of {} s. {kept} Give a longer timeout, or run it with \
-             on_timeout=background.",
+            "The command was ended after its timeout of {} s. {kept} Give a longer timeout, or let it move to \
+             the background on timeout.",
             timeout.as_secs_f64()
         ),
     )
@@ -282,8 +282,8 @@ pub fn service_ended(service_id: &ServiceId, spec: &ServiceSpec, end: &ServiceEn
     notice(
         NoticeCode::ServiceEnded,
         format!(
-            "Service {service_id} ({}) does not run any more: {}. Its log can still be read under that id; start it again \
-             with start_service if it is needed.",
+            "Service {service_id} ({}) has ended: {}. Its log can still be read under that id; start it again \
+             if you need it.",
             spec.name, end.reason
         ),
     )
@@ -294,7 +294,7 @@ pub fn service_left_alone(service_id: &ServiceId, spec: &ServiceSpec, end: &Serv
     notice(
         NoticeCode::ServiceEnded,
         format!(
-            "Service {service_id} ({}) does not run here: {}. Start it again with start_service if it is needed here too.",
+            "Service {service_id} ({}) does not run here: {}. Start it again if you need it here too.",
             spec.name, end.reason
         ),
     )

@@ -3,13 +3,15 @@
 
 mod error;
 mod files;
+mod hint;
 mod node;
 mod records;
 mod resume;
 mod service;
 
-pub use error::{OpError, whole_seconds};
+pub use error::{FilesReason, OpError, whole_seconds};
 pub use files::*;
+pub use hint::Hint;
 pub use node::*;
 pub use records::*;
 pub use resume::*;

@@ -33,9 +33,8 @@ pub(crate) fn complete(
     seq: u64,
     faults: &Faults,
     take_down: impl FnOnce(Event) -> Result<(), String>,
-) -> Result<bool, String> {
-    let recovered = restore::recover(workspace, home, faults).map_err(|error| error.to_string())?;
-    let Some((note, applied)) = recovered else { return Ok(false) };
+) -> Result<bool, Box<dyn std::error::Error + Send + Sync>> {
+    let Some((note, applied)) = restore::recover(workspace, home, faults)? else { return Ok(false) };
     let note = read_note(note)?;
     // With another number, what happened was taken down before the daemon died.
     if note["seq"].as_u64() == Some(seq)
@@ -43,7 +42,7 @@ pub(crate) fn complete(
     {
         take_down(event)?;
     }
-    applied.finish().map_err(|error| error.to_string())?;
+    applied.finish()?;
     Ok(true)
 }
 
@@ -286,7 +285,9 @@ impl Settler<'_> {
             self.store.append(&record).map_err(|error| error.to_string())
         };
         let home = self.checkpoints.home(id);
-        if complete(workspace, &home, state.seq, self.checkpoints.faults(), take_down)? {
+        if complete(workspace, &home, state.seq, self.checkpoints.faults(), take_down)
+            .map_err(|error| error.to_string())?
+        {
             tracing::warn!(session = %id, "a change of files that the last daemon had begun was completed");
         }
         Ok(())

@@ -143,7 +143,9 @@ impl Registry {
     async fn wake(&self, id: &SessionId) -> Result<mpsc::Sender<Message>, OpError> {
         let line = Arc::clone(self.sessions().waking.entry(id.clone()).or_default());
         let waking = Waking { registry: self, id, line };
-        let too_long = |_| OpError::StoreUnavailable { reason: "others wait for the same session".to_owned() };
+        let too_long = |_| OpError::StoreUnavailable {
+            reason: format!("it did not load session '{id}' in {} s", STORE_WAIT.as_secs()),
+        };
         let _mine = timeout(STORE_WAIT, waking.line.lock()).await.map_err(too_long)?;
         if let Some(mailbox) = self.mailbox(id) {
             return Ok(mailbox);

@@ -83,10 +83,10 @@ impl SessionFiles {
         let (directory, faults) = (self.checkpoints.repository(id), Arc::clone(self.checkpoints.faults()));
         let looking = move |_: &Budget| look(Repo::open(&directory, &faults)?.as_ref());
         let looking = self.work.long(self.names.agent_of(id).as_deref(), looking).await?;
-        let failed = |reason: String| OpError::FilesFailed {
+        let failed = |error: &RepoError| OpError::FilesFailed {
             session_id: id.to_string(),
-            what: "as they were cannot be read",
-            reason,
+            what: "cannot be read from the checkpoint",
+            reason: crate::FilesReason::from(error as &dyn std::error::Error),
             state: "nothing was changed",
         };
         match looking {
@@ -95,7 +95,7 @@ impl SessionFiles {
                 checkpoint: self.name_of_commit(id, &commit.to_string()).await,
                 was_kept: true,
             }),
-            other => other.map_err(|error| failed(error.to_string())),
+            other => other.map_err(|error| failed(&error)),
         }
     }
 

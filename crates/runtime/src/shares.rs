@@ -70,7 +70,7 @@ impl Lent {
                 ("bytes of request bodies", "send large bodies one after the other, or put the data into a file")
             }
             Self::Followers => ("streams", "close one that is not read, or read pages instead"),
-            Self::McpClients => ("MCP clients", "close one that is not used; DELETE /mcp ends a session"),
+            Self::McpClients => ("MCP clients", "close one that is not used"),
             Self::Connections => ("connections", "close some, or send several requests over one"),
             Self::Searches => ("searches", "wait for some to finish"),
         }

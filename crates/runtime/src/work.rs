@@ -107,7 +107,7 @@ async fn beside<T: Send + 'static>(
     })
     .await;
     drop(caller);
-    done.map_err(|error| OpError::StoreUnavailable { reason: format!("the reading broke off: {error}") })
+    Ok(done?)
 }
 
 impl Lanes {

@@ -30,6 +30,7 @@ pub(crate) mod translate;
 mod until;
 
 use crate::mcp::{self, Hub};
+use crate::refusal::Refusal;
 use auth::{Auth, Gate};
 use axum::Router;
 use axum::http::{StatusCode, header};
@@ -39,7 +40,6 @@ use axum::routing::{any, delete, get, post};
 pub(crate) use body::RUN_LIMIT;
 use metrics::RequestMetrics;
 use metrics_exporter_prometheus::PrometheusHandle;
-use problem::Refusal;
 use serde::Serialize;
 use shellkeep_runtime::Engine;
 use std::sync::Arc;

@@ -6,10 +6,12 @@
 //! - `mcp`: tools for models, on stdio and over HTTP.
 
 mod connections;
+mod errors;
 mod guarded;
 pub mod http;
 pub mod listen;
 mod mcp;
+mod refusal;
 mod repoll;
 
 pub use http::auth::{Auth, Scoped, Token};

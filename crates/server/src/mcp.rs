@@ -16,6 +16,7 @@ mod bash;
 mod calls;
 mod execute;
 mod handler;
+mod hints;
 mod lines;
 mod list_services;
 mod names;
@@ -36,7 +37,7 @@ mod text;
 mod tools;
 
 use crate::http::auth::Scoped;
-use crate::http::problem::Refusal;
+use crate::refusal::Refusal;
 use axum::http::request::Parts;
 use names::Names;
 use shellkeep_runtime::Engine;

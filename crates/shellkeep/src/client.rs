@@ -1,6 +1,7 @@
 //! Talking to a daemon: finding it, starting it when none runs, and one HTTP connection to it.
 
 pub mod events;
+mod hints;
 pub mod pipe;
 mod session;
 mod start;
@@ -75,7 +76,7 @@ pub enum ClientError {
 impl fmt::Display for ClientError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Refused(problem) => write!(f, "{problem}"),
+            Self::Refused(problem) => f.write_str(&hints::words(problem)),
             Self::Broken(message) => f.write_str(message),
         }
     }

@@ -93,10 +93,10 @@ pub enum RestoreError {
     Repo(#[from] RepoError),
     /// The files could not be written; nothing was changed.
     #[error("the files could not be prepared, nothing was changed: {0}")]
-    Stage(io::Error),
+    Stage(#[source] io::Error),
     /// The files are partly changed; doing it again completes it.
     #[error("the rewind stopped half way and is completed as soon as it is tried again: {0}")]
-    Apply(io::Error),
+    Apply(#[source] io::Error),
     /// The intent file cannot be read.
     #[error("the note of an unfinished rewind cannot be read: {reason}")]
     Intent {

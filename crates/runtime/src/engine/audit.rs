@@ -84,8 +84,8 @@ impl Engine {
         let limit = limit.clamp(1, MAX_AUDIT);
         let unavailable =
             |error: &dyn std::fmt::Display| OpError::StoreUnavailable { reason: format!("the audit trail: {error}") };
-        let read = tokio::task::spawn_blocking(move || inner.audit.last(limit)).await;
-        read.map_err(|error| unavailable(&error))?.map_err(|error| unavailable(&error))
+        let read = tokio::task::spawn_blocking(move || inner.audit.last(limit)).await?;
+        read.map_err(|error| unavailable(&error))
     }
 
     fn caller(&self) -> String {

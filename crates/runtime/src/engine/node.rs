@@ -27,7 +27,7 @@ impl Engine {
     pub async fn set_quotas(&self, changes: QuotaChanges) -> Result<QuotasView, OpError> {
         let limits = self.as_host()?.limits.clone();
         let changing = tokio::task::spawn_blocking(move || limits.change(&changes));
-        changing.await.unwrap_or_else(|error| Err(OpError::StoreUnavailable { reason: error.to_string() }))?;
+        changing.await??;
         self.audit("set_quotas", "node");
         Ok(self.quotas().await)
     }

@@ -89,8 +89,7 @@ impl Engine {
         let masker = if redact { Some(inner.ctx.secrets.masker(&id).await?) } else { None };
         let path = inner.recordings.flush(&id).await?.join(CONFIG_SNAPSHOT);
         let unreadable = |reason: String| OpError::RecordingUnreadable { session_id: id.to_string(), reason };
-        let read = tokio::task::spawn_blocking(move || std::fs::read(path)).await;
-        let bytes = read.map_err(|error| unreadable(error.to_string()))?;
+        let bytes = tokio::task::spawn_blocking(move || std::fs::read(path)).await?;
         let bytes = bytes.map_err(|error| unreadable(format!("{CONFIG_SNAPSHOT}: {error}")))?;
         let sum = beside::sum(&bytes);
         let is_told = move |recording: &Recording| {

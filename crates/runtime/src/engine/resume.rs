@@ -62,7 +62,7 @@ impl Engine {
         let engine = self.clone();
         let beginning =
             tokio::spawn(async move { engine.begin_resume(inner, id, request, timeout, turn, earlier).await });
-        beginning.await.unwrap_or_else(|error| Err(OpError::StoreUnavailable { reason: error.to_string() }))
+        beginning.await?
     }
 
     /// The work of an earlier call with the same key, if it goes on or has ended.
@@ -222,8 +222,7 @@ async fn start_program(inner: &Inner, state: &SessionState, spec: ProgramSpec) -
         cage.assign(session_id.as_str());
         Program::start(&spec, cage)
     });
-    let started = started.await.unwrap_or_else(|error| Err(std::io::Error::other(error)));
-    started.map_err(|error| {
+    started.await?.map_err(|error| {
         let session_id = state.meta.session_id.to_string();
         ResumeError::NotStarted { session_id, reason: error.to_string() }.into()
     })

@@ -269,7 +269,7 @@ fn whole_lines(page: &mut LogPage) {
 
 async fn view(inner: &Inner, seen: Arc<Supervised>) -> Result<ServiceView, OpError> {
     let mut views = inner.ctx.services.views(vec![seen]).await;
-    views.pop().ok_or_else(|| OpError::StoreUnavailable { reason: "the service could not be looked at".to_owned() })
+    views.pop().ok_or_else(|| OpError::Internal { detail: "the state of a service could not be read".to_owned() })
 }
 
 /// A page of a log: like a run's output, but with its beginning gone instead of its middle.

@@ -52,6 +52,5 @@ impl Engine {
 
 /// The file of tokens is written with a wait for the disk, which no task may hold up.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, OpError> + Send + 'static) -> Result<T, OpError> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.unwrap_or_else(|error| Err(OpError::TokensUnavailable { detail: format!("it broke off: {error}") }))
+    tokio::task::spawn_blocking(work).await?
 }

@@ -1,10 +1,14 @@
 //! Why an operation was refused.
 
-use super::{QuotaMet, ResumeError};
+use super::{Hint, QuotaMet, ResumeError};
 use crate::shares::Full;
+use std::error::Error;
 use std::time::Duration;
+use std::{fmt, io};
+use tokio::task::JoinError;
 
-/// Why an operation was refused. Each has a stable code and says what to do next.
+/// Why an operation was refused. The sentence states the fact; [`OpError::hint`] says what to do next, and each door
+/// words that in its own verbs.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum OpError {
     /// The request makes no sense.
@@ -20,19 +24,19 @@ pub enum OpError {
         detail: String,
     },
     /// No such token.
-    #[error("there is no token '{token_id}'; GET /v1/tokens lists them")]
+    #[error("there is no token '{token_id}'")]
     TokenNotFound {
         /// The name asked for.
         token_id: String,
     },
     /// The tokens cannot be written.
-    #[error("the tokens cannot be kept: {detail}. Check the data directory's disk and try again")]
+    #[error("cannot save the tokens: {detail}. Check the data directory's disk and try again")]
     TokensUnavailable {
         /// What stands now, and why.
         detail: String,
     },
     /// No such session.
-    #[error("there is no session '{session_id}'; create it with POST /v1/sessions or list the existing ones")]
+    #[error("there is no session '{session_id}'")]
     SessionNotFound {
         /// The name asked for.
         session_id: String,
@@ -46,14 +50,14 @@ pub enum OpError {
         run_id: String,
     },
     /// The run has ended.
-    #[error("run '{run_id}' has already ended; read its result and output instead")]
+    #[error("run '{run_id}' has ended; read its result and output instead")]
     RunEnded {
         /// The run.
         run_id: String,
     },
     /// The output is not kept any more.
     #[error(
-        "the output of run '{run_id}' is not kept any more: newer output of the session took its place. Its status and exit code are; run the command again if you need what it printed"
+        "the output of run '{run_id}' was deleted to make room for newer output; its status and exit code are still available. Run the command again if you need its output"
     )]
     OutputReclaimed {
         /// The run.
@@ -61,7 +65,7 @@ pub enum OpError {
     },
     /// A file beside the records is not the one that was recorded.
     #[error(
-        "the file {file} of session '{session_id}' is not the one that was recorded: its hash is another, so it is not shown. Somebody or something changed it; POST /v1/sessions/{session_id}/verify tells whether anything else was"
+        "file {file} of session '{session_id}' was changed after it was recorded (its hash does not match), so it is not served"
     )]
     FileChanged {
         /// Whose.
@@ -70,17 +74,13 @@ pub enum OpError {
         file: String,
     },
     /// The run does not read input.
-    #[error(
-        "run '{run_id}' takes no input: it was started with its input already given. Start it with blocking=false and no stdin to send input later"
-    )]
+    #[error("run '{run_id}' does not accept input: all of its input was given when it started")]
     NoInput {
         /// The run.
         run_id: String,
     },
     /// The session runs another command.
-    #[error(
-        "session '{session_id}' is busy with run '{run_id}'; wait for that run or signal it. Without if_busy=reject a command waits in line for as long as its timeout; nothing was run"
-    )]
+    #[error("session '{session_id}' is busy with run '{run_id}'; nothing was run")]
     Busy {
         /// The session.
         session_id: String,
@@ -103,7 +103,7 @@ pub enum OpError {
     },
     /// The session's stored state cannot be read.
     #[error(
-        "session '{session_id}' is set aside because its stored state cannot be read ({reason}); other sessions are not affected. Delete it, or repair its files and restart the daemon"
+        "session '{session_id}' is unavailable because its stored state cannot be read ({reason}); other sessions are not affected. Delete it, or repair its files and restart the daemon"
     )]
     Damaged {
         /// The session.
@@ -121,7 +121,7 @@ pub enum OpError {
     },
     /// The session's own directory cannot be entered.
     #[error(
-        "session '{session_id}' works in '{path}', which cannot be entered: {reason}; nothing was run. Put the directory back; or give this call a cwd, with `cd` in the command if the session is to stay there; or rewind the session to when its files were there"
+        "session '{session_id}' works in '{path}', which cannot be entered: {reason}; nothing was run. Restore the directory, or pass a cwd (add `cd` to the command to move the session there), or rewind the session to a record where the directory existed"
     )]
     CwdGone {
         /// The session.
@@ -133,7 +133,7 @@ pub enum OpError {
     },
     /// The session works outside of a data directory that is a copy.
     #[error(
-        "this data directory is a copy of '{original}', and session '{session_id}' works in '{path}', outside of the copy, where the original's session works too; nothing was done. To let the copy work there, stop the original for good and start this daemon once with `shellkeep serve --take-workspaces`. To work apart, fork the session, or give the call a cwd inside the copy"
+        "this data directory is a copy of '{original}', and session '{session_id}' works in '{path}', outside the copy, where the original's session works too; nothing was done"
     )]
     WorkspaceNotTaken {
         /// The session.
@@ -144,9 +144,7 @@ pub enum OpError {
         original: String,
     },
     /// The directory that was named as a workspace cannot be one.
-    #[error(
-        "config.workspace '{path}' cannot be used: {reason}; name an existing directory, or leave it out and the session gets one of its own"
-    )]
+    #[error("cannot use '{path}' as the workspace: {reason}; name an existing directory, or omit it to get a new one")]
     BadWorkspace {
         /// The directory.
         path: String,
@@ -160,13 +158,13 @@ pub enum OpError {
         session_id: String,
     },
     /// No shell could be started.
-    #[error("no shell could be started: {reason}. Nothing was run and the session's state is kept; send it again")]
+    #[error("cannot start a shell: {reason}. Nothing was run and the session's state is unchanged; send it again")]
     ShellUnavailable {
         /// Why.
         reason: String,
     },
     /// No such service.
-    #[error("session '{session_id}' has no service '{service_id}'; list_services names those it has")]
+    #[error("session '{session_id}' has no service '{service_id}'")]
     ServiceNotFound {
         /// The session.
         session_id: String,
@@ -174,7 +172,7 @@ pub enum OpError {
         service_id: String,
     },
     /// The service could not be started.
-    #[error("the service could not be started: {reason}")]
+    #[error("cannot start the service: {reason}")]
     ServiceNotStarted {
         /// Why.
         reason: String,
@@ -184,7 +182,7 @@ pub enum OpError {
     QuotaExceeded(Box<QuotaMet>),
     /// More work than the machine takes.
     #[error(
-        "this node is overloaded: {waiting} commands wait ({limit} may) and this one waited {:.1} s; nothing was run. Send it again in {} s, or fewer at a time",
+        "this node is overloaded: {waiting} commands are waiting (limit {limit}) and this one waited {:.1} s; nothing was run. Send it again in {} s, or send fewer at a time",
         waited.as_secs_f64(), whole_seconds(*retry_after)
     )]
     Overloaded {
@@ -205,7 +203,7 @@ pub enum OpError {
     },
     /// The store took only some of the events.
     #[error(
-        "{reason}; the first {taken} of {total} events were recorded, from number {first_seq} on: send only the others again"
+        "{reason}; only the first {taken} of {total} events were recorded, starting at number {first_seq}. Send only the rest again"
     )]
     EventsCutOff {
         /// What the store said.
@@ -219,30 +217,27 @@ pub enum OpError {
     },
     /// Somebody else has saved the agent's state since.
     #[error(
-        "the agent's state was not saved: {}. Read it with GET …/agent_state, and save again with If-Match set to the version you have read",
-        current.map_or("there is none yet".to_owned(), |version| format!("it has version {version} by now"))
+        "the agent's state was not saved: {}",
+        current.map_or("there is none yet".to_owned(), |version| format!("it is at version {version} now"))
     )]
     VersionConflict {
         /// The version that is kept; none if none is.
         current: Option<u64>,
     },
     /// No state of the agent, or none with this number.
-    #[error("session '{session_id}' has no such state of its agent; PUT …/agent_state saves one")]
+    #[error("session '{session_id}' has no such agent state")]
     AgentStateNotFound {
         /// The session.
         session_id: String,
     },
     /// An old state of the agent is not kept any more.
-    #[error("version {version} of the agent's state is not kept any more: newer output of the session took its place")]
+    #[error("version {version} of the agent's state was deleted to make room for newer output")]
     AgentStateReclaimed {
         /// Which.
         version: u64,
     },
     /// The file with a state of the agent is not what was saved.
-    #[error(
-        "version {version} of the agent's state is damaged and is not served: {reason}. Save a state again, read an \
-         earlier version with ?version=, or rewind to a record before it"
-    )]
+    #[error("version {version} of the agent's state is damaged and not served: {reason}")]
     AgentStateDamaged {
         /// Which.
         version: u64,
@@ -250,7 +245,7 @@ pub enum OpError {
         reason: String,
     },
     /// The session is not recorded, or its recording cannot be read.
-    #[error("the recording of session '{session_id}' cannot be read: {reason}")]
+    #[error("cannot read the recording of session '{session_id}': {reason}")]
     RecordingUnreadable {
         /// The session.
         session_id: String,
@@ -258,7 +253,11 @@ pub enum OpError {
         reason: String,
     },
     /// No such checkpoint, or it is not kept any more.
-    #[error("session '{session_id}' has no checkpoint '{checkpoint}'{}; GET …/checkpoints lists those it has", if *was_kept { " any more: old ones are given up" } else { "" })]
+    #[error(
+        "{} '{checkpoint}' {}",
+        if *was_kept { "checkpoint" } else { "there is no checkpoint" },
+        if *was_kept { format!("of session '{session_id}' was pruned") } else { format!("in session '{session_id}'") }
+    )]
     CheckpointNotFound {
         /// The session.
         session_id: String,
@@ -280,9 +279,9 @@ pub enum OpError {
         session_id: String,
         /// What could not be done.
         what: &'static str,
-        /// Why.
-        reason: String,
-        /// How the files stand now, and what to do next.
+        /// Why, and whether the disk is full.
+        reason: FilesReason,
+        /// How the files are now, and what to do next.
         state: &'static str,
     },
     /// There is no such file in the checkpoint.
@@ -294,14 +293,14 @@ pub enum OpError {
         path: String,
     },
     /// A session has this name already.
-    #[error("there is already a session '{session_id}'; choose another name, or leave it out to get one")]
+    #[error("session '{session_id}' already exists; choose another name, or omit it to get a generated one")]
     SessionExists {
         /// The name.
         session_id: String,
     },
     /// A fork would work on the same files.
     #[error(
-        "session '{session_id}' works in '{path}', outside its workspace '{workspace}', so a fork of it would work on the same files; nothing was forked. For forks with files of their own, make a session whose workspace is that directory (config.workspace, `sessions new NAME --workspace DIR`), or `cd` into the workspace first. To let both work on the same files, fork with share_files (`fork --share-files`)"
+        "session '{session_id}' works in '{path}', outside its workspace '{workspace}', so a fork would change the same files; nothing was forked"
     )]
     FilesNotApart {
         /// The session.
@@ -318,7 +317,7 @@ pub enum OpError {
         detail: String,
     },
     /// Both sides of a merge changed the same.
-    #[error("{} file(s) changed on both sides so that they do not fit together ({first}); nothing was changed. Look at them with a dry run, then settle them in one of the sessions, or merge with prefer=fork or prefer=origin", conflicts.len())]
+    #[error("merge conflict in {} ({first}); nothing was changed", counted(conflicts.len(), "file"))]
     MergeConflict {
         /// The first of them.
         first: String,
@@ -330,7 +329,7 @@ pub enum OpError {
     Resume(#[from] ResumeError),
     /// A search took longer than it may.
     #[error(
-        "the search took longer than the {limit} s it may, and found nothing up to {place}={next}; go on with {place}={next}, or search for plain text or with a simpler pattern"
+        "the search reached its limit of {limit} s and found nothing before {place}={next}; continue from {place}={next}, or use plain text or a simpler pattern"
     )]
     SearchSpent {
         /// Seconds that a search may take.
@@ -342,19 +341,67 @@ pub enum OpError {
     },
     /// The caller, or all callers together, have as much as there is.
     #[error(
-        "{} as many {} as there may be ({}); {}",
-        if .0.by_all { "all agents together have" } else { "you have" }, .0.what.words().0, .0.limit, .0.what.words().1
+        "{} the limit of {} {}; {}",
+        if .0.by_all { "all agents together are at" } else { "you are at" }, .0.limit, .0.what.words().0, .0.what.words().1
     )]
     NoShare(Full),
     /// The store cannot answer.
-    #[error("the store cannot answer: {reason}; nothing was changed, try again")]
+    #[error("the store is unavailable: {reason}; nothing was changed, try again")]
     StoreUnavailable {
         /// Why.
         reason: String,
     },
+    /// A bug: a task panicked, or something happened that cannot happen.
+    #[error("internal error: {detail}. This is a bug in shellkeep; the daemon's log has more")]
+    Internal {
+        /// What is known of it.
+        detail: String,
+    },
     /// The engine is stopping.
     #[error("the daemon is stopping; try again when it is back")]
     ShuttingDown,
+}
+
+/// Why files could not be read or written.
+#[derive(Debug, Clone)]
+pub struct FilesReason {
+    sentence: String,
+    is_full: bool,
+}
+
+impl FilesReason {
+    /// Whether the disk, or the user's share of it, is full.
+    pub fn is_full(&self) -> bool {
+        self.is_full
+    }
+}
+
+impl From<&(dyn Error + 'static)> for FilesReason {
+    fn from(error: &(dyn Error + 'static)) -> Self {
+        let is_full = |error: &(dyn Error + 'static)| {
+            let kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
+            matches!(kind, Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded))
+        };
+        let mut chain = std::iter::successors(Some(error), |error: &&(dyn Error + 'static)| (*error).source());
+        Self { sentence: error.to_string(), is_full: chain.any(is_full) }
+    }
+}
+
+impl fmt::Display for FilesReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.sentence)
+    }
+}
+
+/// A task that panicked is a bug. One that was cancelled was cancelled by the end of the runtime: nothing else does.
+impl From<JoinError> for OpError {
+    fn from(error: JoinError) -> Self {
+        if error.is_cancelled() {
+            return Self::ShuttingDown;
+        }
+        tracing::error!(%error, "a task panicked");
+        Self::Internal { detail: error.to_string() }
+    }
 }
 
 impl From<Full> for OpError {
@@ -404,6 +451,7 @@ impl OpError {
             Self::FilesNotApart { .. } => "files_not_apart",
             Self::MergeConflict { .. } => "merge_conflict",
             Self::Resume(error) => error.code(),
+            Self::Internal { .. } => "internal_error",
             Self::StoreUnavailable { .. } | Self::TokensUnavailable { .. } | Self::EventsCutOff { .. } => {
                 "store_unavailable"
             }
@@ -412,6 +460,34 @@ impl OpError {
             Self::ShuttingDown => "shutting_down",
         }
     }
+
+    /// What to do next, where that differs from door to door.
+    pub fn hint(&self) -> Option<Hint> {
+        Some(match self {
+            Self::TokenNotFound { .. } => Hint::ListTokens,
+            Self::SessionNotFound { .. } => Hint::ListSessions,
+            Self::FileChanged { .. } => Hint::Verify,
+            Self::NoInput { .. } => Hint::KeepInputOpen,
+            Self::Busy { .. } => Hint::WaitForRun,
+            Self::WorkspaceNotTaken { .. } => Hint::TakeWorkspaces,
+            Self::ServiceNotFound { .. } => Hint::ListServices,
+            Self::QuotaExceeded(met) if !met.services.is_empty() => Hint::StopService,
+            Self::VersionConflict { .. } => Hint::ReadAgentState,
+            Self::AgentStateNotFound { .. } => Hint::SaveAgentState,
+            Self::AgentStateDamaged { .. } => Hint::ReadOlderAgentState,
+            Self::CheckpointNotFound { .. } => Hint::ListCheckpoints,
+            Self::FilesNotApart { .. } => Hint::SeparateFiles,
+            Self::MergeConflict { .. } => Hint::ResolveConflicts,
+            Self::Resume(ResumeError::NoAgent { .. }) => Hint::ConfigureAgent,
+            Self::Resume(ResumeError::Busy { .. }) => Hint::WaitForAgent,
+            _ => return None,
+        })
+    }
+}
+
+/// A number with its noun: `1 file`, `2 files`.
+pub(crate) fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 /// A wait in seconds, rounded up: to come a little late is better than to come in vain.

@@ -108,19 +108,19 @@ impl fmt::Display for QuotaMet {
         match quota {
             QuotaName::ServicesPerAgent => {
                 let whose = agent.as_deref().map_or_else(|| "this agent".to_owned(), |name| format!("agent '{name}'"));
-                write!(f, "{whose} already runs {used} services and may run {limit}; nothing was started. ")?;
+                write!(f, "{whose} is at its limit of {}; nothing was started. ", running(*limit, "service"))?;
             }
             QuotaName::Services => {
-                write!(f, "this node already runs {used} services and may run {limit}; nothing was started. ")?;
+                write!(f, "this node is at its limit of {}; nothing was started. ", running(*limit, "service"))?;
             }
             QuotaName::Processes => {
-                write!(f, "this node already runs {used} processes and may run {limit}; nothing was started. ")?;
+                write!(f, "this node runs {used} of at most {limit} processes; nothing was started. ")?;
             }
             QuotaName::LiveShells => {
                 return write!(
                     f,
-                    "this node runs its limit of {limit} shells and all of them are busy; nothing was run. Try again when \
-                     a command has finished"
+                    "this node is at its limit of {limit} shells and all of them are busy; nothing was run. Try again \
+                     when a command has finished"
                 );
             }
             other => {
@@ -128,19 +128,23 @@ impl fmt::Display for QuotaMet {
             }
         }
         match services.first() {
-            None => write!(f, "None of them is yours; try again later, or ask the host for a higher limit of {quota}"),
+            None => write!(f, "None of them is yours; try again later, or ask the host to raise {quota}"),
             Some(first) => {
                 let named: Vec<String> = services.iter().map(named).collect();
                 let (id, name, session) = (&first.service_id, &first.name, &first.session_id);
                 write!(
                     f,
-                    "Stop one that is not needed any more and try again, for example {id} ({name}) of session {session} with \
-                     stop_service. Yours, the most idle first: {}",
+                    "Stop one that you no longer need and try again, for example {id} ({name}) of session {session}. \
+                     Yours, the most idle first: {}",
                     named.join("; ")
                 )
             }
         }
     }
+}
+
+fn running(limit: u64, noun: &str) -> String {
+    format!("{limit} running {noun}{}", if limit == 1 { "" } else { "s" })
 }
 
 fn named(service: &ServiceView) -> String {

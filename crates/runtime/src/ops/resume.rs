@@ -96,9 +96,7 @@ pub enum ResumeChunk {
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ResumeError {
     /// The session's config names no agent.
-    #[error(
-        "session '{session_id}' has no agent to run: {reason}. Create a session with config {{\"agent\": {{\"command\": [\"python3\", \"agent.py\"]}}}}; cwd, env and timeout may stand beside command"
-    )]
+    #[error("session '{session_id}' has no agent to run: {reason}")]
     NoAgent {
         /// The session.
         session_id: String,
@@ -106,9 +104,7 @@ pub enum ResumeError {
         reason: String,
     },
     /// The agent works on another message.
-    #[error(
-        "the agent of session '{session_id}' works on another message ({resume_id}); wait for its end. Without if_busy=reject a message waits its turn for as long as its timeout; nothing was recorded"
-    )]
+    #[error("the agent of session '{session_id}' is working on another message ({resume_id}); nothing was recorded")]
     Busy {
         /// The session.
         session_id: String,
@@ -117,7 +113,7 @@ pub enum ResumeError {
     },
     /// The agent's program did not start.
     #[error(
-        "the agent of session '{session_id}' could not be started: {reason}; nothing was recorded. Mend its config or install the program, and send the message again"
+        "cannot start the agent of session '{session_id}': {reason}; nothing was recorded. Fix the agent config or install the program, then send the message again"
     )]
     NotStarted {
         /// The session.

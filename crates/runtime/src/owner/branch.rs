@@ -114,14 +114,14 @@ impl Owner {
                 keeper.draft(&label, parent)
             })
             .await?;
-        commit.map_err(|trouble| self.files_failed("could not be looked at", &trouble.to_string()))
+        commit.map_err(|trouble| self.files_failed("could not be scanned", &trouble))
     }
 
     async fn rewind(&mut self, request: Rewind, by: Option<String>) -> Result<Rewound, OpError> {
         self.engine.data_dir.check_taken(&self.state, None)?;
         // A workspace of our own that was removed comes back with its files.
         let made = self.engine.workspaces.ensure(&self.state.meta.workspace);
-        made.map_err(|error| self.files_failed("could not be looked at", &error.to_string()))?;
+        made.map_err(|error| self.files_failed("could not be scanned", &error))?;
         self.complete_what_was_begun().await?;
         let past = self.engine.history.past(&self.id, &request.to).await?;
         let target = self.target(past).await?;
@@ -189,7 +189,7 @@ impl Owner {
             (RestoreError::Repo(RepoError::Missing { .. }), Some(files)) => {
                 OpError::CheckpointNotFound { session_id: self.id.to_string(), checkpoint: files.name, was_kept: true }
             }
-            (error, _) => self.files_failed("could not be compared", &error.to_string()),
+            (error, _) => self.files_failed("could not be compared", &error),
         })
     }
 
@@ -225,7 +225,7 @@ impl Owner {
         by: Option<String>,
     ) -> Result<Vec<LeftOut>, OpError> {
         let agent_state = self.saved_again(target.agent_state.clone()).map_err(|error| {
-            self.files_failed("were not touched, because the agent's state could not be written", &error.to_string())
+            self.files_failed("were not changed, because the agent's state could not be written", &error)
         })?;
         let files = match self.knows(&target.past.files) {
             true => target.past.files.clone(),
@@ -310,11 +310,11 @@ impl Owner {
         changed.map_err(|error| match error {
             RestoreError::Apply(reason) => OpError::FilesFailed {
                 session_id: self.id.to_string(),
-                what: "are changed in part",
-                reason: reason.to_string(),
-                state: "nothing is lost; mend what is named and rewind again, or restart the daemon, and it is completed",
+                what: "are only partly changed",
+                reason: crate::FilesReason::from(&reason as &dyn std::error::Error),
+                state: "nothing is lost; fix the cause, then rewind again or restart the daemon to complete it",
             },
-            error => self.files_failed("could not be changed", &error.to_string()),
+            error => self.files_failed("could not be changed", &error),
         })
     }
 
@@ -337,17 +337,17 @@ impl Owner {
         match completed {
             Ok(Some(event)) => drop(self.record(event)),
             Ok(None) => {}
-            Err(reason) => return Err(self.files_failed("are changed in part by an earlier rewind", &reason)),
+            Err(reason) => return Err(self.files_failed("are only partly changed by an earlier rewind", &*reason)),
         }
         Ok(())
     }
 
-    pub(super) fn changed_but(&self, reason: &dyn std::fmt::Display) -> OpError {
+    pub(super) fn changed_but(&self, error: &(dyn std::error::Error + 'static)) -> OpError {
         OpError::FilesFailed {
             session_id: self.id.to_string(),
-            what: "are those of the past, but that could not be completed",
-            reason: reason.to_string(),
-            state: "nothing is lost; rewind again, or restart the daemon, and it is completed",
+            what: "were changed, but recording that failed",
+            reason: error.into(),
+            state: "nothing is lost; rewind again or restart the daemon to complete it",
         }
     }
 
@@ -367,11 +367,11 @@ impl Owner {
         Ok(Some(AgentState { version, media_type, content }))
     }
 
-    pub(super) fn files_failed(&self, what: &'static str, reason: &str) -> OpError {
+    pub(super) fn files_failed(&self, what: &'static str, error: &(dyn std::error::Error + 'static)) -> OpError {
         OpError::FilesFailed {
             session_id: self.id.to_string(),
             what,
-            reason: reason.to_owned(),
+            reason: error.into(),
             state: "nothing was changed",
         }
     }

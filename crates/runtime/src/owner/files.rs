@@ -425,9 +425,8 @@ impl Owner {
             let done = work(&mut keeper);
             Ok::<_, Trouble>((keeper, done))
         });
-        let failed = |reason: &dyn std::fmt::Display| self.files_failed("could not be looked at", &reason.to_string());
-        let worked = working.await.map_err(|error| failed(&error))?;
-        let (keeper, done) = worked.map_err(|trouble| failed(&trouble))?;
+        let worked = working.await?;
+        let (keeper, done) = worked.map_err(|trouble| self.files_failed("could not be scanned", &trouble))?;
         self.files.place = Place::Idle(keeper);
         Ok(done)
     }
@@ -450,7 +449,7 @@ impl Owner {
             })
             .await?;
         match saved {
-            Err(trouble) => Err(self.files_failed("could not be kept", &trouble.to_string())),
+            Err(trouble) => Err(self.files_failed("could not be saved", &trouble)),
             saved => Ok(self.on_saved(wanted, saved)),
         }
     }

@@ -89,7 +89,7 @@ impl Owner {
             None => Uncertain::default(),
         };
         let pending = Pending::fork(self.engine.data_dir.root(), &order.id)
-            .map_err(|error| self.files_failed("could not be copied", &error.to_string()))?;
+            .map_err(|error| self.files_failed("could not be copied", &error))?;
         let forked = self.copy_to(&order, past, uncertain).await;
         if forked.is_err() {
             self.engine.remover.forget_fork(&order.id).await;
@@ -143,25 +143,24 @@ impl Owner {
     async fn copy_files(&mut self, copying: Move) -> Result<Copied, OpError> {
         let faults = self.engine.checkpoints.faults().clone();
         let copied = self
-            .with_keeper(move |keeper| -> Result<Copied, String> {
+            .with_keeper(move |keeper| -> Result<Copied, Box<dyn std::error::Error + Send + Sync>> {
                 let Move { from, to, home, target, now, empty, is_own, id } = copying;
-                let failed = |error: &dyn std::fmt::Display| error.to_string();
                 let mut copied = Copied::default();
                 if from.exists() || !is_own {
-                    copied = copy::workspace(&from, &to, &faults).map_err(|error| failed(&error))?;
+                    copied = copy::workspace(&from, &to, &faults)?;
                 }
                 crash::point(Point::ForkCopied, id.as_str().as_bytes());
                 let Some(repo) = keeper.repo() else { return Ok(copied) };
                 let repository = home.join(REPOSITORY);
-                std::fs::create_dir_all(&home).map_err(|error| failed(&error))?;
-                let own = repo.share_into(&repository).map_err(|error| failed(&error))?;
+                std::fs::create_dir_all(&home)?;
+                let own = repo.share_into(&repository)?;
                 if target.is_some() || empty {
-                    let plan = restore::plan(&own, now, target).map_err(|error| failed(&error))?;
-                    let staged = restore::stage(&own, &to, &home, &plan, &faults).map_err(|error| failed(&error))?;
-                    let applied = restore::apply(staged, &[], &faults).map_err(|error| failed(&error))?;
-                    applied.finish().map_err(|error| failed(&error))?;
+                    let plan = restore::plan(&own, now, target)?;
+                    let staged = restore::stage(&own, &to, &home, &plan, &faults)?;
+                    let applied = restore::apply(staged, &[], &faults)?;
+                    applied.finish()?;
                     if to.exists() {
-                        restore::strip(&own, target, &to).map_err(|error| failed(&error))?;
+                        restore::strip(&own, target, &to)?;
                     }
                 }
                 // Without it, everything is read again once.
@@ -169,7 +168,7 @@ impl Owner {
                 Ok(copied)
             })
             .await?;
-        copied.map_err(|reason| self.files_failed("could not be copied", &reason))
+        copied.map_err(|reason| self.files_failed("could not be copied", &*reason))
     }
 
     /// The agent's state in the place of another session. If it is not there any more, the fork has none.
@@ -271,7 +270,7 @@ impl Owner {
             RepoError::Missing { id } => {
                 OpError::CheckpointNotFound { session_id: fork.to_string(), checkpoint: id.to_string(), was_kept: true }
             }
-            error => self.files_failed("could not be merged", &error.to_string()),
+            error => self.files_failed("could not be merged", &error),
         })?;
         let (files, files_total) = plan_views(&plan);
         let told = |conflict: &merge::Conflict| LeftOut {
@@ -326,7 +325,7 @@ impl Owner {
                 None => Ok(0),
             })
             .await?;
-        thinned.map_err(|error| self.files_failed("kept so far could not be thinned", &error.to_string()))
+        thinned.map_err(|error| self.files_failed("in old checkpoints could not be pruned", &error))
     }
 }
 

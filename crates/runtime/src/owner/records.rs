@@ -11,7 +11,6 @@ use shellkeep_session::{
     ShellDelta, Timestamp, size,
 };
 use shellkeep_store::AppendError;
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -144,10 +143,9 @@ impl Owner {
             let version = state_file::free_version(&directory, version);
             state_file::write(&directory, version, &bytes, power).map(|content| (version, content))
         });
-        let written = written.await.unwrap_or_else(|error| Err(io::Error::other(error)));
-        written.map_err(|error| OpError::StoreUnavailable {
-            reason: format!("the agent's state cannot be written: {error}"),
-        })
+        written
+            .await?
+            .map_err(|error| OpError::StoreUnavailable { reason: format!("cannot write the agent's state: {error}") })
     }
 
     /// Appends to the store, then changes the state: the only door into it. A store that fails is a notice.

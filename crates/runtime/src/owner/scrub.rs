@@ -29,9 +29,8 @@ impl Owner {
         let checkpoints = self.purge_checkpoints(&redactor).await?;
         let services = self.engine.data_dir.services(&self.id);
         let mask = redactor.clone();
-        let logs = tokio::task::spawn_blocking(move || mask_in_place(&services, "services", &mask)).await;
-        let logs = logs.map_err(|error| failed(error.to_string()))?;
-        let mut files = logs.map_err(|error| failed(format!("a service's log cannot be masked: {error}")))?;
+        let logs = tokio::task::spawn_blocking(move || mask_in_place(&services, "services", &mask)).await?;
+        let mut files = logs.map_err(|error| failed(format!("cannot mask a service's log: {error}")))?;
         let outputs = Some(self.outputs.to_path_buf());
         let scrubbed = self.engine.store.scrub(&self.id, &redactor, outputs).await;
         let scrubbed = scrubbed.map_err(|error| read_error(&self.id, error))?;
@@ -45,7 +44,7 @@ impl Owner {
         {
             // What was masked has another length and hash from now on.
             let measured = state_file::measured(&self.outputs, name.clone());
-            state.content = measured.map_err(|error| failed(format!("the agent's state cannot be read: {error}")))?;
+            state.content = measured.map_err(|error| failed(format!("cannot read the agent's state: {error}")))?;
         }
         let event = Event::Scrubbed {
             by: None,
@@ -71,14 +70,13 @@ impl Owner {
         let checkpoints = &self.engine.checkpoints;
         let (home, faults, redactor) = (checkpoints.home(&self.id), checkpoints.faults().clone(), redactor.clone());
         let purge = move || keeper::purge(&home, &faults, &|bytes| !redactor.find(bytes).is_empty());
-        let failed = |reason: String| OpError::FilesFailed {
+        let purged = tokio::task::spawn_blocking(purge).await?;
+        purged.map_err(|trouble| OpError::FilesFailed {
             session_id: self.id.to_string(),
-            what: "kept in checkpoints could not be freed of the secret",
-            reason,
-            state: "nothing else was masked; when the cause is gone, scrub again",
-        };
-        let purged = tokio::task::spawn_blocking(purge).await.map_err(|error| failed(error.to_string()))?;
-        purged.map_err(|trouble| failed(trouble.to_string()))
+            what: "with the secret could not be purged from the checkpoints",
+            reason: crate::FilesReason::from(&trouble as &dyn std::error::Error),
+            state: "nothing else was masked; fix the cause and scrub again",
+        })
     }
 }
 

@@ -141,7 +141,7 @@ async fn run(engine: Engine, id: SessionId, command: RunCommand, place: Place) -
             Some(Ok(RunChunk::Result(view))) => return Ok(*view),
             Some(Ok(_)) => {}
             Some(Err(error)) => return Err(error),
-            None => return Err(OpError::StoreUnavailable { reason: "the command ended without a result".to_owned() }),
+            None => return Err(OpError::Internal { detail: "a command ended without a result".to_owned() }),
         }
     }
 }

@@ -4,7 +4,7 @@ use super::auth::Scoped;
 use super::json;
 use super::openapi::Common;
 use super::params::Params;
-use super::problem::Refusal;
+use crate::refusal::Refusal;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Deserialize;

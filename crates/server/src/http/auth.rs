@@ -4,9 +4,9 @@
 //! the caller's rights.
 
 use super::metrics::RequestMetrics;
-use super::problem::Refusal;
 use super::until::until;
 use crate::connections::Way;
+use crate::refusal::Refusal;
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::request::Parts;
 use axum::http::uri::Authority;

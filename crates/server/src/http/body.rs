@@ -2,7 +2,7 @@
 //! its sender's memory; an empty one stands for `{}`, and an error names the field.
 
 use super::auth::Scoped;
-use super::problem::Refusal;
+use crate::refusal::Refusal;
 use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest, Request};
 use axum::http::request::Parts;

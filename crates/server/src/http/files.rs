@@ -3,9 +3,9 @@
 use super::auth::Scoped;
 use super::openapi::{Common, Files};
 use super::params::{CheckpointPath, Params, SessionPath};
-use super::problem::Refusal;
 use super::runs::wants;
 use super::{json, translate};
+use crate::refusal::Refusal;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use shellkeep_protocol::{AgainstParams, DiffParams, DiffResponse, FileHistory, PathParams};

@@ -3,8 +3,8 @@
 use super::auth::Scoped;
 use super::body::Nothing;
 use super::openapi::Common;
-use super::problem::Refusal;
 use super::sse;
+use crate::refusal::Refusal;
 use axum::response::Response;
 
 /// Holds still until the caller hangs up, at most 30 s: nothing is written to the store, the recordings and the checkpoints.

@@ -3,7 +3,7 @@
 use super::Door;
 use super::auth::Scoped;
 use super::openapi::Common;
-use super::problem::Refusal;
+use crate::refusal::Refusal;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};

@@ -1,7 +1,7 @@
 //! Ids in paths and parameters in queries. An id is checked here and nowhere else, so nothing behind this file ever
 //! sees one that could leave its directory.
 
-use super::problem::Refusal;
+use crate::refusal::Refusal;
 use axum::extract::{FromRequestParts, Query, RawPathParams};
 use axum::http::request::Parts;
 use serde::de::DeserializeOwned;

@@ -3,8 +3,8 @@
 use super::auth::Scoped;
 use super::body::{Json, SMALL_LIMIT};
 use super::openapi::Common;
-use super::problem::Refusal;
 use super::{json, translate};
+use crate::refusal::Refusal;
 use axum::http::StatusCode;
 use axum::response::Response;
 use shellkeep_protocol::{QuotasRequest, QuotasResponse};

@@ -4,8 +4,8 @@ use super::auth::Scoped;
 use super::body::{Json, SMALL_LIMIT};
 use super::openapi::{Common, Files, Full};
 use super::params::SessionPath;
-use super::problem::Refusal;
 use super::{json, runs::detached, translate};
+use crate::refusal::Refusal;
 use axum::http::StatusCode;
 use axum::response::Response;
 use shellkeep_protocol::{

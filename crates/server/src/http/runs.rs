@@ -4,12 +4,13 @@ use super::auth::Scoped;
 use super::body::{Json, RUN_LIMIT};
 use super::openapi::{Busy, Common, Full};
 use super::params::{Params, RunPath, SessionPath};
-use super::problem::Refusal;
 use super::{Door, json, sse, translate};
+use crate::refusal::Refusal;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
 use shellkeep_protocol::{OutputEvent, RunParams, RunRequest, RunResponse};
+use shellkeep_runtime::OpError;
 use std::future::Future;
 use std::time::Instant;
 
@@ -75,7 +76,7 @@ where
     T: Send + 'static,
     F: Future<Output = T> + Send + 'static,
 {
-    tokio::spawn(operation).await.map_err(|error| Refusal::internal(format!("the operation broke off: {error}")))
+    Ok(tokio::spawn(operation).await.map_err(OpError::from)?)
 }
 
 /// Whether the caller wants an answer that goes on.

@@ -4,9 +4,9 @@ use super::auth::Scoped;
 use super::body::{Json, SMALL_LIMIT};
 use super::openapi::{Common, Full, Searched};
 use super::params::{Params, ServicePath, SessionPath};
-use super::problem::Refusal;
 use super::runs::{detached, wants_events};
 use super::{json, sse, translate};
+use crate::refusal::Refusal;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use shellkeep_protocol::{

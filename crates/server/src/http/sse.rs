@@ -7,8 +7,9 @@ mod hold;
 mod log;
 mod resume;
 
-use super::problem::Refusal;
 use super::translate;
+use crate::http::problem::problem;
+use crate::refusal::Refusal;
 use axum::body::{Body, Bytes};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
@@ -108,7 +109,7 @@ async fn pump(place: Place, mut source: impl Source, sender: mpsc::Sender<Bytes>
             Ok(piece) => room.send(piece),
             Err(error) => {
                 let mut events = Vec::new();
-                event(&mut events, "error", Refusal::from(error).problem());
+                event(&mut events, "error", &problem(&Refusal::from(error)));
                 room.send(events.into());
                 return;
             }
@@ -184,7 +185,7 @@ impl Encoder {
             }
             Err(error) => {
                 self.flush(&mut events);
-                event(&mut events, "error", Refusal::from(error).problem());
+                event(&mut events, "error", &problem(&Refusal::from(error)));
             }
         }
         events

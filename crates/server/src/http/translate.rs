@@ -13,7 +13,7 @@ pub use record::*;
 pub use resume::{resume, resumed};
 pub use service::{grace, log_follow, log_page, log_query, service, service_list, service_wait, start_service};
 
-use super::problem::Refusal;
+use crate::refusal::Refusal;
 use shellkeep_protocol::{self as wire, BusyChoice, RunRequest, RunResponse, StreamName, TimeoutChoice, text};
 use shellkeep_runtime::{
     CreateSession, DEFAULT_MAX_OUTPUT, DEFAULT_TIMEOUT, IfBusy, IssuedToken, MAX_COMMAND, MAX_MAX_OUTPUT,

@@ -2,11 +2,12 @@
 //! or, since 2026-07-28, for one request.
 
 use super::calls::Calls;
+use super::hints::refusal_in_words;
 use super::seat::{self, Pipe, Seat};
 use super::streamable::Bound;
 use super::tools::{self, Toolset};
 use super::{Hub, engine_of, resources};
-use crate::http::problem::Refusal;
+use crate::refusal::Refusal;
 use axum::http::request::Parts;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CancelledNotificationParam, CustomRequest, CustomResult, ErrorCode,
@@ -187,10 +188,10 @@ impl ServerHandler for Handler {
 
 /// A refusal where there is no tool's result to put it into.
 pub fn protocol_error(refusal: &Refusal) -> ErrorData {
-    let problem = refusal.problem();
-    match problem.status {
-        404 => ErrorData::resource_not_found(problem.to_string(), None),
-        400..500 => ErrorData::invalid_params(problem.to_string(), None),
-        _ => ErrorData::internal_error(problem.to_string(), None),
+    let words = refusal_in_words(refusal);
+    match refusal.problem().status {
+        404 => ErrorData::resource_not_found(words, None),
+        400..500 => ErrorData::invalid_params(words, None),
+        _ => ErrorData::internal_error(words, None),
     }
 }

@@ -2,8 +2,8 @@
 
 use super::handler::protocol_error;
 use super::seat::Seat;
-use crate::http::problem::Refusal;
 use crate::http::translate;
+use crate::refusal::Refusal;
 use rmcp::model::{ErrorData, ListResourcesResult, ReadResourceResult, Resource, ResourceContents, ResourceTemplate};
 use serde_json::json;
 use shellkeep_protocol::text;

@@ -3,7 +3,7 @@
 
 use super::Hub;
 use super::names::{self, Lease};
-use crate::http::problem::Refusal;
+use crate::refusal::Refusal;
 use axum::http::HeaderMap;
 use rmcp::RoleServer;
 use rmcp::service::RequestContext;

@@ -8,7 +8,7 @@ use super::seat::Pipe;
 use super::tools::Toolset;
 use crate::http::Door;
 use crate::http::params::Params;
-use crate::http::problem::Refusal;
+use crate::refusal::Refusal;
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};

@@ -4,8 +4,8 @@
 use super::handler::Handler;
 use super::{Hub, engine_of};
 use crate::http::body;
-use crate::http::problem::Refusal;
 use crate::http::{Door, RUN_LIMIT};
+use crate::refusal::Refusal;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Method, StatusCode};

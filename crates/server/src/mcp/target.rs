@@ -1,6 +1,6 @@
 //! What an id names: `r12` is a command, `s12` a service. The daemon gives both out, and nobody else does.
 
-use crate::http::problem::Refusal;
+use crate::refusal::Refusal;
 use shellkeep_session::{RunId, ServiceId};
 
 /// What a tool is asked about.

@@ -1,8 +1,9 @@
 //! The tools: what there is, what each takes, and how a call finds its tool. A new tool is one file and one line here.
 
 use super::handler::Handler;
+use super::hints::refusal_in_words;
 use super::{bash, list_services, read_output, run_command, send_input, start_service, stop_service};
-use crate::http::problem::Refusal;
+use crate::refusal::Refusal;
 use rmcp::RoleServer;
 use rmcp::model::{CallToolResult, ContentBlock, ErrorData, JsonObject, Tool};
 use rmcp::service::RequestContext;
@@ -104,7 +105,7 @@ pub fn answer<T: Serialize>(text: String, data: &T) -> Result<CallToolResult, Re
 
 /// A refusal as the model reads it: what happened, what to do next, and the code.
 pub fn refused(refusal: &Refusal) -> CallToolResult {
-    CallToolResult::error(vec![ContentBlock::text(refusal.problem().to_string())])
+    CallToolResult::error(vec![ContentBlock::text(refusal_in_words(refusal))])
 }
 
 #[cfg(test)]

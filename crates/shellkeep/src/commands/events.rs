@@ -3,7 +3,7 @@
 use super::replay::source::{self, Events};
 use super::replay::target::Target;
 use crate::cli::DaemonArgs;
-use crate::client::{Client, escaped};
+use crate::client::{Client, ClientError, escaped};
 use crate::failure::Failure;
 use crate::terminal;
 use clap::{Args, Subcommand, ValueHint};
@@ -143,7 +143,7 @@ async fn follow(session: &SessionId, args: &EventsArgs) -> Result<(), Failure> {
                 return Ok(());
             }
         } else if let Ok(problem) = serde_json::from_str::<Problem>(&event.data) {
-            return Err(Failure::client(problem));
+            return Err(ClientError::Refused(Box::new(problem)).into());
         }
     }
     Err(Failure::client("the daemon has ended the stream; ask again with --after and the last number you saw"))

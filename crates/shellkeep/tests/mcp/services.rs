@@ -144,7 +144,7 @@ fn over_quota_the_model_is_told_what_to_stop() {
     let second = service_id(&two.call("start_service", sleep.clone()));
     let refused = two.call("start_service", sleep.clone());
     assert!(refused.is_error());
-    for part in ["runs 2 services and may run 2", "stop_service", "thread_ann_one", "(quota_exceeded)"] {
+    for part in ["limit of 2 running services", "stop_service", "thread_ann_one", "(quota_exceeded)"] {
         assert!(refused.text().contains(part), "{part}: {}", refused.text());
     }
     // What counts is shown wherever it runs, and can be stopped from wherever one is.

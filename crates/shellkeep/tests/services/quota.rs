@@ -85,7 +85,7 @@ fn refusals(daemon: &Daemon, mark: &str, all: usize) {
     );
     assert_eq!(problem["services"], json!([]), "none of them is the caller's");
     let words = problem["detail"].as_str().unwrap();
-    assert!(words.contains(&format!("{all} services")) && words.contains("None of them is yours"), "{words}");
+    assert!(words.contains(&format!("{all} running services")) && words.contains("None of them is yours"), "{words}");
 
     let refused = daemon.ask_service("agent-7", &body);
     assert_eq!(refused.status, 429, "{}", refused.text());
@@ -98,8 +98,11 @@ fn refusals(daemon: &Daemon, mark: &str, all: usize) {
     assert!(own.iter().all(|service| service["agent"] == "agent-7"));
     let words = problem["detail"].as_str().unwrap();
     let first = id(&own[0]);
-    assert!(words.contains("agent 'agent-7' already runs 5 services and may run 5"), "{words}");
-    assert!(words.contains(&format!("for example {first}")) && words.contains("stop_service"), "{words}");
+    assert!(words.contains("agent 'agent-7' is at its limit of 5 running services"), "{words}");
+    assert!(
+        words.contains(&format!("for example {first}")) && words.contains("/services/{service_id}/stop"),
+        "{words}"
+    );
 }
 
 #[test]
@@ -215,7 +218,10 @@ fn no_service_is_started_when_the_node_is_full_of_processes() {
     assert_eq!((&problem["quota"], &problem["limit"]), (&json!("processes"), &json!(28)), "{problem}");
     assert!(problem["used"].as_u64().unwrap() >= 28);
     let words = problem["detail"].as_str().unwrap();
-    assert!(words.contains(&format!("{} (many)", id(&started))) && words.contains("stop_service"), "{words}");
+    assert!(
+        words.contains(&format!("{} (many)", id(&started))) && words.contains("/services/{service_id}/stop"),
+        "{words}"
+    );
     daemon.stop_service("s", id(&started));
     assert_eq!(daemon.ask_service("s", &json!({"command": "exec sleep 1000"})).status, 201);
 }

@@ -1,8 +1,9 @@
 //! A recording as events: `event` with its number as the id, for as long as somebody listens; `error` if it broke.
 
 use super::{Source, event};
-use crate::http::problem::Refusal;
+use crate::http::problem::problem;
 use crate::http::translate;
+use crate::refusal::Refusal;
 use shellkeep_runtime::EventStream;
 
 /// A recording that is followed.
@@ -26,7 +27,7 @@ impl Source for Follow {
             }
             Err(error) => {
                 self.over = true;
-                event(&mut events, "error", Refusal::from(error).problem());
+                event(&mut events, "error", &problem(&Refusal::from(error)));
             }
         }
         Some(events)

@@ -1,8 +1,9 @@
 //! A log as events: `log` as it is written, `end` with the service when it has ended, `error` if it broke.
 
 use super::{Source, event, whole};
-use crate::http::problem::Refusal;
+use crate::http::problem::problem;
 use crate::http::translate;
+use crate::refusal::Refusal;
 use shellkeep_protocol::LogEvent;
 use shellkeep_runtime::{Engine, LogPage, LogStream};
 use shellkeep_session::{ServiceId, SessionId};
@@ -38,7 +39,7 @@ impl Source for Follow {
                 Some(Err(error)) => {
                     self.phase = Phase::Over;
                     self.encoder.flush(&mut events);
-                    event(&mut events, "error", Refusal::from(error).problem());
+                    event(&mut events, "error", &problem(&Refusal::from(error)));
                 }
                 None => {
                     self.phase = Phase::Ended;
@@ -52,7 +53,7 @@ impl Source for Follow {
         }
         match self.engine.service(&self.session, &self.service, Duration::ZERO).await {
             Ok(view) => event(&mut events, "end", &translate::service(view)),
-            Err(error) => event(&mut events, "error", Refusal::from(error).problem()),
+            Err(error) => event(&mut events, "error", &problem(&Refusal::from(error))),
         }
         self.phase = Phase::Over;
         Some(events)

@@ -1,6 +1,6 @@
 //! Quotas and the node: from the wire to the runtime's vocabulary and back.
 
-use crate::http::problem::Refusal;
+use crate::refusal::Refusal;
 use shellkeep_protocol as wire;
 use shellkeep_runtime::{EndedAgent, LimitChangeView, NodeView, QuotaChanges, QuotaView, QuotasView};
 use shellkeep_session::QuotaName;

@@ -1,7 +1,7 @@
 //! Services: from the wire to the runtime's vocabulary and back.
 
 use super::{DEFAULT_OUTPUT_PAGE, no_nul, variables};
-use crate::http::problem::Refusal;
+use crate::refusal::Refusal;
 use shellkeep_protocol::{self as wire, text};
 use shellkeep_runtime::{
     LogPage, LogQuery, MAX_COMMAND, MAX_OUTPUT_PAGE, MAX_STOP_GRACE, STOP_GRACE, ServiceView, StartService,

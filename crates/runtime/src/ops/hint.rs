@@ -1,0 +1,70 @@
+//! What to do next after an error. Each door words it in its own verbs: HTTP a route, MCP a tool, the command line a
+//! command.
+
+/// What to do next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hint {
+    /// Use a session that exists, or create this one.
+    ListSessions,
+    /// Use a token that exists.
+    ListTokens,
+    /// Check the rest of the recording.
+    Verify,
+    /// Start the command so that it accepts input later.
+    KeepInputOpen,
+    /// Wait for the run that is in the way, or interrupt it.
+    WaitForRun,
+    /// Let a copied data directory use the original's directories, or stay out of them.
+    TakeWorkspaces,
+    /// Use a service that exists.
+    ListServices,
+    /// Stop a service to make room.
+    StopService,
+    /// Read the agent's state and save again over what was read.
+    ReadAgentState,
+    /// Save a state of the agent first.
+    SaveAgentState,
+    /// Use an older version of the agent's state.
+    ReadOlderAgentState,
+    /// Use a checkpoint that exists.
+    ListCheckpoints,
+    /// Give a fork files of its own, or say that it shares them.
+    SeparateFiles,
+    /// Resolve the conflicts of a merge, or choose a side.
+    ResolveConflicts,
+    /// Name the agent's program in the session's config.
+    ConfigureAgent,
+    /// Wait until the agent has finished its message.
+    WaitForAgent,
+}
+
+impl Hint {
+    const NAMES: [(Self, &'static str); 16] = [
+        (Self::ListSessions, "list_sessions"),
+        (Self::ListTokens, "list_tokens"),
+        (Self::Verify, "verify"),
+        (Self::KeepInputOpen, "keep_input_open"),
+        (Self::WaitForRun, "wait_for_run"),
+        (Self::TakeWorkspaces, "take_workspaces"),
+        (Self::ListServices, "list_services"),
+        (Self::StopService, "stop_service"),
+        (Self::ReadAgentState, "read_agent_state"),
+        (Self::SaveAgentState, "save_agent_state"),
+        (Self::ReadOlderAgentState, "read_older_agent_state"),
+        (Self::ListCheckpoints, "list_checkpoints"),
+        (Self::SeparateFiles, "separate_files"),
+        (Self::ResolveConflicts, "resolve_conflicts"),
+        (Self::ConfigureAgent, "configure_agent"),
+        (Self::WaitForAgent, "wait_for_agent"),
+    ];
+
+    /// Its stable name, for a door in another process.
+    pub fn as_str(self) -> &'static str {
+        Self::NAMES.iter().find(|(hint, _)| *hint == self).map_or("", |(_, name)| name)
+    }
+
+    /// The hint with this name; `None` for one of a newer daemon.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::NAMES.iter().find(|(_, known)| *known == name).map(|(hint, _)| *hint)
+    }
+}

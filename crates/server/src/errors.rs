@@ -1,0 +1,258 @@
+//! Errors of the runtime as refusals: which HTTP status each has, and its data.
+
+use crate::http::translate;
+use crate::refusal::{RETRY_AFTER, Refusal};
+use axum::http::StatusCode;
+use shellkeep_runtime::{OpError, QuotaMet, whole_seconds};
+
+impl From<OpError> for Refusal {
+    fn from(error: OpError) -> Self {
+        let refusal = Self::new(status(&error), error.code(), error.to_string()).with_hint(error.hint());
+        match error {
+            OpError::SessionNotFound { session_id }
+            | OpError::Restarted { session_id }
+            | OpError::Damaged { session_id, .. } => refusal.with("session_id", session_id),
+            OpError::RunNotFound { session_id, run_id } | OpError::Busy { session_id, run_id } => {
+                refusal.with("session_id", session_id).with("run_id", run_id)
+            }
+            OpError::RunEnded { run_id } | OpError::NoInput { run_id } | OpError::OutputReclaimed { run_id } => {
+                refusal.with("run_id", run_id)
+            }
+            OpError::QueueFull { session_id, waiting } => {
+                refusal.with("session_id", session_id).with("waiting", waiting)
+            }
+            OpError::TokenNotFound { token_id } => refusal.with("token_id", token_id),
+            OpError::RequestIdReused { request_id } => refusal.with("request_id", request_id),
+            OpError::BadCwd { path, .. } => refusal.with("cwd", path),
+            OpError::CwdGone { session_id, path, .. } | OpError::FilesNotApart { session_id, path, .. } => {
+                refusal.with("session_id", session_id).with("cwd", path)
+            }
+            OpError::BadWorkspace { path, .. } => refusal.with("workspace", path),
+            OpError::WorkspaceNotTaken { session_id, path, .. } => {
+                refusal.with("session_id", session_id).with("workspace", path)
+            }
+            OpError::QuotaExceeded(met) => over_quota(refusal, *met),
+            OpError::Overloaded { waiting, limit, retry_after, .. } => {
+                let seconds = whole_seconds(retry_after);
+                refusal.with("waiting", waiting).with("limit", limit).with(RETRY_AFTER, seconds)
+            }
+            OpError::ServiceNotFound { session_id, service_id } => {
+                refusal.with("session_id", session_id).with("service_id", service_id)
+            }
+            OpError::Resume(error) => refusal.with("session_id", error.session_id()),
+            OpError::VersionConflict { current } => refusal.with("version", current),
+            OpError::AgentStateReclaimed { version } | OpError::AgentStateDamaged { version, .. } => {
+                refusal.with("version", version)
+            }
+            OpError::FileChanged { session_id, file } => refusal.with("session_id", session_id).with("file", file),
+            OpError::AgentStateNotFound { session_id } | OpError::RecordingUnreadable { session_id, .. } => {
+                refusal.with("session_id", session_id)
+            }
+            OpError::CheckpointNotFound { session_id, checkpoint, .. } => {
+                refusal.with("session_id", session_id).with("checkpoint", checkpoint)
+            }
+            OpError::FileNotFound { checkpoint, path } => refusal.with("checkpoint", checkpoint).with("path", path),
+            OpError::FilesFailed { session_id, .. } | OpError::SessionExists { session_id } => {
+                refusal.with("session_id", session_id)
+            }
+            OpError::MergeConflict { conflicts, .. } => {
+                let conflict = |(path, reason)| serde_json::json!({"path": path, "reason": reason});
+                refusal.with("conflicts", conflicts.into_iter().map(conflict).collect::<Vec<_>>())
+            }
+            OpError::SearchSpent { place: "offset", next, .. } => refusal.with("next_offset", next),
+            OpError::SearchSpent { next, .. } => refusal.with("after", next),
+            OpError::NoShare(full) => refusal.with("limit", full.limit),
+            OpError::EventsCutOff { taken, first_seq, .. } => refusal.with("taken", taken).with("first_seq", first_seq),
+            OpError::Invalid { .. }
+            | OpError::InvalidEventType { .. }
+            | OpError::NoSuchMoment { .. }
+            | OpError::NoOrigin { .. }
+            | OpError::NotAllowed { .. }
+            | OpError::TokensUnavailable { .. }
+            | OpError::ShellUnavailable { .. }
+            | OpError::ServiceNotStarted { .. }
+            | OpError::StoreUnavailable { .. }
+            | OpError::Internal { .. }
+            | OpError::ShuttingDown => refusal,
+        }
+    }
+}
+
+/// The HTTP status of an error.
+fn status(error: &OpError) -> StatusCode {
+    match error {
+        OpError::Invalid { .. }
+        | OpError::InvalidEventType { .. }
+        | OpError::BadCwd { .. }
+        | OpError::BadWorkspace { .. } => StatusCode::BAD_REQUEST,
+        OpError::NotAllowed { .. } => StatusCode::FORBIDDEN,
+        OpError::SessionNotFound { .. }
+        | OpError::RunNotFound { .. }
+        | OpError::ServiceNotFound { .. }
+        | OpError::AgentStateNotFound { .. }
+        | OpError::CheckpointNotFound { .. }
+        | OpError::NoSuchMoment { .. }
+        | OpError::FileNotFound { .. }
+        | OpError::TokenNotFound { .. } => StatusCode::NOT_FOUND,
+        OpError::Restarted { .. }
+        | OpError::CwdGone { .. }
+        | OpError::FilesNotApart { .. }
+        | OpError::WorkspaceNotTaken { .. }
+        | OpError::RunEnded { .. }
+        | OpError::NoInput { .. }
+        | OpError::Busy { .. }
+        | OpError::SessionExists { .. }
+        | OpError::NoOrigin { .. }
+        | OpError::MergeConflict { .. }
+        | OpError::RequestIdReused { .. } => StatusCode::CONFLICT,
+        OpError::FilesFailed { reason, .. } if reason.is_full() => StatusCode::INSUFFICIENT_STORAGE,
+        OpError::Resume(error) if error.is_for_now() => StatusCode::SERVICE_UNAVAILABLE,
+        OpError::Resume(_) => StatusCode::CONFLICT,
+        OpError::QueueFull { .. } | OpError::QuotaExceeded(_) => StatusCode::TOO_MANY_REQUESTS,
+        OpError::NoShare(full) if full.by_all => StatusCode::SERVICE_UNAVAILABLE,
+        OpError::NoShare(_) => StatusCode::TOO_MANY_REQUESTS,
+        OpError::SearchSpent { .. } => StatusCode::UNPROCESSABLE_ENTITY,
+        OpError::Damaged { .. } | OpError::AgentStateDamaged { .. } | OpError::FileChanged { .. } => {
+            StatusCode::INTERNAL_SERVER_ERROR
+        }
+        OpError::OutputReclaimed { .. } | OpError::AgentStateReclaimed { .. } => StatusCode::GONE,
+        OpError::VersionConflict { .. } => StatusCode::PRECONDITION_FAILED,
+        OpError::RecordingUnreadable { .. } | OpError::FilesFailed { .. } | OpError::Internal { .. } => {
+            StatusCode::INTERNAL_SERVER_ERROR
+        }
+        OpError::ShellUnavailable { .. }
+        | OpError::ServiceNotStarted { .. }
+        | OpError::Overloaded { .. }
+        | OpError::StoreUnavailable { .. }
+        | OpError::EventsCutOff { .. }
+        | OpError::TokensUnavailable { .. }
+        | OpError::ShuttingDown => StatusCode::SERVICE_UNAVAILABLE,
+    }
+}
+
+fn over_quota(refusal: Refusal, met: QuotaMet) -> Refusal {
+    let services: Vec<_> = met.services.into_iter().map(translate::service).collect();
+    let services = serde_json::to_value(services).unwrap_or_default();
+    let refusal = refusal.with("quota", met.quota.as_str()).with("limit", met.limit).with("used", met.used);
+    refusal.with("services", services)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mcp::service_text::tests::view;
+    use std::time::Duration;
+
+    fn quota_met() -> OpError {
+        let quota = shellkeep_session::QuotaName::LiveShells;
+        OpError::QuotaExceeded(Box::new(QuotaMet { quota, limit: 1, used: 1, agent: None, services: Vec::new() }))
+    }
+
+    fn overloaded() -> OpError {
+        let (waited, retry_after) = (Duration::from_secs(30), Duration::from_millis(1200));
+        OpError::Overloaded { waiting: 10, limit: 10, waited, retry_after }
+    }
+
+    fn not_saved(error: &(dyn std::error::Error + 'static)) -> OpError {
+        let reason = error.into();
+        OpError::FilesFailed {
+            session_id: "s".into(),
+            what: "could not be saved",
+            reason,
+            state: "nothing was changed",
+        }
+    }
+
+    /// An error that hides its cause from its sentence.
+    #[derive(Debug)]
+    struct Wrapped(std::io::Error);
+
+    impl std::fmt::Display for Wrapped {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("the repository failed")
+        }
+    }
+
+    impl std::error::Error for Wrapped {
+        fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+            Some(&self.0)
+        }
+    }
+
+    fn os(number: i32) -> std::io::Error {
+        std::io::Error::from_raw_os_error(number)
+    }
+
+    fn of(error: OpError) -> (u16, String) {
+        let refusal = Refusal::from(error);
+        (refusal.problem().status, refusal.problem().code.clone())
+    }
+
+    #[test]
+    fn statuses_and_codes_are_those_of_the_contract() {
+        let session_id = "s".to_owned();
+        let run_id = "r1".to_owned();
+        let table = [
+            (OpError::Invalid { detail: String::new() }, 400, "invalid_request"),
+            (OpError::NotAllowed { detail: String::new() }, 403, "not_allowed"),
+            (OpError::TokenNotFound { token_id: "t".into() }, 404, "token_not_found"),
+            (OpError::TokensUnavailable { detail: String::new() }, 503, "store_unavailable"),
+            (OpError::SessionNotFound { session_id: session_id.clone() }, 404, "session_not_found"),
+            (OpError::RunNotFound { session_id: session_id.clone(), run_id: run_id.clone() }, 404, "run_not_found"),
+            (OpError::Busy { session_id: session_id.clone(), run_id }, 409, "session_busy"),
+            (OpError::RequestIdReused { request_id: "q".into() }, 409, "request_id_reused"),
+            (OpError::QueueFull { session_id: session_id.clone(), waiting: 9 }, 429, "queue_full"),
+            (quota_met(), 429, "quota_exceeded"),
+            (OpError::Damaged { session_id, reason: String::new() }, 500, "session_damaged"),
+            (OpError::ShellUnavailable { reason: String::new() }, 503, "shell_unavailable"),
+            (OpError::ServiceNotFound { session_id: "s".into(), service_id: "s1".into() }, 404, "service_not_found"),
+            (OpError::ServiceNotStarted { reason: String::new() }, 503, "service_not_started"),
+            (overloaded(), 503, "overloaded"),
+            (not_saved(&os(28)), 507, "files_failed"),
+            (not_saved(&Wrapped(os(122))), 507, "files_failed"),
+            (not_saved(&os(13)), 500, "files_failed"),
+            (OpError::Internal { detail: String::new() }, 500, "internal_error"),
+            (OpError::NoSuchMoment { detail: String::new() }, 404, "no_such_moment"),
+            (OpError::FileNotFound { checkpoint: "c".into(), path: "p".into() }, 404, "file_not_found"),
+            (OpError::SessionExists { session_id: "s".into() }, 409, "session_exists"),
+            (OpError::NoOrigin { detail: String::new() }, 409, "no_origin"),
+            (OpError::StoreUnavailable { reason: String::new() }, 503, "store_unavailable"),
+            (OpError::ShuttingDown, 503, "shutting_down"),
+        ];
+        for (error, status, code) in table {
+            assert_eq!(of(error), (status, code.to_owned()));
+        }
+    }
+
+    #[test]
+    fn a_busy_session_names_its_run() {
+        let refusal = Refusal::from(OpError::Busy { session_id: "s".into(), run_id: "r7".into() });
+        assert_eq!(serde_json::to_value(refusal.problem()).unwrap()["run_id"], "r7");
+    }
+
+    #[test]
+    fn a_refused_merge_names_what_does_not_fit() {
+        let conflicts = vec![("a.txt".to_owned(), "both changed it".to_owned())];
+        let refusal = Refusal::from(OpError::MergeConflict { first: "a.txt".into(), conflicts });
+        let data = serde_json::to_value(refusal.problem()).unwrap();
+        assert_eq!((&data["status"], &data["code"]), (&409.into(), &"merge_conflict".into()));
+        assert_eq!(data["conflicts"][0], serde_json::json!({"path": "a.txt", "reason": "both changed it"}));
+    }
+
+    #[test]
+    fn a_met_quota_names_the_services_that_could_go() {
+        let quota = shellkeep_session::QuotaName::ServicesPerAgent;
+        let met = QuotaMet { quota, limit: 1, used: 1, agent: Some("ann".into()), services: vec![view()] };
+        let refusal = Refusal::from(OpError::QuotaExceeded(Box::new(met)));
+        let data = serde_json::to_value(refusal.problem()).unwrap();
+        assert_eq!(
+            (&data["quota"], &data["limit"], &data["used"]),
+            (&"services_per_agent".into(), &1.into(), &1.into())
+        );
+        assert_eq!(
+            (&data["services"][0]["service_id"], &data["services"][0]["ports"][0]),
+            (&"s12".into(), &5173.into())
+        );
+        assert_eq!(refusal.hint(), Some(shellkeep_runtime::Hint::StopService));
+    }
+}

@@ -1,0 +1,33 @@
+//! What to do next, in the tools of MCP.
+
+use crate::refusal::Refusal;
+use shellkeep_runtime::Hint;
+
+/// A refusal as a model reads it: what happened, what to do next, and the code.
+pub fn refusal_in_words(refusal: &Refusal) -> String {
+    let problem = refusal.problem();
+    match refusal.hint().and_then(words) {
+        Some(words) => format!("{}; {words} ({})", problem.detail, problem.code),
+        None => problem.to_string(),
+    }
+}
+
+/// A hint in words; `None` where no tool helps.
+fn words(hint: Hint) -> Option<&'static str> {
+    Some(match hint {
+        Hint::ListSessions => "check the name with list_services, or omit session to use this client's own",
+        Hint::ListServices => "list services with list_services",
+        Hint::StopService => "stop a service with stop_service",
+        Hint::KeepInputOpen => "to send input later, start the command with run_command and blocking=false",
+        Hint::WaitForRun => "follow that run with read_output, or wait until it has ended",
+        Hint::TakeWorkspaces => "pass a cwd inside the copy, or ask the host",
+        Hint::Verify | Hint::SeparateFiles | Hint::ConfigureAgent => "ask the host",
+        Hint::ListTokens
+        | Hint::ReadAgentState
+        | Hint::SaveAgentState
+        | Hint::ReadOlderAgentState
+        | Hint::ListCheckpoints
+        | Hint::ResolveConflicts
+        | Hint::WaitForAgent => return None,
+    })
+}
