@@ -4,6 +4,7 @@ use crate::text;
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use shellkeep_session as facts;
+use shellkeep_session::plan::shorten;
 use std::collections::BTreeMap;
 use std::fmt;
 use utoipa::{IntoParams, ToSchema};
@@ -240,6 +241,47 @@ impl From<facts::ServiceStatus> for ServiceStatus {
     }
 }
 
+impl Service {
+    /// The service in a line: `s12 (web) is running, pid 4242, listening on 5173: http://127.0.0.1:5173`
+    pub fn sentence(&self) -> String {
+        let mut text = format!("{} ({}) {}", self.service_id, shorten(&self.name), self.status_in_words());
+        if let Some(pid) = self.pid {
+            text += &format!(", pid {pid}");
+        }
+        match self.restarts {
+            0 => {}
+            1 => text += ", restarted once",
+            restarts => text += &format!(", restarted {restarts} times"),
+        }
+        if !self.ports.is_empty() {
+            let all =
+                |prefix: &str| self.ports.iter().map(|port| format!("{prefix}{port}")).collect::<Vec<_>>().join(", ");
+            text += &format!(", listening on {}: {}", all(""), all("http://127.0.0.1:"));
+        }
+        if let Some(detail) = self.detail.as_ref().filter(|_| self.status.is_live()) {
+            text += &format!(" ({detail})");
+        }
+        text
+    }
+
+    fn status_in_words(&self) -> String {
+        // The detail names the exit code or the signal, and what else there is to know.
+        let how = match (&self.detail, self.exit_code, &self.signal) {
+            (Some(detail), ..) => format!(": {detail}"),
+            (None, _, Some(signal)) => format!(" by signal {signal}"),
+            (None, Some(code), None) => format!(" with exit code {code}"),
+            (None, None, None) => String::new(),
+        };
+        match self.status {
+            ServiceStatus::Starting => "is starting and not ready yet".to_owned(),
+            ServiceStatus::Running => "is running".to_owned(),
+            ServiceStatus::Exited => format!("exited{how}"),
+            ServiceStatus::Stopped => format!("stopped{how}"),
+            ServiceStatus::Failed => format!("failed{how}"),
+        }
+    }
+}
+
 /// Answer of `GET …/services` and of `GET /v1/services`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ServiceList {
@@ -410,5 +452,28 @@ mod tests {
         let policies: Vec<RestartChoice> =
             serde_json::from_str(r#"["never","on_failure","on-failure","always"]"#).unwrap();
         assert_eq!(serde_json::to_string(&policies).unwrap(), r#"["never","on_failure","on_failure","always"]"#);
+    }
+
+    #[test]
+    fn a_service_in_a_line() {
+        let json = serde_json::json!({
+            "service_id": "s3", "session_id": "a", "name": "web", "command": "serve", "cwd": "/", "status": "running",
+            "pid": 42, "ports": [80, 443], "processes": 1, "started_at": "", "last_active_at": "", "restart": "never",
+            "restarts": 0, "log_bytes": 0
+        });
+        let running: Service = serde_json::from_value(json).unwrap();
+        let listening = "s3 (web) is running, pid 42, listening on 80, 443: http://127.0.0.1:80, http://127.0.0.1:443";
+        assert_eq!(running.sentence(), listening);
+        let ended = Service {
+            status: ServiceStatus::Failed,
+            pid: None,
+            ports: Vec::new(),
+            exit_code: Some(1),
+            detail: Some("it ended before it was ready".to_owned()),
+            restarts: 1,
+            ..running
+        };
+        assert_eq!(ended.sentence(), "s3 (web) failed: it ended before it was ready, restarted once");
+        assert_eq!(Service { detail: None, ..ended }.sentence(), "s3 (web) failed with exit code 1, restarted once");
     }
 }

@@ -31,7 +31,7 @@ impl Background {
     /// Stops a command in the background: politely, and after `grace` by force.
     pub(crate) async fn stop(&self, id: &SessionId, cell: &RunCell, grace: Duration) -> ServiceView {
         end(cell, grace).await;
-        let detail = Some("it was stopped".to_owned());
+        let detail = Some("on request".to_owned());
         ServiceView { status: ServiceStatus::Stopped, detail, ..self.view(id, cell) }
     }
 

@@ -1,7 +1,7 @@
 //! Errors of the runtime as refusals: which HTTP status each has, and its data.
 
-use crate::http::translate;
 use crate::refusal::{RETRY_AFTER, Refusal};
+use crate::translate;
 use axum::http::StatusCode;
 use shellkeep_runtime::{OpError, QuotaMet, whole_seconds};
 

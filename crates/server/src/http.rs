@@ -2,60 +2,46 @@
 
 mod agent_state;
 mod audit;
-pub mod auth;
-pub(crate) mod body;
 mod checkpoints;
+mod door;
 mod events;
 mod files;
 mod health;
 mod hold;
 mod index;
 mod messages;
-pub mod metrics;
+mod metrics;
 mod node;
 pub mod openapi;
 mod output;
-pub(crate) mod params;
-pub(crate) mod problem;
+mod problem;
 mod quotas;
 mod records;
+mod responses;
 mod resume;
 mod rewind;
-pub(crate) mod runs;
+mod runs;
 mod services;
 mod sessions;
 mod sse;
 mod tokens;
-pub(crate) mod translate;
-mod until;
 
-use crate::mcp::{self, Hub};
+use crate::auth::{self, Auth, Gate};
+use crate::mcp;
+use crate::metrics::RequestMetrics;
 use crate::refusal::Refusal;
-use auth::{Auth, Gate};
 use axum::Router;
-use axum::http::{StatusCode, header};
+use axum::http::StatusCode;
 use axum::middleware::from_fn_with_state;
-use axum::response::{IntoResponse, Response};
-use axum::routing::{any, delete, get, post};
-pub(crate) use body::RUN_LIMIT;
-use metrics::RequestMetrics;
+use axum::routing::{delete, get, post};
+use door::Door;
 use metrics_exporter_prometheus::PrometheusHandle;
-use serde::Serialize;
 use shellkeep_runtime::Engine;
 use std::sync::Arc;
-
-/// What handlers share. The engine is not here: a handler gets it from the request, with the caller's rights.
-#[derive(Clone)]
-pub(crate) struct Door {
-    metrics: PrometheusHandle,
-    counts: Arc<RequestMetrics>,
-    pub(crate) mcp: Hub,
-}
 
 /// All routes over one engine. `auth` says who may come in through this door.
 pub fn router(engine: Engine, auth: Auth, metrics: PrometheusHandle) -> Router {
     let counts = Arc::new(RequestMetrics::new());
-    let hub = Hub::default();
     let gate = Arc::new(Gate { engine, auth, counts: Arc::clone(&counts) });
     Router::new()
         .route("/", get(index::page))
@@ -105,12 +91,11 @@ pub fn router(engine: Engine, auth: Auth, metrics: PrometheusHandle) -> Router {
         .route("/v1/audit", get(audit::list))
         .route("/v1/tokens", get(tokens::list).post(tokens::create))
         .route("/v1/tokens/{token_id}", delete(tokens::revoke))
-        .route("/v1/mcp/stdio", get(mcp::stdio::upgrade))
-        .route("/mcp", any(mcp::streamable::serve))
+        .merge(mcp::routes())
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
         .layer(from_fn_with_state(gate, auth::gate))
-        .with_state(Door { metrics, counts, mcp: hub })
+        .with_state(Door { metrics, counts })
 }
 
 async fn no_route() -> Refusal {
@@ -120,12 +105,4 @@ async fn no_route() -> Refusal {
 async fn no_method() -> Refusal {
     let detail = "this route exists, but not for this method; the Allow header and GET /openapi.json list those it has";
     Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail)
-}
-
-/// A JSON answer.
-fn json<T: Serialize>(status: StatusCode, value: &T) -> Response {
-    match serde_json::to_vec(value) {
-        Ok(body) => (status, [(header::CONTENT_TYPE, "application/json")], body).into_response(),
-        Err(error) => Refusal::internal(format!("the answer could not be written: {error}")).into_response(),
-    }
 }

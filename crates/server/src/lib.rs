@@ -2,22 +2,31 @@
 //! vocabulary, and translates the answer back. It holds no facts and starts no process.
 //!
 //! - [`listen`]: sockets, connections, and how they end. `connections` knows how long each may take, `guarded` who reads.
+//! - `auth`: who comes in, and with which rights. `params`, `body`: what a request brings.
+//! - `translate`: from wire types to the runtime's vocabulary and back. `refusal`, `errors`: why a request was refused.
 //! - [`http`]: one file per resource, and [`router`] that joins them.
 //! - `mcp`: tools for models, on stdio and over HTTP.
 
+mod auth;
+mod body;
 mod connections;
+mod detached;
 mod errors;
 mod guarded;
 pub mod http;
 pub mod listen;
 mod mcp;
+mod metrics;
+mod params;
 mod refusal;
 mod repoll;
+mod translate;
+mod until;
 
-pub use http::auth::{Auth, Scoped, Token};
-pub use http::metrics::{install_metrics, keep_metrics};
+pub use auth::{Auth, Scoped, Token};
 pub use http::openapi::document as openapi;
 pub use http::router;
-pub use http::translate::verdict;
 pub use listen::{BindError, bind_tcp, bind_unix, serve_tcp, serve_unix};
+pub use metrics::{install_metrics, keep_metrics};
 pub use metrics_exporter_prometheus::PrometheusHandle;
+pub use translate::verdict;

@@ -344,7 +344,7 @@ pub(crate) fn end_of(exit: ServiceExit) -> ServiceEnd {
 
 fn stop_sentence(reason: &StopReason, killed: bool) -> String {
     let why = match reason {
-        StopReason::Asked => "it was stopped".to_owned(),
+        StopReason::Asked => "on request".to_owned(),
         StopReason::Idle(idle) => {
             format!("it was stopped after {} without output, connections or work", notices::span(*idle))
         }

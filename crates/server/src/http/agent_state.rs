@@ -1,12 +1,14 @@
 //! `…/agent_state`: what an agent's framework keeps in its session. Bytes of any kind, with versions; two that save at the
 //! same time find out about each other.
 
-use super::auth::Scoped;
-use super::body::Raw;
-use super::openapi::{Common, Conflict};
-use super::params::{Params, SessionPath};
-use super::{json, runs::detached, translate};
+use super::door::json;
+use super::responses::{Common, Conflict};
+use crate::auth::Scoped;
+use crate::body::Raw;
+use crate::detached::detached;
+use crate::params::{Params, SessionPath};
 use crate::refusal::Refusal;
+use crate::translate;
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use shellkeep_protocol::{AgentStateParams, AgentStateSaved};

@@ -1,9 +1,9 @@
 //! `/v1/audit`: who changed rights or removed something, and who was refused.
 
-use super::auth::Scoped;
-use super::json;
-use super::openapi::Common;
-use super::params::Params;
+use super::door::json;
+use super::responses::Common;
+use crate::auth::Scoped;
+use crate::params::Params;
 use crate::refusal::Refusal;
 use axum::http::StatusCode;
 use axum::response::Response;

@@ -1,12 +1,14 @@
 //! `…/checkpoints`: the saved versions of a session's files, what they hold, and what they take of the disk.
 
-use super::auth::Scoped;
-use super::body::Nothing;
+use super::door::json;
 use super::files::find;
-use super::openapi::{Common, Files};
-use super::params::{CheckpointPath, Params, SessionPath};
-use super::{json, runs::detached, translate};
+use super::responses::{Common, Files};
+use crate::auth::Scoped;
+use crate::body::Nothing;
+use crate::detached::detached;
+use crate::params::{CheckpointPath, Params, SessionPath};
 use crate::refusal::Refusal;
+use crate::translate;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use shellkeep_protocol::{Checkpoint, CheckpointDetail, CheckpointList, CheckpointParams, CheckpointUsage, PathParams};

@@ -1,12 +1,15 @@
 //! `…/events`: what an agent's framework tells, and the recording of the session, a page at a time or as it grows.
 
-use super::auth::Scoped;
-use super::body::{EVENTS_LIMIT, Json};
-use super::openapi::{Common, EventTypes, Searched};
-use super::params::{Params, SessionPath};
-use super::runs::{detached, wants_events};
-use super::{json, sse, translate};
+use super::door::json;
+use super::responses::{Common, EventTypes, Searched};
+use super::runs::wants_events;
+use super::sse;
+use crate::auth::Scoped;
+use crate::body::{EVENTS_LIMIT, Json};
+use crate::detached::detached;
+use crate::params::{Params, SessionPath};
 use crate::refusal::Refusal;
+use crate::translate;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use shellkeep_protocol::{Event, EventList, EventParams, EventRequest, PostedEvents};

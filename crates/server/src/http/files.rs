@@ -1,11 +1,12 @@
 //! How a session's files differ between two moments, and when a path changed; with what all routes about files share.
 
-use super::auth::Scoped;
-use super::openapi::{Common, Files};
-use super::params::{CheckpointPath, Params, SessionPath};
+use super::door::json;
+use super::responses::{Common, Files};
 use super::runs::wants;
-use super::{json, translate};
+use crate::auth::Scoped;
+use crate::params::{CheckpointPath, Params, SessionPath};
 use crate::refusal::Refusal;
+use crate::translate;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use shellkeep_protocol::{AgainstParams, DiffParams, DiffResponse, FileHistory, PathParams};

@@ -1,7 +1,7 @@
 //! `GET /healthz` and `GET /readyz`.
 
-use super::auth::Scoped;
-use super::json;
+use super::door::json;
+use crate::auth::Scoped;
 use axum::http::StatusCode;
 use axum::response::Response;
 use shellkeep_protocol::{Live, Readiness, ReadinessStatus};

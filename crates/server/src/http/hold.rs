@@ -1,9 +1,9 @@
 //! `POST /v1/hold`: the daemon holds still while a backup copies what changes.
 
-use super::auth::Scoped;
-use super::body::Nothing;
-use super::openapi::Common;
+use super::responses::Common;
 use super::sse;
+use crate::auth::Scoped;
+use crate::body::Nothing;
 use crate::refusal::Refusal;
 use axum::response::Response;
 

@@ -1,11 +1,13 @@
 //! `…/messages`: the conversation between a person and the session's agent.
 
-use super::auth::Scoped;
-use super::body::{Json, MESSAGE_LIMIT};
-use super::openapi::Common;
-use super::params::{Params, SessionPath};
-use super::{json, runs::detached, translate};
+use super::door::json;
+use super::responses::Common;
+use crate::auth::Scoped;
+use crate::body::{Json, MESSAGE_LIMIT};
+use crate::detached::detached;
+use crate::params::{Params, SessionPath};
 use crate::refusal::Refusal;
+use crate::translate;
 use axum::http::StatusCode;
 use axum::response::Response;
 use shellkeep_protocol::{MessageAdded, MessageList, MessageParams, MessageRequest};

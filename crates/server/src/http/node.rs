@@ -1,11 +1,13 @@
 //! `/v1/node` and `/v1/agents`: the node as a whole, and the end of an agent. Both are the host's.
 
-use super::auth::Scoped;
-use super::body::Nothing;
-use super::openapi::Common;
-use super::params::AgentPath;
-use super::{json, runs::detached, translate};
+use super::door::json;
+use super::responses::Common;
+use crate::auth::Scoped;
+use crate::body::Nothing;
+use crate::detached::detached;
+use crate::params::AgentPath;
 use crate::refusal::Refusal;
+use crate::translate;
 use axum::http::StatusCode;
 use axum::response::Response;
 use shellkeep_protocol::{AgentEnded, Node};

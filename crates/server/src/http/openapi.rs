@@ -5,13 +5,10 @@ mod strict;
 
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use shellkeep_protocol::problem::MEDIA_TYPE;
 use shellkeep_protocol::{AnswerEvent, Event, ExportFormat, LogEvent, OutputEvent, Problem};
-use std::collections::BTreeMap;
 use std::sync::LazyLock;
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
-use utoipa::openapi::{ContentBuilder, Ref, RefOr, Response as Answer, ResponseBuilder, ResponsesBuilder};
-use utoipa::{IntoResponses, Modify, OpenApi};
+use utoipa::{Modify, OpenApi};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -111,146 +108,6 @@ static DOCUMENT: LazyLock<String> = LazyLock::new(|| document().to_string());
 )]
 pub async fn serve() -> Response {
     ([(header::CONTENT_TYPE, "application/json")], DOCUMENT.as_str()).into_response()
-}
-
-/// Refusals every route may give.
-pub struct Common;
-/// Refusals of a run on a busy session.
-pub struct Busy;
-/// Refusals of a message for an agent.
-pub struct Agent;
-/// Refusals when a limit is reached.
-pub struct Full;
-/// Refusals of what only a running command takes.
-pub struct Ended;
-/// Refusals of what is done with files.
-pub struct Files;
-/// Refusals of a search.
-pub struct Searched;
-/// Refusals of events.
-pub struct EventTypes;
-/// Refusals of a state that somebody else has saved since.
-pub struct Conflict;
-
-impl IntoResponses for Common {
-    fn responses() -> BTreeMap<String, RefOr<Answer>> {
-        refusals(&[
-            ("400", "`invalid_request`, `bad_cwd`, `bad_workspace`: the detail says what would be right"),
-            ("401", "`unauthorized`: the token is missing (TCP only), wrong or revoked"),
-            (
-                "403",
-                "`not_allowed`: the host's right; `forbidden_peer`: a process of a session is not the host (socket only); \
-                 `forbidden_origin`, `forbidden_host`: a web page's request (TCP only)",
-            ),
-            (
-                "404",
-                "`session_not_found` (another agent's too), `run_not_found`, `service_not_found`, `token_not_found`, \
-                 `agent_state_not_found`, `not_found`",
-            ),
-            ("405", "`method_not_allowed`"),
-            ("408", "`body_timeout`: the body did not come, or too slowly"),
-            ("413", "`payload_too_large`"),
-            (
-                "429",
-                "`too_many_connections`, `too_many_followers`, `too_many_clients`, `too_many_searches`, \
-                 `too_much_in_flight`: you have as many as one agent may, with the `limit`; `quota_exceeded` with `quota`, \
-                 `limit`, `used` and your `services`, the most idle first; `queue_full`",
-            ),
-            ("500", "`session_damaged`: this session is set aside; `internal_error`: a bug"),
-            (
-                "503",
-                "`overloaded`: more work than the node takes, see `Retry-After`; `shell_unavailable`, \
-                 `service_not_started`, `store_unavailable`, `shutting_down`; the codes of 429 when all agents together \
-                 have as many as there may be",
-            ),
-        ])
-    }
-}
-
-impl IntoResponses for Busy {
-    fn responses() -> BTreeMap<String, RefOr<Answer>> {
-        refusals(&[(
-            "409",
-            "`session_busy` (with `if_busy: \"reject\"`), `request_id_reused`; `bad_cwd`: the session's own directory is \
-             gone, see the detail for the ways on; `workspace_not_taken`: this daemon's data is a copy, and the directory \
-             the original's",
-        )])
-    }
-}
-
-impl IntoResponses for Agent {
-    fn responses() -> BTreeMap<String, RefOr<Answer>> {
-        refusals(&[(
-            "409",
-            "`no_agent`: the session's config names none; `agent_busy` (with `if_busy: \"reject\"`, or after a timeout of \
-             waiting); `request_id_reused`",
-        )])
-    }
-}
-
-impl IntoResponses for Full {
-    fn responses() -> BTreeMap<String, RefOr<Answer>> {
-        refusals(&[(
-            "429",
-            "`quota_exceeded` with `quota`, `limit`, `used` and your `services`, the most idle first; `queue_full`",
-        )])
-    }
-}
-
-impl IntoResponses for Ended {
-    fn responses() -> BTreeMap<String, RefOr<Answer>> {
-        refusals(&[("409", "`run_ended`, `no_input`")])
-    }
-}
-
-impl IntoResponses for Files {
-    fn responses() -> BTreeMap<String, RefOr<Answer>> {
-        refusals(&[
-            (
-                "404",
-                "`session_not_found`; `checkpoint_not_found`: there is none, or it was given up; `no_such_moment`: there is \
-                 no such record, or what was then is not known; `file_not_found`",
-            ),
-            (
-                "409",
-                "`session_exists`; `files_not_apart`: the session works outside its workspace; `no_origin`: it is no fork, or what it was forked from is gone; `merge_conflict` with \
-                 `conflicts: [{path, reason}]`; `workspace_not_taken`: this daemon's data is a copy, and the directory \
-                 the original's",
-            ),
-            ("500", "`files_failed`: the detail says how the files stand now; `session_damaged`, `internal_error`"),
-            ("507", "`files_failed`: the disk is full; the detail says how the files stand now"),
-        ])
-    }
-}
-
-impl IntoResponses for Searched {
-    fn responses() -> BTreeMap<String, RefOr<Answer>> {
-        refusals(&[(
-            "422",
-            "`search_too_expensive`: the search took longer than it may; go on at `next_offset` or `after`, or look for \
-             something simpler",
-        )])
-    }
-}
-
-impl IntoResponses for EventTypes {
-    fn responses() -> BTreeMap<String, RefOr<Answer>> {
-        refusals(&[("400", "`invalid_event_type`: the detail lists those there are; `invalid_request`")])
-    }
-}
-
-impl IntoResponses for Conflict {
-    fn responses() -> BTreeMap<String, RefOr<Answer>> {
-        refusals(&[("412", "`version_conflict` with the `version` that is kept")])
-    }
-}
-
-fn refusals(list: &[(&str, &str)]) -> BTreeMap<String, RefOr<Answer>> {
-    let problem = || ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();
-    let add = |builder: ResponsesBuilder, (status, description): &(&str, &str)| {
-        builder.response(*status, ResponseBuilder::new().description(*description).content(MEDIA_TYPE, problem()))
-    };
-    list.iter().fold(ResponsesBuilder::new(), add).build().into()
 }
 
 #[cfg(test)]

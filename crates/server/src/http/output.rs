@@ -1,11 +1,13 @@
 //! `…/runs/{run_id}/output`, `/input` and `/signal`.
 
-use super::auth::Scoped;
-use super::body::{Json, RUN_LIMIT, SMALL_LIMIT};
-use super::openapi::{Common, Ended, Searched};
-use super::params::{Params, RunPath};
-use super::{json, runs::detached, translate};
+use super::door::json;
+use super::responses::{Common, Ended, Searched};
+use crate::auth::Scoped;
+use crate::body::{Json, RUN_LIMIT, SMALL_LIMIT};
+use crate::detached::detached;
+use crate::params::{Params, RunPath};
 use crate::refusal::Refusal;
+use crate::translate;
 use axum::http::StatusCode;
 use axum::response::Response;
 use shellkeep_protocol::{InputAccepted, InputRequest, OutputParams, OutputResponse, SignalRequest, SignalSent};

@@ -1,10 +1,11 @@
 //! `/v1/quotas`: what may be used, and what is.
 
-use super::auth::Scoped;
-use super::body::{Json, SMALL_LIMIT};
-use super::openapi::Common;
-use super::{json, translate};
+use super::door::json;
+use super::responses::Common;
+use crate::auth::Scoped;
+use crate::body::{Json, SMALL_LIMIT};
 use crate::refusal::Refusal;
+use crate::translate;
 use axum::http::StatusCode;
 use axum::response::Response;
 use shellkeep_protocol::{QuotasRequest, QuotasResponse};

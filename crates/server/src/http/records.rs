@@ -1,11 +1,13 @@
 //! The recording as a whole: written out for others, checked, masked for good; and what the session began with.
 
-use super::auth::Scoped;
-use super::body::{Json, Nothing, SMALL_LIMIT};
-use super::openapi::Common;
-use super::params::{Params, SessionPath};
-use super::{json, runs::detached, translate};
+use super::door::json;
+use super::responses::Common;
+use crate::auth::Scoped;
+use crate::body::{Json, Nothing, SMALL_LIMIT};
+use crate::detached::detached;
+use crate::params::{Params, SessionPath};
 use crate::refusal::Refusal;
+use crate::translate;
 use axum::body::{Body, Bytes};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};

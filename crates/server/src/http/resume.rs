@@ -1,12 +1,14 @@
 //! `POST …/resume`: a message for the session's agent.
 
-use super::auth::Scoped;
-use super::body::{Json, MESSAGE_LIMIT};
-use super::openapi::{Agent, Common, Full};
-use super::params::SessionPath;
+use super::door::json;
+use super::responses::{Agent, Common, Full};
 use super::runs::wants_events;
-use super::{json, sse, translate};
+use super::sse;
+use crate::auth::Scoped;
+use crate::body::{Json, MESSAGE_LIMIT};
+use crate::params::SessionPath;
 use crate::refusal::Refusal;
+use crate::translate;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use shellkeep_protocol::{AnswerEvent, ResumeRequest, ResumeResponse};

@@ -1,11 +1,13 @@
 //! `…/rewind`, `…/fork`, `…/merge_back`: going back, going another way, and bringing home what came of it.
 
-use super::auth::Scoped;
-use super::body::{Json, SMALL_LIMIT};
-use super::openapi::{Common, Files, Full};
-use super::params::SessionPath;
-use super::{json, runs::detached, translate};
+use super::door::json;
+use super::responses::{Common, Files, Full};
+use crate::auth::Scoped;
+use crate::body::{Json, SMALL_LIMIT};
+use crate::detached::detached;
+use crate::params::SessionPath;
 use crate::refusal::Refusal;
+use crate::translate;
 use axum::http::StatusCode;
 use axum::response::Response;
 use shellkeep_protocol::{

@@ -1,17 +1,18 @@
 //! `POST …/run` and `GET …/runs/{run_id}`.
 
-use super::auth::Scoped;
-use super::body::{Json, RUN_LIMIT};
-use super::openapi::{Busy, Common, Full};
-use super::params::{Params, RunPath, SessionPath};
-use super::{Door, json, sse, translate};
+use super::door::{Door, json};
+use super::responses::{Busy, Common, Full};
+use super::sse;
+use crate::auth::Scoped;
+use crate::body::{Json, RUN_LIMIT};
+use crate::detached::detached;
+use crate::params::{Params, RunPath, SessionPath};
 use crate::refusal::Refusal;
+use crate::translate;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
 use shellkeep_protocol::{OutputEvent, RunParams, RunRequest, RunResponse};
-use shellkeep_runtime::OpError;
-use std::future::Future;
 use std::time::Instant;
 
 /// Runs a command.
@@ -67,16 +68,6 @@ pub async fn get(
     let max_output = translate::max_output(params.max_output)?;
     let view = engine.run_view(&id, &run_id, wait, max_output).await?;
     Ok(json(StatusCode::OK, &translate::run_view(view)))
-}
-
-/// Runs an operation in a task of its own. A caller that hangs up drops the handler, and with it every future the
-/// handler holds; the operation must go on.
-pub(crate) async fn detached<T, F>(operation: F) -> Result<T, Refusal>
-where
-    T: Send + 'static,
-    F: Future<Output = T> + Send + 'static,
-{
-    Ok(tokio::spawn(operation).await.map_err(OpError::from)?)
 }
 
 /// Whether the caller wants an answer that goes on.

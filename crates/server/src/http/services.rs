@@ -1,12 +1,15 @@
 //! `…/services` and `/v1/services`: start, find and stop services, read their logs.
 
-use super::auth::Scoped;
-use super::body::{Json, SMALL_LIMIT};
-use super::openapi::{Common, Full, Searched};
-use super::params::{Params, ServicePath, SessionPath};
-use super::runs::{detached, wants_events};
-use super::{json, sse, translate};
+use super::door::json;
+use super::responses::{Common, Full, Searched};
+use super::runs::wants_events;
+use super::sse;
+use crate::auth::Scoped;
+use crate::body::{Json, SMALL_LIMIT};
+use crate::detached::detached;
+use crate::params::{Params, ServicePath, SessionPath};
 use crate::refusal::Refusal;
+use crate::translate;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use shellkeep_protocol::{

@@ -1,11 +1,13 @@
 //! `/v1/sessions`: make, find, list and end sessions, read their state, take their shell away.
 
-use super::auth::Scoped;
-use super::body::{Json, Nothing, SMALL_LIMIT};
-use super::openapi::{Common, Full};
-use super::params::{Params, SessionPath};
-use super::{json, runs::detached, translate};
+use super::door::json;
+use super::responses::{Common, Full};
+use crate::auth::Scoped;
+use crate::body::{Json, Nothing, SMALL_LIMIT};
+use crate::detached::detached;
+use crate::params::{Params, SessionPath};
 use crate::refusal::Refusal;
+use crate::translate;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use shellkeep_protocol::{CreateSessionRequest, ListParams, Session, SessionList, StateResponse};

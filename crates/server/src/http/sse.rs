@@ -6,22 +6,22 @@ mod events;
 mod hold;
 mod log;
 mod resume;
+mod source;
 
-use super::translate;
 use crate::http::problem::problem;
 use crate::refusal::Refusal;
+use crate::translate;
 use axum::body::{Body, Bytes};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use hyper::body::Frame;
-use serde::Serialize;
 use shellkeep_protocol::OutputEvent;
 use shellkeep_runtime::{
     Engine, EventStream, Hold, Lent, LogStream, OpError, ResumeStream, RunChunk, RunStream, Share,
 };
 use shellkeep_session::{ServiceId, SessionId};
+use source::{Source, event, whole};
 use std::convert::Infallible;
-use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -34,12 +34,6 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 const BACKLOG: usize = 1;
 /// A piece that is larger than this is counted as its reader's memory until it is written.
 const LARGE: usize = 256 << 10;
-
-/// Where events come from. Nothing is lost if `next` is dropped before it returns.
-trait Source: Send + 'static {
-    /// The next events as they are written, or nothing worth telling; `None` at the end.
-    fn next(&mut self) -> impl Future<Output = Option<Vec<u8>>> + Send;
-}
 
 /// The right to one more stream.
 pub struct Place {
@@ -197,37 +191,10 @@ impl Encoder {
     }
 }
 
-/// What was held back and the new bytes, without an unfinished character at the end, which is held back in turn.
-fn whole(held: &mut Vec<u8>, bytes: Vec<u8>) -> Vec<u8> {
-    let mut all = std::mem::take(held);
-    if all.is_empty() {
-        all = bytes;
-    } else {
-        all.extend_from_slice(&bytes);
-    }
-    let unfinished = match std::str::from_utf8(&all) {
-        Err(error) if error.error_len().is_none() => all.len() - error.valid_up_to(),
-        _ => 0,
-    };
-    *held = all.split_off(all.len() - unfinished);
-    all
-}
-
 fn output(events: &mut Vec<u8>, name: &str, bytes: Vec<u8>) {
     if !bytes.is_empty() {
         event(events, name, &OutputEvent::new(bytes));
     }
-}
-
-/// JSON has no raw line breaks, so one `data:` line holds it all.
-fn event<T: Serialize>(events: &mut Vec<u8>, name: &str, data: &T) {
-    events.extend_from_slice(b"event: ");
-    events.extend_from_slice(name.as_bytes());
-    events.extend_from_slice(b"\ndata: ");
-    if let Err(error) = serde_json::to_writer(&mut *events, data) {
-        tracing::error!(%error, "an event could not be written");
-    }
-    events.extend_from_slice(b"\n\n");
 }
 
 #[cfg(test)]

@@ -1,11 +1,12 @@
 //! `/v1/tokens`: keys for agents, made, listed and revoked by the host.
 
-use super::auth::Scoped;
-use super::body::{Json, Nothing, SMALL_LIMIT};
-use super::openapi::Common;
-use super::params::TokenPath;
-use super::{json, translate};
+use super::door::json;
+use super::responses::Common;
+use crate::auth::Scoped;
+use crate::body::{Json, Nothing, SMALL_LIMIT};
+use crate::params::TokenPath;
 use crate::refusal::Refusal;
+use crate::translate;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use shellkeep_protocol::{CreateTokenRequest, IssuedToken, TokenList};

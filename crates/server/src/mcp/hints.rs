@@ -1,6 +1,7 @@
 //! What to do next, in the tools of MCP.
 
 use crate::refusal::Refusal;
+use rmcp::model::ErrorData;
 use shellkeep_runtime::Hint;
 
 /// A refusal as a model reads it: what happened, what to do next, and the code.
@@ -9,6 +10,16 @@ pub fn refusal_in_words(refusal: &Refusal) -> String {
     match refusal.hint().and_then(words) {
         Some(words) => format!("{}; {words} ({})", problem.detail, problem.code),
         None => problem.to_string(),
+    }
+}
+
+/// A refusal where there is no tool's result to put it into.
+pub fn protocol_error(refusal: &Refusal) -> ErrorData {
+    let words = refusal_in_words(refusal);
+    match refusal.problem().status {
+        404 => ErrorData::resource_not_found(words, None),
+        400..500 => ErrorData::invalid_params(words, None),
+        _ => ErrorData::internal_error(words, None),
     }
 }
 

@@ -2,8 +2,7 @@
 //! a word; here the client is told.
 
 use super::seat::Pipe;
-use crate::http::RUN_LIMIT;
-use crate::http::body::UNCOUNTED;
+use crate::body::{RUN_LIMIT, UNCOUNTED};
 use rmcp::RoleServer;
 use rmcp::model::{ClientJsonRpcMessage, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage};
 use rmcp::transport::Transport;

@@ -1,9 +1,9 @@
 //! Sessions and outputs as resources, for clients that show them to a person or attach them to a conversation.
 
-use super::handler::protocol_error;
+use super::hints::protocol_error;
 use super::seat::Seat;
-use crate::http::translate;
 use crate::refusal::Refusal;
+use crate::translate;
 use rmcp::model::{ErrorData, ListResourcesResult, ReadResourceResult, Resource, ResourceContents, ResourceTemplate};
 use serde_json::json;
 use shellkeep_protocol::text;

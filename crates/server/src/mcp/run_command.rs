@@ -3,8 +3,8 @@
 use super::execute::execute;
 use super::schema;
 use super::text::{MODEL_OUTPUT, Style};
-use super::tools::{Entry, arguments};
-use crate::http::translate;
+use super::tool::{Entry, arguments};
+use crate::translate;
 use rmcp::model::{Tool, ToolAnnotations};
 use serde::Deserialize;
 use shellkeep_protocol::{RunRequest, RunResponse};

@@ -1,7 +1,7 @@
 //! Whose session it is. A seat is a caller with a session; it is found by what the client said, and the session is made
 //! when it is first needed.
 
-use super::Hub;
+use super::hub::Hub;
 use super::names::{self, Lease};
 use crate::refusal::Refusal;
 use axum::http::HeaderMap;

@@ -3,9 +3,9 @@
 use super::handler::Handler;
 use super::schema;
 use super::target::Target;
-use super::tools::{Entry, answer, arguments};
-use crate::http::translate;
+use super::tool::{Entry, answer, arguments};
 use crate::refusal::Refusal;
+use crate::translate;
 use axum::http::StatusCode;
 use rmcp::RoleServer;
 use rmcp::model::{CallToolResult, Tool, ToolAnnotations};

@@ -2,6 +2,7 @@
 //! not make it, and what to do next. Pure, so that tests are tables.
 
 use super::text::paragraph;
+use crate::translate;
 use shellkeep_protocol::text::encode;
 use shellkeep_runtime::{LogPage, ServiceView};
 use shellkeep_session::{ServiceStatus, plan};
@@ -33,50 +34,19 @@ pub fn list(own: &[ServiceView], elsewhere: &[ServiceView]) -> String {
         return "There are no services. Start one with start_service(command=\"…\").".to_owned();
     }
     let hint = "[read a log with read_output(id), stop a service with stop_service(service_id";
-    let session = if elsewhere.is_empty() { "" } else { "; for one of another session also session" };
+    let session = if elsewhere.is_empty() { "" } else { "; add session for one of another session" };
     paragraph(&mut text, &format!("{hint}{session})]"));
     text
 }
 
-/// `s12 (web) is running, pid 4242, listening on 5173: http://127.0.0.1:5173`
+/// A service in a line.
 pub fn line(view: &ServiceView) -> String {
-    let mut text = format!("{} ({}) {}", view.service_id, plan::shorten(&view.name), status(view));
-    if let Some(pid) = view.pid {
-        text += &format!(", pid {pid}");
-    }
-    if view.restarts > 0 {
-        text += &format!(", started again {} times", view.restarts);
-    }
-    if !view.ports.is_empty() {
-        let all = |prefix: &str| view.ports.iter().map(|port| format!("{prefix}{port}")).collect::<Vec<_>>().join(", ");
-        text += &format!(", listening on {}: {}", all(""), all("http://127.0.0.1:"));
-    }
-    if let Some(detail) = view.detail.as_ref().filter(|_| view.status.is_live()) {
-        text += &format!(" ({detail})");
-    }
-    text
-}
-
-fn status(view: &ServiceView) -> String {
-    // The sentence says the code or the signal, and what else there is to know.
-    let how = match (&view.detail, view.exit_code, &view.signal) {
-        (Some(detail), ..) => format!(": {detail}"),
-        (None, _, Some(signal)) => format!(" by signal {signal}"),
-        (None, Some(code), None) => format!(" with exit code {code}"),
-        (None, None, None) => String::new(),
-    };
-    match view.status {
-        ServiceStatus::Starting => "is starting and not ready yet".to_owned(),
-        ServiceStatus::Running => "is running".to_owned(),
-        ServiceStatus::Exited => format!("exited{how}"),
-        ServiceStatus::Stopped => format!("stopped{how}"),
-        ServiceStatus::Failed => format!("failed{how}"),
-    }
+    translate::service(view.clone()).sentence()
 }
 
 fn end_of_log(text: &mut String, log: LogPage) {
     if log.total == 0 {
-        paragraph(text, "[it has written nothing]");
+        paragraph(text, "[no output yet]");
         return;
     }
     let cut = log.offset > log.first;
@@ -93,14 +63,14 @@ fn end_of_log(text: &mut String, log: LogPage) {
 fn next_steps(view: &ServiceView) -> String {
     let id = &view.service_id;
     match view.status {
-        ServiceStatus::Starting => format!(
-            "[see later how it stands with read_output(id=\"{id}\"), or stop it with stop_service(service_id=\"{id}\")]"
-        ),
+        ServiceStatus::Starting => {
+            format!("[check on it with read_output(id=\"{id}\"), or stop it with stop_service(service_id=\"{id}\")]")
+        }
         ServiceStatus::Running => {
             format!("[read its log with read_output(id=\"{id}\"), stop it with stop_service(service_id=\"{id}\")]")
         }
         ServiceStatus::Exited | ServiceStatus::Failed => {
-            format!("[it does not run any more; its whole log is at read_output(id=\"{id}\", offset=0)]")
+            format!("[it has ended; read its whole log with read_output(id=\"{id}\", offset=0)]")
         }
         ServiceStatus::Stopped => String::new(),
     }
@@ -151,7 +121,7 @@ pub mod tests {
         let two = ServiceView { ports: vec![1, 2], restarts: 4, ..view() };
         assert_eq!(
             line(&two),
-            "s12 (web) is running, pid 4242, started again 4 times, listening on 1, 2: http://127.0.0.1:1, \
+            "s12 (web) is running, pid 4242, restarted 4 times, listening on 1, 2: http://127.0.0.1:1, \
              http://127.0.0.1:2"
         );
     }
@@ -169,10 +139,10 @@ pub mod tests {
         assert_eq!(
             service(&failed, Some(log("rest of a line\nEADDRINUSE\n", 100))),
             "s12 (web) failed: it ended before it was ready\n[the end of its log]\nEADDRINUSE\n\
-             [it does not run any more; its whole log is at read_output(id=\"s12\", offset=0)]"
+             [it has ended; read its whole log with read_output(id=\"s12\", offset=0)]"
         );
         assert!(service(&failed, Some(log("whole\nlog", 0))).contains("[its log]\nwhole\nlog\n["));
-        assert!(service(&failed, Some(log("", 0))).contains("[it has written nothing]"));
+        assert!(service(&failed, Some(log("", 0))).contains("[no output yet]"));
         // One long line is shown rather than nothing.
         assert!(service(&failed, Some(log("a long line\n", 100))).contains("a long line"));
     }
@@ -184,6 +154,6 @@ pub mod tests {
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "s12 (web) is running, pid 4242: `npm run dev`");
         assert!(lines[1].ends_with("http://127.0.0.1:5173 in session other: `npm run dev`"), "{text}");
-        assert!(lines[2].contains("also session"), "{text}");
+        assert!(lines[2].contains("add session"), "{text}");
     }
 }

@@ -1,13 +1,11 @@
 //! `GET /v1/mcp/stdio`: the daemon's end of `shellkeep mcp`. The connection is upgraded and carries one JSON message to
 //! a line from then on; the program at the other end only copies bytes.
 
-use super::engine_of;
-use super::handler::Handler;
+use super::handler::{Handler, Toolset};
+use super::hub::{Hub, engine_of};
 use super::lines::Lines;
 use super::seat::Pipe;
-use super::tools::Toolset;
-use crate::http::Door;
-use crate::http::params::Params;
+use crate::params::Params;
 use crate::refusal::Refusal;
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
@@ -32,7 +30,7 @@ pub struct StdioParams {
 
 /// Upgrades the connection.
 pub async fn upgrade(
-    State(door): State<Door>,
+    State(hub): State<Hub>,
     Params(params): Params<StdioParams>,
     mut request: Request,
 ) -> Result<Response, Refusal> {
@@ -48,7 +46,6 @@ pub async fn upgrade(
     let toolset = params.toolset.as_deref().map(str::parse::<Toolset>).transpose();
     let toolset = toolset.map_err(|error| Refusal::invalid(format!("toolset: {error}")))?.unwrap_or_default();
     let upgrading = hyper::upgrade::on(&mut request);
-    let hub = door.mcp;
     let (parts, _) = request.into_parts();
     let directory = params.cwd.filter(|cwd| cwd.starts_with('/') && !cwd.contains('\0'));
     let engine = engine_of(&parts)?;

@@ -3,10 +3,10 @@
 use super::handler::Handler;
 use super::schema;
 use super::service_text;
-use super::tools::{Entry, answer, arguments};
-use crate::http::runs::detached;
-use crate::http::translate;
+use super::tool::{Entry, answer, arguments};
+use crate::detached::detached;
 use crate::refusal::Refusal;
+use crate::translate;
 use rmcp::RoleServer;
 use rmcp::model::{CallToolResult, Tool, ToolAnnotations};
 use rmcp::service::RequestContext;

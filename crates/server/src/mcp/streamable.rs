@@ -1,10 +1,10 @@
 //! `/mcp`: MCP over streamable HTTP, behind the same gate as every other route. An MCP session belongs to the token that
 //! made it: to anybody else its id is one that does not exist.
 
+use super::bound::{Bound, Sessions};
 use super::handler::Handler;
-use super::{Hub, engine_of};
-use crate::http::body;
-use crate::http::{Door, RUN_LIMIT};
+use super::hub::{Hub, engine_of};
+use crate::body::{self, RUN_LIMIT};
 use crate::refusal::Refusal;
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -12,9 +12,7 @@ use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
-use shellkeep_runtime::{Engine, Lent, Scope, Share};
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long an MCP session may be silent. A model that thinks or a person at lunch should find it; one that is gone for
@@ -27,53 +25,30 @@ const UNKNOWN: (StatusCode, &str) = (StatusCode::NOT_FOUND, "Not Found: Session 
 
 type Service = StreamableHttpService<Handler, LocalSessionManager>;
 
-/// The MCP sessions of a door, and whose they are.
-#[derive(Clone, Default)]
-pub(super) struct Sessions(Arc<Inner>);
-
-#[derive(Default)]
-struct Inner {
-    service: OnceLock<Service>,
-    bound: Mutex<HashMap<String, Weak<Bound>>>,
+/// What its requests share.
+#[derive(Clone)]
+pub struct Streamable {
+    service: Service,
+    sessions: Sessions,
 }
 
-/// An MCP session's place, and who made it. It lives as long as the session.
-pub(super) struct Bound {
-    by: Scope,
-    _share: Share,
-}
-
-impl Sessions {
-    /// Whether the caller made this session.
-    fn is_of(&self, id: &str, engine: &Engine) -> bool {
-        let bound = self.0.bound.lock().unwrap_or_else(PoisonError::into_inner);
-        let made_by = bound.get(id).and_then(Weak::upgrade);
-        made_by.is_some_and(|made_by| made_by.by == *engine.scope())
-    }
-
-    fn bind(&self, id: &str, to: &Arc<Bound>) {
-        let mut bound = self.0.bound.lock().unwrap_or_else(PoisonError::into_inner);
-        // Those that have ended are forgotten when there might be as many of them as of the others.
-        if bound.len() == bound.capacity() {
-            bound.retain(|_, made_by| made_by.strong_count() > 0);
-        }
-        bound.insert(id.to_owned(), Arc::downgrade(to));
+impl Streamable {
+    /// For the clients of a door.
+    pub fn new(hub: Hub) -> Self {
+        Self { service: service(hub), sessions: Sessions::default() }
     }
 }
 
 /// Serves a request.
-pub async fn serve(State(door): State<Door>, request: Request) -> Result<Response, Refusal> {
+pub async fn serve(State(state): State<Streamable>, request: Request) -> Result<Response, Refusal> {
     let (mut parts, body) = request.into_parts();
     let engine = engine_of(&parts)?;
-    let sessions = door.mcp.http.clone();
+    let Streamable { service, sessions } = state;
     let is_delete = parts.method == Method::DELETE;
     let bound = match session_id(&parts.headers) {
         Some(id) if !sessions.is_of(&id, &engine) => return Ok(UNKNOWN.into_response()),
         Some(_) => None,
-        None if parts.method == Method::POST => {
-            let share = engine.lend(Lent::McpClients, 1)?;
-            Some(Arc::new(Bound { by: engine.scope().clone(), _share: share }))
-        }
+        None if parts.method == Method::POST => Some(Bound::new(&engine)?),
         None => None,
     };
     if let Some(bound) = &bound {
@@ -81,7 +56,6 @@ pub async fn serve(State(door): State<Door>, request: Request) -> Result<Respons
     }
     let whole = if parts.method == Method::POST { Some(body::read(&parts, body, RUN_LIMIT).await?) } else { None };
     let body = whole.as_ref().map_or_else(Body::empty, |whole| Body::from(whole.bytes.clone()));
-    let service = sessions.0.service.get_or_init(|| service(door.mcp.clone()));
     let mut response = service.handle(Request::from_parts(parts, body)).await.map(Body::new);
     if let (Some(id), Some(bound)) = (session_id(response.headers()), &bound) {
         sessions.bind(&id, bound);

@@ -1,9 +1,9 @@
 //! A recording as events: `event` with its number as the id, for as long as somebody listens; `error` if it broke.
 
-use super::{Source, event};
+use super::source::{Source, event};
 use crate::http::problem::problem;
-use crate::http::translate;
 use crate::refusal::Refusal;
+use crate::translate;
 use shellkeep_runtime::EventStream;
 
 /// A recording that is followed.

@@ -1,6 +1,6 @@
 //! A daemon that holds still, as events: `held` at once, `released` when it cannot be relied on any longer.
 
-use super::{Source, event};
+use super::source::{Source, event};
 use serde_json::json;
 use shellkeep_runtime::Hold;
 

@@ -1,9 +1,9 @@
 //! A log as events: `log` as it is written, `end` with the service when it has ended, `error` if it broke.
 
-use super::{Source, event, whole};
+use super::source::{Source, event, whole};
 use crate::http::problem::problem;
-use crate::http::translate;
 use crate::refusal::Refusal;
+use crate::translate;
 use shellkeep_protocol::LogEvent;
 use shellkeep_runtime::{Engine, LogPage, LogStream};
 use shellkeep_session::{ServiceId, SessionId};

@@ -1,8 +1,8 @@
 //! An agent's work on a message as events: `event` for each new event of the session, `output` for pieces of the answer,
 //! `result` at the end.
 
-use super::{Source, event};
-use crate::http::translate;
+use super::source::{Source, event};
+use crate::translate;
 use shellkeep_protocol::AnswerEvent;
 use shellkeep_runtime::{ResumeChunk, ResumeStream};
 

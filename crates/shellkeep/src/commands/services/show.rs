@@ -39,25 +39,9 @@ fn colour(service: &Service) -> Option<Colour> {
     }
 }
 
-/// A service in a line: `s3 (web) is running, pid 4242, listening on 8000`. Without colour, for it is said in a notice.
+/// A service in a line, without control characters.
 pub fn sentence(service: &Service) -> String {
-    let Service { service_id, name, status, .. } = service;
-    let verb = if status.is_live() { "is " } else { "" };
-    let mut text = format!("{service_id} ({}) {verb}{}", terminal::harmless(&shorten(name)), status.as_str());
-    if let Some(pid) = service.pid {
-        text += &format!(", pid {pid}");
-    }
-    if !service.ports.is_empty() {
-        text += &format!(", listening on {}", ports(service));
-    }
-    match (&service.detail, service.exit_code, &service.signal) {
-        // The sentence says the code or the signal, and what else there is to know.
-        (Some(detail), ..) => text += &format!(": {detail}"),
-        (None, _, Some(signal)) => text += &format!(", by signal {signal}"),
-        (None, Some(code), None) => text += &format!(", exit code {code}"),
-        (None, None, None) => {}
-    }
-    text
+    terminal::harmless(&service.sentence()).to_string()
 }
 
 fn ports(service: &Service) -> String {
@@ -92,20 +76,5 @@ pub mod tests {
             detail: None,
             log_bytes: 0,
         }
-    }
-
-    #[test]
-    fn a_service_in_a_line() {
-        assert_eq!(sentence(&service("s3", "a")), "s3 (web) is running, pid 42, listening on 80 443");
-        let ended = Service {
-            status: ServiceStatus::Failed,
-            pid: None,
-            ports: Vec::new(),
-            exit_code: Some(1),
-            detail: Some("it ended before it was ready".to_owned()),
-            ..service("s3", "a")
-        };
-        assert_eq!(sentence(&ended), "s3 (web) failed: it ended before it was ready");
-        assert_eq!(sentence(&Service { detail: None, ..ended }), "s3 (web) failed, exit code 1");
     }
 }

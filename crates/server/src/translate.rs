@@ -1,48 +1,37 @@
 //! From wire types to the runtime's vocabulary and back. Pure functions: what is wrong with a request is found here,
 //! before anything happens.
 
+mod check;
 mod files;
 mod node;
 mod record;
 mod resume;
 mod service;
+mod session;
 
 pub use files::*;
 pub use node::{ended_agent, node, quota_changes, quotas};
 pub use record::*;
 pub use resume::{resume, resumed};
 pub use service::{grace, log_follow, log_page, log_query, service, service_list, service_wait, start_service};
+pub use session::session;
 
 use crate::refusal::Refusal;
+use check::{DEFAULT_OUTPUT_PAGE, decode, no_nul, variables, within};
+use session::named;
 use shellkeep_protocol::{self as wire, BusyChoice, RunRequest, RunResponse, StreamName, TimeoutChoice, text};
 use shellkeep_runtime::{
     CreateSession, DEFAULT_MAX_OUTPUT, DEFAULT_TIMEOUT, IfBusy, IssuedToken, MAX_COMMAND, MAX_MAX_OUTPUT,
     MAX_OUTPUT_PAGE, MAX_STDIN, MAX_TIMEOUT, NewToken, OnTimeout, OutputPage, OutputQuery, RunCommand, RunView,
-    SessionPage, SessionView, Stream, TokenView,
+    SessionPage, Stream, TokenView,
 };
-use shellkeep_session::{ByteString, SessionId, id};
-use std::collections::BTreeMap;
+use shellkeep_session::{ByteString, id};
 use std::time::Duration;
 
-/// Bytes of one page of output unless the caller asks for more.
-const DEFAULT_OUTPUT_PAGE: u64 = 1 << 20;
 /// Sessions of one page of a list unless the caller says otherwise.
 const DEFAULT_PAGE: usize = 100;
 /// Most sessions of one page of a list, so that an answer stays within a megabyte.
 const MAX_PAGE: usize = 1000;
-
-/// The name that a new session is given, in one part or in two.
-fn named(user_id: Option<String>, session_id: Option<String>) -> Result<Option<SessionId>, Refusal> {
-    if let Some(user_id) = &user_id {
-        id::check(user_id).map_err(|error| Refusal::bad_id("user_id", &error))?;
-    }
-    let session_id = match (user_id, session_id) {
-        (Some(user), Some(session)) => Some(SessionId::bound(&user, &session)),
-        (None, Some(session)) => Some(SessionId::parse(&session)),
-        (_, None) => None,
-    };
-    session_id.transpose().map_err(|error| Refusal::bad_id("session_id", &error))
-}
 
 /// A request to make a session.
 pub fn create(request: wire::CreateSessionRequest) -> Result<CreateSession, Refusal> {
@@ -155,23 +144,6 @@ pub fn max_output(bytes: Option<usize>) -> Result<usize, Refusal> {
     }
 }
 
-/// A session, for the caller.
-pub fn session(view: SessionView) -> wire::Session {
-    wire::Session {
-        cwd: view.cwd.to_text().into_owned(),
-        live: view.live,
-        shell_pid: view.shell_pid,
-        generation: view.generation,
-        seq: view.seq,
-        deleted: view.deleted.map(|deleted| wire::Deleted {
-            session_id: deleted.session_id.into(),
-            by: deleted.by,
-            at: deleted.deleted_at.to_string(),
-        }),
-        ..wire::Session::new(view.meta, view.last_active_at)
-    }
-}
-
 /// A page of sessions, for the caller.
 pub fn session_list(page: SessionPage) -> wire::SessionList {
     wire::SessionList { sessions: page.sessions.into_iter().map(session).collect(), next: page.next.map(String::from) }
@@ -255,19 +227,6 @@ fn timeout(seconds: Option<f64>) -> Result<Duration, Refusal> {
     seconds.map_or(Ok(DEFAULT_TIMEOUT), |seconds| within(seconds, "; for what runs longer start a service"))
 }
 
-/// Shortest timeout in seconds; nothing ends sooner.
-const MIN_TIMEOUT: f64 = 0.001;
-
-/// A timeout within its bounds.
-fn within(seconds: f64, advice: &str) -> Result<Duration, Refusal> {
-    let duration = Some(seconds).filter(|seconds| *seconds >= MIN_TIMEOUT);
-    let duration = duration.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    duration.filter(|timeout| *timeout <= MAX_TIMEOUT).ok_or_else(|| {
-        let most = MAX_TIMEOUT.as_secs();
-        Refusal::invalid(format!("timeout: {seconds} is not a number of seconds from {MIN_TIMEOUT} to {most}{advice}"))
-    })
-}
-
 fn stdin(text: Option<String>, base64: Option<String>) -> Result<Option<ByteString>, Refusal> {
     let bytes = match (text, base64) {
         (Some(_), Some(_)) => return Err(Refusal::invalid("give stdin or stdin_base64, not both")),
@@ -281,39 +240,10 @@ fn stdin(text: Option<String>, base64: Option<String>) -> Result<Option<ByteStri
     Ok(Some(bytes.into()))
 }
 
-fn decode(name: &str, base64: &str) -> Result<Vec<u8>, Refusal> {
-    text::decode(String::new(), Some(base64)).map_err(|error| Refusal::invalid(format!("{name}: {error}")))
-}
-
-fn no_nul(name: &str, text: String) -> Result<String, Refusal> {
-    match text.bytes().position(|byte| byte == 0) {
-        Some(at) => Err(Refusal::invalid(format!("{name}: the NUL byte at position {at} cannot be passed to bash"))),
-        None => Ok(text),
-    }
-}
-
-/// Checks the names of variables: bash could neither hold nor export others.
-fn variables(env: Option<BTreeMap<String, String>>) -> Result<BTreeMap<String, String>, Refusal> {
-    let env = env.unwrap_or_default();
-    for (name, value) in &env {
-        let mut letters = name.bytes();
-        let first = letters.next().is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_');
-        if !first || !letters.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
-            let shown = name.escape_debug();
-            return Err(Refusal::invalid(format!(
-                "env: '{shown}' is not a variable's name (A-Z a-z 0-9 _, no digit first)"
-            )));
-        }
-        if value.contains('\0') {
-            return Err(Refusal::invalid(format!("env.{name}: a value cannot contain the NUL byte")));
-        }
-    }
-    Ok(env)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeMap;
 
     fn request(command: &str) -> RunRequest {
         RunRequest { command: command.to_owned(), ..RunRequest::default() }

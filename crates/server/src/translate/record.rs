@@ -1,6 +1,6 @@
 //! Events, messages, the agent's state: between the wire and the runtime's vocabulary.
 
-use super::Refusal;
+use crate::refusal::Refusal;
 use shellkeep_protocol as wire;
 use shellkeep_runtime::{
     AgentStateSaved, EventPage, EventQuery, ExportFormat, Line, MAX_EVENT_PAGE, MAX_MESSAGE_PAGE, MessageAdded,

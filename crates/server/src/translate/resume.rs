@@ -1,6 +1,7 @@
 //! A message for an agent and what came of it: between the wire and the runtime's vocabulary.
 
-use super::{Refusal, within};
+use super::check::within;
+use crate::refusal::Refusal;
 use shellkeep_protocol::{self as wire, BusyChoice};
 use shellkeep_runtime::{IfBusy, ResumeSession, ResumeStatus, ResumeView};
 use shellkeep_session::id;

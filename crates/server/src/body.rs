@@ -1,7 +1,7 @@
 //! Reading JSON bodies, whatever their content type says. A body is bounded in length, in time and in what it may take of
 //! its sender's memory; an empty one stands for `{}`, and an error names the field.
 
-use super::auth::Scoped;
+use crate::auth::Scoped;
 use crate::refusal::Refusal;
 use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest, Request};

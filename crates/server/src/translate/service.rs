@@ -1,6 +1,6 @@
 //! Services: from the wire to the runtime's vocabulary and back.
 
-use super::{DEFAULT_OUTPUT_PAGE, no_nul, variables};
+use super::check::{DEFAULT_OUTPUT_PAGE, no_nul, variables};
 use crate::refusal::Refusal;
 use shellkeep_protocol::{self as wire, text};
 use shellkeep_runtime::{

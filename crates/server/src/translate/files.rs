@@ -1,6 +1,8 @@
 //! Checkpoints, differences, rewind, fork: between the wire and the runtime's vocabulary.
 
-use super::{Refusal, decode, no_nul};
+use super::check::{decode, no_nul};
+use super::session::{named, session};
+use crate::refusal::Refusal;
 use shellkeep_protocol as wire;
 use shellkeep_protocol::text;
 use shellkeep_runtime::{
@@ -108,7 +110,7 @@ pub fn rewind(request: &wire::RewindRequest) -> Result<Rewind, Refusal> {
 /// A request to fork.
 pub fn fork(request: wire::ForkRequest) -> Result<Fork, Refusal> {
     let wire::ForkRequest { at, session_id, user_id, share_files } = request;
-    let session_id = super::named(user_id, session_id)?;
+    let session_id = named(user_id, session_id)?;
     // From now is what it is without a moment.
     let at = at.map(|at| place_or_now("at", &at)).transpose()?.flatten();
     Ok(Fork { at, session_id, share_files: share_files.unwrap_or(false) })
@@ -117,7 +119,7 @@ pub fn fork(request: wire::ForkRequest) -> Result<Fork, Refusal> {
 /// A new session made from another, for the caller.
 pub fn forked(forked: Forked) -> wire::ForkResponse {
     let notices = forked.notices.into_iter().map(Into::into).collect();
-    wire::ForkResponse { session: super::session(forked.session), notices }
+    wire::ForkResponse { session: session(forked.session), notices }
 }
 
 /// A request to merge a fork back.

@@ -1,0 +1,24 @@
+//! What handlers share, and how they answer.
+
+use crate::metrics::RequestMetrics;
+use crate::refusal::Refusal;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use metrics_exporter_prometheus::PrometheusHandle;
+use serde::Serialize;
+use std::sync::Arc;
+
+/// What handlers share. The engine is not here: a handler gets it from the request, with the caller's rights.
+#[derive(Clone)]
+pub(crate) struct Door {
+    pub(crate) metrics: PrometheusHandle,
+    pub(crate) counts: Arc<RequestMetrics>,
+}
+
+/// A JSON answer.
+pub(crate) fn json<T: Serialize>(status: StatusCode, value: &T) -> Response {
+    match serde_json::to_vec(value) {
+        Ok(body) => (status, [(header::CONTENT_TYPE, "application/json")], body).into_response(),
+        Err(error) => Refusal::internal(format!("the answer could not be written: {error}")).into_response(),
+    }
+}

@@ -1,0 +1,44 @@
+//! What all MCP clients of a door share, and whose request it is.
+
+use super::names::Names;
+use crate::auth::Scoped;
+use crate::refusal::Refusal;
+use axum::http::request::Parts;
+use shellkeep_runtime::Engine;
+use shellkeep_session::{RunId, SessionId};
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What all MCP clients of a door share.
+#[derive(Clone, Default)]
+pub(crate) struct Hub {
+    pub(super) names: Names,
+    pub(super) told: Told,
+}
+
+/// Runs whose notices a model has read, so that it reads them once.
+#[derive(Clone, Default)]
+pub(super) struct Told(Arc<Mutex<HashSet<Heard>>>);
+
+/// An agent's run; the host has no name.
+type Heard = (Option<String>, SessionId, RunId);
+
+/// Runs remembered. Only those with notices are, and those are rare; when there are more, some are told twice.
+const MAX_TOLD: usize = 4096;
+
+impl Told {
+    /// Whether the notices of an agent's run have not been told yet. From now on they have.
+    pub(super) fn first_time(&self, agent: Option<&str>, session: &SessionId, run_id: &RunId) -> bool {
+        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.len() >= MAX_TOLD {
+            told.clear();
+        }
+        told.insert((agent.map(str::to_owned), session.clone(), run_id.clone()))
+    }
+}
+
+/// The engine with the rights of whoever sent a request, as the gate has left it there.
+pub(super) fn engine_of(request: &Parts) -> Result<Engine, Refusal> {
+    let found = request.extensions.get::<Scoped>().map(|Scoped(engine)| engine.clone());
+    found.ok_or_else(|| Refusal::internal("an MCP request came around the gate"))
+}

@@ -1,0 +1,49 @@
+//! What every tool is made of: its definition, how its arguments are read, and how it answers.
+
+use super::handler::Handler;
+use super::hints::refusal_in_words;
+use crate::refusal::Refusal;
+use rmcp::RoleServer;
+use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Tool};
+use rmcp::service::RequestContext;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::future::Future;
+use std::pin::Pin;
+
+/// A tool: what the client is told of it, and what a call does.
+pub struct Entry {
+    /// Its definition.
+    pub define: fn() -> Tool,
+    /// What it does.
+    pub call: for<'a> fn(&'a Handler, JsonObject, &'a RequestContext<RoleServer>) -> Calling<'a>,
+}
+
+/// A call under way. A refusal becomes a result that the model reads.
+pub type Calling<'a> = Pin<Box<dyn Future<Output = Result<CallToolResult, Refusal>> + Send + 'a>>;
+
+/// Reads a tool's arguments. An error names the argument, so that the model can correct itself.
+pub fn arguments<T: DeserializeOwned>(given: JsonObject) -> Result<T, Refusal> {
+    serde_path_to_error::deserialize(Value::Object(given)).map_err(|error| {
+        let path = error.path().to_string();
+        let message = error.inner().to_string().replace("field", "argument");
+        // An unknown or missing argument is already named by the message.
+        let is_named = path == "." || message.starts_with("unknown argument");
+        Refusal::invalid(if is_named { message } else { format!("{path}: {message}") })
+    })
+}
+
+/// A result with words for the model and data for a program.
+pub fn answer<T: Serialize>(text: String, data: &T) -> Result<CallToolResult, Refusal> {
+    let mut result = CallToolResult::success(vec![ContentBlock::text(text)]);
+    let data = serde_json::to_value(data);
+    result.structured_content =
+        Some(data.map_err(|error| Refusal::internal(format!("the answer could not be written: {error}")))?);
+    Ok(result)
+}
+
+/// A refusal as the model reads it: what happened, what to do next, and the code.
+pub fn refused(refusal: &Refusal) -> CallToolResult {
+    CallToolResult::error(vec![ContentBlock::text(refusal_in_words(refusal))])
+}

@@ -1,0 +1,54 @@
+//! What several requests are checked for.
+
+use crate::refusal::Refusal;
+use shellkeep_protocol::text;
+use shellkeep_runtime::MAX_TIMEOUT;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Bytes of one page of output unless the caller asks for more.
+pub const DEFAULT_OUTPUT_PAGE: u64 = 1 << 20;
+/// Shortest timeout in seconds; nothing ends sooner.
+const MIN_TIMEOUT: f64 = 0.001;
+
+/// A timeout within its bounds.
+pub fn within(seconds: f64, advice: &str) -> Result<Duration, Refusal> {
+    let duration = Some(seconds).filter(|seconds| *seconds >= MIN_TIMEOUT);
+    let duration = duration.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    duration.filter(|timeout| *timeout <= MAX_TIMEOUT).ok_or_else(|| {
+        let most = MAX_TIMEOUT.as_secs();
+        Refusal::invalid(format!("timeout: {seconds} is not a number of seconds from {MIN_TIMEOUT} to {most}{advice}"))
+    })
+}
+
+/// The bytes of a base64 field.
+pub fn decode(name: &str, base64: &str) -> Result<Vec<u8>, Refusal> {
+    text::decode(String::new(), Some(base64)).map_err(|error| Refusal::invalid(format!("{name}: {error}")))
+}
+
+/// Refuses text that bash could not be given.
+pub fn no_nul(name: &str, text: String) -> Result<String, Refusal> {
+    match text.bytes().position(|byte| byte == 0) {
+        Some(at) => Err(Refusal::invalid(format!("{name}: the NUL byte at position {at} cannot be passed to bash"))),
+        None => Ok(text),
+    }
+}
+
+/// Checks the names of variables: bash could neither hold nor export others.
+pub fn variables(env: Option<BTreeMap<String, String>>) -> Result<BTreeMap<String, String>, Refusal> {
+    let env = env.unwrap_or_default();
+    for (name, value) in &env {
+        let mut letters = name.bytes();
+        let first = letters.next().is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_');
+        if !first || !letters.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+            let shown = name.escape_debug();
+            return Err(Refusal::invalid(format!(
+                "env: '{shown}' is not a variable's name (A-Z a-z 0-9 _, no digit first)"
+            )));
+        }
+        if value.contains('\0') {
+            return Err(Refusal::invalid(format!("env.{name}: a value cannot contain the NUL byte")));
+        }
+    }
+    Ok(env)
+}
