@@ -44,7 +44,8 @@ struct Mounted(PathBuf);
 impl Mounted {
     fn new(image: &Path, directory: &Path) -> Option<Self> {
         let mut mount = Command::new("mount");
-        mount.args(["-o", "loop"]).arg(image).arg(directory).stderr(Stdio::null());
+        // Without a periodic commit: the image must not change while it is copied.
+        mount.args(["-o", "loop,commit=300"]).arg(image).arg(directory).stderr(Stdio::null());
         mount.status().is_ok_and(|status| status.success()).then(|| Self(directory.to_owned()))
     }
 }
@@ -117,8 +118,10 @@ fn until_the_cut(image: &Path, copy: &Path, answers: usize) -> Option<Vec<Answer
             scope.spawn(move || work(daemon, name, noted, count, over));
         }
         until("enough was answered", || (count.load(Ordering::SeqCst) >= answers).then_some(()));
-        // Nothing is asked of the disk while it is copied; what was not written by now is lost.
+        // Nothing is asked of the disk while it is copied; what was not written by now is lost. A thread stops only at
+        // the end of the fsync that it is in.
         signal(daemon.pid(), "STOP");
+        until("every thread has stopped", || all_stopped(daemon.pid()).then_some(()));
         let answered = noted.iter().map(|noted| noted.lock().unwrap().clone()).collect();
         let copied = Command::new("cp").arg("--sparse=always").arg(image).arg(copy).status();
         over.store(true, Ordering::SeqCst);
@@ -129,6 +132,15 @@ fn until_the_cut(image: &Path, copy: &Path, answers: usize) -> Option<Vec<Answer
     drop(daemon);
     drop(mounted);
     Some(answered)
+}
+
+/// Whether no thread of a process runs or waits for the disk.
+fn all_stopped(pid: u32) -> bool {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).expect("its threads");
+    threads.flatten().all(|thread| {
+        let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T'))
+    })
 }
 
 /// Whether a session on the copy has everything that was answered.
