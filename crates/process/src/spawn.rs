@@ -195,13 +195,14 @@ impl Attributes {
     /// Own session, every signal at its default and none blocked: Rust ignores SIGPIPE, and bash would pass that on.
     fn new() -> io::Result<Self> {
         let mut attributes = MaybeUninit::uninit();
-        let mut all = MaybeUninit::uninit();
+        let mut all = MaybeUninit::<libc::sigset_t>::uninit();
         let mut none = MaybeUninit::uninit();
         let flags = libc::POSIX_SPAWN_SETSID as i32 | libc::POSIX_SPAWN_SETSIGDEF | libc::POSIX_SPAWN_SETSIGMASK;
         // SAFETY: each value is initialised by its own function before it is used; Drop destroys the attributes.
         unsafe {
             check(libc::posix_spawnattr_init(attributes.as_mut_ptr()))?;
-            libc::sigfillset(all.as_mut_ptr());
+            // Not sigfillset: glibc leaves its own signals 32 and 33 out of it, and then posix_spawn ignores them.
+            all.as_mut_ptr().write_bytes(0xff, 1);
             libc::sigemptyset(none.as_mut_ptr());
             check(libc::posix_spawnattr_setsigdefault(attributes.as_mut_ptr(), all.as_ptr()))?;
             check(libc::posix_spawnattr_setsigmask(attributes.as_mut_ptr(), none.as_ptr()))?;
