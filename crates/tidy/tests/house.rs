@@ -15,6 +15,7 @@ const MAY_POLL: &[(&str, &str)] = &[
     ("crates/runtime/tests/housekeeping.rs", "services that end, and their logs"),
     ("crates/store/src/contract/", "the thread behind the journal"),
     ("crates/workspace/tests/restore/crash.rs", "nothing: it varies the moment of a kill"),
+    ("crates/shellkeep/tests/attacks.rs", "a process that was killed and is not gone yet"),
     ("crates/shellkeep/tests/crash.rs", "nothing: it varies the moment of a kill"),
     ("crates/shellkeep/tests/door/", "processes of other users"),
     ("crates/shellkeep/tests/hangs.rs", "a job that the answer does not wait for"),

@@ -61,7 +61,8 @@ fn an_agents_end_ends_what_is_its_own_and_nothing_else() {
     let ended = daemon.post("/v1/agents/a/end", &json!({}));
     assert_eq!(ended.status, 200, "{}", ended.text());
     assert_eq!(ended.json(), json!({"agent": "a", "sessions": 2, "services": 2}));
-    assert!(procs::marked(&mine).is_empty(), "{:?}", procs::marked(&mine));
+    // They are killed before the answer, and take a moment to be gone.
+    until("nothing of the agent's is left", || procs::marked(&mine).is_empty().then_some(()));
     until("all of the other's", || (procs::marked(&yours).len() == 3).then_some(()));
     let run = daemon.wait_run("a1", busy.run_id(), 5);
     assert_ne!(run.status(), "running", "{:?}", run.json);
