@@ -57,12 +57,14 @@ sbom: ## write the bill of materials (CycloneDX) to target/shellkeep.cdx.json
 	@$(CARGO) metadata --locked --format-version 1 | $(CARGO) run --quiet --package shellkeep-tidy --example sbom >target/shellkeep.cdx.json
 	@echo "target/shellkeep.cdx.json"
 
-# Every test that repeats something takes its count from SHELLKEEP_SOAK. docs/soak.md says
-# which they are and how long they take.
+# The tests that read SHELLKEEP_SOAK or PROPTEST_CASES, and no others; docs/soak.md lists them.
 SOAK ?= 20
+SOAKED = binary(/^(interrupted|powercut|redact)$$/) | package(shellkeep-store) & test(/damage::/) \
+	| binary(checkpoints) & test(/^(model|rules)::/) \
+	| binary(records) & test(every_single_change_of_a_recorded_session_is_found) \
+	| binary(tenant) & test(/^(followers_that_never_read|half_requests)/)
 soak: ## the long forms of the tests that repeat something, SOAK times as often (20)
-	SHELLKEEP_SOAK=$(SOAK) PROPTEST_CASES=$$((256 * $(SOAK))) $(CARGO) nextest run --profile soak --workspace \
-		-E 'binary(/^(interrupted|powercut|scarce|tenant|crash|checkpoints|records|redact|property)$$/)'
+	SHELLKEEP_SOAK=$(SOAK) PROPTEST_CASES=$$((256 * $(SOAK))) $(CARGO) nextest run --profile soak --workspace -E '$(SOAKED)'
 	$(CARGO) nextest run --profile soak --package shellkeep --run-ignored only -E 'binary(services)'
 	SHELLKEEP_SOAK=10 crates/shellkeep/tests/openapi/run.sh
 
