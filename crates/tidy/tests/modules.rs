@@ -1,0 +1,88 @@
+//! Files that use each other in a circle, and types with too many methods: knowledge that is cut into files is still in
+//! one place. The lists are what there is today; their numbers only go down.
+#![allow(clippy::expect_used, reason = "a test says what it expected by panicking")]
+
+use shellkeep_tidy::modules::Crate;
+use shellkeep_tidy::tree::{self, TextFile};
+
+/// Most functions in the `impl` blocks of one type, traits left out. A type with more of them is several.
+const MOST_METHODS: usize = 25;
+
+/// How many files of a crate are in circles. A crate that is not listed has none.
+const IN_CIRCLES: &[(&str, usize)] = &[
+    ("bench", 32),
+    ("crates/process", 12),
+    ("crates/record", 15),
+    ("crates/redact", 7),
+    ("crates/runtime", 33),
+    ("crates/server", 45),
+    ("crates/session", 2),
+    ("crates/shellkeep", 17),
+    ("crates/store", 29),
+    ("crates/workspace", 25),
+];
+
+/// Types with more methods, and how many they have.
+const LARGE_TYPES: &[(&str, usize)] = &[
+    ("crates/process/src/shell.rs LiveShell", 29),
+    ("crates/record/src/read.rs Recording", 31),
+    ("crates/runtime/src/engine/scope.rs Engine", 97),
+    ("crates/runtime/src/owner.rs Owner", 119),
+    ("crates/store/src/filesystem/files.rs SessionFiles", 28),
+    ("crates/store/src/store.rs Store", 40),
+    ("crates/store/src/writer.rs Writer", 39),
+    ("crates/workspace/src/repo.rs Repo", 46),
+];
+
+/// The crates of this workspace: folder and files.
+fn crates() -> Vec<(String, Vec<TextFile>)> {
+    let mut crates: Vec<(String, Vec<TextFile>)> = Vec::new();
+    for mut file in tree::text_files(&tree::root()).expect("the workspace can be read") {
+        let Some((folder, path)) = file.path.split_once("/src/").filter(|(_, path)| path.ends_with(".rs")) else {
+            continue;
+        };
+        let (folder, path) = (folder.to_owned(), path.to_owned());
+        file.path = path;
+        match crates.iter_mut().find(|(known, _)| *known == folder) {
+            Some((_, files)) => files.push(file),
+            None => crates.push((folder, vec![file])),
+        }
+    }
+    crates
+}
+
+fn read(files: &[TextFile]) -> Crate {
+    Crate::read(files.iter().map(|file| (file.path.as_str(), file.text.as_str())))
+}
+
+fn allowed(list: &[(&str, usize)], name: &str, otherwise: usize) -> usize {
+    list.iter().find(|(known, _)| *known == name).map_or(otherwise, |(_, number)| *number)
+}
+
+#[test]
+fn files_do_not_use_each_other_in_a_circle() {
+    let crates = crates();
+    assert!(crates.len() >= 10, "found only {} crates", crates.len());
+    for (folder, files) in &crates {
+        let found = read(files);
+        let circles = found.circles();
+        let count: usize = circles.iter().map(Vec::len).sum();
+        let most = allowed(IN_CIRCLES, folder, 0);
+        assert!(count <= most, "{folder}: {count} files in circles, at most {most}: {circles:#?}");
+    }
+}
+
+#[test]
+fn no_type_has_too_many_methods() {
+    let mut wrong = Vec::new();
+    for (folder, files) in &crates() {
+        for (path, name, count) in read(files).large_types(MOST_METHODS) {
+            let name = format!("{folder}/src/{path} {name}");
+            let most = allowed(LARGE_TYPES, &name, MOST_METHODS);
+            if count > most {
+                wrong.push(format!("{name}: {count} methods, at most {most}; it is several types"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
