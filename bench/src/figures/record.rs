@@ -99,7 +99,7 @@ fn post(library: &Library, session: &SessionId, count: usize) -> Fallible<()> {
     library.with(move |engine| async move {
         for from in (0..count).step_by(BATCH) {
             let batch = (from..count.min(from + BATCH)).map(|n| event(n, count)).collect();
-            let posted = engine.post_events(&id, batch).await?;
+            let posted = engine.records().post_events(&id, batch).await?;
             if !posted.notices.is_empty() {
                 return Err(format!("events were not taken down: {:?}", posted.notices).into());
             }
@@ -124,7 +124,7 @@ fn page(library: &Library, session: &SessionId, query: EventQuery) -> Fallible<(
     let id = session.clone();
     library.with(move |engine| async move {
         let start = Instant::now();
-        let page = engine.events(&id, query).await?;
+        let page = engine.records().events(&id, query).await?;
         Ok((page, start.elapsed()))
     })
 }
@@ -132,7 +132,7 @@ fn page(library: &Library, session: &SessionId, query: EventQuery) -> Fallible<(
 fn check(library: &Library, session: &SessionId, report: &mut Report, count: &str) -> Fallible<()> {
     let id = session.clone();
     let start = Instant::now();
-    let verdict = library.with(move |engine| async move { Ok(engine.verify(&id).await?) })?;
+    let verdict = library.with(move |engine| async move { Ok(engine.records().verify(&id).await?) })?;
     if !verdict.is_intact() {
         return Err(format!("the recording is not whole: {verdict:?}").into());
     }

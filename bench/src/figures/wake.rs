@@ -88,7 +88,7 @@ fn wakes(library: &Library, session: &SessionId, spares: usize, count: usize) ->
         for _ in 0..count {
             engine.hibernate(&session).await?;
             // A session that slept for more than a few milliseconds finds the pool full; wait for that, untimed.
-            while engine.health().await.spare_shells < spares {
+            while engine.node().health().await.spare_shells < spares {
                 tokio::time::sleep(LOOK_AGAIN).await;
             }
             let start = Instant::now();

@@ -3,12 +3,13 @@
 
 use crate::data_dir::DataDir;
 use crate::quotas::NodeQuotas;
+use crate::sync::lock;
 use shellkeep_session::{QuotaName, SessionId, Timestamp};
 use shellkeep_workspace::usage;
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime};
 
 /// Where a file for each ended session stands, so that they are found without reading all sessions.
@@ -35,7 +36,7 @@ impl Disk {
     }
 
     fn used(&self) -> MutexGuard<'_, HashMap<SessionId, u64>> {
-        self.used.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.used)
     }
 
     /// A session takes `bytes`. Returns whether that is more than it may, and whether it still grows.

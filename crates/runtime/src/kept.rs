@@ -5,6 +5,7 @@ use crate::data_dir::DataDir;
 use crate::ops::{AgentStateView, MAX_EVENT_PAGE, OpError};
 use crate::recordings::Recordings;
 use crate::state_file;
+use crate::sync::lock;
 use shellkeep_record::{Filter, Line, Page, beside};
 use shellkeep_session::{AgentState, Content, FileSum, Output, SessionId, StoredRun};
 use std::collections::HashMap;
@@ -12,7 +13,7 @@ use std::fs::{self, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// Files that are remembered. A node serves few at a time; one that is forgotten is read once more.
 const MOST_REMEMBERED: usize = 1024;
@@ -55,7 +56,7 @@ impl Checked {
     }
 
     fn files(&self) -> std::sync::MutexGuard<'_, HashMap<PathBuf, Stamp>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

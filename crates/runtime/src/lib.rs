@@ -78,6 +78,7 @@ mod shells;
 mod state_file;
 mod stored;
 pub mod stream;
+mod sync;
 mod thinning;
 pub mod translate;
 pub mod validate;
@@ -88,8 +89,8 @@ pub use admission::{Admission, AdmissionConfig, AdmissionFigures};
 pub use deleted::DeletedSession;
 pub use disk::Reclaim;
 pub use engine::{
-    Engine, EngineConfig, EventStream, ExportStream, FromSession, Guest, HOLD_LIMIT, Hold, KEEP_DELETED, LogStream,
-    OnStop, StartError, Visitor,
+    Engine, EngineConfig, EventStream, ExportStream, FileOps, FromSession, Guest, HOLD_LIMIT, Hold, IdentityOps,
+    KEEP_DELETED, LogStream, NodeOps, OnStop, RecordOps, ServiceOps, StartError, Visitor,
 };
 pub use identities::{Revocation, Scope};
 pub use masking::RecordConfig;

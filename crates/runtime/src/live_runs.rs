@@ -1,9 +1,10 @@
 //! The runs that have not ended, of all sessions, by which their watchers find them.
 
 use crate::cell::{RunCell, RunControl};
+use crate::sync::lock;
 use shellkeep_session::{RunId, SessionId};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 type Cells = HashMap<(SessionId, RunId), Arc<RunCell>>;
 
@@ -15,7 +16,7 @@ pub(crate) struct LiveRuns {
 
 impl LiveRuns {
     fn cells(&self) -> MutexGuard<'_, Cells> {
-        self.cells.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.cells)
     }
 
     /// One run.

@@ -2,10 +2,11 @@
 
 use crate::ops::OpError;
 use crate::recover::Known;
+use crate::sync::lock;
 use shellkeep_session::SessionId;
 use std::collections::HashSet;
 use std::collections::hash_map::Entry;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// The names of all sessions.
 #[derive(Debug, Default)]
@@ -104,8 +105,4 @@ impl Names {
 /// The answer about a session that does not exist.
 pub(crate) fn not_found(id: &SessionId) -> OpError {
     OpError::SessionNotFound { session_id: id.to_string() }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

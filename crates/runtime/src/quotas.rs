@@ -1,13 +1,14 @@
 //! The quotas in force: what the settings say, what the host has changed since, kept over restarts in a file.
 
 use crate::ops::{OpError, QuotaChanges};
+use crate::sync::lock;
 use shellkeep_session::{QuotaName, Quotas};
 use shellkeep_store::sum::{self, Unsealed};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 /// The file in the data directory that keeps what the host has changed.
 const FILE: &str = "quotas.json";
@@ -50,7 +51,7 @@ impl NodeQuotas {
 
     /// What the host has set since.
     pub(crate) fn set_since(&self, name: QuotaName) -> Option<u64> {
-        self.set.lock().unwrap_or_else(PoisonError::into_inner).get(&name).copied()
+        lock(&self.set).get(&name).copied()
     }
 
     /// Changes some, all or none. They are on disk before they are in force.
@@ -62,7 +63,7 @@ impl NodeQuotas {
                 return Err(OpError::Invalid { detail });
             }
         }
-        let mut set = self.set.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut set = lock(&self.set);
         let mut changed = set.clone();
         for (name, limit) in changes {
             match limit {

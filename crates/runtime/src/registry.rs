@@ -8,10 +8,11 @@ use crate::names::not_found;
 use crate::ops::OpError;
 use crate::owner::{MAILBOX, Message, Slot};
 use crate::stored::{STORE_WAIT, Stored};
+use crate::sync::lock;
 use shellkeep_session::{SessionId, SessionState};
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
@@ -69,7 +70,7 @@ impl Registry {
     }
 
     fn sessions(&self) -> MutexGuard<'_, Sessions> {
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.sessions)
     }
 
     fn mailbox(&self, id: &SessionId) -> Option<mpsc::Sender<Message>> {

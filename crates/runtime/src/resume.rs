@@ -24,10 +24,11 @@ pub(crate) use log::SessionLog;
 pub(crate) use talk::Opening;
 
 use crate::ops::{IfBusy, OpError, ResumeError, ResumeSession};
+use crate::sync::lock;
 use shellkeep_session::SessionId;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::OwnedMutexGuard;
 
@@ -35,10 +36,6 @@ use tokio::sync::OwnedMutexGuard;
 const MAX_WAITING: usize = 64;
 /// How long work that is asked to end may take: its own grace, that of its last command, and some for the disk.
 const STOP_LIMIT: Duration = Duration::from_secs(10);
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// The agents of all sessions that work or are waited for.
 #[derive(Debug, Default)]

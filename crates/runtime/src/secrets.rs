@@ -6,12 +6,13 @@ use crate::masking::{Masking, secrets_of};
 use crate::ops::OpError;
 use crate::recordings::Recordings;
 use crate::registry::Registry;
+use crate::sync::lock;
 use shellkeep_record::Masker;
 use shellkeep_record::mask::secret_values_from;
 use shellkeep_redact::Redactor;
 use shellkeep_session::{SessionId, ShellState};
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Sessions of which the secrets are remembered; more are read masked at the same time by nobody.
 const REMEMBERED: usize = 64;
@@ -38,7 +39,7 @@ impl Secrets {
     }
 
     fn known(&self) -> MutexGuard<'_, HashMap<SessionId, Known>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.known)
     }
 
     fn remember(&self, id: &SessionId, secrets: Known) {

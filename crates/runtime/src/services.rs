@@ -3,10 +3,11 @@
 //! and is recorded by the session's owner.
 
 mod activity;
+mod idle;
 mod ready;
 mod supervise;
 
-pub(crate) use activity::look;
+pub(crate) use idle::look;
 pub(crate) use ready::{Url, pattern};
 pub(crate) use supervise::{Begin, Supervision, end_of};
 
@@ -16,6 +17,7 @@ use crate::disk::Disk;
 use crate::masking::Masking;
 use crate::ops::{QuotaMet, STOP_GRACE, ServiceView};
 use crate::quotas::NodeQuotas;
+use crate::sync::lock;
 use activity::Activity;
 use shellkeep_process::CageFactory;
 use shellkeep_process::ports::SocketTable;
@@ -25,7 +27,7 @@ use shellkeep_session::service::Ready;
 use shellkeep_session::{LimitName, QuotaName, Service, ServiceId, ServiceStatus, SessionId, Timestamp};
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 
@@ -126,7 +128,7 @@ pub(crate) struct Services {
 
 impl Services {
     fn live(&self) -> MutexGuard<'_, HashMap<Name, Arc<Supervised>>> {
-        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.live)
     }
 
     /// Enters a new service, or says which quota is used up. Counting and entering are one step.
@@ -317,7 +319,7 @@ impl Supervised {
     }
 
     fn activity(&self) -> MutexGuard<'_, Activity> {
-        self.activity.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.activity)
     }
 }
 

@@ -2,9 +2,10 @@
 //! are thinned from time to time, when they are idle.
 
 use crate::ops::CheckpointView;
+use crate::sync::lock;
 use shellkeep_session::{SessionId, Timestamp};
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 const HOUR: i64 = 3600;
 const DAY: i64 = 24 * HOUR;
@@ -28,7 +29,7 @@ pub(crate) struct Growth {
 
 impl Thinning {
     fn sessions(&self) -> MutexGuard<'_, HashMap<SessionId, Growth>> {
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.sessions)
     }
 
     /// A session has a checkpoint more.

@@ -7,6 +7,7 @@ use crate::ops::{
     StartService,
 };
 use crate::services::{Url, pattern};
+use records::invalid;
 use shellkeep_session::{ByteString, Ready, SessionId, id};
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStringExt as _;
@@ -14,10 +15,6 @@ use std::path::Path;
 
 /// Variables that bash computes itself and that nobody else may set.
 const COMPUTED: [&str; 7] = ["BASHOPTS", "BASH_VERSINFO", "EUID", "PPID", "SHELLOPTS", "SHLVL", "UID"];
-
-fn invalid(detail: impl Into<String>) -> OpError {
-    OpError::Invalid { detail: detail.into() }
-}
 
 /// A name for a session whose caller gave none.
 pub fn new_id() -> SessionId {

@@ -68,7 +68,10 @@ impl Node {
 
     /// Waits until the node is in this state.
     async fn until(&self, what: &str, is_so: impl Fn(&NodeView) -> bool) {
-        shellkeep_poll::until_async(LONG, what, async || is_so(&self.engine.node().await.unwrap()).then_some(())).await;
+        shellkeep_poll::until_async(LONG, what, async || {
+            is_so(&self.engine.node().view().await.unwrap()).then_some(())
+        })
+        .await;
     }
 
     async fn stop(self) {
@@ -222,7 +225,7 @@ async fn a_session_that_waits_answers_and_can_be_ended() {
     assert_eq!(of_ended.await.unwrap().unwrap_err().code(), "session_not_found");
     timeout(LONG, node.engine.restart(&restarted)).await.expect("it can be restarted").unwrap();
     assert_eq!(of_restarted.await.unwrap().unwrap_err().code(), "session_restarted");
-    let view = node.engine.node().await.unwrap();
+    let view = node.engine.node().view().await.unwrap();
     assert_eq!((view.waiting, view.running), (0, 1), "who is gone does not wait");
     node.let_go(&first, &run).await;
     ok(node.send(&restarted, RunCommand::new("true")).await);
@@ -242,12 +245,12 @@ async fn commands_that_only_wait_all_run_at_once() {
         started.spawn(async move { (id.clone(), engine.run(&id, patient("read line")).await.unwrap().run_id) });
     }
     let runs = started.join_all().await;
-    assert_eq!(node.engine.node().await.unwrap().running, SESSIONS);
+    assert_eq!(node.engine.node().view().await.unwrap().running, SESSIONS);
     for (id, run) in &runs {
         node.let_go(id, run).await;
     }
     node.until("rest", |node| node.running == 0).await;
-    assert_eq!(node.engine.node().await.unwrap().commands_total, SESSIONS as u64);
+    assert_eq!(node.engine.node().view().await.unwrap().commands_total, SESSIONS as u64);
     node.stop().await;
 }
 

@@ -78,7 +78,7 @@ impl Node {
     async fn service(&self, id: &SessionId, command: &str) -> ServiceView {
         let ready = Some(Ready::Log("^up".to_owned()));
         let request = StartService { ready, wait: LONG, ..StartService::new(command) };
-        let view = self.engine.start_service(id, request).await.unwrap();
+        let view = self.engine.services().start(id, request).await.unwrap();
         assert_eq!(view.status, ServiceStatus::Running, "{view:?}");
         view
     }
@@ -89,7 +89,7 @@ impl Node {
             let mut at = self.senses.at.lock().unwrap();
             *at = at.checked_add(time).unwrap();
         }
-        self.engine.keep_house().await.unwrap();
+        self.engine.node().keep_house().await.unwrap();
     }
 
     /// The machine has this much memory left.
@@ -102,17 +102,18 @@ impl Node {
     }
 
     async fn limit(&self, name: QuotaName) -> u64 {
-        limit(&self.engine.quotas().await, name)
+        limit(&self.engine.node().quotas().await, name)
     }
 
     async fn status(&self, service: &ServiceView) -> ServiceStatus {
-        self.engine.service(&service.session_id, &service.service_id, Duration::ZERO).await.unwrap().status
+        self.engine.services().get(&service.session_id, &service.service_id, Duration::ZERO).await.unwrap().status
     }
 
     /// The service as it ended; it was told to a moment ago.
     async fn ended(&self, service: &ServiceView) -> ServiceView {
         until_async(LONG, "the service ends", async || {
-            let view = self.engine.service(&service.session_id, &service.service_id, Duration::ZERO).await.unwrap();
+            let view =
+                self.engine.services().get(&service.session_id, &service.service_id, Duration::ZERO).await.unwrap();
             (!view.status.is_live()).then_some(view)
         })
         .await
@@ -124,9 +125,9 @@ impl Node {
 
     /// Services run on without their engine, so they are ended first.
     async fn stop(self) {
-        let all = self.engine.all_services(None).await.unwrap();
+        let all = self.engine.services().all(None).await.unwrap();
         for service in all {
-            self.engine.stop_service(&service.session_id, &service.service_id, Duration::ZERO).await.unwrap();
+            self.engine.services().stop(&service.session_id, &service.service_id, Duration::ZERO).await.unwrap();
         }
         self.engine.shutdown().await;
     }
@@ -173,7 +174,7 @@ async fn output_begins_the_two_hours_anew() {
     node.sh(&id, "echo again > f").await;
     until_async(LONG, "the line is in the log", async || {
         let query = LogQuery { offset: 0, limit: 100, tail: None, grep: None };
-        let log = node.engine.service_log(&id, &service.service_id, query).await.unwrap();
+        let log = node.engine.services().log(&id, &service.service_id, query).await.unwrap();
         (log.bytes == b"up\nagain\n").then_some(())
     })
     .await;
@@ -239,7 +240,7 @@ async fn limits_follow_memory_down_and_up_and_are_put_in_force() {
         node.sh(&id, &format!("n={number}")).await;
         ids.push(id);
     }
-    assert_eq!(node.engine.node().await.unwrap().live_shells, 10);
+    assert_eq!(node.engine.node().view().await.unwrap().live_shells, 10);
     node.memory_free(0.05);
     let mut lows = Vec::new();
     for _ in 0..12 {
@@ -248,7 +249,7 @@ async fn limits_follow_memory_down_and_up_and_are_put_in_force() {
     }
     assert_eq!(lows[..4], [15, 11, 8, 6], "a quarter at a time");
     assert_eq!(*lows.last().unwrap(), 4, "and not below the least");
-    let view = node.engine.node().await.unwrap();
+    let view = node.engine.node().view().await.unwrap();
     assert!(view.live_shells <= 4, "idle shells are given up: {view:?}");
     assert_eq!(view.running_limit, 3);
     assert_eq!(limit(&view.quotas, QuotaName::Services), 4);
@@ -282,7 +283,7 @@ async fn climbs(node: &Node) {
     }
     assert!(highs.is_sorted() && highs[0] == 5, "bit by bit: {highs:?}");
     assert_eq!(*highs.last().unwrap(), 20, "all of it in the end, and no more");
-    assert_eq!(node.engine.node().await.unwrap().running_limit, 20);
+    assert_eq!(node.engine.node().view().await.unwrap().running_limit, 20);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -292,7 +293,7 @@ async fn the_processor_limits_commands_and_nothing_else() {
     for _ in 0..40 {
         node.after(10 * SECOND).await;
     }
-    let view = node.engine.node().await.unwrap();
+    let view = node.engine.node().view().await.unwrap();
     assert_eq!(view.running_limit, 2);
     assert_eq!((limit(&view.quotas, QuotaName::LiveShells), limit(&view.quotas, QuotaName::Services)), (200, 500));
     assert!(view.quotas.changes.iter().all(|change| change.limit == "running"), "{:?}", view.quotas.changes);
@@ -316,10 +317,10 @@ async fn services_that_run_stay_when_their_limit_sinks() {
         node.after(10 * SECOND).await;
     }
     assert_eq!(node.limit(QuotaName::Services).await, 4);
-    let refused = node.engine.start_service(&id, StartService::new("true")).await;
+    let refused = node.engine.services().start(&id, StartService::new("true")).await;
     let Err(OpError::QuotaExceeded(met)) = refused else { panic!("{refused:?}") };
     assert_eq!((met.quota, met.limit, met.used), (QuotaName::Services, 4, 6));
-    assert_eq!(node.engine.all_services(None).await.unwrap().len(), 6);
+    assert_eq!(node.engine.services().all(None).await.unwrap().len(), 6);
     node.stop().await;
 }
 
@@ -340,7 +341,7 @@ async fn an_ended_session_is_reclaimed_by_age_and_one_in_use_never() {
     }
     let [ended, again, served, never, slept] = &ids[..] else { panic!("five") };
     for id in [ended, again, served] {
-        node.engine.end_session(id).await.unwrap();
+        node.engine.node().end_session(id).await.unwrap();
     }
     node.engine.hibernate(slept).await.unwrap();
     node.sh(again, "true").await;
@@ -370,7 +371,7 @@ async fn the_oldest_ended_sessions_make_room() {
         ids.push(id);
     }
     for id in &ids[..3] {
-        node.engine.end_session(id).await.unwrap();
+        node.engine.node().end_session(id).await.unwrap();
     }
     // One that has just been ended may still be awake, and is left alone then.
     let mut left = Vec::new();
@@ -398,7 +399,7 @@ async fn who_takes_too_much_disk_is_told_and_can_make_room() {
     assert_eq!(next.stdout.bytes, b"still runs\n");
     assert_eq!(codes(&next), [NoticeCode::DiskQuota], "{:?}", next.notices);
     assert!(next.notices[0].message.contains("take 5 MiB and may take 2 MiB"), "{:?}", next.notices);
-    let refused = node.engine.start_service(&id, StartService::new("true")).await;
+    let refused = node.engine.services().start(&id, StartService::new("true")).await;
     let Err(OpError::QuotaExceeded(met)) = refused else { panic!("{refused:?}") };
     assert_eq!((met.quota, met.limit), (QuotaName::DiskBytesPerSession, 2 << 20));
     // What makes room may run, and then all is well again.
@@ -417,7 +418,7 @@ async fn what_writes_on_beyond_the_disk_quota_is_ended() {
     let run = node.engine.run(&id, writer).await.unwrap().run_id;
     let ending = async {
         loop {
-            node.engine.keep_house().await.unwrap();
+            node.engine.node().keep_house().await.unwrap();
             let view = node.engine.run_view(&id, &run, Duration::from_millis(20), 0).await.unwrap();
             if view.status != shellkeep_session::RunStatus::Running {
                 return view;
@@ -449,10 +450,10 @@ async fn old_outputs_give_way_to_new_ones() {
     assert_eq!(read(&runs[1]).await.unwrap(), b"bbbbbbbbbb");
     assert_eq!(read(&runs[2]).await.unwrap(), b"cccccccccc");
     // It is gone and known; one that somebody removed is missed.
-    let verdict = node.engine.verify(&id).await.unwrap();
+    let verdict = node.engine.records().verify(&id).await.unwrap();
     assert!(verdict.is_intact() && verdict.files_reclaimed == 1, "{verdict:?}");
     std::fs::remove_file(node.directory.path().join(format!("outputs/s/{}.stdout", runs[1]))).unwrap();
-    let bad = node.engine.verify(&id).await.unwrap().bad.unwrap();
+    let bad = node.engine.records().verify(&id).await.unwrap().bad.unwrap();
     assert!(bad.reason.contains("no event says"), "{bad:?}");
     node.stop().await;
 }
@@ -464,10 +465,10 @@ async fn old_checkpoints_are_removed_by_themselves_when_a_session_is_idle() {
     for n in 0..12 {
         node.sh(&id, &format!("echo {n} > f")).await;
         // Each gets a checkpoint of its own.
-        node.engine.checkpoints(&id, 0, 1).await.unwrap();
+        node.engine.files().checkpoints(&id, 0, 1).await.unwrap();
     }
     let kept = async || {
-        let page = node.engine.checkpoints(&id, 0, 100).await.unwrap();
+        let page = node.engine.files().checkpoints(&id, 0, 100).await.unwrap();
         assert_eq!(page.checkpoints.len(), 12, "the list stays");
         page.checkpoints.iter().filter(|view| view.kept).count()
     };

@@ -46,7 +46,7 @@ impl Node {
         self.store.arm_fault(Point::JournalWrite, u64::MAX);
         let event = NewEvent { event_type: "x_fill".to_owned(), data: json!({"text": "y".repeat(EVENT_BYTES)}) };
         for _ in 0..EVENTS {
-            match self.engine.post_events(id, vec![event.clone()]).await {
+            match self.engine.records().post_events(id, vec![event.clone()]).await {
                 Ok(posted) => assert_eq!(posted.notices[0].code, NoticeCode::StoreFailed),
                 Err(error) => return error,
             }
@@ -55,7 +55,7 @@ impl Node {
     }
 
     async fn verdict(&self, id: &SessionId) -> Verdict {
-        self.engine.verify(id).await.unwrap()
+        self.engine.records().verify(id).await.unwrap()
     }
 }
 
@@ -71,7 +71,7 @@ async fn records_that_no_disk_takes_are_told_of_and_nothing_else_is_lost() {
     let message = NewMessage { role: "user".to_owned(), content: json!("hello") };
     let large = NewMessage { content: json!("y".repeat(EVENT_BYTES)), ..message.clone() };
     let seq = node.engine.get(&id).await.unwrap().seq;
-    assert!(node.engine.add_message(&id, large).await.is_err());
+    assert!(node.engine.records().add_message(&id, large).await.is_err());
     assert_eq!(node.engine.get(&id).await.unwrap().seq, seq);
     // A command has happened and cannot be refused. It fills what is left of the memory, if that is what it takes.
     let text = "y".repeat(EVENT_BYTES);
@@ -88,22 +88,22 @@ async fn records_that_no_disk_takes_are_told_of_and_nothing_else_is_lost() {
     // Nobody does anything: the owner itself says what is lost as soon as that is taken.
     let types = vec!["records_lost".to_owned()];
     let query = EventQuery { after: lost, types: types.clone(), ..EventQuery::default() };
-    let mut told = node.engine.follow_events(&id, query).await.unwrap();
+    let mut told = node.engine.records().follow_events(&id, query).await.unwrap();
     let told = tokio::time::timeout(LONG, told.next()).await.unwrap().unwrap();
     assert_eq!(told[0].data["through"], json!(lost));
     let verdict = node.verdict(&id).await;
     assert!(verdict.is_intact() && verdict.bad.is_none(), "{verdict:?}");
     assert!(!verdict.holes.is_empty() && verdict.holes.iter().all(|hole| hole.declared), "{verdict:?}");
-    let added = node.engine.add_message(&id, message).await.unwrap();
+    let added = node.engine.records().add_message(&id, message).await.unwrap();
     assert_eq!((added.seq_id, added.notices.len()), (1, 0));
     node.engine.hibernate(&id).await.unwrap();
     // What the lost records led to is there, also for those who read it from the store.
     let after = node.engine.run(&id, RunCommand::new("echo $x")).await.unwrap();
     assert_eq!(after.stdout.bytes, b"2\n");
     let query = EventQuery { limit: 10, types, ..EventQuery::default() };
-    assert_eq!(node.engine.events(&id, query).await.unwrap().events.len(), verdict.holes.len());
+    assert_eq!(node.engine.records().events(&id, query).await.unwrap().events.len(), verdict.holes.len());
     node.engine.create(request).await.unwrap();
     assert_eq!(node.engine.run(&name, RunCommand::new("echo made")).await.unwrap().stdout.bytes, b"made\n");
-    assert!(node.engine.health().await.problems.is_empty());
+    assert!(node.engine.node().health().await.problems.is_empty());
     node.engine.shutdown().await;
 }

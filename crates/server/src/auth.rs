@@ -93,7 +93,7 @@ enum Caller<T> {
 
 /// Stands before every route: lets in, and counts what comes out.
 pub(crate) async fn gate(State(gate): State<Arc<Gate>>, mut request: Request, next: Next) -> Response {
-    let known = |secret: &[u8]| gate.engine.authenticate(secret);
+    let known = |secret: &[u8]| gate.engine.identities().authenticate(secret);
     let caller = admit(&gate.auth, request.uri(), request.headers(), known);
     let shows_token = request.headers().contains_key(header::AUTHORIZATION);
     let visitor = request.extensions_mut().remove::<Visitor>();
@@ -169,7 +169,7 @@ fn place(
     match visitor {
         Some(Visitor::Host) => Ok(Caller::Host),
         Some(Visitor::Session(from)) if !shows_token => {
-            gate.engine.as_session(from).map(Caller::Agent).map_err(Refusal::from)
+            gate.engine.identities().as_session(from).map(Caller::Agent).map_err(Refusal::from)
         }
         Some(Visitor::Session(from)) => Err(forbidden_peer(format!(
             "the host's token is not taken from a process of a session (this one is of '{}'); without it the request has \

@@ -210,7 +210,7 @@ where
 /// Who connected. The host needs no token to show that it may come in. To find out takes descriptors: where none is left,
 /// this waits for some instead of refusing somebody whom it could not ask about.
 async fn greet(engine: &Engine, socket: BorrowedFd<'_>, way: &Way) -> Visitor {
-    let mut visitor = engine.visitor(socket).await;
+    let mut visitor = engine.identities().visitor(socket).await;
     let mut was_short = false;
     for tried in 0..SHORTAGE_TRIES {
         if !matches!(visitor, Visitor::Unclear(_)) {
@@ -223,7 +223,7 @@ async fn greet(engine: &Engine, socket: BorrowedFd<'_>, way: &Way) -> Visitor {
             break;
         }
         tokio::time::sleep(ACCEPT_PAUSE).await;
-        visitor = engine.visitor(socket).await;
+        visitor = engine.identities().visitor(socket).await;
     }
     if was_short && matches!(visitor, Visitor::Unclear(_)) {
         return Visitor::Unasked;

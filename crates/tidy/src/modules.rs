@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Default)]
 struct Module {
     path: String,
-    /// Names that the file defines at any level.
+    /// Names that the file defines, outside of blocks.
     defined: BTreeSet<String>,
     /// Modules that it declares.
     children: BTreeSet<String>,
@@ -132,9 +132,14 @@ fn module_name(path: &str) -> Option<Vec<String>> {
 fn read_module(path: &str, name: &[String], text: &str) -> Module {
     let tokens = tokens::without_tests(&tokens::read(text));
     let mut module = Module { path: path.to_owned(), ..Module::default() };
-    let mut at = 0;
+    let (mut at, mut depth) = (0, 0_usize);
     while let Some(token) = tokens.get(at) {
         let next = tokens.get(at + 1);
+        match token {
+            Token::Mark('{') => depth += 1,
+            Token::Mark('}') => depth = depth.saturating_sub(1),
+            Token::Word(_) | Token::Path | Token::Mark(_) => {}
+        }
         match (token.word(), next) {
             (Some("use"), _) => {
                 let mut paths = Vec::new();
@@ -149,7 +154,9 @@ fn read_module(path: &str, name: &[String], text: &str) -> Module {
                 at += 3;
                 continue;
             }
-            (Some("struct" | "enum" | "trait" | "type" | "const" | "static" | "fn"), Some(Token::Word(word))) => {
+            (Some("struct" | "enum" | "trait" | "type" | "const" | "static" | "fn"), Some(Token::Word(word)))
+                if depth == 0 =>
+            {
                 module.defined.insert(word.clone());
             }
             (Some("impl"), _) => {
@@ -306,6 +313,7 @@ mod tests {
             ),
             ("struct A(crate::b::B);", "struct B;\n#[cfg(test)]\nmod tests { use crate::a::A; }"),
             ("struct A(crate::b::B);", "pub use crate::a::A;\nstruct B;"),
+            ("struct A(crate::b::B);\nimpl A { fn new() {} }", "pub use crate::a::*;\nstruct B;\nfn f() { X::new() }"),
         ] {
             let files = [("lib.rs", "mod a;\nmod b;"), ("a.rs", one), ("b.rs", other)];
             assert_eq!(circles(&files), Vec::<Vec<String>>::new(), "{other}");

@@ -34,7 +34,7 @@ pub fn measure(setup: &Setup, report: &mut Report) -> Fallible<()> {
     stage.library.with(|engine| async move {
         engine.hibernate(&id).await?;
         // What is tidied when a session goes to sleep is done before anything else is done with its files.
-        match engine.checkpoint(&id).await? {
+        match engine.files().checkpoint(&id).await? {
             None => Ok(()),
             Some(view) => Err(format!("nothing changed, and yet: {view:?}").into()),
         }

@@ -174,7 +174,7 @@ impl Stage {
         let id = self.session.clone();
         let (fork, first, second) = self.library.with(|engine| async move {
             let start = Instant::now();
-            let fork = engine.fork(&id, Fork::default()).await?.session.meta.session_id;
+            let fork = engine.files().fork(&id, Fork::default()).await?.session.meta.session_id;
             library::run(&engine, &fork, "true").await?;
             let first = start.elapsed();
             library::run(&engine, &fork, "true").await?;
@@ -200,7 +200,7 @@ impl Stage {
             let request = Rewind { to: Moment::Seq(before), dry_run: false, services: ServicesAfter::Leave };
             let (rewound, elapsed) = self.library.with(|engine| async move {
                 let start = Instant::now();
-                let rewound = engine.rewind(&id, request).await?;
+                let rewound = engine.files().rewind(&id, request).await?;
                 Ok((rewound, start.elapsed()))
             })?;
             if rewound.files_total != count as u64 || !rewound.kept_back.is_empty() {
@@ -228,7 +228,7 @@ impl Stage {
         self.library.with(move |engine| async move {
             let mut all = Vec::new();
             loop {
-                let page = engine.checkpoints(&id, after, PAGE).await?;
+                let page = engine.files().checkpoints(&id, after, PAGE).await?;
                 all.extend(page.checkpoints);
                 match page.next {
                     Some(next) => after = next,

@@ -1,11 +1,12 @@
 //! The audit trail: what was done that cannot be undone or changes rights, and who was refused.
 
-use super::{Engine, Inner};
-use crate::ops::OpError;
+use crate::identities::Scope;
 use shellkeep_session::Timestamp;
+use shellkeep_store::AuditTrail;
 use shellkeep_store::audit::AuditEntry;
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Where the audit trail goes in the log: a name of its own, so that a log filter can pick it out.
@@ -35,7 +36,7 @@ pub const MAX_AUDIT: usize = 10_000;
 
 /// Counts refusals, so that they are noted at a bounded rate.
 #[derive(Debug, Default)]
-pub(super) struct Refusals {
+struct Refusals {
     window: Mutex<Option<(Instant, u32)>>,
     left_out: AtomicU64,
 }
@@ -54,58 +55,55 @@ impl Refusals {
     }
 }
 
-impl Engine {
-    /// Writes into the audit trail who does what. The host's own commands are many and prove little, so in the log they
-    /// are for those who turn it up.
-    pub(super) fn audit(&self, operation: &'static str, object: &str) {
-        let who = self.scope().token();
-        match who {
+/// The audit trail of a node.
+pub(super) struct Audit {
+    trail: AuditTrail,
+    refusals: Refusals,
+}
+
+impl Audit {
+    /// Writes to `trail`.
+    pub(super) fn new(trail: AuditTrail) -> Self {
+        Self { trail, refusals: Refusals::default() }
+    }
+
+    /// Notes who does what. The host's own commands are many and prove little, so the log has them at a level that is off
+    /// by default.
+    pub(super) fn note(&self, door: &str, scope: &Scope, operation: &'static str, object: &str) {
+        match scope.token() {
             Some(token) => tracing::info!(target: TARGET, token, operation, object, "audit"),
             None => tracing::debug!(target: TARGET, token = "host", operation, object, "audit"),
         }
         if FILED.contains(&operation) {
-            self.file(self.caller(), operation, object, None, 0);
+            self.trail.add(entry(door, caller(scope), operation, object));
         }
     }
 
-    /// Writes into the audit trail that a request was refused. `who` is what is known of its caller, if it is not this
-    /// engine's.
-    pub fn audit_refusal(&self, who: Option<String>, request: &str, code: &str) {
-        let Some(left_out) = self.at_large().refusals.note(Instant::now()) else { return };
-        let who = who.unwrap_or_else(|| self.caller());
+    /// Notes that a request was refused. `who` is what is known of its caller, if it is another than `scope` says.
+    pub(super) fn refusal(&self, door: &str, scope: &Scope, who: Option<String>, request: &str, code: &str) {
+        let Some(left_out) = self.refusals.note(Instant::now()) else { return };
+        let who = who.unwrap_or_else(|| caller(scope));
         let request: String = request.chars().take(MOST_PATH).collect();
-        tracing::warn!(target: TARGET, door = self.door(), who, request, code, left_out, "refused");
-        self.file(who, "refused", &request, Some(code.to_owned()), left_out);
+        tracing::warn!(target: TARGET, door, who, request, code, left_out, "refused");
+        self.trail.add(AuditEntry { code: Some(code.to_owned()), left_out, ..entry(door, who, "refused", &request) });
     }
 
-    /// The last entries of the audit trail, the oldest first. The host's right.
-    pub async fn audit_trail(&self, limit: usize) -> Result<Vec<AuditEntry>, OpError> {
-        let inner: Arc<Inner> = Arc::clone(self.as_host()?);
-        let limit = limit.clamp(1, MAX_AUDIT);
-        let unavailable =
-            |error: &dyn std::fmt::Display| OpError::StoreUnavailable { reason: format!("the audit trail: {error}") };
-        let read = tokio::task::spawn_blocking(move || inner.audit.last(limit)).await?;
-        read.map_err(|error| unavailable(&error))
+    /// The last entries, the oldest first.
+    pub(super) fn last(&self, limit: usize) -> io::Result<Vec<AuditEntry>> {
+        self.trail.last(limit.clamp(1, MAX_AUDIT))
     }
+}
 
-    fn caller(&self) -> String {
-        match (self.scope().only_session(), self.scope().token()) {
-            (Some(session), _) => format!("session {session}"),
-            (None, Some(token)) => token.to_owned(),
-            (None, None) => "host".to_owned(),
-        }
-    }
+fn entry(door: &str, who: String, what: &str, object: &str) -> AuditEntry {
+    let (door, what, object) = (door.to_owned(), what.to_owned(), object.to_owned());
+    AuditEntry { at: Timestamp::now(), door, who, what, object, code: None, left_out: 0 }
+}
 
-    fn file(&self, who: String, what: &str, object: &str, code: Option<String>, left_out: u64) {
-        self.at_large().audit.add(AuditEntry {
-            at: Timestamp::now(),
-            door: self.door().to_owned(),
-            who,
-            what: what.to_owned(),
-            object: object.to_owned(),
-            code,
-            left_out,
-        });
+fn caller(scope: &Scope) -> String {
+    match (scope.only_session(), scope.token()) {
+        (Some(session), _) => format!("session {session}"),
+        (None, Some(token)) => token.to_owned(),
+        (None, None) => "host".to_owned(),
     }
 }
 

@@ -1,7 +1,8 @@
 //! Making sessions, and finding them again by name: whose each is, is decided here.
 
-use super::scope::only_its_own;
-use super::{Engine, Inner};
+use super::access::{Access, only_its_own};
+use super::handle::Engine;
+use super::inner::Inner;
 use crate::deleted;
 use crate::identities::{Scope, bound};
 use crate::ops::{CreateSession, Created, OpError, SessionView};
@@ -13,16 +14,16 @@ use std::sync::Arc;
 impl Engine {
     /// Makes a session, or finds the one with that name. An agent's session is its own, whatever the request says.
     pub async fn create(&self, mut request: CreateSession) -> Result<Created, OpError> {
-        let inner = self.at_large();
+        let inner = self.access.at_large();
         inner.ctx.lifetime.check_running()?;
-        if let Scope::Agent { agent, .. } = self.scope() {
+        if let Scope::Agent { agent, .. } = self.access.scope() {
             request.agent = Some(agent.clone());
             if request.config.get("workspace").is_some_and(serde_json::Value::is_string) {
                 let detail = "config.workspace is the host's right; without it the session gets a workspace of its own";
                 return Err(OpError::NotAllowed { detail: detail.to_owned() });
             }
         }
-        let id = self.name_for(request.session_id.as_ref())?;
+        let id = name_for(&self.access, request.session_id.as_ref())?;
         if inner.ctx.names.contains(&id) {
             match self.existing(&id).await {
                 // It was being removed; now the name is free.
@@ -34,7 +35,7 @@ impl Engine {
             return Err(OpError::SessionExists { session_id: id.to_string() });
         }
         let owner = request.agent.as_deref().map(Arc::from);
-        let (meta, shell) = first_state(inner, &id, request, self.scope().token())?;
+        let (meta, shell) = first_state(inner, &id, request, self.access.scope().token())?;
         let view = SessionView {
             meta: meta.clone(),
             last_active_at: meta.created_at,
@@ -60,7 +61,7 @@ impl Engine {
         if !is_new {
             return self.existing(&id).await;
         }
-        self.audit("create", id.as_str());
+        self.access.audit("create", id.as_str());
         inner.ctx.sync().await;
         Ok(Created::New(view))
     }
@@ -68,25 +69,25 @@ impl Engine {
     async fn existing(&self, id: &SessionId) -> Result<Created, OpError> {
         self.get(id).await.map(Created::Existing).map_err(|error| not_yours(error, id))
     }
+}
 
-    /// The name of a session that is to be made or found.
-    pub(super) fn name_for(&self, given: Option<&SessionId>) -> Result<SessionId, OpError> {
-        if let Some(own) = self.scope().only_session().filter(|own| Some(*own) != given) {
-            return Err(only_its_own(own));
-        }
-        let Some(given) = given else { return Ok(validate::new_id()) };
-        if let Ok(own) = self.over(given) {
-            return Ok(own.id.into_owned());
-        }
-        if deleted::is_name(given) {
-            let detail = "session_id: names that end in .deleted.NUMBER are those of removed sessions; choose another";
-            return Err(OpError::Invalid { detail: detail.to_owned() });
-        }
-        let Scope::Agent { agent, .. } = self.scope() else { return Ok(given.clone()) };
-        bound(agent, given).ok_or_else(|| OpError::Invalid {
-            detail: format!("session_id: 'thread_{agent}_{given}' is longer than an id may be; choose a shorter one"),
-        })
+/// The name of a session that is to be created or found.
+pub(super) fn name_for(access: &Access, given: Option<&SessionId>) -> Result<SessionId, OpError> {
+    if let Some(own) = access.scope().only_session().filter(|own| Some(*own) != given) {
+        return Err(only_its_own(own));
     }
+    let Some(given) = given else { return Ok(validate::new_id()) };
+    if let Ok(own) = access.over(given) {
+        return Ok(own.id.into_owned());
+    }
+    if deleted::is_name(given) {
+        let detail = "session_id: names that end in .deleted.NUMBER are those of removed sessions; choose another";
+        return Err(OpError::Invalid { detail: detail.to_owned() });
+    }
+    let Scope::Agent { agent, .. } = access.scope() else { return Ok(given.clone()) };
+    bound(agent, given).ok_or_else(|| OpError::Invalid {
+        detail: format!("session_id: 'thread_{agent}_{given}' is longer than an id may be; choose a shorter one"),
+    })
 }
 
 /// What a new session begins with.

@@ -1,8 +1,8 @@
 //! Removing sessions: by the host for good, by an agent so that its trail stays. What is begun is written down first, so
 //! that the next start finishes it before anybody can use the name again.
 
-use super::Engine;
-use super::scope::{Permitted, only_its_own};
+use super::access::{Access, Permitted, only_its_own};
+use super::handle::Engine;
 use super::services::{stop_latecomers, stop_services_of};
 use crate::deleted::{self, DeletedSession};
 use crate::identities::Scope;
@@ -15,19 +15,19 @@ impl Engine {
     /// Ends a session: its processes, its state, its files. The host's word is for good. What an agent removes is gone for
     /// the agent; the recording stays with the host. With the name of such a recording the host removes that.
     pub async fn destroy(&self, id: &SessionId) -> Result<(), OpError> {
-        if let Some(deleted) = self.deleted_session(id) {
-            return self.purge_deleted(&deleted);
+        if let Some(deleted) = self.access.deleted_session(id) {
+            return purge_deleted(&self.access, &deleted);
         }
-        let Permitted { inner, id } = self.over(id)?;
-        if let Some(own) = self.scope().only_session() {
+        let Permitted { inner, id } = self.access.over(id)?;
+        if let Some(own) = self.access.scope().only_session() {
             return Err(only_its_own(own));
         }
-        self.audit("destroy", id.as_str());
-        let removal = match self.scope() {
+        self.access.audit("destroy", id.as_str());
+        let removal = match self.access.scope() {
             Scope::Agent { token, .. } if !inner.config.keep_deleted.is_zero() => Removal::Keep { by: token.clone() },
             Scope::Agent { .. } | Scope::Session { .. } | Scope::Host => Removal::Purge,
         };
-        if let Scope::Agent { agent, token, .. } = self.scope() {
+        if let Scope::Agent { agent, token, .. } = self.access.scope() {
             let kept = removal != Removal::Purge;
             tracing::info!(session = %id, agent, token, recording_kept = kept, "an agent removes its session");
         }
@@ -46,23 +46,12 @@ impl Engine {
         }
         destroyed
     }
+}
 
-    /// Sessions that agents removed and whose recordings are kept, by name. The host's right.
-    pub fn deleted(&self) -> Result<Vec<SessionView>, OpError> {
-        let inner = self.as_host()?;
-        Ok(deleted::list(inner.ctx.data_dir.root()).into_iter().map(view).collect())
-    }
-
-    /// A removed session, for the host.
-    pub(super) fn deleted_session(&self, id: &SessionId) -> Option<DeletedSession> {
-        self.as_host().ok()?.recordings.deleted(id)
-    }
-
-    fn purge_deleted(&self, session: &DeletedSession) -> Result<(), OpError> {
-        self.audit("purge", session.kept_as.as_str());
-        let purged = deleted::purge(self.as_host()?.ctx.data_dir.root(), &session.kept_as);
-        purged.map_err(|error| OpError::StoreUnavailable { reason: format!("the recording was not removed: {error}") })
-    }
+fn purge_deleted(access: &Access, session: &DeletedSession) -> Result<(), OpError> {
+    access.audit("purge", session.kept_as.as_str());
+    let purged = deleted::purge(access.as_host()?.ctx.data_dir.root(), &session.kept_as);
+    purged.map_err(|error| OpError::StoreUnavailable { reason: format!("the recording was not removed: {error}") })
 }
 
 /// A removed session as callers see it.

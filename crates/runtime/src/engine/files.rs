@@ -2,8 +2,9 @@
 
 mod branch;
 
-use super::scope::Permitted;
-use super::{Engine, Inner};
+use super::access::{Access, Permitted};
+use super::handle::Engine;
+use super::inner::Inner;
 use crate::checkpoints::commit_of;
 use crate::file_views as views;
 use crate::ops::*;
@@ -12,12 +13,23 @@ use shellkeep_session::{ByteString, FilesAt, SessionId};
 use shellkeep_workspace::diff::{self, PatchOptions};
 use shellkeep_workspace::repo::{Kind, ObjectId, Repo, RepoError};
 use std::collections::HashSet;
-use std::sync::Arc;
+
+/// Operations on a session's files and its time.
+pub struct FileOps<'a> {
+    access: &'a Access,
+}
 
 impl Engine {
+    /// Operations on a session's files and its time.
+    pub fn files(&self) -> FileOps<'_> {
+        FileOps { access: &self.access }
+    }
+}
+
+impl FileOps<'_> {
     /// The checkpoints of a session, oldest first, a page at a time.
     pub async fn checkpoints(&self, id: &SessionId, after: u64, limit: usize) -> Result<CheckpointPage, OpError> {
-        let Permitted { inner, id } = self.over(id)?;
+        let Permitted { inner, id } = self.access.over(id)?;
         inner.files.settled(&id).await;
         let limit = limit.clamp(1, MAX_CHECKPOINT_PAGE);
         let mut checkpoints = inner.ctx.history.checkpoints_after(&id, after, limit + 1).await?;
@@ -34,7 +46,7 @@ impl Engine {
 
     /// What the list says of one checkpoint.
     pub async fn checkpoint_at(&self, id: &SessionId, at: &FilesAt) -> Result<CheckpointView, OpError> {
-        let Permitted { inner, id } = self.over(id)?;
+        let Permitted { inner, id } = self.access.over(id)?;
         let mut view = inner.ctx.history.checkpoint_named(&id, &at.name).await?;
         let commit = commit_of(&view.checkpoint.at);
         let is_there = move |repo: Option<&Repo>| Ok(repo.zip(commit).is_some_and(|(repo, id)| repo.contains(id)));
@@ -44,14 +56,14 @@ impl Engine {
 
     /// Keeps the files as they are now. `None` if nothing changed since the last checkpoint.
     pub async fn checkpoint(&self, id: &SessionId) -> Result<Option<CheckpointView>, OpError> {
-        let Permitted { inner, id } = self.over(id)?;
-        self.audit("checkpoint", id.as_str());
+        let Permitted { inner, id } = self.access.over(id)?;
+        self.access.audit("checkpoint", id.as_str());
         inner.files.ask(&id, FilesTask::Checkpoint).await
     }
 
     /// How two states of the files differ.
     pub async fn diff(&self, id: &SessionId, mut query: DiffQuery) -> Result<DiffView, OpError> {
-        let Permitted { inner, id } = self.over(id)?;
+        let Permitted { inner, id } = self.access.over(id)?;
         inner.files.settled(&id).await;
         if let Some(path) = &query.path {
             query.path = Some(ByteString(path_in(inner, &id, path).await?));
@@ -71,15 +83,15 @@ impl Engine {
         };
         // Only who does not name the older side has to be told what it is called.
         let named = match &from {
-            From::Before => self.named_commits(inner, &id).await?,
+            From::Before => named_commits(inner, &id).await?,
             From::Files(_) => Vec::new(),
         };
         inner.files.with_repo(&id, move |repo| compare(repo, &named, from, to_files, to_commit, &query)).await
     }
 
     /// When a path changed, oldest first.
-    pub async fn file_history(&self, id: &SessionId, path: &ByteString) -> Result<Vec<HistoryEntry>, OpError> {
-        let Permitted { inner, id } = self.over(id)?;
+    pub async fn history(&self, id: &SessionId, path: &ByteString) -> Result<Vec<HistoryEntry>, OpError> {
+        let Permitted { inner, id } = self.access.over(id)?;
         inner.files.settled(&id).await;
         let path = path_in(inner, &id, path).await?;
         let checkpoints = inner.ctx.history.checkpoints_after(&id, 0, usize::MAX).await?;
@@ -101,7 +113,7 @@ impl Engine {
 
     /// A file as it was in a checkpoint.
     pub async fn past_file(&self, id: &SessionId, at: &Moment, path: &ByteString) -> Result<PastFile, OpError> {
-        let Permitted { inner, id } = self.over(id)?;
+        let Permitted { inner, id } = self.access.over(id)?;
         inner.files.settled(&id).await;
         let path = path_in(inner, &id, path).await?;
         let text = String::from_utf8_lossy(&path).into_owned();
@@ -116,7 +128,7 @@ impl Engine {
 
     /// What a session's checkpoints take of the disk. With `thin`, old ones are given up by the policy first.
     pub async fn checkpoint_use(&self, id: &SessionId, thin: bool) -> Result<CheckpointUse, OpError> {
-        let Permitted { inner, id } = self.over(id)?;
+        let Permitted { inner, id } = self.access.over(id)?;
         let reclaimed = if thin { inner.files.ask(&id, FilesTask::Thin).await? } else { 0 };
         let (session_id, limit) = (id.clone().into_owned(), inner.ctx.checkpoints.config.bytes_per_session);
         let measure = move |repo: Option<&Repo>| {
@@ -126,12 +138,12 @@ impl Engine {
         let (checkpoints, bytes) = inner.files.with_repo(&id, measure).await?;
         Ok(CheckpointUse { session_id, checkpoints, bytes, limit, reclaimed })
     }
+}
 
-    /// The names of a session's checkpoints, by commit.
-    async fn named_commits(&self, inner: &Arc<Inner>, id: &SessionId) -> Result<Vec<FilesAt>, OpError> {
-        let checkpoints = inner.ctx.history.checkpoints_after(id, 0, usize::MAX).await?;
-        Ok(checkpoints.into_iter().map(|view| view.checkpoint.at).collect())
-    }
+/// The names of a session's checkpoints, by commit.
+async fn named_commits(inner: &Inner, id: &SessionId) -> Result<Vec<FilesAt>, OpError> {
+    let checkpoints = inner.ctx.history.checkpoints_after(id, 0, usize::MAX).await?;
+    Ok(checkpoints.into_iter().map(|view| view.checkpoint.at).collect())
 }
 
 /// The older side of a comparison.

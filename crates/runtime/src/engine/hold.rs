@@ -1,7 +1,7 @@
 //! Holding still for a backup: nothing reaches the store, the recordings or the checkpoints until it is over. Commands run
 //! on; what they record waits in the journal, which a backup copies too.
 
-use super::Engine;
+use crate::context::SessionContext;
 use crate::lifetime::Lifetime;
 use crate::ops::OpError;
 use shellkeep_store::StoreHold;
@@ -33,24 +33,15 @@ impl Hold {
     }
 }
 
-impl Engine {
-    /// Lets everything hold still. The host's right.
-    pub async fn hold(&self) -> Result<Hold, OpError> {
-        let inner = self.as_host()?;
-        inner.ctx.lifetime.check_running()?;
-        self.audit("hold", "");
-        let unavailable = |reason: String| OpError::StoreUnavailable { reason };
-        // What can be written is written before, so that there is little to wait for.
-        inner.ctx.store.flush().await.map_err(|error| unavailable(error.to_string()))?;
-        let files = hold_files(&inner.ctx.checkpoints.gate).await.map_err(unavailable)?;
-        let store = inner.ctx.store.hold(HOLD_LIMIT).await.map_err(|error| unavailable(error.to_string()))?;
-        Ok(Hold {
-            lifetime: Arc::clone(&inner.ctx.lifetime),
-            until: Instant::now() + HOLD_LIMIT,
-            _files: files,
-            _store: store,
-        })
-    }
+/// Holds everything still.
+pub(super) async fn begin(ctx: &SessionContext) -> Result<Hold, OpError> {
+    let unavailable = |reason: String| OpError::StoreUnavailable { reason };
+    // What can be written is written before, so that there is little to wait for.
+    ctx.store.flush().await.map_err(|error| unavailable(error.to_string()))?;
+    let files = hold_files(&ctx.checkpoints.gate).await.map_err(unavailable)?;
+    let store = ctx.store.hold(HOLD_LIMIT).await.map_err(|error| unavailable(error.to_string()))?;
+    let lifetime = Arc::clone(&ctx.lifetime);
+    Ok(Hold { lifetime, until: Instant::now() + HOLD_LIMIT, _files: files, _store: store })
 }
 
 /// Waits for those who work with files, and keeps others from beginning until the result is dropped.

@@ -1,22 +1,62 @@
 //! Operations on the node as a whole: quotas, how it stands, and one round of its housekeeping.
 
-use super::Engine;
+use super::access::{Access, Permitted};
+use super::handle::Engine;
+use super::hold::{self, Hold};
+use super::inner::Inner;
+use super::{delete, services};
+use crate::deleted;
 use crate::ops::*;
+use crate::services::StopReason;
 use shellkeep_process::proc;
-use shellkeep_session::QuotaName;
+use shellkeep_session::{QuotaName, SessionId};
+use shellkeep_store::AuditEntry;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Operations on the node as a whole.
+pub struct NodeOps<'a> {
+    access: &'a Access,
+}
 
 impl Engine {
+    /// Operations on the node as a whole.
+    pub fn node(&self) -> NodeOps<'_> {
+        NodeOps { access: &self.access }
+    }
+}
+
+impl NodeOps<'_> {
+    /// How the engine stands. An agent learns whether it works and how many shells of its own live.
+    pub async fn health(&self) -> Health {
+        let inner = self.access.at_large();
+        let mut problems = inner.ctx.store.problems();
+        problems.extend(inner.ctx.data_dir.look());
+        if let Some(agent) = self.access.scope().agent() {
+            let detail = "something is wrong with the daemon's store; the host can see what";
+            let problems = if problems.is_empty() { problems } else { vec![detail.to_owned()] };
+            return Health { problems, live_shells: live_shells_of(inner, agent), spare_shells: 0 };
+        }
+        let spare_shells = inner.ctx.pool.spare_count();
+        Health { problems, live_shells: inner.ctx.pool.live_count().saturating_sub(spare_shells), spare_shells }
+    }
+
+    /// Figures about everybody are the host's.
+    pub fn check_host(&self) -> Result<(), OpError> {
+        self.access.as_host().map(|_| ())
+    }
+
     /// The quotas and their use. An agent sees the limits and its own use.
     pub async fn quotas(&self) -> QuotasView {
-        let inner = self.at_large();
+        let inner = self.access.at_large();
         let view = |name: QuotaName| QuotaView {
             name,
             configured: inner.ctx.quotas.configured(name),
             set: inner.ctx.quotas.set_since(name),
             limit: inner.limits.in_force(name),
-            used: inner.limits.used(name, self.scope().agent()),
+            used: inner.limits.used(name, self.access.scope().agent()),
         };
-        let changes = match self.scope().agent() {
+        let changes = match self.access.scope().agent() {
             Some(_) => Vec::new(),
             None => inner.limits.changes(),
         };
@@ -25,16 +65,16 @@ impl Engine {
 
     /// Changes quotas; kept over restarts. The host's right.
     pub async fn set_quotas(&self, changes: QuotaChanges) -> Result<QuotasView, OpError> {
-        let limits = self.as_host()?.limits.clone();
+        let limits = self.access.as_host()?.limits.clone();
         let changing = tokio::task::spawn_blocking(move || limits.change(&changes));
         changing.await??;
-        self.audit("set_quotas", "node");
+        self.access.audit("set_quotas", "node");
         Ok(self.quotas().await)
     }
 
     /// How the node stands. The host's to see.
-    pub async fn node(&self) -> Result<NodeView, OpError> {
-        let inner = self.as_host()?;
+    pub async fn view(&self) -> Result<NodeView, OpError> {
+        let inner = self.access.as_host()?;
         let figures = inner.ctx.admission.figures();
         let health = self.health().await;
         let pressure = inner.adaptive.pressure().unwrap_or_else(|| inner.config.senses.pressure());
@@ -63,7 +103,67 @@ impl Engine {
     /// One round of everything that is looked after from time to time, now; for tests, which have a clock of their own.
     #[doc(hidden)]
     pub async fn keep_house(&self) -> Result<(), OpError> {
-        self.as_host()?.housekeeping.round().await;
+        self.access.as_host()?.housekeeping.round().await;
         Ok(())
     }
+
+    /// The last entries of the audit trail, the oldest first. The host's right.
+    pub async fn audit_trail(&self, limit: usize) -> Result<Vec<AuditEntry>, OpError> {
+        let inner: Arc<Inner> = Arc::clone(self.access.as_host()?);
+        let read = tokio::task::spawn_blocking(move || inner.audit.last(limit)).await?;
+        read.map_err(|error| OpError::StoreUnavailable { reason: format!("the audit trail: {error}") })
+    }
+
+    /// Stops writing to the store, the recordings and the checkpoints, for a backup. The host's right.
+    pub async fn hold(&self) -> Result<Hold, OpError> {
+        let inner = self.access.as_host()?;
+        inner.ctx.lifetime.check_running()?;
+        self.access.audit("hold", "");
+        hold::begin(&inner.ctx).await
+    }
+
+    /// Sessions that agents removed and whose recordings are kept, by name. The host's right.
+    pub fn deleted(&self) -> Result<Vec<SessionView>, OpError> {
+        let inner = self.access.as_host()?;
+        Ok(deleted::list(inner.ctx.data_dir.root()).into_iter().map(delete::view).collect())
+    }
+
+    /// The agent is done: its services are stopped, its shells given up, its sessions may be reclaimed later. The
+    /// host's right.
+    pub async fn end_agent(&self, agent: &str) -> Result<EndedAgent, OpError> {
+        let inner = self.access.as_host()?;
+        self.access.audit("end_agent", agent);
+        let ids = inner.ctx.names.of_agent(agent);
+        inner.agents.stop("its agent was ended", |id| ids.contains(id)).await;
+        let services =
+            inner.ctx.services.stop(STOP_GRACE, StopReason::AgentEnded, |seen| seen.agent() == Some(agent)).await;
+        let services = services + inner.ctx.services.background.stop_all(STOP_GRACE, |id| ids.contains(id)).await;
+        let mut sessions = 0;
+        for id in &ids {
+            match services::end_session(inner, id, "its agent is done").await {
+                Ok(_) => sessions += 1,
+                // One that was removed meanwhile, or cannot be read, does not keep the others from ending.
+                Err(error) => tracing::warn!(session = %id, %error, "not ended"),
+            }
+        }
+        Ok(EndedAgent { agent: agent.to_owned(), sessions, services })
+    }
+
+    /// One session is done, in the same way. The host's right.
+    pub async fn end_session(&self, id: &SessionId) -> Result<SessionView, OpError> {
+        self.access.as_host()?;
+        let Permitted { inner, id } = self.access.over(id)?;
+        self.access.audit("end_session", id.as_str());
+        inner.agents.stop("the session was ended", |other| *other == *id).await;
+        inner.ctx.services.stop(STOP_GRACE, StopReason::SessionEnded, |seen| seen.session_id == *id).await;
+        inner.ctx.services.background.stop_all(STOP_GRACE, |other| *other == *id).await;
+        services::end_session(inner, &id, "the host ended it").await
+    }
+}
+
+/// How many sessions of an agent have a shell.
+fn live_shells_of(inner: &Inner, agent: &str) -> usize {
+    let is_live =
+        |id: &SessionId| inner.ctx.registry.slot(id).is_some_and(|slot| slot.pid.load(Ordering::Relaxed) != 0);
+    inner.ctx.names.of_agent(agent).iter().filter(|id| is_live(id)).count()
 }

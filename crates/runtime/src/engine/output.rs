@@ -1,12 +1,11 @@
-//! Reading what a run wrote: as it runs, after its end, and after its session was removed. And what is lent to callers.
+//! Reading what a run wrote: as it runs, after its end, and after its session was removed.
 
-use super::Engine;
-use super::scope::Permitted;
+use super::access::{Access, Permitted};
+use super::handle::Engine;
 use crate::cell::RunCell;
 use crate::ops::{OpError, OutputPage, OutputQuery, Stream};
 use crate::output::{self, Place};
 use crate::page::{self, PageError, Searching};
-use crate::shares::{Lent, Share};
 use crate::work::SEARCH_TIME;
 use crate::{deleted, recover};
 use shellkeep_record::Budget;
@@ -28,46 +27,50 @@ enum RunOutput {
 impl Engine {
     /// Reads a run's output.
     pub async fn output(&self, id: &SessionId, run_id: &RunId, query: OutputQuery) -> Result<OutputPage, OpError> {
-        let Permitted { inner, id } = self.over_recorded(id)?;
-        let place = |directory| Place { directory, run_id: run_id.clone(), stream: query.stream };
-        let output = if let Some(deleted) = self.deleted_session(&id) {
-            let directory = deleted::outputs(inner.ctx.data_dir.root(), &deleted.kept_as);
-            let path = place(directory.into()).path();
-            inner.ctx.kept_files.check_told(&id, &path).await?;
-            RunOutput::Removed(path)
-        } else if let Some(cell) = inner.ctx.runs.get(&id, run_id) {
-            RunOutput::Live(cell)
-        } else {
-            let run = inner.stored.run(&id, run_id).await?;
-            let result = run.result.unwrap_or_else(recover::nothing_known);
-            let kept = match query.stream {
-                Stream::Stdout => result.stdout,
-                Stream::Stderr => result.stderr,
-            };
-            let place = place(inner.ctx.data_dir.outputs(&id));
-            inner.ctx.kept_files.check_output(&id, &place.path(), &kept).await?;
-            RunOutput::Kept(Box::new(kept), place)
-        };
-        let page = if query.grep.is_none() {
-            output.page(&query, &Searching::default())
-        } else {
-            let search = move |budget: &Budget| {
-                output.page(&query, &Searching { budget: budget.clone(), ..Searching::default() })
-            };
-            inner.work.short(self.scope().agent(), Some(SEARCH_TIME), search).await?
-        };
-        page.map_err(|error| {
-            error.told(|error| match error.kind() {
-                io::ErrorKind::NotFound => OpError::OutputReclaimed { run_id: run_id.to_string() },
-                _ => OpError::StoreUnavailable { reason: format!("the output file cannot be read: {error}") },
-            })
-        })
+        read(&self.access, id, run_id, query).await
     }
+}
 
-    /// Lends something that there is only so much of; it goes back when what this gives is dropped.
-    pub fn lend(&self, what: Lent, amount: u64) -> Result<Share, OpError> {
-        Ok(self.at_large().shares.take(what, self.scope().agent(), amount)?)
-    }
+/// Reads a run's output.
+pub(super) async fn read(
+    access: &Access,
+    id: &SessionId,
+    run_id: &RunId,
+    query: OutputQuery,
+) -> Result<OutputPage, OpError> {
+    let Permitted { inner, id } = access.over_recorded(id)?;
+    let place = |directory| Place { directory, run_id: run_id.clone(), stream: query.stream };
+    let output = if let Some(deleted) = access.deleted_session(&id) {
+        let directory = deleted::outputs(inner.ctx.data_dir.root(), &deleted.kept_as);
+        let path = place(directory.into()).path();
+        inner.ctx.kept_files.check_told(&id, &path).await?;
+        RunOutput::Removed(path)
+    } else if let Some(cell) = inner.ctx.runs.get(&id, run_id) {
+        RunOutput::Live(cell)
+    } else {
+        let run = inner.stored.run(&id, run_id).await?;
+        let result = run.result.unwrap_or_else(recover::nothing_known);
+        let kept = match query.stream {
+            Stream::Stdout => result.stdout,
+            Stream::Stderr => result.stderr,
+        };
+        let place = place(inner.ctx.data_dir.outputs(&id));
+        inner.ctx.kept_files.check_output(&id, &place.path(), &kept).await?;
+        RunOutput::Kept(Box::new(kept), place)
+    };
+    let page = if query.grep.is_none() {
+        output.page(&query, &Searching::default())
+    } else {
+        let search =
+            move |budget: &Budget| output.page(&query, &Searching { budget: budget.clone(), ..Searching::default() });
+        inner.work.short(access.scope().agent(), Some(SEARCH_TIME), search).await?
+    };
+    page.map_err(|error| {
+        error.told(|error| match error.kind() {
+            io::ErrorKind::NotFound => OpError::OutputReclaimed { run_id: run_id.to_string() },
+            _ => OpError::StoreUnavailable { reason: format!("the output file cannot be read: {error}") },
+        })
+    })
 }
 
 impl RunOutput {

@@ -6,32 +6,48 @@ mod follow;
 
 pub use export::ExportStream;
 pub use follow::EventStream;
+use follow::filter;
 
-use super::scope::Permitted;
-use super::{Engine, Inner};
+use super::access::{Access, Permitted};
+use super::handle::Engine;
+use super::inner::Inner;
 use crate::ops::*;
 use crate::owner::Message;
 use crate::recordings::unreadable;
-use crate::secrets::Secrets;
 use crate::validate::records as validate;
-use shellkeep_record::{
-    Budget, CONFIG_SNAPSHOT, Checks, Filter, Line, Recording, Search, SignatureChecks, beside, past,
-};
+use shellkeep_record::{Budget, CONFIG_SNAPSHOT, Checks, Filter, Line, Recording, SignatureChecks, beside, past};
 use shellkeep_session::{AgentState, SessionId};
 
+/// Operations on what is recorded of a session, and on its agent's conversation and state.
+pub struct RecordOps<'a> {
+    access: &'a Access,
+}
+
 impl Engine {
+    /// Operations on what is recorded of a session, and on its agent's conversation and state.
+    pub fn records(&self) -> RecordOps<'_> {
+        RecordOps::new(&self.access)
+    }
+}
+
+impl<'a> RecordOps<'a> {
+    /// With the rights of `access`.
+    pub(crate) fn new(access: &'a Access) -> Self {
+        Self { access }
+    }
+
     /// Takes down what an agent's framework tells: all of it, or none.
     pub async fn post_events(&self, id: &SessionId, events: Vec<NewEvent>) -> Result<Posted, OpError> {
-        let Permitted { inner, id } = self.over(id)?;
-        self.audit("post_events", id.as_str());
+        let Permitted { inner, id } = self.access.over(id)?;
+        self.access.audit("post_events", id.as_str());
         validate::events(&events)?;
-        let author = self.author();
+        let author = self.access.author();
         inner.ctx.registry.ask(&id, |answer| Message::Note { events, author, answer }).await
     }
 
     /// Reads a recording, a page at a time.
     pub async fn events(&self, id: &SessionId, query: EventQuery) -> Result<EventPage, OpError> {
-        let Permitted { inner, id } = self.over_recorded(id)?;
+        let Permitted { inner, id } = self.access.over_recorded(id)?;
         let filter = filter(&inner.ctx.secrets, &id, &query).await?;
         let EventQuery { after, limit, .. } = query;
         inner.recordings.search(&id, move |recording| page(recording, after, limit, &filter)).await
@@ -39,22 +55,25 @@ impl Engine {
 
     /// Follows a recording: what is there, and then what happens.
     pub async fn follow_events(&self, id: &SessionId, query: EventQuery) -> Result<EventStream, OpError> {
-        let Permitted { inner, id } = self.over_recorded(id)?;
+        let Permitted { inner, id } = self.access.over_recorded(id)?;
         EventStream::start(inner, &id, query).await
     }
 
     /// Writes a recording out for somebody else.
     pub async fn export(&self, id: &SessionId, format: ExportFormat, redact: bool) -> Result<ExportStream, OpError> {
-        let Permitted { inner, id } = self.over_recorded(id)?;
-        self.audit("export", id.as_str());
+        let Permitted { inner, id } = self.access.over_recorded(id)?;
+        self.access.audit("export", id.as_str());
         ExportStream::start(inner, &id, format, redact).await
     }
 
     /// Checks that a recording is as it was written.
     pub async fn verify(&self, id: &SessionId) -> Result<Verdict, OpError> {
-        let Permitted { inner, id } = self.over_recorded(id)?;
+        let Permitted { inner, id } = self.access.over_recorded(id)?;
         // What is known before it is written cannot be more than what is written.
-        let known = self.get(&id).await?.seq;
+        let known = match self.access.deleted_session(&id) {
+            Some(deleted) => deleted.seq,
+            None => inner.ctx.registry.snapshot(&id).await?.seq,
+        };
         inner.recordings.seal(&id).await?;
         let (key, public_key) = (inner.recordings.key(&id), inner.ctx.store.public_key());
         let (outputs, session_id) = inner.recordings.recorded_as(&id);
@@ -76,16 +95,16 @@ impl Engine {
 
     /// Masks a secret in everything that is kept of a session. The host's right.
     pub async fn scrub(&self, id: &SessionId, secret: Secret) -> Result<Scrubbed, OpError> {
-        self.as_host()?;
+        self.access.as_host()?;
         validate::secret(&secret)?;
-        let Permitted { inner, id } = self.over(id)?;
-        self.audit("scrub", id.as_str());
+        let Permitted { inner, id } = self.access.over(id)?;
+        self.access.audit("scrub", id.as_str());
         inner.ctx.registry.ask(&id, |answer| Message::Scrub { secret, answer }).await
     }
 
     /// What a session began with.
     pub async fn config_snapshot(&self, id: &SessionId, redact: bool) -> Result<serde_json::Value, OpError> {
-        let Permitted { inner, id } = self.over_recorded(id)?;
+        let Permitted { inner, id } = self.access.over_recorded(id)?;
         let masker = if redact { Some(inner.ctx.secrets.masker(&id).await?) } else { None };
         let path = inner.recordings.flush(&id).await?.join(CONFIG_SNAPSHOT);
         let unreadable = |reason: String| OpError::RecordingUnreadable { session_id: id.to_string(), reason };
@@ -110,32 +129,32 @@ impl Engine {
 
     /// Adds a message to the conversation.
     pub async fn add_message(&self, id: &SessionId, message: NewMessage) -> Result<MessageAdded, OpError> {
-        let Permitted { inner, id } = self.over(id)?;
-        self.audit("add_message", id.as_str());
+        let Permitted { inner, id } = self.access.over(id)?;
+        self.access.audit("add_message", id.as_str());
         validate::message(&message)?;
-        let author = self.author();
+        let author = self.access.author();
         inner.ctx.registry.ask(&id, |answer| Message::AddMessage { message, author, answer }).await
     }
 
     /// The conversation, a page at a time.
     pub async fn messages(&self, id: &SessionId, after: u64, limit: usize) -> Result<MessagePage, OpError> {
-        let Permitted { inner, id } = self.over(id)?;
+        let Permitted { inner, id } = self.access.over(id)?;
         let limit = limit.clamp(1, MAX_MESSAGE_PAGE);
         inner.stored.messages(&id, after, limit).await
     }
 
     /// Saves the agent's state, if it still is the one that the caller knows.
     pub async fn save_agent_state(&self, id: &SessionId, save: SaveAgentState) -> Result<AgentStateSaved, OpError> {
-        let Permitted { inner, id } = self.over(id)?;
-        self.audit("save_agent_state", id.as_str());
+        let Permitted { inner, id } = self.access.over(id)?;
+        self.access.audit("save_agent_state", id.as_str());
         validate::agent_state(&save)?;
-        let author = self.author();
+        let author = self.access.author();
         inner.ctx.registry.ask(&id, |answer| Message::SaveAgentState { save, author, answer }).await
     }
 
     /// The agent's state: the one that is kept, or an earlier one.
     pub async fn agent_state(&self, id: &SessionId, version: Option<u64>) -> Result<AgentStateView, OpError> {
-        let Permitted { inner, id } = self.over(id)?;
+        let Permitted { inner, id } = self.access.over(id)?;
         let current = match inner.ctx.registry.ask_awake(&id, Message::AgentState).await {
             Some(state) => state?,
             None => inner.stored.load(&id).await?.agent_state,
@@ -180,14 +199,6 @@ async fn earlier_agent_state(inner: &Inner, id: &SessionId, version: u64) -> Res
         }
     };
     inner.recordings.read(id, find).await
-}
-
-/// Which events a query wants.
-async fn filter(secrets: &Secrets, id: &SessionId, query: &EventQuery) -> Result<Filter, OpError> {
-    let search = query.search.as_deref().map(Search::new).transpose();
-    let wrong = |error| OpError::Invalid { detail: format!("search is {error}") };
-    let masker = if query.redact { Some(secrets.masker(id).await?) } else { None };
-    Ok(Filter { types: query.types.clone(), search: search.map_err(wrong)?, masker })
 }
 
 /// A page as callers see it.

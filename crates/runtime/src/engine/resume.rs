@@ -1,11 +1,12 @@
 //! Resuming: a message for a session's agent. Who may, whose turn it is, and what the agent begins with; the rest is in
 //! [`crate::resume`].
 
-use super::scope::Permitted;
-use super::{Engine, Inner};
+use super::access::{Access, Permitted};
+use super::handle::Engine;
+use super::inner::Inner;
+use super::records::RecordOps;
 use crate::crash::{self, Point};
 use crate::ops::*;
-use crate::owner::Started;
 use crate::resume::config::AgentProgram;
 use crate::resume::drive::{Drive, RESUME_ENDED, Start};
 use crate::resume::stream::ResumeStream;
@@ -43,163 +44,158 @@ impl Engine {
     /// The same, watched: events and pieces of the answer as they come.
     pub async fn resume_stream(&self, id: &SessionId, request: ResumeSession) -> Result<ResumeStream, OpError> {
         check(&request)?;
-        let Permitted { inner, id } = self.over(id)?;
+        let Permitted { inner, id } = self.access.over(id)?;
         let (inner, id) = (Arc::clone(inner), id.into_owned());
-        self.audit("resume", id.as_str());
+        self.access.audit("resume", id.as_str());
         inner.ctx.lifetime.check_running()?;
         let agent = agent_of(&*inner.ctx.registry.snapshot(&id).await?)?;
         let timeout = request.timeout.unwrap_or(agent.timeout);
-        if let Some(stream) = self.known(&inner, &id, &request).await? {
+        if let Some(stream) = known(&self.access, &inner, &id, &request).await? {
             return Ok(stream);
         }
         let turn = inner.agents.place(&id).take(&request, timeout).await?;
         // While it waited, the same request may have come to an end.
-        let earlier = self.earlier(&id, &request).await?;
+        let earlier = earlier(&self.access, &id, &request).await?;
         if let Earlier::Ended(view) = earlier {
             return Ok(ResumeStream::ended(*view));
         }
         // In a task of its own: whoever hangs up now has had the message recorded, and then its end is recorded too.
-        let engine = self.clone();
+        let access = self.access.clone();
         let beginning =
-            tokio::spawn(async move { engine.begin_resume(inner, id, request, timeout, turn, earlier).await });
+            tokio::spawn(async move { begin_resume(&access, inner, id, request, timeout, turn, earlier).await });
         beginning.await?
     }
+}
 
-    /// The work of an earlier call with the same key, if it goes on or has ended.
-    async fn known(
-        &self,
-        inner: &Arc<Inner>,
-        id: &SessionId,
-        request: &ResumeSession,
-    ) -> Result<Option<ResumeStream>, OpError> {
-        let Some(request_id) = &request.request_id else { return Ok(None) };
-        let current = inner.agents.place(id).work();
-        if let Some(work) = current.filter(|work| work.request_id.as_deref() == Some(request_id)) {
-            same(request_id, &work.message, &request.message)?;
-            return Ok(Some(ResumeStream::live(self, id, &work, work.watch())));
-        }
-        match self.earlier(id, request).await? {
-            Earlier::Ended(view) => Ok(Some(ResumeStream::ended(*view))),
-            Earlier::Never | Earlier::CutOff(..) => Ok(None),
-        }
+/// The work of an earlier call with the same key, if it goes on or has ended.
+async fn known(
+    access: &Access,
+    inner: &Arc<Inner>,
+    id: &SessionId,
+    request: &ResumeSession,
+) -> Result<Option<ResumeStream>, OpError> {
+    let Some(request_id) = &request.request_id else { return Ok(None) };
+    let current = inner.agents.place(id).work();
+    if let Some(work) = current.filter(|work| work.request_id.as_deref() == Some(request_id)) {
+        same(request_id, &work.message, &request.message)?;
+        return Ok(Some(ResumeStream::live(access, id, &work, work.watch())));
     }
+    match earlier(access, id, request).await? {
+        Earlier::Ended(view) => Ok(Some(ResumeStream::ended(*view))),
+        Earlier::Never | Earlier::CutOff(..) => Ok(None),
+    }
+}
 
-    /// Looks in the recording for an earlier call with the same key.
-    async fn earlier(&self, id: &SessionId, request: &ResumeSession) -> Result<Earlier, OpError> {
-        let Some(request_id) = &request.request_id else { return Ok(Earlier::Never) };
-        let types = [USER_INPUT, FINAL_OUTPUT, RESUME_ENDED].map(str::to_owned).to_vec();
-        let search = Some(regex::escape(request_id));
-        let mut query = EventQuery { limit: MAX_EVENT_PAGE, types, search, ..EventQuery::default() };
-        let mut earlier = Earlier::Never;
-        loop {
-            let page = self.events(id, query.clone()).await?;
-            for line in &page.events {
-                let text = |name: &str| line.data[name].as_str().unwrap_or_default().to_owned();
-                // The end of a work is told by the runtime; what somebody posted ends nothing.
-                let is_word = line.event_type != USER_INPUT && line.author.is_posted();
-                if line.data["request_id"].as_str() != Some(request_id) || is_word {
-                    continue;
+/// Looks in the recording for an earlier call with the same key.
+async fn earlier(access: &Access, id: &SessionId, request: &ResumeSession) -> Result<Earlier, OpError> {
+    let Some(request_id) = &request.request_id else { return Ok(Earlier::Never) };
+    let types = [USER_INPUT, FINAL_OUTPUT, RESUME_ENDED].map(str::to_owned).to_vec();
+    let search = Some(regex::escape(request_id));
+    let mut query = EventQuery { limit: MAX_EVENT_PAGE, types, search, ..EventQuery::default() };
+    let mut earlier = Earlier::Never;
+    loop {
+        let page = RecordOps::new(access).events(id, query.clone()).await?;
+        for line in &page.events {
+            let text = |name: &str| line.data[name].as_str().unwrap_or_default().to_owned();
+            // The end of a work is told by the runtime; what somebody posted ends nothing.
+            let is_word = line.event_type != USER_INPUT && line.author.is_posted();
+            if line.data["request_id"].as_str() != Some(request_id) || is_word {
+                continue;
+            }
+            earlier = if line.event_type == USER_INPUT {
+                // Where secrets are masked it may not be there word for word.
+                if !access.at_large().ctx.masking.is_on() {
+                    same(request_id, &text("message"), &request.message)?;
                 }
-                earlier = if line.event_type == USER_INPUT {
-                    // Where secrets are masked it may not be there word for word.
-                    if !self.at_large().ctx.masking.is_on() {
-                        same(request_id, &text("message"), &request.message)?;
-                    }
-                    Earlier::CutOff(text("resume_id"), line.seq)
-                } else {
-                    Earlier::Ended(Box::new(recorded(&line.data, line.seq)))
-                };
-            }
-            match page.next {
-                Some(after) => query.after = after,
-                None => return Ok(earlier),
-            }
+                Earlier::CutOff(text("resume_id"), line.seq)
+            } else {
+                Earlier::Ended(Box::new(recorded(&line.data, line.seq)))
+            };
+        }
+        match page.next {
+            Some(after) => query.after = after,
+            None => return Ok(earlier),
         }
     }
+}
 
-    /// Starts the agent and tells it the message. Nothing is recorded if it does not start.
-    async fn begin_resume(
-        &self,
-        inner: Arc<Inner>,
-        id: SessionId,
-        request: ResumeSession,
-        timeout: Duration,
-        turn: Turn,
-        earlier: Earlier,
-    ) -> Result<ResumeStream, OpError> {
-        let state = inner.ctx.registry.snapshot(&id).await?;
-        let agent = agent_of(&state)?;
-        let kept = self.kept_state(&id, &state).await?;
-        let (program, stdin) = start_program(&inner, &state, agent.spec(&state.shell)).await?;
-        let log = SessionLog::new(&inner.ctx.registry, &id);
-        let (resume_id, seq_from, last_seq) = match earlier {
-            Earlier::CutOff(resume_id, seq) => {
-                let last = self.told_again(&inner, &id, &request, seq).await?;
-                (resume_id, seq, last.unwrap_or(state.seq))
-            }
-            _ => record_message(&log, &request, self.scope().token()).await?,
-        };
-        let after = inner.ctx.registry.snapshot(&id).await?.messages.saturating_sub(MESSAGES_TOLD);
-        let messages = newest(self.messages(&id, after, MESSAGES_TOLD as usize).await?.messages);
-        let (work, watch) = Work::new(resume_id, seq_from, request, self.scope().token().map(str::to_owned));
-        turn.begin(&work);
-        let stream = ResumeStream::live(self, &id, &work, watch);
-        let start = Start {
-            engine: self.clone(),
-            redactor: inner.ctx.masking.of(&state.shell).map(|mask| mask.redactor().clone()),
-            log,
-            id: id.clone(),
-            program,
-            stdin,
-            work: Arc::clone(&work),
-            timeout,
-            step: state.agent_step,
-            version: kept.as_ref().map(|kept| kept.version),
-            last_seq,
-            turn,
-        };
-        let drive = Drive::new(start);
-        tokio::spawn(async move {
-            let state = kept.as_ref().map(|kept| (kept.version, kept.media_type.as_str(), kept.bytes.as_slice()));
-            let (session_id, resume_id, message) = (id.as_str(), work.resume_id.as_str(), work.message.as_str());
-            drive.run(Opening { session_id, resume_id, message, state, messages: &messages }).await;
-        });
-        Ok(stream)
-    }
-
-    /// The daemon may have died just before the message was in the conversation. Then it is added; gives its number.
-    async fn told_again(
-        &self,
-        inner: &Arc<Inner>,
-        id: &SessionId,
-        request: &ResumeSession,
-        input: u64,
-    ) -> Result<Option<u64>, OpError> {
-        let types = vec!["message_added".to_owned()];
-        let query = EventQuery { after: input, limit: MAX_EVENT_PAGE, types, ..EventQuery::default() };
-        let added = self.events(id, query).await?.events;
-        // Word for word, unless secrets are masked.
-        let is_it =
-            |data: &Value| data["role"] == "user" && (data["content"] == *request.message || inner.ctx.masking.is_on());
-        if added.iter().any(|line| is_it(&line.data)) {
-            return Ok(None);
+/// Starts the agent and tells it the message. Nothing is recorded if it does not start.
+async fn begin_resume(
+    access: &Access,
+    inner: Arc<Inner>,
+    id: SessionId,
+    request: ResumeSession,
+    timeout: Duration,
+    turn: Turn,
+    earlier: Earlier,
+) -> Result<ResumeStream, OpError> {
+    let state = inner.ctx.registry.snapshot(&id).await?;
+    let agent = agent_of(&state)?;
+    let kept = kept_state(access, &id, &state).await?;
+    let (program, stdin) = start_program(&inner, &state, agent.spec(&state.shell)).await?;
+    let log = SessionLog::new(&inner.ctx.registry, &id);
+    let (resume_id, seq_from, last_seq) = match earlier {
+        Earlier::CutOff(resume_id, seq) => {
+            let last = told_again(access, &inner, &id, &request, seq).await?;
+            (resume_id, seq, last.unwrap_or(state.seq))
         }
-        let said = NewMessage { role: "user".to_owned(), content: request.message.as_str().into() };
-        let log = SessionLog::new(&inner.ctx.registry, id);
-        log.message(said, self.author()).await.map(|added| Some(added.seq))
-    }
+        _ => record_message(&log, &request, access.scope().token()).await?,
+    };
+    let after = inner.ctx.registry.snapshot(&id).await?.messages.saturating_sub(MESSAGES_TOLD);
+    let messages = newest(RecordOps::new(access).messages(&id, after, MESSAGES_TOLD as usize).await?.messages);
+    let (work, watch) = Work::new(resume_id, seq_from, request, access.scope().token().map(str::to_owned));
+    turn.begin(&work);
+    let stream = ResumeStream::live(access, &id, &work, watch);
+    let start = Start {
+        access: access.clone(),
+        redactor: inner.ctx.masking.of(&state.shell).map(|mask| mask.redactor().clone()),
+        log,
+        id: id.clone(),
+        program,
+        stdin,
+        work: Arc::clone(&work),
+        timeout,
+        step: state.agent_step,
+        version: kept.as_ref().map(|kept| kept.version),
+        last_seq,
+        turn,
+    };
+    let drive = Drive::new(start);
+    tokio::spawn(async move {
+        let state = kept.as_ref().map(|kept| (kept.version, kept.media_type.as_str(), kept.bytes.as_slice()));
+        let (session_id, resume_id, message) = (id.as_str(), work.resume_id.as_str(), work.message.as_str());
+        drive.run(Opening { session_id, resume_id, message, state, messages: &messages }).await;
+    });
+    Ok(stream)
+}
 
-    /// The state that the agent saved last.
-    async fn kept_state(&self, id: &SessionId, state: &SessionState) -> Result<Option<AgentStateView>, OpError> {
-        match &state.agent_state {
-            Some(_) => self.agent_state(id, None).await.map(Some),
-            None => Ok(None),
-        }
+/// The daemon may have died just before the message was in the conversation. Then it is added; gives its number.
+async fn told_again(
+    access: &Access,
+    inner: &Arc<Inner>,
+    id: &SessionId,
+    request: &ResumeSession,
+    input: u64,
+) -> Result<Option<u64>, OpError> {
+    let types = vec!["message_added".to_owned()];
+    let query = EventQuery { after: input, limit: MAX_EVENT_PAGE, types, ..EventQuery::default() };
+    let added = RecordOps::new(access).events(id, query).await?.events;
+    // Word for word, unless secrets are masked.
+    let is_it =
+        |data: &Value| data["role"] == "user" && (data["content"] == *request.message || inner.ctx.masking.is_on());
+    if added.iter().any(|line| is_it(&line.data)) {
+        return Ok(None);
     }
+    let said = NewMessage { role: "user".to_owned(), content: request.message.as_str().into() };
+    let log = SessionLog::new(&inner.ctx.registry, id);
+    log.message(said, access.author()).await.map(|added| Some(added.seq))
+}
 
-    /// Begins a command for an agent.
-    pub(crate) async fn begin_call(&self, id: &SessionId, command: RunCommand) -> Result<Started, OpError> {
-        self.begin(id, command).await
+/// The state that the agent saved last.
+async fn kept_state(access: &Access, id: &SessionId, state: &SessionState) -> Result<Option<AgentStateView>, OpError> {
+    match &state.agent_state {
+        Some(_) => RecordOps::new(access).agent_state(id, None).await.map(Some),
+        None => Ok(None),
     }
 }
 

@@ -1,6 +1,10 @@
-//! Operations on services, and the end of those who have them.
+//! Operations on services.
 
-use super::{Engine, Inner, Permitted};
+use super::access::{Access, Permitted};
+use super::handle::Engine;
+use super::inner::Inner;
+use super::output;
+use super::runs::MAX_WAIT;
 use crate::ops::*;
 use crate::owner::Message;
 use crate::page::{self, Searching};
@@ -67,14 +71,26 @@ impl LogStream {
     }
 }
 
+/// Operations on services.
+pub struct ServiceOps<'a> {
+    access: &'a Access,
+}
+
 impl Engine {
+    /// Operations on services.
+    pub fn services(&self) -> ServiceOps<'_> {
+        ServiceOps { access: &self.access }
+    }
+}
+
+impl ServiceOps<'_> {
     /// Starts a service with the session's directory, variables and functions.
-    pub async fn start_service(&self, id: &SessionId, request: StartService) -> Result<ServiceView, OpError> {
+    pub async fn start(&self, id: &SessionId, request: StartService) -> Result<ServiceView, OpError> {
         validate::service(&request)?;
-        let Permitted { inner, id } = self.over(id)?;
-        self.audit("start_service", id.as_str());
-        let (wait, has_ready) = (request.wait.min(super::MAX_WAIT), request.ready.is_some());
-        let (request, by) = (Box::new(request), self.scope().token().map(str::to_owned));
+        let Permitted { inner, id } = self.access.over(id)?;
+        self.access.audit("start_service", id.as_str());
+        let (wait, has_ready) = (request.wait.min(MAX_WAIT), request.ready.is_some());
+        let (request, by) = (Box::new(request), self.access.scope().token().map(str::to_owned));
         let seen = inner.ctx.registry.ask(&id, |answer| Message::StartService { request, by, answer }).await?;
         let settled = seen.until(|service| has_ready && service.status == shellkeep_session::ServiceStatus::Running);
         // Without a condition it is ready as soon as it runs; whether the command was a wrong one shows at once.
@@ -84,28 +100,13 @@ impl Engine {
     }
 
     /// Stops a service and everything it has started: politely, and after `grace` by force.
-    pub async fn stop_service(
-        &self,
-        id: &SessionId,
-        service_id: &ServiceId,
-        grace: Duration,
-    ) -> Result<ServiceView, OpError> {
-        let Permitted { inner, id } = self.over(id)?;
-        self.audit("stop_service", id.as_str());
-        if let Some(cell) = inner.ctx.services.background.find(&id, service_id) {
-            return Ok(inner.ctx.services.background.stop(&id, &cell, grace.min(MAX_STOP_GRACE)).await);
-        }
-        let Some(seen) = inner.ctx.services.find(&id, service_id) else {
-            return stored_service(inner, &id, service_id).await;
-        };
-        seen.tell(Order::Stop { grace: grace.min(MAX_STOP_GRACE), reason: StopReason::Asked }).await;
-        seen.until(|_| false).await;
-        view(inner, seen).await
+    pub async fn stop(&self, id: &SessionId, service_id: &ServiceId, grace: Duration) -> Result<ServiceView, OpError> {
+        stop(self.access, id, service_id, grace).await
     }
 
     /// A session's services: those that run, and those that ended lately, in the order they were started.
-    pub async fn services(&self, id: &SessionId) -> Result<Vec<ServiceView>, OpError> {
-        let Permitted { inner, id } = self.over(id)?;
+    pub async fn list(&self, id: &SessionId) -> Result<Vec<ServiceView>, OpError> {
+        let Permitted { inner, id } = self.access.over(id)?;
         let known = services_of(inner, &id).await?;
         let live = inner.ctx.services.views(inner.ctx.services.list(|seen| seen.session_id == *id)).await;
         let mut views: BTreeMap<ServiceId, ServiceView> =
@@ -125,13 +126,8 @@ impl Engine {
     }
 
     /// One service; waits up to `wait` until it is ready or has ended.
-    pub async fn service(
-        &self,
-        id: &SessionId,
-        service_id: &ServiceId,
-        wait: Duration,
-    ) -> Result<ServiceView, OpError> {
-        let Permitted { inner, id } = self.over(id)?;
+    pub async fn get(&self, id: &SessionId, service_id: &ServiceId, wait: Duration) -> Result<ServiceView, OpError> {
+        let Permitted { inner, id } = self.access.over(id)?;
         if let Some(view) = inner
             .ctx
             .services
@@ -146,17 +142,17 @@ impl Engine {
             return stored_service(inner, &id, service_id).await;
         };
         let ready = seen.until(|service| service.status == shellkeep_session::ServiceStatus::Running);
-        let _ = tokio::time::timeout(wait.min(super::MAX_WAIT), ready).await;
+        let _ = tokio::time::timeout(wait.min(MAX_WAIT), ready).await;
         view(inner, seen).await
     }
 
     /// Services that run, of all sessions; an agent sees its own. `agent` narrows it down.
-    pub async fn all_services(&self, agent: Option<&str>) -> Result<Vec<ServiceView>, OpError> {
-        let inner = self.at_large();
-        if let Some(own) = self.scope().only_session() {
-            return if agent.is_some() { Ok(Vec::new()) } else { self.services(own).await };
+    pub async fn all(&self, agent: Option<&str>) -> Result<Vec<ServiceView>, OpError> {
+        let inner = self.access.at_large();
+        if let Some(own) = self.access.scope().only_session() {
+            return if agent.is_some() { Ok(Vec::new()) } else { self.list(own).await };
         }
-        let own = self.scope().agent();
+        let own = self.access.scope().agent();
         let wanted = |seen: &Supervised| {
             own.is_none_or(|own| seen.agent() == Some(own)) && agent.is_none_or(|asked| seen.agent() == Some(asked))
         };
@@ -171,13 +167,8 @@ impl Engine {
     }
 
     /// Reads a service's log.
-    pub async fn service_log(
-        &self,
-        id: &SessionId,
-        service_id: &ServiceId,
-        query: LogQuery,
-    ) -> Result<LogPage, OpError> {
-        let Permitted { inner, id } = self.over(id)?;
+    pub async fn log(&self, id: &SessionId, service_id: &ServiceId, query: LogQuery) -> Result<LogPage, OpError> {
+        let Permitted { inner, id } = self.access.over(id)?;
         if let Some(cell) = inner.ctx.services.background.find(&id, service_id) {
             return self.background_log(&id, &cell.run_id, query).await;
         }
@@ -192,14 +183,15 @@ impl Engine {
             }
             Ok(page)
         };
-        inner.work.short(self.scope().agent(), Some(SEARCH_TIME), reading).await?
+        inner.work.short(self.access.scope().agent(), Some(SEARCH_TIME), reading).await?
     }
 
     /// The log of a command in the background: its standard output.
     async fn background_log(&self, id: &SessionId, run_id: &RunId, query: LogQuery) -> Result<LogPage, OpError> {
         let LogQuery { offset, limit, tail, grep } = query;
         let query = OutputQuery { stream: Stream::Stdout, offset, limit, tail, grep };
-        let OutputPage { bytes, offset, next_offset, total, complete } = self.output(id, run_id, query).await?;
+        let OutputPage { bytes, offset, next_offset, total, complete } =
+            output::read(self.access, id, run_id, query).await?;
         Ok(LogPage { bytes, offset, next_offset, first: 0, total, complete })
     }
 
@@ -211,7 +203,7 @@ impl Engine {
         offset: u64,
         tail: Option<u64>,
     ) -> Result<LogStream, OpError> {
-        let Permitted { inner, id } = self.over(id)?;
+        let Permitted { inner, id } = self.access.over(id)?;
         if let Some(cell) = inner.ctx.services.background.find(&id, service_id) {
             let detail = format!("'{}' is a command in the background; read its output as a run's", cell.run_id);
             return Err(OpError::Invalid { detail });
@@ -225,38 +217,26 @@ impl Engine {
         let redactor = inner.ctx.secrets.mask_of(&id).await?;
         Ok(LogStream { log, watch, seen, offset, redactor })
     }
+}
 
-    /// The agent is done: its services are stopped, its shells given up, its sessions may be reclaimed later. The
-    /// host's right.
-    pub async fn end_agent(&self, agent: &str) -> Result<EndedAgent, OpError> {
-        let inner = self.as_host()?;
-        self.audit("end_agent", agent);
-        let ids = inner.ctx.names.of_agent(agent);
-        inner.agents.stop("its agent was ended", |id| ids.contains(id)).await;
-        let services =
-            inner.ctx.services.stop(STOP_GRACE, StopReason::AgentEnded, |seen| seen.agent() == Some(agent)).await;
-        let services = services + inner.ctx.services.background.stop_all(STOP_GRACE, |id| ids.contains(id)).await;
-        let mut sessions = 0;
-        for id in &ids {
-            match end_session(inner, id, "its agent is done").await {
-                Ok(_) => sessions += 1,
-                // One that was removed meanwhile, or cannot be read, does not keep the others from ending.
-                Err(error) => tracing::warn!(session = %id, %error, "not ended"),
-            }
-        }
-        Ok(EndedAgent { agent: agent.to_owned(), sessions, services })
+/// Stops a service and everything it has started: politely, and after `grace` by force.
+pub(super) async fn stop(
+    access: &Access,
+    id: &SessionId,
+    service_id: &ServiceId,
+    grace: Duration,
+) -> Result<ServiceView, OpError> {
+    let Permitted { inner, id } = access.over(id)?;
+    access.audit("stop_service", id.as_str());
+    if let Some(cell) = inner.ctx.services.background.find(&id, service_id) {
+        return Ok(inner.ctx.services.background.stop(&id, &cell, grace.min(MAX_STOP_GRACE)).await);
     }
-
-    /// One session is done, likewise. The host's right.
-    pub async fn end_session(&self, id: &SessionId) -> Result<SessionView, OpError> {
-        self.as_host()?;
-        let Permitted { inner, id } = self.over(id)?;
-        self.audit("end_session", id.as_str());
-        inner.agents.stop("the session was ended", |other| *other == *id).await;
-        inner.ctx.services.stop(STOP_GRACE, StopReason::SessionEnded, |seen| seen.session_id == *id).await;
-        inner.ctx.services.background.stop_all(STOP_GRACE, |other| *other == *id).await;
-        end_session(inner, &id, "the host ended it").await
-    }
+    let Some(seen) = inner.ctx.services.find(&id, service_id) else {
+        return stored_service(inner, &id, service_id).await;
+    };
+    seen.tell(Order::Stop { grace: grace.min(MAX_STOP_GRACE), reason: StopReason::Asked }).await;
+    seen.until(|_| false).await;
+    view(inner, seen).await
 }
 
 /// Leaves an unfinished last line for the next page, so that a secret in it is not cut; a very long line is cut all the same.
@@ -339,7 +319,7 @@ async fn stop_with_session(inner: &Inner, id: &SessionId) -> usize {
     inner.ctx.services.stop(REMOVAL_GRACE, StopReason::SessionEnded, |seen| seen.session_id == *id).await
 }
 
-async fn end_session(inner: &Inner, id: &SessionId, reason: &str) -> Result<SessionView, OpError> {
+pub(super) async fn end_session(inner: &Inner, id: &SessionId, reason: &str) -> Result<SessionView, OpError> {
     let reason = reason.to_owned();
     let view = inner.ctx.registry.ask(id, |answer| Message::End { reason, answer }).await?;
     inner.ctx.disk.note_ended(id);

@@ -1,7 +1,10 @@
 //! Starting an engine: what an earlier daemon left running is taken over or ended, what it had not finished is marked as
 //! lost, and only then is anything new begun.
 
-use super::{Engine, EngineConfig, Inner, StartError, make_directory, not_made};
+use super::audit::Audit;
+use super::config::EngineConfig;
+use super::handle::Engine;
+use super::inner::Inner;
 use crate::adaptive::Adaptive;
 use crate::admission::Admission;
 use crate::adopt::{self, Left};
@@ -42,7 +45,39 @@ use shellkeep_process::{CageFactory, ProcessStamp};
 use shellkeep_session::{QuotaName, Stamp};
 use shellkeep_store::{AuditTrail, Store, TokenFile};
 use shellkeep_workspace::Workspaces;
+use std::path::Path;
 use std::sync::{Arc, Mutex, Weak};
+
+/// Why an engine did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// A directory cannot be created.
+    #[error("cannot make {path}: {reason}")]
+    Directory {
+        /// Which.
+        path: String,
+        /// Why.
+        reason: String,
+    },
+    /// The store cannot be read.
+    #[error("the store cannot be read: {0}")]
+    Store(String),
+    /// The quotas that were set cannot be read.
+    #[error("the quotas that were set cannot be read: {0}; mend or remove quotas.json in the data directory")]
+    Quotas(String),
+    /// The agents' tokens cannot be read.
+    #[error("the agents' tokens cannot be read: {0}")]
+    Tokens(#[from] shellkeep_store::OpenError),
+    /// The audit trail cannot be written.
+    #[error("the audit trail cannot be written: {0}; is audit.jsonl in the data directory writable?")]
+    Audit(std::io::Error),
+    /// The settings of redaction are wrong.
+    #[error("{0}")]
+    Redaction(#[from] shellkeep_redact::ConfigError),
+    /// Bash does not work.
+    #[error("{0}")]
+    Bash(#[from] shellkeep_process::StartError),
+}
 
 impl Engine {
     /// Starts: ends what an earlier daemon left running, takes over its services, marks what it had not finished as lost,
@@ -151,8 +186,7 @@ impl Parts {
             shares,
             work,
             identities,
-            audit,
-            refusals: Default::default(),
+            audit: Audit::new(audit),
         }
     }
 
@@ -313,4 +347,12 @@ fn take_over(inner: &Inner, left: Left) {
         now: inner.config.senses.now(),
     });
     inner.ctx.supervision.spawn(reserved, begin);
+}
+
+fn make_directory(path: &Path) -> Result<(), StartError> {
+    std::fs::create_dir_all(path).map_err(|error| not_made(path, &error))
+}
+
+fn not_made(path: &Path, error: &std::io::Error) -> StartError {
+    StartError::Directory { path: path.display().to_string(), reason: error.to_string() }
 }

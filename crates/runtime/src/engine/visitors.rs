@@ -1,9 +1,10 @@
 //! Who connects to the Unix socket. Its file mode keeps other users out, but the processes of sessions run as the same
 //! user as the daemon: such a process is not the host, and gets the rights of its session's agent, or of its session.
 
-use super::tokens::Guest;
-use super::{Engine, Scope};
-use crate::identities::Revocation;
+use super::handle::Engine;
+use super::identities::{Guest, IdentityOps};
+use super::inner::Inner;
+use crate::identities::{Revocation, Scope};
 use crate::ops::OpError;
 use shellkeep_process::{Belongs, Peer};
 use shellkeep_session::SessionId;
@@ -33,7 +34,7 @@ pub struct FromSession {
     by: Option<String>,
 }
 
-impl Engine {
+impl IdentityOps<'_> {
     /// Who is at the other end of a connection.
     pub async fn visitor(&self, socket: BorrowedFd<'_>) -> Visitor {
         let peer = match Peer::of(socket) {
@@ -42,33 +43,23 @@ impl Engine {
                 return Visitor::Unclear(format!("the process that connected cannot be asked about: {error}"));
             }
         };
-        match self.at_large().factory.whose(&peer) {
+        match self.access.at_large().factory.whose(&peer) {
             Belongs::Outside => Visitor::Host,
             Belongs::Unclear(reason) => Visitor::Unclear(reason.to_owned()),
-            Belongs::To(owner) => self.of_session(&owner).await,
-        }
-    }
-
-    async fn of_session(&self, name: &str) -> Visitor {
-        let gone = || Visitor::Unclear(format!("its session '{name}' is gone"));
-        let Ok(session_id) = SessionId::parse(name) else { return gone() };
-        match self.scoped(Scope::Host).get(&session_id).await {
-            Ok(view) => {
-                let agent = view.meta.agent.as_deref().map(Arc::from);
-                Visitor::Session(FromSession { session_id, agent, by: view.meta.by })
-            }
-            Err(_) => gone(),
+            Belongs::To(owner) => of_session(self.access.at_large(), &owner).await,
         }
     }
 
     /// What a process of a session may do now. Its agent's rights, if the agent has a token in force. A session that was
     /// made with a token gives none when the agent has none left: to revoke them is to end the agent's rights.
     pub fn as_session(&self, from: &FromSession) -> Result<Guest, OpError> {
-        let identities = &self.at_large().identities;
+        let identities = &self.access.at_large().identities;
         let by = from.by.as_deref();
         let bearer = from.agent.as_deref().and_then(|agent| identities.rights_of(agent, by));
         match bearer {
-            Some(bearer) => Ok(Guest { engine: self.scoped(bearer.scope), revocation: bearer.revocation }),
+            Some(bearer) => {
+                Ok(Guest { engine: Engine { access: self.access.scoped(bearer.scope) }, revocation: bearer.revocation })
+            }
             None if by.is_some() => Err(OpError::NotAllowed {
                 detail: format!(
                     "this request comes from a process of session '{}', whose agent has no token in force any more",
@@ -77,8 +68,23 @@ impl Engine {
             }),
             None => {
                 let scope = Scope::Session { session_id: from.session_id.clone() };
-                Ok(Guest { engine: self.scoped(scope), revocation: Revocation::never() })
+                Ok(Guest {
+                    engine: Engine { access: self.access.scoped(Arc::new(scope)) },
+                    revocation: Revocation::never(),
+                })
             }
         }
+    }
+}
+
+async fn of_session(inner: &Inner, name: &str) -> Visitor {
+    let gone = || Visitor::Unclear(format!("its session '{name}' is gone"));
+    let Ok(session_id) = SessionId::parse(name) else { return gone() };
+    match inner.ctx.registry.snapshot(&session_id).await {
+        Ok(state) => {
+            let agent = state.meta.agent.as_deref().map(Arc::from);
+            Visitor::Session(FromSession { session_id, agent, by: state.meta.by })
+        }
+        Err(_) => gone(),
     }
 }

@@ -1,8 +1,8 @@
 //! An agent's work on one message, as its watchers see it: its answer in pieces, then its result. A slow watcher reads
 //! later from what is kept and never holds up the agent.
 
-use super::lock;
 use crate::ops::{ResumeSession, ResumeView};
+use crate::sync::lock;
 use shellkeep_redact::Redactor;
 use std::sync::{Arc, Mutex};
 use tokio::sync::watch;

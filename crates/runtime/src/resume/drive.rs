@@ -7,7 +7,7 @@ use super::talk::{self, Opening, Said, Wrong};
 use super::tools::Tools;
 use super::{SessionLog, Turn, Work};
 use crate::crash::{self, Point};
-use crate::engine::Engine;
+use crate::engine::Access;
 use crate::ops::{Expected, NewEvent, NewMessage, OpError, ResumeStatus, ResumeView, RunView, SaveAgentState};
 use crate::validate;
 use serde_json::json;
@@ -67,7 +67,7 @@ enum Next {
 /// What a driver needs to begin.
 pub(crate) struct Start {
     /// As whom the agent's commands are run.
-    pub(crate) engine: Engine,
+    pub(crate) access: Access,
     /// Where its work is recorded.
     pub(crate) log: SessionLog,
     /// The session.
@@ -119,10 +119,10 @@ pub(crate) struct Drive {
 impl Drive {
     /// An agent that has not been told anything.
     pub(crate) fn new(start: Start) -> Self {
-        let Start { engine, log, id, program, stdin, work, timeout, step, version, last_seq, redactor, turn } = start;
+        let Start { access, log, id, program, stdin, work, timeout, step, version, last_seq, redactor, turn } = start;
         let deadline = Instant::now() + timeout;
         Self {
-            tools: Tools::new(engine, id.clone(), deadline),
+            tools: Tools::new(access, id.clone(), deadline),
             log,
             id,
             program,

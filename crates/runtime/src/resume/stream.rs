@@ -1,7 +1,7 @@
 //! An agent's work on a message, watched: the session's new events and pieces of the answer as they come, then the result.
 
 use super::answer::{Seen, Watch, Work};
-use crate::engine::{Engine, EventStream};
+use crate::engine::{Access, EventStream, RecordOps};
 use crate::ops::{EventQuery, MAX_EVENT_PAGE, ResumeChunk, ResumeView};
 use shellkeep_record::Line;
 use shellkeep_session::SessionId;
@@ -24,7 +24,7 @@ enum Source {
 }
 
 struct Live {
-    engine: Engine,
+    access: Access,
     id: SessionId,
     watch: Watch,
     events: Events,
@@ -44,9 +44,9 @@ enum Events {
 
 impl ResumeStream {
     /// Work that goes on.
-    pub(crate) fn live(engine: &Engine, id: &SessionId, work: &Work, watch: Watch) -> Self {
+    pub(crate) fn live(access: &Access, id: &SessionId, work: &Work, watch: Watch) -> Self {
         let live = Live {
-            engine: engine.clone(),
+            access: access.clone(),
             id: id.clone(),
             watch,
             events: Events::Unasked,
@@ -131,7 +131,7 @@ impl Live {
             return;
         }
         let query = EventQuery { after: self.seq, limit: MAX_EVENT_PAGE, ..EventQuery::default() };
-        self.events = match self.engine.follow_events(&self.id, query).await {
+        self.events = match RecordOps::new(&self.access).follow_events(&self.id, query).await {
             Ok(events) => Events::Followed(events),
             Err(error) => {
                 tracing::warn!(session = %self.id, %error, "the events of a resumed agent cannot be followed");

@@ -2,7 +2,7 @@
 
 use super::talk::ToolCall;
 use crate::cell::{RunCell, RunControl};
-use crate::engine::Engine;
+use crate::engine::{self, Access};
 use crate::ops::{OpError, RunChunk, RunCommand, RunView};
 use crate::owner::Started;
 use crate::stream::RunStream;
@@ -35,7 +35,7 @@ struct Running {
 
 /// The commands of one agent.
 pub(super) struct Tools {
-    engine: Engine,
+    access: Access,
     id: SessionId,
     deadline: Instant,
     waiting: VecDeque<(ToolCall, u64)>,
@@ -45,9 +45,9 @@ pub(super) struct Tools {
 }
 
 impl Tools {
-    /// For an agent whose time is over at `deadline`. Its commands are run with the rights of `engine`.
-    pub(super) fn new(engine: Engine, id: SessionId, deadline: Instant) -> Self {
-        Self { engine, id, deadline, waiting: VecDeque::new(), running: None, used: HashSet::new() }
+    /// For an agent whose time is over at `deadline`. Its commands are run with the rights of `access`.
+    pub(super) fn new(access: Access, id: SessionId, deadline: Instant) -> Self {
+        Self { access, id, deadline, waiting: VecDeque::new(), running: None, used: HashSet::new() }
     }
 
     /// Takes a call of this step. An error says why not.
@@ -79,7 +79,7 @@ impl Tools {
             Err(error) => Box::pin(std::future::ready(Err(error))),
             Ok(mut command) => {
                 command.request_id = Some(call.key(step));
-                Box::pin(run(self.engine.clone(), self.id.clone(), command, place))
+                Box::pin(run(self.access.clone(), self.id.clone(), command, place))
             }
         };
         self.running = Some(Running { call, cell, outcome });
@@ -125,9 +125,9 @@ impl Tools {
     }
 }
 
-async fn run(engine: Engine, id: SessionId, command: RunCommand, place: Place) -> Outcome {
+async fn run(access: Access, id: SessionId, command: RunCommand, place: Place) -> Outcome {
     let (max_output, blocking) = (command.max_output, command.blocking);
-    let cell = match engine.begin_call(&id, command).await? {
+    let cell = match engine::begin(&access, &id, command).await? {
         Started::Before(view) => return Ok(*view),
         Started::Live(cell) => cell,
     };

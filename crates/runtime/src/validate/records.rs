@@ -1,6 +1,5 @@
 //! Events, messages and states of agents: what is taken.
 
-use super::invalid;
 use crate::ops::*;
 use serde_json::Value;
 use shellkeep_store::depth;
@@ -152,6 +151,11 @@ fn length(value: &Value) -> usize {
         Ok(()) => counter.0,
         Err(_) => usize::MAX,
     }
+}
+
+/// A request that makes no sense.
+pub(super) fn invalid(detail: impl Into<String>) -> OpError {
+    OpError::Invalid { detail: detail.into() }
 }
 
 #[cfg(test)]

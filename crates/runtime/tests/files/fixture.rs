@@ -65,22 +65,27 @@ impl Node {
     /// Number of the last record, when everything of it is settled.
     pub async fn seq(&self, id: &SessionId) -> u64 {
         // It waits its turn behind what is kept of the last command's files.
-        self.engine.checkpoint(id).await.unwrap();
+        self.engine.files().checkpoint(id).await.unwrap();
         self.engine.get(id).await.unwrap().seq
     }
 
     pub async fn checkpoints(&self, id: &SessionId) -> Vec<CheckpointView> {
-        self.engine.checkpoints(id, 0, 1000).await.unwrap().checkpoints
+        self.engine.files().checkpoints(id, 0, 1000).await.unwrap().checkpoints
     }
 
     pub async fn rewind(&self, id: &SessionId, to: u64) -> Rewound {
         let request = Rewind { to: Moment::Seq(to), dry_run: false, services: ServicesAfter::Leave };
-        self.engine.rewind(id, request).await.unwrap()
+        self.engine.files().rewind(id, request).await.unwrap()
     }
 
     pub async fn fork(&self, id: &SessionId, name: &str, at: Option<u64>) -> SessionView {
         let session_id = Some(SessionId::parse(name).unwrap());
-        self.engine.fork(id, Fork { at: at.map(Moment::Seq), session_id, share_files: false }).await.unwrap().session
+        self.engine
+            .files()
+            .fork(id, Fork { at: at.map(Moment::Seq), session_id, share_files: false })
+            .await
+            .unwrap()
+            .session
     }
 
     pub fn workspace(&self, id: &SessionId) -> PathBuf {

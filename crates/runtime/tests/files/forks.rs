@@ -25,7 +25,7 @@ async fn ten_forks_do_not_see_each_other() {
         let here = node.workspace(fork).join("src");
         let wanted = format!("{number}\n{number}\n{}\n{}\n", here.display(), here.display());
         assert_eq!(node.sh(fork, "cat f; f; pwd; echo $HERE").await, wanted);
-        assert!(node.engine.verify(fork).await.unwrap().is_intact());
+        assert!(node.engine.records().verify(fork).await.unwrap().is_intact());
         let checkpoints = node.checkpoints(fork).await;
         assert_eq!(checkpoints.len(), 2, "{checkpoints:?}");
     }
@@ -48,7 +48,8 @@ async fn a_fork_of_the_past_is_the_past() {
     node.sh(&fork, "rm f").await;
     node.rewind(&fork, 1).await;
     assert_eq!(node.sh(&fork, "cat f; echo $V").await, "one\none\n");
-    let again = node.engine.fork(&id, shellkeep_runtime::Fork { session_id: Some(fork), ..Default::default() }).await;
+    let again =
+        node.engine.files().fork(&id, shellkeep_runtime::Fork { session_id: Some(fork), ..Default::default() }).await;
     assert!(matches!(again, Err(OpError::SessionExists { .. })), "{again:?}");
     assert_eq!(node.sh(&id, "cat f g").await, "two\ng\n");
 }
@@ -61,22 +62,22 @@ async fn a_forks_files_come_back_as_a_merge() {
     let fork = node.fork(&id, "branch", None).await.meta.session_id;
     node.sh(&fork, "sed -i s/^2$/two/ text; echo B > theirs; rm gone; echo new > new; chmod 755 new").await;
     node.sh(&id, "sed -i s/^19$/nineteen/ text; echo A > mine").await;
-    let looked = node.engine.merge_back(&fork, MergeBack { dry_run: true, prefer: None }).await.unwrap();
+    let looked = node.engine.files().merge_back(&fork, MergeBack { dry_run: true, prefer: None }).await.unwrap();
     assert_eq!((looked.files_total, looked.conflicts.len(), looked.seq), (4, 0, None), "{looked:?}");
-    let merged = node.engine.merge_back(&fork, MergeBack::default()).await.unwrap();
+    let merged = node.engine.files().merge_back(&fork, MergeBack::default()).await.unwrap();
     let text = node.sh(&id, "cat mine theirs new; ls; grep -c . text; grep t text; stat -c %a new").await;
     assert_eq!(text, "A\nB\nnew\nmine\nnew\ntext\ntheirs\n20\ntwo\nnineteen\n755\n");
     node.rewind(&id, merged.undo.unwrap()).await;
     assert_eq!(node.sh(&id, "cat theirs gone; grep t text").await, "b\nc\nnineteen\n");
 
     node.sh(&id, "echo ours > theirs").await;
-    let refused = node.engine.merge_back(&fork, MergeBack::default()).await.unwrap_err();
+    let refused = node.engine.files().merge_back(&fork, MergeBack::default()).await.unwrap_err();
     assert!(matches!(&refused, OpError::MergeConflict { first, .. } if first.contains("theirs")), "{refused}");
     assert_eq!(node.sh(&id, "cat theirs gone").await, "ours\nc\n");
     let prefer = Some(Side::Fork);
-    node.engine.merge_back(&fork, MergeBack { dry_run: false, prefer }).await.unwrap();
+    node.engine.files().merge_back(&fork, MergeBack { dry_run: false, prefer }).await.unwrap();
     assert_eq!(node.sh(&id, "cat theirs; ls gone 2>&1 | wc -l").await, "B\n1\n");
     let alone = SessionId::parse("origin").unwrap();
-    let error = node.engine.merge_back(&alone, MergeBack::default()).await.unwrap_err();
+    let error = node.engine.files().merge_back(&alone, MergeBack::default()).await.unwrap_err();
     assert_eq!(error.code(), "no_origin");
 }

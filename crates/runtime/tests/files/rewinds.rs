@@ -13,7 +13,7 @@ async fn save(node: &Node, id: &SessionId, text: &str) {
         bytes: text.as_bytes().to_vec(),
         expected: Expected::Anything,
     };
-    node.engine.save_agent_state(id, save).await.unwrap();
+    node.engine.records().save_agent_state(id, save).await.unwrap();
 }
 
 #[tokio::test]
@@ -52,13 +52,13 @@ async fn ten_steps_with_a_venv_functions_and_files_are_each_as_they_were() {
             files
         };
         assert_eq!(tracked(&tree(&node.workspace(&id))), tracked(files), "{index}");
-        let state = node.engine.agent_state(&id, None).await.unwrap();
+        let state = node.engine.records().agent_state(&id, None).await.unwrap();
         assert_eq!(state.bytes, format!("state {index}").into_bytes());
         let view = node.run(&id, SAY).await;
         assert_eq!(String::from_utf8_lossy(&view.stdout.bytes), *said, "{index}");
         assert!(view.notices.iter().any(|notice| notice.code == NoticeCode::Rewound), "{:?}", view.notices);
     }
-    let verdict = node.engine.verify(&id).await.unwrap();
+    let verdict = node.engine.records().verify(&id).await.unwrap();
     assert!(verdict.is_intact(), "{verdict:?}");
 }
 
@@ -72,7 +72,7 @@ async fn a_rewind_can_be_looked_at_before_and_taken_back_after() {
     let second = node.seq(&id).await;
     let before = tree(&node.workspace(&id));
     let request = Rewind { to: Moment::Seq(first), dry_run: true, services: ServicesAfter::Leave };
-    let preview = node.engine.rewind(&id, request).await.unwrap();
+    let preview = node.engine.files().rewind(&id, request).await.unwrap();
     assert_eq!((preview.seq, preview.undo, preview.files_total), (None, None, 2));
     assert_eq!(preview.shell.env.get("WHERE"), Some(&Some("one".to_owned())));
     assert_eq!(tree(&node.workspace(&id)), before);
@@ -87,7 +87,7 @@ async fn a_rewind_can_be_looked_at_before_and_taken_back_after() {
     node.rewind(&id, rewound.undo.unwrap()).await;
     assert_eq!(node.sh(&id, "cat ../f ../g; echo $WHERE").await, "from outsidenew\ntwo\n");
     assert_eq!(std::fs::read(node.workspace(&id).join("f")).unwrap(), b"from outside");
-    let events = node.engine.verify(&id).await.unwrap();
+    let events = node.engine.records().verify(&id).await.unwrap();
     assert!(events.is_intact());
 }
 
@@ -96,7 +96,7 @@ async fn a_checkpoint_is_made_only_when_files_changed() {
     let node = Node::start().await;
     let id = node.session("only").await;
     node.sh(&id, "true; x=1; ls").await;
-    assert_eq!(node.engine.checkpoint(&id).await.unwrap(), None);
+    assert_eq!(node.engine.files().checkpoint(&id).await.unwrap(), None);
     assert!(node.checkpoints(&id).await.is_empty());
     assert!(!node.directory.path().join("checkpoints/only/repo.git").exists());
     node.sh(&id, "echo 1 > a").await;
@@ -115,7 +115,7 @@ async fn a_checkpoint_is_made_only_when_files_changed() {
     node.sh(&id, "true").await;
     assert_eq!(node.checkpoints(&id).await.len(), 3);
     let path = "outside".into();
-    let history = node.engine.file_history(&id, &path).await.unwrap();
+    let history = node.engine.files().history(&id, &path).await.unwrap();
     assert_eq!(history.len(), 1, "{history:?}");
 }
 
@@ -126,11 +126,11 @@ async fn what_cannot_be_gone_back_to_is_refused_in_words() {
     node.sh(&id, "echo 1 > a").await;
     let to = |to| Rewind { to, dry_run: false, services: ServicesAfter::Leave };
     let seq = node.seq(&id).await;
-    let error = node.engine.rewind(&id, to(Moment::Seq(seq + 50))).await.unwrap_err();
+    let error = node.engine.files().rewind(&id, to(Moment::Seq(seq + 50))).await.unwrap_err();
     assert_eq!(error.code(), "no_such_moment", "{error}");
-    let error = node.engine.rewind(&id, to(Moment::Checkpoint("nothing".to_owned()))).await.unwrap_err();
+    let error = node.engine.files().rewind(&id, to(Moment::Checkpoint("nothing".to_owned()))).await.unwrap_err();
     assert!(matches!(error, OpError::CheckpointNotFound { .. }), "{error}");
     let event = NewEvent { event_type: "x_after".to_owned(), data: serde_json::json!({}) };
-    node.engine.post_events(&id, vec![event]).await.unwrap();
+    node.engine.records().post_events(&id, vec![event]).await.unwrap();
     assert_eq!(node.sh(&id, "cat a").await, "1\n");
 }

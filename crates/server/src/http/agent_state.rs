@@ -47,7 +47,7 @@ pub async fn put(
         Some(Err(_)) => return Err(Refusal::invalid("content-type: a media type such as application/json")),
     };
     let save = SaveAgentState { media_type, bytes: body.to_vec(), expected: expected(&headers)? };
-    let saved = detached(async move { engine.save_agent_state(&id, save).await }).await??;
+    let saved = detached(async move { engine.records().save_agent_state(&id, save).await }).await??;
     let status = if saved.version == 1 { StatusCode::CREATED } else { StatusCode::OK };
     let tag = [(header::ETAG, etag(saved.version))];
     Ok((tag, json(status, &translate::agent_state_saved(saved))).into_response())
@@ -72,7 +72,7 @@ pub async fn get(
     Params(params): Params<AgentStateParams>,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
-    let AgentStateView { version, media_type, bytes } = engine.agent_state(&id, params.version).await?;
+    let AgentStateView { version, media_type, bytes } = engine.records().agent_state(&id, params.version).await?;
     let tag = etag(version);
     if named(&headers, header::IF_NONE_MATCH).is_some_and(|given| given.split(',').any(|known| known.trim() == tag)) {
         return Ok((StatusCode::NOT_MODIFIED, [(header::ETAG, tag)]).into_response());

@@ -37,7 +37,7 @@ pub async fn list(Scoped(engine): Scoped, Params(params): Params<AuditParams>) -
     if !(1..=MAX_LIMIT).contains(&limit) {
         return Err(Refusal::invalid(format!("limit: {limit} is not between 1 and {MAX_LIMIT}")));
     }
-    let entries = engine.audit_trail(limit).await?;
+    let entries = engine.node().audit_trail(limit).await?;
     let view = |entry: shellkeep_runtime::AuditEntry| AuditEntry {
         at: entry.at.to_string(),
         door: entry.door,

@@ -33,7 +33,7 @@ pub async fn list(
     Params(params): Params<CheckpointParams>,
 ) -> Result<Response, Refusal> {
     let limit = translate::checkpoint_limit(params.limit)?;
-    let page = engine.checkpoints(&id, params.after.unwrap_or(0), limit).await?;
+    let page = engine.files().checkpoints(&id, params.after.unwrap_or(0), limit).await?;
     Ok(json(StatusCode::OK, &translate::checkpoint_list(page)))
 }
 
@@ -48,7 +48,7 @@ pub async fn list(
     )
 )]
 pub async fn create(Scoped(engine): Scoped, SessionPath(id): SessionPath, _: Nothing) -> Result<Response, Refusal> {
-    Ok(match detached(async move { engine.checkpoint(&id).await }).await?? {
+    Ok(match detached(async move { engine.files().checkpoint(&id).await }).await?? {
         Some(view) => json(StatusCode::CREATED, &translate::checkpoint(view)),
         None => StatusCode::NO_CONTENT.into_response(),
     })
@@ -67,7 +67,7 @@ pub async fn create(Scoped(engine): Scoped, SessionPath(id): SessionPath, _: Not
 pub async fn get(Scoped(engine): Scoped, CheckpointPath(id, name): CheckpointPath) -> Result<Response, Refusal> {
     let to = translate::moment("checkpoint", &name)?;
     let query = DiffQuery { from: None, to: Some(to), path: None, patch: None, binary: false };
-    let changes = engine.diff(&id, query).await?;
+    let changes = engine.files().diff(&id, query).await?;
     let checkpoint = find(&engine, &id, &name, changes.to.as_ref()).await?;
     let detail = CheckpointDetail {
         checkpoint: translate::checkpoint(checkpoint),
@@ -98,7 +98,7 @@ pub async fn file(
     let at = translate::moment("checkpoint", &name)?;
     let path = translate::path(params.path, params.path_base64)?;
     let path = path.ok_or_else(|| Refusal::invalid("path: missing; say which file"))?;
-    let file = engine.past_file(&id, &at, &path).await?;
+    let file = engine.files().past_file(&id, &at, &path).await?;
     let kind = if file.is_link { 0o120_000 } else { 0o100_000 };
     let permissions = if file.is_link { 0 } else { file.mode & 0o7777 };
     let mode = format!("{:06o}", kind | permissions);
@@ -120,7 +120,7 @@ pub async fn file(
     responses((status = 200, description = "What they take", body = CheckpointUsage), Common)
 )]
 pub async fn usage(Scoped(engine): Scoped, SessionPath(id): SessionPath) -> Result<Response, Refusal> {
-    let usage = engine.checkpoint_use(&id, false).await?;
+    let usage = engine.files().checkpoint_use(&id, false).await?;
     Ok(json(StatusCode::OK, &translate::checkpoint_usage(usage, false)))
 }
 
@@ -131,6 +131,6 @@ pub async fn usage(Scoped(engine): Scoped, SessionPath(id): SessionPath) -> Resu
     responses((status = 200, description = "What they take now", body = CheckpointUsage), Files, Common)
 )]
 pub async fn thin(Scoped(engine): Scoped, SessionPath(id): SessionPath, _: Nothing) -> Result<Response, Refusal> {
-    let usage = detached(async move { engine.checkpoint_use(&id, true).await }).await??;
+    let usage = detached(async move { engine.files().checkpoint_use(&id, true).await }).await??;
     Ok(json(StatusCode::OK, &translate::checkpoint_usage(usage, true)))
 }

@@ -35,7 +35,7 @@ pub async fn post(
 ) -> Result<Response, Refusal> {
     let events = translate::new_events(request)?;
     let many = events.len() > 1;
-    let posted = detached(async move { engine.post_events(&id, events).await }).await??;
+    let posted = detached(async move { engine.records().post_events(&id, events).await }).await??;
     Ok(json(StatusCode::CREATED, &translate::posted(posted, many)))
 }
 
@@ -67,8 +67,8 @@ pub async fn list(
                 last.ok_or_else(|| Refusal::invalid("last-event-id: the number of the last event you have"))?;
         }
         let place = sse::place(&engine)?;
-        return Ok(sse::events(place, engine.follow_events(&id, query).await?));
+        return Ok(sse::events(place, engine.records().follow_events(&id, query).await?));
     }
-    let page = engine.events(&id, query).await?;
+    let page = engine.records().events(&id, query).await?;
     Ok(json(StatusCode::OK, &translate::event_list(page)))
 }

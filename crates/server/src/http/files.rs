@@ -43,7 +43,7 @@ pub async fn diff(
     let from = params.from.map(|text| translate::moment("from", &text)).transpose()?;
     let to = params.to.map(|text| translate::moment_or_now("to", &text)).transpose()?.flatten();
     let query = DiffQuery { from, to, path, patch, binary: translate::is_on(params.binary) };
-    Ok(answer(engine.diff(&id, query).await?, raw))
+    Ok(answer(engine.files().diff(&id, query).await?, raw))
 }
 
 /// What a checkpoint changed, or how it differs from another or from now.
@@ -80,7 +80,7 @@ pub async fn diff_checkpoint(
         Some(Some(other)) => (Some(other), Some(this)),
     };
     let query = DiffQuery { from, to, path, patch, binary: translate::is_on(params.binary) };
-    Ok(answer(engine.diff(&id, query).await?, raw))
+    Ok(answer(engine.files().diff(&id, query).await?, raw))
 }
 
 /// When a path changed, oldest first: `list_file_changes`. The path may be a directory, and may be gone by now.
@@ -96,7 +96,7 @@ pub async fn history(
 ) -> Result<Response, Refusal> {
     let path = translate::path(params.path, params.path_base64)?;
     let path = path.ok_or_else(|| Refusal::invalid("path: missing; say which file or directory"))?;
-    let entries = engine.file_history(&id, &path).await?;
+    let entries = engine.files().history(&id, &path).await?;
     Ok(json(StatusCode::OK, &translate::file_history(entries)))
 }
 
@@ -108,7 +108,7 @@ pub(super) async fn find(
     at: Option<&FilesAt>,
 ) -> Result<CheckpointView, Refusal> {
     if let Some(at) = at {
-        return Ok(engine.checkpoint_at(id, at).await?);
+        return Ok(engine.files().checkpoint_at(id, at).await?);
     }
     let (session_id, checkpoint) = (id.to_string(), name.to_owned());
     Err(OpError::CheckpointNotFound { session_id, checkpoint, was_kept: false }.into())

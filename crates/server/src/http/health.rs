@@ -21,7 +21,7 @@ pub async fn live() -> Response {
     responses((status = 200, description = "Ready or degraded", body = Readiness))
 )]
 pub async fn ready(Scoped(engine): Scoped) -> Response {
-    let health = engine.health().await;
+    let health = engine.node().health().await;
     let status = if health.problems.is_empty() { ReadinessStatus::Ready } else { ReadinessStatus::Degraded };
     let readiness = Readiness {
         status,

@@ -17,6 +17,6 @@ use axum::response::Response;
 )]
 pub async fn hold(Scoped(engine): Scoped, _: Nothing) -> Result<Response, Refusal> {
     let place = sse::place(&engine)?;
-    let hold = engine.hold().await?;
+    let hold = engine.node().hold().await?;
     Ok(sse::hold(place, hold))
 }

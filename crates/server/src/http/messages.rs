@@ -25,7 +25,7 @@ pub async fn add(
     Json(request): Json<MessageRequest, MESSAGE_LIMIT>,
 ) -> Result<Response, Refusal> {
     let message = translate::new_message(request);
-    let added = detached(async move { engine.add_message(&id, message).await }).await??;
+    let added = detached(async move { engine.records().add_message(&id, message).await }).await??;
     Ok(json(StatusCode::CREATED, &translate::message_added(added)))
 }
 
@@ -41,6 +41,6 @@ pub async fn list(
     Params(params): Params<MessageParams>,
 ) -> Result<Response, Refusal> {
     let limit = translate::message_limit(params.limit)?;
-    let page = engine.messages(&id, params.after.unwrap_or(0), limit).await?;
+    let page = engine.records().messages(&id, params.after.unwrap_or(0), limit).await?;
     Ok(json(StatusCode::OK, &translate::message_list(page)))
 }

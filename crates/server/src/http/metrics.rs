@@ -16,12 +16,12 @@ use shellkeep_runtime::NodeView;
     responses((status = 200, description = "Figures", content_type = "text/plain; version=0.0.4", body = String), Common)
 )]
 pub(crate) async fn scrape(State(door): State<Door>, Scoped(engine): Scoped) -> Result<Response, Refusal> {
-    engine.check_host()?;
-    let health = engine.health().await;
+    engine.node().check_host()?;
+    let health = engine.node().health().await;
     gauge!("shellkeep_shells", "state" => "live").set(health.live_shells as f64);
     gauge!("shellkeep_shells", "state" => "spare").set(health.spare_shells as f64);
     gauge!("shellkeep_degraded").set(if health.problems.is_empty() { 0.0 } else { 1.0 });
-    if let Ok(node) = engine.node().await {
+    if let Ok(node) = engine.node().view().await {
         gauge_node(&node);
     }
     let kind = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];

@@ -18,7 +18,7 @@ use shellkeep_protocol::{AgentEnded, Node};
     responses((status = 200, description = "The node", body = Node), Common)
 )]
 pub async fn get(Scoped(engine): Scoped) -> Result<Response, Refusal> {
-    let view = engine.node().await?;
+    let view = engine.node().view().await?;
     Ok(json(StatusCode::OK, &translate::node(view)))
 }
 
@@ -30,6 +30,6 @@ pub async fn get(Scoped(engine): Scoped) -> Result<Response, Refusal> {
     responses((status = 200, description = "What was ended", body = AgentEnded), Common)
 )]
 pub async fn end_agent(Scoped(engine): Scoped, AgentPath(agent): AgentPath, _: Nothing) -> Result<Response, Refusal> {
-    let ended = detached(async move { engine.end_agent(&agent).await }).await??;
+    let ended = detached(async move { engine.node().end_agent(&agent).await }).await??;
     Ok(json(StatusCode::OK, &translate::ended_agent(ended)))
 }

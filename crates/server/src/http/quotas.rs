@@ -16,7 +16,7 @@ use shellkeep_protocol::{QuotasRequest, QuotasResponse};
     responses((status = 200, description = "The quotas", body = QuotasResponse), Common)
 )]
 pub async fn get(Scoped(engine): Scoped) -> Result<Response, Refusal> {
-    Ok(json(StatusCode::OK, &translate::quotas(engine.quotas().await)))
+    Ok(json(StatusCode::OK, &translate::quotas(engine.node().quotas().await)))
 }
 
 /// Changes quotas: those that are named. `null` brings back what the settings say. Kept over restarts. The host's right.
@@ -26,6 +26,6 @@ pub async fn get(Scoped(engine): Scoped) -> Result<Response, Refusal> {
     responses((status = 200, description = "The quotas, as they are now", body = QuotasResponse), Common)
 )]
 pub async fn set(Scoped(engine): Scoped, Json(request): Json<QuotasRequest, SMALL_LIMIT>) -> Result<Response, Refusal> {
-    let view = engine.set_quotas(translate::quota_changes(request)?).await?;
+    let view = engine.node().set_quotas(translate::quota_changes(request)?).await?;
     Ok(json(StatusCode::OK, &translate::quotas(view)))
 }

@@ -36,7 +36,7 @@ pub async fn export(
     Params(params): Params<ExportParams>,
 ) -> Result<Response, Refusal> {
     let format = translate::export_format(params.format.unwrap_or_default());
-    let stream = engine.export(&id, format, translate::is_on(params.redact)).await?;
+    let stream = engine.records().export(&id, format, translate::is_on(params.redact)).await?;
     let (kind, ending) = match format {
         ExportFormat::Jsonl => ("application/x-ndjson", "jsonl"),
         ExportFormat::Asciicast => ("application/x-asciicast", "cast"),
@@ -57,7 +57,7 @@ pub async fn export(
     responses((status = 200, description = "What was found", body = Verdict), Common)
 )]
 pub async fn verify(Scoped(engine): Scoped, SessionPath(id): SessionPath, _: Nothing) -> Result<Response, Refusal> {
-    let verdict = engine.verify(&id).await?;
+    let verdict = engine.records().verify(&id).await?;
     Ok(json(StatusCode::OK, &translate::verdict(verdict)))
 }
 
@@ -75,7 +75,7 @@ pub async fn scrub(
     Json(request): Json<ScrubRequest, SMALL_LIMIT>,
 ) -> Result<Response, Refusal> {
     let secret = Secret(request.secret);
-    let scrubbed = detached(async move { engine.scrub(&id, secret).await }).await??;
+    let scrubbed = detached(async move { engine.records().scrub(&id, secret).await }).await??;
     Ok(json(StatusCode::OK, &translate::scrubbed(scrubbed)))
 }
 
@@ -90,7 +90,7 @@ pub async fn config_snapshot(
     SessionPath(id): SessionPath,
     Params(params): Params<SnapshotParams>,
 ) -> Result<Response, Refusal> {
-    let snapshot = engine.config_snapshot(&id, translate::is_on(params.redact)).await?;
+    let snapshot = engine.records().config_snapshot(&id, translate::is_on(params.redact)).await?;
     Ok(json(StatusCode::OK, &snapshot))
 }
 

@@ -32,7 +32,7 @@ pub async fn rewind(
 ) -> Result<Response, Refusal> {
     let request = translate::rewind(&request)?;
     let dry_run = request.dry_run;
-    let rewound = detached(async move { engine.rewind(&id, request).await }).await??;
+    let rewound = detached(async move { engine.files().rewind(&id, request).await }).await??;
     Ok(json(StatusCode::OK, &translate::rewound(rewound, dry_run)))
 }
 
@@ -51,7 +51,7 @@ pub async fn fork(
     Json(request): Json<ForkRequest, SMALL_LIMIT>,
 ) -> Result<Response, Refusal> {
     let request = translate::fork(request)?;
-    let forked = detached(async move { engine.fork(&id, request).await }).await??;
+    let forked = detached(async move { engine.files().fork(&id, request).await }).await??;
     Ok(json(StatusCode::CREATED, &translate::forked(forked)))
 }
 
@@ -71,6 +71,6 @@ pub async fn merge_back(
     Json(request): Json<MergeBackRequest, SMALL_LIMIT>,
 ) -> Result<Response, Refusal> {
     let request = translate::merge_back(request);
-    let merged = detached(async move { engine.merge_back(&id, request).await }).await??;
+    let merged = detached(async move { engine.files().merge_back(&id, request).await }).await??;
     Ok(json(StatusCode::OK, &translate::merged(merged, request.dry_run)))
 }

@@ -33,7 +33,7 @@ pub async fn start(
     Json(request): Json<StartServiceRequest, SMALL_LIMIT>,
 ) -> Result<Response, Refusal> {
     let request = translate::start_service(request)?;
-    let view = detached(async move { engine.start_service(&id, request).await }).await??;
+    let view = detached(async move { engine.services().start(&id, request).await }).await??;
     Ok(json(StatusCode::CREATED, &translate::service(view)))
 }
 
@@ -44,7 +44,7 @@ pub async fn start(
     responses((status = 200, description = "The services", body = ServiceList), Common)
 )]
 pub async fn list(Scoped(engine): Scoped, SessionPath(id): SessionPath) -> Result<Response, Refusal> {
-    let views = engine.services(&id).await?;
+    let views = engine.services().list(&id).await?;
     Ok(json(StatusCode::OK, &translate::service_list(views)))
 }
 
@@ -55,7 +55,7 @@ pub async fn list(Scoped(engine): Scoped, SessionPath(id): SessionPath) -> Resul
     responses((status = 200, description = "The services", body = ServiceList), Common)
 )]
 pub async fn all(Scoped(engine): Scoped, Params(params): Params<AllServicesParams>) -> Result<Response, Refusal> {
-    let views = engine.all_services(params.agent.as_deref()).await?;
+    let views = engine.services().all(params.agent.as_deref()).await?;
     Ok(json(StatusCode::OK, &translate::service_list(views)))
 }
 
@@ -75,7 +75,7 @@ pub async fn get(
     Params(params): Params<ServiceParams>,
 ) -> Result<Response, Refusal> {
     let wait = translate::service_wait(params.wait)?;
-    let view = engine.service(&id, &service_id, wait).await?;
+    let view = engine.services().get(&id, &service_id, wait).await?;
     Ok(json(StatusCode::OK, &translate::service(view)))
 }
 
@@ -97,7 +97,7 @@ pub async fn stop(
     Json(request): Json<StopServiceRequest, SMALL_LIMIT>,
 ) -> Result<Response, Refusal> {
     let grace = translate::grace(&request)?;
-    let view = detached(async move { engine.stop_service(&id, &service_id, grace).await }).await??;
+    let view = detached(async move { engine.services().stop(&id, &service_id, grace).await }).await??;
     Ok(json(StatusCode::OK, &translate::service(view)))
 }
 
@@ -129,9 +129,9 @@ pub async fn logs(
     if wants_events(&headers) {
         let (offset, tail) = translate::log_follow(&params)?;
         let place = sse::place(&engine)?;
-        let stream = engine.follow_log(&id, &service_id, offset, tail).await?;
+        let stream = engine.services().follow_log(&id, &service_id, offset, tail).await?;
         return Ok(sse::log(place, stream, id, service_id));
     }
-    let page = engine.service_log(&id, &service_id, translate::log_query(params)).await?;
+    let page = engine.services().log(&id, &service_id, translate::log_query(params)).await?;
     Ok(json(StatusCode::OK, &translate::log_page(page)))
 }

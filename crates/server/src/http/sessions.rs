@@ -48,7 +48,7 @@ pub async fn list(Scoped(engine): Scoped, Params(params): Params<ListParams>) ->
     let after = after.map_err(|error| Refusal::bad_id("after", &error))?;
     if translate::is_on(params.deleted) {
         let engine = engine.clone();
-        let sessions = tokio::task::spawn_blocking(move || engine.deleted()).await;
+        let sessions = tokio::task::spawn_blocking(move || engine.node().deleted()).await;
         let sessions = sessions.map_err(|error| Refusal::internal(error.to_string()))??;
         return Ok(json(StatusCode::OK, &translate::session_list(SessionPage { sessions, next: None })));
     }
@@ -90,7 +90,7 @@ pub async fn delete(Scoped(engine): Scoped, SessionPath(id): SessionPath, _: Not
     responses((status = 200, description = "The session, without a shell", body = Session), Common)
 )]
 pub async fn end(Scoped(engine): Scoped, SessionPath(id): SessionPath, _: Nothing) -> Result<Response, Refusal> {
-    let view = detached(async move { engine.end_session(&id).await }).await??;
+    let view = detached(async move { engine.node().end_session(&id).await }).await??;
     Ok(json(StatusCode::OK, &translate::session(view)))
 }
 

@@ -21,7 +21,7 @@ pub async fn create(
     Scoped(engine): Scoped,
     Json(request): Json<CreateTokenRequest, SMALL_LIMIT>,
 ) -> Result<Response, Refusal> {
-    let issued = engine.create_token(translate::new_token(request)).await?;
+    let issued = engine.identities().create_token(translate::new_token(request)).await?;
     Ok(json(StatusCode::CREATED, &translate::issued_token(issued)))
 }
 
@@ -31,7 +31,7 @@ pub async fn create(
     responses((status = 200, description = "The tokens, the oldest first", body = TokenList), Common)
 )]
 pub async fn list(Scoped(engine): Scoped) -> Result<Response, Refusal> {
-    let tokens = engine.tokens().await?;
+    let tokens = engine.identities().tokens().await?;
     Ok(json(StatusCode::OK, &TokenList { tokens: tokens.into_iter().map(translate::token).collect() }))
 }
 
@@ -42,6 +42,6 @@ pub async fn list(Scoped(engine): Scoped) -> Result<Response, Refusal> {
     responses((status = 204, description = "It is refused from now on"), Common)
 )]
 pub async fn revoke(Scoped(engine): Scoped, TokenPath(id): TokenPath, _: Nothing) -> Result<Response, Refusal> {
-    engine.revoke_token(&id).await?;
+    engine.identities().revoke_token(&id).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }

@@ -37,7 +37,7 @@ struct Arguments {}
 
 async fn list(handler: &Handler, context: &RequestContext<RoleServer>) -> Result<CallToolResult, Refusal> {
     let seat = handler.seat(context)?;
-    let own = match seat.engine.services(&seat.session).await {
+    let own = match seat.engine.services().list(&seat.session).await {
         // The session is made by its first command.
         Err(OpError::SessionNotFound { .. }) => Vec::new(),
         found => found?,
@@ -53,7 +53,7 @@ async fn elsewhere(seat: &Seat, own: &[ServiceView]) -> Result<Vec<ServiceView>,
     if seat.engine.scope().agent().is_none() {
         return Ok(Vec::new());
     }
-    let mut all = seat.engine.all_services(None).await?;
+    let mut all = seat.engine.services().all(None).await?;
     // By what was found and not by the seat's name for it, which may be the short one. Where this session has no services
     // at all, none of them can be among these.
     all.retain(|view| !own.iter().any(|known| known.session_id == view.session_id));

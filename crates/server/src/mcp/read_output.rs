@@ -141,8 +141,8 @@ async fn read_log(seat: &Seat, service_id: &ServiceId, given: Arguments) -> Resu
     };
     let (asked, searched) = (params.offset.unwrap_or(0), params.grep.is_some());
     let query = translate::log_query(params);
-    let mut page = seat.engine.service_log(&seat.session, service_id, query).await.map_err(no_session)?;
-    let service = seat.engine.service(&seat.session, service_id, Duration::ZERO).await?;
+    let mut page = seat.engine.services().log(&seat.session, service_id, query).await.map_err(no_session)?;
+    let service = seat.engine.services().get(&seat.session, service_id, Duration::ZERO).await?;
     if !searched && page.next_offset < page.total {
         page.next_offset -= leave_cut_character(&mut page.bytes);
     }

@@ -58,12 +58,12 @@ impl Seat {
 
     /// Starts a service, and makes the session first if there is none.
     pub async fn start(&self, request: StartService) -> Result<ServiceView, OpError> {
-        match self.engine.start_service(&self.session, request.clone()).await {
+        match self.engine.services().start(&self.session, request.clone()).await {
             Err(OpError::SessionNotFound { .. }) => {}
             started => return started,
         }
         self.make().await?;
-        self.engine.start_service(&self.session, request).await
+        self.engine.services().start(&self.session, request).await
     }
 
     async fn make(&self) -> Result<(), OpError> {

@@ -48,7 +48,7 @@ async fn stop(
         None => seat.session.clone(),
     };
     let missing = service_id.to_string();
-    let stopped = detached(async move { seat.engine.stop_service(&session, &service_id, STOP_GRACE).await }).await?;
+    let stopped = detached(async move { seat.engine.services().stop(&session, &service_id, STOP_GRACE).await }).await?;
     let view = stopped.map_err(|error| match error {
         // The caller's own session is made by its first command, and so are the ids this tool takes.
         OpError::SessionNotFound { session_id } if given.session.is_none() => {

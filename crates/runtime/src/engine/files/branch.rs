@@ -1,8 +1,10 @@
 //! Rewind, fork and merge: what is done around the owner of a session.
 
+use super::FileOps;
 use crate::checkpoints::commit_of;
-use crate::engine::Engine;
-use crate::engine::scope::Permitted;
+use crate::engine::access::Permitted;
+use crate::engine::create::name_for;
+use crate::engine::services;
 use crate::notices;
 use crate::ops::*;
 use crate::owner::{FilesTask, ForkOrder, is_outside};
@@ -12,12 +14,12 @@ use std::time::Duration;
 /// How long a service has before it is ended by force, when a rewind stops it.
 const STOP_GRACE: Duration = Duration::from_secs(5);
 
-impl Engine {
+impl FileOps<'_> {
     /// Takes a session back to an earlier time: files, shell and agent's state.
     pub async fn rewind(&self, id: &SessionId, request: Rewind) -> Result<Rewound, OpError> {
-        let Permitted { inner, id } = self.over(id)?;
-        self.audit("rewind", id.as_str());
-        let by = self.scope().token().map(str::to_owned);
+        let Permitted { inner, id } = self.access.over(id)?;
+        self.access.audit("rewind", id.as_str());
+        let by = self.access.scope().token().map(str::to_owned);
         let services: Vec<ServiceId> = match request.services {
             ServicesAfter::Leave => Vec::new(),
             ServicesAfter::Stop => inner
@@ -34,7 +36,7 @@ impl Engine {
             let token = by.clone();
             inner.files.ask(&id, |answer| FilesTask::Rewind { request: trial, by: token, answer }).await?;
             for service_id in &services {
-                self.stop_service(&id, service_id, STOP_GRACE).await?;
+                services::stop(self.access, &id, service_id, STOP_GRACE).await?;
             }
         }
         let mut rewound = inner.files.ask(&id, |answer| FilesTask::Rewind { request, by, answer }).await?;
@@ -44,29 +46,29 @@ impl Engine {
 
     /// Makes a new session from an earlier time of another.
     pub async fn fork(&self, id: &SessionId, request: Fork) -> Result<Forked, OpError> {
-        let new = self.name_for(request.session_id.as_ref())?;
-        let Permitted { inner, id } = self.over(id)?;
-        self.audit("fork", id.as_str());
+        let new = name_for(self.access, request.session_id.as_ref())?;
+        let Permitted { inner, id } = self.access.over(id)?;
+        self.access.audit("fork", id.as_str());
         let Some(_reserved) = inner.ctx.names.reserve(&new) else {
             return Err(OpError::SessionExists { session_id: new.to_string() });
         };
-        let by = self.scope().token().map(str::to_owned);
+        let by = self.access.scope().token().map(str::to_owned);
         let order = Box::new(ForkOrder { id: new, at: request.at, by, share_files: request.share_files });
         inner.files.ask(&id, |answer| FilesTask::Fork { order, answer }).await
     }
 
     /// Brings a fork's changes of files back to the session that it came from.
     pub async fn merge_back(&self, fork: &SessionId, request: MergeBack) -> Result<Merged, OpError> {
-        let Permitted { inner, id: fork } = self.over(fork)?;
-        self.audit("merge_back", fork.as_str());
-        let view = self.get(&fork).await?;
+        let Permitted { inner, id: fork } = self.access.over(fork)?;
+        self.access.audit("merge_back", fork.as_str());
+        let state = inner.ctx.registry.snapshot(&fork).await?;
         let no_origin = |detail: String| OpError::NoOrigin { detail };
-        let Some(Origin { session_id, .. }) = view.meta.forked_from else {
+        let Some(Origin { session_id, .. }) = state.meta.forked_from else {
             return Err(no_origin(format!(
                 "session '{fork}' was not forked from another, so there is nothing to merge into"
             )));
         };
-        let Ok(Permitted { id: origin, .. }) = self.over(&session_id) else {
+        let Ok(Permitted { id: origin, .. }) = self.access.over(&session_id) else {
             return Err(no_origin(format!("session '{session_id}', which '{fork}' was forked from, is gone")));
         };
         let first = inner.ctx.history.checkpoints_after(&fork, 0, 1).await?.pop();
@@ -74,8 +76,8 @@ impl Engine {
         let base = base.and_then(|base| commit_of(&base.checkpoint.at));
         let theirs = inner.files.ask(&fork, FilesTask::Now).await?;
         let fork = fork.into_owned();
-        let outside = is_outside(&view.cwd, &view.meta.workspace)
-            .then(|| notices::not_compared(&fork, &view.cwd.to_text(), &view.meta.workspace.to_text()));
+        let outside = is_outside(&state.shell.cwd, &state.meta.workspace)
+            .then(|| notices::not_compared(&fork, &state.shell.cwd.to_text(), &state.meta.workspace.to_text()));
         let merging = inner.files.ask(&origin, |answer| FilesTask::Merge { fork, request, base, theirs, answer }).await;
         merging.map(|merged| Merged { notices: outside.into_iter().collect(), ..merged })
     }

@@ -1,6 +1,6 @@
 //! A recording written out for somebody else, piece by piece, at the pace of whoever reads it.
 
-use crate::engine::Inner;
+use crate::engine::inner::Inner;
 use crate::ops::{ExportFormat, OpError};
 use crate::work::Caller;
 use shellkeep_record::export::{ExportError, Options, asciicast, html, jsonl};

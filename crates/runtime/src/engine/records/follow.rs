@@ -1,11 +1,11 @@
 //! A recording, followed: what is there, and then what happens. Read from the files a page at a time, so that a slow
 //! reader holds nothing up and fills no memory.
 
-use super::filter;
-use crate::engine::Inner;
+use crate::engine::inner::Inner;
 use crate::names::not_found;
 use crate::ops::{EventQuery, MAX_EVENT_PAGE, OpError};
-use shellkeep_record::{Filter, Line, Recording};
+use crate::secrets::Secrets;
+use shellkeep_record::{Filter, Line, Recording, Search};
 use shellkeep_session::SessionId;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -82,4 +82,12 @@ impl EventStream {
         self.seen = page.next.unwrap_or(last).max(after);
         Ok(page.lines)
     }
+}
+
+/// Which events a query wants.
+pub(super) async fn filter(secrets: &Secrets, id: &SessionId, query: &EventQuery) -> Result<Filter, OpError> {
+    let search = query.search.as_deref().map(Search::new).transpose();
+    let wrong = |error| OpError::Invalid { detail: format!("search is {error}") };
+    let masker = if query.redact { Some(secrets.masker(id).await?) } else { None };
+    Ok(Filter { types: query.types.clone(), search: search.map_err(wrong)?, masker })
 }

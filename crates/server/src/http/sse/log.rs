@@ -51,7 +51,7 @@ impl Source for Follow {
         if self.phase == Phase::Over {
             return None;
         }
-        match self.engine.service(&self.session, &self.service, Duration::ZERO).await {
+        match self.engine.services().get(&self.session, &self.service, Duration::ZERO).await {
             Ok(view) => event(&mut events, "end", &translate::service(view)),
             Err(error) => event(&mut events, "error", &problem(&Refusal::from(error))),
         }

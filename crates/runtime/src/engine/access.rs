@@ -1,7 +1,8 @@
-//! The handle that a door holds: an engine, and as whom it is used. What all handles share is private to this file, so
-//! that no operation comes to it but through one of the checks here.
+//! Who uses an engine, and what they may touch. What all handles share is private to this file, so that no operation gets
+//! to it but through one of the checks here.
 
-use super::Inner;
+use super::inner::Inner;
+use crate::deleted::DeletedSession;
 use crate::identities::{Scope, bound};
 use crate::names::not_found;
 use crate::ops::OpError;
@@ -9,9 +10,9 @@ use shellkeep_session::{Author, SessionId};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// Runs sessions. Cheap to clone; all clones are the same engine, each with the rights of its scope.
+/// The rights of one caller. Cheap to clone.
 #[derive(Clone)]
-pub struct Engine {
+pub(crate) struct Access {
     inner: Arc<Inner>,
     scope: Arc<Scope>,
     /// Through which door it is used, for the audit trail.
@@ -26,33 +27,43 @@ pub(super) struct Permitted<'a> {
     pub(super) id: Cow<'a, SessionId>,
 }
 
-impl Engine {
-    /// The host's handle.
-    pub(super) fn of(inner: Arc<Inner>) -> Self {
+impl Access {
+    /// The host's rights.
+    pub(super) fn of_host(inner: Arc<Inner>) -> Self {
         Self { inner, scope: Arc::new(Scope::Host), door: "daemon" }
     }
 
-    /// The same engine, used as somebody else.
-    pub fn scoped(&self, scope: impl Into<Arc<Scope>>) -> Self {
-        Self { inner: Arc::clone(&self.inner), scope: scope.into(), door: self.door }
+    /// The rights of another scope.
+    pub(super) fn scoped(&self, scope: Arc<Scope>) -> Self {
+        Self { inner: Arc::clone(&self.inner), scope, door: self.door }
     }
 
-    /// The same engine, used through this door.
-    pub fn at_door(&self, door: &'static str) -> Self {
+    /// The same rights, used through this door.
+    pub(super) fn at_door(&self, door: &'static str) -> Self {
         Self { door, ..self.clone() }
     }
 
-    /// Through which door this handle is used.
-    pub(super) fn door(&self) -> &'static str {
-        self.door
+    /// Writes into the audit trail who does what.
+    pub(super) fn audit(&self, operation: &'static str, object: &str) {
+        self.inner.audit.note(self.door, &self.scope, operation, object);
     }
 
-    /// As whom this handle is used.
-    pub fn scope(&self) -> &Scope {
+    /// Writes into the audit trail that a request was refused. `who` is what is known of its caller, if it is another.
+    pub(super) fn audit_refusal(&self, who: Option<String>, request: &str, code: &str) {
+        self.inner.audit.refusal(self.door, &self.scope, who, request, code);
+    }
+
+    /// A session that its agent removed, for the host.
+    pub(super) fn deleted_session(&self, id: &SessionId) -> Option<DeletedSession> {
+        self.as_host().ok()?.recordings.deleted(id)
+    }
+
+    /// As whom it is used.
+    pub(super) fn scope(&self) -> &Scope {
         &self.scope
     }
 
-    /// Who posts what is posted with this handle.
+    /// The author of what is posted with these rights.
     pub(super) fn author(&self) -> Author {
         Author::caller(self.scope.token())
     }

@@ -1,6 +1,7 @@
 //! Operations about who may come in: tokens for agents, made and revoked by the host.
 
-use super::Engine;
+use super::access::Access;
+use super::handle::Engine;
 use crate::identities::Revocation;
 use crate::ops::{IssuedToken, NewToken, OpError, TokenView};
 use std::sync::Arc;
@@ -13,39 +14,51 @@ pub struct Guest {
     pub revocation: Revocation,
 }
 
+/// Who may come in: tokens of agents, and processes of sessions.
+pub struct IdentityOps<'a> {
+    pub(super) access: &'a Access,
+}
+
 impl Engine {
+    /// Operations about who may come in.
+    pub fn identities(&self) -> IdentityOps<'_> {
+        IdentityOps { access: &self.access }
+    }
+}
+
+impl IdentityOps<'_> {
     /// Who comes with this secret, if it is a token in force.
     pub fn authenticate(&self, secret: &[u8]) -> Option<Guest> {
-        let bearer = self.at_large().identities.authenticate(secret)?;
-        Some(Guest { engine: self.scoped(bearer.scope), revocation: bearer.revocation })
+        let bearer = self.access.at_large().identities.authenticate(secret)?;
+        Some(Guest { engine: Engine { access: self.access.scoped(bearer.scope) }, revocation: bearer.revocation })
     }
 
     /// Makes a token for an agent. The host's right.
     pub async fn create_token(&self, request: NewToken) -> Result<IssuedToken, OpError> {
-        let inner = Arc::clone(self.as_host()?);
+        let inner = Arc::clone(self.access.as_host()?);
         let issued = blocking(move || inner.identities.issue(request)).await?;
         let IssuedToken { token, .. } = &issued;
         tracing::info!(token = token.id, agent = token.agent, may_restart = token.may_restart, "a token was made");
-        self.audit("create_token", &format!("{} of {}", token.id, token.agent));
+        self.access.audit("create_token", &format!("{} of {}", token.id, token.agent));
         Ok(issued)
     }
 
     /// All tokens, those that were revoked too. The host's right.
     pub async fn tokens(&self) -> Result<Vec<TokenView>, OpError> {
-        let inner = Arc::clone(self.as_host()?);
+        let inner = Arc::clone(self.access.as_host()?);
         blocking(move || Ok(inner.identities.list())).await
     }
 
     /// Revokes a token: every request that comes with it is refused from now on, and those under way are cut off. What
     /// it has started runs on, but for agents, which would start more. The host's right.
     pub async fn revoke_token(&self, token_id: &str) -> Result<(), OpError> {
-        let inner = Arc::clone(self.as_host()?);
+        let inner = Arc::clone(self.access.as_host()?);
         let id = token_id.to_owned();
         let revoked = Arc::clone(&inner);
         blocking(move || revoked.identities.revoke(&id)).await?;
         inner.agents.stop_by_token(token_id);
         tracing::info!(token = token_id, "a token was revoked");
-        self.audit("revoke_token", token_id);
+        self.access.audit("revoke_token", token_id);
         Ok(())
     }
 }

@@ -1,0 +1,99 @@
+//! The handle that a door holds: an engine, and as whom it is used.
+
+use super::access::Access;
+use super::config::OnStop;
+use super::inner::Inner;
+use crate::identities::Scope;
+use crate::ops::OpError;
+use crate::owner::Message;
+use crate::shares::{Lent, Share};
+use std::sync::Arc;
+
+/// Runs sessions. Cheap to clone; all clones are the same engine, each with the rights of its scope.
+#[derive(Clone)]
+pub struct Engine {
+    pub(super) access: Access,
+}
+
+impl Engine {
+    /// The host's handle.
+    pub(super) fn of(inner: Arc<Inner>) -> Self {
+        Self { access: Access::of_host(inner) }
+    }
+
+    /// The same engine, used as somebody else.
+    pub fn scoped(&self, scope: impl Into<Arc<Scope>>) -> Self {
+        Self { access: self.access.scoped(scope.into()) }
+    }
+
+    /// The same engine, used through this door.
+    pub fn at_door(&self, door: &'static str) -> Self {
+        Self { access: self.access.at_door(door) }
+    }
+
+    /// As whom this handle is used.
+    pub fn scope(&self) -> &Scope {
+        self.access.scope()
+    }
+
+    /// Writes into the audit trail that a request was refused. `who` is what is known of its caller, if it is not this
+    /// handle's.
+    pub fn audit_refusal(&self, who: Option<String>, request: &str, code: &str) {
+        self.access.audit_refusal(who, request, code);
+    }
+
+    /// Whether a model that works with this handle may ask for a clean shell: an agent if its token says so, a model
+    /// with the host's own handle if the host has set so for all.
+    pub fn may_restart(&self) -> bool {
+        match self.access.scope() {
+            Scope::Host => self.access.at_large().config.agent_may_restart,
+            Scope::Agent { may_restart, .. } => *may_restart,
+            Scope::Session { .. } => false,
+        }
+    }
+
+    /// Lends something of which there is a limited amount; dropping the share returns it.
+    pub fn lend(&self, what: Lent, amount: u64) -> Result<Share, OpError> {
+        Ok(self.access.at_large().shares.take(what, self.access.scope().agent(), amount)?)
+    }
+
+    /// Ends every shell after saving; no operation is accepted afterwards. The host's right.
+    pub async fn shutdown(&self) {
+        let Ok(inner) = self.access.as_host() else { return };
+        inner.ctx.lifetime.stop();
+        inner.ctx.admission.close();
+        let ids = inner.ctx.registry.ids();
+        inner.ctx.runs.kill(|_| true).await;
+        inner.agents.stop("the daemon stops", |_| true).await;
+        inner.ctx.services.leave(inner.config.services_on_stop == OnStop::Stop).await;
+        for id in ids {
+            let _ = inner.ctx.registry.ask_awake(&id, Message::Hibernate).await;
+        }
+        close_pool(inner).await;
+        let _ = inner.ctx.store.flush_backend().await;
+    }
+
+    /// Closes the store, after [`Engine::shutdown`] and when no answer is under way any more. An error says what is lost.
+    pub async fn close_store(&self) -> Result<(), String> {
+        let Ok(inner) = self.access.as_host() else { return Ok(()) };
+        let store = inner.ctx.store.clone();
+        let closing = tokio::task::spawn_blocking(move || {
+            if let Err(problem) = store.close() {
+                tracing::warn!(%problem, "the store was closed while something was wrong with it");
+            }
+            store.lost_at_close()
+        });
+        match closing.await {
+            Ok(0) => Ok(()),
+            Ok(lost) => Err(format!("no disk took the last {lost} records, and they are lost")),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
+/// Ends every shell that is left, but no service. Ending waits for the kernel, so it has a thread of its own.
+async fn close_pool(inner: &Inner) {
+    let keep = inner.ctx.services.cage_names();
+    let pool = Arc::clone(&inner.ctx.pool);
+    let _ = tokio::task::spawn_blocking(move || pool.close(&keep)).await;
+}

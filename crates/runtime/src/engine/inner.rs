@@ -1,0 +1,40 @@
+//! The handles that all clones of an engine share.
+
+use super::audit::Audit;
+use super::config::EngineConfig;
+use crate::adaptive::Adaptive;
+use crate::context::SessionContext;
+use crate::housekeeping::Housekeeping;
+use crate::identities::Identities;
+use crate::node_limits::NodeLimits;
+use crate::recordings::Recordings;
+use crate::resume::Agents;
+use crate::session_files::SessionFiles;
+use crate::shares::Shares;
+use crate::stored::Stored;
+use crate::work::Work;
+use shellkeep_process::CageFactory;
+use std::sync::Arc;
+
+/// The handles that all clones of an engine share.
+pub(crate) struct Inner {
+    pub(super) config: EngineConfig,
+    /// What sessions work with.
+    pub(super) ctx: Arc<SessionContext>,
+    pub(super) stored: Stored,
+    pub(super) recordings: Arc<Recordings>,
+    pub(super) files: Arc<SessionFiles>,
+    pub(super) housekeeping: Arc<Housekeeping>,
+    pub(super) factory: Arc<CageFactory>,
+    pub(super) adaptive: Arc<Adaptive>,
+    pub(super) limits: NodeLimits,
+    pub(super) agents: Arc<Agents>,
+    /// What is lent to callers.
+    pub(super) shares: Arc<Shares>,
+    /// Who may keep a processor busy.
+    pub(super) work: Arc<Work>,
+    /// The variables that new sessions get of the daemon's own.
+    pub(super) environment: Vec<(Vec<u8>, Vec<u8>)>,
+    pub(super) identities: Identities,
+    pub(super) audit: Audit,
+}

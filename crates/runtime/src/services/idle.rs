@@ -1,0 +1,44 @@
+//! Looking at all services from time to time, and stopping those in which nothing happens.
+
+use super::{Order, Services, StopReason, Supervised};
+use crate::ops::STOP_GRACE;
+use shellkeep_process::ports::SocketTable;
+use shellkeep_process::proc::Stat;
+use shellkeep_process::service::log::ServiceLog;
+use shellkeep_session::Timestamp;
+use shellkeep_session::service::Sample;
+use std::time::Duration;
+
+/// Looks at every service once, and stops those in which nothing has happened for `idle`. Returns how many it stopped.
+pub(crate) async fn look(services: &Services, now: Timestamp, idle: Option<Duration>) -> usize {
+    let looked = services.with_members(services.list(|_| true)).await;
+    let sampling = tokio::task::spawn_blocking(move || {
+        let first = looked.iter().find_map(|(_, members)| members.first());
+        let table = first.and_then(|stat| SocketTable::read(stat.pid).ok());
+        for (seen, members) in &looked {
+            seen.activity().take(sample(seen, members, table.as_ref()), now);
+        }
+        looked
+    });
+    let Ok(looked) = sampling.await else { return 0 };
+    let Some(idle) = idle else { return 0 };
+    let mut stopped = 0;
+    for (seen, _) in looked {
+        let quiet = Duration::try_from(now.duration_since(seen.activity().last_active)).unwrap_or_default();
+        if quiet >= idle && seen.facts().stamps.is_some() {
+            stopped += 1;
+            seen.tell(Order::Stop { grace: STOP_GRACE, reason: StopReason::Idle(quiet) }).await;
+        }
+    }
+    stopped
+}
+
+fn sample(seen: &Supervised, members: &[Stat], table: Option<&SocketTable>) -> Sample {
+    let pids: Vec<u32> = members.iter().map(|stat| stat.pid).collect();
+    Sample {
+        log_end: ServiceLog::at(&seen.directory).bounds().map_or(0, |(_, end)| end),
+        cpu_ticks: members.iter().map(|stat| stat.cpu_ticks).sum(),
+        processes: members.len(),
+        connections: table.map_or(0, |table| table.of(&pids).connections),
+    }
+}
