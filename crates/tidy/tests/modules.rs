@@ -26,7 +26,7 @@ const IN_CIRCLES: &[(&str, usize)] = &[
 const LARGE_TYPES: &[(&str, usize)] = &[
     ("crates/process/src/shell.rs LiveShell", 29),
     ("crates/record/src/read.rs Recording", 31),
-    ("crates/runtime/src/engine/scope.rs Engine", 97),
+    ("crates/runtime/src/engine/handle.rs Engine", 31),
     ("crates/runtime/src/owner.rs Owner", 119),
     ("crates/store/src/filesystem/files.rs SessionFiles", 28),
     ("crates/store/src/store.rs Store", 40),
