@@ -74,7 +74,7 @@ pub struct OutputResponse {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct InputRequest {
-    /// What the command shall read.
+    /// The text to send to the command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
     /// The same, for bytes that are not UTF-8.

@@ -172,13 +172,13 @@ fn place(
             gate.engine.identities().as_session(from).map(Caller::Agent).map_err(Refusal::from)
         }
         Some(Visitor::Session(from)) => Err(forbidden_peer(format!(
-            "the host's token is not taken from a process of a session (this one is of '{}'); without it the request has \
-             the rights of the session",
+            "a process inside a session (this one is in '{}') cannot use the host token; without a token the request has the \
+             rights of its session",
             from.session_id
         ))),
         Some(Visitor::Unclear(reason)) => Err(forbidden_peer(format!(
-            "it cannot be told whether the process that connected belongs to a session: {reason}. Give the token of an \
-             agent (SHELLKEEP_TOKEN), or connect from a process outside all sessions that stays alive"
+            "cannot determine whether the connecting process belongs to a session: {reason}. Use an agent token \
+             (SHELLKEEP_TOKEN), or connect from a process outside all sessions that stays alive"
         ))),
         Some(Visitor::Unasked) => Err(Refusal::new(
             StatusCode::SERVICE_UNAVAILABLE,
@@ -223,9 +223,9 @@ fn admit<T>(
 }
 
 fn unauthorized() -> Refusal {
-    let detail = "this needs the header `Authorization: Bearer TOKEN` with a token in force: the host's, which is in \
-                  SHELLKEEP_TOKEN or in the file `token` of the daemon's data directory, or one that the host has made \
-                  with `shellkeep tokens new`. The Unix socket needs none, but refuses a wrong one";
+    let detail = "missing or invalid bearer token: send `Authorization: Bearer TOKEN` with the host token (SHELLKEEP_TOKEN, or the \
+                  file `token` in the daemon's data directory) or a token from `shellkeep tokens new`. The Unix socket \
+                  needs no token, but refuses a wrong one";
     Refusal::new(StatusCode::UNAUTHORIZED, "unauthorized", detail)
 }
 
@@ -241,7 +241,7 @@ fn check_origin(headers: &HeaderMap) -> Result<(), Refusal> {
     if host.is_some_and(is_loopback) {
         return Ok(());
     }
-    let detail = "requests of web pages are taken from loopback origins only; call without an Origin header";
+    let detail = "web pages may call this daemon from loopback origins only; send no Origin header";
     Err(Refusal::new(StatusCode::FORBIDDEN, "forbidden_origin", detail))
 }
 
@@ -256,8 +256,8 @@ fn check_host(uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
     if all_are_ours {
         return Err(Refusal::invalid("send one Host header; this request has several"));
     }
-    let detail = "this door listens on loopback and takes requests for 127.0.0.1, [::1] or localhost only; to be \
-                  reached by another name, listen on another address";
+    let detail = "this listener is loopback-only and accepts Host 127.0.0.1, [::1] or localhost; to use another name, \
+                  listen on another address";
     Err(Refusal::new(StatusCode::FORBIDDEN, "forbidden_host", detail))
 }
 

@@ -17,7 +17,7 @@ pub struct Cli {
 const AFTER: &str = "Examples:
   shellkeep run -s demo -- 'cd /tmp; export NAME=ann'   a session remembers
   shellkeep run -s demo -- 'echo $NAME in $PWD'         ann in /tmp, whatever died in between
-  shellkeep services start -s demo -- 'npm run dev'     a server that goes on beside it
+  shellkeep services start -s demo -- 'npm run dev'     a server that keeps running
   shellkeep checkpoints demo                            its files, as they were after each command
   shellkeep rewind demo 12                              and back
   shellkeep sessions ls
@@ -32,19 +32,19 @@ pub enum Command {
     Serve(commands::serve::ServeArgs),
     /// Run a command in a session
     Run(commands::run::RunArgs),
-    /// Run a session's agent on with a message
+    /// Send a message to a session's agent and continue from its last step
     Resume(commands::resume::ResumeArgs),
-    /// Be an MCP server on stdio, for agents
+    /// Serve MCP over stdio
     Mcp(commands::mcp::McpArgs),
-    /// Make, list, show and end sessions
+    /// Create, list, show and end sessions
     Sessions(commands::sessions::SessionsArgs),
     /// Start, stop and list services, and read their logs
     Services(commands::services::ServicesArgs),
-    /// Print, follow and add what happened in a session
+    /// Print, follow and add a session's events
     Events(commands::events::EventsArgs),
-    /// Go through a session step by step, fast, in real time, or run it again
+    /// Replay a session step by step, fast or in real time, or run it again
     Replay(commands::replay::ReplayArgs),
-    /// Write a session's recording for others
+    /// Export a session's recording
     Export(commands::export::ExportArgs),
     /// Prove that a recording was not changed
     Verify(commands::verify::VerifyArgs),
@@ -52,31 +52,31 @@ pub enum Command {
     Key(commands::key::KeyArgs),
     /// Mask a secret in everything kept of a session
     Scrub(commands::scrub::ScrubArgs),
-    /// List, show and make saved versions of a session's files
+    /// List, show and create checkpoints of a session's files
     Checkpoints(commands::checkpoints::CheckpointsArgs),
-    /// Show how a session's files differ between two moments
+    /// Compare a session's files at two moments
     Diff(commands::diff::DiffArgs),
-    /// Take a session back to an earlier moment: files, shell and agent's state
+    /// Rewind a session to an earlier moment: files, shell and agent state
     Rewind(commands::rewind::RewindArgs),
-    /// Make a new session from a moment of another, and bring its changes back
+    /// Fork a session, and merge its changes back
     Fork(commands::fork::ForkArgs),
-    /// Copy the data directory, also while the daemon works
+    /// Back up the data directory, even while the daemon runs
     Backup(commands::backup::BackupArgs),
-    /// Make a data directory of a backup
+    /// Restore a data directory from a backup
     Restore(commands::restore::RestoreArgs),
     /// Show and change quotas
     Quotas(commands::quotas::QuotasArgs),
     /// End agents
     Agents(commands::agents::AgentsArgs),
-    /// Watch the daemon at work, live
+    /// Show a live view of the daemon
     Top(commands::top::TopArgs),
-    /// Show who changed rights or removed something, and who was refused
+    /// Show the audit trail: changed rights, deletions and refused requests
     Audit(commands::audit::AuditArgs),
-    /// Make, list and revoke the tokens of agents
+    /// Create, list and revoke agent tokens
     Tokens(commands::tokens::TokensArgs),
     /// Show the settings in force and where each came from
     Config(commands::config::ConfigArgs),
-    /// Show what this machine offers and what each missing thing costs
+    /// Check what this machine supports, and what each missing feature costs
     Doctor(commands::doctor::DoctorArgs),
     /// Print completions for a shell
     Completions(commands::completions::CompletionsArgs),
@@ -95,7 +95,7 @@ pub struct DaemonArgs {
     /// The daemon's data directory [env: SHELLKEEP_DATA]
     #[arg(long, global = true, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub data: Option<PathBuf>,
-    /// Do not start a daemon when none runs
+    /// Do not start a daemon if none is running
     #[arg(long, global = true)]
     pub no_start: bool,
 }

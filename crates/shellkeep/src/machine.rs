@@ -84,8 +84,8 @@ pub async fn checks(settings: &Settings) -> Vec<Check> {
             Check::bad(
                 "process limit",
                 Status::Warning,
-                "no pids controller that we may use",
-                "a fork bomb is found by counting and ended late",
+                "no usable pids controller",
+                "fork bombs are detected by polling and killed with a delay",
                 "delegate the pids controller (systemd: Delegate=pids), or run in a container with --pids-limit",
             )
         },
@@ -104,7 +104,7 @@ fn cgroups(groups: bool, unified: Option<String>) -> Check {
             "cgroups",
             Status::Warning,
             unified.map_or_else(|| "not mounted".to_owned(), |path| format!("{path} cannot be written")),
-            "processes are found by their group and by a look through /proc; slower, and nothing is frozen while it is ended",
+            "processes are found by process group and by scanning /proc, which is slower, and they cannot be frozen while they are killed",
             "start the daemon where it owns a group: systemd-run --user --scope -p Delegate=yes shellkeep serve",
         ),
     }

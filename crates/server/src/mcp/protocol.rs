@@ -16,8 +16,8 @@ use rmcp::{RoleServer, ServerHandler};
 use std::sync::Arc;
 
 const INSTRUCTIONS: &str = "A durable bash session. State (working directory, variables, functions, options) carries \
-over from call to call and survives crashes and restarts; you need not save or restore anything. Servers and watchers are \
-started with start_service and run on by themselves.";
+over from call to call and survives crashes and restarts; you need not save or restore anything. Start servers and watchers \
+with start_service; they keep running.";
 
 /// Methods the SDK knows. A request of one of these that it hands us as unknown had parameters it could not read.
 const KNOWN_METHODS: &[&str] = &["tools/call", "resources/read", "initialize", "completion/complete", "prompts/get"];

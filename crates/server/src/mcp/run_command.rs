@@ -35,14 +35,14 @@ there. If something could not be kept (a background job, an open file), a [notic
 - Pipes, loops, heredocs and several lines are fine; it is plain bash.
 - stdin is empty unless you redirect it (`<file`, a heredoc) or use blocking=false and send_input. Use flags such as -y \
 for programs that ask.
-- The default timeout is 30 seconds. At the timeout the command is ended and the session goes on. For builds and tests \
-give a longer timeout, up to 86400.
-- Servers, watchers, databases and whatever else shall run on: use start_service, which gives them a log, waits until \
+- The default timeout is 30 seconds. On timeout the command is killed; the session keeps its state. For builds and tests \
+set a longer timeout, up to 86400.
+- Servers, watchers, databases and anything else that should keep running: use start_service, which gives them a log, waits until \
 they are ready, and keeps them running when everything else ends. A command that ends in `&` is fine too, for a short job.
-- For a long command that you want to follow or answer use blocking=false: you get an id at once, follow it with \
-read_output(id) and answer it with send_input(id). The session is busy until it ends.
+- For a long or interactive command use blocking=false: it returns an id at once; follow it with \
+read_output(id) and type into it with send_input(id). The session is busy until it ends.
 - A command that fails is a normal result with its exit code. Output beyond 30,000 bytes is shown as head and tail; read \
-or search the rest with read_output(id, offset or grep), do not run the command again.";
+or search the rest with read_output(id, offset or grep) instead of running the command again.";
 
 /// What it takes.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -54,10 +54,10 @@ pub struct Arguments {
     /// true (the default): wait for the end. false: return at once with an id for read_output and send_input.
     #[schema(default = true)]
     blocking: Option<bool>,
-    /// Seconds the command may take before it is ended. Also counts for blocking=false.
+    /// Seconds before the command is killed. Also applies with blocking=false.
     #[schema(default = 30, exclusive_minimum = 0, maximum = 86400)]
     timeout: Option<f64>,
-    /// Directory for this command only. Leave it out to stay in the session's own working directory.
+    /// Directory for this command only. Omit it to use the session's working directory.
     cwd: Option<String>,
     /// A key of your choice (letters, digits, . _ : -). The same key again returns the first call's result and runs
     /// nothing, so a call whose answer was lost can be repeated safely.

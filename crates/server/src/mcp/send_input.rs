@@ -33,7 +33,7 @@ Ctrl-D would. Returns at once; see what the command says to it with read_output(
 struct Arguments {
     /// The id that run_command returned, such as r12.
     id: String,
-    /// What the command shall read. Usually ends with a line break. May be empty together with eof.
+    /// The text to send. Usually ends with a line break. May be empty if eof is set.
     #[schema(example = "yes\n")]
     text: String,
     /// Whether the input ends here.

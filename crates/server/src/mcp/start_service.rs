@@ -29,7 +29,7 @@ const READY_WAIT: f64 = 30.0;
 /// shows by then.
 const SETTLE_WAIT: f64 = 1.0;
 
-const DESCRIPTION: &str = "Start a command that runs on while you do other things: a dev server, a database, a watcher, a \
+const DESCRIPTION: &str = "Start a command that keeps running while you do other things: a dev server, a database, a watcher, a \
 worker. Returns an id such as s12, its pid and the ports it listens on.
 
 It starts with your session's working directory, variables, functions and venv, and does not keep the session busy. It \
@@ -39,9 +39,9 @@ read_output(id).
 
 - Say when it is ready with one of ready_port, ready_log and ready_http: the call then waits for that, up to 30 seconds. \
 Without it the call returns after a second. Either way you see at once if it failed, with the end of its log.
-- It reads no input. For a program that you answer use run_command(blocking=false) and send_input.
-- Only so many services may run (often 5). Stop those that you need no longer; list_services shows them. One that is idle \
-for hours is stopped.";
+- It has no input. For an interactive program use run_command(blocking=false) and send_input.
+- The number of running services is limited (often to 5). Stop those that you no longer need; list_services shows them. A \
+service that is idle for hours is stopped.";
 
 /// What it takes.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -50,7 +50,7 @@ struct Arguments {
     /// The bash command, as you would type it, in the foreground.
     #[schema(example = "npm run dev")]
     command: String,
-    /// What you call it, such as web.
+    /// A name for it, such as web.
     name: Option<String>,
     /// It is ready when it listens on this TCP port.
     #[schema(minimum = 1, maximum = 65535, example = 5173)]
@@ -61,10 +61,10 @@ struct Arguments {
     /// It is ready when this URL on this machine answers with a status below 400.
     #[schema(example = "http://127.0.0.1:5173/")]
     ready_http: Option<String>,
-    /// Where it starts. Leave it out for the session's own working directory.
+    /// Where it starts. Omit it to use the session's working directory.
     cwd: Option<String>,
-    /// What happens when it ends by itself: never (the default) starts it again, on_failure starts it again unless its
-    /// exit code is 0, always starts it again.
+    /// What happens when it ends by itself. never (default): it stays stopped. on_failure: it restarts unless the exit
+    /// code is 0. always: it restarts.
     restart: Option<RestartChoice>,
 }
 

@@ -65,20 +65,20 @@ pub fn ending(view: &RunView, style: Style) -> String {
         RunStatus::Exited if view.exit_code == Some(0) => String::new(),
         RunStatus::Exited => format!("[{code}]"),
         RunStatus::TimedOut => format!(
-            "[timed out after {:.1} s and was ended; the session goes on with its state. Give a longer timeout, or run it \
+            "[timed out after {:.1} s and was killed; the session keeps its state. Set a longer timeout, or run it \
              in the background{}]",
             view.duration.as_secs_f64(),
-            if style == Style::Full { " with blocking=false; a server belongs to start_service" } else { " with &" }
+            if style == Style::Full { " with blocking=false; use start_service for a server" } else { " with &" }
         ),
-        RunStatus::Interrupted => format!("[interrupted, {code}; the session goes on with its state]"),
+        RunStatus::Interrupted => format!("[interrupted, {code}; the session keeps its state]"),
         RunStatus::Running => {
             format!(
-                "[running as {id}; follow it with read_output(id=\"{id}\"), answer it with send_input(id=\"{id}\")]"
+                "[running as {id}; follow it with read_output(id=\"{id}\"), type into it with send_input(id=\"{id}\")]"
             )
         }
         RunStatus::Lost => {
-            "[lost: the daemon died while this command ran, so nobody knows how it ended. It is not run again; look at \
-             what it did before you repeat it]"
+            "[lost: the daemon died while this command ran, so its result is unknown. It was not run again; check what it \
+             did before you repeat it]"
                 .to_owned()
         }
     }
@@ -144,7 +144,7 @@ mod tests {
             (view("a", "b\n", done, Some(3)), "a\n[stderr]\nb\n[exit code 3]"),
             (
                 view("", "", RunStatus::Interrupted, Some(130)),
-                "[interrupted, exit code 130; the session goes on with its state]",
+                "[interrupted, exit code 130; the session keeps its state]",
             ),
         ];
         for (view, expected) in table {

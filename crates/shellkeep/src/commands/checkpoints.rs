@@ -32,7 +32,7 @@ Examples:
   shellkeep checkpoints history demo src/main.rs
   shellkeep checkpoints cat demo r12 src/main.rs > main-after-r12.rs
   shellkeep checkpoints du
-  shellkeep checkpoints ls -- show          (a session that is called as an action)
+  shellkeep checkpoints ls -- show          (a session named like a subcommand)
 
 See also `shellkeep diff`, `shellkeep rewind`, `shellkeep fork`.
 
@@ -47,7 +47,7 @@ pub struct CheckpointsArgs {
     /// Only those after this number
     #[arg(long, value_name = "SEQ", default_value = "0")]
     after: u64,
-    /// At most so many
+    /// Maximum number to print
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
     /// Print JSON

@@ -28,7 +28,7 @@ Examples:
   shellkeep fork patch try-1 | git -C ~/project apply
   shellkeep fork merge-back try-1 --dry-run
   shellkeep fork merge-back try-1 --prefer fork
-  shellkeep fork -- patch new               (a session that is called as an action)
+  shellkeep fork -- patch new               (a session named like a subcommand)
 
 Exit codes: 0 done, 1 not done (no such session or moment, the name is taken, the changes do not fit together), 2 wrong usage."
 )]
@@ -182,14 +182,16 @@ fn tell(merged: &MergeBackResponse) {
     merged.notices.iter().for_each(|notice| terminal::notice(&notice.message));
     match (merged.dry_run, files_total) {
         (_, 0) if !merged.notices.is_empty() => terminal::line("nothing changed in the fork's workspace"),
-        (_, 0) => terminal::line(format!("nothing to bring back to {into}")),
-        (true, total) => terminal::line(format!("{total} files of {into} would change:")),
-        (false, total) => terminal::line(format!("{total} files of {into} changed:")),
+        (_, 0) => terminal::line(format!("nothing to merge back into {into}")),
+        (true, 1) => terminal::line(format!("1 file would change in {into}:")),
+        (true, total) => terminal::line(format!("{total} files would change in {into}:")),
+        (false, 1) => terminal::line(format!("1 file changed in {into}:")),
+        (false, total) => terminal::line(format!("{total} files changed in {into}:")),
     }
     print_changes(&merged.files, *files_total);
     print_left("changed on both sides", &merged.conflicts, merged.conflicts.len() as u64);
     if let Some(undo) = merged.undo {
-        terminal::line(format!("to undo: shellkeep rewind {into} {undo}"));
+        terminal::line(format!("undo with: shellkeep rewind {into} {undo}"));
     }
 }
 

@@ -35,7 +35,7 @@ Exit codes: 0 done (or shown, with --dry-run), 1 not done (no such session or mo
 pub struct RewindArgs {
     /// The session
     session: String,
-    /// To when
+    /// Record number, run id, checkpoint id, commit prefix, -N, a time or 'latest'
     #[arg(allow_negative_numbers = true)]
     to: String,
     /// Only show what would change
@@ -57,7 +57,7 @@ pub struct RewindArgs {
 /// What becomes of running services.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Services {
-    /// They run on
+    /// They keep running
     Leave,
     /// They are stopped first
     Stop,
@@ -104,7 +104,7 @@ async fn act(args: RewindArgs) -> Result<ExitCode, Failure> {
 fn tell(rewound: &RewindResponse, session: &str) {
     let RewindResponse { to, files_total, .. } = rewound;
     if rewound.dry_run {
-        terminal::line(format!("to be as after record {to}, {session} would change:"));
+        terminal::line(format!("rewinding {session} to record {to} would change:"));
     } else {
         terminal::line(format!("{session} is as it was after record {to}"));
     }
@@ -129,6 +129,6 @@ fn tell(rewound: &RewindResponse, session: &str) {
     }
     rewound.notices.iter().for_each(|notice| terminal::notice(&notice.message));
     if let Some(undo) = rewound.undo {
-        terminal::line(format!("to undo: shellkeep rewind {session} {undo}"));
+        terminal::line(format!("undo with: shellkeep rewind {session} {undo}"));
     }
 }

@@ -34,7 +34,7 @@ const MAX_STDIN: u64 = 16 << 20;
   git diff | shellkeep run -s demo --stdin -- 'wc -l'
   shellkeep run -s demo --timeout 600 --background-on-timeout -- 'make all'
 
-The session is made when there is none; it then starts in the directory you are in. Ctrl-C interrupts the command and
+The session is created if it does not exist; it then starts in the current directory. Ctrl-C interrupts the command and
 waits for its end; a second one leaves it alone.
 
 Exit codes: the command's own (128+n for a signal); 124 if it timed out without one or went to the background; 130 after
@@ -55,7 +55,7 @@ pub struct RunArgs {
     /// Give the command what comes in on stdin (up to 16 MiB)
     #[arg(long)]
     stdin: bool,
-    /// At the timeout let the command run on beside the session instead of ending it
+    /// On timeout, move the command to the background instead of killing it
     #[arg(long)]
     background_on_timeout: bool,
     /// Do not wait for the end; print the run's id
@@ -64,7 +64,7 @@ pub struct RunArgs {
     /// A new session starts in a directory of its own instead of this one
     #[arg(long)]
     workspace: bool,
-    /// Your key for this call: the same key again gives the same result and runs nothing
+    /// Idempotency key: repeating it returns the first result without running again
     #[arg(long, value_name = "ID")]
     request_id: Option<String>,
     /// Print the result as JSON at the end

@@ -154,7 +154,7 @@ fn tell(verdict: &wire::Verdict) {
     if verdict.intact {
         terminal::line(format!("{}: {events} events, none changed, dropped or reordered", good("intact")));
     } else {
-        terminal::line(format!("{}: {events} events are right", bad("NOT INTACT")));
+        terminal::line(format!("{}: only the first {events} events check out", bad("VERIFICATION FAILED")));
     }
     if let Some(wrong) = &verdict.bad {
         let seq = wrong.seq.map_or_else(String::new, |seq| format!(" (event {seq})"));
@@ -169,10 +169,10 @@ fn tell(verdict: &wire::Verdict) {
         terminal::line(format!("{masked_fields} fields were masked; the rest is still proven"));
     }
     if *files > 0 {
-        terminal::line(format!("{files} files beside them are as they were recorded"));
+        terminal::line(format!("{files} attached files match their hashes"));
     }
     if *files_reclaimed > 0 {
-        terminal::line(format!("{files_reclaimed} files were removed to make room; their hashes are known"));
+        terminal::line(format!("{files_reclaimed} files were deleted to make room; their hashes are still recorded"));
     }
     verdict.remarks.iter().for_each(terminal::line);
     if let Some(head) = &verdict.head {

@@ -88,7 +88,7 @@ fn a_rewind_is_shown_done_and_undone() {
     assert_eq!(daemon.tree("demo").len(), 2);
     let done = text(&program(&daemon, &["rewind", "demo", &early]));
     assert_eq!(daemon.tree("demo"), files(&[("a", "one\n")]));
-    let undo = done.lines().find_map(|line| line.strip_prefix("to undo: shellkeep ")).expect("an undo");
+    let undo = done.lines().find_map(|line| line.strip_prefix("undo with: shellkeep ")).expect("an undo");
     let words: Vec<&str> = undo.split(' ').collect();
     let back = text(&program(&daemon, &[&words[..], &["--yes"]].concat()));
     assert!(back.contains("is as it was"), "{back}");
@@ -113,7 +113,7 @@ fn a_person_is_asked_before_a_rewind() {
         screen.wait_for("[y/N]");
         assert!(screen.text().contains("would change"), "{}", screen.text());
         screen.send(answer);
-        let (code, last) = if left == "two\n" { (1, "nothing was changed") } else { (0, "to undo") };
+        let (code, last) = if left == "two\n" { (1, "nothing was changed") } else { (0, "undo with") };
         assert_eq!(screen.end(), Some(code));
         assert!(screen.text().contains(last), "{}", screen.text());
         assert_eq!(daemon.tree("demo"), files(&[("a", left)]), "{answer}");
@@ -148,7 +148,7 @@ fn a_fork_is_made_its_patch_applies_and_it_comes_back() {
     let said = String::from_utf8_lossy(&refused.stdout).into_owned();
     assert!(refused.status.code() == Some(1) && said.contains("! text:"), "{said}");
     let merged = text(&program(&daemon, &["fork", "merge-back", "try-1", "--prefer", "fork"]));
-    assert!(merged.contains("files of demo changed") && merged.contains("to undo: shellkeep rewind demo"), "{merged}");
+    assert!(merged.contains("changed in demo:") && merged.contains("undo with: shellkeep rewind demo"), "{merged}");
     assert_eq!(daemon.tree("demo"), files(&[("data", "\0\u{1}"), ("new", "new\n"), ("text", "a\nB\n")]));
     assert_eq!(program(&daemon, &["fork", "patch", "demo"]).status.code(), Some(1));
     assert_eq!(program(&daemon, &["fork", "demo", "try-1"]).status.code(), Some(1));
