@@ -1,6 +1,5 @@
 //! `replay --exec`: runs the recorded commands again, in a new session, and says where something came out otherwise.
 
-mod elf;
 mod even;
 mod files;
 mod outputs;

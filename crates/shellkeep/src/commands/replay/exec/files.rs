@@ -1,10 +1,8 @@
 //! Comparing two directories: the same names, kinds, permissions and contents.
 
-use super::elf::{self, Section};
 use super::even::Even;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
 use std::fs::{self, File, Metadata};
 use std::io::{self, BufReader, Read};
 use std::os::unix::ffi::OsStrExt as _;
@@ -17,8 +15,6 @@ const MOST_ENTRIES: usize = 500_000;
 const MOST_EVENED: u64 = 64 << 20;
 /// Bytes read at a time.
 const PART: usize = 256 << 10;
-/// Where Python's bytecode begins behind its header, which tells when the source was written.
-const BYTECODE: usize = 16;
 
 /// A file that is not the same.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -170,9 +166,6 @@ fn same_evened(one: &Path, old: &Metadata, other: &Path, new: &Metadata, even: &
         return Ok(false);
     }
     let (left, right) = (fs::read(one)?, fs::read(other)?);
-    if one.extension() == Some(OsStr::new("pyc")) && left.len() >= BYTECODE && right.len() >= BYTECODE {
-        return Ok(even.named(&left[BYTECODE..]) == even.named(&right[BYTECODE..]));
-    }
     if std::str::from_utf8(&left).is_ok() && std::str::from_utf8(&right).is_ok() {
         let mut lines = (left.split_inclusive(|byte| *byte == b'\n'), right.split_inclusive(|byte| *byte == b'\n'));
         loop {
@@ -183,19 +176,7 @@ fn same_evened(one: &Path, old: &Metadata, other: &Path, new: &Metadata, even: &
             }
         }
     }
-    if even.named(&left) == even.named(&right) {
-        return Ok(true);
-    }
-    // Of a program, what is loaded when it runs.
-    Ok(match (elf::loaded(&left), elf::loaded(&right)) {
-        (Some(one), Some(other)) => {
-            let alike = |((name, old), (other, new)): (&Section<'_>, &Section<'_>)| {
-                name == other && even.named(old) == even.named(new)
-            };
-            !one.is_empty() && one.len() == other.len() && one.iter().zip(&other).all(alike)
-        }
-        _ => false,
-    })
+    Ok(even.named(&left) == even.named(&right))
 }
 
 /// What a report shows of a content: the first line that differs, or how long it is.
@@ -296,21 +277,12 @@ mod tests {
             }),
             found("log", "kind")
         );
-        let header = |number: u8, body: &[u8]| [&[number; BYTECODE][..], body].concat();
         assert_eq!(
             differs(&|pair| {
-                fs::write(pair.path("old", "m.pyc"), header(1, b"\xff same")).unwrap();
-                fs::write(pair.path("new", "m.pyc"), header(2, b"\xff same")).unwrap();
+                fs::write(pair.path("old", "m.bin"), b"\xff one").unwrap();
+                fs::write(pair.path("new", "m.bin"), b"\xff two").unwrap();
             }),
-            None,
-            "the header tells a time"
-        );
-        assert_eq!(
-            differs(&|pair| {
-                fs::write(pair.path("old", "m.pyc"), header(1, b"\xff one")).unwrap();
-                fs::write(pair.path("new", "m.pyc"), header(2, b"\xff two")).unwrap();
-            }),
-            found("m.pyc", "content")
+            found("m.bin", "content")
         );
     }
 }
