@@ -12,6 +12,7 @@
 mod checksum;
 mod class;
 mod config;
+mod core;
 mod extra;
 mod found;
 mod hints;

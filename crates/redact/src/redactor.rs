@@ -1,10 +1,11 @@
 //! The rules in force and the values given at run time, ready for use.
 
 use crate::config::{Config, ConfigError};
-use crate::extra::{self, Compiled};
+use crate::core::Core;
+use crate::extra;
 use crate::hints::Hints;
 use crate::names;
-use crate::rules::{Rule, Rules};
+use crate::rules::Rule;
 use crate::scanner;
 use crate::secrets::{Edit, Secrets};
 use crate::stream::{Regions, Stream, to_original};
@@ -17,15 +18,6 @@ use std::sync::Arc;
 pub struct Redactor {
     core: Arc<Core>,
     hints: &'static Hints,
-}
-
-/// What a redactor knows.
-pub(crate) struct Core {
-    pub(crate) rules: Rules,
-    /// What each byte may be to the scanner.
-    pub(crate) kinds: [u8; 256],
-    pub(crate) extra: Arc<[Compiled]>,
-    pub(crate) secrets: Option<Secrets>,
 }
 
 /// A secret that was found.

@@ -7,6 +7,7 @@ pub(crate) mod cloud;
 pub(crate) mod command;
 pub(crate) mod developer;
 pub(crate) mod email;
+pub(crate) mod groups;
 pub(crate) mod header;
 pub(crate) mod jwt;
 pub(crate) mod messaging;

@@ -4,10 +4,10 @@
 //! cut into pieces: a hint is looked at only when its whole window is there.
 
 use crate::class::WORD;
+use crate::core::Core;
 use crate::extra::Extras;
 use crate::found::{Found, Tail};
 use crate::hints::{Hints, State};
-use crate::redactor::Core;
 use crate::rules::private_key::{self, Next};
 use crate::rules::{Rule, messaging, national_letters, number};
 use crate::view::{LOOK_BACK, Limits, View, WINDOW, after_escape};

@@ -1,8 +1,8 @@
 //! Masking a text that comes in pieces.
 
 use crate::MASK;
+use crate::core::Core;
 use crate::hints::Hints;
-use crate::redactor::Core;
 use crate::rules::Rule;
 use crate::scanner::{self, Scanner, Sink};
 use crate::secrets::{self, Edit, Filter};

@@ -1,7 +1,6 @@
 //! How a command fails: one line on stderr that says what to do, and a documented exit code.
 
-use crate::terminal;
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::process::ExitCode;
 
 /// A client command could not do its work.
@@ -39,9 +38,14 @@ impl Failure {
         Self { code, ..self }
     }
 
-    /// Says it and gives the exit code.
-    pub fn report(self) -> ExitCode {
-        terminal::notice(&self.message);
+    /// The exit code.
+    pub fn code(&self) -> ExitCode {
         ExitCode::from(self.code)
+    }
+}
+
+impl Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
     }
 }

@@ -44,5 +44,8 @@ fn main() -> ExitCode {
         Command::Doctor(args) => commands::doctor::execute(args),
         Command::Completions(args) => commands::completions::execute(args),
     };
-    done.unwrap_or_else(|failure| failure.report())
+    done.unwrap_or_else(|failure| {
+        terminal::notice(&failure.to_string());
+        failure.code()
+    })
 }

@@ -13,11 +13,9 @@ const IN_CIRCLES: &[(&str, usize)] = &[
     ("bench", 32),
     ("crates/process", 12),
     ("crates/record", 15),
-    ("crates/redact", 7),
     ("crates/runtime", 33),
-    ("crates/server", 45),
     ("crates/session", 2),
-    ("crates/shellkeep", 17),
+    ("crates/shellkeep", 15),
     ("crates/store", 29),
     ("crates/workspace", 25),
 ];

@@ -3,7 +3,7 @@
 
 use crate::checksum;
 use crate::found::Found;
-use crate::rules::number::{self, Groups};
+use crate::rules::groups::{self, Groups};
 use crate::rules::{Rule, phone};
 use crate::view::View;
 
@@ -28,7 +28,7 @@ pub(crate) fn find(view: &View, groups: &Groups) -> Option<Found> {
 /// A card in one piece.
 fn whole(view: &View, groups: &Groups) -> Option<Found> {
     let (start, end) = (groups.start(0), groups.end(0));
-    let fits = number::may_begin(view, start, b".-+_$#~", b"") && number::may_end(view, end, b".-");
+    let fits = groups::may_begin(view, start, b".-+_$#~", b"") && groups::may_end(view, end, b".-");
     (fits && is_card(view, groups, 1)).then(|| Found::span(Rule::Card, start, end))
 }
 
@@ -42,7 +42,7 @@ fn grouped(view: &View, groups: &Groups, grouping: &[usize]) -> Option<Found> {
         return None;
     }
     let (start, end) = (groups.start(0), groups.end(count - 1));
-    let fits = number::may_begin(view, start, b".-+_$#~", b" ") && number::may_end(view, end, &[separator, b'.']);
+    let fits = groups::may_begin(view, start, b".-+_$#~", b" ") && groups::may_end(view, end, &[separator, b'.']);
     (fits && is_card(view, groups, count)).then(|| Found::span(Rule::Card, start, end))
 }
 

@@ -3,7 +3,7 @@
 
 use crate::checksum::{luhn, mod_11_2, mod_11_10, number, verhoeff, weighted};
 use crate::found::Found;
-use crate::rules::number::{Groups, may_begin, may_end};
+use crate::rules::groups::{Groups, may_begin, may_end};
 use crate::rules::{Rule, phone};
 use crate::view::View;
 

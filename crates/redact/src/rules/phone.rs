@@ -3,7 +3,7 @@
 use crate::class::{Class, LETTER};
 use crate::found::Found;
 use crate::rules::Rule;
-use crate::rules::number::{self, Groups};
+use crate::rules::groups::{self, Groups};
 use crate::view::View;
 
 /// Digits of a whole number with its country, by ITU E.164.
@@ -132,8 +132,8 @@ fn national(view: &View, groups: &Groups, begin: usize, bracket: bool) -> Option
     let (first, second) = (view.at(start), if lengths[0] > 1 { view.at(start + 1) } else { None });
     let fits = |count: usize, separators: &[u8]| {
         let end = groups.end(count - 1);
-        let begins = number::may_begin(view, begin, b".-/+_:#$~", b" ") || bracket;
-        (begins && number::may_end(view, end, separators)).then_some(end)
+        let begins = groups::may_begin(view, begin, b".-/+_:#$~", b" ") || bracket;
+        (begins && groups::may_end(view, end, separators)).then_some(end)
     };
     if let Some(count) = american(view, groups, bracket) {
         return fits(count, b"-.");

@@ -133,7 +133,7 @@ async fn stop(
         match stop_one(client, id, place, grace).await {
             Ok(service) => stopped.push(service),
             Err(failure) => {
-                failure.report();
+                terminal::notice(&failure.to_string());
                 code = ExitCode::FAILURE;
             }
         }
