@@ -60,12 +60,12 @@ fn restored_files_are_newer_and_untouched_ones_are_not() {
     let time = |room: &Room, name: &str| fs::metadata(room.path(name)).unwrap().modified().unwrap();
     // Most of the rounds fit into one tick of the kernel's clock.
     for round in 0..20 {
-        room.write("edited", &format!("one {round}"));
-        room.write("same", &format!("same {round}"));
+        room.write("edited", format!("one {round}"));
+        room.write("same", format!("same {round}"));
         let one = room.save();
-        room.write("edited", &format!("two {round}"));
+        room.write("edited", format!("two {round}"));
         room.save();
-        room.write("built", &format!("from two {round}"));
+        room.write("built", format!("from two {round}"));
         room.save();
         let (built, same) = (time(&room, "built"), time(&room, "same"));
         fs::remove_file(room.path("built")).unwrap();
