@@ -5,6 +5,7 @@ use crate::data_dir::DataDir;
 use crate::quotas::NodeQuotas;
 use crate::sync::lock;
 use shellkeep_session::{QuotaName, SessionId, Timestamp};
+use shellkeep_store::EndedSessions;
 use shellkeep_workspace::usage;
 use std::collections::HashMap;
 use std::fs;
@@ -12,27 +13,20 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime};
 
-/// Where a file for each ended session stands, so that they are found without reading all sessions.
-const ENDED: &str = "ended";
-
 /// A command that writes less than this between two measurements may be one that cleans up.
 const GROWTH: u64 = 1 << 20;
 
 /// What sessions take of the disk, and which of them have ended.
 pub(crate) struct Disk {
-    data_dir: Arc<DataDir>,
+    ended: EndedSessions,
     quotas: Arc<NodeQuotas>,
     used: Mutex<HashMap<SessionId, u64>>,
 }
 
 impl Disk {
     /// The disk that `data_dir` is on.
-    pub(crate) fn new(data_dir: Arc<DataDir>, quotas: Arc<NodeQuotas>) -> Self {
-        Self { data_dir, quotas, used: Mutex::default() }
-    }
-
-    fn ended_directory(&self) -> PathBuf {
-        self.data_dir.root().join(ENDED)
+    pub(crate) fn new(data_dir: &DataDir, quotas: Arc<NodeQuotas>) -> Self {
+        Self { ended: EndedSessions::of(data_dir.root()), quotas, used: Mutex::default() }
     }
 
     fn used(&self) -> MutexGuard<'_, HashMap<SessionId, u64>> {
@@ -56,27 +50,29 @@ impl Disk {
     /// A session is gone.
     pub(crate) fn forget(&self, id: &SessionId) {
         self.used().remove(id);
-        let _ = fs::remove_file(self.ended_directory().join(id.as_str()));
+        self.not_ended(id);
     }
 
-    /// A session was ended. The file is only a hint; its state says whether it is still so.
+    /// A session was ended.
     pub(crate) fn note_ended(&self, id: &SessionId) {
-        let directory = self.ended_directory();
-        let noted = fs::create_dir_all(&directory).and_then(|()| fs::write(directory.join(id.as_str()), ""));
-        if let Err(error) = noted {
-            tracing::warn!(session = %id, %error, "its files will not be reclaimed by themselves");
+        if let Err(error) = self.ended.add(id) {
+            tracing::warn!(session = %id, %error, "an ended session could not be noted; its files will not be reclaimed");
         }
     }
 
     /// Sessions that were ended, or had been at some time.
     pub(crate) fn ended(&self) -> Vec<SessionId> {
-        let entries = fs::read_dir(self.ended_directory()).into_iter().flatten().flatten();
-        entries.filter_map(|entry| SessionId::parse(entry.file_name().to_str()?).ok()).collect()
+        self.ended.list().unwrap_or_else(|error| {
+            tracing::warn!(%error, "ended sessions could not be listed; no files are reclaimed");
+            Vec::new()
+        })
     }
 
     /// A session that was ended is in use again.
     pub(crate) fn not_ended(&self, id: &SessionId) {
-        let _ = fs::remove_file(self.ended_directory().join(id.as_str()));
+        if let Err(error) = self.ended.remove(id) {
+            tracing::warn!(session = %id, %error, "the note that the session was ended could not be removed");
+        }
     }
 }
 

@@ -25,7 +25,6 @@
 //! - [`masking`]: secrets, where they are masked before anything is kept.
 //! - [`notices`]: the sentences a model reads when something did not come along.
 //! - [`recover`]: what an earlier daemon left behind.
-//! - `deleted`: sessions that their agents removed.
 //! - `shares`, `work`: what is lent to callers, and who may keep a processor busy.
 //! - [`crash`]: named points at which a test may kill the daemon.
 
@@ -40,7 +39,6 @@ mod context;
 mod counts;
 pub mod crash;
 mod data_dir;
-mod deleted;
 mod disk;
 pub mod engine;
 mod file_views;
@@ -86,7 +84,6 @@ mod work;
 
 pub use adaptive::{Adaptive, RealSenses, Senses};
 pub use admission::{Admission, AdmissionConfig, AdmissionFigures};
-pub use deleted::DeletedSession;
 pub use disk::Reclaim;
 pub use engine::{
     Engine, EngineConfig, EventStream, ExportStream, FileOps, FromSession, Guest, HOLD_LIMIT, Hold, IdentityOps,
@@ -98,4 +95,5 @@ pub use ops::*;
 pub use resume::stream::ResumeStream;
 pub use shares::{Full, Lent, Limits, Share};
 pub use shellkeep_store::AuditEntry;
+pub use shellkeep_store::DeletedSession;
 pub use stream::RunStream;

@@ -17,8 +17,8 @@ pub use records::*;
 pub use resume::*;
 pub use service::*;
 
-use crate::deleted::DeletedSession;
 use shellkeep_session::{ByteString, Changes, Notice, RunId, RunStatus, SessionId, SessionMeta, Timestamp};
+use shellkeep_store::DeletedSession;
 use std::collections::BTreeMap;
 use std::time::Duration;
 

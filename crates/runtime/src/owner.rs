@@ -29,7 +29,7 @@ use crate::crash::{self, Point};
 use crate::late::LateOutput;
 use crate::masking::SessionMask;
 use crate::ops::*;
-use crate::pending::{Deletion, Removal};
+use crate::pending::{self, Removal};
 use crate::pool::Worn;
 use crate::running::{Running, Step};
 use crate::stored::read_error;
@@ -374,7 +374,7 @@ impl Owner {
         self.let_go_of_files().await;
         // What was lost takes a number before the end does.
         self.tell_lost();
-        let deletion = Deletion::new(&self.state.meta, self.state.seq + 1, removal);
+        let deletion = pending::deletion(&self.state.meta, self.state.seq + 1, removal);
         let pending = self.engine.remover.begin(&deletion);
         crash::point(Point::DeleteNoted, self.id.as_str().as_bytes());
         self.put(deletion.event());

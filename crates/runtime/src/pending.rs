@@ -2,29 +2,15 @@
 //! and at the next start it is ended one way or the other.
 
 use crate::checkpoints::Checkpoints;
-use crate::deleted::{self, DeletedSession};
-use serde_json::{Value, json};
 use shellkeep_session::{ByteString, Event, Record, SessionId, SessionMeta, SessionState, Timestamp};
-use shellkeep_store::sum::{self, Unsealed};
-use shellkeep_store::{ReadError, Store};
+use shellkeep_store::deleted::{self, DeletedSession};
+use shellkeep_store::pending::{Begun, LeftOver, left_over};
+pub(crate) use shellkeep_store::{Deletion, Pending};
+use shellkeep_store::{FileChange, ReadError, Store};
 use shellkeep_workspace::fault::Faults;
 use shellkeep_workspace::{Workspaces, copy, restore};
 use std::fs;
-use std::io::{self, Write as _};
-use std::path::{Path, PathBuf};
-
-const DIRECTORY: &str = "pending";
-/// What the names of notes begin with.
-const CHANGE: &str = "change";
-const FORK: &str = "fork";
-const DELETE: &str = "delete";
-
-/// The record that follows a change of files, as it is written down before.
-pub(crate) fn note(seq: u64, event: &Event) -> Vec<u8> {
-    // What a record holds can be written as JSON.
-    let note = json!({"seq": seq, "event": serde_json::to_value(event).unwrap_or_default()});
-    sum::seal(serde_json::to_vec(&note).unwrap_or_default())
-}
+use std::path::Path;
 
 /// Completes a change of files that was begun, and takes down what it was. Whether there was one.
 pub(crate) fn complete(
@@ -35,69 +21,12 @@ pub(crate) fn complete(
     take_down: impl FnOnce(Event) -> Result<(), String>,
 ) -> Result<bool, Box<dyn std::error::Error + Send + Sync>> {
     let Some((note, applied)) = restore::recover(workspace, home, faults)? else { return Ok(false) };
-    let note = read_note(note)?;
-    // With another number, what happened was taken down before the daemon died.
-    if note["seq"].as_u64() == Some(seq)
-        && let Ok(event) = serde_json::from_value(note["event"].clone())
-    {
-        take_down(event)?;
+    let change = FileChange::decode(note)?;
+    if let Some(change) = change.filter(|change| change.seq == seq) {
+        take_down(change.event)?;
     }
     applied.finish()?;
     Ok(true)
-}
-
-/// What a note says; nothing if it was not written to its end. One that was changed since is not followed.
-fn read_note(note: Vec<u8>) -> Result<Value, String> {
-    match sum::unseal(note) {
-        Unsealed::Checked(bytes) | Unsealed::Without(bytes) => Ok(serde_json::from_slice(&bytes).unwrap_or_default()),
-        Unsealed::Broken => Err(format!("the note of what was begun: {}", sum::MISMATCH)),
-    }
-}
-
-/// A note of something that is begun. Without [`Pending::done`] it stays for the next start.
-pub(crate) struct Pending {
-    path: PathBuf,
-}
-
-impl Pending {
-    /// The files of a session are about to change.
-    pub(crate) fn change(data_dir: &Path, id: &SessionId) -> io::Result<Self> {
-        Self::write(data_dir, id, CHANGE)
-    }
-
-    /// A session is about to be made as a copy.
-    pub(crate) fn fork(data_dir: &Path, id: &SessionId) -> io::Result<Self> {
-        Self::write(data_dir, id, FORK)
-    }
-
-    /// A session is about to be removed. With `power` the note survives a loss of power.
-    pub(crate) fn deletion(data_dir: &Path, deletion: &Deletion, power: bool) -> io::Result<Self> {
-        let pending = Self::place(data_dir, &deletion.id, DELETE)?;
-        let mut file = fs::File::create(&pending.path)?;
-        file.write_all(&sum::seal(deletion.to_json().to_string().into_bytes()))?;
-        if power {
-            file.sync_all()?;
-            fs::File::open(data_dir.join(DIRECTORY))?.sync_all()?;
-        }
-        Ok(pending)
-    }
-
-    fn write(data_dir: &Path, id: &SessionId, what: &str) -> io::Result<Self> {
-        let pending = Self::place(data_dir, id, what)?;
-        fs::write(&pending.path, "")?;
-        Ok(pending)
-    }
-
-    fn place(data_dir: &Path, id: &SessionId, what: &str) -> io::Result<Self> {
-        let directory = data_dir.join(DIRECTORY);
-        fs::create_dir_all(&directory)?;
-        Ok(Self { path: directory.join(format!("{what}.{id}")) })
-    }
-
-    /// It is done, or undone.
-    pub(crate) fn done(self) {
-        let _ = fs::remove_file(&self.path);
-    }
 }
 
 /// What becomes of a session's trail when the session is removed.
@@ -112,84 +41,37 @@ pub enum Removal {
     },
 }
 
-/// The removal of a session.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Deletion {
-    /// Which.
-    pub id: SessionId,
-    /// When it was made: another session of the same name is not meant.
-    created_at: Timestamp,
-    /// Its files.
-    workspace: ByteString,
-    /// What is kept of it, if something is.
-    pub kept: Option<DeletedSession>,
+/// The deletion of a session whose last record is `seq`.
+pub(crate) fn deletion(meta: &SessionMeta, seq: u64, removal: Removal) -> Deletion {
+    let kept = match removal {
+        Removal::Purge => None,
+        // Of a session that cannot be read it is not known which line is the last.
+        Removal::Keep { by } => DeletedSession::new(meta, if seq == u64::MAX { 0 } else { seq }, Some(by)),
+    };
+    Deletion::new(meta, kept)
 }
 
-impl Deletion {
-    /// A removal of a session whose end is record `seq`.
-    pub(crate) fn new(meta: &SessionMeta, seq: u64, removal: Removal) -> Self {
-        let kept = match removal {
-            Removal::Purge => None,
-            // Of a session that cannot be read it is not known which line is the last.
-            Removal::Keep { by } => DeletedSession::new(meta, if seq == u64::MAX { 0 } else { seq }, Some(by)),
-        };
-        let (id, created_at, workspace) = (meta.session_id.clone(), meta.created_at, meta.workspace.clone());
-        Self { id, created_at, workspace, kept }
+/// Keeps what is to be kept and removes the rest. May be called again after a crash.
+pub(crate) fn remove_files(deletion: &Deletion, data_dir: &Path, workspaces: &Workspaces, checkpoints: &Path) {
+    let outputs = data_dir.join("outputs").join(deletion.id.as_str());
+    if let Some(kept) = &deletion.kept
+        && let Err(error) = deleted::keep(data_dir, kept, &outputs)
+    {
+        tracing::error!(session = %deletion.id, %error, "the outputs of a removed session could not be kept");
     }
-
-    /// A removal of files that no session has.
-    pub(crate) fn of_files(id: &SessionId, workspace: ByteString) -> Self {
-        Self { id: id.clone(), created_at: Timestamp::UNIX_EPOCH, workspace, kept: None }
+    if let Err(error) = workspaces.remove(&deletion.workspace) {
+        tracing::warn!(workspace = %deletion.workspace.to_text(), %error, "cannot be removed");
     }
-
-    /// What is recorded of it.
-    pub(crate) fn event(&self) -> Event {
-        match &self.kept {
-            None => Event::SessionDestroyed,
-            Some(kept) => Event::SessionDeleted { by: kept.by.clone(), kept_as: kept.kept_as.clone() },
-        }
-    }
-
-    fn to_json(&self) -> Value {
-        json!({
-            "session_id": self.id.as_str(),
-            "created_at": self.created_at.to_string(),
-            "workspace": serde_json::to_value(&self.workspace).unwrap_or_default(),
-            "kept": self.kept.as_ref().map(DeletedSession::to_json),
-        })
-    }
-
-    fn from_json(value: &Value) -> Option<Self> {
-        Some(Self {
-            id: SessionId::parse(value["session_id"].as_str()?).ok()?,
-            created_at: value["created_at"].as_str()?.parse().ok()?,
-            workspace: serde_json::from_value(value["workspace"].clone()).ok()?,
-            kept: DeletedSession::from_json(&value["kept"]),
-        })
-    }
-
-    /// Keeps what is to be kept and removes the rest. May be called again after a crash.
-    pub(crate) fn remove_files(&self, data_dir: &Path, workspaces: &Workspaces, checkpoints: &Path) {
-        let outputs = data_dir.join("outputs").join(self.id.as_str());
-        if let Some(kept) = &self.kept
-            && let Err(error) = deleted::keep(data_dir, kept, &outputs)
-        {
-            tracing::error!(session = %self.id, %error, "the outputs of a removed session could not be kept");
-        }
-        if let Err(error) = workspaces.remove(&self.workspace) {
-            tracing::warn!(workspace = %self.workspace.to_text(), %error, "cannot be removed");
-        }
-        // Most sessions have no output that needed a file.
-        let _ = fs::remove_dir_all(outputs);
-        let _ = fs::remove_dir_all(data_dir.join("services").join(self.id.as_str()));
-        let _ = fs::remove_dir_all(checkpoints);
-    }
+    // Most sessions have no output that needed a file.
+    let _ = fs::remove_dir_all(outputs);
+    let _ = fs::remove_dir_all(data_dir.join("services").join(deletion.id.as_str()));
+    let _ = fs::remove_dir_all(checkpoints);
 }
 
 /// A removal that an earlier daemon had begun.
 pub(crate) struct Unfinished {
     deletion: Deletion,
-    note: PathBuf,
+    note: Pending,
 }
 
 /// What has to be known to end what was begun.
@@ -209,45 +91,42 @@ impl Settler<'_> {
     /// nothing of the earlier daemon runs any more.
     pub(crate) async fn settle(&self) -> Vec<Unfinished> {
         let mut unfinished = Vec::new();
-        for entry in fs::read_dir(self.data_dir.join(DIRECTORY)).into_iter().flatten().flatten() {
-            let name = entry.file_name();
-            let named = name.to_str().and_then(|name| name.split_once('.'));
-            let Some((what, id)) = named.and_then(|(what, id)| Some((what, SessionId::parse(id).ok()?))) else {
-                continue;
+        for LeftOver { id, begun, note } in left_over(self.data_dir) {
+            let settled = match begun {
+                Begun::Change => self.complete_change(&id).await,
+                Begun::Fork => self.complete_fork(&id).await,
+                Begun::Deletion(Ok(None)) => Ok(()),
+                Begun::Deletion(Err(error)) => Err(format!("the note of a deletion: {error}")),
+                Begun::Deletion(Ok(Some(deletion))) => match self.settle_deletion(&deletion).await {
+                    Ok(true) => {
+                        unfinished.push(Unfinished { deletion: *deletion, note });
+                        continue;
+                    }
+                    settled => settled.map(drop),
+                },
             };
-            if what == DELETE {
-                match self.settle_deletion(&entry.path()).await {
-                    Ok(Some(deletion)) => unfinished.push(Unfinished { deletion, note: entry.path() }),
-                    Ok(None) => drop(fs::remove_file(entry.path())),
-                    Err(reason) => tracing::error!(session = %id, reason, "a removal could not be finished"),
-                }
-                continue;
-            }
-            match self.settle_one(&id, what == FORK).await {
-                Ok(()) => drop(fs::remove_file(entry.path())),
+            match settled {
+                Ok(()) => note.done(),
                 Err(reason) => tracing::error!(session = %id, reason, "what was begun could not be ended"),
             }
         }
         unfinished
     }
 
-    /// Records the end of a session that was being removed, if that was not done. None if it is another session by now, or
-    /// if the note was not written to its end: then nothing had been done.
-    async fn settle_deletion(&self, note: &Path) -> Result<Option<Deletion>, String> {
-        let note = fs::read(note).map_err(|error| error.to_string())?;
-        let note = read_note(note)?;
-        let Some(deletion) = Deletion::from_json(&note) else { return Ok(None) };
+    /// Records the end of a session that was being deleted, unless that was done; whether its files are left to remove.
+    /// They are not if it is another session by now.
+    async fn settle_deletion(&self, deletion: &Deletion) -> Result<bool, String> {
         let seq = match self.store.load(&deletion.id).await {
-            Ok(None) => return Ok(Some(deletion)),
+            Ok(None) => return Ok(true),
             Ok(Some(state)) if state.meta.created_at == deletion.created_at => state.seq + 1,
-            Ok(Some(_)) => return Ok(None),
+            Ok(Some(_)) => return Ok(false),
             Err(ReadError::Damaged { .. }) => u64::MAX,
             Err(error) => return Err(error.to_string()),
         };
         let (session_id, at) = (deletion.id.clone(), Timestamp::now());
         let record = Record { session_id, seq, at, event: deletion.event() };
         self.store.append(&record).map_err(|error| error.to_string())?;
-        Ok(Some(deletion))
+        Ok(true)
     }
 
     /// Removes the files of sessions that were being removed.
@@ -256,22 +135,24 @@ impl Settler<'_> {
             if let Err(error) = self.store.flush_about(&deletion.id).await {
                 tracing::warn!(session = %deletion.id, %error, "its recording may be behind");
             }
-            deletion.remove_files(self.data_dir, self.workspaces, &self.checkpoints.home(&deletion.id));
-            let _ = fs::remove_file(note);
+            remove_files(&deletion, self.data_dir, self.workspaces, &self.checkpoints.home(&deletion.id));
+            note.done();
             tracing::warn!(session = %deletion.id, "a removal that the last daemon had begun was finished");
         }
     }
 
-    async fn settle_one(&self, id: &SessionId, is_fork: bool) -> Result<(), String> {
-        let state = self.store.load(id).await.map_err(|error| error.to_string())?;
-        match state {
-            None if is_fork => {
-                tracing::warn!(session = %id, "a fork was not completed; its files are removed");
-                self.remove(id);
-                Ok(())
-            }
-            Some(state) if !is_fork => self.complete(id, &state),
-            _ => Ok(()),
+    async fn complete_fork(&self, id: &SessionId) -> Result<(), String> {
+        if self.store.load(id).await.map_err(|error| error.to_string())?.is_none() {
+            tracing::warn!(session = %id, "a fork was not completed; its files are removed");
+            self.remove(id);
+        }
+        Ok(())
+    }
+
+    async fn complete_change(&self, id: &SessionId) -> Result<(), String> {
+        match self.store.load(id).await.map_err(|error| error.to_string())? {
+            Some(state) => self.complete(id, &state),
+            None => Ok(()),
         }
     }
 

@@ -3,40 +3,30 @@
 use crate::ops::{OpError, QuotaChanges};
 use crate::sync::lock;
 use shellkeep_session::{QuotaName, Quotas};
-use shellkeep_store::sum::{self, Unsealed};
+use shellkeep_store::QuotaFile;
 use std::collections::BTreeMap;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-/// The file in the data directory that keeps what the host has changed.
-const FILE: &str = "quotas.json";
 
 /// The quotas. Reading one is a load of a number, so that a hot path may.
 pub(crate) struct NodeQuotas {
     configured: Quotas,
     in_force: [AtomicU64; QuotaName::COUNT],
     set: Mutex<BTreeMap<QuotaName, u64>>,
-    path: PathBuf,
+    file: QuotaFile,
 }
 
 impl NodeQuotas {
     /// Reads what the host has changed before. A file that cannot be understood is an error: a limit must not be lifted
     /// by a broken file.
     pub(crate) fn load(configured: Quotas, data_dir: &Path) -> io::Result<Self> {
-        let path = data_dir.join(FILE);
-        let set: BTreeMap<QuotaName, u64> = match std::fs::read(&path) {
-            Ok(bytes) => match sum::unseal(bytes) {
-                Unsealed::Checked(bytes) | Unsealed::Without(bytes) => serde_json::from_slice(&bytes)?,
-                Unsealed::Broken => return Err(io::Error::other(format!("{FILE}: {}", sum::MISMATCH))),
-            },
-            Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeMap::new(),
-            Err(error) => return Err(error),
-        };
+        let file = QuotaFile::of(data_dir);
+        let set = file.load()?;
         let limit = |name: QuotaName| set.get(&name).copied().unwrap_or_else(|| configured.get(name));
         let in_force = QuotaName::ALL.map(|name| AtomicU64::new(limit(name)));
-        Ok(Self { configured, in_force, set: Mutex::new(set), path })
+        Ok(Self { configured, in_force, set: Mutex::new(set), file })
     }
 
     /// The limit in force.
@@ -71,20 +61,14 @@ impl NodeQuotas {
                 None => changed.remove(name),
             };
         }
-        self.write(&changed).map_err(|error| OpError::StoreUnavailable {
-            reason: format!("the quotas cannot be kept in {}: {error}", self.path.display()),
+        self.file.save(&changed).map_err(|error| OpError::StoreUnavailable {
+            reason: format!("the quotas cannot be kept in {}: {error}", self.file.path().display()),
         })?;
         for (name, limit) in QuotaName::ALL.into_iter().zip(&self.in_force) {
             limit.store(changed.get(&name).copied().unwrap_or_else(|| self.configured.get(name)), Ordering::Relaxed);
         }
         *set = changed;
         Ok(())
-    }
-
-    fn write(&self, set: &BTreeMap<QuotaName, u64>) -> io::Result<()> {
-        let temporary = self.path.with_extension("json.new");
-        std::fs::write(&temporary, sum::seal(serde_json::to_vec_pretty(set)?))?;
-        std::fs::rename(&temporary, &self.path)
     }
 }
 
@@ -100,8 +84,8 @@ mod tests {
         let book = NodeQuotas::load(Quotas::default(), home.path()).unwrap();
         assert_eq!(book.get(QuotaName::ServicesPerAgent), 9);
         assert_eq!(book.set_since(QuotaName::ServicesPerAgent), Some(9));
-        let text = std::fs::read_to_string(home.path().join(FILE)).unwrap();
-        std::fs::write(home.path().join(FILE), text.replace('9', "8")).unwrap();
+        let text = std::fs::read_to_string(home.path().join("quotas.json")).unwrap();
+        std::fs::write(home.path().join("quotas.json"), text.replace('9', "8")).unwrap();
         assert!(NodeQuotas::load(Quotas::default(), home.path()).is_err());
         book.change(&QuotaChanges::from([(QuotaName::ServicesPerAgent, None)])).unwrap();
         assert_eq!(book.get(QuotaName::ServicesPerAgent), 5);
@@ -114,7 +98,7 @@ mod tests {
         let changes = QuotaChanges::from([(QuotaName::Services, Some(7)), (QuotaName::LiveShells, Some(0))]);
         assert!(matches!(book.change(&changes), Err(OpError::Invalid { .. })));
         assert_eq!(book.get(QuotaName::Services), 500);
-        std::fs::write(home.path().join(FILE), "{\"services\": \"many\"}").unwrap();
+        std::fs::write(home.path().join("quotas.json"), "{\"services\": \"many\"}").unwrap();
         assert!(NodeQuotas::load(Quotas::default(), home.path()).is_err());
     }
 }

@@ -2,7 +2,6 @@
 //! recording of a session that its agent removed is read in the same way.
 
 use crate::data_dir::DataDir;
-use crate::deleted::{self, DeletedSession};
 use crate::names::Names;
 use crate::ops::OpError;
 use crate::stored::read_error;
@@ -10,6 +9,7 @@ use crate::work::{SEARCH_TIME, Work};
 use shellkeep_record::{Budget, ReadError, Recording, SessionKey};
 use shellkeep_session::SessionId;
 use shellkeep_store::Store;
+use shellkeep_store::deleted::{self, DeletedSession};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;

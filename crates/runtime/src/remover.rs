@@ -3,16 +3,16 @@
 
 use crate::checkpoints::Checkpoints;
 use crate::data_dir::DataDir;
-use crate::deleted;
 use crate::disk::Disk;
 use crate::live_runs::LiveRuns;
 use crate::names::Names;
 use crate::ops::OpError;
-use crate::pending::{Deletion, Pending, Removal};
+use crate::pending::{self, Deletion, Pending, Removal};
 use crate::secrets::Secrets;
 use crate::thinning::Thinning;
 use shellkeep_session::{Record, SessionId, SessionMeta, Timestamp};
 use shellkeep_store::{AppendError, Store};
+use shellkeep_store::{Survives, deleted};
 use shellkeep_workspace::Workspaces;
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,7 +33,8 @@ pub(crate) struct Remover {
 impl Remover {
     /// Writes down that a session is being removed. Without that a crash would leave its files to the next of its name.
     pub(crate) fn begin(&self, deletion: &Deletion) -> Option<Pending> {
-        let noted = Pending::deletion(self.data_dir.root(), deletion, self.store.survives_power());
+        let survives = if self.store.survives_power() { Survives::Power } else { Survives::Crash };
+        let noted = Pending::deletion(self.data_dir.root(), deletion, survives);
         noted.inspect_err(|error| tracing::warn!(session = %deletion.id, %error, "a removal could not be noted")).ok()
     }
 
@@ -51,7 +52,9 @@ impl Remover {
         }
         let (data_dir, workspaces) = (self.data_dir.root().to_owned(), self.workspaces.clone());
         let checkpoints = self.checkpoints.home(&id);
-        let removal = tokio::task::spawn_blocking(move || deletion.remove_files(&data_dir, &workspaces, &checkpoints));
+        let removal = tokio::task::spawn_blocking(move || {
+            pending::remove_files(&deletion, &data_dir, &workspaces, &checkpoints);
+        });
         let _ = removal.await;
         if let Some(pending) = pending {
             pending.done();
@@ -73,7 +76,7 @@ impl Remover {
             forked_from: None,
         };
         // A number beyond all others: which one was the last is not known.
-        let deletion = Deletion::new(&meta, u64::MAX, removal);
+        let deletion = pending::deletion(&meta, u64::MAX, removal);
         let pending = self.begin(&deletion);
         let record = Record { session_id: id.clone(), seq: u64::MAX, at: Timestamp::now(), event: deletion.event() };
         match self.store.append(&record) {

@@ -6,13 +6,14 @@
 //! name this one when a session is read.
 
 use crate::open::OpenError;
+use crate::sealed::{self, Survives};
 use serde::{Deserialize, Serialize};
 use shellkeep_session::relocate::Relocation;
 use shellkeep_session::{ByteString, Timestamp};
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write as _};
+use std::fs;
+use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -269,31 +270,12 @@ fn look_at(recorded: &Identity) -> Original {
 }
 
 fn load(file: &Path) -> Result<Option<Identity>, OpenError> {
-    let corrupt = |reason: String| OpenError::Corrupt { path: file.to_owned(), reason };
-    match fs::metadata(file) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(OpenError::not_writable(file, &error)),
-        Ok(about) if about.len() > MAX_BYTES => return Err(corrupt(format!("it is larger than {MAX_BYTES} bytes"))),
-        Ok(_) => {}
-    }
-    let bytes = fs::read(file).map_err(|error| OpenError::not_writable(file, &error))?;
-    // The version first: a newer file may have anything else in it.
-    let whole: serde_json::Value = serde_json::from_slice(&bytes).map_err(|error| corrupt(error.to_string()))?;
-    let found = whole.get("format").and_then(serde_json::Value::as_u64).unwrap_or(0);
-    if found > u64::from(FORMAT) {
-        let found = u32::try_from(found).unwrap_or(u32::MAX);
-        return Err(OpenError::NewerFormat { place: file.to_owned(), found, ours: FORMAT });
-    }
-    serde_json::from_value(whole).map(Some).map_err(|error| corrupt(error.to_string()))
+    sealed::read_format(file, FORMAT, MAX_BYTES)
 }
 
 /// The file appears whole or not at all.
 fn save(file: &Path, identity: &Identity) -> io::Result<()> {
-    let temporary = file.with_extension("tmp");
-    let mut opened = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
-    opened.write_all(&serde_json::to_vec(identity)?)?;
-    opened.sync_all()?;
-    fs::rename(&temporary, file)
+    sealed::write(file, identity, Survives::Power)
 }
 
 fn path(bytes: &ByteString) -> PathBuf {

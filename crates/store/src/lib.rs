@@ -19,6 +19,8 @@
 //! - `follow`: who wants to hear of a session's new records.
 //! - [`mask`]: a session's state without a secret.
 //! - [`tokens`]: the agents' tokens, in a file of their own.
+//! - [`pending`], [`ended`], [`deleted`], [`quotas`]: small facts beside the sessions, in files of their own.
+//! - `sealed`: how such files are written and read.
 //! - [`anchor`]: signed heads of recordings, put elsewhere.
 //! - [`audit`]: who changed rights or removed something, and who was refused.
 //! - [`backend`]: what a backend does; `memory`, `filesystem` and `sqlite` are the backends.
@@ -29,7 +31,9 @@ pub mod backend;
 mod check;
 #[cfg(test)]
 mod contract;
+pub mod deleted;
 pub mod depth;
+pub mod ended;
 #[doc(hidden)]
 pub mod fault;
 mod filesystem;
@@ -43,10 +47,13 @@ mod marker;
 pub mod mask;
 mod memory;
 pub mod open;
+pub mod pending;
 mod problems;
+pub mod quotas;
 pub mod recordings;
 mod requests;
 mod scribe;
+mod sealed;
 mod segment;
 mod sqlite;
 pub mod store;
@@ -58,11 +65,16 @@ mod writer;
 pub use anchor::{AnchorOptions, AnchorPlace};
 pub use audit::{AuditEntry, AuditTrail};
 pub use backend::{Backend, BackendError, Entry, Mark, Name, SessionSummary};
+pub use deleted::DeletedSession;
+pub use ended::EndedSessions;
 pub use identity::{Arrival, CopyOf, Home};
 pub use journal::AppendError;
 pub use key::PUBLIC_KEY;
 pub use mask::masked_state;
 pub use open::{Durability, OpenError};
+pub use pending::{Deletion, FileChange, Pending};
+pub use quotas::QuotaFile;
 pub use recordings::RecordOptions;
+pub use sealed::Survives;
 pub use store::{ReadError, Store, StoreHold, SyncError};
 pub use tokens::{TokenFile, TokenRecord};

@@ -2,6 +2,7 @@
 //! store or a journal that has vanished is not taken for one that never was.
 
 use crate::open::OpenError;
+use crate::sealed::{self, Survives};
 use crate::sum::{self, Unsealed};
 use serde::{Deserialize, Serialize};
 use shellkeep_session::FORMAT_VERSION;
@@ -57,8 +58,5 @@ pub(crate) fn read(data_dir: &Path) -> Result<Option<Marker>, OpenError> {
 /// Says it. The file is replaced as a whole.
 pub(crate) fn write(data_dir: &Path, store: &str, segment: u64) -> io::Result<()> {
     let marker = Marker { format: FORMAT_VERSION, store: store.to_owned(), segment };
-    let path = path(data_dir);
-    let draft = path.with_extension("tmp");
-    fs::write(&draft, sum::seal(serde_json::to_vec_pretty(&marker)?))?;
-    fs::rename(draft, path)
+    sealed::write(&path(data_dir), &marker, Survives::Crash)
 }

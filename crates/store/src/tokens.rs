@@ -2,13 +2,10 @@
 //! daemon here. A record has a token's hash and never the token.
 
 use crate::open::OpenError;
-use crate::sum::{self, Unsealed};
-use rustix::fs::{Mode, OFlags};
+use crate::sealed::{self, Survives};
 use serde::{Deserialize, Serialize};
 use shellkeep_session::Timestamp;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// Version of the file. A newer one is refused.
@@ -59,55 +56,21 @@ impl TokenFile {
     /// All records; none if there is no file. A file that cannot be read is an error and not an empty list: a daemon
     /// that forgot its revocations would be worse than one that does not start.
     pub fn load(&self) -> Result<Vec<TokenRecord>, OpenError> {
-        let corrupt = |reason: String| OpenError::Corrupt { path: self.path.clone(), reason };
-        let file = match File::open(&self.path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(OpenError::not_writable(&self.path, &error)),
-        };
-        let mut bytes = Vec::new();
-        let read = file.take(MAX_BYTES + 1).read_to_end(&mut bytes);
-        read.map_err(|error| OpenError::not_writable(&self.path, &error))?;
-        if bytes.len() as u64 > MAX_BYTES {
-            return Err(corrupt(format!("it is larger than {MAX_BYTES} bytes")));
-        }
-        let bytes = match sum::unseal(bytes) {
-            Unsealed::Checked(bytes) | Unsealed::Without(bytes) => bytes,
-            Unsealed::Broken => return Err(corrupt(sum::MISMATCH.to_owned())),
-        };
-        // The version first: a newer file may have anything else in it.
-        let whole: serde_json::Value = serde_json::from_slice(&bytes).map_err(|error| corrupt(error.to_string()))?;
-        let found = whole.get("format").and_then(serde_json::Value::as_u64).unwrap_or(0);
-        if found > u64::from(FORMAT) {
-            let found = u32::try_from(found).unwrap_or(u32::MAX);
-            return Err(OpenError::NewerFormat { place: self.path.clone(), found, ours: FORMAT });
-        }
-        let contents: Contents = serde_json::from_value(whole).map_err(|error| corrupt(error.to_string()))?;
-        Ok(contents.tokens)
+        let contents: Option<Contents> = sealed::read_format(&self.path, FORMAT, MAX_BYTES)?;
+        Ok(contents.map(|contents| contents.tokens).unwrap_or_default())
     }
 
     /// Replaces the file as a whole and waits for the disk: a revocation must not come back with the power.
     pub fn save(&self, records: &[TokenRecord]) -> io::Result<()> {
         let contents = Contents { format: FORMAT, tokens: records.to_vec() };
-        let bytes = sum::seal(serde_json::to_vec_pretty(&contents)?);
-        let fresh = self.path.with_extension("json.new");
-        // One that a crash left may have any mode; ours is made anew.
-        let _ = fs::remove_file(&fresh);
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&fresh)?;
-        file.write_all(&bytes)?;
-        file.sync_all()?;
-        fs::rename(&fresh, &self.path)?;
-        let directory = self.path.parent().unwrap_or(Path::new("."));
-        let directory =
-            rustix::fs::open(directory, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-        rustix::fs::fsync(directory)?;
-        Ok(())
+        sealed::write(&self.path, &contents, Survives::Power)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
     use std::os::unix::fs::PermissionsExt as _;
 
     fn record(id: &str) -> TokenRecord {

@@ -2,11 +2,11 @@
 //! to it but through one of the checks here.
 
 use super::inner::Inner;
-use crate::deleted::DeletedSession;
 use crate::identities::{Scope, bound};
 use crate::names::not_found;
 use crate::ops::OpError;
 use shellkeep_session::{Author, SessionId};
+use shellkeep_store::DeletedSession;
 use std::borrow::Cow;
 use std::sync::Arc;
 

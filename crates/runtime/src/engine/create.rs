@@ -3,12 +3,11 @@
 use super::access::{Access, only_its_own};
 use super::handle::Engine;
 use super::inner::Inner;
-use crate::deleted;
 use crate::identities::{Scope, bound};
 use crate::ops::{CreateSession, Created, OpError, SessionView};
 use crate::{recover, validate};
 use shellkeep_session::{Event, Record, SessionId, SessionMeta, ShellState, Timestamp};
-use shellkeep_store::AppendError;
+use shellkeep_store::{AppendError, deleted};
 use std::sync::Arc;
 
 impl Engine {

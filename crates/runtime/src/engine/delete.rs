@@ -4,12 +4,12 @@
 use super::access::{Access, Permitted, only_its_own};
 use super::handle::Engine;
 use super::services::{stop_latecomers, stop_services_of};
-use crate::deleted::{self, DeletedSession};
 use crate::identities::Scope;
 use crate::ops::{OpError, SessionView};
 use crate::owner::Message;
 use crate::pending::Removal;
 use shellkeep_session::{ByteString, SessionId, SessionMeta};
+use shellkeep_store::deleted::{self, DeletedSession};
 
 impl Engine {
     /// Ends a session: its processes, its state, its files. The host's word is for good. What an agent removes is gone for

@@ -5,12 +5,12 @@ use super::handle::Engine;
 use super::hold::{self, Hold};
 use super::inner::Inner;
 use super::{delete, services};
-use crate::deleted;
 use crate::ops::*;
 use crate::services::StopReason;
 use shellkeep_process::proc;
 use shellkeep_session::{QuotaName, SessionId};
 use shellkeep_store::AuditEntry;
+use shellkeep_store::deleted;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 

@@ -216,7 +216,7 @@ impl Parts {
         let pool = Pool::new(bash.clone(), data_dir.scratch(), Arc::clone(factory), shells, config.spare_shells);
         let pool = Arc::new(pool);
         let runs = Arc::new(LiveRuns::default());
-        let disk = Arc::new(Disk::new(Arc::clone(&data_dir), Arc::clone(quotas)));
+        let disk = Arc::new(Disk::new(&data_dir, Arc::clone(quotas)));
         let services = Arc::new(Services {
             factory: Arc::clone(factory),
             quotas: Arc::clone(quotas),

@@ -11,6 +11,7 @@ use crate::pending::{self, Pending};
 use crate::{notices, state_file};
 use shellkeep_record::past::Past;
 use shellkeep_session::{AgentState, Cause, Content, Event, FilesAt, LeftOut, Notice, SessionId, ShellState, decide};
+use shellkeep_store::FileChange;
 use shellkeep_workspace::repo::{ObjectId, Repo, RepoError};
 use shellkeep_workspace::restore::{self, Applied, KeptBack, Plan, RestoreError};
 use std::io;
@@ -250,7 +251,8 @@ impl Owner {
             self.sync().await;
             return Ok(Vec::new());
         }
-        let note = pending::note(self.state.seq, &event);
+        let note = FileChange { seq: self.state.seq, event: event.clone() }.encode();
+        let note = note.map_err(|error| self.files_failed("could not be changed", &error))?;
         let (applied, pending) = self.change_files(plan, None, note).await?;
         let taken = self.with_keeper(move |keeper| {
             if let (Some(repo), Some(commit)) = (keeper.repo_mut(), commit) {

@@ -7,10 +7,11 @@
 //! deleted/NAME/deleted.json  who and when, for lists
 //! ```
 
-use serde_json::{Value, json};
+use crate::recordings::DELETED;
+use crate::sealed::{self, Survives};
+use serde::{Deserialize, Serialize};
 use shellkeep_record::DELETED_RECORDING;
 use shellkeep_session::{SessionId, SessionMeta, Timestamp};
-use shellkeep_store::recordings::DELETED;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -25,7 +26,7 @@ const MARK: &str = ".deleted.";
 const MOST_NAME: usize = 100;
 
 /// A session that its agent removed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeletedSession {
     /// The name under which it is kept.
     pub kept_as: SessionId,
@@ -45,7 +46,7 @@ pub struct DeletedSession {
 
 impl DeletedSession {
     /// A session that is removed now.
-    pub(crate) fn new(meta: &SessionMeta, seq: u64, by: Option<String>) -> Option<Self> {
+    pub fn new(meta: &SessionMeta, seq: u64, by: Option<String>) -> Option<Self> {
         let deleted_at = Timestamp::now();
         let session_id = meta.session_id.clone();
         let name: &str = &session_id.as_str()[..session_id.as_str().len().min(MOST_NAME)];
@@ -53,39 +54,11 @@ impl DeletedSession {
         let (agent, created_at) = (meta.agent.clone(), meta.created_at);
         Some(Self { kept_as, session_id, agent, by, created_at, deleted_at, seq })
     }
-
-    /// As it is written down.
-    pub(crate) fn to_json(&self) -> Value {
-        json!({
-            "kept_as": self.kept_as.as_str(),
-            "session_id": self.session_id.as_str(),
-            "agent": self.agent,
-            "by": self.by,
-            "created_at": self.created_at.to_string(),
-            "deleted_at": self.deleted_at.to_string(),
-            "seq": self.seq,
-        })
-    }
-
-    /// As it was written down.
-    pub(crate) fn from_json(value: &Value) -> Option<Self> {
-        let text = |name: &str| value[name].as_str();
-        let owned = |name: &str| text(name).map(str::to_owned);
-        Some(Self {
-            kept_as: SessionId::parse(text("kept_as")?).ok()?,
-            session_id: SessionId::parse(text("session_id")?).ok()?,
-            agent: owned("agent"),
-            by: owned("by"),
-            created_at: text("created_at")?.parse().ok()?,
-            deleted_at: text("deleted_at")?.parse().ok()?,
-            seq: value["seq"].as_u64()?,
-        })
-    }
 }
 
 /// Whether this is a name under which a removed session may be kept. No new session gets such a name, so that none can
 /// stand before a removed one.
-pub(crate) fn is_name(id: &SessionId) -> bool {
+pub fn is_name(id: &SessionId) -> bool {
     let time = id.as_str().rsplit_once(MARK).map(|(_, time)| time);
     time.is_some_and(|time| !time.is_empty() && time.bytes().all(|byte| byte.is_ascii_digit()))
 }
@@ -96,17 +69,17 @@ fn home(data_dir: &Path, kept_as: &SessionId) -> PathBuf {
 }
 
 /// Where the recording of a removed session is.
-pub(crate) fn recording(data_dir: &Path, kept_as: &SessionId) -> PathBuf {
+pub fn recording(data_dir: &Path, kept_as: &SessionId) -> PathBuf {
     home(data_dir, kept_as).join(DELETED_RECORDING)
 }
 
 /// Where its outputs are.
-pub(crate) fn outputs(data_dir: &Path, kept_as: &SessionId) -> PathBuf {
+pub fn outputs(data_dir: &Path, kept_as: &SessionId) -> PathBuf {
     home(data_dir, kept_as).join(OUTPUTS)
 }
 
 /// Keeps the outputs of a session that is removed, and says who removed it. May be called again after a crash.
-pub(crate) fn keep(data_dir: &Path, deleted: &DeletedSession, from: &Path) -> io::Result<()> {
+pub fn keep(data_dir: &Path, deleted: &DeletedSession, from: &Path) -> io::Result<()> {
     let home = home(data_dir, &deleted.kept_as);
     fs::create_dir_all(&home)?;
     match fs::rename(from, home.join(OUTPUTS)) {
@@ -115,22 +88,22 @@ pub(crate) fn keep(data_dir: &Path, deleted: &DeletedSession, from: &Path) -> io
         Err(_) if home.join(OUTPUTS).exists() => fs::remove_dir_all(from)?,
         moved => moved?,
     }
-    let draft = home.join(format!("{NOTE}.new"));
-    fs::write(&draft, deleted.to_json().to_string())?;
-    fs::rename(draft, home.join(NOTE))
+    sealed::write(&home.join(NOTE), deleted, Survives::Crash)
 }
 
 /// A removed session by the name under which it is kept.
-pub(crate) fn find(data_dir: &Path, kept_as: &SessionId) -> Option<DeletedSession> {
+pub fn find(data_dir: &Path, kept_as: &SessionId) -> Option<DeletedSession> {
     if !is_name(kept_as) {
         return None;
     }
-    let note = fs::read(home(data_dir, kept_as).join(NOTE)).ok()?;
-    DeletedSession::from_json(&serde_json::from_slice(&note).ok()?)
+    sealed::read(&home(data_dir, kept_as).join(NOTE)).unwrap_or_else(|error| {
+        tracing::warn!(session = %kept_as, %error, "the note of a deleted session cannot be read");
+        None
+    })
 }
 
 /// All removed sessions, by name.
-pub(crate) fn list(data_dir: &Path) -> Vec<DeletedSession> {
+pub fn list(data_dir: &Path) -> Vec<DeletedSession> {
     let entries = fs::read_dir(data_dir.join(DELETED)).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| SessionId::parse(entry.file_name().to_str()?).ok());
     let mut all: Vec<DeletedSession> = names.filter_map(|name| find(data_dir, &name)).collect();
@@ -139,7 +112,7 @@ pub(crate) fn list(data_dir: &Path) -> Vec<DeletedSession> {
 }
 
 /// Removes for good what is kept of a removed session.
-pub(crate) fn purge(data_dir: &Path, kept_as: &SessionId) -> io::Result<()> {
+pub fn purge(data_dir: &Path, kept_as: &SessionId) -> io::Result<()> {
     let home = home(data_dir, kept_as);
     // First the note: what a crash leaves is found by nobody, and the name is free.
     fs::remove_file(home.join(NOTE))?;
@@ -154,7 +127,7 @@ mod tests {
         SessionMeta {
             session_id: SessionId::parse(name).unwrap(),
             agent: Some("ann".to_owned()),
-            agent_config: Value::Null,
+            agent_config: serde_json::Value::Null,
             created_at: Timestamp::UNIX_EPOCH,
             workspace: Default::default(),
             by: None,
