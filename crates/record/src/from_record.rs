@@ -23,16 +23,14 @@ const TOOL_NAME: &str = "run_command";
 
 /// A line's type and fields.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Told<'a> {
-    /// What kind of event.
+pub struct LineContent<'a> {
     pub event_type: &'a str,
-    /// Its fields.
     pub data: Value,
-    /// Files beside the recording that it tells of.
+    /// Files beside the recording that the line names.
     pub files: BTreeMap<String, FileSum>,
 }
 
-/// What is beside a record that its line tells of.
+/// What a line needs that is not in its record.
 #[derive(Clone, Copy, Default)]
 pub struct Beside<'a> {
     /// What the run that ends was begun with, if it is known.
@@ -47,25 +45,17 @@ const PARAMETERS: [&str; 9] =
 
 /// What a command is begun with.
 pub(crate) fn parameters(command: &ByteString, call: Option<&Call>) -> Map<String, Value> {
-    let mut fields = Fields::default();
-    fields.bytes("command", command);
+    let fields = Fields::default().bytes("command", command);
     let Some(Call { cwd, env, stdin, stdin_bytes, tty }) = call else { return fields.0 };
-    if let Some(cwd) = cwd {
-        fields.bytes("cwd", cwd);
-    }
+    let mut fields = fields.maybe_bytes("cwd", cwd.as_ref());
     if !env.is_empty() {
-        fields.value("env", env);
+        fields = fields.value("env", env);
     }
-    if let Some(stdin) = stdin {
-        fields.bytes("stdin", stdin);
-    }
+    fields = fields.maybe_bytes("stdin", stdin.as_ref());
     if *stdin_bytes > 0 {
-        fields.number("stdin_bytes", *stdin_bytes);
+        fields = fields.value("stdin_bytes", stdin_bytes);
     }
-    if *tty {
-        fields.put("tty", Value::Bool(true));
-    }
-    fields.0
+    fields.if_true("tty", *tty).0
 }
 
 /// What a command was begun with, from the line that told of it.
@@ -75,33 +65,67 @@ pub(crate) fn parameters_of(started: &Value) -> Map<String, Value> {
 }
 
 /// The line of a record.
-pub fn told<'a>(record: &'a Record, beside: Beside<'_>) -> Told<'a> {
-    let mut data = Fields::default();
-    let event_type = match &record.event {
-        Event::RunStarted { run_id, request_id, command, call, by, files_unkept } => {
-            data = Fields(parameters(command, call.as_deref()));
-            data.text("run_id", run_id.as_str());
-            data.maybe("request_id", request_id.as_deref());
-            data.maybe("by", by.as_deref());
-            if *files_unkept {
-                data.put("files_unkept", Value::Bool(true));
-            }
-            "run_started"
-        }
-        Event::RunFinished { run_id, result, delta } => {
-            finished(&mut data, run_id, result, delta, beside);
-            "tool_call"
-        }
-        Event::RunInput { .. } => {
-            typed(&mut data, &record.event);
-            "run_input"
-        }
+pub fn line_content<'a>(record: &'a Record, beside: Beside<'_>) -> LineContent<'a> {
+    let new = Fields::default;
+    let (event_type, fields) = match &record.event {
+        // An agent's framework chooses type and fields itself.
         Event::Noted { event_type, data, .. } => {
-            return Told { event_type, data: data.clone(), files: BTreeMap::new() };
+            return LineContent { event_type, data: data.clone(), files: BTreeMap::new() };
         }
-        other => rare(&mut data, record.seq, other),
+        Event::SessionCreated { meta, shell } => ("session_created", created(meta, shell)),
+        Event::RunStarted { run_id, request_id, command, call, by, files_unkept } => {
+            let fields = Fields(parameters(command, call.as_deref())).value("run_id", run_id);
+            let fields = fields.maybe("request_id", request_id.as_deref()).maybe("by", by.as_deref());
+            ("run_started", fields.if_true("files_unkept", *files_unkept))
+        }
+        Event::RunFinished { run_id, result, delta } => ("tool_call", finished(run_id, result, delta, beside)),
+        Event::RunInput { run_id, input, bytes, hidden, end, by } => {
+            let fields = new().value("run_id", run_id).maybe("by", by.as_deref());
+            ("run_input", typed(fields, input, *bytes, *hidden).if_true("end", *end))
+        }
+        Event::RunDetached { run_id } => ("run_detached", new().value("run_id", run_id)),
+        Event::ShellStarted { generation } => ("shell_started", new().value("generation", generation)),
+        Event::ProcessesLeft { processes } => ("processes_left", new().value("processes", processes)),
+        Event::ShellStopped { reason, notices } => {
+            ("shell_stopped", new().text("reason", reason).unless_empty("notices", notices))
+        }
+        Event::Restarted { shell } => ("session_restarted", new().value("shell", shell)),
+        Event::ServiceStarted { service_id, spec } => {
+            ("service_started", new().value("service_id", service_id).value("spec", spec))
+        }
+        Event::ServiceLive { service_id, stamps, restarts } => {
+            let fields = new().value("service_id", service_id).value("restarts", restarts);
+            ("service_live", fields.value("stamps", stamps))
+        }
+        Event::ServiceReady { service_id } => ("service_ready", new().value("service_id", service_id)),
+        Event::ServiceEnded { service_id, status, end, notices } => {
+            let fields = new().value("service_id", service_id).value("status", status).value("end", end);
+            ("service_ended", fields.unless_empty("notices", notices))
+        }
+        Event::SessionEnded { reason } => ("session_ended", new().value("reason", reason)),
+        Event::AgentStateSaved { state, .. } => ("agent_state_saved", agent_state(state)),
+        Event::MessageAdded { message, .. } => {
+            let fields = new().value("seq_id", &message.seq_id).text("role", &message.role);
+            ("message_added", fields.value("content", &message.content))
+        }
+        Event::Scrubbed { by, seqs, files, checkpoints, .. } => {
+            let fields = new().maybe("by", by.as_deref()).value("seqs", seqs).value("files", files);
+            ("scrubbed", fields.unless_empty("checkpoints", checkpoints))
+        }
+        Event::Checkpointed { checkpoint } => ("checkpoint_created", new().all(checkpoint)),
+        Event::Rewound { to, by, files, kept_back, shell, agent_state, notices } => {
+            let fields = new().value("to", to).maybe("by", by.as_deref()).value("files", files).value("shell", shell);
+            let fields = fields.unless_empty("kept_back", kept_back).unless_empty("notices", notices);
+            ("session_rewound", fields.maybe_agent_state(agent_state.as_deref()))
+        }
+        Event::Forked { session_id, at } => ("session_forked", new().value("session_id", session_id).value("at", at)),
+        Event::RecordsLost { from, reason, state } => (RECORDS_LOST, records_lost(*from..record.seq, reason, state)),
+        Event::SessionDestroyed => ("session_destroyed", new()),
+        Event::SessionDeleted { by, kept_as } => {
+            ("session_deleted", new().maybe("by", by.as_deref()).value("kept_as", kept_as))
+        }
     };
-    Told { event_type, data: Value::Object(data.0), files: files(&record.event) }
+    LineContent { event_type, data: Value::Object(fields.0), files: files(&record.event) }
 }
 
 /// The files that a record tells of, as far as their hashes are known.
@@ -138,172 +162,57 @@ fn output_file(run_id: &RunId, stream: &str) -> String {
     format!("{run_id}.{stream}")
 }
 
-fn rare(data: &mut Fields, seq: u64, event: &Event) -> &'static str {
-    match event {
-        Event::SessionCreated { meta, shell } => {
-            created(data, meta, shell);
-            "session_created"
-        }
-        Event::ShellStarted { generation } => data.as_they_are("shell_started", [("generation", generation)]),
-        Event::ShellStopped { reason, notices } => {
-            data.text("reason", reason);
-            data.unless_empty("notices", notices);
-            "shell_stopped"
-        }
-        Event::Restarted { shell } => data.as_they_are("session_restarted", [("shell", shell)]),
-        Event::RunDetached { run_id } => data.as_they_are("run_detached", [("run_id", run_id)]),
-        Event::ProcessesLeft { processes } => data.as_they_are("processes_left", [("processes", processes)]),
-        Event::ServiceStarted { service_id, spec } => {
-            data.text("service_id", service_id.as_str());
-            data.as_they_are("service_started", [("spec", spec)])
-        }
-        Event::ServiceLive { service_id, stamps, restarts } => {
-            data.text("service_id", service_id.as_str());
-            data.number("restarts", u64::from(*restarts));
-            data.as_they_are("service_live", [("stamps", stamps)])
-        }
-        Event::ServiceReady { service_id } => data.as_they_are("service_ready", [("service_id", service_id)]),
-        Event::ServiceEnded { service_id, status, end, notices } => {
-            data.text("service_id", service_id.as_str());
-            data.value("status", status);
-            data.unless_empty("notices", notices);
-            data.as_they_are("service_ended", [("end", end)])
-        }
-        Event::SessionDeleted { by, kept_as } => {
-            data.maybe("by", by.as_deref());
-            data.as_they_are("session_deleted", [("kept_as", kept_as)])
-        }
-        Event::SessionEnded { reason } => data.as_they_are("session_ended", [("reason", reason)]),
-        Event::AgentStateSaved { state, .. } => {
-            agent_state(data, state);
-            "agent_state_saved"
-        }
-        Event::MessageAdded { message, .. } => {
-            data.number("seq_id", message.seq_id);
-            data.text("role", &message.role);
-            data.as_they_are("message_added", [("content", &message.content)])
-        }
-        Event::Scrubbed { by, seqs, files, checkpoints, .. } => {
-            data.maybe("by", by.as_deref());
-            data.value("seqs", seqs);
-            if !checkpoints.is_empty() {
-                data.value("checkpoints", checkpoints);
-            }
-            data.as_they_are("scrubbed", [("files", files)])
-        }
-        Event::Checkpointed { .. } | Event::Rewound { .. } | Event::Forked { .. } => branch(data, event),
-        Event::RecordsLost { from, reason, state } => {
-            records_lost(data, *from..seq, reason, state);
-            RECORDS_LOST
-        }
-        // Those that are common are told by the caller, and a destroyed session has no lines.
-        Event::RunStarted { .. }
-        | Event::RunFinished { .. }
-        | Event::RunInput { .. }
-        | Event::Noted { .. }
-        | Event::SessionDestroyed => "session_destroyed",
-    }
-}
-
 /// Records that no disk took. What they led to is known, so the session can be taken back to here and to what follows.
-fn records_lost(data: &mut Fields, lost: Range<u64>, reason: &str, state: &SessionState) {
-    data.number("from", lost.start);
-    data.number("through", lost.end.saturating_sub(1));
-    data.text("reason", reason);
-    data.value("shell", &state.shell);
-    data.value("files", &state.files);
-    if let Some(state) = &state.agent_state {
-        let mut fields = Fields::default();
-        agent_state(&mut fields, state);
-        data.put("agent_state", Value::Object(fields.0));
-    }
+fn records_lost(lost: Range<u64>, reason: &str, state: &SessionState) -> Fields {
+    let fields = Fields::default().value("from", &lost.start).value("through", &lost.end.saturating_sub(1));
+    let fields = fields.text("reason", reason).value("shell", &state.shell).value("files", &state.files);
+    fields.maybe_agent_state(state.agent_state.as_deref())
 }
 
 /// What was typed into a command.
-fn typed(data: &mut Fields, event: &Event) {
-    let Event::RunInput { run_id, input, bytes, hidden, end, by } = event else { return };
-    data.text("run_id", run_id.as_str());
-    data.maybe("by", by.as_deref());
-    if *hidden {
-        data.put("hidden", Value::Bool(true));
-    } else {
-        data.bytes("input", input);
-    }
-    if let Some(bytes) = bytes {
-        data.number("bytes", *bytes);
-        let left_out = bytes.saturating_sub(input.as_bytes().len() as u64);
-        if left_out > 0 {
-            data.number("truncated", left_out);
-        }
-    }
-    if *end {
-        data.put("end", Value::Bool(true));
+fn typed(mut fields: Fields, input: &ByteString, bytes: Option<u64>, hidden: bool) -> Fields {
+    fields = match hidden {
+        true => fields.if_true("hidden", true),
+        false => fields.bytes("input", input),
+    };
+    let Some(bytes) = bytes else { return fields };
+    fields = fields.value("bytes", &bytes);
+    match bytes.saturating_sub(input.as_bytes().len() as u64) {
+        0 => fields,
+        left_out => fields.value("truncated", &left_out),
     }
 }
 
-/// What tells of a session's files and of the branches of its time.
-fn branch(data: &mut Fields, event: &Event) -> &'static str {
-    match event {
-        Event::Rewound { to, by, files, kept_back, shell, agent_state: state, notices } => {
-            data.number("to", *to);
-            data.maybe("by", by.as_deref());
-            data.value("files", files);
-            data.unless_empty("kept_back", kept_back);
-            data.unless_empty("notices", notices);
-            if let Some(state) = state {
-                let mut fields = Fields::default();
-                agent_state(&mut fields, state);
-                data.put("agent_state", Value::Object(fields.0));
-            }
-            data.as_they_are("session_rewound", [("shell", shell)])
-        }
-        Event::Forked { session_id, at } => {
-            data.text("session_id", session_id.as_str());
-            data.as_they_are("session_forked", [("at", at)])
-        }
-        other => {
-            if let Event::Checkpointed { checkpoint } = other {
-                data.all(checkpoint);
-            }
-            "checkpoint_created"
-        }
-    }
-}
-
-fn created(data: &mut Fields, meta: &SessionMeta, shell: &ShellState) {
-    data.value("agent", &meta.agent);
-    data.put("agent_config", meta.agent_config.clone());
-    data.maybe("by", meta.by.as_deref());
+fn created(meta: &SessionMeta, shell: &ShellState) -> Fields {
+    let mut fields = Fields::default()
+        .value("agent", &meta.agent)
+        .value("agent_config", &meta.agent_config)
+        .maybe("by", meta.by.as_deref());
     if let Some(origin) = &meta.forked_from {
-        data.value("forked_from", origin);
+        fields = fields.value("forked_from", origin);
     }
-    data.bytes("workspace", &meta.workspace);
-    data.bytes("cwd", &shell.cwd);
-    data.value("shell", shell);
+    fields.bytes("workspace", &meta.workspace).bytes("cwd", &shell.cwd).value("shell", shell)
 }
 
-fn finished(data: &mut Fields, run_id: &RunId, result: &RunResult, delta: &ShellDelta, beside: Beside<'_>) {
-    data.text("tool_name", TOOL_NAME);
-    data.put("parameters", Value::Object(beside.parameters.cloned().unwrap_or_default()));
-    data.text("run_id", run_id.as_str());
-    data.put("error", error(result).map_or(Value::Null, Value::String));
-    data.put("duration", (result.duration_us as f64 / 1e6).into());
-    data.text("status", status(result.status));
-    data.put("exit_code", result.exit_code.map_or(Value::Null, Value::from));
-    data.maybe("signal", result.signal.as_deref());
-    stream(data, "output", "stdout", &result.stdout, run_id, beside.outputs);
-    stream(data, "stderr", "stderr", &result.stderr, run_id, beside.outputs);
-    data.bytes("cwd", &result.cwd);
+fn finished(run_id: &RunId, result: &RunResult, delta: &ShellDelta, beside: Beside<'_>) -> Fields {
+    let mut fields = Fields::default()
+        .text("tool_name", TOOL_NAME)
+        .put("parameters", Value::Object(beside.parameters.cloned().unwrap_or_default()))
+        .value("run_id", run_id)
+        .value("error", &error(result))
+        .put("duration", (result.duration_us as f64 / 1e6).into())
+        .text("status", status(result.status))
+        .value("exit_code", &result.exit_code)
+        .maybe("signal", result.signal.as_deref());
+    fields = stream(fields, ["output", "stdout"], &result.stdout, run_id, beside.outputs);
+    fields = stream(fields, ["stderr", "stderr"], &result.stderr, run_id, beside.outputs);
+    fields = fields.bytes("cwd", &result.cwd);
     if result.changes != Default::default() {
-        data.value("changes", &result.changes);
+        fields = fields.value("changes", &result.changes);
     }
-    if let Some(late) = &result.background_output {
-        data.bytes("background_output", late);
-    }
-    data.unless_empty("notices", &result.notices);
-    if !delta.is_empty() {
-        data.value("delta", delta);
-    }
+    fields = fields.maybe_bytes("background_output", result.background_output.as_ref());
+    fields = fields.unless_empty("notices", &result.notices);
+    if delta.is_empty() { fields } else { fields.value("delta", delta) }
 }
 
 fn status(status: RunStatus) -> &'static str {
@@ -331,26 +240,21 @@ fn error(result: &RunResult) -> Option<String> {
 }
 
 /// A stream under two names: `output`, which readers know, and `stdout_bytes` and so on for what is beside it.
-fn stream(data: &mut Fields, text: &str, name: &str, output: &Output, run_id: &RunId, outputs: Option<&Path>) {
-    data.put(&format!("{name}_bytes"), output.total.into());
-    match &output.inline {
-        Some(bytes) => {
-            data.text(text, &bytes.to_text());
-            if bytes.as_str().is_none() {
-                data.put(&format!("{name}_base64"), STANDARD.encode(bytes.as_bytes()).into());
-            }
+fn stream(fields: Fields, [text, name]: [&str; 2], output: &Output, run_id: &RunId, outputs: Option<&Path>) -> Fields {
+    let mut fields = fields.value(&format!("{name}_bytes"), &output.total);
+    fields = match &output.inline {
+        Some(bytes) if bytes.as_str().is_none() => {
+            fields.text(text, &bytes.to_text()).put(&format!("{name}_base64"), STANDARD.encode(bytes.as_bytes()).into())
         }
+        Some(bytes) => fields.text(text, &bytes.to_text()),
         None if output.kept > 0 => {
             let file = output_file(run_id, name);
             let head = outputs.and_then(|directory| head_of(&directory.join(&file))).unwrap_or_default();
-            data.put(text, head.into());
-            data.put(&format!("{name}_file"), file.into());
+            fields.put(text, head.into()).put(&format!("{name}_file"), file.into())
         }
-        None => data.text(text, ""),
-    }
-    if let Some(tail) = &output.tail {
-        data.bytes(&format!("{name}_tail"), tail);
-    }
+        None => fields.text(text, ""),
+    };
+    fields.maybe_bytes(&format!("{name}_tail"), output.tail.as_ref())
 }
 
 /// The beginning of a file as text. It may be gone by now: outputs are given back when they are old.
@@ -372,16 +276,14 @@ fn head_of(path: &Path) -> Option<String> {
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-fn agent_state(data: &mut Fields, state: &AgentState) {
-    data.number("version", state.version);
-    data.text("media_type", &state.media_type);
-    data.number("bytes", state.content.len());
+fn agent_state(state: &AgentState) -> Fields {
+    let fields = Fields::default()
+        .value("version", &state.version)
+        .text("media_type", &state.media_type)
+        .value("bytes", &state.content.len());
     match &state.content {
-        Content::Inline(bytes) => data.bytes("content", bytes),
-        Content::File { name, hash, .. } => {
-            data.text("file", name);
-            data.maybe("hash", hash.as_deref());
-        }
+        Content::Inline(bytes) => fields.bytes("content", bytes),
+        Content::File { name, hash, .. } => fields.text("file", name).maybe("hash", hash.as_deref()),
     }
 }
 
@@ -390,60 +292,64 @@ fn agent_state(data: &mut Fields, state: &AgentState) {
 struct Fields(Map<String, Value>);
 
 impl Fields {
-    fn put(&mut self, name: &str, value: Value) {
+    fn put(mut self, name: &str, value: Value) -> Self {
         self.0.insert(name.to_owned(), value);
+        self
     }
 
-    fn text(&mut self, name: &str, text: &str) {
-        self.put(name, Value::String(text.to_owned()));
+    fn text(self, name: &str, text: &str) -> Self {
+        self.put(name, Value::String(text.to_owned()))
     }
 
-    fn number(&mut self, name: &str, number: u64) {
-        self.put(name, number.into());
-    }
-
-    fn maybe(&mut self, name: &str, text: Option<&str>) {
-        if let Some(text) = text {
-            self.text(name, text);
+    fn maybe(self, name: &str, text: Option<&str>) -> Self {
+        match text {
+            Some(text) => self.text(name, text),
+            None => self,
         }
     }
 
-    /// Bytes as text, and beside it in base64 if they are none.
-    fn bytes(&mut self, name: &str, bytes: &ByteString) {
-        self.text(name, &bytes.to_text());
-        if bytes.as_str().is_none() {
-            self.put(&format!("{name}_base64"), STANDARD.encode(bytes.as_bytes()).into());
+    fn if_true(self, name: &str, is_true: bool) -> Self {
+        if is_true { self.put(name, Value::Bool(true)) } else { self }
+    }
+
+    /// Bytes as text, and beside it in base64 if they are not UTF-8.
+    fn bytes(self, name: &str, bytes: &ByteString) -> Self {
+        let fields = self.text(name, &bytes.to_text());
+        match bytes.as_str() {
+            Some(_) => fields,
+            None => fields.put(&format!("{name}_base64"), STANDARD.encode(bytes.as_bytes()).into()),
         }
     }
 
-    fn value<T: Serialize>(&mut self, name: &str, value: &T) {
+    fn maybe_bytes(self, name: &str, bytes: Option<&ByteString>) -> Self {
+        match bytes {
+            Some(bytes) => self.bytes(name, bytes),
+            None => self,
+        }
+    }
+
+    fn value<T: Serialize>(self, name: &str, value: &T) -> Self {
         // What a record holds was written to the journal as JSON before it came here.
-        self.put(name, serde_json::to_value(value).unwrap_or_default());
+        self.put(name, serde_json::to_value(value).unwrap_or_default())
     }
 
     /// All fields of a value that is an object.
-    fn all<T: Serialize>(&mut self, value: &T) {
+    fn all<T: Serialize>(mut self, value: &T) -> Self {
         if let Ok(Value::Object(fields)) = serde_json::to_value(value) {
             self.0.extend(fields);
         }
+        self
     }
 
-    fn unless_empty<T: Serialize>(&mut self, name: &str, list: &[T]) {
-        if !list.is_empty() {
-            self.value(name, &list);
-        }
+    fn unless_empty<T: Serialize>(self, name: &str, list: &[T]) -> Self {
+        if list.is_empty() { self } else { self.value(name, &list) }
     }
 
-    /// Takes fields over and gives back the type, for events that have little to tell.
-    fn as_they_are<'t, T: Serialize, const N: usize>(
-        &mut self,
-        event_type: &'t str,
-        fields: [(&str, T); N],
-    ) -> &'t str {
-        for (name, value) in fields {
-            self.value(name, &value);
+    fn maybe_agent_state(self, state: Option<&AgentState>) -> Self {
+        match state {
+            Some(state) => self.put("agent_state", Value::Object(agent_state(state).0)),
+            None => self,
         }
-        event_type
     }
 }
 
@@ -455,8 +361,8 @@ mod tests {
 
     fn data(event: Event, beside: Beside<'_>) -> (String, Value) {
         let record = Record { session_id: SessionId::parse("s").unwrap(), seq: 9, at: Timestamp::UNIX_EPOCH, event };
-        let told = told(&record, beside);
-        (told.event_type.to_owned(), told.data)
+        let content = line_content(&record, beside);
+        (content.event_type.to_owned(), content.data)
     }
 
     fn result() -> RunResult {

@@ -2,7 +2,7 @@
 
 use super::{RecorderOptions, Scratch, grave, make_directory, open_to_append, snapshot};
 use crate::chain::{Hash, SessionKey};
-use crate::from_record::{Beside, Told, parameters, parameters_of, told};
+use crate::from_record::{Beside, LineContent, line_content, parameters, parameters_of};
 use crate::heads::{self, Heads, NewHead, Note, SignedHead};
 use crate::line::{HOLE, Line, Proof};
 use crate::marks;
@@ -413,8 +413,8 @@ impl Tape {
             Event::RunFinished { run_id, .. } => self.parameters(run_id),
             _ => None,
         };
-        let Told { event_type, mut data, files } =
-            told(record, Beside { parameters: parameters.as_ref(), outputs: context.outputs });
+        let LineContent { event_type, mut data, files } =
+            line_content(record, Beside { parameters: parameters.as_ref(), outputs: context.outputs });
         if let (Event::RecordsLost { .. }, Some(fields)) = (&record.event, data.as_object_mut()) {
             // What has a line here is not lost here.
             fields.insert("from".to_owned(), (self.staged.seq + 1).into());
