@@ -345,6 +345,16 @@ impl Journal {
         }
     }
 
+    /// How much of the journal is after a place.
+    pub(crate) fn bytes_since(&self, mark: Mark) -> u64 {
+        (mark.segment..=self.end().segment).map(|number| self.size(number)).sum::<u64>().saturating_sub(mark.offset)
+    }
+
+    /// Length of a segment; 0 if it is not there.
+    pub(crate) fn size(&self, number: u64) -> u64 {
+        fs::metadata(segment::path(&self.directory, number)).map_or(0, |file| file.len())
+    }
+
     /// Where the segments are.
     pub(crate) fn directory(&self) -> &std::path::Path {
         &self.directory

@@ -12,9 +12,9 @@
 //! - `check`: what the start looks for in the journal.
 //! - `marker`: the word that a store was made here.
 //! - [`sum`]: checksums of all that is stored.
-//! - `writer`: the thread between journal and backend.
+//! - `reader`: what follows the journal, each with a mark; `recording_reader` writes the recordings.
+//! - `scheduler`: the thread that gives the readers their turns.
 //! - [`recordings`]: the sessions' recordings beside them, and what happens when one cannot be written.
-//! - `scribe`: the recorder's way through the journal.
 //! - [`depth`]: JSON that could not be read again.
 //! - `follow`: who wants to hear of a session's new records.
 //! - [`mask`]: a session's state without a secret.
@@ -50,9 +50,11 @@ pub mod open;
 pub mod pending;
 mod problems;
 pub mod quotas;
+mod reader;
+mod recording_reader;
 pub mod recordings;
 mod requests;
-mod scribe;
+mod scheduler;
 mod sealed;
 mod segment;
 mod sqlite;
@@ -60,7 +62,6 @@ pub mod store;
 pub mod sum;
 mod tail;
 pub mod tokens;
-mod writer;
 
 pub use anchor::{AnchorOptions, AnchorPlace};
 pub use audit::{AuditEntry, AuditTrail};

@@ -10,12 +10,12 @@ use crate::lock;
 use crate::marker;
 use crate::memory::MemoryBackend;
 use crate::problems::Problems;
-use crate::recordings::{RecordOptions, Recordings, Setup, Shelf};
-use crate::scribe::Scribe;
+use crate::recording_reader::RecordingReader;
+use crate::recordings::{RecordOptions, RecordingSet, Recordings, Setup};
+use crate::scheduler::{self, Found, Scheduler, Shared};
 use crate::segment::{self, After};
 use crate::sqlite::SqliteBackend;
 use crate::store::{Held, Store};
-use crate::writer::{self, Found, Shared, Writer};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -218,10 +218,10 @@ impl Store {
         {
             return Err(OpenError::StoreMissing { path, evidence });
         }
-        let shelf = Arc::new(Shelf::open(root, data_dir, &options)?);
+        let set = Arc::new(RecordingSet::open(root, data_dir, &options)?);
         let directory = data_dir.join("journal");
         let setup = |journal| Setup {
-            shelf: Arc::clone(&shelf),
+            set: Arc::clone(&set),
             data_dir,
             journal,
             options: &options,
@@ -233,14 +233,14 @@ impl Store {
         let backend: Box<dyn Backend> = match &place {
             Place::Memory => {
                 let recordings = record(None)?;
-                let held = Held { shelf, home, lock };
+                let held = Held { set, home, lock };
                 return Ok(Self::in_memory(MemoryBackend::default(), recordings, (faults, problems), held));
             }
             Place::Filesystem(directory) => Box::new(FilesystemBackend::open(directory, durability)?),
             Place::Sqlite(path) => Box::new(SqliteBackend::open(path, durability)?),
         };
         let Prepared { first, oldest, after } = prepare(data_dir, backend.as_ref(), options.accept_loss)?;
-        let is_ahead = writer::has_lost_its_end(&directory, backend.applied());
+        let is_ahead = scheduler::has_lost_its_end(&directory, backend.applied());
         let recordings = record(Some(&directory))?;
         let options = JournalOptions {
             first,
@@ -254,12 +254,14 @@ impl Store {
         let not_writable = |error: io::Error| OpenError::not_writable(&directory, &error);
         let journal = Journal::begin(options, Arc::clone(&faults), Arc::clone(&problems)).map_err(not_writable)?;
         let shared = Arc::new(Shared::new(journal, faults, problems));
-        let scribe = recordings.map(|recordings| Scribe::new(recordings, &directory, backend.id(), oldest));
-        let writer = Writer::new(Arc::clone(&shared), backend, scribe, Found { oldest, is_ahead });
-        let thread =
-            std::thread::Builder::new().name("store-writer".to_owned()).spawn(|| writer.run()).map_err(not_writable)?;
+        let recorder = recordings.map(|recordings| RecordingReader::new(recordings, &directory, backend.id(), oldest));
+        let scheduler = Scheduler::new(Arc::clone(&shared), backend, recorder, Found { oldest, is_ahead });
+        let thread = std::thread::Builder::new()
+            .name("store-writer".to_owned())
+            .spawn(|| scheduler.run())
+            .map_err(not_writable)?;
         shared.attach(thread.thread().clone());
-        Ok(Self::journalled(shared, thread, durability, Held { shelf, home, lock }))
+        Ok(Self::journalled(shared, thread, durability, Held { set, home, lock }))
     }
 }
 

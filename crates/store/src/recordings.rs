@@ -82,7 +82,7 @@ impl RecordOptions {
 }
 
 /// Recordings as those see them who do not write them.
-pub(crate) struct Shelf {
+pub(crate) struct RecordingSet {
     root: PathBuf,
     key: Key,
     signer: Arc<Signer>,
@@ -91,7 +91,7 @@ pub(crate) struct Shelf {
     stalled: Mutex<BTreeMap<SessionId, String>>,
 }
 
-impl Shelf {
+impl RecordingSet {
     /// Recordings in a directory, with the key of the data directory.
     pub(crate) fn open(root: PathBuf, data_dir: &Path, options: &RecordOptions) -> Result<Self, OpenError> {
         let key = key::read(data_dir)?;
@@ -137,7 +137,7 @@ impl Shelf {
 /// What recordings are written with.
 pub(crate) struct Setup<'a> {
     /// The recordings.
-    pub shelf: Arc<Shelf>,
+    pub set: Arc<RecordingSet>,
     /// The data directory.
     pub data_dir: &'a Path,
     /// The journal's directory, if there is a journal.
@@ -155,7 +155,7 @@ pub(crate) struct Setup<'a> {
 /// The recorder, and what it could not write.
 pub(crate) struct Recordings {
     recorder: Recorder,
-    shelf: Arc<Shelf>,
+    set: Arc<RecordingSet>,
     problems: Arc<Problems>,
     anchor: Option<Anchor>,
     /// Where in the journal the first record is that each stalled session misses.
@@ -176,18 +176,18 @@ pub(crate) struct Recordings {
 impl Recordings {
     /// Begins to record.
     pub(crate) fn open(setup: Setup<'_>) -> Result<Self, OpenError> {
-        let Setup { shelf, data_dir, journal, options, durability, faults, problems } = setup;
+        let Setup { set, data_dir, journal, options, durability, faults, problems } = setup;
         let recorder_options = RecorderOptions {
             segment_bytes: options.segment_bytes,
             outputs: Some(data_dir.join("outputs")),
             deleted: Some(data_dir.join(DELETED)),
             masker: options.redactor.clone().map(Masker::new),
             before_write: Some(Arc::new(move || faults.check(Point::RecordWrite))),
-            signer: Some(Arc::clone(&shelf.signer)),
+            signer: Some(Arc::clone(&set.signer)),
             ..RecorderOptions::default()
         };
-        let recorder = Recorder::open(shelf.root.clone(), shelf.key.clone(), recorder_options)
-            .map_err(|error| OpenError::not_writable(&shelf.root, &error))?;
+        let recorder = Recorder::open(set.root.clone(), set.key.clone(), recorder_options)
+            .map_err(|error| OpenError::not_writable(&set.root, &error))?;
         let marker = journal.map(|directory| directory.join(MARKER));
         let marked = marker.as_ref().is_some_and(|marker| marker.exists());
         let anchor = options.anchor.as_ref().map(Anchor::start).transpose();
@@ -195,7 +195,7 @@ impl Recordings {
         Ok(Self {
             recorder,
             anchor,
-            shelf,
+            set,
             problems,
             missed: BTreeMap::new(),
             behind_bytes: options.behind_bytes,
@@ -236,7 +236,7 @@ impl Recordings {
         if !self.power {
             return true;
         }
-        let synced = File::open(&self.shelf.root).and_then(|root| Ok(rustix::fs::syncfs(&root)?));
+        let synced = File::open(&self.set.root).and_then(|root| Ok(rustix::fs::syncfs(&root)?));
         let failed = synced.as_ref().err().map(|error| {
             tracing::warn!(%error, "recordings cannot be forced to disk");
             format!(
@@ -254,7 +254,7 @@ impl Recordings {
 
     /// Where a session's recording is.
     pub(crate) fn directory(&self, session_id: &SessionId) -> PathBuf {
-        self.shelf.directory(session_id)
+        self.set.directory(session_id)
     }
 
     /// Whether something of a session is missing because it could not be written.
@@ -283,7 +283,7 @@ impl Recordings {
         }
         for Stall { session_id, reason } in stalls {
             metrics::counter!("shellkeep_record_failures_total").increment(1);
-            if self.shelf.problem(&session_id).is_none() {
+            if self.set.problem(&session_id).is_none() {
                 tracing::warn!(%session_id, reason, "a recording cannot be written; the session goes on without it");
             }
             self.missed.entry(session_id).or_insert(from);
@@ -312,8 +312,8 @@ impl Recordings {
     pub(crate) fn mark_one(&mut self) -> bool {
         let found = self.unmarked.iter().find(|(_, lines)| **lines >= 2 * EVERY).map(|(id, _)| id.clone());
         let Some(session_id) = found else { return false };
-        let directory = self.shelf.directory(&session_id);
-        let marks = Marks::new(&directory, self.shelf.key(&session_id));
+        let directory = self.set.directory(&session_id);
+        let marks = Marks::new(&directory, self.set.key(&session_id));
         // Whoever needs them sets them, if this does not.
         let is_more = Recording::open(&directory).and_then(|recording| recording.mark(&marks, MARKED_AT_ONCE));
         if !is_more.unwrap_or(false) {
@@ -354,8 +354,8 @@ impl Recordings {
             let whose = if count == 1 { "one session".to_owned() } else { format!("{count} sessions") };
             format!("The recording of {whose} cannot be written ({reason}); commands go on, and it is tried again.")
         }));
-        self.shelf.count.store(count, Ordering::Relaxed);
-        let before = std::mem::replace(&mut *hold(&self.shelf.stalled), stalled);
+        self.set.count.store(count, Ordering::Relaxed);
+        let before = std::mem::replace(&mut *hold(&self.set.stalled), stalled);
         for session_id in before.keys().filter(|session_id| !self.missed.contains_key(session_id)) {
             tracing::info!(%session_id, "a recording is written again");
         }

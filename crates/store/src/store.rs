@@ -10,9 +10,9 @@ use crate::lock::hold;
 use crate::memory::MemoryBackend;
 use crate::open::Durability;
 use crate::problems::Problems;
-use crate::recordings::{Recordings, Shelf};
+use crate::recordings::{RecordingSet, Recordings};
 use crate::requests::Found;
-use crate::writer::{Read, Request, Scrub, Shared};
+use crate::scheduler::{Read, Request, Scrub, Shared};
 use shellkeep_record::{PublicKey, Scrubbed, SessionKey};
 use shellkeep_redact::Redactor;
 use shellkeep_session::{Message, Record, RunId, SessionId, SessionState, ShellState, StoredRun};
@@ -73,7 +73,7 @@ struct Inner {
 
 /// What a store has of its data directory, as long as it is open.
 pub(crate) struct Held {
-    pub shelf: Arc<Shelf>,
+    pub set: Arc<RecordingSet>,
     pub home: Home,
     #[expect(dead_code, reason = "it is only held")]
     pub lock: File,
@@ -274,22 +274,22 @@ impl Store {
     /// Where a session's recording is: a directory for [`shellkeep_record::Recording::open`]. It has everything once
     /// [`Store::flush_about`] has returned.
     pub fn recording(&self, session_id: &SessionId) -> PathBuf {
-        self.inner.held.shelf.directory(session_id)
+        self.inner.held.set.directory(session_id)
     }
 
     /// What proves a session's recording.
     pub fn session_key(&self, session_id: &SessionId) -> SessionKey {
-        self.inner.held.shelf.key(session_id)
+        self.inner.held.set.key(session_id)
     }
 
     /// What checks the signatures of recordings.
     pub fn public_key(&self) -> PublicKey {
-        self.inner.held.shelf.public_key()
+        self.inner.held.set.public_key()
     }
 
     /// Why a session's recording cannot be written at the moment, if it cannot.
     pub fn record_problem(&self, session_id: &SessionId) -> Option<String> {
-        self.inner.held.shelf.problem(session_id)
+        self.inner.held.set.problem(session_id)
     }
 
     /// Tells of each record that is appended to a session from now on, by its number; the first value is 0. Who is woken
@@ -469,7 +469,7 @@ impl Memory {
             None => Scrubbed::default(),
         };
         if let Some(outputs) = outputs {
-            crate::writer::scrub_outputs(&outputs, redactor, &mut scrubbed).map_err(failed)?;
+            crate::scheduler::scrub_outputs(&outputs, redactor, &mut scrubbed).map_err(failed)?;
         }
         self.backend.scrub(session_id, redactor)?;
         Ok(scrubbed)

@@ -4,7 +4,7 @@ use crate::backend::{Entry, Mark};
 use crate::journal::End;
 use crate::line::{self, owner};
 use crate::segment::{self, Begin};
-use shellkeep_session::Record;
+use shellkeep_session::{Record, SessionId};
 use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, BufRead as _};
@@ -19,7 +19,7 @@ const BATCH_RECORDS: usize = 4096;
 const CHUNK_BYTES: usize = 512 * 1024;
 
 /// A stretch of the journal.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(crate) struct Batch {
     /// What it holds, in order.
     pub entries: Vec<Entry>,
@@ -34,9 +34,24 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// Whether there is nothing to apply; a mark alone may still be worth it, at the end of a segment.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.entries.is_empty() && self.unreadable.is_empty()
+    /// Its entries, each with the place where it begins.
+    pub(crate) fn placed(&self) -> impl Iterator<Item = (&Entry, Mark)> {
+        self.entries.iter().zip(self.places.iter().copied())
+    }
+
+    /// Adds the stretch that follows.
+    pub(crate) fn append(&mut self, next: Self) {
+        self.entries.extend(next.entries);
+        self.places.extend(next.places);
+        self.unreadable.extend(next.unreadable);
+        self.mark = next.mark;
+        self.bytes += next.bytes;
+    }
+
+    /// Removes the entries for which this is not true.
+    pub(crate) fn retain(&mut self, is_kept: impl Fn(&Entry, Mark) -> bool) {
+        let all = std::mem::take(&mut self.entries).into_iter().zip(std::mem::take(&mut self.places));
+        (self.entries, self.places) = all.filter(|(entry, place)| is_kept(entry, *place)).unzip();
     }
 }
 
@@ -174,6 +189,26 @@ impl Tail {
         let reason = format!("a record of its history cannot be read ({place}: {error})");
         batch.entries.extend(whose.map(|session_id| Entry::Damaged { session_id, reason }));
     }
+}
+
+/// Reads the lines of some sessions between two places; each batch comes with the place where it begins.
+pub(crate) fn replay<'a>(
+    directory: &Path,
+    from: Mark,
+    end: &End,
+    session_ids: impl Iterator<Item = &'a SessionId>,
+    mut apply: impl FnMut(Batch, Mark) -> Result<(), String>,
+) -> Result<(), String> {
+    let only: HashSet<&[u8]> = session_ids.map(|id| id.as_str().as_bytes()).collect();
+    let mut tail = Tail::new(directory.to_owned(), from);
+    while let Some(batch) =
+        tail.next_of(end, Some(&only)).map_err(|error| format!("the journal cannot be read: {error}"))?
+    {
+        let at = tail.position();
+        tail.advance(batch.mark);
+        apply(batch, at)?;
+    }
+    Ok(())
 }
 
 /// The first whole line, without its end, and what follows it. The reader's way to look for a byte is faster than a

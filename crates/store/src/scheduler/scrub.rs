@@ -1,6 +1,7 @@
 //! Masking a secret in everything that is kept of a session: its recording, its outputs, the backend, the journal.
 
-use super::Writer;
+use super::Scheduler;
+use crate::reader::Reader as _;
 use crate::store::ReadError;
 use shellkeep_record::Scrubbed;
 use shellkeep_record::scrub::scrub_file;
@@ -23,7 +24,7 @@ pub(crate) struct Scrub {
     pub answer: oneshot::Sender<Result<Scrubbed, ReadError>>,
 }
 
-impl Writer {
+impl Scheduler {
     /// The journal has the session's records as they were, so it begins anew, and what it had must be applied and recorded
     /// before it goes. `ready` is whether the backend has everything.
     pub(super) fn begin_scrub(&mut self, scrub: Scrub, ready: Result<(), String>) {
@@ -33,7 +34,7 @@ impl Writer {
         });
         match begun {
             Ok(()) => {
-                self.scrubs.push((self.backend.applied().segment, scrub));
+                self.scrubs.push((self.backend.reader.mark().segment, scrub));
                 self.scrub_those_ready();
             }
             Err(reason) => scrub.fail(reason),
@@ -42,7 +43,7 @@ impl Writer {
 
     /// Does the scrubs for which the recordings have everything.
     pub(super) fn scrub_those_ready(&mut self) {
-        let recorded = self.scribe.as_ref().map_or(u64::MAX, |scribe| scribe.mark().segment);
+        let recorded = self.recorder.as_ref().map_or(u64::MAX, |recorder| recorder.reader.mark().segment);
         let ready: Vec<(u64, Scrub)> = self.scrubs.extract_if(.., |(segment, _)| *segment <= recorded).collect();
         for (_, scrub) in ready {
             match self.scrub_all(&scrub) {
@@ -60,14 +61,16 @@ impl Writer {
             let reason = "a recording cannot be written at the moment, so the journal must be kept with what is in it";
             return Err(reason.to_owned());
         }
-        let mut scrubbed = match &mut self.scribe {
-            Some(scribe) => scribe.recordings().scrub(session_id, redactor).map_err(|error| error.to_string())?,
+        let mut scrubbed = match &mut self.recorder {
+            Some(recorder) => {
+                recorder.reader.recordings().scrub(session_id, redactor).map_err(|error| error.to_string())?
+            }
             None => Scrubbed::default(),
         };
         if let Some(outputs) = outputs {
             scrub_outputs(outputs, redactor, &mut scrubbed).map_err(|error| error.to_string())?;
         }
-        self.backend.scrub(session_id, redactor).map_err(|error| error.to_string())?;
+        self.backend.reader.backend.scrub(session_id, redactor).map_err(|error| error.to_string())?;
         self.remove_segments();
         Ok(scrubbed)
     }

@@ -2,8 +2,9 @@
 //! disk and they were not. What those records led to is in the backend's state, so the session says itself that they are
 //! lost, with that state, and its recording goes on from there.
 
-use super::Writer;
+use super::Scheduler;
 use crate::backend::Mark;
+use crate::recording_reader::Turn;
 use crate::segment;
 use shellkeep_record::Recording;
 use shellkeep_session::{Event, Record, SessionId, Timestamp};
@@ -20,7 +21,7 @@ pub(crate) fn has_lost_its_end(directory: &Path, applied: Mark) -> bool {
     applied.offset > 0 && length() < applied.offset
 }
 
-impl Writer {
+impl Scheduler {
     /// Has every session say what its recording lacks. Done before anything is answered.
     pub(super) fn reconcile(&mut self) {
         if !std::mem::take(&mut self.is_ahead) {
@@ -32,9 +33,11 @@ impl Writer {
             tracing::warn!(error, "the journal could not be applied; recordings are compared at the next start");
             return;
         }
-        let Some(scribe) = &mut self.scribe else { return };
-        while scribe.step(&end) {}
-        let sessions = match self.backend.list(None, None, usize::MAX) {
+        if self.recorder.is_none() {
+            return;
+        }
+        while self.record_turn(&end) == Turn::Worked {}
+        let sessions = match self.backend.reader.backend.list(None, None, usize::MAX) {
             Ok(sessions) => sessions,
             Err(error) => return tracing::warn!(%error, "recordings could not be compared with the store"),
         };
@@ -47,7 +50,7 @@ impl Writer {
 
     /// How far a session's recording has come; none if it cannot be told now and comes later.
     fn recorded(&mut self, session_id: &SessionId) -> Option<u64> {
-        let recordings = self.scribe.as_mut()?.recordings();
+        let recordings = self.recorder.as_mut()?.reader.recordings();
         if recordings.is_missed(session_id) {
             return None;
         }
@@ -60,7 +63,7 @@ impl Writer {
     }
 
     fn declare_lost(&mut self, session_id: &SessionId, from: u64) {
-        let Ok(Some(state)) = self.backend.load(session_id) else { return };
+        let Ok(Some(state)) = self.backend.reader.backend.load(session_id) else { return };
         let (seq, reason) = (state.seq + 1, REASON.to_owned());
         let event = Event::RecordsLost { from, reason, state: Box::new(state) };
         let record = Record { session_id: session_id.clone(), seq, at: Timestamp::now(), event };

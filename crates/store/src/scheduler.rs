@@ -1,30 +1,33 @@
-//! The thread between journal and backend. It sleeps until there is something to do, lets records gather for a moment,
-//! and applies them in batches to the backend. A reader sees everything that was appended before it asked: if any of it is
-//! about what it asks for, that is applied first. In what time is left it writes the sessions' recordings.
+//! The thread behind the journal. It schedules the journal's readers, in two priorities:
+//!
+//! - First come those who wait for an answer, and the backend that answers them. The thread sleeps until there is something
+//!   to do, lets records gather for a moment, and gives them to the backend in batches. Whoever asks sees everything that
+//!   was appended before: if any of it is about what they ask for, the backend gets that first.
+//! - The recordings and the backend's upkeep get small turns, as long as nobody waits.
 
+mod backend_reader;
+mod background;
 mod reconcile;
-mod record;
 mod scrub;
 mod shared;
 
 use crate::backend::{Backend, Entry, Mark};
-use crate::fault::Point;
 use crate::problems::Part;
-use crate::scribe::Scribe;
-use crate::tail::{Batch, Tail};
+use crate::reader::{Follower, Reader as _};
+use crate::recording_reader::RecordingReader;
+use backend_reader::BackendReader;
 pub(crate) use reconcile::has_lost_its_end;
 pub(crate) use scrub::{Scrub, scrub_outputs};
 use shared::Farewell;
 pub(crate) use shared::{Read, Request, Shared};
 use shellkeep_session::SessionId;
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
-/// How much the writer gives way to others. Not more, or those who read would wait for it on a busy machine.
-const WRITER_NICE: i32 = 5;
+/// The thread's nice value. Not more, or those who wait for an answer would wait longer on a busy machine.
+const NICE: i32 = 5;
 
 /// How long records gather while nobody waits for them: a busy node then commits ten times a second at
 /// most, and the row of a busy session is written once for many commands.
@@ -45,49 +48,58 @@ pub(crate) struct Found {
     pub is_ahead: bool,
 }
 
-/// The running writer.
-pub(crate) struct Writer {
+/// The running scheduler.
+pub(crate) struct Scheduler {
     shared: Arc<Shared>,
-    backend: Box<dyn Backend>,
-    scribe: Option<Scribe>,
+    backend: Follower<BackendReader>,
+    recorder: Option<Follower<RecordingReader>>,
     /// The first segment of the journal that is still there.
     oldest: u64,
     /// Whether the backend may have records that the journal lost.
     is_ahead: bool,
-    tail: Tail,
-    /// Read from the journal and not applied yet.
-    ahead: Batch,
     /// When what has gathered must be applied.
     due: Option<Instant>,
     backoff: Duration,
     retry_at: Option<Instant>,
-    /// How long the last look for somebody's own lines took. As long is spent on applying before the next.
-    owed: Duration,
+    /// How long the backend must get stretches in turn before some sessions are brought forward again: as long as that
+    /// took the last time, so that a backlog shrinks however many ask.
+    in_turn_for: Duration,
     /// Who waits until the recordings have everything before a place.
     flushes: Vec<(Mark, oneshot::Sender<()>)>,
     /// Scrubs that wait until nobody needs the journal before a segment.
     scrubs: Vec<(u64, Scrub)>,
 }
 
-impl Writer {
-    /// A writer that goes on where the backend stopped.
+impl Scheduler {
+    /// A scheduler whose readers continue at their marks.
     pub(crate) fn new(
         shared: Arc<Shared>,
         backend: Box<dyn Backend>,
-        scribe: Option<Scribe>,
+        recorder: Option<RecordingReader>,
         Found { oldest, is_ahead }: Found,
     ) -> Self {
-        let tail = Tail::new(shared.journal.directory().to_owned(), backend.applied());
-        let ahead = Batch { mark: backend.applied(), ..Batch::default() };
-        let (flushes, scrubs) = (Vec::new(), Vec::new());
-        let (due, backoff, retry_at, owed) = (None, BACKOFF.0, None, Duration::ZERO);
-        Self { shared, backend, scribe, oldest, is_ahead, tail, ahead, due, backoff, retry_at, owed, flushes, scrubs }
+        let directory = shared.journal.directory();
+        let backend = Follower::new(BackendReader { backend, shared: Arc::clone(&shared) }, directory);
+        let recorder = recorder.map(|recorder| Follower::new(recorder, directory));
+        Self {
+            shared,
+            backend,
+            recorder,
+            oldest,
+            is_ahead,
+            due: None,
+            backoff: BACKOFF.0,
+            retry_at: None,
+            in_turn_for: Duration::ZERO,
+            flushes: Vec::new(),
+            scrubs: Vec::new(),
+        }
     }
 
     /// Works until the store is closed.
     pub(crate) fn run(mut self) {
         // What is in the journal is safe; bringing it to the backend should not take a processor from a command.
-        let _ = rustix::process::nice(WRITER_NICE);
+        let _ = rustix::process::nice(NICE);
         let _farewell = Farewell(Arc::clone(&self.shared));
         self.reconcile();
         self.remove_segments();
@@ -104,7 +116,7 @@ impl Writer {
             let is_asked = !requests.is_empty();
             let (mut reads, scrubs) = self.serve(requests, &drained);
             if is_asked && !closing && drained.is_ok() {
-                reads = self.answer_at_once(reads);
+                reads = self.answer_reads(reads);
                 let now = Instant::now();
                 let due = *self.due.get_or_insert(now + GATHER);
                 if reads.is_empty() && scrubs.is_empty() && self.retry_at.unwrap_or(due) > now {
@@ -121,7 +133,7 @@ impl Writer {
             self.plan_retry(drained.is_ok() && applied.is_ok() && !self.shared.journal.is_suspect());
             for read in reads {
                 (read.answer)(match &applied {
-                    Ok(()) => Ok(&mut *self.backend),
+                    Ok(()) => Ok(&mut *self.backend.reader.backend),
                     Err(reason) => Err(reason.clone()),
                 });
             }
@@ -140,13 +152,13 @@ impl Writer {
         let shared = Arc::clone(&self.shared);
         let urgent = || shared.is_closing() || shared.has_requests();
         while !urgent() {
-            let look_again = self.scribe.as_ref().and_then(Scribe::retry_at);
+            let look_again = self.recorder.as_ref().and_then(|recorder| recorder.reader.retry_at());
             let deadline = match self.retry_at.or(look_again) {
                 Some(retry_at) => self.earlier(retry_at, look_again),
                 None => {
                     shared.sleeping.store(true, Ordering::Relaxed);
                     let end = shared.journal.end();
-                    if self.tail.is_at(&end) && self.ahead.is_empty() && !end.queued {
+                    if self.backend.has_all(&end) && !end.queued {
                         self.due = None;
                         if !self.record_some() && !self.tidy() && !self.mark_one() {
                             self.park(None);
@@ -173,7 +185,7 @@ impl Writer {
 
     /// Sleeps until somebody wakes it, or it is time, or the recorder has rested.
     fn park(&self, left: Option<Duration>) {
-        let rest = self.scribe.as_ref().and_then(Scribe::rests_until);
+        let rest = self.recorder.as_ref().and_then(|recorder| recorder.reader.rests_until());
         let rest = rest.map(|until| until.saturating_duration_since(Instant::now()));
         match left.into_iter().chain(rest).min() {
             Some(left) => std::thread::park_timeout(left),
@@ -183,7 +195,7 @@ impl Writer {
 
     /// Lets the backend put its house in order, a little at a time; whether there is more to do.
     fn tidy(&mut self) -> bool {
-        self.backend.tidy().unwrap_or_else(|error| {
+        self.backend.reader.backend.tidy().unwrap_or_else(|error| {
             tracing::warn!(%error, "the store's upkeep failed; it is tried again after the next deletion");
             false
         })
@@ -191,7 +203,7 @@ impl Writer {
 
     /// Lets the recorder put its house in order, one recording at a time; whether there may be more to do.
     fn mark_one(&mut self) -> bool {
-        self.scribe.as_mut().is_some_and(|scribe| scribe.recordings().mark_one())
+        self.recorder.as_mut().is_some_and(|recorder| recorder.reader.recordings().mark_one())
     }
 
     /// When there is something to do, if one thing is to be tried again and perhaps another. What was appended meanwhile
@@ -211,7 +223,7 @@ impl Writer {
         for request in requests {
             match request {
                 Request::Read(read) => reads.push(read),
-                Request::Peek(answer) => answer(Ok(&mut *self.backend)),
+                Request::Peek(answer) => answer(Ok(&mut *self.backend.reader.backend)),
                 Request::Sync(answer) => syncs.push(answer),
                 Request::Record { about, seal, answer } => records.push((about, seal, answer)),
                 Request::Scrub(scrub) => scrubs.push(scrub),
@@ -252,93 +264,48 @@ impl Writer {
         }
     }
 
-    /// Answers those who ask about a session of which nothing waits to be applied, and gives back the others. Waking a
-    /// session then costs no transaction, and what others did is written once for many such readers.
-    fn answer_at_once(&mut self, reads: Vec<Read>) -> Vec<Read> {
+    /// Answers those who ask about sessions of which the backend has everything, and gives back the others: they need
+    /// the whole journal applied. Waking a session then costs no transaction, and what others did is written once for
+    /// many such readers. A long backlog is not waited for: what it has of these sessions is brought forward.
+    fn answer_reads(&mut self, reads: Vec<Read>) -> Vec<Read> {
         if reads.iter().all(|read| read.about.is_none()) {
             return reads;
         }
-        if !self.look_ahead() {
-            return if self.bytes_since(self.backend.applied()) > AHEAD_BYTES {
-                self.answer_out_of_turn(reads)
-            } else {
-                reads
-            };
+        let end = self.shared.journal.end();
+        // Applying will meet the same error and report it.
+        if !self.backend.read_ahead(&end, AHEAD_BYTES).unwrap_or(false) {
+            let is_long = self.shared.journal.bytes_since(self.backend.reader.mark()) > AHEAD_BYTES;
+            return if is_long { self.answer_early(reads) } else { reads };
         }
-        let waiting: HashSet<&SessionId> = self.ahead.entries.iter().map(Entry::session_id).collect();
+        let waiting = self.backend.waiting();
         let waits = |ids: &Vec<SessionId>| ids.iter().any(|id| waiting.contains(id));
-        let (later, at_once): (Vec<Read>, Vec<Read>) =
+        let (later, now): (Vec<Read>, Vec<Read>) =
             reads.into_iter().partition(|read| read.about.as_ref().is_none_or(waits));
-        for read in at_once {
-            (read.answer)(Ok(&mut *self.backend));
-        }
+        self.answer(now);
         later
     }
 
-    /// Answers those who ask about one session while much waits to be applied: what is theirs is looked for in it and
-    /// applied before its turn. When its turn comes it is passed over, as after a crash. Gives back the others.
-    fn answer_out_of_turn(&mut self, reads: Vec<Read>) -> Vec<Read> {
-        let (about_one, later): (Vec<Read>, Vec<Read>) = reads.into_iter().partition(|read| read.about.is_some());
-        if about_one.is_empty() {
+    /// Answers those who ask about some sessions after these were brought forward; gives back the others.
+    fn answer_early(&mut self, reads: Vec<Read>) -> Vec<Read> {
+        let (about_some, later): (Vec<Read>, Vec<Read>) = reads.into_iter().partition(|read| read.about.is_some());
+        if about_some.is_empty() {
             return later;
         }
-        let start = Instant::now();
-        let ids = about_one.iter().filter_map(|read| read.about.as_ref()).flatten();
-        let only = ids.map(|id| id.as_str().as_bytes()).collect();
-        let found = self.find(&only);
-        if !found.is_some_and(|entries| entries.is_empty() || self.apply(&entries, self.backend.applied()).is_ok()) {
-            return about_one.into_iter().chain(later).collect();
+        let (start, end) = (Instant::now(), self.shared.journal.end());
+        let ids: Vec<&SessionId> = about_some.iter().filter_map(|read| read.about.as_ref()).flatten().collect();
+        if let Err(reason) = self.backend.bring_forward(&ids, &end) {
+            self.shared.problems.failed(Part::Backend, &reason);
+            return about_some.into_iter().chain(later).collect();
         }
-        self.owed = start.elapsed();
-        for read in about_one {
-            (read.answer)(Ok(&mut *self.backend));
-        }
+        self.in_turn_for = start.elapsed();
+        self.answer(about_some);
         later
     }
 
-    /// What waits to be applied to some sessions.
-    fn find(&self, only: &HashSet<&[u8]>) -> Option<Vec<Entry>> {
-        let end = self.shared.journal.end();
-        let mut tail = Tail::new(self.shared.journal.directory().to_owned(), self.backend.applied());
-        let mut entries = Vec::new();
-        loop {
-            match tail.next_of(&end, Some(only)) {
-                Ok(Some(batch)) => {
-                    tail.advance(batch.mark);
-                    entries.extend(batch.entries);
-                }
-                Ok(None) => return Some(entries),
-                // Applying will meet the same error and tell of it.
-                Err(_) => return None,
-            }
+    fn answer(&mut self, reads: Vec<Read>) {
+        for read in reads {
+            (read.answer)(Ok(&mut *self.backend.reader.backend));
         }
-    }
-
-    /// Reads the journal to its present end without applying it; whether it came so far.
-    fn look_ahead(&mut self) -> bool {
-        let end = self.shared.journal.end();
-        let (applied, mark) = (self.backend.applied(), &self.ahead.mark);
-        let from = if applied.segment == mark.segment { applied.offset } else { 0 };
-        if mark.segment != end.segment || end.length.saturating_sub(from) > AHEAD_BYTES {
-            return false;
-        }
-        loop {
-            match self.tail.next(&end) {
-                Ok(Some(batch)) => self.take_ahead(batch),
-                Ok(None) => return true,
-                // Applying will meet the same error and tell of it.
-                Err(_) => return false,
-            }
-        }
-    }
-
-    fn take_ahead(&mut self, batch: Batch) {
-        self.tail.advance(batch.mark);
-        self.ahead.entries.extend(batch.entries);
-        self.ahead.places.extend(batch.places);
-        self.ahead.unreadable.extend(batch.unreadable);
-        self.ahead.mark = batch.mark;
-        self.ahead.bytes += batch.bytes;
     }
 
     /// Applies the journal up to its present end; or, if that is not asked for, until somebody asks for something.
@@ -346,34 +313,25 @@ impl Writer {
         let end = self.shared.journal.end();
         let mut since = Instant::now();
         loop {
-            if self.ahead.is_empty() {
-                match self.tail.next(&end) {
-                    Ok(Some(batch)) => self.take_ahead(batch),
-                    Ok(None) => break,
-                    Err(error) => return self.failed(format!("the journal cannot be read: {error}")),
+            let before = self.backend.reader.mark();
+            let batch = match self.backend.step(&end) {
+                Ok(Some(batch)) => batch,
+                Ok(None) => break,
+                Err(reason) => {
+                    self.shared.problems.failed(Part::Backend, &reason);
+                    return Err(reason);
                 }
+            };
+            if let Some(recorder) = &mut self.recorder {
+                recorder.offer(&batch, before);
             }
-            let before = self.backend.applied();
-            let mut batch = std::mem::take(&mut self.ahead);
-            if let Err(reason) = self.apply(&batch.entries, batch.mark) {
-                self.ahead = batch;
-                return Err(reason);
-            }
-            self.ahead.mark = batch.mark;
-            for reason in std::mem::take(&mut batch.unreadable) {
-                self.shared.problems.unreadable(reason);
-            }
-            let next_segment = before.segment < batch.mark.segment;
-            if let Some(scribe) = &mut self.scribe {
-                scribe.offer(batch, before);
-            }
-            if next_segment {
+            if before.segment < batch.mark.segment {
                 self.remove_segments();
             }
             if self.shared.has_requests() {
                 self.serve_urgent_syncs();
             }
-            if since.elapsed() >= self.owed && self.shared.has_requests() {
+            if since.elapsed() >= self.in_turn_for && self.shared.has_requests() {
                 if !everything {
                     return Ok(());
                 }
@@ -410,7 +368,7 @@ impl Writer {
         self.shared.put_back(others);
         let drained = self.shared.journal.drain();
         let (reads, _) = self.serve(about_one, &drained);
-        let later = if drained.is_ok() { self.answer_out_of_turn(reads) } else { reads };
+        let later = if drained.is_ok() { self.answer_early(reads) } else { reads };
         self.shared.put_back(later.into_iter().map(Request::Read).collect());
     }
 
@@ -423,32 +381,14 @@ impl Writer {
         if entries.is_empty() {
             return Ok(());
         }
-        self.apply(&entries, self.tail.position())?;
+        let mark = self.backend.given();
+        if let Err(reason) = self.backend.reader.apply_entries(&entries, mark) {
+            self.shared.problems.failed(Part::Backend, &reason);
+            return Err(reason);
+        }
         self.shared.journal.handed(count);
         self.record_queued();
         Ok(())
-    }
-
-    fn apply(&mut self, entries: &[Entry], mark: Mark) -> Result<(), String> {
-        // A backend that is on disk before the journal has records after a loss of power that nobody else has.
-        if let Err(error) = self.shared.journal.sync_ahead() {
-            self.shared.problems.failed(Part::Sync, &error.to_string());
-        }
-        let fault = self.shared.faults.check(Point::BackendApply).map_err(|error| error.to_string());
-        match fault.and_then(|()| self.backend.apply(entries, mark).map_err(|error| error.to_string())) {
-            Ok(()) => {
-                metrics::counter!("shellkeep_store_applied_total").increment(entries.len() as u64);
-                self.shared.problems.recovered(Part::Backend);
-                self.shared.requests_waiting.applied(entries);
-                Ok(())
-            }
-            Err(reason) => self.failed(reason),
-        }
-    }
-
-    fn failed(&self, reason: String) -> Result<(), String> {
-        self.shared.problems.failed(Part::Backend, &reason);
-        Err(reason)
     }
 
     fn plan_retry(&mut self, healthy: bool) {
@@ -469,11 +409,11 @@ impl Writer {
         }
         let end = self.shared.journal.end();
         self.record_last(&end);
-        if healthy && self.tail.is_at(&end) {
+        if healthy && self.backend.has_all(&end) {
             let mark = Mark { segment: end.segment + 1, offset: 0 };
-            if self.backend.apply(&[], mark).is_ok() {
-                if let Some(scribe) = self.scribe.as_mut().filter(|scribe| scribe.is_at(&end)) {
-                    scribe.pass_to(mark);
+            if self.backend.reader.backend.apply(&[], mark).is_ok() {
+                if let Some(recorder) = self.recorder.as_mut().filter(|recorder| recorder.reader.is_at(&end)) {
+                    recorder.close_at(mark);
                 }
                 self.remove_segments();
             }

@@ -1,0 +1,315 @@
+//! The reader that writes the recordings. It may be far behind the backend: a new session costs it a directory and two
+//! files, and a command must not wait for those.
+//!
+//! It takes the stretches that the backend was given as long as it keeps up, and reads the journal by itself otherwise. Its
+//! mark is in a file beside the journal that is written over: if a crash leaves an old one, lines that are there are passed
+//! over, and if it cannot be read, the oldest segment is where it begins.
+
+use crate::backend::{Entry, Mark};
+use crate::journal::End;
+use crate::reader::{Follower, Reader};
+use crate::recordings::Recordings;
+use crate::sealed;
+use crate::sum;
+use crate::tail::Batch;
+use serde::{Deserialize, Serialize};
+use shellkeep_session::{Event, Record, SessionId};
+use std::collections::{HashMap, VecDeque};
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How much of the journal is held for the recorder in memory. What is beyond it is read again when its turn comes.
+const HELD_BYTES: u64 = 4 * 1024 * 1024;
+
+/// Pause after something failed that holds up all recordings.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// The file with the mark, in the journal's directory.
+const PLACE: &str = "recorded";
+
+/// Its length: more than it needs, so that it is written over whole.
+const PLACE_BYTES: usize = 192;
+
+/// What the file says.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Place {
+    /// Id of the backend for which the journal was written.
+    store: String,
+    mark: Mark,
+}
+
+/// A record of a batch that is shared with other readers.
+struct Shared {
+    batch: Arc<Batch>,
+    index: usize,
+}
+
+impl Shared {
+    fn record(&self) -> Option<&Record> {
+        match &self.batch.entries[self.index] {
+            Entry::Record(record) => Some(record),
+            Entry::Damaged { .. } => None,
+        }
+    }
+}
+
+/// Records that were taken and not recorded. Recordings need order within a session only, and one write for all that a
+/// session has is cheapest.
+#[derive(Default)]
+struct Held {
+    order: VecDeque<SessionId>,
+    records: HashMap<SessionId, Vec<Shared>>,
+    bytes: u64,
+}
+
+impl Held {
+    fn push(&mut self, batch: &Arc<Batch>, index: usize) {
+        let shared = Shared { batch: Arc::clone(batch), index };
+        let Some(record) = shared.record() else { return };
+        let records = match self.records.get_mut(&record.session_id) {
+            Some(records) => records,
+            None => {
+                self.order.push_back(record.session_id.clone());
+                self.records.entry(record.session_id.clone()).or_default()
+            }
+        };
+        if matches!(record.event, Event::SessionDestroyed) {
+            // What would be written now would be removed in the next moment; but not what an agent deleted before that.
+            let is_deletion = |record: &Record| matches!(record.event, Event::SessionDeleted { .. });
+            let deletion = records.iter().rposition(|shared| shared.record().is_some_and(is_deletion));
+            records.truncate(deletion.map_or(0, |last| last + 1));
+        }
+        records.push(shared);
+    }
+
+    /// The records of the session that came first.
+    fn pop(&mut self) -> Option<Vec<Shared>> {
+        loop {
+            let session_id = self.order.pop_front()?;
+            // One that was completed before its turn is gone.
+            if let Some(records) = self.records.remove(&session_id) {
+                return Some(records);
+            }
+        }
+    }
+}
+
+/// What a turn of [`RecordingReader::work`] did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Turn {
+    Worked,
+    /// Everything that was taken is recorded.
+    Idle,
+    /// The disk failed and is left alone for a moment.
+    Resting,
+}
+
+/// The reader that writes the recordings.
+pub(crate) struct RecordingReader {
+    recordings: Recordings,
+    place: PlaceFile,
+    /// Everything before this place is recorded, or known to be missing.
+    mark: Mark,
+    held: Held,
+    /// The place after what is held.
+    taken: Mark,
+    /// When to try the disk again.
+    rests_until: Option<Instant>,
+}
+
+impl Reader for RecordingReader {
+    fn mark(&self) -> Mark {
+        self.mark
+    }
+
+    fn apply(&mut self, batch: &Arc<Batch>) -> Result<(), String> {
+        self.taken = batch.mark;
+        self.held.bytes += batch.bytes;
+        for index in 0..batch.entries.len() {
+            self.held.push(batch, index);
+        }
+        Ok(())
+    }
+
+    fn apply_early(&mut self, entries: &[Entry]) -> Result<(), String> {
+        let records = records_of(entries);
+        self.recordings.take(&records, self.mark);
+        match records.iter().any(|record| self.recordings.is_missed(&record.session_id)) {
+            true => Err("a recording cannot be written".to_owned()),
+            false => Ok(()),
+        }
+    }
+
+    fn complete(&mut self, session_id: &SessionId) {
+        if let Some(records) = self.held.records.remove(session_id) {
+            self.record(&records);
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        self.held.bytes < HELD_BYTES
+    }
+}
+
+impl RecordingReader {
+    /// Continues where an earlier daemon stopped: at its mark, or at the journal's oldest segment if there is none, or if
+    /// that segment was kept for recordings which were left behind.
+    pub(crate) fn new(recordings: Recordings, directory: &Path, store: &str, oldest: u64) -> Self {
+        let place = PlaceFile { path: directory.join(PLACE), store: store.to_owned(), file: None };
+        let found = place.read().filter(|mark| mark.segment == oldest && !recordings.was_left_behind());
+        let mark = found.unwrap_or(Mark { segment: oldest, offset: 0 });
+        let mut reader = Self { recordings, place, mark, held: Held::default(), taken: mark, rests_until: None };
+        if reader.place.write(mark) {
+            // The mark tells the next start what the marker of those left behind told this one.
+            reader.recordings.publish();
+        }
+        reader
+    }
+
+    pub(crate) fn recordings(&mut self) -> &mut Recordings {
+        &mut self.recordings
+    }
+
+    /// When to try again to write recordings that could not be written.
+    pub(crate) fn retry_at(&self) -> Option<Instant> {
+        self.recordings.retry_at()
+    }
+
+    /// Records what it has taken of one session, or moves the mark if nothing is left.
+    pub(crate) fn work(&mut self) -> Turn {
+        if let Some(records) = self.held.pop() {
+            self.record(&records);
+            return Turn::Worked;
+        }
+        if self.mark == self.taken { Turn::Idle } else { self.settle() }
+    }
+
+    /// Leaves the disk alone for a moment.
+    pub(crate) fn rest(&mut self) -> Turn {
+        self.rests_until = Some(Instant::now() + PAUSE);
+        Turn::Resting
+    }
+
+    /// Until when a disk that failed is left alone, if it is.
+    pub(crate) fn rests_until(&self) -> Option<Instant> {
+        self.rests_until.filter(|until| *until > Instant::now())
+    }
+
+    /// Whether everything is recorded up to an end.
+    pub(crate) fn is_at(&self, end: &End) -> bool {
+        self.mark >= end.mark()
+    }
+
+    /// Moves the mark to where everything is recorded.
+    fn settle(&mut self) -> Turn {
+        // Before the mark moves: what is not signed must come again after a crash, or nobody would know that we wrote it.
+        self.recordings.sign(None, self.mark);
+        if !self.recordings.sync() {
+            return self.rest();
+        }
+        self.held = Held::default();
+        self.mark = self.taken;
+        self.place.write(self.mark);
+        Turn::Worked
+    }
+
+    fn record(&mut self, records: &[Shared]) {
+        self.recordings.take(&records.iter().filter_map(Shared::record).collect::<Vec<_>>(), self.mark);
+    }
+
+    /// Signs how far recordings have come, all or that of one session.
+    pub(crate) fn sign(&mut self, only: Option<&SessionId>) {
+        self.recordings.sign(only, self.mark);
+    }
+
+    /// Records lines that wait in memory because the journal refuses them. They come again once it takes them, and are
+    /// passed over then. What is before them must be recorded: the whole journal, or all of their session.
+    pub(crate) fn take_queued(&mut self, lines: &[Vec<u8>]) {
+        let records: Vec<Record> = lines.iter().filter_map(|line| serde_json::from_slice(line).ok()).collect();
+        self.recordings.take(&records.iter().collect::<Vec<_>>(), self.mark);
+    }
+}
+
+impl Follower<RecordingReader> {
+    /// Tries again to write recordings that could not be written, if it is time, and brings up those that can; whether
+    /// there are such.
+    pub(crate) fn recover(&mut self, now: bool) -> bool {
+        if self.reader.retry_at().is_none_or(|at| !now && at > Instant::now()) {
+            return false;
+        }
+        let recovering = self.reader.recordings.recovering();
+        // What comes after the place up to which they are brought must come again.
+        self.forget_early(|session_id| recovering.contains_key(session_id));
+        if let Some(from) = recovering.values().min() {
+            // What is held comes again, and is passed over.
+            let repeated = self.repeat(*from, recovering.keys(), |reader, batch, at| {
+                reader.recordings.take(&records_of(&batch.entries), at);
+            });
+            if let Err(error) = repeated {
+                tracing::warn!(error, "recordings may have a hole");
+            }
+        }
+        self.reader.recordings.publish();
+        !recovering.is_empty()
+    }
+
+    /// Continues at a place before which nothing is left to record.
+    pub(crate) fn close_at(&mut self, mark: Mark) {
+        self.pass_to(mark);
+        (self.reader.mark, self.reader.taken) = (mark, mark);
+        self.reader.place.write(mark);
+    }
+}
+
+/// The file with the mark, for the next start. An old mark is as good, only slower.
+struct PlaceFile {
+    path: PathBuf,
+    store: String,
+    file: Option<File>,
+}
+
+impl PlaceFile {
+    /// The mark in the file, if the journal was written for the same backend.
+    fn read(&self) -> Option<Mark> {
+        let bytes = std::fs::read(&self.path).ok()?;
+        let place: Place = sealed::decode(bytes.trim_ascii_end().to_vec()).ok()?;
+        (place.store == self.store).then_some(place.mark)
+    }
+
+    /// Writes a mark; whether that worked.
+    fn write(&mut self, mark: Mark) -> bool {
+        let written = self.try_write(mark);
+        if let Err(error) = &written {
+            self.file = None;
+            tracing::warn!(%error, "the recordings' mark in the journal could not be written");
+        }
+        written.is_ok()
+    }
+
+    fn try_write(&mut self, mark: Mark) -> io::Result<()> {
+        let mut line = sum::seal(serde_json::to_vec(&Place { store: self.store.clone(), mark })?);
+        line.resize(PLACE_BYTES, b' ');
+        let file = match &mut self.file {
+            Some(file) => file,
+            None => {
+                let mut options = OpenOptions::new();
+                let file = options.write(true).create(true).truncate(false).mode(0o600).open(&self.path)?;
+                file.set_len(PLACE_BYTES as u64)?;
+                self.file.insert(file)
+            }
+        };
+        file.write_all_at(&line, 0)
+    }
+}
+
+fn records_of(entries: &[Entry]) -> Vec<&Record> {
+    let records = entries.iter().filter_map(|entry| match entry {
+        Entry::Record(record) => Some(record),
+        Entry::Damaged { .. } => None,
+    });
+    records.collect()
+}
