@@ -5,17 +5,18 @@
 //! found that its files take lines again, and then whoever feeds the recorder brings what it missed. If that cannot be
 //! brought any more, the line that says so is a `hole`.
 
-mod grave;
+mod deleted;
+mod open_recording;
 pub(crate) mod snapshot;
-mod tape;
 
-use crate::chain::{Key, SessionKey, Weaver};
+use crate::chain::{ChainHasher, Key, SessionKey};
 use crate::heads::{self, SignedHead};
 use crate::mask::Masker;
 use crate::scrub::{self, Scrubbed};
 use crate::sign::Signer;
 use crate::{DIRECTORY_MODE, FILE_MODE};
-pub use grave::RECORDING;
+pub use deleted::RECORDING;
+use open_recording::{Context, OpenRecording, Trouble};
 use shellkeep_redact::Redactor;
 use shellkeep_session::{Record, SessionId};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -24,7 +25,6 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tape::{Context, Tape, Trouble};
 
 /// A file is closed at this size, and the next begins: small enough for any editor and any mail, large enough that a session
 /// seldom has two.
@@ -104,13 +104,13 @@ pub struct Recorder {
     root: PathBuf,
     key: Key,
     options: RecorderOptions,
-    open: HashMap<SessionId, Tape>,
+    open: HashMap<SessionId, OpenRecording>,
     stalled: BTreeMap<SessionId, Stalled>,
     /// Sessions with lines that were written and not signed.
     unsigned: BTreeSet<SessionId>,
     /// Heads that were signed before somebody asked for it.
     signed: Vec<SignedHead>,
-    /// Counts uses, so that the tape that was not used for longest can be told.
+    /// Counts uses, so that the recording that was not used for longest can be told.
     clock: u64,
     scratch: Scratch,
 }
@@ -118,7 +118,7 @@ pub struct Recorder {
 /// Memory that is used again for each line.
 #[derive(Default)]
 struct Scratch {
-    weaver: Weaver,
+    hasher: ChainHasher,
     buffer: Vec<u8>,
 }
 
@@ -177,7 +177,7 @@ impl Recorder {
     /// Looks whether a stalled session's files take lines again. If so, it is not stalled any more.
     pub fn try_again(&mut self, session_id: &SessionId) -> io::Result<()> {
         let Some(stalled) = self.stalled.get(session_id) else { return Ok(()) };
-        tape::probe(&self.directory(session_id), stalled.needed)?;
+        open_recording::probe(&self.directory(session_id), stalled.needed)?;
         self.stalled.remove(session_id);
         Ok(())
     }
@@ -204,8 +204,8 @@ impl Recorder {
     }
 
     fn sign_session(&mut self, session_id: &SessionId) -> io::Result<()> {
-        if let (Some(signer), Some(tape)) = (&self.options.signer, self.open.get_mut(session_id)) {
-            self.signed.extend(tape.sign(signer)?);
+        if let (Some(signer), Some(recording)) = (&self.options.signer, self.open.get_mut(session_id)) {
+            self.signed.extend(recording.sign(signer)?);
         }
         self.unsigned.remove(session_id);
         Ok(())
@@ -230,7 +230,7 @@ impl Recorder {
                 Ok(()) => return Ok(()),
                 Err(trouble) => trouble,
             };
-            // What the tape knows is no longer true; the files tell.
+            // What the recording knows is no longer true; the files tell.
             self.forget(session_id);
             match trouble {
                 Trouble::Changed if !last => {
@@ -251,11 +251,11 @@ impl Recorder {
         self.clock += 1;
         if !self.open.contains_key(session_id) {
             self.make_room();
-            let tape = Tape::open(directory, session_id.clone(), self.key.of(session_id))?;
-            self.open.insert(session_id.clone(), tape);
+            let recording = OpenRecording::open(directory, session_id.clone(), self.key.of(session_id))?;
+            self.open.insert(session_id.clone(), recording);
         }
-        let Some(tape) = self.open.get_mut(session_id) else { return Ok(()) };
-        tape.used = self.clock;
+        let Some(recording) = self.open.get_mut(session_id) else { return Ok(()) };
+        recording.used = self.clock;
         self.scratch.buffer.clear();
         let outputs = self.options.outputs.as_ref().map(|root| root.join(session_id.as_str()));
         let mut context = Context {
@@ -265,9 +265,9 @@ impl Recorder {
             signed: &mut self.signed,
         };
         for record in records {
-            tape.take(record, &mut context)?;
+            recording.take(record, &mut context)?;
         }
-        tape.flush(&mut context)?;
+        recording.flush(&mut context)?;
         if self.options.signer.is_some() {
             self.unsigned.insert(session_id.clone());
         }
@@ -280,11 +280,15 @@ impl Recorder {
         if self.open.len() < most {
             return;
         }
-        let mut used: Vec<u64> = self.open.values().map(|tape| tape.used).collect();
+        let mut used: Vec<u64> = self.open.values().map(|recording| recording.used).collect();
         used.sort_unstable();
         // Several at once, so that looking for them is not paid for every time.
         let oldest = used[most / 8];
-        let old = self.open.iter().filter(|(_, tape)| tape.used <= oldest).map(|(session_id, _)| session_id.clone());
+        let old = self
+            .open
+            .iter()
+            .filter(|(_, recording)| recording.used <= oldest)
+            .map(|(session_id, _)| session_id.clone());
         for session_id in old.collect::<Vec<_>>() {
             // One that cannot be signed now stays open, or nobody would know later that we wrote it.
             if self.sign_session(&session_id).is_ok() {

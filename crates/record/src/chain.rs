@@ -135,18 +135,18 @@ pub struct Unprovable {
 
 /// The hash that a line must have after the line before it.
 pub fn hash(before: &Hash, line: &Line, key: Option<&SessionKey>) -> Result<Hash, Unprovable> {
-    Weaver::default().hash(before, line, key)
+    ChainHasher::default().hash(before, line, key)
 }
 
 /// Makes the hashes of many lines with the same memory.
 #[derive(Default)]
-pub struct Weaver {
+pub struct ChainHasher {
     path: String,
     bytes: Vec<u8>,
     commitments: Vec<Hash>,
 }
 
-impl Weaver {
+impl ChainHasher {
     /// The hash that a line must have after the line before it.
     pub fn hash(&mut self, before: &Hash, line: &Line, key: Option<&SessionKey>) -> Result<Hash, Unprovable> {
         let Self { path, bytes, commitments } = self;

@@ -4,7 +4,7 @@
 mod files;
 mod signatures;
 
-use crate::chain::{self, Hash, SessionKey, Weaver};
+use crate::chain::{self, ChainHasher, Hash, SessionKey};
 use crate::heads::SignedHead;
 use crate::line::{Head, Hole, Line};
 use crate::mask::shows_mask;
@@ -181,7 +181,7 @@ fn wrong(seq: impl Into<Option<u64>>, reason: impl Into<String>) -> Wrong {
 struct Check<'a> {
     key: Option<&'a SessionKey>,
     export: bool,
-    weaver: Weaver,
+    hasher: ChainHasher,
     written: Vec<u8>,
     before: Hash,
     next: u64,
@@ -201,7 +201,7 @@ impl<'a> Check<'a> {
         Self {
             key: checks.key,
             export: recording.is_export(),
-            weaver: Weaver::default(),
+            hasher: ChainHasher::default(),
             written: Vec::new(),
             before: Hash::NONE,
             next: 1,
@@ -223,7 +223,7 @@ impl<'a> Check<'a> {
         }
         self.number(&line)?;
         self.proof(&line)?;
-        let hash = self.weaver.hash(&self.before, &line, self.key);
+        let hash = self.hasher.hash(&self.before, &line, self.key);
         let hash = hash.map_err(|error| wrong(line.seq, error.to_string()))?;
         if hash != line.proof.hash {
             return Err(wrong(line.seq, "its hash does not follow from it and the line before it"));

@@ -1,6 +1,6 @@
 //! The end of one session's recording: what its last line was, and the file in which the next goes.
 
-use super::{RecorderOptions, Scratch, grave, make_directory, open_to_append, snapshot};
+use super::{RecorderOptions, Scratch, deleted, make_directory, open_to_append, snapshot};
 use crate::chain::{Hash, SessionKey};
 use crate::from_record::{Beside, LineContent, line_content, parameters, parameters_of};
 use crate::heads::{self, Heads, NewHead, Note, SignedHead};
@@ -45,7 +45,7 @@ impl From<io::Error> for Trouble {
     }
 }
 
-/// What a tape needs of its recorder.
+/// What a recording needs of its recorder.
 pub(super) struct Context<'a> {
     pub options: &'a RecorderOptions,
     pub scratch: &'a mut Scratch,
@@ -86,7 +86,7 @@ struct Signatures {
 }
 
 /// One session's recording, open at its end.
-pub(super) struct Tape {
+pub(super) struct OpenRecording {
     session_id: SessionId,
     directory: PathBuf,
     key: SessionKey,
@@ -105,11 +105,11 @@ pub(super) struct Tape {
     pub used: u64,
 }
 
-impl Tape {
+impl OpenRecording {
     /// Opens a recording at its end. A last line without an end was not written whole; it is cut, and comes again.
     pub(super) fn open(directory: PathBuf, session_id: SessionId, key: SessionKey) -> io::Result<Self> {
         let heads = Heads::open(&directory, &session_id)?;
-        let mut tape = Self {
+        let mut recording = Self {
             session_id,
             directory,
             key,
@@ -122,9 +122,9 @@ impl Tape {
             signatures: Signatures { heads, found: None, kept: None, cut: None, checked: false, contradicted: false },
             used: 0,
         };
-        let numbers = segments(&tape.directory)?;
+        let numbers = segments(&recording.directory)?;
         for (index, number) in numbers.iter().rev().enumerate() {
-            let path = tape.directory.join(segment_name(*number));
+            let path = recording.directory.join(segment_name(*number));
             let newest = index == 0;
             let file = if newest { open_to_append(&path)? } else { File::open(&path)? };
             let length = file.metadata()?.len();
@@ -134,17 +134,17 @@ impl Tape {
                     tracing::warn!(path = %path.display(), bytes = length - end, "cut an unfinished line");
                     file.set_len(end)?;
                 }
-                (tape.segment, tape.file, tape.written.length) = (*number, Some(file), end);
+                (recording.segment, recording.file, recording.written.length) = (*number, Some(file), end);
             }
             if let Some(line) = last {
-                (tape.written.seq, tape.written.hash) = (line.through(), line.proof.hash);
+                (recording.written.seq, recording.written.hash) = (line.through(), line.proof.hash);
                 break;
             }
         }
-        tape.staged = tape.written;
-        let signed = tape.signatures.heads.last().map_or(0, |head| head.seq);
-        tape.signatures.found = (tape.written.seq > signed).then_some(signed + 1);
-        Ok(tape)
+        recording.staged = recording.written;
+        let signed = recording.signatures.heads.last().map_or(0, |head| head.seq);
+        recording.signatures.found = (recording.written.seq > signed).then_some(signed + 1);
+        Ok(recording)
     }
 
     /// Takes over one record, if it is new.
@@ -220,7 +220,7 @@ impl Tape {
         Ok(Some(head))
     }
 
-    /// Whether the line that a head names is there. Only what this tape did not write itself is looked for.
+    /// Whether the line that a head names is there. Only what this recording did not write itself is looked for.
     fn has(&self, head: &SignedHead) -> bool {
         if head.seq == self.written.seq {
             return head.hash == self.written.hash;
@@ -330,7 +330,7 @@ impl Tape {
         // A recording that was begun before authors were written down has none in its first line, and the snapshot may have
         // been written by another version, in its own way.
         (line.author, line.proof.files) = (first.author.clone(), first.proof.files.clone());
-        let hash = context.scratch.weaver.hash(&Hash::NONE, &line, Some(&self.key));
+        let hash = context.scratch.hasher.hash(&Hash::NONE, &line, Some(&self.key));
         hash.is_ok_and(|hash| first.proof.hash == hash)
     }
 
@@ -357,11 +357,11 @@ impl Tape {
 
     /// The agent removed the session: its recording ends with a line that says so and is kept elsewhere.
     fn put_away(&mut self, record: &Record, kept_as: &SessionId, context: &mut Context<'_>) -> Result<(), Trouble> {
-        let Some(grave) = context.options.deleted.as_ref().map(|deleted| deleted.join(kept_as.as_str())) else {
+        let Some(home) = context.options.deleted.as_ref().map(|deleted| deleted.join(kept_as.as_str())) else {
             return self.remove(context);
         };
         let next = self.staged.seq + 1;
-        if grave::is_filled(&grave) {
+        if deleted::is_filled(&home) {
             // It comes again after a crash. What was built up again until here is there already; what goes beyond is
             // another session's.
             return if record.seq >= next { self.remove(context) } else { Ok(()) };
@@ -382,7 +382,7 @@ impl Tape {
             context.signed.extend(self.sign(signer)?);
         }
         self.file = None;
-        grave::fill(&self.directory, &grave)?;
+        deleted::fill(&self.directory, &home)?;
         Ok(self.open_again()?)
     }
 
@@ -439,7 +439,7 @@ impl Tape {
     /// Puts a line into the buffer, after what must be written before it.
     fn stage(&mut self, mut line: Line, context: &mut Context<'_>) -> Result<(), Trouble> {
         let before = self.staged.hash;
-        let hash = context.scratch.weaver.hash(&before, &line, Some(&self.key));
+        let hash = context.scratch.hasher.hash(&before, &line, Some(&self.key));
         let hash = hash.map_err(|error| io::Error::other(error.to_string()))?;
         line.proof.hash = hash;
         let start = context.scratch.buffer.len();

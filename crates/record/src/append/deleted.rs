@@ -1,4 +1,4 @@
-//! Where the recording of a session goes that its agent removed. The agent's session is gone; what it did is not.
+//! Where the recording of a session goes that its agent deleted. The session is gone; what it did is not.
 
 use super::{make_directory, snapshot};
 use crate::heads;
@@ -16,14 +16,14 @@ pub const RECORDING: &str = "recording";
 const UNFINISHED: &str = "recording.part";
 
 /// Whether a recording was moved there.
-pub(super) fn is_filled(grave: &Path) -> bool {
-    grave.join(RECORDING).exists()
+pub(super) fn is_filled(kept: &Path) -> bool {
+    kept.join(RECORDING).exists()
 }
 
 /// Moves a recording's files. After a crash it may be called again: what was moved stays, and the rest follows. Others may
 /// have files in the directory, so it is not moved as a whole.
-pub(super) fn fill(directory: &Path, grave: &Path) -> io::Result<()> {
-    let unfinished = grave.join(UNFINISHED);
+pub(super) fn fill(directory: &Path, kept: &Path) -> io::Result<()> {
+    let unfinished = kept.join(UNFINISHED);
     make_directory(&unfinished)?;
     let names = segments(directory)?.into_iter().map(segment_name);
     for name in names.chain([heads::NAME.to_owned(), snapshot::NAME.to_owned()]) {
@@ -37,5 +37,5 @@ pub(super) fn fill(directory: &Path, grave: &Path) -> io::Result<()> {
     scrub::remove_leftovers(directory)?;
     marks::remove(directory)?;
     let _ = fs::remove_dir(directory);
-    fs::rename(unfinished, grave.join(RECORDING))
+    fs::rename(unfinished, kept.join(RECORDING))
 }
