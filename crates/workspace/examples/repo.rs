@@ -2,7 +2,7 @@
 //! against `git` in the same run. Say how many files: `cargo run --release --example repo -- 50000`.
 
 use shellkeep_workspace::fault::Faults;
-use shellkeep_workspace::repo::{Author, Entry, Kind, NewCommit, ObjectId, Repo, RepoError};
+use shellkeep_workspace::repo::{Author, Commit, Entry, Kind, ObjectId, Repo, RepoError};
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
@@ -67,7 +67,7 @@ fn save(repo: &mut Repo, root: &[Entry], parent: Option<ObjectId>) -> Result<Obj
     let tree = repo.tree(root)?;
     let author = Author { name: "bench".to_owned(), email: "bench@shellkeep".to_owned() };
     let message = "a checkpoint".to_owned();
-    let commit = NewCommit { tree, meta: None, parents: parent.into_iter().collect(), author, seconds: 1, message };
+    let commit = Commit { tree, meta: None, parents: parent.into_iter().collect(), author, seconds: 1, message };
     let commit = repo.commit(&commit)?;
     repo.publish(&format!("tool_bash_{commit}"), commit)?;
     Ok(commit)

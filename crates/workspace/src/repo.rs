@@ -22,7 +22,7 @@ mod walk;
 
 pub use error::RepoError;
 pub use gix_hash::ObjectId;
-pub use types::{Author, Commit, Entry, Kind, NewCommit, Reclaimed};
+pub use types::{Author, Commit, Entry, Kind, Reclaimed};
 
 use crate::fault::{Faults, Point};
 use error::{at, damaged};
@@ -205,7 +205,7 @@ impl Repo {
     }
 
     /// Keeps a commit.
-    pub fn commit(&mut self, commit: &NewCommit) -> Result<ObjectId> {
+    pub fn commit(&mut self, commit: &Commit) -> Result<ObjectId> {
         for id in [Some(commit.tree), commit.meta].into_iter().flatten() {
             if !self.contains(id) {
                 return Err(RepoError::Missing { id });

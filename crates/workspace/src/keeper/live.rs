@@ -5,7 +5,7 @@ use super::{Due, Label, Limits, Saved, Trouble};
 use super::{align, later};
 use crate::ignored;
 use crate::index::{self, Base, Index, Written};
-use crate::repo::{NewCommit, ObjectId, Repo, RepoError};
+use crate::repo::{Commit, ObjectId, Repo, RepoError};
 use crate::root;
 use crate::scan::{Known, Look, Omissions};
 use crate::watch::{Mailbox, Watcher, Watches};
@@ -256,7 +256,7 @@ impl Live {
             self.settle(Some(repo));
             return Ok(None);
         }
-        let commit = repo.commit(&NewCommit {
+        let commit = repo.commit(&Commit {
             tree: written.tree,
             meta: written.meta,
             parents,

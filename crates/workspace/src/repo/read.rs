@@ -2,7 +2,7 @@
 
 use super::error::damaged;
 use super::objects::open_loose;
-use super::{Author, Commit, Entry, Kind, META_HEADER, NewCommit, ObjectId, Repo, RepoError, Result, names};
+use super::{Author, Commit, Entry, Kind, META_HEADER, ObjectId, Repo, RepoError, Result, names};
 use gix_object::{CommitRef, TreeRefIter};
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -179,7 +179,7 @@ fn expect_kind(id: ObjectId, kind: gix_object::Kind, wanted: gix_object::Kind) -
     if kind == wanted { Ok(()) } else { Err(damaged(format_args!("{id} is a {kind}, not a {wanted}"))) }
 }
 
-impl NewCommit {
+impl Commit {
     /// As git writes it down. What has no place in a header is left out, so that nobody's name can forge one.
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         let clean = |text: &str| {

@@ -44,41 +44,22 @@ pub struct Entry {
 pub struct Author {
     /// Name; what git does not allow in it is left out.
     pub name: String,
-    /// Address, likewise.
+    /// Address, with the same left out.
     pub email: String,
 }
 
-/// A commit to be made.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NewCommit {
-    /// The workspace.
-    pub tree: ObjectId,
-    /// What git's trees cannot say of it: the side tree.
-    pub meta: Option<ObjectId>,
-    /// What it follows.
-    pub parents: Vec<ObjectId>,
-    /// Who.
-    pub author: Author,
-    /// When, in seconds since 1970.
-    pub seconds: i64,
-    /// What a person reads.
-    pub message: String,
-}
-
-/// A commit that was read.
+/// A commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Commit {
     /// The workspace.
     pub tree: ObjectId,
-    /// The side tree.
+    /// The side tree: what git's trees cannot say of the workspace.
     pub meta: Option<ObjectId>,
-    /// What it followed; thinned ones are named and not there.
+    /// Parents that were thinned out are named and not there.
     pub parents: Vec<ObjectId>,
-    /// Who.
     pub author: Author,
-    /// When, in seconds since 1970.
+    /// Seconds since 1970.
     pub seconds: i64,
-    /// What a person reads.
     pub message: String,
 }
 

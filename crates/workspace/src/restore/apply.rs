@@ -84,6 +84,45 @@ fn keep_order(workspace: &Path, home: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// The order of a restore: each phase makes room for the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Loosen,
+    TakeOut,
+    RemoveDirectories,
+    PlaceDirectories,
+    PlaceFiles,
+    SetPermissions,
+}
+
+impl Phase {
+    const ALL: [Self; 6] = [
+        Self::Loosen,
+        Self::TakeOut,
+        Self::RemoveDirectories,
+        Self::PlaceDirectories,
+        Self::PlaceFiles,
+        Self::SetPermissions,
+    ];
+
+    /// The phases in which there is something to do for an action.
+    fn of(action: &Action) -> &'static [Self] {
+        match action {
+            Action::Loosen { .. } => &[Self::Loosen, Self::SetPermissions],
+            Action::TakeOut { .. } => &[Self::TakeOut],
+            Action::RemoveDirectory => &[Self::RemoveDirectories],
+            Action::PlaceDirectory { .. } => &[Self::PlaceDirectories, Self::SetPermissions],
+            Action::Place { .. } | Action::Exchange { .. } => &[Self::PlaceFiles],
+            Action::Mode { .. } => &[Self::SetPermissions],
+        }
+    }
+
+    /// Whether it goes from the deepest path up; the others go from the top down.
+    fn goes_up(self) -> bool {
+        matches!(self, Self::RemoveDirectories | Self::SetPermissions)
+    }
+}
+
 struct Applier<'a> {
     root: Root,
     new: OwnedFd,
@@ -124,25 +163,19 @@ impl<'a> Applier<'a> {
         })
     }
 
-    /// Each phase makes room for the next; removals go from the deepest up, additions from the top down.
     fn run(&mut self, tasks: &[Task]) -> io::Result<()> {
-        let down = || tasks.iter().enumerate();
-        let is = |action: &Action, phase: u8| match action {
-            Action::Loosen { .. } => phase == 0 || phase == 5,
-            Action::TakeOut { .. } => phase == 1,
-            Action::RemoveDirectory => phase == 2,
-            Action::PlaceDirectory { .. } => phase == 3 || phase == 5,
-            Action::Place { .. } | Action::Exchange { .. } => phase == 4,
-            Action::Mode { .. } => phase == 5,
-        };
-        for phase in 0..=5 {
-            let mut some: Vec<_> = down().filter(|(_, task)| is(&task.action, phase)).collect();
-            if matches!(phase, 2 | 5) {
+        for phase in Phase::ALL {
+            let mut some: Vec<_> =
+                tasks.iter().enumerate().filter(|(_, task)| Phase::of(&task.action).contains(&phase)).collect();
+            if phase.goes_up() {
                 some.sort_by(|one, other| other.1.path.cmp(&one.1.path));
             }
             for (number, task) in some {
                 self.faults.check(Point::Applying)?;
-                let result = if phase == 5 { self.set_bits(task) } else { self.act(number, task) };
+                let result = match phase {
+                    Phase::SetPermissions => self.set_bits(task),
+                    _ => self.act(number, task),
+                };
                 self.note(task, result)?;
             }
         }

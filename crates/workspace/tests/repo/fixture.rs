@@ -1,7 +1,7 @@
 //! A repository in a temporary directory, files as a map, and the real `git`.
 
 use shellkeep_workspace::fault::Faults;
-use shellkeep_workspace::repo::{Author, Entry, Kind, NewCommit, ObjectId, Repo, Result};
+use shellkeep_workspace::repo::{Author, Commit, Entry, Kind, ObjectId, Repo, Result};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -56,7 +56,7 @@ impl Home {
     pub fn commit(&mut self, files: &Files, parents: &[ObjectId]) -> Result<ObjectId> {
         let tree = write(&mut self.repo, files)?;
         self.seconds += 1;
-        self.repo.commit(&NewCommit {
+        self.repo.commit(&Commit {
             tree,
             meta: None,
             parents: parents.to_vec(),

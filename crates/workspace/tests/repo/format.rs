@@ -1,7 +1,7 @@
 //! What is written is what git reads.
 
 use crate::fixture::{FILE, Files, Home, SCRIPT, files, git_in, read, run, unfinished, write};
-use shellkeep_workspace::repo::{Author, Entry, Kind, NewCommit, Repo, RepoError, hash_blob};
+use shellkeep_workspace::repo::{Author, Commit, Entry, Kind, Repo, RepoError, hash_blob};
 use std::io::{Seek as _, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
@@ -107,7 +107,7 @@ fn big_files_are_streamed() {
     assert_eq!(id, hash_blob(&bytes).unwrap());
     assert_eq!(home.repo.read_blob(id, None).unwrap(), bytes, "readable before it is published");
     let tree = home.repo.tree(&[Entry { name: b"big".to_vec(), kind: FILE, id }]).unwrap();
-    let commit = NewCommit {
+    let commit = Commit {
         tree,
         meta: Some(tree),
         parents: Vec::new(),
