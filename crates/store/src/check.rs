@@ -3,8 +3,8 @@
 //! without a trace in any session, so they are a reason not to start.
 
 use crate::backend::Mark;
+use crate::error::OpenError;
 use crate::line;
-use crate::open::OpenError;
 use crate::segment::{self, After, Begin, Header};
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -263,6 +263,33 @@ impl Teller {
         teller
     }
 
+    /// A session with input to a command, which its agent deleted, as there are since version 4.
+    pub(super) fn deleted(name: &str) -> Self {
+        let mut teller = Self::begin(name, Some("ann"));
+        let run_id = teller.start(None);
+        let by = Some("tok_1".to_owned());
+        let typed = |input: &[u8], bytes, hidden, end| Event::RunInput {
+            run_id: run_id.clone(),
+            input: input.to_vec().into(),
+            bytes,
+            hidden,
+            end,
+            by: by.clone(),
+        };
+        let inputs = [
+            typed(b"yes\n", Some(4), false, false),
+            typed(b"\xffhalf", Some(900), false, false),
+            typed(b"", None, true, false),
+            typed(b"", Some(0), false, true),
+        ];
+        for input in inputs {
+            teller.say(input);
+        }
+        teller.finish(&run_id, ShellDelta::default());
+        teller.say(Event::SessionDeleted { by, kept_as: id("golden.deleted.7") });
+        teller
+    }
+
     /// Some records that no disk takes, and the one that says so.
     pub(super) fn lose(&mut self, count: u64) {
         let from = self.state.seq + 1;

@@ -6,14 +6,15 @@
 //! crash between two files leaves an older number, and the journal's records are applied again over what is there.
 
 mod files;
+mod json;
 mod requests;
 mod scrub;
 
 use crate::backend::{
     Backend, BackendError, Entry, Known, Mark, SessionSummary, Step, begin, fresh_id, started_run, step,
 };
+use crate::error::{Durability, OpenError};
 use crate::lock;
-use crate::open::{Durability, OpenError};
 use files::{AppliedFile, Counts, MetaFile, SessionFiles};
 use shellkeep_redact::Redactor;
 use shellkeep_session::{
@@ -58,7 +59,7 @@ impl FilesystemBackend {
         let corrupt = |reason: String| OpenError::Corrupt { path: path.clone(), reason };
         // An empty one was refused before, unless the host accepts what is lost.
         let is_empty = fs::metadata(&path).is_ok_and(|file| file.len() == 0);
-        let left = if is_empty { Ok(None) } else { files::read::<AppliedFile>(&path, false) };
+        let left = if is_empty { Ok(None) } else { json::read::<AppliedFile>(&path, false) };
         let left = left.map_err(|error| corrupt(error.to_string()))?;
         let applied = match left {
             Some(left) if left.format > FORMAT_VERSION => {
@@ -71,7 +72,7 @@ impl FilesystemBackend {
                 AppliedFile { format: FORMAT_VERSION, id, mark: Mark::default(), sealed: true }
             }
         };
-        files::write(&path, &applied)
+        json::write(&path, &applied)
             .map_err(|error| OpenError::NotWritable { path: path.clone(), reason: error.to_string() })?;
         Ok(Self { directory: directory.to_owned(), durability, applied, live: HashMap::new(), _lock: lock })
     }
@@ -146,17 +147,17 @@ impl FilesystemBackend {
         }
         if self.durability == Durability::Power {
             // The mark must not reach the disk before what it speaks of.
-            let directory = File::open(&self.directory).map_err(|error| files::failed(&self.directory, &error))?;
-            rustix::fs::syncfs(&directory).map_err(|error| files::failed(&self.directory, &error.into()))?;
+            let directory = File::open(&self.directory).map_err(|error| json::failed(&self.directory, &error))?;
+            rustix::fs::syncfs(&directory).map_err(|error| json::failed(&self.directory, &error.into()))?;
         }
         self.applied.mark = mark;
-        files::write(&self.directory.join("applied.json"), &self.applied)
+        json::write(&self.directory.join("applied.json"), &self.applied)
     }
 
     /// Ids of all sessions, ascending.
     fn ids(&self) -> Result<Vec<SessionId>> {
         let root = self.directory.join("sessions");
-        let entries = fs::read_dir(&root).map_err(|error| files::failed(&root, &error))?;
+        let entries = fs::read_dir(&root).map_err(|error| json::failed(&root, &error))?;
         let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
         let mut ids: Vec<_> = names.filter_map(|name| SessionId::parse(&name).ok()).collect();
         ids.sort_unstable();

@@ -5,7 +5,7 @@
 //! Paths below the directory are stored as they were when they were written; [`Relocation`] lets those of former places
 //! name this one when a session is read.
 
-use crate::open::OpenError;
+use crate::error::OpenError;
 use crate::sealed::{self, Survives};
 use serde::{Deserialize, Serialize};
 use shellkeep_session::relocate::Relocation;

@@ -3,8 +3,12 @@
 //! A mutex is held around the write. The kernel serialises appends to one file anyway, and an uncontended lock costs
 //! nanoseconds; in return the length is always known, so a short write can be cut off again, and the order is kept
 //! when lines must wait in memory because the disk refuses them.
+//!
+//! A failed sync leaves a doubt: the kernel may have dropped what it could not write, and the next sync would report
+//! success. So everything since the last good sync is written again, to a new segment, and counts as on disk only when that
+//! one has been forced there.
 
-mod again;
+mod stretch;
 
 use crate::backend::Mark;
 use crate::fault::{Faults, Point};
@@ -13,7 +17,6 @@ use crate::lock::hold;
 use crate::marker;
 use crate::problems::{Part, Problems};
 use crate::segment::{self, After};
-use again::Stretch;
 use shellkeep_session::{Record, SessionId};
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -21,6 +24,7 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use stretch::Stretch;
 
 /// A segment is closed at this size: small enough to read again in a second after a crash, large enough that the
 /// work of changing segments is not felt.
@@ -110,6 +114,13 @@ struct Front {
     recorded: usize,
     reason: String,
     closed: bool,
+}
+
+impl Front {
+    /// What of the present segment is not known to be on disk.
+    fn part(&self) -> Stretch {
+        Stretch { number: self.segment, file: Arc::clone(&self.file), from: self.synced, to: (self.length, self.lines) }
+    }
 }
 
 /// The journal's writing end.
@@ -333,6 +344,98 @@ impl Journal {
     /// Refuses further appends.
     pub(crate) fn close(&self) {
         hold(&self.front).closed = true;
+    }
+
+    /// Forces everything written to disk. After a failure nothing is trusted that was written since the last success, and
+    /// the next call writes it again.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        if self.is_suspect() {
+            return self.write_again();
+        }
+        let parts = {
+            let mut front = hold(&self.front);
+            let current = front.part();
+            let mut parts = std::mem::take(&mut front.unsynced);
+            parts.push(current);
+            parts
+        };
+        let forced = |part: &Stretch| self.faults.check(Point::JournalSync).and_then(|()| part.file.sync_data());
+        let synced = parts.iter().try_for_each(forced);
+        let mut front = hold(&self.front);
+        let Some(last) = parts.last() else { return Ok(()) };
+        if let Err(error) = synced {
+            front.suspect = true;
+            // The last is still the present segment, or has been closed meanwhile and is there already.
+            let earlier = parts[..parts.len() - 1].iter().cloned();
+            front.unsynced.splice(0..0, earlier);
+            return Err(error);
+        }
+        if front.segment == last.number {
+            front.synced = last.to;
+        } else if let Some(part) = front.unsynced.iter_mut().find(|part| part.number == last.number) {
+            part.from = last.to;
+        }
+        Ok(())
+    }
+
+    /// Forces everything written to disk before the backend is given it, where a loss of power counts. A failure is met
+    /// again, and told, by the next sync.
+    pub(crate) fn sync_ahead(&self) -> io::Result<()> {
+        if !self.keep_unsynced || self.is_suspect() {
+            return Ok(());
+        }
+        let parts = {
+            let front = hold(&self.front);
+            let mut parts = front.unsynced.clone();
+            parts.push(front.part());
+            parts
+        };
+        let synced = parts.iter().filter(|part| part.from != part.to).try_for_each(|part| part.file.sync_data());
+        if synced.is_err() {
+            hold(&self.front).suspect = true;
+        }
+        synced
+    }
+
+    /// Whether a sync has failed and what it was about has not been written again.
+    pub(crate) fn is_suspect(&self) -> bool {
+        hold(&self.front).suspect
+    }
+
+    /// Writes everything since the last good sync to a new segment and forces that to disk. Appends wait meanwhile.
+    fn write_again(&self) -> io::Result<()> {
+        let mut front = hold(&self.front);
+        let mut parts = front.unsynced.clone();
+        parts.push(front.part());
+        let Some(first) = parts.first() else { return Ok(()) };
+        let after = After { segment: first.number, lines: first.from.1 };
+        let number = front.segment + 1;
+        // Until it is whole it has another name: its header says that what it repeats is needed nowhere else.
+        let draft = segment::draft(&self.directory, number);
+        let (mut file, mut length) = segment::create_at(&draft, &self.store, after)?;
+        let mut lines = 0;
+        for mut line in parts.iter().map(Stretch::lines).collect::<io::Result<Vec<_>>>()?.into_iter().flatten() {
+            lines += 1;
+            Body::of(&line).complete(&mut line, lines);
+            file.write_all(&line)?;
+            length += line.len() as u64;
+        }
+        self.faults.check(Point::JournalSync)?;
+        file.sync_data()?;
+        std::fs::rename(&draft, segment::path(&self.directory, number))?;
+        self.sync_directory()?;
+        for part in &parts {
+            // What is repeated is cut off, so that nobody reads what the disk may have made of it.
+            let _ = part.file.set_len(part.from.0).and_then(|()| part.file.sync_data());
+        }
+        front.file = Arc::new(file);
+        (front.segment, front.length, front.lines) = (number, length, lines);
+        front.synced = (length, lines);
+        self.note_newest(number);
+        front.unsynced.clear();
+        (front.spoiled, front.suspect) = (false, false);
+        tracing::warn!(lines, "what a failed sync was about was written again and is on disk");
+        Ok(())
     }
 
     /// Removes a segment whose lines are all in the backend.

@@ -1,7 +1,7 @@
 //! The keys of a data directory, made at the first start: `record.key`, from which the salts of recordings follow, and the
 //! signing key. Each is 32 random bytes as hex in a file that only its owner may read.
 
-use crate::open::OpenError;
+use crate::error::OpenError;
 use shellkeep_record::{Hash, Key, PublicKey, Signer};
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};

@@ -7,6 +7,7 @@
 //!
 //! - [`store`]: the front, and what a caller may ask.
 //! - [`open`]: from a URL and a directory to a store, and every reason why not.
+//! - `error`: why the store cannot be opened or read.
 //! - [`journal`]: the hot path, with its queue for the time in which the disk refuses.
 //! - `segment`, `line`, `tail`: the journal's files, their lines, and reading them back.
 //! - `check`: what the start looks for in the journal.
@@ -34,6 +35,7 @@ mod contract;
 pub mod deleted;
 pub mod depth;
 pub mod ended;
+mod error;
 #[doc(hidden)]
 pub mod fault;
 mod filesystem;
@@ -68,14 +70,14 @@ pub use audit::{AuditEntry, AuditTrail};
 pub use backend::{Backend, BackendError, Entry, Mark, Name, SessionSummary};
 pub use deleted::DeletedSession;
 pub use ended::EndedSessions;
+pub use error::{Durability, OpenError, ReadError, SyncError};
 pub use identity::{Arrival, CopyOf, Home};
 pub use journal::AppendError;
 pub use key::PUBLIC_KEY;
 pub use mask::masked_state;
-pub use open::{Durability, OpenError};
 pub use pending::{Deletion, FileChange, Pending};
 pub use quotas::QuotaFile;
 pub use recordings::RecordOptions;
 pub use sealed::Survives;
-pub use store::{ReadError, Store, StoreHold, SyncError};
+pub use store::{Store, StoreHold};
 pub use tokens::{TokenFile, TokenRecord};

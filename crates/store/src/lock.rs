@@ -1,7 +1,7 @@
 //! What the store holds against others: the directory against a second daemon, by a lock that the kernel releases when
 //! its holder dies, and values against other threads.
 
-use crate::open::OpenError;
+use crate::error::OpenError;
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{Read as _, Seek as _, Write as _};

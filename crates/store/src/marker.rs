@@ -1,7 +1,7 @@
 //! `store.json` in the data directory: says that a store was made here, and which segment of the journal is the newest. So a
 //! store or a journal that has vanished is not taken for one that never was.
 
-use crate::open::OpenError;
+use crate::error::OpenError;
 use crate::sealed::{self, Survives};
 use crate::sum::{self, Unsealed};
 use serde::{Deserialize, Serialize};

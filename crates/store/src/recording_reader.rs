@@ -180,7 +180,7 @@ impl RecordingReader {
     }
 
     /// Records what it has taken of one session, or moves the mark if nothing is left.
-    pub(crate) fn work(&mut self) -> Turn {
+    fn work(&mut self) -> Turn {
         if let Some(records) = self.held.pop() {
             self.record(&records);
             return Turn::Worked;
@@ -235,6 +235,21 @@ impl RecordingReader {
 }
 
 impl Follower<RecordingReader> {
+    /// One turn: records what one session has, or takes the next stretch of the journal up to an end.
+    pub(crate) fn turn(&mut self, end: &End) -> Turn {
+        match self.reader.work() {
+            Turn::Idle => match self.step(end) {
+                Ok(Some(_)) => Turn::Worked,
+                Ok(None) => Turn::Idle,
+                Err(error) => {
+                    tracing::warn!(error, "recordings have to wait; they are tried again");
+                    self.reader.rest()
+                }
+            },
+            turn => turn,
+        }
+    }
+
     /// Tries again to write recordings that could not be written, if it is time, and brings up those that can; whether
     /// there are such.
     pub(crate) fn recover(&mut self, now: bool) -> bool {

@@ -3,10 +3,10 @@
 
 use crate::anchor::{Anchor, AnchorOptions};
 use crate::backend::Mark;
+use crate::error::{Durability, OpenError};
 use crate::fault::{Faults, Point};
 use crate::key;
 use crate::lock::{self, hold};
-use crate::open::{Durability, OpenError};
 use crate::problems::Problems;
 use shellkeep_record::append::SEGMENT_BYTES;
 use shellkeep_record::marks::{EVERY, Marks};

@@ -8,15 +8,20 @@
 mod backend_reader;
 mod background;
 mod reconcile;
+mod retry;
 mod scrub;
 mod shared;
 
 use crate::backend::{Backend, Entry, Mark};
+use crate::journal::End;
 use crate::problems::Part;
 use crate::reader::{Follower, Reader as _};
-use crate::recording_reader::RecordingReader;
+use crate::recording_reader::{RecordingReader, Turn};
+use crate::recordings::Recordings;
 use backend_reader::BackendReader;
+use background::Background;
 pub(crate) use reconcile::has_lost_its_end;
+use retry::Retry;
 pub(crate) use scrub::{Scrub, scrub_outputs};
 use shared::Farewell;
 pub(crate) use shared::{Read, Request, Shared};
@@ -24,7 +29,6 @@ use shellkeep_session::SessionId;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use tokio::sync::oneshot;
 
 /// The thread's nice value. Not more, or those who wait for an answer would wait longer on a busy machine.
 const NICE: i32 = 5;
@@ -32,9 +36,6 @@ const NICE: i32 = 5;
 /// How long records gather while nobody waits for them: a busy node then commits ten times a second at
 /// most, and the row of a busy session is written once for many commands.
 const GATHER: Duration = Duration::from_millis(100);
-
-/// First and longest pause between attempts at something that failed.
-const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 
 /// How much of the journal is read to see whether it matters to a reader, and kept until it is time to apply it. More
 /// than this is applied at once: it is a good batch already, and memory is not free.
@@ -52,20 +53,17 @@ pub(crate) struct Found {
 pub(crate) struct Scheduler {
     shared: Arc<Shared>,
     backend: Follower<BackendReader>,
-    recorder: Option<Follower<RecordingReader>>,
+    background: Background,
     /// The first segment of the journal that is still there.
     oldest: u64,
     /// Whether the backend may have records that the journal lost.
     is_ahead: bool,
     /// When what has gathered must be applied.
     due: Option<Instant>,
-    backoff: Duration,
-    retry_at: Option<Instant>,
+    retry: Retry,
     /// How long the backend must get stretches in turn before some sessions are brought forward again: as long as that
     /// took the last time, so that a backlog shrinks however many ask.
     in_turn_for: Duration,
-    /// Who waits until the recordings have everything before a place.
-    flushes: Vec<(Mark, oneshot::Sender<()>)>,
     /// Scrubs that wait until nobody needs the journal before a segment.
     scrubs: Vec<(u64, Scrub)>,
 }
@@ -78,20 +76,18 @@ impl Scheduler {
         recorder: Option<RecordingReader>,
         Found { oldest, is_ahead }: Found,
     ) -> Self {
-        let directory = shared.journal.directory();
-        let backend = Follower::new(BackendReader { backend, shared: Arc::clone(&shared) }, directory);
-        let recorder = recorder.map(|recorder| Follower::new(recorder, directory));
+        let reader = BackendReader { backend, shared: Arc::clone(&shared) };
+        let backend = Follower::new(reader, shared.journal.directory());
+        let background = Background::new(Arc::clone(&shared), recorder);
         Self {
             shared,
             backend,
-            recorder,
+            background,
             oldest,
             is_ahead,
             due: None,
-            backoff: BACKOFF.0,
-            retry_at: None,
+            retry: Retry::default(),
             in_turn_for: Duration::ZERO,
-            flushes: Vec::new(),
             scrubs: Vec::new(),
         }
     }
@@ -112,14 +108,16 @@ impl Scheduler {
             let requests = self.shared.take_requests();
             let drained = self.shared.journal.drain();
             self.sync_again();
-            self.recover(closing);
+            if self.background.recover(closing) {
+                self.remove_segments();
+            }
             let is_asked = !requests.is_empty();
             let (mut reads, scrubs) = self.serve(requests, &drained);
             if is_asked && !closing && drained.is_ok() {
                 reads = self.answer_reads(reads);
                 let now = Instant::now();
                 let due = *self.due.get_or_insert(now + GATHER);
-                if reads.is_empty() && scrubs.is_empty() && self.retry_at.unwrap_or(due) > now {
+                if reads.is_empty() && scrubs.is_empty() && self.retry.at().unwrap_or(due) > now {
                     // However many ask, recordings go on.
                     self.record_some();
                     continue;
@@ -130,7 +128,10 @@ impl Scheduler {
             if drained.is_err() && applied.is_ok() {
                 applied = self.apply_waiting();
             }
-            self.plan_retry(drained.is_ok() && applied.is_ok() && !self.shared.journal.is_suspect());
+            match drained.is_ok() && applied.is_ok() && !self.shared.journal.is_suspect() {
+                true => self.retry.reset(),
+                false => self.retry.failed(),
+            }
             for read in reads {
                 (read.answer)(match &applied {
                     Ok(()) => Ok(&mut *self.backend.reader.backend),
@@ -147,20 +148,99 @@ impl Scheduler {
         }
     }
 
+    /// After a loss of power, has sessions say what their recordings lack. Done before anything is answered.
+    fn reconcile(&mut self) {
+        if !std::mem::take(&mut self.is_ahead) {
+            return;
+        }
+        tracing::warn!("the store has more than the journal: the machine lost power; recordings are compared with it");
+        let end = self.shared.journal.end();
+        match self.catch_up(true) {
+            Ok(()) => {
+                let backend = &mut *self.backend.reader.backend;
+                reconcile::reconcile(backend, &mut self.background, &self.shared.journal, &end);
+            }
+            Err(error) => {
+                tracing::warn!(error, "the journal could not be applied; recordings are compared at the next start");
+            }
+        }
+    }
+
+    /// Gives the recordings a turn; whether there was anything to do.
+    fn record_some(&mut self) -> bool {
+        // What the backend is about to be given is read once for both.
+        let end = match self.retry.at() {
+            Some(_) => self.shared.journal.end(),
+            None => End::from(self.backend.reader.mark()),
+        };
+        let before = self.background.mark();
+        let turn = self.background.turn(&end);
+        let mark = self.background.mark();
+        if before.map(|mark| mark.segment) < mark.map(|mark| mark.segment) {
+            self.remove_segments();
+            self.scrub_those_ready();
+        }
+        if before != mark {
+            self.background.answer_flushes();
+        }
+        turn == Turn::Worked
+    }
+
+    /// Removes the segments that no reader needs.
+    fn remove_segments(&mut self) {
+        let keep = self.background.needs_from(self.backend.reader.mark().segment);
+        for number in self.oldest..keep {
+            self.shared.journal.remove(number);
+        }
+        self.oldest = self.oldest.max(keep);
+    }
+
+    /// The journal has the session's records as they were, so it begins anew, and what it had must be applied and recorded
+    /// before it goes. `ready` is whether the backend has everything.
+    fn begin_scrub(&mut self, scrub: Scrub, ready: Result<(), String>) {
+        let begun = ready.and_then(|()| {
+            self.shared.journal.begin_segment().map_err(|error| error.to_string())?;
+            self.catch_up(true)
+        });
+        match begun {
+            Ok(()) => {
+                self.scrubs.push((self.backend.reader.mark().segment, scrub));
+                self.scrub_those_ready();
+            }
+            Err(reason) => scrub.answer(Err(reason)),
+        }
+    }
+
+    /// Does the scrubs for which the recordings have everything.
+    fn scrub_those_ready(&mut self) {
+        let recorded = self.background.mark().map_or(u64::MAX, |mark| mark.segment);
+        let ready: Vec<(u64, Scrub)> = self.scrubs.extract_if(.., |(segment, _)| *segment <= recorded).collect();
+        for (_, scrub) in ready {
+            if self.background.recover(true) {
+                self.remove_segments();
+            }
+            let scrubbed = scrub::scrub(&scrub, &mut *self.backend.reader.backend, self.background.recordings());
+            if scrubbed.is_ok() {
+                self.remove_segments();
+            }
+            scrub.answer(scrubbed);
+        }
+    }
+
     /// Returns when there is something to do and it is time to do it.
     fn wait(&mut self) {
         let shared = Arc::clone(&self.shared);
         let urgent = || shared.is_closing() || shared.has_requests();
         while !urgent() {
-            let look_again = self.recorder.as_ref().and_then(|recorder| recorder.reader.retry_at());
-            let deadline = match self.retry_at.or(look_again) {
+            let look_again = self.background.retry_at();
+            let deadline = match self.retry.at().or(look_again) {
                 Some(retry_at) => self.earlier(retry_at, look_again),
                 None => {
                     shared.sleeping.store(true, Ordering::Relaxed);
                     let end = shared.journal.end();
                     if self.backend.has_all(&end) && !end.queued {
                         self.due = None;
-                        if !self.record_some() && !self.tidy() && !self.mark_one() {
+                        if !self.record_some() && !self.tidy() {
                             self.park(None);
                         }
                         continue;
@@ -185,32 +265,27 @@ impl Scheduler {
 
     /// Sleeps until somebody wakes it, or it is time, or the recorder has rested.
     fn park(&self, left: Option<Duration>) {
-        let rest = self.recorder.as_ref().and_then(|recorder| recorder.reader.rests_until());
-        let rest = rest.map(|until| until.saturating_duration_since(Instant::now()));
+        let rest = self.background.rests_until().map(|until| until.saturating_duration_since(Instant::now()));
         match left.into_iter().chain(rest).min() {
             Some(left) => std::thread::park_timeout(left),
             None => std::thread::park(),
         }
     }
 
-    /// Lets the backend put its house in order, a little at a time; whether there is more to do.
+    /// Does a little of the upkeep of the backend, or of one recording; whether there may be more to do.
     fn tidy(&mut self) -> bool {
-        self.backend.reader.backend.tidy().unwrap_or_else(|error| {
+        let tidied = self.backend.reader.backend.tidy().unwrap_or_else(|error| {
             tracing::warn!(%error, "the store's upkeep failed; it is tried again after the next deletion");
             false
-        })
-    }
-
-    /// Lets the recorder put its house in order, one recording at a time; whether there may be more to do.
-    fn mark_one(&mut self) -> bool {
-        self.recorder.as_mut().is_some_and(|recorder| recorder.reader.recordings().mark_one())
+        });
+        tidied || self.background.recordings().is_some_and(Recordings::mark_one)
     }
 
     /// When there is something to do, if one thing is to be tried again and perhaps another. What was appended meanwhile
     /// does not wait longer than it would otherwise.
     fn earlier(&mut self, retry_at: Instant, look_again: Option<Instant>) -> Instant {
         let at = look_again.map_or(retry_at, |look_again| look_again.min(retry_at));
-        match self.retry_at {
+        match self.retry.at() {
             Some(_) => at,
             None => at.min(*self.due.get_or_insert_with(|| Instant::now() + GATHER)),
         }
@@ -230,7 +305,7 @@ impl Scheduler {
             }
         }
         for (about, seal, answer) in records {
-            self.flush_recordings(about, seal, answer);
+            self.background.flush(about, seal, answer);
         }
         if !syncs.is_empty() {
             let synced = drained.clone().and_then(|()| self.sync());
@@ -249,8 +324,7 @@ impl Scheduler {
             Ok(()) => self.shared.problems.recovered(Part::Sync),
             Err(reason) => {
                 self.shared.problems.failed(Part::Sync, reason);
-                let retry_at = Instant::now() + self.backoff;
-                self.retry_at = Some(self.retry_at.map_or(retry_at, |earlier| earlier.min(retry_at)));
+                self.retry.try_soon();
             }
         }
         synced
@@ -258,7 +332,7 @@ impl Scheduler {
 
     /// Writes again what a failed sync was about, if there is such a thing and it is time.
     fn sync_again(&mut self) {
-        if self.shared.journal.is_suspect() && self.retry_at.is_none_or(|at| at <= Instant::now()) {
+        if self.shared.journal.is_suspect() && self.retry.is_time() {
             // It is told in the store's problems.
             let _ = self.sync();
         }
@@ -322,7 +396,7 @@ impl Scheduler {
                     return Err(reason);
                 }
             };
-            if let Some(recorder) = &mut self.recorder {
+            if let Some(recorder) = self.background.recorder() {
                 recorder.offer(&batch, before);
             }
             if before.segment < batch.mark.segment {
@@ -387,18 +461,8 @@ impl Scheduler {
             return Err(reason);
         }
         self.shared.journal.handed(count);
-        self.record_queued();
+        self.background.take_queued();
         Ok(())
-    }
-
-    fn plan_retry(&mut self, healthy: bool) {
-        if healthy {
-            self.backoff = BACKOFF.0;
-            self.retry_at = None;
-        } else {
-            self.retry_at = Some(Instant::now() + self.backoff);
-            self.backoff = (self.backoff * 2).min(BACKOFF.1);
-        }
     }
 
     /// The last act. A journal that has been applied to its end is of no more use to anybody.
@@ -408,11 +472,20 @@ impl Scheduler {
             let _ = self.sync();
         }
         let end = self.shared.journal.end();
-        self.record_last(&end);
+        self.background.last_turns(&end);
+        if self.background.recover(true) {
+            self.remove_segments();
+        }
+        self.background.take_queued();
+        self.scrub_those_ready();
+        // What is recorded beyond the mark is signed too: a stop leaves nothing that looks forged.
+        if let Some(recorder) = self.background.recorder() {
+            recorder.reader.sign(None);
+        }
         if healthy && self.backend.has_all(&end) {
             let mark = Mark { segment: end.segment + 1, offset: 0 };
             if self.backend.reader.backend.apply(&[], mark).is_ok() {
-                if let Some(recorder) = self.recorder.as_mut().filter(|recorder| recorder.reader.is_at(&end)) {
+                if let Some(recorder) = self.background.recorder().filter(|recorder| recorder.reader.is_at(&end)) {
                     recorder.close_at(mark);
                 }
                 self.remove_segments();

@@ -1,6 +1,6 @@
 //! Small files beside the journal: one JSON object with its checksum, replaced as a whole.
 
-use crate::open::OpenError;
+use crate::error::OpenError;
 use crate::sum::{self, Unsealed};
 use serde::Serialize;
 use serde::de::DeserializeOwned;

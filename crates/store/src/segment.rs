@@ -1,7 +1,7 @@
 //! The journal's files: `NNNNNNNNNN.jsonl`, each with a header line and then one record a line.
 
+use crate::error::OpenError;
 use crate::line;
-use crate::open::OpenError;
 use crate::sum;
 use serde::{Deserialize, Serialize};
 use shellkeep_session::FORMAT_VERSION;

@@ -2,24 +2,21 @@
 //! one variable writes one variable, however large the rest of the shell is.
 
 mod apply;
+mod row;
 mod schema;
 mod scrub;
 mod space;
 mod sums;
 
-use crate::backend::{Agents, Backend, BackendError, Entry, Mark, Name, SessionSummary, unknown_state};
+use crate::backend::{Agents, Backend, BackendError, Entry, Mark, Name, SessionSummary};
+use crate::error::{Durability, OpenError};
 use crate::lock;
-use crate::open::{Durability, OpenError};
-use crate::sum;
 use apply::Live;
+use row::{SessionRow, changed, check, damaged, failed, int, parsed, time, uint};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 use shellkeep_redact::Redactor;
-use shellkeep_session::{
-    ActiveRun, AgentState, ByteString, FilesAt, LeftProcess, Message, Notice, RunId, Service, ServiceId, SessionId,
-    SessionMeta, SessionState, ShellState, StoredRun, Timestamp,
-};
+use shellkeep_session::{AgentState, ByteString, Message, RunId, SessionId, SessionState, ShellState, StoredRun};
 use space::Space;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -28,35 +25,6 @@ use sums::{AGENT_STATE, BODY, HEAD, MESSAGE, META, RUN, VALUE};
 
 /// The columns of a run, after the one that says whether it is as it was written.
 const RUN_COLUMNS: &str = "run_id, seq, request_id, command, started_at, result, by_token, ended_seq";
-
-/// What the next result and a restart after a crash need, as one column.
-#[derive(Debug, Default, Serialize, Deserialize)]
-struct Pending {
-    active_runs: BTreeMap<RunId, ActiveRun>,
-    #[serde(default)]
-    processes: Vec<LeftProcess>,
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    services: BTreeMap<ServiceId, Service>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    ended_at: Option<Timestamp>,
-    pending_notices: Vec<Notice>,
-    /// The highest version that a state of its agent ever had.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    agent_versions: u64,
-    /// Number of the last message of the conversation.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    messages: u64,
-    /// Number of the record with which the agent last completed a step.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    agent_step: u64,
-    /// The checkpoint of the files.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    files: Option<FilesAt>,
-}
-
-fn is_zero(number: &u64) -> bool {
-    *number == 0
-}
 
 /// A backend in an SQLite file.
 pub(crate) struct SqliteBackend {
@@ -146,139 +114,8 @@ impl SqliteBackend {
     }
 }
 
-fn failed(error: rusqlite::Error) -> BackendError {
-    BackendError::Failed { reason: format!("sqlite: {error}") }
-}
-
-fn damaged(error: rusqlite::Error) -> BackendError {
-    BackendError::Damaged { reason: format!("its stored state cannot be read: {error}") }
-}
-
-/// What is said of a row whose checksum does not match.
-fn changed(what: &str) -> BackendError {
-    BackendError::Damaged { reason: format!("its stored state cannot be read ({what}: {})", sum::MISMATCH) }
-}
-
-/// Looks at the column that says whether a row is as it was written.
-fn check(row: &Row<'_>, column: usize, what: &str) -> Result<(), BackendError> {
-    if row.get(column).unwrap_or(false) { Ok(()) } else { Err(changed(what)) }
-}
-
 fn select_runs(condition: &str) -> String {
     format!("SELECT {}, {RUN_COLUMNS} FROM runs {condition}", RUN.holds())
-}
-
-fn parsed<T: DeserializeOwned>(what: &str, text: &str) -> Result<T, BackendError> {
-    serde_json::from_str(text)
-        .map_err(|error| BackendError::Damaged { reason: format!("its stored state cannot be read ({what}: {error})") })
-}
-
-fn time(text: &str) -> Result<shellkeep_session::Timestamp, BackendError> {
-    text.parse().map_err(|_| BackendError::Damaged { reason: format!("its stored state has a bad time '{text}'") })
-}
-
-/// SQLite counts in signed numbers. No count here comes near the limit.
-fn int(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
-}
-
-fn uint(number: i64) -> u64 {
-    u64::try_from(number).unwrap_or(0)
-}
-
-struct SessionRow {
-    last_active_at: String,
-    cwd: Vec<u8>,
-    generation: u64,
-    seq: u64,
-    pending: String,
-    rest: String,
-    damaged: Option<String>,
-    meta: Option<String>,
-    /// Whether the rows of `shell_values` hold only what differs from the first shell.
-    based: bool,
-    /// Whether all that was read of it is as it was written.
-    intact: bool,
-}
-
-impl SessionRow {
-    /// Reads what can be read: a value of a wrong type spoils its own session, not the list or batch it is read for.
-    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
-        let text = |index| row.get::<_, String>(index).unwrap_or_default();
-        let mut damaged: Option<String> = row.get(6)?;
-        let mut number = |index| {
-            row.get(index).map(uint).unwrap_or_else(|error| {
-                damaged.get_or_insert(format!("its stored state cannot be read: {error}"));
-                0
-            })
-        };
-        let (generation, seq) = (number(2), number(3));
-        Ok(Self {
-            last_active_at: text(0),
-            cwd: row.get(1).unwrap_or_default(),
-            generation,
-            seq,
-            pending: text(4),
-            rest: text(5),
-            damaged,
-            meta: row.get(7).unwrap_or_default(),
-            based: row.get(8).unwrap_or_default(),
-            intact: row.get(9).unwrap_or(false),
-        })
-    }
-
-    fn meta(&self) -> Result<SessionMeta, BackendError> {
-        match &self.meta {
-            Some(text) => parsed("meta", text),
-            None => Err(BackendError::Damaged { reason: "what it was made with is missing".to_owned() }),
-        }
-    }
-
-    /// The state without variables and functions.
-    fn state(&self, meta: SessionMeta) -> Result<SessionState, BackendError> {
-        if !self.intact {
-            return Err(changed("its row"));
-        }
-        let pending: Pending = parsed("pending", &self.pending)?;
-        let last_active_at = time(&self.last_active_at)?;
-        let shell = parsed("rest", &self.rest)?;
-        Ok(SessionState {
-            meta,
-            seq: self.seq,
-            last_active_at,
-            generation: self.generation,
-            active_runs: pending.active_runs,
-            processes: pending.processes,
-            services: pending.services,
-            ended_at: pending.ended_at,
-            pending_notices: pending.pending_notices,
-            agent_state: None,
-            agent_versions: pending.agent_versions,
-            messages: pending.messages,
-            agent_step: pending.agent_step,
-            files: pending.files,
-            shell,
-        })
-    }
-
-    /// The row of a list. What cannot be read is told in it and spoils no other row.
-    fn summary(self, session_id: &SessionId) -> SessionSummary {
-        let unknown = unknown_state(session_id);
-        let mut reason = self.damaged.clone();
-        if !self.intact {
-            reason.get_or_insert(changed("its row").to_string());
-        }
-        let meta = self.meta().unwrap_or_else(|error| {
-            reason.get_or_insert(error.to_string());
-            unknown.meta
-        });
-        let last_active_at = time(&self.last_active_at).unwrap_or_else(|error| {
-            reason.get_or_insert(error.to_string());
-            unknown.last_active_at
-        });
-        let (generation, seq) = (self.generation, self.seq);
-        SessionSummary { meta, last_active_at, cwd: ByteString(self.cwd), generation, seq, damaged: reason }
-    }
 }
 
 fn read_run(row: &Row<'_>) -> Result<StoredRun, BackendError> {

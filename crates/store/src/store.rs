@@ -2,13 +2,13 @@
 
 use crate::backend::{Backend, BackendError, Name, SessionSummary};
 use crate::depth;
+use crate::error::{Durability, ReadError, SyncError};
 use crate::fault::{Faults, Point};
 use crate::follow::Followers;
 use crate::identity::Home;
 use crate::journal::AppendError;
 use crate::lock::hold;
 use crate::memory::MemoryBackend;
-use crate::open::Durability;
 use crate::problems::Problems;
 use crate::recordings::{RecordingSet, Recordings};
 use crate::requests::Found;
@@ -24,40 +24,6 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::{oneshot, watch};
-
-/// Why a read gave nothing.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ReadError {
-    /// The session's own history cannot be read. Other sessions are not touched by it.
-    #[error("this session is damaged: {reason}; it can only be destroyed")]
-    Damaged {
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// The store does not work at the moment.
-    #[error("the store does not work at the moment: {reason}; try again")]
-    Unavailable {
-        /// What is wrong.
-        reason: String,
-    },
-}
-
-/// The journal could not be forced to disk: what was appended may not survive a loss of power.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the journal could not be forced to disk: {reason}")]
-pub struct SyncError {
-    /// What the disk said.
-    pub reason: String,
-}
-
-impl From<BackendError> for ReadError {
-    fn from(error: BackendError) -> Self {
-        match error {
-            BackendError::Damaged { reason } => Self::Damaged { reason },
-            BackendError::Failed { reason } => Self::Unavailable { reason },
-        }
-    }
-}
 
 /// Keeps the records of all sessions. Clones are the same store; it closes itself with the last of them.
 #[derive(Clone)]

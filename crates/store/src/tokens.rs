@@ -1,7 +1,7 @@
 //! The agents' tokens, in one small file beside the store: whoever keeps sessions elsewhere keeps the keys to this
 //! daemon here. A record has a token's hash and never the token.
 
-use crate::open::OpenError;
+use crate::error::OpenError;
 use crate::sealed::{self, Survives};
 use serde::{Deserialize, Serialize};
 use shellkeep_session::Timestamp;

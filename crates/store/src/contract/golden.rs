@@ -37,6 +37,7 @@ fn records(text: &str) -> Vec<Record> {
 #[test]
 fn journal_lines_keep_their_form() {
     compare("v4-journal.jsonl", &segment(&Teller::branched("golden")));
+    compare("v4-deleted-journal.jsonl", &segment(&Teller::deleted("golden")));
     // Without numbers and sums, whatever version 3 had is written as it was.
     compare("v3-journal.jsonl", &lines(&Teller::branched("golden")));
     // And whatever version 2 had.
@@ -50,11 +51,27 @@ fn golden_journals_are_still_read() {
     assert_eq!(records(include_str!("../../golden/v1-journal.jsonl")), Teller::lived("golden").records);
     assert_eq!(records(include_str!("../../golden/v2-journal.jsonl")), Teller::told("golden").records);
     assert_eq!(records(include_str!("../../golden/v3-journal.jsonl")), Teller::branched("golden").records);
-    let fourth = include_str!("../../golden/v4-journal.jsonl");
-    assert_eq!(records(fourth), Teller::branched("golden").records);
-    for (line, number) in fourth.lines().zip(1..) {
-        assert_eq!(crate::line::check(line.as_bytes()), Ok(number));
+    let fourth = [
+        (include_str!("../../golden/v4-journal.jsonl"), Teller::branched("golden")),
+        (include_str!("../../golden/v4-deleted-journal.jsonl"), Teller::deleted("golden")),
+    ];
+    for (text, teller) in fourth {
+        assert_eq!(records(text), teller.records);
+        for (line, number) in text.lines().zip(1..) {
+            assert_eq!(crate::line::check(line.as_bytes()), Ok(number));
+        }
     }
+}
+
+#[test]
+fn the_recording_of_a_deleted_session_keeps_its_form() {
+    let house = House::new("file://store");
+    std::fs::write(house.path().join("record.key"), "07".repeat(32)).unwrap();
+    let store = house.open();
+    Teller::deleted("golden").append_to(&store);
+    wait(store.flush()).unwrap();
+    let directory = house.path().join("deleted/golden.deleted.7/recording");
+    compare("v4-deleted-events.jsonl", &std::fs::read_to_string(directory.join("events.jsonl")).unwrap());
 }
 
 #[test]
@@ -87,6 +104,7 @@ fn golden_recordings_still_verify() {
         include_str!("../../golden/v2-events.jsonl"),
         include_str!("../../golden/v3-events.jsonl"),
         include_str!("../../golden/v4-events.jsonl"),
+        include_str!("../../golden/v4-deleted-events.jsonl"),
     ] {
         let directory = TempDir::new().unwrap();
         std::fs::write(directory.path().join("events.jsonl"), text).unwrap();

@@ -1,8 +1,7 @@
 //! The files of one session, and how a file is read and replaced.
 
+use super::json::{failed, read, write};
 use crate::backend::{BackendError, Mark, SessionSummary, unknown_state};
-use crate::sum::{self, Unsealed};
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use shellkeep_session::{
     ActiveRun, AgentState, ByteString, FORMAT_VERSION, FilesAt, LeftProcess, Message, Notice, Origin, RunId, Service,
@@ -11,9 +10,10 @@ use shellkeep_session::{
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use super::requests::REQUESTS;
+/// The directory of the index. A session without it is from before there was one.
+pub(super) const REQUESTS: &str = "requests";
 
 type Result<T> = std::result::Result<T, BackendError>;
 
@@ -434,35 +434,6 @@ impl SessionFiles {
     }
 }
 
-/// Reads a file; a missing one is nothing, an unreadable one is damage, and so is one without a checksum if all have one.
-pub(super) fn read<T: DeserializeOwned>(path: &Path, sealed: bool) -> Result<Option<T>> {
-    let damaged = |reason: &str| BackendError::Damaged { reason: format!("{} cannot be read: {reason}", name(path)) };
-    let bytes = match fs::read(path) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(failed(path, &error)),
-    };
-    let bytes = match sum::unseal(bytes) {
-        Unsealed::Checked(bytes) => bytes,
-        Unsealed::Without(bytes) if !sealed => bytes,
-        Unsealed::Without(_) => return Err(damaged(sum::MISSING)),
-        Unsealed::Broken => return Err(damaged(sum::MISMATCH)),
-    };
-    serde_json::from_slice(&bytes).map(Some).map_err(|error| damaged(&error.to_string()))
-}
-
-/// Replaces a file as a whole: a reader sees the old one or the new one.
-pub(super) fn write<T: Serialize>(path: &Path, value: &T) -> Result<()> {
-    let temporary = path.with_extension("tmp");
-    let bytes = sum::seal(serde_json::to_vec_pretty(value).map_err(|error| failed(path, &error.into()))?);
-    fs::write(&temporary, bytes).and_then(|()| fs::rename(&temporary, path)).map_err(|error| failed(path, &error))
-}
-
-/// A failure of the file system.
-pub(super) fn failed(path: &Path, error: &io::Error) -> BackendError {
-    BackendError::Failed { reason: format!("{}: {error}", path.display()) }
-}
-
 /// What is said of a session whose state is missing.
 pub(super) fn without_state() -> BackendError {
     BackendError::Damaged { reason: "its state.json is missing".to_owned() }
@@ -470,8 +441,4 @@ pub(super) fn without_state() -> BackendError {
 
 fn newer(found: u32) -> BackendError {
     BackendError::Damaged { reason: format!("its files have format {found}, newer than {FORMAT_VERSION}") }
-}
-
-fn name(path: &Path) -> String {
-    path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }

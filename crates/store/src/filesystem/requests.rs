@@ -1,7 +1,8 @@
 //! Which run a caller's key started: `requests/{request_id}` holds the run's id, so that the question costs the same however
 //! many runs there are.
 
-use super::files::{SessionFiles, failed, read};
+use super::files::{REQUESTS, SessionFiles};
+use super::json::{failed, read};
 use crate::backend::BackendError;
 use shellkeep_session::{RunId, StoredRun, id};
 use std::fs;
@@ -10,8 +11,6 @@ use std::path::{Path, PathBuf};
 
 type Result<T> = std::result::Result<T, BackendError>;
 
-/// The directory of the index. A session without it is from before there was one.
-pub(super) const REQUESTS: &str = "requests";
 /// Where an index is made before it is complete.
 const UNFINISHED: &str = "requests.tmp";
 

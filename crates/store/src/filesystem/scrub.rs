@@ -1,6 +1,7 @@
 //! Masking a secret in the files of one session.
 
-use super::files::{SessionFiles, StateFile, failed, read, write};
+use super::files::{SessionFiles, StateFile};
+use super::json::{failed, read, write};
 use crate::backend::BackendError;
 use crate::mask;
 use serde_json::Value;

@@ -1,74 +1,93 @@
-//! The scheduler's background work: the recordings' turns, who waits for them, and how long the journal is kept.
+//! What the scheduler does while nobody waits: the recordings' turns, and answers to those who wait for recordings.
 
-use super::Scheduler;
+use super::shared::Shared;
 use crate::backend::Mark;
 use crate::fault::Point;
 use crate::journal::End;
-use crate::reader::Reader as _;
-use crate::recording_reader::Turn;
+use crate::reader::{Follower, Reader as _};
+use crate::recording_reader::{RecordingReader, Turn};
+use crate::recordings::Recordings;
 use shellkeep_session::SessionId;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 /// How long a stop waits for recordings. What is left then is done by the next daemon.
 const LAST_TURNS: Duration = Duration::from_secs(5);
 
-impl Scheduler {
-    /// Gives the recordings a turn; whether there was anything to do.
-    pub(super) fn record_some(&mut self) -> bool {
-        let Some(recorder) = &mut self.recorder else { return false };
-        if recorder.reader.rests_until().is_some() {
-            return false;
-        }
-        if self.shared.faults.check(Point::RecordTurn).is_err() {
-            recorder.reader.rest();
-            return false;
-        }
-        // What the backend is about to be given is read once for both.
-        let end = match self.retry_at {
-            Some(_) => self.shared.journal.end(),
-            None => End::from(self.backend.reader.mark()),
+/// The recordings, if sessions are recorded, and who waits for them.
+pub(super) struct Background {
+    shared: Arc<Shared>,
+    recorder: Option<Follower<RecordingReader>>,
+    /// Who waits until the recordings have everything before a place.
+    flushes: Vec<(Mark, oneshot::Sender<()>)>,
+}
+
+impl Background {
+    pub(super) fn new(shared: Arc<Shared>, recorder: Option<RecordingReader>) -> Self {
+        let recorder = recorder.map(|recorder| Follower::new(recorder, shared.journal.directory()));
+        Self { shared, recorder, flushes: Vec::new() }
+    }
+
+    /// Everything before this place is recorded; none if nothing is recorded at all.
+    pub(super) fn mark(&self) -> Option<Mark> {
+        self.recorder.as_ref().map(|recorder| recorder.reader.mark())
+    }
+
+    pub(super) fn recorder(&mut self) -> Option<&mut Follower<RecordingReader>> {
+        self.recorder.as_mut()
+    }
+
+    pub(super) fn recordings(&mut self) -> Option<&mut Recordings> {
+        self.recorder.as_mut().map(|recorder| recorder.reader.recordings())
+    }
+
+    /// When to try again to write recordings that could not be written.
+    pub(super) fn retry_at(&self) -> Option<Instant> {
+        self.recorder.as_ref().and_then(|recorder| recorder.reader.retry_at())
+    }
+
+    /// Until when a disk that failed is left alone, if it is.
+    pub(super) fn rests_until(&self) -> Option<Instant> {
+        self.recorder.as_ref().and_then(|recorder| recorder.reader.rests_until())
+    }
+
+    /// Gives the recordings a turn with the journal up to an end.
+    pub(super) fn turn(&mut self, end: &End) -> Turn {
+        let Some(recorder) = self.recorder.as_mut().filter(|recorder| recorder.reader.rests_until().is_none()) else {
+            return Turn::Idle;
         };
+        if self.shared.faults.check(Point::RecordTurn).is_err() {
+            return recorder.reader.rest();
+        }
         let before = recorder.reader.mark();
-        let turn = self.record_turn(&end);
-        let mark = self.recorder.as_ref().map_or(before, |recorder| recorder.reader.mark());
+        let turn = recorder.turn(end);
+        let mark = recorder.reader.mark();
         if before != mark {
-            self.moved(before, mark);
+            metrics::gauge!("shellkeep_record_behind_bytes").set(self.shared.journal.bytes_since(mark) as f64);
         }
-        turn == Turn::Worked
+        turn
     }
 
-    /// One turn: what one session has, or the next stretch of the journal.
-    pub(super) fn record_turn(&mut self, end: &End) -> Turn {
-        let Some(recorder) = &mut self.recorder else { return Turn::Idle };
-        match recorder.reader.work() {
-            Turn::Idle => match recorder.step(end) {
-                Ok(Some(_)) => Turn::Worked,
-                Ok(None) => Turn::Idle,
-                Err(error) => {
-                    tracing::warn!(error, "recordings have to wait; they are tried again");
-                    recorder.reader.rest()
-                }
-            },
-            turn => turn,
-        }
-    }
-
-    /// The recordings' mark is another.
-    fn moved(&mut self, before: Mark, mark: Mark) {
-        metrics::gauge!("shellkeep_record_behind_bytes").set(self.shared.journal.bytes_since(mark) as f64);
-        if before.segment < mark.segment {
-            self.remove_segments();
-            self.scrub_those_ready();
-        }
+    /// Answers those whose wait for the recordings is over.
+    pub(super) fn answer_flushes(&mut self) {
+        let Some(mark) = self.mark() else { return };
         for (_, answer) in self.flushes.extract_if(.., |(until, _)| *until <= mark) {
             // Who no longer waits needs no answer.
             let _ = answer.send(());
         }
     }
 
+    /// The turns before the end.
+    pub(super) fn last_turns(&mut self, end: &End) {
+        let Some(recorder) = &mut self.recorder else { return };
+        let until = Instant::now() + LAST_TURNS;
+        let may = || self.shared.faults.check(Point::RecordTurn).is_ok() && Instant::now() < until;
+        while may() && recorder.turn(end) == Turn::Worked {}
+    }
+
     /// Answers once a session's recording has what was appended before, at once; or all recordings, in turn.
-    pub(super) fn flush_recordings(&mut self, about: Option<SessionId>, seal: bool, answer: oneshot::Sender<()>) {
+    pub(super) fn flush(&mut self, about: Option<SessionId>, seal: bool, answer: oneshot::Sender<()>) {
         let end = self.shared.journal.end();
         match (&mut self.recorder, about) {
             (Some(recorder), Some(session_id)) => {
@@ -91,59 +110,35 @@ impl Scheduler {
     }
 
     /// Gives the recordings what the journal refuses, if they have everything before.
-    pub(super) fn record_queued(&mut self) {
+    pub(super) fn take_queued(&mut self) {
         let end = self.shared.journal.end();
         if let Some(recorder) = self.recorder.as_mut().filter(|recorder| recorder.reader.is_at(&end)) {
             recorder.reader.take_queued(&self.shared.journal.waiting_to_be_recorded());
         }
     }
 
-    /// Tries again to write recordings that could not be written, if it is time.
-    pub(super) fn recover(&mut self, now: bool) {
-        if self.recorder.as_mut().is_some_and(|recorder| recorder.recover(now)) {
+    /// Tries again to write recordings that could not be written, if it is time; whether some can be written now.
+    pub(super) fn recover(&mut self, now: bool) -> bool {
+        let recovered = self.recorder.as_mut().is_some_and(|recorder| recorder.recover(now));
+        if recovered {
             self.shared.journal.record_again();
-            self.remove_segments();
         }
+        recovered
     }
 
-    /// The recordings' turns before the end.
-    pub(super) fn record_last(&mut self, end: &End) {
-        let until = Instant::now() + LAST_TURNS;
-        while self.shared.faults.check(Point::RecordTurn).is_ok()
-            && Instant::now() < until
-            && self.record_turn(end) == Turn::Worked
-        {}
-        self.recover(true);
-        self.record_queued();
-        self.scrub_those_ready();
-        // What is recorded beyond the mark is signed too: a stop leaves nothing that looks forged.
-        if let Some(recorder) = &mut self.recorder {
-            recorder.reader.sign(None);
-        }
-    }
-
-    /// Removes the segments that neither the backend nor a recording needs.
-    pub(super) fn remove_segments(&mut self) {
-        let applied = self.backend.reader.mark().segment;
-        let keep = self.recorder.as_ref().map_or(applied, |recorder| recorder.reader.mark().segment.min(applied));
-        while let Some(needed) = self.stalled_at().filter(|needed| *needed < keep) {
+    /// The first segment of the journal that recordings need, if the backend needs those from `applied` on. Recordings
+    /// that are too far behind are given up: they get a hole.
+    pub(super) fn needs_from(&mut self, applied: u64) -> u64 {
+        let Some(recorder) = &mut self.recorder else { return applied };
+        let keep = recorder.reader.mark().segment.min(applied);
+        let recordings = recorder.reader.recordings();
+        while let Some(needed) = recordings.needs_from().filter(|needed| *needed < keep) {
             let kept: u64 = (needed..keep).map(|number| self.shared.journal.size(number)).sum();
-            let Some(recorder) = &mut self.recorder else { break };
-            let recordings = recorder.reader.recordings();
             if kept <= recordings.behind_bytes() {
-                break;
+                return needed;
             }
             recordings.give_up_before(needed + 1);
         }
-        let keep = self.stalled_at().unwrap_or(keep).min(keep);
-        for number in self.oldest..keep {
-            self.shared.journal.remove(number);
-        }
-        self.oldest = self.oldest.max(keep);
-    }
-
-    /// The first segment that a recording needs which cannot be written.
-    pub(super) fn stalled_at(&mut self) -> Option<u64> {
-        self.recorder.as_mut().and_then(|recorder| recorder.reader.recordings().needs_from())
+        keep
     }
 }

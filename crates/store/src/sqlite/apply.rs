@@ -1,7 +1,8 @@
 //! Applying a batch: each session's records are folded in memory, then each changed row is written once.
 
+use super::row::{Pending, SessionRow, check, damaged, failed, int, parsed};
+use super::schema;
 use super::sums::{BODY, FIRST_SHELL, HEAD, RUN};
-use super::{Pending, SessionRow, check, damaged, failed, int, parsed, schema};
 use crate::backend::{BackendError, Entry, Known, Mark, Step, begin, started_run, step, unknown_state};
 use rusqlite::{Connection, OptionalExtension as _, params};
 use serde::Serialize;

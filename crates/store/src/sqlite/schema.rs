@@ -2,7 +2,7 @@
 
 use super::sums;
 use crate::backend::{BackendError, Mark, fresh_id};
-use crate::open::{Durability, OpenError};
+use crate::error::{Durability, OpenError};
 use crate::sum::{self, Unsealed};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OptionalExtension as _, params};

@@ -1,6 +1,7 @@
 //! Masking a secret in the rows of one session, and in what the file keeps of older rows.
 
-use super::{damaged, failed, sums};
+use super::row::{damaged, failed};
+use super::sums;
 use crate::backend::BackendError;
 use crate::mask;
 use rusqlite::{Connection, OptionalExtension as _, params};
@@ -44,7 +45,7 @@ pub(super) fn scrub(db: &mut Connection, session_id: &SessionId, redactor: &Reda
             Ok((masked != bytes).then_some(masked))
         })?;
     }
-    sums::renew_session(&transaction, session_id)?;
+    sums::renew_session(&transaction, session_id).map_err(failed)?;
     transaction.commit().map_err(failed)?;
     db.flush_prepared_statement_cache();
     db.execute_batch("PRAGMA secure_delete = ON; VACUUM; PRAGMA secure_delete = OFF").map_err(failed)?;

@@ -1,6 +1,6 @@
 //! Giving disk back: pages that nothing uses any more go to the end of the file, and the file becomes shorter.
 
-use super::failed;
+use super::row::failed;
 use crate::backend::BackendError;
 use rusqlite::Connection;
 

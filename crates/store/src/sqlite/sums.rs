@@ -1,12 +1,10 @@
 //! Checksums of rows. Each table has a column with the checksum of its other columns, written with them and compared when
 //! they are read. Columns that are read apart from the others have a checksum of their own.
 
-use super::failed;
-use crate::backend::BackendError;
 use crc32fast::Hasher;
-use rusqlite::Connection;
 use rusqlite::functions::FunctionFlags;
 use rusqlite::types::ValueRef;
+use rusqlite::{Connection, Params};
 use shellkeep_session::SessionId;
 
 /// The part of a row that one checksum covers.
@@ -101,15 +99,15 @@ fn add(hasher: &mut Hasher, value: ValueRef<'_>) {
 }
 
 /// Sets all checksums of a session's rows, after they were changed one by one.
-pub(super) fn renew_session(db: &Connection, session_id: &SessionId) -> Result<(), BackendError> {
-    for sum in ALL {
-        let condition = format!("{} = ?1", sum.session);
-        db.execute(&sum.renew(&condition), [session_id.as_str()]).map_err(failed)?;
-    }
-    Ok(())
+pub(super) fn renew_session(db: &Connection, session_id: &SessionId) -> rusqlite::Result<()> {
+    renew(db, |sum| format!("{} = ?1", sum.session), [session_id.as_str()])
 }
 
 /// Sets all checksums of a file that had none.
 pub(super) fn renew_all(db: &Connection) -> rusqlite::Result<()> {
-    ALL.iter().try_for_each(|sum| db.execute(&sum.renew("TRUE"), []).map(|_| ()))
+    renew(db, |_| "TRUE".to_owned(), [])
+}
+
+fn renew<P: Params + Copy>(db: &Connection, condition: impl Fn(&Sum) -> String, params: P) -> rusqlite::Result<()> {
+    ALL.iter().try_for_each(|sum| db.execute(&sum.renew(&condition(sum)), params).map(drop))
 }

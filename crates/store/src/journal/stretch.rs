@@ -1,0 +1,30 @@
+//! A stretch of the journal that a failed sync was about.
+
+use crate::line;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::sync::Arc;
+
+/// A stretch of a segment that is not known to be on disk.
+#[derive(Clone)]
+pub(super) struct Stretch {
+    /// The segment.
+    pub number: u64,
+    pub file: Arc<File>,
+    /// Everything before this byte is on disk, and these are its lines.
+    pub from: (u64, u64),
+    /// Where the stretch ends, and how many lines there are before it.
+    pub to: (u64, u64),
+}
+
+impl Stretch {
+    /// Its lines, as they were written. What the kernel has dropped cannot be read back.
+    pub(super) fn lines(&self) -> io::Result<Vec<Vec<u8>>> {
+        let mut bytes = vec![0; usize::try_from(self.to.0 - self.from.0).unwrap_or(0)];
+        self.file.read_exact_at(&mut bytes, self.from.0)?;
+        let gone = || io::Error::other("what was written since the last sync cannot be read back");
+        let lines = bytes.split_inclusive(|byte| *byte == b'\n');
+        lines.map(|line| line.strip_suffix(b"\n").and_then(line::bare).ok_or_else(gone)).collect()
+    }
+}
