@@ -16,7 +16,6 @@ const IN_CIRCLES: &[(&str, usize)] = &[
     ("crates/runtime", 33),
     ("crates/session", 2),
     ("crates/shellkeep", 15),
-    ("crates/store", 29),
     ("crates/workspace", 25),
 ];
 
@@ -28,7 +27,6 @@ const LARGE_TYPES: &[(&str, usize)] = &[
     ("crates/runtime/src/owner.rs Owner", 119),
     ("crates/store/src/filesystem/files.rs SessionFiles", 28),
     ("crates/store/src/store.rs Store", 40),
-    ("crates/store/src/writer.rs Writer", 39),
     ("crates/workspace/src/repo.rs Repo", 46),
 ];
 
