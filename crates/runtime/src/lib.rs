@@ -2,7 +2,7 @@
 //!
 //! The way of a command: a door calls [`Engine::run`]; [`engine`] finds or wakes the session's [`owner`]; the owner
 //! takes a shell from the [`pool`], records that the command starts, and hands it to [`running`], which drives it to its
-//! end; [`finish`] makes the result of it; the owner records that and answers.
+//! end; [`conclude`] decides what its end means; the owner records that and answers.
 //!
 //! - [`ops`]: the closed vocabulary of operations.
 //! - [`engine`]: one method per operation.
@@ -17,6 +17,7 @@
 //! - `checkpoints`: how files are kept; `pending`: what is begun and must be ended after a crash.
 //! - [`alarm`]: a deadline that is moved with every command.
 //! - `counts`: how many facts were recorded.
+//! - [`conclude`]: how a run ended and what follows from it.
 //! - [`cell`], [`stream`]: a run as its watchers see it.
 //! - [`page`]: reading output piece by piece.
 //! - `state_file`: the files of agents' states.
@@ -36,6 +37,7 @@ pub mod alarm;
 mod background;
 pub mod cell;
 mod checkpoints;
+pub mod conclude;
 mod context;
 mod counts;
 pub mod crash;
@@ -44,7 +46,6 @@ mod deleted;
 mod disk;
 pub mod engine;
 mod file_views;
-pub mod finish;
 mod forks;
 mod history;
 mod housekeeping;

@@ -2,7 +2,7 @@
 
 use shellkeep_process::proc;
 use shellkeep_process::shell::INTERRUPT;
-use shellkeep_process::{Done, ExitStatus, Fact, LiveShell};
+use shellkeep_process::{ExitStatus, Fact, LiveShell, Report};
 use shellkeep_session::plan::shorten;
 use shellkeep_session::{
     ByteString, LeftOut, LeftProcess, Notice, NoticeCode, ServiceEnd, ServiceId, ServiceSpec, SessionId,
@@ -25,7 +25,8 @@ fn enumerate(items: Vec<String>) -> String {
     text
 }
 
-fn processes(shell: &LiveShell) -> Vec<String> {
+/// The processes that a shell has started and that are alive.
+pub fn processes(shell: &LiveShell) -> Vec<String> {
     let named = |pid: u32| format!("{pid} `{}`", shorten(&proc::command_line(pid)));
     shell.others().iter().map(|stat| named(stat.pid)).collect()
 }
@@ -67,51 +68,47 @@ pub fn given_up(shell: &LiveShell, why: &str) -> Vec<Notice> {
     )]
 }
 
-/// What is lost when a command ends its shell.
-pub fn shell_ended(done: &Done, shell: &LiveShell) -> Vec<Notice> {
-    let Some(exit) = done.exit else { return Vec::new() };
-    let mut notices = Vec::new();
-    if done.facts.is_none() {
-        let how = match exit {
-            // Only what is no longer bash dies of our own signal.
-            ExitStatus::Exited(_) | ExitStatus::Signalled(INTERRUPT) => "was replaced by `exec`".to_owned(),
-            ExitStatus::Signalled(signal) => format!("was ended by signal {signal}"),
-        };
-        notices.push(notice(
-            NoticeCode::ChangesLost,
-            format!(
-                "This command's shell {how}, so changes that this command made to variables, functions or the working \
-                 directory are lost. The session goes on in a new shell with its state from before this command."
-            ),
-        ));
-    }
-    let processes = processes(shell);
-    if !processes.is_empty() {
-        notices.push(notice(
-            NoticeCode::ShellReplaced,
-            format!(
-                "The shell ended with this command and the session goes on in a new one. These background processes \
-                 keep running but are no longer jobs of the shell: {}.",
-                enumerate(processes)
-            ),
-        ));
-    }
-    notices
+/// A command ended its shell, and the driver could not report what it had changed.
+pub fn changes_lost(exit: ExitStatus) -> Notice {
+    let how = match exit {
+        // Only what is no longer bash dies of our own signal.
+        ExitStatus::Exited(_) | ExitStatus::Signalled(INTERRUPT) => "was replaced by `exec`".to_owned(),
+        ExitStatus::Signalled(signal) => format!("was ended by signal {signal}"),
+    };
+    notice(
+        NoticeCode::ChangesLost,
+        format!(
+            "This command's shell {how}, so changes that this command made to variables, functions or the working \
+             directory are lost. The session goes on in a new shell with its state from before this command."
+        ),
+    )
+}
+
+/// A command ended its shell and left processes running.
+pub fn left_running(processes: Vec<String>) -> Notice {
+    notice(
+        NoticeCode::ShellReplaced,
+        format!(
+            "The shell ended with this command and the session goes on in a new one. These background processes \
+             keep running but are no longer jobs of the shell: {}.",
+            enumerate(processes)
+        ),
+    )
 }
 
 /// What a command did that cannot outlast it.
-pub fn not_kept(done: &Done) -> Vec<Notice> {
+pub fn not_kept(report: &Report) -> Vec<Notice> {
     let mut notices = Vec::new();
-    if !done.redirected.is_empty() {
+    if !report.redirected.is_empty() {
         notices.push(notice(
             NoticeCode::NotKept,
             format!(
                 "`exec` redirected {} for this command only; the next command has its own again.",
-                done.redirected.join(" and ")
+                report.redirected.join(" and ")
             ),
         ));
     }
-    if done.noexec {
+    if report.noexec {
         notices.push(notice(
             NoticeCode::NotKept,
             "`set -n` was in force for this command only; the next command runs again.".to_owned(),
@@ -181,8 +178,8 @@ pub fn too_many_processes(session: u64, node: u64) -> Notice {
     )
 }
 
-/// The host took the shell away.
-pub fn ended_by_host() -> Notice {
+/// The host restarted, ended or deleted the session.
+pub fn killed_with_session() -> Notice {
     notice(
         NoticeCode::ChangesLost,
         "The host restarted or removed the session while this command ran; the command was ended with its shell."
@@ -191,12 +188,12 @@ pub fn ended_by_host() -> Notice {
 }
 
 /// Variables that are too large to outlive the shell.
-pub fn too_large(done: &Done) -> Vec<Notice> {
+pub fn too_large(facts: &[Fact]) -> Vec<Notice> {
     let name = |fact: &Fact| match fact {
         Fact::TooLarge { name } => Some(String::from_utf8_lossy(name).into_owned()),
         _ => None,
     };
-    let names: Vec<String> = done.facts.iter().flatten().filter_map(name).collect();
+    let names: Vec<String> = facts.iter().filter_map(name).collect();
     if names.is_empty() {
         return Vec::new();
     }

@@ -24,16 +24,17 @@ pub use services::ServiceNews;
 
 use crate::admission::{Listener, Ticket, Waiter};
 use crate::alarm::Alarm;
+use crate::conclude::Ended;
 use crate::context::SessionContext;
 use crate::crash::{self, Point};
 use crate::late::LateOutput;
 use crate::masking::SessionMask;
+use crate::notices;
 use crate::ops::*;
 use crate::pending::{Deletion, Removal};
 use crate::pool::Worn;
 use crate::running::{Running, Step};
 use crate::stored::read_error;
-use crate::{finish, notices};
 use files::{Files, Worked};
 use records::Lost;
 use shellkeep_process::ExitStatus;
@@ -288,7 +289,7 @@ impl Owner {
                 }
                 let _ = answer.send(idle);
             }
-            Message::Detached(ended) => self.on_detached(*ended),
+            Message::Detached { running, ended } => self.on_detached(*running, ended),
             Message::Typed { run_id, typed, answer } => {
                 self.note_typed(run_id, &typed).await;
                 let _ = answer.send(Ok(typed));
@@ -348,7 +349,7 @@ impl Owner {
         self.first_has_left();
         if let Some((running, reply, max_output)) = self.running.take() {
             running.worn.shell.kill_all();
-            self.finish_run(running, finish::ended_by_host(), reply, max_output).await;
+            self.finish_run(running, Ended::KilledWithSession, reply, max_output).await;
         }
         self.engine.runs.kill(|id| *id == self.id).await;
         self.idle = None;

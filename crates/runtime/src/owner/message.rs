@@ -3,11 +3,12 @@
 use super::FilesTask;
 use super::services::ServiceNews;
 use crate::cell::RunCell;
+use crate::conclude::Ended;
 use crate::ops::*;
 use crate::pending::Removal;
 use crate::running::{Running, Typed};
 use crate::services::Supervised;
-use shellkeep_process::{Done, Fact};
+use shellkeep_process::Fact;
 use shellkeep_session::{AgentState, Author, RunId, Service, ServiceId, SessionState, ShellState, Timestamp};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -129,7 +130,12 @@ pub enum Message {
         answer: Answer<Box<Typed>>,
     },
     /// A command that ran on beside the session has ended.
-    Detached(Box<(Running, Box<Done>)>),
+    Detached {
+        /// The command.
+        running: Box<Running>,
+        /// How it ended.
+        ended: Ended,
+    },
 }
 
 /// Who waits for a run.
@@ -153,6 +159,21 @@ impl RunReply {
         match self {
             Self::AtEnd(answer) => drop(answer.send(Err(error))),
             Self::AtStart(answer) => drop(answer.send(Err(error))),
+        }
+    }
+    /// Answers with a run that an earlier call with the same request id started.
+    pub(super) fn answer(self, before: Started, command: &RunCommand) {
+        let (max_output, timeout) = (command.max_output, command.timeout);
+        match (before, self) {
+            (before, Self::AtStart(answer)) => drop(answer.send(Ok(before))),
+            (Started::Before(view), Self::AtEnd(answer)) => drop(answer.send(Ok(*view))),
+            (Started::Live(cell), Self::AtEnd(answer)) => {
+                tokio::spawn(async move {
+                    // This caller's timeout is its own; the run goes on as the first caller wanted.
+                    let _ = tokio::time::timeout(timeout, cell.finished()).await;
+                    let _ = answer.send(Ok(cell.view(max_output)));
+                });
+            }
         }
     }
 }

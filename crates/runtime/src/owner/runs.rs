@@ -6,17 +6,16 @@ use crate::admission::{Asked, Ticket};
 use crate::alarm::Alarm;
 use crate::cell::{self, NewCell, RunCell, RunControl};
 use crate::checkpoints::Wanted;
+use crate::conclude::{Before, Ended, ProcessLimits, conclude};
 use crate::crash::{self, Point};
-use crate::finish::{self, Untold};
 use crate::masking::SessionMask;
 use crate::notices;
 use crate::ops::{DEFAULT_MAX_OUTPUT, IfBusy, OpError, RunCommand};
-use crate::pool::Worn;
 use crate::running::{Running, Step};
 use crate::stored::read_error;
-use shellkeep_process::{Done, RunSpec, Stdin};
+use shellkeep_process::{RunSpec, Stdin};
 use shellkeep_redact::Redactor;
-use shellkeep_session::{ActiveRun, ByteString, Event, LeftProcess, QuotaName, RunId};
+use shellkeep_session::{ActiveRun, ByteString, Event, Notice, QuotaName, RunId, RunResult, ShellDelta};
 use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -84,21 +83,6 @@ impl Owner {
         Ok(Some(Started::Before(Box::new(view))))
     }
 
-    pub(super) fn reply_before(&self, before: Started, reply: RunReply, command: &RunCommand) {
-        let (max_output, timeout) = (command.max_output, command.timeout);
-        match (before, reply) {
-            (before, RunReply::AtStart(answer)) => drop(answer.send(Ok(before))),
-            (Started::Before(view), RunReply::AtEnd(answer)) => drop(answer.send(Ok(*view))),
-            (Started::Live(cell), RunReply::AtEnd(answer)) => {
-                tokio::spawn(async move {
-                    // This caller's patience is its own; the run goes on as the first caller wanted.
-                    let _ = tokio::time::timeout(timeout, cell.finished()).await;
-                    let _ = answer.send(Ok(cell.view(max_output)));
-                });
-            }
-        }
-    }
-
     /// Begins a command if it may run now, and else puts it first in line. `ticket` is there if it has waited for it.
     pub(super) async fn start(
         &mut self,
@@ -110,7 +94,7 @@ impl Owner {
         if let Some(request_id) = &command.request_id {
             match self.answered_before(request_id, &command).await {
                 Ok(None) => {}
-                Ok(Some(before)) => return self.reply_before(before, reply, &command),
+                Ok(Some(before)) => return reply.answer(before, &command),
                 Err(error) => return reply.refuse(error),
             }
         }
@@ -317,18 +301,10 @@ impl Owner {
                     running.type_in(*typed);
                 }
             }
-            Step::Done(done) => {
+            Step::Ended(ended) => {
                 if let Some((running, reply, max_output)) = self.running.take() {
                     crash::point(Point::Done, running.cell.command.as_bytes());
-                    self.finish_run(running, done, reply, max_output).await;
-                }
-            }
-            Step::BadCwd(reason) => {
-                if let Some((running, reply, max_output)) = self.running.take() {
-                    let line = format!("shellkeep: the directory for this call cannot be entered: {reason}\n");
-                    running.cell.append(crate::ops::Stream::Stderr, line.as_bytes());
-                    let done = finish::refused();
-                    self.finish_run(running, done, reply, max_output).await;
+                    self.finish_run(running, ended, reply, max_output).await;
                 }
             }
         }
@@ -337,11 +313,11 @@ impl Owner {
     pub(super) async fn finish_run(
         &mut self,
         running: Running,
-        mut done: Box<Done>,
+        mut ended: Ended,
         reply: Option<RunReply>,
         max_output: usize,
     ) {
-        for reader in done.late.drain(..) {
+        for reader in ended.take_late() {
             self.late.collect(reader, self.mask.as_ref().map(SessionMask::redactor));
         }
         let mut notices = self.state.pending_notices.clone();
@@ -350,8 +326,9 @@ impl Owner {
         if let Some(why) = &homeless {
             notices.push(notices::cwd_missing(&self.state.shell.cwd.to_text(), why));
         }
-        let untold = Untold { notices, late: self.late.take() };
-        let (result, delta) = finish::result(self, &running, &mut done, untold);
+        let (forked, shell_is_alive) = (ended.may_have_forked(), ended.shell_is_alive());
+        let late = self.late.take();
+        let (result, delta) = self.conclude(&running, ended, notices, late);
         let is_astray = homeless.is_some() && delta.cwd.is_none();
         self.engine.sync_files(running.cell.files()).await;
         let run_id = running.cell.run_id.clone();
@@ -373,10 +350,10 @@ impl Owner {
         let (mut worn, alarm, ticket) = running.into_parts();
         self.alarm = Some(alarm);
         self.keep_files(|covers| Wanted::after_run(&cell, covers));
-        if done.forked {
+        if forked {
             self.note_processes(&mut worn);
         }
-        if done.exit.is_none() {
+        if shell_is_alive {
             self.idle = Some(worn);
             if is_astray {
                 self.rest("no_directory", "the last one was not in the session's directory, which was gone");
@@ -389,13 +366,41 @@ impl Owner {
         drop(ticket);
     }
 
-    /// Writes down what the command left running, so that even a crash can be followed by a true notice.
-    pub(super) fn note_processes(&mut self, worn: &mut Worn) {
-        let left: Vec<LeftProcess> =
-            worn.shell.settle().iter().map(|stat| notices::left_process(stat, &self.engine.boot_id)).collect();
-        if left != self.state.processes {
-            self.record(Event::ProcessesLeft { processes: left });
+    /// The result of a run that ended, and what it changed in the session.
+    fn conclude(
+        &mut self,
+        running: &Running,
+        ended: Ended,
+        notices: Vec<Notice>,
+        late: Option<ByteString>,
+    ) -> (RunResult, ShellDelta) {
+        let limits = || ProcessLimits {
+            session: self.engine.quotas.get(QuotaName::SessionProcesses),
+            node: self.engine.quotas.get(QuotaName::Processes),
+        };
+        let is_shell_gone = !ended.shell_is_alive() && !matches!(ended, Ended::KilledWithSession);
+        let before = Before {
+            notices,
+            stopped: running.stopped(),
+            timeout: running.cell.timeout,
+            met_limits: running.met_process_limit().then(limits),
+            over_disk: self.disk_notice(),
+            left_running: if is_shell_gone { notices::processes(&running.worn.shell) } else { Vec::new() },
+            storage: [self.record_notice(), self.engine.data_dir.notice()],
+        };
+        let mut conclusion = conclude(before, ended);
+        if let Some(mask) = &mut self.mask {
+            if mask.learn(&conclusion.delta) {
+                running.cell.mask_again(mask.redactor());
+            }
+            mask.last_word(&mut conclusion.delta);
         }
+        conclusion.notices.extend(self.fit(&mut conclusion.delta));
+        let (mut result, delta) = conclusion.into_result(&self.state.shell, &running.cell, late);
+        if let Some(mask) = &self.mask {
+            mask.result(&mut result);
+        }
+        (result, delta)
     }
 
     /// The command outgrew its time: it keeps its shell, the session takes another.
@@ -403,7 +408,7 @@ impl Owner {
         let Some((mut running, reply, max_output)) = self.running.take() else { return };
         if !self.engine.services.has_room_in_background(self.state.meta.agent.as_deref(), &self.id) {
             self.fresh_notices.push(notices::no_room_in_background());
-            running.end_at_timeout();
+            running.stop_at_timeout();
             self.running = Some((running, reply, max_output));
             return;
         }
@@ -425,9 +430,12 @@ impl Owner {
         tokio::spawn(async move {
             loop {
                 match running.step().await {
-                    Step::Done(done) => {
+                    Step::Ended(ended) => {
                         engine.sync_files(running.cell.files()).await;
-                        return engine.registry.deliver(&id, Message::Detached(Box::new((running, done)))).await;
+                        return engine
+                            .registry
+                            .deliver(&id, Message::Detached { running: Box::new(running), ended })
+                            .await;
                     }
                     Step::Typed(typed) => {
                         let run_id = running.cell.run_id.clone();
@@ -437,15 +445,15 @@ impl Owner {
                             running.type_in(*typed);
                         }
                     }
-                    Step::Continue | Step::Detach | Step::BadCwd(_) => {}
+                    Step::Continue | Step::Detach => {}
                 }
             }
         });
     }
 
     /// What a command in the background changed in its own shell stays there; only its result is the session's.
-    pub(super) fn on_detached(&mut self, (running, mut done): (Running, Box<Done>)) {
-        let (result, _) = finish::result(self, &running, &mut done, Untold::default());
+    pub(super) fn on_detached(&mut self, running: Running, ended: Ended) {
+        let (result, _) = self.conclude(&running, ended, Vec::new(), None);
         let run_id = running.cell.run_id.clone();
         self.record(Event::RunFinished {
             run_id: run_id.clone(),

@@ -5,7 +5,7 @@ use crate::ops::OpError;
 use crate::pool::Worn;
 use crate::{checkpoints, notices, translate};
 use shellkeep_process::ExitStatus;
-use shellkeep_session::{ByteString, Event};
+use shellkeep_session::{ByteString, Event, LeftProcess};
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::atomic::Ordering;
 
@@ -87,6 +87,15 @@ impl Owner {
         }
         let unmade = |error| OpError::ShellUnavailable { reason: format!("{}: {error}", workspace.to_text()) };
         self.engine.workspaces.ensure(workspace).map_err(unmade)
+    }
+
+    /// Writes down what the command left running, so that even a crash can be followed by a true notice.
+    pub(super) fn note_processes(&mut self, worn: &mut Worn) {
+        let left: Vec<LeftProcess> =
+            worn.shell.settle().iter().map(|stat| notices::left_process(stat, &self.engine.boot_id)).collect();
+        if left != self.state.processes {
+            self.record(Event::ProcessesLeft { processes: left });
+        }
     }
 
     pub(super) fn on_shell_ended(&mut self, exit: ExitStatus) {
