@@ -1,13 +1,13 @@
 //! Where facts and resources meet: one task per live session, the shell pool, runs and their output.
 //!
-//! The way of a command: a door calls [`Engine::run`]; [`engine`] finds or wakes the session's [`owner`]; the owner
+//! The way of a command: a door calls [`Engine::run`]; [`engine`] finds or wakes the session's [`actor`]; the actor
 //! takes a shell from the [`pool`], records that the command starts, and hands it to [`running`], which drives it to its
-//! end; [`conclude`] decides what its end means; the owner records that and answers.
+//! end; [`conclude`] decides what its end means; the actor records that and answers.
 //!
 //! - [`ops`]: the closed vocabulary of operations.
 //! - [`engine`]: one method per operation.
 //! - [`identities`]: the host and its agents, and who may do what.
-//! - [`owner`]: the task that alone changes a session.
+//! - [`actor`]: the task that alone changes a session.
 //! - [`admission`]: who may run a command now, and who waits.
 //! - [`adaptive`]: limits that follow the pressure on the machine.
 //! - [`running`]: a command from its first byte to its end: output, input, signals, timeout.
@@ -30,6 +30,7 @@
 //! - `shares`, `work`: what is lent to callers, and who may keep a processor busy.
 //! - [`crash`]: named points at which a test may kill the daemon.
 
+pub mod actor;
 pub mod adaptive;
 pub mod admission;
 mod adopt;
@@ -60,7 +61,6 @@ mod node_limits;
 pub mod notices;
 pub mod ops;
 pub mod output;
-pub mod owner;
 pub mod page;
 mod pending;
 pub mod pool;

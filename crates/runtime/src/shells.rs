@@ -1,7 +1,7 @@
 //! Shells for sessions: from the pool, or in the place of a session that gives its own up.
 
+use crate::actor::Message;
 use crate::ops::{OpError, QuotaMet};
-use crate::owner::Message;
 use crate::pool::{Pool, Worn};
 use crate::registry::Registry;
 use shellkeep_session::{QuotaName, SessionId};

@@ -1,7 +1,7 @@
 //! What of an earlier moment's files is not known to be as it was, by name: a rewind or fork says so, instead of giving
 //! out a later version for the one of that moment.
 
-use super::Owner;
+use super::session::Session;
 use crate::checkpoints::commit_of;
 use crate::ops::MAX_NAMED_FILES;
 use shellkeep_record::past::{Past, Unsure};
@@ -24,20 +24,20 @@ pub(super) struct Uncertain {
     pub(super) total: u64,
 }
 
-impl Owner {
-    /// What of the files of the past may not be as it was. `now` is what is there.
-    pub(super) async fn uncertain(&mut self, past: &Past, now: Option<ObjectId>) -> Uncertain {
-        let Unsure { named, total, overtaken, missing, next } = past.unsure.clone();
-        let mut uncertain = Uncertain { first: named, total };
-        let files = past.files.as_ref().and_then(commit_of);
-        let next = match &next {
-            Some(next) => commit_of(next),
-            None => now,
-        };
-        if !overtaken && !missing {
-            return uncertain;
-        }
-        let compared = self.with_keeper(move |keeper| -> Result<Vec<diff::Change>, RepoError> {
+/// What of the files of the past may not be as it was. `now` is what is there.
+pub(super) async fn uncertain(session: &mut Session, past: &Past, now: Option<ObjectId>) -> Uncertain {
+    let Unsure { named, total, overtaken, missing, next } = past.unsure.clone();
+    let mut uncertain = Uncertain { first: named, total };
+    let files = past.files.as_ref().and_then(commit_of);
+    let next = match &next {
+        Some(next) => commit_of(next),
+        None => now,
+    };
+    if !overtaken && !missing {
+        return uncertain;
+    }
+    let compared =
+        session.files.with_keeper(&mut session.journal, move |keeper| -> Result<Vec<diff::Change>, RepoError> {
             let Some(repo) = keeper.repo() else { return Ok(Vec::new()) };
             match (overtaken, files, next) {
                 (true, Some(files), _) => diff::trees(repo, parent(repo, files)?, files),
@@ -45,20 +45,19 @@ impl Owner {
                 _ => Ok(Vec::new()),
             }
         });
-        match compared.await {
-            Ok(Ok(changes)) => {
-                let reason = if overtaken { OVERTAKEN } else { MISSING };
-                uncertain.total += changes.len() as u64;
-                uncertain.first.extend(changes.into_iter().map(|change| told(change.path, reason)));
-                uncertain.first.truncate(MAX_NAMED_FILES);
-            }
-            _ => {
-                uncertain.total += 1;
-                uncertain.first.push(told(b".".to_vec(), UNKNOWN));
-            }
+    match compared.await {
+        Ok(Ok(changes)) => {
+            let reason = if overtaken { OVERTAKEN } else { MISSING };
+            uncertain.total += changes.len() as u64;
+            uncertain.first.extend(changes.into_iter().map(|change| told(change.path, reason)));
+            uncertain.first.truncate(MAX_NAMED_FILES);
         }
-        uncertain
+        _ => {
+            uncertain.total += 1;
+            uncertain.first.push(told(b".".to_vec(), UNKNOWN));
+        }
     }
+    uncertain
 }
 
 fn told(path: Vec<u8>, reason: &str) -> LeftOut {

@@ -1,6 +1,6 @@
 //! What an owner can be asked, and by whom.
 
-use super::FilesTask;
+use super::checkpoint::FilesTask;
 use super::services::ServiceNews;
 use crate::cell::RunCell;
 use crate::conclude::Ended;
@@ -136,6 +136,13 @@ pub enum Message {
         /// How it ended.
         ended: Ended,
     },
+}
+
+/// Who waits for the end of a run.
+pub(super) struct Caller {
+    pub(super) answer: Answer<RunView>,
+    /// Most bytes of each stream in the answer.
+    pub(super) max_output: usize,
 }
 
 /// Who waits for a run.

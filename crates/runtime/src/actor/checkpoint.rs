@@ -1,0 +1,241 @@
+//! What can be asked about a session's files while nothing runs, and checkpoints that are made or pruned on request.
+
+use super::Answer;
+use super::files::{files_failed, label, parent};
+use super::fork::{ForkOrder, fork};
+use super::journal::Journal;
+use super::merge::merge;
+use super::rewind::rewind;
+use super::session::Session;
+use crate::checkpoints::Wanted;
+use crate::crash::{self, Point};
+use crate::ops::*;
+use crate::pending::Pending;
+use shellkeep_session::{Cause, SessionId};
+use shellkeep_workspace::repo::{ObjectId, Repo};
+use shellkeep_workspace::restore::{self, Applied, Plan, RestoreError};
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// This many of the newest checkpoints stay, however much they take.
+const LEAST_KEPT: usize = 5;
+
+/// Work with a session's files, done when nothing runs.
+pub enum FilesTask {
+    /// Keep them as they are.
+    Checkpoint(Answer<Option<CheckpointView>>),
+    /// Which commit is what is there now? None if nothing is.
+    Now(Answer<Option<ObjectId>>),
+    /// Take the session back.
+    Rewind {
+        /// What was asked for.
+        request: Rewind,
+        /// The agent's token that asks.
+        by: Option<String>,
+        /// Who waits.
+        answer: Answer<Rewound>,
+    },
+    /// Make another session of it.
+    Fork {
+        /// What was asked for.
+        order: Box<ForkOrder>,
+        /// Who waits.
+        answer: Answer<Forked>,
+    },
+    /// Take over what a fork changed.
+    Merge {
+        /// The fork.
+        fork: SessionId,
+        /// What was asked for.
+        request: MergeBack,
+        /// What the fork began with.
+        base: Option<ObjectId>,
+        /// What it has now.
+        theirs: Option<ObjectId>,
+        /// Who waits.
+        answer: Answer<Merged>,
+    },
+    /// Prune old checkpoints; returns the bytes freed.
+    Thin(Answer<u64>),
+    /// Keep what a daemon that died had not kept.
+    PayOwed(Answer<()>),
+}
+
+impl FilesTask {
+    /// Refuses it.
+    pub(super) fn refuse(self, error: OpError) {
+        match self {
+            Self::Checkpoint(answer) => drop(answer.send(Err(error))),
+            Self::Now(answer) => drop(answer.send(Err(error))),
+            Self::Rewind { answer, .. } => drop(answer.send(Err(error))),
+            Self::Fork { answer, .. } => drop(answer.send(Err(error))),
+            Self::Merge { answer, .. } => drop(answer.send(Err(error))),
+            Self::Thin(answer) => drop(answer.send(Err(error))),
+            Self::PayOwed(answer) => drop(answer.send(Err(error))),
+        }
+    }
+}
+
+/// Does work with the files while nothing runs.
+pub(super) async fn do_files(session: &mut Session, task: FilesTask) {
+    session.files.pay_owed(&mut session.journal).await;
+    match task {
+        FilesTask::Checkpoint(answer) => drop(answer.send(checkpoint(session).await)),
+        FilesTask::Now(answer) => drop(answer.send(commit_now(session).await)),
+        FilesTask::Rewind { request, by, answer } => drop(answer.send(rewind(session, request, by).await)),
+        FilesTask::Fork { order, answer } => drop(answer.send(fork(session, *order).await)),
+        FilesTask::Merge { fork, request, base, theirs, answer } => {
+            drop(answer.send(merge(session, &fork, request, base, theirs).await));
+        }
+        FilesTask::Thin(answer) => drop(answer.send(thin(session).await)),
+        FilesTask::PayOwed(answer) => drop(answer.send(Ok(()))),
+    }
+}
+
+/// Keeps the files because a caller asks for it.
+async fn checkpoint(session: &mut Session) -> Result<Option<CheckpointView>, OpError> {
+    let saved = match session.ctx.data_dir.check_taken(session.journal.state(), None) {
+        Ok(()) => save_now(session, Cause::Manual).await,
+        Err(error) => Err(error),
+    };
+    session.journal.sync().await;
+    saved
+}
+
+/// Keeps the files as they are now, with everything on the disk looked at; for a fork only what is known to have changed,
+/// because the copy has the rest in any case. Returns the checkpoint if one was made.
+pub(super) async fn save_now(session: &mut Session, cause: Cause) -> Result<Option<CheckpointView>, OpError> {
+    let Session { files, journal, .. } = session;
+    files.settle(journal).await;
+    // A merge changes files itself; all others keep what was there before.
+    let covers = journal.state().seq + u64::from(cause == Cause::Merge);
+    let wanted = Wanted::for_other(cause, covers);
+    let (label, parent, is_fork) = (label(&wanted, journal), parent(journal), wanted.cause == Cause::Fork);
+    let save = files.with_keeper(journal, move |keeper| {
+        if !is_fork {
+            keeper.scan_everything();
+        }
+        keeper.save(&label, parent)
+    });
+    match save.await? {
+        Err(trouble) => Err(files_failed(journal, "could not be kept", &trouble.to_string())),
+        saved => Ok(files.on_saved(journal, wanted, saved)),
+    }
+}
+
+/// The commit of what is there now; nothing is recorded for it.
+pub(super) async fn commit_now(session: &mut Session) -> Result<Option<ObjectId>, OpError> {
+    let wanted = Wanted::for_other(Cause::Manual, session.journal.state().seq);
+    let label = label(&wanted, &session.journal);
+    let parent = parent(&session.journal);
+    let commit = session
+        .files
+        .with_keeper(&mut session.journal, move |keeper| {
+            keeper.scan_everything();
+            keeper.draft(&label, parent)
+        })
+        .await?;
+    commit.map_err(|trouble| files_failed(&session.journal, "could not be looked at", &trouble.to_string()))
+}
+
+/// Changes the files as planned, with what is in the session's repository or in another. From the first change on, the
+/// next start would complete it and take down what the note says if this one cannot.
+pub(super) async fn change_files(
+    session: &mut Session,
+    plan: Plan,
+    from: Option<PathBuf>,
+    note: Vec<u8>,
+) -> Result<(Applied, Pending), OpError> {
+    let (data_dir, id) = (session.ctx.data_dir.root().to_owned(), session.id().clone());
+    let faults = Arc::clone(session.ctx.checkpoints.faults());
+    let changed = session
+        .files
+        .with_keeper(&mut session.journal, move |keeper| {
+            let at = |point| crash::point(point, id.as_str().as_bytes());
+            let (workspace, home) = (keeper.workspace().to_owned(), keeper.home().to_owned());
+            let other = from.map(|from| Repo::open(&from, &faults)).transpose()?.flatten();
+            let staged = match other.as_ref().or(keeper.repo()) {
+                Some(repo) => restore::stage(repo, &workspace, &home, &plan, &faults)?,
+                // Without a repository there was never a file, and the plan is empty.
+                None => return Err(RestoreError::Stage(io::ErrorKind::NotFound.into())),
+            };
+            at(Point::RewindStaged);
+            let pending = Pending::change(&data_dir, &id).map_err(RestoreError::Stage)?;
+            at(Point::RewindNoted);
+            let applied = restore::apply(staged, &note, &faults);
+            at(Point::RewindApplied);
+            match applied {
+                Ok(applied) => Ok((applied, pending)),
+                Err(error) => {
+                    if !matches!(error, RestoreError::Apply(_)) {
+                        pending.done();
+                    }
+                    Err(error)
+                }
+            }
+        })
+        .await?;
+    changed.map_err(|error| match error {
+        RestoreError::Apply(reason) => OpError::FilesFailed {
+            session_id: session.id().to_string(),
+            what: "are changed in part",
+            reason: reason.to_string(),
+            state: "nothing is lost; mend what is named and rewind again, or restart the daemon, and it is completed",
+        },
+        error => files_failed(&session.journal, "could not be changed", &error.to_string()),
+    })
+}
+
+/// Files were changed, but the rest of the operation failed.
+pub(super) fn changed_but(journal: &Journal, reason: &dyn std::fmt::Display) -> OpError {
+    OpError::FilesFailed {
+        session_id: journal.id().to_string(),
+        what: "are those of the past, but that could not be completed",
+        reason: reason.to_string(),
+        state: "nothing is lost; rewind again, or restart the daemon, and it is completed",
+    }
+}
+
+/// Prunes old checkpoints if no new ones fit.
+pub(super) async fn make_room(session: &mut Session) {
+    if !session.files.take_is_full() {
+        return;
+    }
+    match thin(session).await {
+        Ok(bytes) => tracing::info!(session = %session.id(), bytes, "old checkpoints were pruned"),
+        Err(error) => tracing::warn!(session = %session.id(), %error, "old checkpoints could not be pruned"),
+    }
+}
+
+/// Prunes old checkpoints by the policy, and more of them if the rest takes too much. Returns the bytes freed.
+async fn thin(session: &mut Session) -> Result<u64, OpError> {
+    let config = session.ctx.checkpoints.config.clone();
+    let (mut most, mut freed) = (config.keep_all, 0);
+    loop {
+        freed += thin_to(session, most).await?;
+        let size =
+            session.files.with_keeper(&mut session.journal, |keeper| keeper.repo().map_or(0, Repo::size)).await?;
+        // Room for some more, or the next one would come to the same.
+        if size <= config.bytes_per_session / 4 * 3 || most <= LEAST_KEPT {
+            return Ok(freed);
+        }
+        most /= 2;
+    }
+}
+
+async fn thin_to(session: &mut Session, most: usize) -> Result<u64, OpError> {
+    let keep = session.ctx.history.commits_to_keep(session.id(), session.journal.state().files.as_ref(), most).await?;
+    let thinned = session
+        .files
+        .with_keeper(&mut session.journal, move |keeper| match keeper.repo_mut() {
+            Some(repo) => {
+                // What a checkpoint that failed had gathered is not needed.
+                repo.abandon();
+                repo.thin(&keep).map(|reclaimed| reclaimed.bytes())
+            }
+            None => Ok(0),
+        })
+        .await?;
+    thinned.map_err(|error| files_failed(&session.journal, "kept so far could not be thinned", &error.to_string()))
+}
