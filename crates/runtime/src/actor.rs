@@ -10,6 +10,7 @@ mod call;
 mod checkpoint;
 mod files;
 mod fork;
+mod hold;
 mod journal;
 mod kept_to;
 mod merge;
@@ -17,11 +18,13 @@ mod message;
 mod notes;
 mod phase;
 mod queue;
+mod reported;
 mod rewind;
 mod scrub;
 mod services;
 mod session;
 mod shell;
+mod slot;
 mod unsure;
 
 pub use checkpoint::FilesTask;
@@ -31,6 +34,7 @@ pub(crate) use kept_to::{all_open, is_open};
 use message::{Answer, Caller};
 pub use message::{Message, RunReply, Started};
 pub use services::ServiceNews;
+pub use slot::Slot;
 
 use crate::admission::{Asked, Ticket};
 use crate::context::SessionContext;
@@ -47,7 +51,6 @@ use queue::{Queue, Submitted, Waiting};
 use session::Session;
 use shellkeep_session::{ActiveRun, Event, SessionState};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -61,27 +64,6 @@ const LAST_LOOK: Duration = Duration::from_millis(1);
 /// How long an actor stays after it has recorded something: a framework that posts one event posts the next one soon, and
 /// waking a session costs a look into the store.
 const LINGER: Duration = Duration::from_secs(2);
-
-/// What others may know about an actor without asking it.
-#[derive(Debug, Default)]
-pub struct Slot {
-    /// In whose name its commands wait; see [`crate::admission::agent_of`].
-    pub agent: Arc<str>,
-    /// Process id of the shell, 0 without one.
-    pub pid: AtomicU32,
-    /// Whether a command runs or waits.
-    pub busy: AtomicBool,
-    /// Whether commands wait and none runs. Another agent's session may then take its shell.
-    pub waits: AtomicBool,
-    /// When it was last used, in milliseconds of the engine's clock.
-    pub last_used: AtomicU64,
-    /// When its disk usage was last measured, in milliseconds of the engine's clock.
-    pub measured_at: AtomicU64,
-    /// Whether it used more of the disk than it may.
-    pub over_disk: AtomicBool,
-    /// Files of its agent's states from this version on are not removed: the state in force, or the next one.
-    pub agent_state: AtomicU64,
-}
 
 enum Happened {
     Message(Option<Message>),
@@ -131,7 +113,11 @@ impl Actor {
                     checkpoint::make_room(&mut self.session).await;
                 }
                 Happened::HoldEnded => {}
-                Happened::Due => self.on_due(),
+                Happened::Due => {
+                    let now = Instant::now();
+                    self.lingers_until = self.lingers_until.filter(|until| *until > now);
+                    self.session.journal.on_due(now);
+                }
             }
             self.start_waiting().await;
             self.session.publish(!self.queue.is_empty());
@@ -191,12 +177,6 @@ impl Actor {
     /// Stays for a while.
     fn linger(&mut self) {
         self.lingers_until = Some(Instant::now() + LINGER);
-    }
-
-    fn on_due(&mut self) {
-        let now = Instant::now();
-        self.lingers_until = self.lingers_until.filter(|until| *until > now);
-        self.session.journal.on_due(now);
     }
 
     async fn on_message(&mut self, message: Message) {
@@ -298,7 +278,7 @@ impl Actor {
         if ticket.is_none() && session.files.holds(Some(submitted.expires)) {
             return self.queue.put_back(submitted);
         }
-        submitted.command.timeout = session.files.timeout_left(submitted.command.timeout, submitted.expires);
+        submitted.command.timeout = session.files.hold.timeout_left(submitted.command.timeout, submitted.expires);
         let ticket = match self.admit(&submitted, ticket) {
             Err(error) => return submitted.reply.refuse(self.not_in_time(error)),
             Ok(None) => return self.queue.put_back(submitted),
@@ -396,18 +376,14 @@ impl Actor {
     }
 
     async fn start_waiting(&mut self) {
-        while self.can_start_next() {
+        while matches!(&self.session.phase, Phase::Resting { wait, .. } if wait.is_over())
+            && !self.session.files.holds(self.queue.first_expires())
+        {
             match self.queue.pop() {
-                Some(Waiting::Run(submitted)) => self.start(submitted, None).await,
                 Some(waiting) => self.do_now(waiting).await,
                 None => return self.first_has_left(),
             }
         }
-    }
-
-    fn can_start_next(&self) -> bool {
-        let Session { phase, files, .. } = &self.session;
-        matches!(phase, Phase::Resting { wait, .. } if wait.is_over()) && !files.holds(self.queue.first_expires())
     }
 
     /// Does something as soon as nothing runs.

@@ -374,31 +374,24 @@ mod tests {
                 None,
                 &[ProcessLimit],
             ),
-            (
-                "is killed with its session",
-                Before::default(),
-                Ended::KilledWithSession,
-                Interrupted,
-                137,
-                Some("KILL"),
-                &[ChangesLost],
-            ),
-            (
-                "is killed with its session while it times out",
-                timed_out(),
-                Ended::KilledWithSession,
-                TimedOut,
-                143,
-                Some("TERM"),
-                &[NoticeCode::TimedOut, ChangesLost],
-            ),
+        ]
+    }
+
+    fn is_killed() -> Vec<Case> {
+        use RunStatus::*;
+        let killed = || Ended::KilledWithSession;
+        let timed_out = stopped(StopReason::TimedOut, 15);
+        let both: &[NoticeCode] = &[NoticeCode::TimedOut, ChangesLost];
+        vec![
+            ("is killed with its session", Before::default(), killed(), Interrupted, 137, Some("KILL"), &[ChangesLost]),
+            ("is killed while it times out", timed_out, killed(), TimedOut, 143, Some("TERM"), both),
         ]
     }
 
     #[test]
     fn every_end_has_its_status_and_notices() {
-        for (what, before, ended, status, exit_code, signal, codes) in ends_by_itself().into_iter().chain(is_stopped())
-        {
+        let cases = ends_by_itself().into_iter().chain(is_stopped()).chain(is_killed());
+        for (what, before, ended, status, exit_code, signal, codes) in cases {
             let conclusion = conclude(before, ended);
             let found: Vec<_> = conclusion.notices.iter().map(|notice| notice.code).collect();
             let outcome = (conclusion.status, conclusion.exit_code, conclusion.signal.as_deref());

@@ -199,7 +199,7 @@ pub(super) fn changed_but(journal: &Journal, reason: &dyn std::fmt::Display) -> 
 
 /// Prunes old checkpoints if no new ones fit.
 pub(super) async fn make_room(session: &mut Session) {
-    if !session.files.take_is_full() {
+    if !std::mem::take(&mut session.files.is_full) {
         return;
     }
     match thin(session).await {

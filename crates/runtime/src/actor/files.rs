@@ -2,32 +2,21 @@
 //! changed. Only the next command of the same session waits for that, and not for long.
 
 use super::Answer;
+use super::hold::{self, Hold};
 use super::journal::Journal;
 use super::kept_to::{KeptTo, Owed, owed_by_last_daemon};
+use super::reported::Reported;
 use super::shell::make_workspace;
 use crate::checkpoints::{Wanted, commit_of};
 use crate::context::SessionContext;
 use crate::crash::{self, Point};
-use crate::notices;
 use crate::ops::{CheckpointView, OpError};
-use shellkeep_session::{ByteString, Cause, Checkpoint, Event, FilesAt, LeftOut, Timestamp};
+use shellkeep_session::{Cause, Event, Timestamp};
 use shellkeep_workspace::keeper::{Keeper, Label, Saved, Trouble};
 use shellkeep_workspace::repo::ObjectId;
 use std::sync::{Arc, PoisonError};
-use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
-
-/// How long a command waits until the files of the one before it are kept. With it, an answer still comes within its
-/// timeout and a second.
-const HOLD: Duration = Duration::from_millis(800);
-/// How long the first command in a directory that the host named waits until what is there is kept. It counts as part of
-/// the command's timeout.
-const HOLD_BASE: Duration = Duration::from_secs(20);
-/// A longer wait is taken off the command's timeout.
-const FREE_WAIT: Duration = Duration::from_secs(1);
-/// A command that would expire goes on a little before it does.
-const BEFORE_EXPIRY: Duration = Duration::from_millis(20);
 
 /// What an actor knows about its session's files.
 pub(super) struct Files {
@@ -36,15 +25,11 @@ pub(super) struct Files {
     /// What is to be kept as soon as the work in progress is done.
     wanted: Option<Wanted>,
     /// How long the next command waits.
-    hold: Option<Hold>,
-    /// How long the last such wait was.
-    held: Duration,
-    /// Whether a command started without waiting to the end.
-    overtaken: bool,
+    pub(super) hold: Hold,
     /// Who wants to know when the last command's files are kept.
     listeners: Vec<Answer<()>>,
-    /// Whether no more is kept until there is room.
-    is_full: bool,
+    /// Whether no more is kept until old checkpoints are pruned.
+    pub(super) is_full: bool,
     reported: Reported,
     kept_to: KeptTo,
 }
@@ -58,23 +43,6 @@ enum Keeping {
     Idle(Box<Keeper>),
     /// They are being read or written.
     Busy(JoinHandle<Worked>),
-}
-
-/// How long the next command waits for the files.
-#[derive(Clone, Copy)]
-struct Hold {
-    since: Instant,
-    most: Duration,
-}
-
-/// What was last reported, so that it is reported once.
-#[derive(Default)]
-struct Reported {
-    /// How many files were left out.
-    left_out: u64,
-    /// How many files with ignore rules were not read.
-    unread_rules: u64,
-    trouble: Option<String>,
 }
 
 /// The result of work with the files.
@@ -99,9 +67,7 @@ impl Files {
             ctx,
             keeping: Keeping::Off,
             wanted: None,
-            hold: None,
-            held: Duration::ZERO,
-            overtaken: false,
+            hold: Hold::default(),
             listeners: Vec::new(),
             is_full: false,
             reported: Reported::default(),
@@ -111,15 +77,16 @@ impl Files {
 
     /// Until when the next command has to wait. `expires` is when it would be refused.
     pub(super) fn holds_until(&self, expires: Option<Instant>) -> Option<Instant> {
-        let Keeping::Busy(_) = &self.keeping else { return None };
-        let hold = self.hold?;
-        let until = hold.since + hold.most;
-        Some(expires.map_or(until, |expires| until.min(expires - BEFORE_EXPIRY)))
+        self.is_busy().then(|| self.hold.until(expires)).flatten()
     }
 
     /// Whether the next command has to wait now.
     pub(super) fn holds(&self, expires: Option<Instant>) -> bool {
         self.holds_until(expires).is_some_and(|until| Instant::now() < until)
+    }
+
+    fn is_busy(&self) -> bool {
+        matches!(self.keeping, Keeping::Busy(_))
     }
 
     /// Whether nothing is held for the files.
@@ -147,35 +114,14 @@ impl Files {
     }
 
     fn answer_listeners(&mut self) {
-        if !matches!(self.keeping, Keeping::Busy(_)) {
+        if !self.is_busy() {
             self.listeners.drain(..).for_each(|answer| drop(answer.send(Ok(()))));
         }
     }
 
     /// A command starts, though the files of the one before may not be kept yet.
     pub(super) fn overtake(&mut self) {
-        self.overtaken |= matches!(self.keeping, Keeping::Busy(_)) && self.hold.is_some();
-        self.release();
-        self.held = Duration::ZERO;
-    }
-
-    /// No command waits any longer.
-    fn release(&mut self) {
-        if let Some(hold) = self.hold.take() {
-            self.held = hold.since.elapsed();
-        }
-    }
-
-    fn hold(&mut self, most: Duration) -> &mut Hold {
-        self.hold.insert(Hold { since: Instant::now(), most })
-    }
-
-    /// The timeout of a command that would expire at `expires`: a long wait for the files is taken off.
-    pub(super) fn timeout_left(&self, timeout: Duration, expires: Instant) -> Duration {
-        if self.held <= FREE_WAIT {
-            return timeout;
-        }
-        timeout.min(expires.saturating_duration_since(Instant::now()).max(FREE_WAIT))
+        self.hold.overtake(self.is_busy());
     }
 
     fn work(&mut self, mut keeper: Box<Keeper>, work: impl FnOnce(&mut Keeper) -> Outcome + Send + 'static) {
@@ -218,7 +164,7 @@ impl Files {
         // Whatever was there before the first command was there from the beginning.
         let wanted = Wanted::for_other(Cause::Base, 1);
         let label = label(&wanted, journal);
-        let is_base = self.needs_base(journal);
+        let is_base = needs_base(&self.ctx, journal);
         self.work(keeper, move |keeper| {
             if let Err(trouble) = keeper.begin() {
                 return Outcome::Begun(None, Err(trouble));
@@ -230,12 +176,6 @@ impl Files {
         });
     }
 
-    /// Whether what is in the directory now is kept before the first command. A directory of our own begins empty: what is
-    /// there belongs to the first command.
-    fn needs_base(&self, journal: &Journal) -> bool {
-        journal.state().files.is_none() && !self.ctx.workspaces.owns(&journal.state().meta.workspace)
-    }
-
     /// The first command in a directory that the host named waits until what is there is kept, and the first after a daemon
     /// died until what that daemon owed is kept. For a session without a shell.
     pub(super) async fn watch_before_first(&mut self, journal: &Journal) {
@@ -244,10 +184,10 @@ impl Files {
         }
         if let Some(owed) = self.owed(journal).await {
             self.begin(journal, Some(owed));
-            self.hold(HOLD_BASE);
-        } else if self.needs_base(journal) {
+            self.hold.begin(hold::BEFORE_FIRST);
+        } else if needs_base(&self.ctx, journal) {
             self.begin(journal, None);
-            self.hold(HOLD_BASE);
+            self.hold.begin(hold::BEFORE_FIRST);
         }
     }
 
@@ -289,7 +229,7 @@ impl Files {
                 self.kept(journal, wanted.covers);
             }
             Keeping::Idle(keeper) => {
-                self.hold(HOLD);
+                self.hold.begin(hold::AFTER_RUN);
                 let (label, parent) = (label(&wanted, journal), parent(journal));
                 self.work(keeper, move |keeper| {
                     let saved = keeper.save(&label, parent);
@@ -299,7 +239,7 @@ impl Files {
             busy @ Keeping::Busy(_) => {
                 self.keeping = busy;
                 self.wanted = Some(wanted);
-                self.hold.get_or_insert(Hold { since: Instant::now(), most: HOLD });
+                self.hold.begin_if_none(hold::AFTER_RUN);
             }
         }
     }
@@ -312,7 +252,7 @@ impl Files {
 
     /// Work with the files is done.
     pub(super) fn on_worked(&mut self, journal: &mut Journal, worked: Option<Worked>) {
-        self.release();
+        self.hold.release();
         let Some(Worked { keeper, outcome }) = worked else { return self.answer_listeners() };
         self.keeping = Keeping::Idle(keeper);
         match outcome {
@@ -336,7 +276,7 @@ impl Files {
         wanted: Wanted,
         saved: Result<Option<Saved>, Trouble>,
     ) -> Option<CheckpointView> {
-        let overtaken = std::mem::take(&mut self.overtaken);
+        let overtaken = self.hold.take_overtaken();
         let covers = wanted.covers;
         let saved = match saved {
             Ok(Some(saved)) => saved,
@@ -363,18 +303,8 @@ impl Files {
     /// Reports once why the files cannot be kept.
     fn report(&mut self, journal: &mut Journal, trouble: &Trouble) {
         self.is_full |= matches!(trouble, Trouble::Full { .. });
-        let reason = trouble.to_string();
         metrics::counter!("shellkeep_checkpoint_failures_total").increment(1);
-        if self.reported.trouble.as_ref() != Some(&reason) {
-            tracing::warn!(session = %journal.id(), reason, "files could not be kept");
-            journal.tell([notices::files_not_kept(&reason)]);
-            self.reported.trouble = Some(reason);
-        }
-    }
-
-    /// Whether old checkpoints must be pruned, because no new ones fit.
-    pub(super) fn take_is_full(&mut self) -> bool {
-        std::mem::take(&mut self.is_full)
+        self.reported.trouble(journal, trouble);
     }
 
     /// Nothing of the session runs: its files need not be watched.
@@ -404,7 +334,7 @@ impl Files {
 
     /// Waits until no work is in progress.
     pub(super) async fn settle(&mut self, journal: &mut Journal) {
-        while matches!(self.keeping, Keeping::Busy(_)) {
+        while self.is_busy() {
             let worked = self.worked().await;
             self.on_worked(journal, worked);
         }
@@ -426,7 +356,7 @@ impl Files {
         work: impl FnOnce(&mut Keeper) -> T + Send + 'static,
     ) -> Result<T, OpError> {
         self.settle(journal).await;
-        self.release();
+        self.hold.release();
         if !self.ctx.checkpoints.config.on {
             let detail = "the host has turned off the keeping of files (checkpoints.on)".to_owned();
             return Err(OpError::NotAllowed { detail });
@@ -453,36 +383,10 @@ impl Files {
     }
 }
 
-impl Reported {
-    /// The checkpoint for what was saved; the next result reports what is newly left out of it.
-    fn checkpoint(&mut self, journal: &mut Journal, wanted: Wanted, saved: Saved, overtaken: bool) -> Checkpoint {
-        let total = saved.left_out.total;
-        let named =
-            |(path, reason): (Vec<u8>, _)| LeftOut { path: ByteString(path), reason: ToString::to_string(&reason) };
-        let left_out: Vec<LeftOut> = saved.left_out.first.into_iter().map(named).collect();
-        if total > self.left_out {
-            journal.tell([notices::files_left_out(&left_out, total)]);
-        }
-        let unread = saved.unread_rules;
-        if unread.total > self.unread_rules {
-            journal.tell([notices::rules_not_read(&unread.first, unread.total)]);
-        }
-        *self = Self { left_out: total, unread_rules: unread.total, trouble: None };
-        Checkpoint {
-            at: FilesAt { name: saved.tag, commit: saved.commit.to_string() },
-            covers: wanted.covers,
-            cause: wanted.cause,
-            added: saved.counts.added,
-            changed: saved.counts.changed,
-            deleted: saved.counts.deleted,
-            bytes: saved.bytes_written,
-            overtaken,
-            left_out,
-            left_out_total: total,
-            uncertain: saved.later.first.into_iter().map(notices::changed_later).collect(),
-            uncertain_total: saved.later.total,
-        }
-    }
+/// Whether what is in the directory now is kept before the first command. A directory of our own begins empty: what is
+/// there belongs to the first command.
+fn needs_base(ctx: &SessionContext, journal: &Journal) -> bool {
+    journal.state().files.is_none() && !ctx.workspaces.owns(&journal.state().meta.workspace)
 }
 
 /// The commit that the next one follows.

@@ -454,19 +454,7 @@ impl Session {
 
     /// Tells the rest of the node how the session is. `waits`: commands wait.
     pub(super) fn publish(&self, waits: bool) {
-        let slot = &self.slot;
-        slot.pid.store(self.phase.shell().map_or(0, |worn| worn.shell.pid()), Ordering::Relaxed);
-        slot.last_used.store(self.ctx.lifetime.now_ms(), Ordering::Relaxed);
-        let state = self.journal.state();
-        let in_force = state.agent_state.as_ref().map(|state| state.version);
-        let in_force = in_force.unwrap_or_else(|| state.last_agent_version() + 1);
-        slot.agent_state.store(in_force, Ordering::Relaxed);
-        let is_running = self.phase.is_running();
-        let (is_busy, only_waits) = (is_running || waits, !is_running && waits);
-        let may_be_had = !slot.waits.swap(only_waits, Ordering::Relaxed) && only_waits;
-        if (slot.busy.swap(is_busy, Ordering::Relaxed) && !is_busy) || may_be_had {
-            self.ctx.pool.one_is_idle();
-        }
+        self.slot.publish(&self.ctx, &self.phase, &self.journal, waits);
     }
 }
 
