@@ -182,7 +182,9 @@ impl Files {
         if !self.is_off() {
             return;
         }
-        if let Some(owed) = self.owed(journal).await {
+        if !self.kept_to.is_open()
+            && let Some(owed) = owed_by_last_daemon(&self.ctx, journal).await
+        {
             self.begin(journal, Some(owed));
             self.hold.begin(hold::BEFORE_FIRST);
         } else if needs_base(&self.ctx, journal) {
@@ -191,16 +193,12 @@ impl Files {
         }
     }
 
-    async fn owed(&self, journal: &Journal) -> Option<Owed> {
-        if !self.ctx.checkpoints.config.on || !self.is_off() || self.kept_to.is_open() {
-            return None;
-        }
-        owed_by_last_daemon(&self.ctx, journal).await
-    }
-
     /// Makes the checkpoint that the last daemon owed, before anything else is done with the files.
     pub(super) async fn pay_owed(&mut self, journal: &mut Journal) {
-        if let Some(owed) = self.owed(journal).await {
+        if self.is_off()
+            && !self.kept_to.is_open()
+            && let Some(owed) = owed_by_last_daemon(&self.ctx, journal).await
+        {
             self.begin(journal, Some(owed));
         }
         self.settle(journal).await;

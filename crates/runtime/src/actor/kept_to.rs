@@ -116,6 +116,9 @@ pub(super) struct Owed {
 
 /// The checkpoint that the daemon before this one owed, if it owed one.
 pub(super) async fn owed_by_last_daemon(ctx: &SessionContext, journal: &Journal) -> Option<Owed> {
+    if !ctx.checkpoints.config.on {
+        return None;
+    }
     let id = journal.id();
     let kept_to = read(&ctx.checkpoints.home(id))?;
     let (cause, covers, since) = match ctx.history.last_run_after(id, kept_to).await {
