@@ -5,7 +5,7 @@ use crate::alarm::Alarm;
 use crate::cell::{RunCell, RunControl, Typist};
 use crate::conclude::{Ended, StopReason, Stopped};
 use crate::ops::{OnTimeout, Stream};
-use crate::pool::Worn;
+use crate::pool::PooledShell;
 use rustix::process::Signal;
 use shellkeep_process::Progress;
 use shellkeep_process::cage::gone;
@@ -69,7 +69,7 @@ pub struct Typed {
 /// A command in its shell.
 pub struct Running {
     /// The shell.
-    pub worn: Worn,
+    pub pooled: PooledShell,
     /// What watchers see.
     pub cell: Arc<RunCell>,
     controls: mpsc::Receiver<RunControl>,
@@ -89,7 +89,7 @@ pub struct Running {
 impl Running {
     /// A command that has just begun.
     pub fn new(
-        worn: Worn,
+        pooled: PooledShell,
         cell: Arc<RunCell>,
         controls: mpsc::Receiver<RunControl>,
         input: Option<Writer>,
@@ -100,7 +100,7 @@ impl Running {
         let terminal = input.as_ref().filter(|_| cell.is_terminal).map(Arc::clone);
         let input = input.map(spawn_writer);
         Self {
-            worn,
+            pooled,
             cell,
             controls,
             input,
@@ -120,8 +120,8 @@ impl Running {
     }
 
     /// Gives back the shell, the alarm and the ticket.
-    pub fn into_parts(self) -> (Worn, Alarm, Option<Ticket>) {
-        (self.worn, self.alarm, self.ticket)
+    pub fn into_parts(self) -> (PooledShell, Alarm, Option<Ticket>) {
+        (self.pooled, self.alarm, self.ticket)
     }
 
     /// Whether and why it was stopped.
@@ -167,7 +167,7 @@ impl Running {
         };
         tokio::select! {
             biased;
-            progress = self.worn.shell.progress(&mut sink) => self.on_progress(progress),
+            progress = self.pooled.shell.progress(&mut sink) => self.on_progress(progress),
             Some(control) = self.controls.recv() => self.on_control(control),
             () = self.alarm.rings() => self.on_deadline(),
         }
@@ -193,12 +193,12 @@ impl Running {
 
     /// The command ended. One that was stopped, or met the process limit, leaves nothing running.
     fn on_ended(&mut self, ended: Ended) -> Step {
-        self.met_limit = ended.may_have_forked() && self.worn.shell.hit_process_limit();
+        self.met_limit = ended.may_have_forked() && self.pooled.shell.hit_process_limit();
         if self.stopping.is_none() && !self.met_limit {
             return Step::Ended(ended);
         }
         if self.stopping.is_none() {
-            self.worn.shell.signal_run(Signal::KILL);
+            self.pooled.shell.signal_run(Signal::KILL);
             self.next_stage(StopReason::TooManyProcesses, Stage::ChildrenKilled, KILL_GRACE);
         }
         self.ended = Some(ended);
@@ -244,8 +244,8 @@ impl Running {
             return self.stop(StopReason::Signalled(number));
         }
         let Some(signal) = Signal::from_named_raw(number) else { return };
-        self.worn.shell.trap(signal);
-        self.worn.shell.signal_run(signal);
+        self.pooled.shell.trap(signal);
+        self.pooled.shell.signal_run(signal);
     }
 
     fn on_deadline(&mut self) -> Step {
@@ -254,14 +254,14 @@ impl Running {
             None => self.stop(StopReason::TimedOut),
             Some(Stopping { reason, stage: Stage::Polite }) => {
                 // Interrupt the shell first: what it waits for must not end before it knows that nothing may follow.
-                self.worn.shell.interrupt();
-                self.worn.shell.signal_shell(Signal::CONT);
-                self.worn.shell.signal_run(Signal::KILL);
+                self.pooled.shell.interrupt();
+                self.pooled.shell.signal_shell(Signal::CONT);
+                self.pooled.shell.signal_run(Signal::KILL);
                 self.next_stage(reason, Stage::ChildrenKilled, SHELL_GRACE);
             }
             Some(Stopping { reason, stage: Stage::ChildrenKilled }) => {
-                self.worn.shell.signal_shell(Signal::KILL);
-                self.worn.shell.signal_run(Signal::KILL);
+                self.pooled.shell.signal_shell(Signal::KILL);
+                self.pooled.shell.signal_run(Signal::KILL);
                 self.next_stage(reason, Stage::ShellKilled, KILL_GRACE);
             }
             Some(Stopping { stage: Stage::ShellKilled, .. }) => return Step::Ended(Ended::shell_killed()),
@@ -279,10 +279,10 @@ impl Running {
         let Some(signal) = Signal::from_named_raw(number) else { return };
         match reason {
             // A trap for the signal runs. The command is interrupted only if that does not end it.
-            StopReason::Signalled(_) => self.worn.shell.interrupt_by(signal),
-            StopReason::TimedOut | StopReason::TooManyProcesses => self.worn.shell.interrupt(),
+            StopReason::Signalled(_) => self.pooled.shell.interrupt_by(signal),
+            StopReason::TimedOut | StopReason::TooManyProcesses => self.pooled.shell.interrupt(),
         }
-        self.worn.shell.signal_run(signal);
+        self.pooled.shell.signal_run(signal);
         let stage = if number == Signal::KILL.as_raw() { Stage::ChildrenKilled } else { Stage::Polite };
         match self.stopping {
             // A later signal can only make things harder, never start the grace period again.
@@ -299,7 +299,7 @@ impl Running {
 
     /// The shell is back, but a command that was stopped must leave nothing running.
     async fn wait_for_leftovers(&mut self) -> Step {
-        let left = self.worn.shell.watch_run();
+        let left = self.pooled.shell.watch_run();
         let out_of_patience = matches!(self.stopping, Some(Stopping { stage: Stage::ShellKilled, .. }));
         if left.is_empty() || out_of_patience {
             return self.ended.take().map_or(Step::Continue, Step::Ended);
@@ -307,7 +307,7 @@ impl Running {
         tokio::select! {
             () = gone(left) => {}
             () = self.alarm.rings() => {
-                self.worn.shell.signal_run(Signal::KILL);
+                self.pooled.shell.signal_run(Signal::KILL);
                 let (reason, next) = match self.stopping {
                     None => (StopReason::TimedOut, Stage::ChildrenKilled),
                     Some(Stopping { reason, stage: Stage::Polite }) => (reason, Stage::ChildrenKilled),

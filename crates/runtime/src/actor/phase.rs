@@ -4,7 +4,7 @@ use super::Caller;
 use super::shell::{Acquired, Found};
 use crate::admission::{Listener, Ticket, Waiter};
 use crate::ops::OpError;
-use crate::pool::Worn;
+use crate::pool::PooledShell;
 use crate::running::{Running, Step};
 use shellkeep_process::ExitStatus;
 use std::future::pending;
@@ -109,10 +109,10 @@ impl Phase {
     }
 
     /// The shell, busy or idle.
-    pub(super) fn shell(&self) -> Option<&Worn> {
+    pub(super) fn shell(&self) -> Option<&PooledShell> {
         match self {
-            Self::Resting { shell, .. } => shell.as_ref().map(|shell| &shell.worn),
-            Self::Running(run) => Some(&run.running.worn),
+            Self::Resting { shell, .. } => shell.as_ref().map(|shell| &shell.pooled),
+            Self::Running(run) => Some(&run.running.pooled),
             Self::Gone => None,
         }
     }
@@ -180,7 +180,7 @@ impl Wait {
 
 async fn shell_ended(shell: &mut Option<Acquired>) -> ExitStatus {
     match shell {
-        Some(acquired) => acquired.worn.shell.ended().await,
+        Some(acquired) => acquired.pooled.shell.ended().await,
         None => pending().await,
     }
 }

@@ -18,7 +18,7 @@ use crate::late::LateOutput;
 use crate::notices;
 use crate::ops::{DEFAULT_MAX_OUTPUT, OpError, RunCommand, SessionView};
 use crate::pending::{Deletion, Removal};
-use crate::pool::Worn;
+use crate::pool::PooledShell;
 use crate::running::{Running, Step};
 use crate::stored::read_error;
 use shellkeep_process::{ExitStatus, RunSpec, Stdin};
@@ -41,7 +41,7 @@ pub(super) struct Session {
     /// Output of earlier background work.
     pub(super) late: Arc<LateOutput>,
     /// Shells that ended, or were detached, and left processes running.
-    pub(super) remnants: Vec<Worn>,
+    pub(super) remnants: Vec<PooledShell>,
     /// The timer of the last command, for the next.
     alarm: Option<Alarm>,
 }
@@ -70,7 +70,7 @@ impl Session {
     /// What callers see of it.
     pub(super) fn view(&self) -> SessionView {
         let state = self.journal.state();
-        let shell_pid = self.phase.shell().map(|worn| worn.shell.pid());
+        let shell_pid = self.phase.shell().map(|pooled| pooled.shell.pid());
         SessionView {
             meta: state.meta.clone(),
             last_active_at: state.last_active_at,
@@ -161,7 +161,7 @@ impl Session {
         let stdin = stdin_of(command);
         let takes_input = matches!(stdin, Stdin::Open | Stdin::Terminal);
         // Before the start is recorded: a command whose pipes cannot be created has not run.
-        let ends = match acquired.worn.shell.prepare(stdin) {
+        let ends = match acquired.pooled.shell.prepare(stdin) {
             Ok(ends) => ends,
             Err(error) => {
                 self.phase.keep(acquired);
@@ -178,7 +178,7 @@ impl Session {
         let env: Vec<_> =
             command.env.iter().map(|(name, value)| (name.clone().into_bytes(), value.clone().into_bytes())).collect();
         let spec = RunSpec { command: command.command.as_bytes(), cwd: cwd.as_deref(), env: &env };
-        let input = match acquired.worn.shell.begin(spec, ends).await {
+        let input = match acquired.pooled.shell.begin(spec, ends).await {
             Ok(input) => input,
             Err(error) => {
                 // The shell died between two commands. What it did with this one is unknown, so it is not repeated.
@@ -198,8 +198,8 @@ impl Session {
             // A terminal is typed into; the queue is new, so there is room.
             let _ = cell.control.try_send(RunControl::Input { bytes: bytes.0.clone(), end: true, typist: None });
         }
-        let Acquired { worn, found } = acquired;
-        let running = Running::new(worn, cell, controls, input, alarm, command.on_timeout);
+        let Acquired { pooled, found } = acquired;
+        let running = Running::new(pooled, cell, controls, input, alarm, command.on_timeout);
         Ok(Some(Run { running, caller: None, found }))
     }
 
@@ -277,19 +277,19 @@ impl Session {
         if let Some(Caller { answer, max_output }) = caller {
             let _ = answer.send(Ok(cell.view(max_output)));
         }
-        let (mut worn, alarm, ticket) = running.into_parts();
+        let (mut pooled, alarm, ticket) = running.into_parts();
         self.alarm = Some(alarm);
         self.files.keep(&mut self.journal, |covers| Wanted::after_run(&cell, covers));
         if forked {
-            self.record_processes(&mut worn);
+            self.record_processes(&mut pooled);
         }
         if shell_is_alive {
-            self.phase.keep(Acquired { worn, found: Found::default() });
+            self.phase.keep(Acquired { pooled, found: Found::default() });
             if is_astray {
                 self.rest("no_directory", "the last one was not in the session's directory, which was gone");
             }
-        } else if !worn.shell.others().is_empty() {
-            self.remnants.push(worn);
+        } else if !pooled.shell.others().is_empty() {
+            self.remnants.push(pooled);
         }
         ticket
     }
@@ -313,7 +313,7 @@ impl Session {
             timeout: running.cell.timeout,
             met_limits: running.met_process_limit().then(limits),
             over_disk: self.disk_notice(),
-            left_running: if is_shell_gone { notices::processes(&running.worn.shell) } else { Vec::new() },
+            left_running: if is_shell_gone { notices::processes(&running.pooled.shell) } else { Vec::new() },
             storage: self.journal.storage_notices(),
         };
         let mut conclusion = conclude(before, ended);
@@ -334,9 +334,9 @@ impl Session {
     }
 
     /// Records what the command left running, so that even a crash can be followed by a true notice.
-    fn record_processes(&mut self, worn: &mut Worn) {
+    fn record_processes(&mut self, pooled: &mut PooledShell) {
         let left: Vec<LeftProcess> =
-            worn.shell.settle().iter().map(|stat| notices::left_process(stat, &self.ctx.boot_id)).collect();
+            pooled.shell.settle().iter().map(|stat| notices::left_process(stat, &self.ctx.boot_id)).collect();
         if left != self.journal.state().processes {
             self.journal.record(Event::ProcessesLeft { processes: left });
         }
@@ -375,29 +375,29 @@ impl Session {
         running.cell.finish(self.journal.state().seq, result);
         self.files.keep(&mut self.journal, |covers| Wanted::after_run(&running.cell, covers));
         self.ctx.runs.remove(self.id(), run_id);
-        if !running.worn.shell.others().is_empty() {
-            self.remnants.push(running.worn);
+        if !running.pooled.shell.others().is_empty() {
+            self.remnants.push(running.pooled);
         }
     }
 
     /// The idle shell ended by itself.
     pub(super) fn on_shell_ended(&mut self, exit: ExitStatus) {
-        if let Some(Acquired { worn, .. }) = self.phase.take_idle() {
+        if let Some(Acquired { pooled, .. }) = self.phase.take_idle() {
             let notices = vec![notices::died_idle(exit)];
             self.journal.record(Event::ShellStopped { reason: "died".to_owned(), notices });
-            if !worn.shell.others().is_empty() {
-                self.remnants.push(worn);
+            if !pooled.shell.others().is_empty() {
+                self.remnants.push(pooled);
             }
         }
     }
 
     /// Ends every process of a session in which no command runs.
     pub(super) fn rest(&mut self, reason: &str, why: &str) {
-        let Some(Acquired { worn, .. }) = self.phase.take_idle() else {
+        let Some(Acquired { pooled, .. }) = self.phase.take_idle() else {
             self.remnants.clear();
             return;
         };
-        let mut notices = notices::given_up(&worn.shell, why);
+        let mut notices = notices::given_up(&pooled.shell, why);
         for remnant in self.remnants.drain(..) {
             notices.extend(notices::given_up(&remnant.shell, why));
         }
@@ -427,7 +427,7 @@ impl Session {
     /// Kills the command that runs, those in the background, and the shell.
     pub(super) async fn kill_everything(&mut self) {
         if let Some(run) = self.phase.take_run() {
-            run.running.worn.shell.kill_all();
+            run.running.pooled.shell.kill_all();
             let ticket = self.finish(run, Ended::KilledWithSession).await;
             self.publish(false);
             drop(ticket);

@@ -4,7 +4,7 @@
 use crate::checkpoints;
 use crate::context::SessionContext;
 use crate::ops::OpError;
-use crate::pool::Worn;
+use crate::pool::PooledShell;
 use crate::{notices, translate};
 use shellkeep_session::{ByteString, Notice, SessionState};
 use std::fs;
@@ -22,7 +22,7 @@ const LOOK_LIMIT: Duration = Duration::from_secs(10);
 
 /// A shell with the session's state in it.
 pub(super) struct Acquired {
-    pub(super) worn: Worn,
+    pub(super) pooled: PooledShell,
     pub(super) found: Found,
 }
 
@@ -39,14 +39,14 @@ pub(super) struct Found {
 /// Takes a shell and restores the session's state into it: the only way to become live, for new, restored and woken
 /// sessions alike. `None` if no shell can be had now.
 pub(super) async fn acquire(ctx: &SessionContext, state: &SessionState) -> Result<Option<Acquired>, OpError> {
-    let Some(mut worn) = ctx.shells.take(&state.meta.session_id).await? else { return Ok(None) };
-    let restored = worn.shell.restore(&translate::facts(&state.shell)).await;
+    let Some(mut pooled) = ctx.shells.take(&state.meta.session_id).await? else { return Ok(None) };
+    let restored = pooled.shell.restore(&translate::facts(&state.shell)).await;
     let problems = restored.map_err(|error| OpError::ShellUnavailable { reason: error.to_string() })?;
     let found = Found {
         cwd_missing: problems.iter().find(|(what, _)| what == CWD).map(|(_, why)| why.clone()),
         notices: notices::not_restored(problems.iter().filter(|(what, _)| what != CWD)),
     };
-    Ok(Some(Acquired { worn, found }))
+    Ok(Some(Acquired { pooled, found }))
 }
 
 /// The directory for one call. A relative one starts at the session's.

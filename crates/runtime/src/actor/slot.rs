@@ -30,7 +30,7 @@ pub struct Slot {
 impl Slot {
     /// Publishes how the session is. `waits`: commands wait. A shell that can be had from now on is news for other sessions.
     pub(super) fn publish(&self, ctx: &SessionContext, phase: &Phase, journal: &Journal, waits: bool) {
-        self.pid.store(phase.shell().map_or(0, |worn| worn.shell.pid()), Ordering::Relaxed);
+        self.pid.store(phase.shell().map_or(0, |pooled| pooled.shell.pid()), Ordering::Relaxed);
         self.last_used.store(ctx.lifetime.now_ms(), Ordering::Relaxed);
         let state = journal.state();
         let in_force = state.agent_state.as_ref().map(|state| state.version);
