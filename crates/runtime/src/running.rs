@@ -53,7 +53,7 @@ pub enum Step {
     Ended(Ended),
 }
 
-/// What somebody types into a command.
+/// What a caller types into a command.
 #[derive(Debug)]
 pub struct Typed {
     /// The bytes.
@@ -82,7 +82,7 @@ pub struct Running {
     met_limit: bool,
     /// How it ended, while what it left running is being killed.
     ended: Option<Ended>,
-    /// Its right to run. One in the background has none: it is not the session's any more.
+    /// Its right to run. A command in the background has none: it no longer belongs to the session.
     ticket: Option<Ticket>,
 }
 

@@ -23,11 +23,11 @@ const LEAST_KEPT: usize = 5;
 
 /// Work with a session's files, done when nothing runs.
 pub enum FilesTask {
-    /// Keep them as they are.
+    /// Make a checkpoint.
     Checkpoint(Answer<Option<CheckpointView>>),
-    /// Which commit is what is there now? None if nothing is.
+    /// The commit of what is there now; none if there is nothing.
     Now(Answer<Option<ObjectId>>),
-    /// Take the session back.
+    /// Rewind the session.
     Rewind {
         /// What was asked for.
         request: Rewind,
@@ -36,14 +36,14 @@ pub enum FilesTask {
         /// Who waits.
         answer: Answer<Rewound>,
     },
-    /// Make another session of it.
+    /// Fork the session.
     Fork {
         /// What was asked for.
         order: Box<ForkOrder>,
         /// Who waits.
         answer: Answer<Forked>,
     },
-    /// Take over what a fork changed.
+    /// Merge what a fork changed.
     Merge {
         /// The fork.
         fork: SessionId,
@@ -58,7 +58,7 @@ pub enum FilesTask {
     },
     /// Prune old checkpoints; returns the bytes freed.
     Thin(Answer<u64>),
-    /// Keep what a daemon that died had not kept.
+    /// Make the checkpoint that a daemon that died had not made.
     PayOwed(Answer<()>),
 }
 
@@ -140,7 +140,7 @@ pub(super) async fn commit_now(session: &mut Session) -> Result<Option<ObjectId>
 }
 
 /// Changes the files as planned, with what is in the session's repository or in another. From the first change on, the
-/// next start would complete it and take down what the note says if this one cannot.
+/// next start completes it and records what the note says if this daemon cannot.
 pub(super) async fn change_files(
     session: &mut Session,
     plan: Plan,
@@ -181,7 +181,7 @@ pub(super) async fn change_files(
             session_id: session.id().to_string(),
             what: "are changed in part",
             reason: reason.to_string(),
-            state: "nothing is lost; mend what is named and rewind again, or restart the daemon, and it is completed",
+            state: "nothing is lost; fix the cause and rewind again, or restart the daemon, which completes it",
         },
         error => files_failed(&session.journal, "could not be changed", &error.to_string()),
     })
@@ -191,9 +191,9 @@ pub(super) async fn change_files(
 pub(super) fn changed_but(journal: &Journal, reason: &dyn std::fmt::Display) -> OpError {
     OpError::FilesFailed {
         session_id: journal.id().to_string(),
-        what: "are those of the past, but that could not be completed",
+        what: "were changed, but recording that failed",
         reason: reason.to_string(),
-        state: "nothing is lost; rewind again, or restart the daemon, and it is completed",
+        state: "nothing is lost; repeat the operation, or restart the daemon, which completes it",
     }
 }
 

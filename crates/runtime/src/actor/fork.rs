@@ -23,11 +23,11 @@ use shellkeep_workspace::repo::ObjectId;
 use shellkeep_workspace::restore;
 use std::path::PathBuf;
 
-/// A fork that was asked for.
+/// A fork to create.
 pub struct ForkOrder {
     /// The new session's name, which nobody else uses.
     pub id: SessionId,
-    /// From when; from now if none is given.
+    /// The moment to fork from; none for now.
     pub at: Option<Moment>,
     /// The agent's token that asks.
     pub by: Option<String>,
@@ -40,30 +40,30 @@ struct Move {
     from: PathBuf,
     to: PathBuf,
     home: PathBuf,
-    /// The commit that the copy is to be like; what is copied if none is given.
+    /// The commit that the copy is brought to; none to leave it as it was copied.
     target: Option<ObjectId>,
     /// What is there to be copied.
     now: Option<ObjectId>,
-    /// Whether there was no file at all then.
+    /// Whether there was no file at that moment.
     empty: bool,
-    /// Whether it is a workspace of our own, which may not have been made yet.
+    /// Whether it is a workspace of our own, which may not exist yet.
     is_own: bool,
     id: SessionId,
 }
 
-/// With what a fork begins.
+/// What a fork begins with.
 struct Began {
     /// The record that it is a copy of.
     at: u64,
     workspace: ByteString,
-    /// What is not in it, or not as one might think; the first ones of so many.
+    /// Paths that are missing in it or differ; only the first ones.
     left_out: Vec<(Vec<u8>, String)>,
     left_out_total: u64,
-    /// What may not be as it was then.
+    /// Paths that may differ from that moment.
     uncertain: Uncertain,
 }
 
-/// Makes another session of this one.
+/// Creates another session from this one.
 pub(super) async fn fork(session: &mut Session, order: ForkOrder) -> Result<Forked, OpError> {
     session.files.settle(&mut session.journal).await;
     let past = match &order.at {
@@ -134,7 +134,7 @@ async fn copy_to(
 }
 
 /// Copies the files and what is kept of them. From now: everything that is there. From an earlier time: what was kept
-/// then, and of the rest what no checkpoint of then would have kept.
+/// then, and of the rest what no checkpoint of that time would have contained.
 async fn copy_files(session: &mut Session, copying: Move) -> Result<Copied, OpError> {
     let faults = session.ctx.checkpoints.faults().clone();
     let copied = session
@@ -168,7 +168,7 @@ async fn copy_files(session: &mut Session, copying: Move) -> Result<Copied, OpEr
     copied.map_err(|reason| files_failed(&session.journal, "could not be copied", &reason))
 }
 
-/// The agent's state in the place of another session. If it is not there any more, the fork has none.
+/// Copies the agent's state to another session. If it is gone, the fork has none.
 async fn copy_agent_state(session: &Session, id: &SessionId, state: Option<AgentState>) -> Option<AgentState> {
     let mut state = state?;
     let Content::File { .. } = &state.content else { return Some(state) };
@@ -188,7 +188,7 @@ async fn copy_agent_state(session: &Session, id: &SessionId, state: Option<Agent
     Some(state)
 }
 
-/// Takes down the first records of the new session.
+/// Writes the first records of the new session.
 async fn begin_fork(
     session: &Session,
     order: &ForkOrder,

@@ -1,4 +1,4 @@
-//! Taking over into a session what a fork of it changed in the files.
+//! Merging what a fork changed in the files into the session that it came from.
 
 use super::checkpoint::{change_files, changed_but, commit_now, save_now};
 use super::files::files_failed;
@@ -11,7 +11,7 @@ use shellkeep_workspace::merge::{self, Merge};
 use shellkeep_workspace::repo::{ObjectId, Repo, RepoError};
 use std::sync::Arc;
 
-/// Takes over what a fork changed in the files.
+/// Merges what a fork changed in the files.
 pub(super) async fn merge(
     session: &mut Session,
     fork: &SessionId,

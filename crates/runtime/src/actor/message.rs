@@ -1,4 +1,4 @@
-//! What an owner can be asked, and by whom.
+//! What an actor can be asked, and who waits for the answer.
 
 use super::checkpoint::FilesTask;
 use super::services::ServiceNews;
@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 
 pub(super) type Answer<T> = oneshot::Sender<Result<T, OpError>>;
 
-/// What an owner can be asked.
+/// What an actor can be asked.
 pub enum Message {
     /// Run a command.
     Run {
@@ -25,24 +25,24 @@ pub enum Message {
         /// Who waits, and for what.
         reply: RunReply,
     },
-    /// How does the session stand?
+    /// The session as callers see it.
     View(Answer<SessionView>),
-    /// What is known of it, all in all?
+    /// The whole state.
     Snapshot(Answer<Box<SessionState>>),
-    /// What does its shell know?
+    /// The shell's state.
     State(Answer<ShellState>),
-    /// Drop the shell when nothing runs any more.
+    /// Give up the shell as soon as nothing runs.
     Hibernate(Answer<SessionView>),
-    /// Drop everything and begin again.
+    /// Kill everything and begin again with the first state.
     Restart(Answer<SessionView>),
-    /// End the session.
+    /// Delete the session.
     Destroy {
-        /// What becomes of its trail.
+        /// What becomes of its recording.
         removal: Removal,
         /// Answered when its files are gone.
         answer: Answer<()>,
     },
-    /// Drop the shell if nothing runs; says whether it did.
+    /// Give up the shell if nothing runs; returns whether nothing does.
     Evict(oneshot::Sender<bool>),
     /// Start a service.
     StartService {
@@ -53,20 +53,20 @@ pub enum Message {
         /// Answered when it runs.
         answer: Answer<Arc<Supervised>>,
     },
-    /// Which services does it have, or had lately?
+    /// Its services, also those that ended recently.
     Services(Answer<BTreeMap<ServiceId, Service>>),
-    /// What does a service's shell have to be told?
+    /// The facts that a service's shell is restored with.
     ServiceFacts(Answer<Vec<Fact>>),
-    /// A supervisor has learned something.
+    /// News about a service, from its supervisor.
     ServiceNews {
         /// About which service.
         service_id: ServiceId,
         /// What.
         news: ServiceNews,
-        /// Who wants to know what is known of it then.
+        /// Answered with all that is known about the service then.
         answer: oneshot::Sender<Service>,
     },
-    /// The session's agent is done with it.
+    /// The session's agent no longer needs it.
     End {
         /// Why.
         reason: String,
@@ -80,7 +80,7 @@ pub enum Message {
         /// Who asks.
         answer: Answer<()>,
     },
-    /// Take down events of the agent.
+    /// Record events of the agent.
     Note {
         /// What.
         events: Vec<NewEvent>,
@@ -107,20 +107,20 @@ pub enum Message {
         /// Answered when it is kept.
         answer: Answer<AgentStateSaved>,
     },
-    /// Which state of the agent is kept?
+    /// The agent's state that was saved last.
     AgentState(Answer<Option<Box<AgentState>>>),
-    /// Mask a secret in everything that is kept. Waits its turn behind running commands.
+    /// Mask a secret in everything that is kept. Waits until nothing runs.
     Scrub {
         /// The secret.
         secret: Secret,
         /// Who asks.
         answer: Answer<Scrubbed>,
     },
-    /// Do something with the session's files. Waits its turn behind running commands.
+    /// Work with the session's files. Waits until nothing runs.
     Files(Box<FilesTask>),
-    /// Tell when the files of the last command are kept.
+    /// Answer when the files of the last command are kept.
     FilesKept(Answer<()>),
-    /// Record what is typed into a command that runs on beside the session, and give it back.
+    /// Record what is typed into a command in the background, and return it.
     Typed {
         /// Which.
         run_id: RunId,
@@ -129,7 +129,7 @@ pub enum Message {
         /// Answered when it is recorded.
         answer: Answer<Box<Typed>>,
     },
-    /// A command that ran on beside the session has ended.
+    /// A command in the background ended.
     Detached {
         /// The command.
         running: Box<Running>,

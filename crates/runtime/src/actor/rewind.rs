@@ -1,4 +1,5 @@
-//! Going back in a session's time: files, shell and agent's state as they were, and nothing lost of what is there now.
+//! Taking a session back to an earlier moment: files, shell and agent's state as they were. Nothing that is there now is
+//! lost.
 
 use super::checkpoint::{change_files, changed_but, commit_now, save_now};
 use super::files::files_failed;
@@ -20,12 +21,12 @@ use std::sync::Arc;
 /// What a session is to become.
 struct Target {
     past: Past,
-    /// What of its shell can be brought back.
+    /// The part of its shell that can be restored.
     shell: ShellState,
     agent_state: Option<AgentState>,
     /// Variables whose values the recording masks.
     secrets: usize,
-    /// What of it cannot be brought back.
+    /// What cannot be restored.
     notices: Vec<Notice>,
 }
 
@@ -35,7 +36,7 @@ pub(super) async fn rewind(session: &mut Session, request: Rewind, by: Option<St
     // A workspace of our own that was removed comes back with its files.
     let made = session.ctx.workspaces.ensure(&session.journal.state().meta.workspace);
     made.map_err(|error| files_failed(&session.journal, "could not be looked at", &error.to_string()))?;
-    complete_what_was_begun(session).await?;
+    complete_interrupted(session).await?;
     let past = session.ctx.history.past(session.id(), &request.to).await?;
     let target = target(session, past).await?;
     let now = commit_now(session).await?;
@@ -48,14 +49,14 @@ pub(super) async fn rewind(session: &mut Session, request: Rewind, by: Option<St
     }
     save_now(session, Cause::Rewind).await?;
     session.rest("rewound", "the session was taken back to an earlier time");
-    rewound.kept_back = bring_back(session, &target, plan, kept, uncertain, by).await?;
+    rewound.kept_back = apply(session, &target, plan, kept, uncertain, by).await?;
     rewound.undo = Some(session.journal.state().seq - 1);
     rewound.seq = Some(session.journal.state().seq);
     rewound.notices = session.journal.state().pending_notices.clone();
     Ok(rewound)
 }
 
-/// What of the past can be brought back, and what has to be said of the rest.
+/// What of that moment can be restored, and notices about the rest.
 async fn target(session: &mut Session, past: Past) -> Result<Target, OpError> {
     let mut shell = past.shell.clone();
     let secrets = match session.journal.mask() {
@@ -71,15 +72,15 @@ async fn target(session: &mut Session, past: Past) -> Result<Target, OpError> {
     Ok(Target { past, shell, agent_state, secrets, notices })
 }
 
-/// The version of the agent's state of then, if its file is gone or is not what was saved.
+/// The version of the agent's state at that moment, if its file is gone or is not what was saved.
 async fn missing_agent_state(session: &Session, past: &Past) -> Option<u64> {
     let state = past.agent_state.as_ref()?;
     let Content::File { .. } = &state.content else { return None };
     session.ctx.kept_files.agent_state(session.id(), state.clone()).await.err().map(|_| state.version)
 }
 
-/// Whether it is known what the files were. What a directory of the host had before its first checkpoint is not, so it
-/// is left alone.
+/// Whether the files of that moment are known. What a directory of the host contained before its first checkpoint is not,
+/// so it is not changed.
 fn knows(session: &Session, files: &Option<FilesAt>) -> bool {
     files.is_some() || session.ctx.workspaces.owns(&session.journal.state().meta.workspace)
 }
@@ -111,7 +112,7 @@ async fn plan(
     })
 }
 
-/// What is told of a rewind.
+/// What the caller of a rewind gets.
 fn rewound(session: &Session, target: &Target, plan: &Plan, kept: &[KeptBack]) -> Rewound {
     let (files, files_total) = plan_views(plan);
     let delta = session.journal.state().shell.difference(&target.shell);
@@ -132,9 +133,9 @@ fn rewound(session: &Session, target: &Target, plan: &Plan, kept: &[KeptBack]) -
     }
 }
 
-/// Changes the files, then the session. From the moment at which the files begin to change, the next start would end it
-/// if this one cannot.
-async fn bring_back(
+/// Changes the files, then the session. Once the files begin to change, the next start completes the rewind if this daemon
+/// cannot.
+async fn apply(
     session: &mut Session,
     target: &Target,
     plan: Plan,
@@ -193,8 +194,8 @@ async fn bring_back(
     Ok(all)
 }
 
-/// An earlier change of files that could not be completed is completed before there is another.
-async fn complete_what_was_begun(session: &mut Session) -> Result<(), OpError> {
+/// Completes an earlier change of files that was interrupted.
+async fn complete_interrupted(session: &mut Session) -> Result<(), OpError> {
     let faults = Arc::clone(session.ctx.checkpoints.faults());
     let seq = session.journal.state().seq;
     let completed = session
@@ -218,7 +219,7 @@ async fn complete_what_was_begun(session: &mut Session) -> Result<(), OpError> {
     Ok(())
 }
 
-/// An old state of the agent as its newest: whoever saves must have seen it.
+/// An old state of the agent as its newest version: a caller that saves must have seen it.
 fn saved_again(session: &Session, state: Option<AgentState>) -> io::Result<Option<AgentState>> {
     let Some(AgentState { media_type, content, .. }) = state else { return Ok(None) };
     let mut version = session.journal.state().last_agent_version() + 1;
@@ -234,7 +235,7 @@ fn saved_again(session: &Session, state: Option<AgentState>) -> io::Result<Optio
     Ok(Some(AgentState { version, media_type, content }))
 }
 
-/// Takes present values for those that the recording masks; gives how many.
+/// Keeps the current values of variables that the recording masks; returns how many.
 fn keep_secrets(shell: &mut ShellState, now: &ShellState) -> usize {
     let is_masked = |variable: &shellkeep_session::shell::Variable| {
         let text = serde_json::to_string(variable).unwrap_or_default();

@@ -74,9 +74,9 @@ async fn purge_checkpoints(session: &mut Session, redactor: &Redactor) -> Result
     let purge = move || keeper::purge(&home, &faults, &|bytes| !redactor.find(bytes).is_empty());
     let failed = |reason: String| OpError::FilesFailed {
         session_id: session.id().to_string(),
-        what: "kept in checkpoints could not be freed of the secret",
+        what: "in checkpoints that contain the secret could not be purged",
         reason,
-        state: "nothing else was masked; when the cause is gone, scrub again",
+        state: "nothing else was masked; fix the cause and scrub again",
     };
     let purged = tokio::task::spawn_blocking(purge).await.map_err(|error| failed(error.to_string()))?;
     purged.map_err(|trouble| failed(trouble.to_string()))
@@ -107,7 +107,7 @@ fn mask_in_place(directory: &Path, name: &str, redactor: &Redactor) -> io::Resul
 fn mask_file(path: &Path, redactor: &Redactor) -> io::Result<bool> {
     let bytes = match fs::read(path) {
         Ok(bytes) => bytes,
-        // A log gives back its oldest files while it is written.
+        // A log removes its oldest files while it is written.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
         Err(error) => return Err(error),
     };

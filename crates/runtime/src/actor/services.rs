@@ -24,9 +24,9 @@ pub enum ServiceNews {
     },
     /// It is ready.
     Ready,
-    /// It has none any more.
+    /// Its processes ended.
     Ended {
-        /// How it stands from now on.
+        /// Its status from now on.
         status: ServiceStatus,
         /// How it ended.
         end: ServiceEnd,

@@ -101,3 +101,30 @@ async fn apart<T: Send + 'static>(look: impl FnOnce() -> Result<T, String> + Sen
         Err(_) => Err(format!("its file system did not answer within {} s", LOOK_LIMIT.as_secs())),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn only_a_directory_can_be_entered() {
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join("file");
+        fs::write(&file, "").unwrap();
+        assert_eq!(is_directory(home.path().to_owned()).await, Ok(()));
+        assert_eq!(is_directory(file).await.unwrap_err(), "it is not a directory");
+        assert!(is_directory(home.path().join("none")).await.is_err());
+    }
+
+    /// A stat on a mount that hangs never returns; on a worker thread it would stop all sessions that are served there.
+    #[tokio::test(start_paused = true)]
+    async fn a_file_system_that_hangs_is_given_up() {
+        let (release, hangs) = std::sync::mpsc::channel::<()>();
+        let look = tokio::spawn(apart(move || hangs.recv().map_err(|error| error.to_string())));
+        tokio::task::yield_now().await;
+        tokio::time::advance(LOOK_LIMIT).await;
+        let error = look.await.unwrap().unwrap_err();
+        drop(release);
+        assert!(error.contains("did not answer"), "{error}");
+    }
+}

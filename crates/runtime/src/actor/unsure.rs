@@ -1,5 +1,5 @@
-//! What of an earlier moment's files is not known to be as it was, by name: a rewind or fork says so, instead of giving
-//! out a later version for the one of that moment.
+//! Which files of an earlier moment are uncertain: a rewind or fork names them, instead of passing off a later version as
+//! the one of that moment.
 
 use super::session::Session;
 use crate::checkpoints::commit_of;
@@ -9,7 +9,7 @@ use shellkeep_session::{ByteString, LeftOut};
 use shellkeep_workspace::diff;
 use shellkeep_workspace::repo::{ObjectId, Repo, RepoError};
 
-/// Why a path is not certain.
+/// Why a path is uncertain.
 const OVERTAKEN: &str =
     "the next command had begun before the checkpoint was complete; it may be that command's version";
 const MISSING: &str =
@@ -17,14 +17,14 @@ const MISSING: &str =
 const UNKNOWN: &str = "the next command had begun before a checkpoint was made, and the checkpoint after it was removed; \
                        any file may be the version of an earlier run";
 
-/// Paths that may not be as they were; the first of so many.
+/// Paths that may differ from an earlier moment; only the first ones are named.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Uncertain {
     pub(super) first: Vec<LeftOut>,
     pub(super) total: u64,
 }
 
-/// What of the files of the past may not be as it was. `now` is what is there.
+/// Which files may differ from that moment. `now` is what is there.
 pub(super) async fn uncertain(session: &mut Session, past: &Past, now: Option<ObjectId>) -> Uncertain {
     let Unsure { named, total, overtaken, missing, next } = past.unsure.clone();
     let mut uncertain = Uncertain { first: named, total };
