@@ -9,6 +9,7 @@
 mod call;
 mod checkpoint;
 mod files;
+mod files_task;
 mod fork;
 mod hold;
 mod journal;
@@ -16,6 +17,7 @@ mod kept_to;
 mod merge;
 mod message;
 mod notes;
+mod owed;
 mod phase;
 mod queue;
 mod reported;
@@ -27,13 +29,10 @@ mod shell;
 mod slot;
 mod unsure;
 
-pub use checkpoint::FilesTask;
-pub use fork::ForkOrder;
 pub(crate) use fork::is_outside;
 pub(crate) use kept_to::{all_open, is_open};
 use message::{Answer, Caller};
-pub use message::{Message, RunReply, Started};
-pub use services::ServiceNews;
+pub use message::{FilesTask, ForkOrder, MAILBOX, MAX_WAITING, Message, RunReply, ServiceNews, Started};
 pub use slot::Slot;
 
 use crate::admission::{Asked, Ticket};
@@ -55,10 +54,6 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-/// Commands that may wait for one session; more is a caller that does not listen.
-pub const MAX_WAITING: usize = 256;
-/// Messages that may wait for one actor, above the commands.
-pub const MAILBOX: usize = MAX_WAITING + 64;
 /// An actor that is about to leave looks again after this long whether a sender still exists.
 const LAST_LOOK: Duration = Duration::from_millis(1);
 /// How long an actor stays after it has recorded something: a framework that posts one event posts the next one soon, and
@@ -401,7 +396,7 @@ impl Actor {
             Waiting::Hibernate(answer) => session.hibernate(answer).await,
             Waiting::Files(task) => {
                 self.linger();
-                checkpoint::do_files(&mut self.session, *task).await;
+                files_task::do_files(&mut self.session, *task).await;
             }
             Waiting::Scrub { secret, answer } => {
                 self.linger();

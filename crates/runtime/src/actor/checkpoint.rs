@@ -1,17 +1,13 @@
-//! What can be asked about a session's files while nothing runs, and checkpoints that are made or pruned on request.
+//! Checkpoints that are made or pruned on request, and changes of a session's files.
 
-use super::Answer;
 use super::files::{files_failed, label, parent};
-use super::fork::{ForkOrder, fork};
 use super::journal::Journal;
-use super::merge::merge;
-use super::rewind::rewind;
 use super::session::Session;
 use crate::checkpoints::Wanted;
 use crate::crash::{self, Point};
 use crate::ops::*;
 use crate::pending::Pending;
-use shellkeep_session::{Cause, SessionId};
+use shellkeep_session::Cause;
 use shellkeep_workspace::repo::{ObjectId, Repo};
 use shellkeep_workspace::restore::{self, Applied, Plan, RestoreError};
 use std::io;
@@ -20,88 +16,6 @@ use std::sync::Arc;
 
 /// This many of the newest checkpoints stay, however much they take.
 const LEAST_KEPT: usize = 5;
-
-/// Work with a session's files, done when nothing runs.
-pub enum FilesTask {
-    /// Make a checkpoint.
-    Checkpoint(Answer<Option<CheckpointView>>),
-    /// The commit of what is there now; none if there is nothing.
-    Now(Answer<Option<ObjectId>>),
-    /// Rewind the session.
-    Rewind {
-        /// What was asked for.
-        request: Rewind,
-        /// The agent's token that asks.
-        by: Option<String>,
-        /// Who waits.
-        answer: Answer<Rewound>,
-    },
-    /// Fork the session.
-    Fork {
-        /// What was asked for.
-        order: Box<ForkOrder>,
-        /// Who waits.
-        answer: Answer<Forked>,
-    },
-    /// Merge what a fork changed.
-    Merge {
-        /// The fork.
-        fork: SessionId,
-        /// What was asked for.
-        request: MergeBack,
-        /// What the fork began with.
-        base: Option<ObjectId>,
-        /// What it has now.
-        theirs: Option<ObjectId>,
-        /// Who waits.
-        answer: Answer<Merged>,
-    },
-    /// Prune old checkpoints; returns the bytes freed.
-    Thin(Answer<u64>),
-    /// Make the checkpoint that a daemon that died had not made.
-    PayOwed(Answer<()>),
-}
-
-impl FilesTask {
-    /// Refuses it.
-    pub(super) fn refuse(self, error: OpError) {
-        match self {
-            Self::Checkpoint(answer) => drop(answer.send(Err(error))),
-            Self::Now(answer) => drop(answer.send(Err(error))),
-            Self::Rewind { answer, .. } => drop(answer.send(Err(error))),
-            Self::Fork { answer, .. } => drop(answer.send(Err(error))),
-            Self::Merge { answer, .. } => drop(answer.send(Err(error))),
-            Self::Thin(answer) => drop(answer.send(Err(error))),
-            Self::PayOwed(answer) => drop(answer.send(Err(error))),
-        }
-    }
-}
-
-/// Does work with the files while nothing runs.
-pub(super) async fn do_files(session: &mut Session, task: FilesTask) {
-    session.files.pay_owed(&mut session.journal).await;
-    match task {
-        FilesTask::Checkpoint(answer) => drop(answer.send(checkpoint(session).await)),
-        FilesTask::Now(answer) => drop(answer.send(commit_now(session).await)),
-        FilesTask::Rewind { request, by, answer } => drop(answer.send(rewind(session, request, by).await)),
-        FilesTask::Fork { order, answer } => drop(answer.send(fork(session, *order).await)),
-        FilesTask::Merge { fork, request, base, theirs, answer } => {
-            drop(answer.send(merge(session, &fork, request, base, theirs).await));
-        }
-        FilesTask::Thin(answer) => drop(answer.send(thin(session).await)),
-        FilesTask::PayOwed(answer) => drop(answer.send(Ok(()))),
-    }
-}
-
-/// Keeps the files because a caller asks for it.
-async fn checkpoint(session: &mut Session) -> Result<Option<CheckpointView>, OpError> {
-    let saved = match session.ctx.data_dir.check_taken(session.journal.state(), None) {
-        Ok(()) => save_now(session, Cause::Manual).await,
-        Err(error) => Err(error),
-    };
-    session.journal.sync().await;
-    saved
-}
 
 /// Keeps the files as they are now, with everything on the disk looked at; for a fork only what is known to have changed,
 /// because the copy has the rest in any case. Returns the checkpoint if one was made.
@@ -209,7 +123,7 @@ pub(super) async fn make_room(session: &mut Session) {
 }
 
 /// Prunes old checkpoints by the policy, and more of them if the rest takes too much. Returns the bytes freed.
-async fn thin(session: &mut Session) -> Result<u64, OpError> {
+pub(super) async fn thin(session: &mut Session) -> Result<u64, OpError> {
     let config = session.ctx.checkpoints.config.clone();
     let (mut most, mut freed) = (config.keep_all, 0);
     loop {

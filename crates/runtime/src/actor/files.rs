@@ -1,10 +1,11 @@
 //! A session's files: looked at after every command, after its answer was sent, and kept in a checkpoint if something
 //! changed. Only the next command of the same session waits for that, and not for long.
 
-use super::Answer;
 use super::hold::{self, Hold};
 use super::journal::Journal;
-use super::kept_to::{KeptTo, Owed, owed_by_last_daemon};
+use super::kept_to::KeptTo;
+use super::message::Answer;
+use super::owed::{Owed, owed_by_last_daemon};
 use super::reported::Reported;
 use super::shell::make_workspace;
 use crate::checkpoints::{Wanted, commit_of};

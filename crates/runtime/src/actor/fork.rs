@@ -3,6 +3,7 @@
 
 use super::checkpoint::save_now;
 use super::files::{files_failed, parent};
+use super::message::ForkOrder;
 use super::session::Session;
 use super::unsure::{Uncertain, uncertain};
 use crate::checkpoints::{self, commit_of};
@@ -22,18 +23,6 @@ use shellkeep_workspace::keeper::REPOSITORY;
 use shellkeep_workspace::repo::ObjectId;
 use shellkeep_workspace::restore;
 use std::path::PathBuf;
-
-/// A fork to create.
-pub struct ForkOrder {
-    /// The new session's name, which nobody else uses.
-    pub id: SessionId,
-    /// The moment to fork from; none for now.
-    pub at: Option<Moment>,
-    /// The agent's token that asks.
-    pub by: Option<String>,
-    /// Whether both may work on the same files.
-    pub share_files: bool,
-}
 
 /// Where a fork's files come from and go to.
 struct Move {

@@ -2,12 +2,7 @@
 //! finds the file knows that the one before died, and that the last run's changes may not be in a checkpoint yet. It puts
 //! them into one before anything else changes the files.
 
-use super::journal::Journal;
-use crate::checkpoints::Wanted;
-use crate::context::SessionContext;
-use crate::ops::DEFAULT_TOOL;
-use shellkeep_session::{Cause, SessionId};
-use shellkeep_workspace::keeper::Due;
+use shellkeep_session::SessionId;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
@@ -91,7 +86,7 @@ fn write(file: &File, seq: u64) -> io::Result<()> {
 }
 
 /// What the file says, if it is there. What cannot be read says nothing.
-fn read(home: &Path) -> Option<u64> {
+pub(super) fn read(home: &Path) -> Option<u64> {
     let text = fs::read_to_string(home.join(NAME)).ok()?;
     Some(text.trim_end().parse().unwrap_or(0))
 }
@@ -106,32 +101,4 @@ pub(crate) fn all_open(checkpoints: &Path) -> Vec<SessionId> {
     let entries = fs::read_dir(checkpoints).into_iter().flatten().flatten();
     let open = entries.filter(|entry| is_open(&entry.path()));
     open.filter_map(|entry| SessionId::parse(entry.file_name().to_str()?).ok()).collect()
-}
-
-/// A checkpoint that the daemon before this one owed.
-pub(super) struct Owed {
-    pub(super) wanted: Wanted,
-    pub(super) due: Due,
-}
-
-/// The checkpoint that the daemon before this one owed, if it owed one.
-pub(super) async fn owed_by_last_daemon(ctx: &SessionContext, journal: &Journal) -> Option<Owed> {
-    if !ctx.checkpoints.config.on {
-        return None;
-    }
-    let id = journal.id();
-    let kept_to = read(&ctx.checkpoints.home(id))?;
-    let (cause, covers, since) = match ctx.history.last_run_after(id, kept_to).await {
-        Ok(None) => return None,
-        Ok(Some((run_id, seq, at))) => {
-            let cause = Cause::Tool { run_id, tool_name: DEFAULT_TOOL.to_owned() };
-            (cause, seq, i64::try_from(at.as_nanosecond()).unwrap_or(i64::MAX))
-        }
-        // The last run and its end are unknown, so nothing is certain.
-        Err(error) => {
-            tracing::warn!(session = %id, %error, "cannot tell which run the files are of");
-            (Cause::Manual, journal.state().seq, 0)
-        }
-    };
-    Some(Owed { wanted: Wanted::for_other(cause, covers), due: Due { since } })
 }

@@ -1,7 +1,5 @@
 //! What an actor can be asked, and who waits for the answer.
 
-use super::checkpoint::FilesTask;
-use super::services::ServiceNews;
 use crate::cell::RunCell;
 use crate::conclude::Ended;
 use crate::ops::*;
@@ -9,10 +7,19 @@ use crate::pending::Removal;
 use crate::running::{Running, Typed};
 use crate::services::Supervised;
 use shellkeep_process::Fact;
-use shellkeep_session::{AgentState, Author, RunId, Service, ServiceId, SessionState, ShellState, Timestamp};
+use shellkeep_session::{
+    AgentState, Author, Notice, RunId, Service, ServiceEnd, ServiceId, ServiceStamps, ServiceStatus, SessionId,
+    SessionState, ShellState, Timestamp,
+};
+use shellkeep_workspace::repo::ObjectId;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::oneshot;
+
+/// Commands that may wait for one session; more is a caller that does not listen.
+pub const MAX_WAITING: usize = 256;
+/// Messages that may wait for one actor, above the commands.
+pub const MAILBOX: usize = MAX_WAITING + 64;
 
 pub(super) type Answer<T> = oneshot::Sender<Result<T, OpError>>;
 
@@ -183,4 +190,94 @@ impl RunReply {
             }
         }
     }
+}
+
+/// Work with a session's files, done when nothing runs.
+pub enum FilesTask {
+    /// Make a checkpoint.
+    Checkpoint(Answer<Option<CheckpointView>>),
+    /// The commit of what is there now; none if there is nothing.
+    Now(Answer<Option<ObjectId>>),
+    /// Rewind the session.
+    Rewind {
+        /// What was asked for.
+        request: Rewind,
+        /// The agent's token that asks.
+        by: Option<String>,
+        /// Who waits.
+        answer: Answer<Rewound>,
+    },
+    /// Fork the session.
+    Fork {
+        /// What was asked for.
+        order: Box<ForkOrder>,
+        /// Who waits.
+        answer: Answer<Forked>,
+    },
+    /// Merge what a fork changed.
+    Merge {
+        /// The fork.
+        fork: SessionId,
+        /// What was asked for.
+        request: MergeBack,
+        /// What the fork began with.
+        base: Option<ObjectId>,
+        /// What it has now.
+        theirs: Option<ObjectId>,
+        /// Who waits.
+        answer: Answer<Merged>,
+    },
+    /// Prune old checkpoints; returns the bytes freed.
+    Thin(Answer<u64>),
+    /// Make the checkpoint that a daemon that died had not made.
+    PayOwed(Answer<()>),
+}
+
+impl FilesTask {
+    /// Refuses it.
+    pub(super) fn refuse(self, error: OpError) {
+        match self {
+            Self::Checkpoint(answer) => drop(answer.send(Err(error))),
+            Self::Now(answer) => drop(answer.send(Err(error))),
+            Self::Rewind { answer, .. } => drop(answer.send(Err(error))),
+            Self::Fork { answer, .. } => drop(answer.send(Err(error))),
+            Self::Merge { answer, .. } => drop(answer.send(Err(error))),
+            Self::Thin(answer) => drop(answer.send(Err(error))),
+            Self::PayOwed(answer) => drop(answer.send(Err(error))),
+        }
+    }
+}
+
+/// A fork to create.
+pub struct ForkOrder {
+    /// The new session's name, which nobody else uses.
+    pub id: SessionId,
+    /// The moment to fork from; none for now.
+    pub at: Option<Moment>,
+    /// The agent's token that asks.
+    pub by: Option<String>,
+    /// Whether both may work on the same files.
+    pub share_files: bool,
+}
+
+/// What a supervisor has learned.
+pub enum ServiceNews {
+    /// It has processes.
+    Live {
+        /// Which.
+        stamps: ServiceStamps,
+        /// How often it was started again.
+        restarts: u32,
+    },
+    /// It is ready.
+    Ready,
+    /// Its processes ended.
+    Ended {
+        /// Its status from now on.
+        status: ServiceStatus,
+        /// How it ended.
+        end: ServiceEnd,
+        /// What the next caller should know.
+        notices: Vec<Notice>,
+    },
 }

@@ -1,6 +1,6 @@
 //! Where a session is: at rest with or without a shell, running a command, or gone.
 
-use super::Caller;
+use super::message::Caller;
 use super::shell::{Acquired, Found};
 use crate::admission::{Listener, Ticket, Waiter};
 use crate::ops::OpError;

@@ -1,6 +1,6 @@
 //! What waits for its turn in one session, in the order in which it came.
 
-use super::{Answer, FilesTask, RunReply};
+use super::message::{Answer, FilesTask, RunReply};
 use crate::ops::{OpError, RunCommand, Scrubbed, Secret, SessionView};
 use std::collections::VecDeque;
 use tokio::time::Instant;

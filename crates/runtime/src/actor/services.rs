@@ -1,39 +1,16 @@
 //! A session's services: started here, and what their supervisors learn is recorded here.
 
 use super::journal::Journal;
+use super::message::ServiceNews;
 use super::session::Session;
 use super::shell::{check_cwd, make_workspace, resolve_cwd};
 use crate::ops::{OpError, StartService};
 use crate::services::{Begin, Entry, Supervised};
 use shellkeep_session::plan::shorten;
-use shellkeep_session::{
-    ByteString, Event, Notice, Service, ServiceEnd, ServiceId, ServiceSpec, ServiceStamps, ServiceStatus, Timestamp,
-};
+use shellkeep_session::{ByteString, Event, Service, ServiceId, ServiceSpec, ServiceStatus, Timestamp};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio::sync::oneshot;
-
-/// What a supervisor has learned.
-pub enum ServiceNews {
-    /// It has processes.
-    Live {
-        /// Which.
-        stamps: ServiceStamps,
-        /// How often it was started again.
-        restarts: u32,
-    },
-    /// It is ready.
-    Ready,
-    /// Its processes ended.
-    Ended {
-        /// Its status from now on.
-        status: ServiceStatus,
-        /// How it ended.
-        end: ServiceEnd,
-        /// What the next caller should know.
-        notices: Vec<Notice>,
-    },
-}
 
 /// Starts a service. Its processes are started by a task of its own, which answers.
 pub(super) async fn start_service(

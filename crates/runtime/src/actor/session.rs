@@ -3,10 +3,10 @@
 use super::call::call;
 use super::files::Files;
 use super::journal::Journal;
-use super::message::{Answer, Caller, Started};
+use super::message::{Answer, Caller, Message, Started};
 use super::phase::{Phase, Run};
 use super::shell::{Acquired, Found, acquire, check_cwd, cwd_gone, resolve_cwd};
-use super::{Message, Slot};
+use super::slot::{Published, Slot};
 use crate::admission::Ticket;
 use crate::alarm::Alarm;
 use crate::cell::{self, NewCell, RunCell, RunControl};
@@ -454,7 +454,18 @@ impl Session {
 
     /// Tells the rest of the node how the session is. `waits`: commands wait.
     pub(super) fn publish(&self, waits: bool) {
-        self.slot.publish(&self.ctx, &self.phase, &self.journal, waits);
+        let state = self.journal.state();
+        let in_force = state.agent_state.as_ref().map(|state| state.version);
+        let can_be_had = self.slot.publish(&Published {
+            pid: self.phase.shell().map_or(0, |pooled| pooled.shell.pid()),
+            now_ms: self.ctx.lifetime.now_ms(),
+            agent_state: in_force.unwrap_or_else(|| state.last_agent_version() + 1),
+            is_running: self.phase.is_running(),
+            waits,
+        });
+        if can_be_had {
+            self.ctx.pool.one_is_idle();
+        }
     }
 }
 

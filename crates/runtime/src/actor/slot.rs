@@ -1,8 +1,5 @@
 //! What the rest of the node knows about an actor without asking it.
 
-use super::journal::Journal;
-use super::phase::Phase;
-use crate::context::SessionContext;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
@@ -27,20 +24,45 @@ pub struct Slot {
     pub agent_state: AtomicU64,
 }
 
+/// How a session is.
+pub(super) struct Published {
+    /// Process id of the shell, 0 without one.
+    pub(super) pid: u32,
+    /// Now, in milliseconds of the engine's clock.
+    pub(super) now_ms: u64,
+    /// The agent's state in force, or the next one.
+    pub(super) agent_state: u64,
+    /// Whether a command runs.
+    pub(super) is_running: bool,
+    /// Whether commands wait.
+    pub(super) waits: bool,
+}
+
 impl Slot {
-    /// Publishes how the session is. `waits`: commands wait. A shell that can be had from now on is news for other sessions.
-    pub(super) fn publish(&self, ctx: &SessionContext, phase: &Phase, journal: &Journal, waits: bool) {
-        self.pid.store(phase.shell().map_or(0, |pooled| pooled.shell.pid()), Ordering::Relaxed);
-        self.last_used.store(ctx.lifetime.now_ms(), Ordering::Relaxed);
-        let state = journal.state();
-        let in_force = state.agent_state.as_ref().map(|state| state.version);
-        let in_force = in_force.unwrap_or_else(|| state.last_agent_version() + 1);
-        self.agent_state.store(in_force, Ordering::Relaxed);
-        let is_running = phase.is_running();
-        let (is_busy, only_waits) = (is_running || waits, !is_running && waits);
-        let may_be_had = !self.waits.swap(only_waits, Ordering::Relaxed) && only_waits;
-        if (self.busy.swap(is_busy, Ordering::Relaxed) && !is_busy) || may_be_had {
-            ctx.pool.one_is_idle();
+    /// Publishes how the session is. Returns whether its shell can be had from now on.
+    pub(super) fn publish(&self, now: &Published) -> bool {
+        self.pid.store(now.pid, Ordering::Relaxed);
+        self.last_used.store(now.now_ms, Ordering::Relaxed);
+        self.agent_state.store(now.agent_state, Ordering::Relaxed);
+        let (is_busy, only_waits) = (now.is_running || now.waits, !now.is_running && now.waits);
+        let has_begun_to_wait = !self.waits.swap(only_waits, Ordering::Relaxed) && only_waits;
+        let has_become_idle = self.busy.swap(is_busy, Ordering::Relaxed) && !is_busy;
+        has_begun_to_wait || has_become_idle
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shell_can_be_had_once_it_is_idle_or_its_commands_wait() {
+        let slot = Slot::default();
+        let publish =
+            |is_running, waits| slot.publish(&Published { pid: 1, now_ms: 0, agent_state: 1, is_running, waits });
+        let steps = [(true, false, false), (true, true, false), (false, true, true), (false, true, false)];
+        for (is_running, waits, can_be_had) in steps.into_iter().chain([(true, false, false), (false, false, true)]) {
+            assert_eq!(publish(is_running, waits), can_be_had, "running: {is_running}, waiting: {waits}");
         }
     }
 }
