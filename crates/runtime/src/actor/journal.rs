@@ -2,12 +2,14 @@
 //! to the store, then applies it. It also knows what no disk took, and what the next result has to report about that.
 
 use crate::cell::RunCell;
+use crate::conclude::Conclusion;
 use crate::context::SessionContext;
+use crate::crash::{self, Point};
 use crate::masking::SessionMask;
 use crate::notices;
 use shellkeep_redact::Redactor;
 use shellkeep_session::{
-    Event, Notice, Record, RunResult, SessionId, SessionState, ShellDelta, ShellState, Timestamp, size,
+    ByteString, Event, Notice, Record, RunResult, SessionId, SessionState, ShellDelta, ShellState, Timestamp, size,
 };
 use shellkeep_store::AppendError;
 use std::sync::Arc;
@@ -29,6 +31,16 @@ struct Lost {
     reason: String,
     /// When to try again to report them.
     retry_at: Instant,
+}
+
+/// A run whose result is recorded.
+pub(super) struct Finished {
+    /// The result for its caller, with notices about the record itself.
+    pub(super) result: Box<RunResult>,
+    /// Number of the record.
+    pub(super) seq: u64,
+    /// Whether the run changed the session's directory.
+    pub(super) has_moved: bool,
 }
 
 /// A session's records and the state that follows from them.
@@ -180,9 +192,47 @@ impl Journal {
         }
     }
 
-    /// Prepares a run's changes for their record: masks them, and the run's output if a secret became known, and removes
-    /// what would make the state too large. Returns a notice about that.
-    pub(super) fn prepare(&mut self, delta: &mut ShellDelta, cell: &RunCell) -> Option<Notice> {
+    /// Records the result of a run and applies what it changed.
+    pub(super) async fn finish_run(
+        &mut self,
+        conclusion: Conclusion,
+        cell: &RunCell,
+        late: Option<ByteString>,
+    ) -> Finished {
+        let (result, delta) = self.result(conclusion, cell, late);
+        let has_moved = delta.cwd.is_some();
+        self.ctx.sync_files(cell.files()).await;
+        let (mut result, run_id) = (Box::new(result), cell.run_id.clone());
+        let notice = self.record(Event::RunFinished { run_id, result: result.clone(), delta: Box::new(delta) });
+        result.notices.extend(notice);
+        let seq = self.state.seq;
+        crash::point(Point::ResultRecorded, cell.command.as_bytes());
+        if let Some(notice) = self.ctx.sync().await
+            && !result.notices.contains(&notice)
+        {
+            result.notices.push(notice);
+        }
+        Finished { result, seq, has_moved }
+    }
+
+    /// Records the result of a run in the background. What it changed in its own shell is not the session's. Returns the
+    /// number of the record and the result.
+    pub(super) fn finish_detached(&mut self, conclusion: Conclusion, cell: &RunCell) -> (u64, RunResult) {
+        let (result, _) = self.result(conclusion, cell, None);
+        let (run_id, recorded) = (cell.run_id.clone(), Box::new(result.clone()));
+        self.record(Event::RunFinished { run_id, result: recorded, delta: Box::default() });
+        (self.state.seq, result)
+    }
+
+    /// The result of a run. Masks its changes, and its output if a secret became known, and removes from the changes what
+    /// would make the state too large.
+    fn result(
+        &mut self,
+        mut conclusion: Conclusion,
+        cell: &RunCell,
+        late: Option<ByteString>,
+    ) -> (RunResult, ShellDelta) {
+        let delta = &mut conclusion.delta;
         if let Some(mask) = &mut self.mask {
             if mask.learn(delta) {
                 cell.mask_again(mask.redactor());
@@ -191,12 +241,17 @@ impl Journal {
         }
         // The sum of all changes is an upper bound, so the state itself is measured only near the limit.
         self.state_bytes += size::of_delta(delta);
-        if self.state_bytes <= STATE_BYTES {
-            return None;
+        if self.state_bytes > STATE_BYTES {
+            let left_out = size::fit(&self.state.shell, delta, STATE_BYTES);
+            self.state_bytes = size::of_shell(&self.state.shell) + size::of_delta(delta);
+            let is_full = !left_out.is_empty();
+            conclusion.notices.extend(is_full.then(|| notices::state_full(left_out, STATE_BYTES)));
         }
-        let left_out = size::fit(&self.state.shell, delta, STATE_BYTES);
-        self.state_bytes = size::of_shell(&self.state.shell) + size::of_delta(delta);
-        (!left_out.is_empty()).then(|| notices::state_full(left_out, STATE_BYTES))
+        let (mut result, delta) = conclusion.into_result(&self.state.shell, cell, late);
+        if let Some(mask) = &self.mask {
+            mask.result(&mut result);
+        }
+        (result, delta)
     }
 
     /// Replaces the state by its masked copy; the record of the scrub follows.
@@ -221,15 +276,6 @@ impl Journal {
     pub(super) async fn sync(&mut self) {
         let notice = self.ctx.sync().await;
         self.untold.extend(notice);
-    }
-
-    /// The same for a result that is about to be answered, which says so itself.
-    pub(super) async fn sync_before(&self, result: &mut RunResult) {
-        if let Some(notice) = self.ctx.sync().await
-            && !result.notices.contains(&notice)
-        {
-            result.notices.push(notice);
-        }
     }
 
     /// What to say if the session's recording or the data directory cannot be written.

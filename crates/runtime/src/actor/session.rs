@@ -2,7 +2,7 @@
 
 use super::call::call;
 use super::files::Files;
-use super::journal::Journal;
+use super::journal::{Finished, Journal};
 use super::message::{Answer, Caller, Message, Started};
 use super::phase::{Phase, Run};
 use super::shell::{Acquired, Found, acquire, check_cwd, cwd_gone, resolve_cwd};
@@ -11,7 +11,7 @@ use crate::admission::Ticket;
 use crate::alarm::Alarm;
 use crate::cell::{self, NewCell, RunCell, RunControl};
 use crate::checkpoints::Wanted;
-use crate::conclude::{Before, Ended, ProcessLimits, conclude};
+use crate::conclude::{Before, Conclusion, Ended, ProcessLimits, conclude};
 use crate::context::SessionContext;
 use crate::crash::{self, Point};
 use crate::late::LateOutput;
@@ -23,7 +23,7 @@ use crate::running::{Running, Step};
 use crate::stored::read_error;
 use shellkeep_process::{ExitStatus, RunSpec, Stdin};
 use shellkeep_redact::Redactor;
-use shellkeep_session::{ByteString, Event, LeftProcess, Notice, QuotaName, RunId, RunResult, SessionId, ShellDelta};
+use shellkeep_session::{ByteString, Event, LeftProcess, Notice, QuotaName, RunId, SessionId};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -259,21 +259,11 @@ impl Session {
         }
         let (forked, shell_is_alive) = (ended.may_have_forked(), ended.shell_is_alive());
         let late = self.late.take();
-        let (result, delta) = self.conclude(&running, ended, notices, late);
-        let is_astray = found.cwd_missing.is_some() && delta.cwd.is_none();
-        self.ctx.sync_files(running.cell.files()).await;
-        let run_id = running.cell.run_id.clone();
+        let conclusion = self.conclude(&running, ended, notices);
         let cell = Arc::clone(&running.cell);
-        let mut result = Box::new(result);
-        let finished = Event::RunFinished { run_id: run_id.clone(), result: result.clone(), delta: Box::new(delta) };
-        if let Some(notice) = self.journal.record(finished) {
-            result.notices.push(notice);
-        }
-        let seq = self.journal.state().seq;
-        crash::point(Point::ResultRecorded, cell.command.as_bytes());
-        self.journal.sync_before(&mut result).await;
+        let Finished { result, seq, has_moved } = self.journal.finish_run(conclusion, &cell, late).await;
         cell.finish(seq, *result);
-        self.ctx.runs.remove(self.id(), run_id);
+        self.ctx.runs.remove(self.id(), cell.run_id.clone());
         if let Some(Caller { answer, max_output }) = caller {
             let _ = answer.send(Ok(cell.view(max_output)));
         }
@@ -285,7 +275,7 @@ impl Session {
         }
         if shell_is_alive {
             self.phase.keep(Acquired { pooled, found: Found::default() });
-            if is_astray {
+            if found.cwd_missing.is_some() && !has_moved {
                 self.rest("no_directory", "the last one was not in the session's directory, which was gone");
             }
         } else if !pooled.shell.others().is_empty() {
@@ -294,14 +284,8 @@ impl Session {
         ticket
     }
 
-    /// The result of a run that ended, and what it changed in the session.
-    fn conclude(
-        &mut self,
-        running: &Running,
-        ended: Ended,
-        notices: Vec<Notice>,
-        late: Option<ByteString>,
-    ) -> (RunResult, ShellDelta) {
+    /// What the end of a run means.
+    fn conclude(&self, running: &Running, ended: Ended, notices: Vec<Notice>) -> Conclusion {
         let limits = || ProcessLimits {
             session: self.ctx.quotas.get(QuotaName::SessionProcesses),
             node: self.ctx.quotas.get(QuotaName::Processes),
@@ -316,13 +300,7 @@ impl Session {
             left_running: if is_shell_gone { notices::processes(&running.pooled.shell) } else { Vec::new() },
             storage: self.journal.storage_notices(),
         };
-        let mut conclusion = conclude(before, ended);
-        conclusion.notices.extend(self.journal.prepare(&mut conclusion.delta, &running.cell));
-        let (mut result, delta) = conclusion.into_result(self.journal.shell(), &running.cell, late);
-        if let Some(mask) = self.journal.mask() {
-            mask.result(&mut result);
-        }
-        (result, delta)
+        conclude(before, ended)
     }
 
     /// What to say if the session used more of the disk than it may when it was last measured.
@@ -365,16 +343,11 @@ impl Session {
 
     /// A command in the background ended. What it changed in its own shell stays there; only its result is the session's.
     pub(super) fn on_detached(&mut self, running: Running, ended: Ended) {
-        let (result, _) = self.conclude(&running, ended, Vec::new(), None);
-        let run_id = running.cell.run_id.clone();
-        self.journal.record(Event::RunFinished {
-            run_id: run_id.clone(),
-            result: Box::new(result.clone()),
-            delta: Box::default(),
-        });
-        running.cell.finish(self.journal.state().seq, result);
+        let conclusion = self.conclude(&running, ended, Vec::new());
+        let (seq, result) = self.journal.finish_detached(conclusion, &running.cell);
+        running.cell.finish(seq, result);
         self.files.keep(&mut self.journal, |covers| Wanted::after_run(&running.cell, covers));
-        self.ctx.runs.remove(self.id(), run_id);
+        self.ctx.runs.remove(self.id(), running.cell.run_id.clone());
         if !running.pooled.shell.others().is_empty() {
             self.remnants.push(running.pooled);
         }
