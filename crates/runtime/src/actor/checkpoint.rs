@@ -10,6 +10,7 @@ use crate::pending::Pending;
 use shellkeep_session::Cause;
 use shellkeep_workspace::repo::{ObjectId, Repo};
 use shellkeep_workspace::restore::{self, Applied, Plan, RestoreError};
+use std::error::Error;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -33,7 +34,7 @@ pub(super) async fn save_now(session: &mut Session, cause: Cause) -> Result<Opti
         keeper.save(&label, parent)
     });
     match save.await? {
-        Err(trouble) => Err(files_failed(journal, "could not be kept", &trouble.to_string())),
+        Err(trouble) => Err(files_failed(journal, "could not be saved", &trouble)),
         saved => Ok(files.on_saved(journal, wanted, saved)),
     }
 }
@@ -50,7 +51,7 @@ pub(super) async fn commit_now(session: &mut Session) -> Result<Option<ObjectId>
             keeper.draft(&label, parent)
         })
         .await?;
-    commit.map_err(|trouble| files_failed(&session.journal, "could not be looked at", &trouble.to_string()))
+    commit.map_err(|trouble| files_failed(&session.journal, "could not be scanned", &trouble))
 }
 
 /// Changes the files as planned, with what is in the session's repository or in another. From the first change on, the
@@ -93,21 +94,21 @@ pub(super) async fn change_files(
     changed.map_err(|error| match error {
         RestoreError::Apply(reason) => OpError::FilesFailed {
             session_id: session.id().to_string(),
-            what: "are changed in part",
-            reason: reason.to_string(),
-            state: "nothing is lost; fix the cause and rewind again, or restart the daemon, which completes it",
+            what: "are only partly changed",
+            reason: FilesReason::from(&reason as &dyn Error),
+            state: "nothing is lost; fix the cause, then rewind again or restart the daemon to complete it",
         },
-        error => files_failed(&session.journal, "could not be changed", &error.to_string()),
+        error => files_failed(&session.journal, "could not be changed", &error),
     })
 }
 
 /// Files were changed, but the rest of the operation failed.
-pub(super) fn changed_but(journal: &Journal, reason: &dyn std::fmt::Display) -> OpError {
+pub(super) fn changed_but(journal: &Journal, error: &(dyn Error + 'static)) -> OpError {
     OpError::FilesFailed {
         session_id: journal.id().to_string(),
         what: "were changed, but recording that failed",
-        reason: reason.to_string(),
-        state: "nothing is lost; repeat the operation, or restart the daemon, which completes it",
+        reason: error.into(),
+        state: "nothing is lost; rewind again or restart the daemon to complete it",
     }
 }
 
@@ -151,5 +152,5 @@ async fn thin_to(session: &mut Session, most: usize) -> Result<u64, OpError> {
             None => Ok(0),
         })
         .await?;
-    thinned.map_err(|error| files_failed(&session.journal, "kept so far could not be thinned", &error.to_string()))
+    thinned.map_err(|error| files_failed(&session.journal, "in old checkpoints could not be pruned", &error))
 }

@@ -15,6 +15,7 @@ use crate::ops::{CheckpointView, OpError};
 use shellkeep_session::{Cause, Event, Timestamp};
 use shellkeep_workspace::keeper::{Keeper, Label, Saved, Trouble};
 use shellkeep_workspace::repo::ObjectId;
+use std::error::Error;
 use std::sync::{Arc, PoisonError};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -374,9 +375,8 @@ impl Files {
             let done = work(&mut keeper);
             Ok::<_, Trouble>((keeper, done))
         });
-        let failed = |reason: String| files_failed(journal, "could not be looked at", &reason);
-        let worked = working.await.map_err(|error| failed(error.to_string()))?;
-        let (keeper, done) = worked.map_err(|trouble| failed(trouble.to_string()))?;
+        let worked = working.await?;
+        let (keeper, done) = worked.map_err(|trouble| files_failed(journal, "could not be scanned", &trouble))?;
         self.keeping = Keeping::Idle(keeper);
         Ok(done)
     }
@@ -399,11 +399,11 @@ pub(super) fn label(wanted: &Wanted, journal: &Journal) -> Label {
 }
 
 /// Work with the files failed before it changed anything.
-pub(super) fn files_failed(journal: &Journal, what: &'static str, reason: &str) -> OpError {
+pub(super) fn files_failed(journal: &Journal, what: &'static str, error: &(dyn Error + 'static)) -> OpError {
     OpError::FilesFailed {
         session_id: journal.id().to_string(),
         what,
-        reason: reason.to_owned(),
+        reason: error.into(),
         state: "nothing was changed",
     }
 }

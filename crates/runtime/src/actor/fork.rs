@@ -73,7 +73,7 @@ pub(super) async fn fork(session: &mut Session, order: ForkOrder) -> Result<Fork
         None => Uncertain::default(),
     };
     let pending = Pending::fork(session.ctx.data_dir.root(), &order.id)
-        .map_err(|error| files_failed(&session.journal, "could not be copied", &error.to_string()))?;
+        .map_err(|error| files_failed(&session.journal, "could not be copied", &error))?;
     let forked = copy_to(session, &order, past, uncertain).await;
     if forked.is_err() {
         session.ctx.remover.forget_fork(&order.id).await;
@@ -128,25 +128,24 @@ async fn copy_files(session: &mut Session, copying: Move) -> Result<Copied, OpEr
     let faults = session.ctx.checkpoints.faults().clone();
     let copied = session
         .files
-        .with_keeper(&mut session.journal, move |keeper| -> Result<Copied, String> {
+        .with_keeper(&mut session.journal, move |keeper| -> Result<Copied, Box<dyn std::error::Error + Send + Sync>> {
             let Move { from, to, home, target, now, empty, is_own, id } = copying;
-            let failed = |error: &dyn std::fmt::Display| error.to_string();
             let mut copied = Copied::default();
             if from.exists() || !is_own {
-                copied = copy::workspace(&from, &to, &faults).map_err(|error| failed(&error))?;
+                copied = copy::workspace(&from, &to, &faults)?;
             }
             crash::point(Point::ForkCopied, id.as_str().as_bytes());
             let Some(repo) = keeper.repo() else { return Ok(copied) };
             let repository = home.join(REPOSITORY);
-            std::fs::create_dir_all(&home).map_err(|error| failed(&error))?;
-            let own = repo.share_into(&repository).map_err(|error| failed(&error))?;
+            std::fs::create_dir_all(&home)?;
+            let own = repo.share_into(&repository)?;
             if target.is_some() || empty {
-                let plan = restore::plan(&own, now, target).map_err(|error| failed(&error))?;
-                let staged = restore::stage(&own, &to, &home, &plan, &faults).map_err(|error| failed(&error))?;
-                let applied = restore::apply(staged, &[], &faults).map_err(|error| failed(&error))?;
-                applied.finish().map_err(|error| failed(&error))?;
+                let plan = restore::plan(&own, now, target)?;
+                let staged = restore::stage(&own, &to, &home, &plan, &faults)?;
+                let applied = restore::apply(staged, &[], &faults)?;
+                applied.finish()?;
                 if to.exists() {
-                    restore::strip(&own, target, &to).map_err(|error| failed(&error))?;
+                    restore::strip(&own, target, &to)?;
                 }
             }
             // Without it, everything is read again once.
@@ -154,7 +153,7 @@ async fn copy_files(session: &mut Session, copying: Move) -> Result<Copied, OpEr
             Ok(copied)
         })
         .await?;
-    copied.map_err(|reason| files_failed(&session.journal, "could not be copied", &reason))
+    copied.map_err(|reason| files_failed(&session.journal, "could not be copied", &*reason))
 }
 
 /// Copies the agent's state to another session. If it is gone, the fork has none.

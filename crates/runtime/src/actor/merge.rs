@@ -44,7 +44,7 @@ pub(super) async fn merge(
         RepoError::Missing { id } => {
             OpError::CheckpointNotFound { session_id: fork.to_string(), checkpoint: id.to_string(), was_kept: true }
         }
-        error => files_failed(&session.journal, "could not be merged", &error.to_string()),
+        error => files_failed(&session.journal, "could not be merged", &error),
     })?;
     let (files, files_total) = plan_views(&plan);
     let told = |conflict: &merge::Conflict| LeftOut {

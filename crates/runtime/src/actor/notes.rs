@@ -8,7 +8,6 @@ use crate::running::Typed;
 use crate::state_file;
 use shellkeep_session::{AgentState, Author, ByteString, Content, Event, Message, RunId, Timestamp};
 use shellkeep_store::AppendError;
-use std::io;
 use std::sync::Arc;
 
 /// Bytes of one input that are recorded: as much as of an output that travels with its record. What is beyond is counted.
@@ -128,7 +127,6 @@ async fn write_agent_state(session: &Session, version: u64, bytes: Vec<u8>) -> R
         let version = state_file::free_version(&directory, version);
         state_file::write(&directory, version, &bytes, power).map(|content| (version, content))
     });
-    let written = written.await.unwrap_or_else(|error| Err(io::Error::other(error)));
-    written
-        .map_err(|error| OpError::StoreUnavailable { reason: format!("the agent's state cannot be written: {error}") })
+    let written = written.await?;
+    written.map_err(|error| OpError::StoreUnavailable { reason: format!("cannot write the agent's state: {error}") })
 }

@@ -35,7 +35,7 @@ pub(super) async fn rewind(session: &mut Session, request: Rewind, by: Option<St
     session.ctx.data_dir.check_taken(session.journal.state(), None)?;
     // A workspace of our own that was removed comes back with its files.
     let made = session.ctx.workspaces.ensure(&session.journal.state().meta.workspace);
-    made.map_err(|error| files_failed(&session.journal, "could not be looked at", &error.to_string()))?;
+    made.map_err(|error| files_failed(&session.journal, "could not be scanned", &error))?;
     complete_interrupted(session).await?;
     let past = session.ctx.history.past(session.id(), &request.to).await?;
     let target = target(session, past).await?;
@@ -108,7 +108,7 @@ async fn plan(
         (RestoreError::Repo(RepoError::Missing { .. }), Some(files)) => {
             OpError::CheckpointNotFound { session_id: session.id().to_string(), checkpoint: files.name, was_kept: true }
         }
-        (error, _) => files_failed(&session.journal, "could not be compared", &error.to_string()),
+        (error, _) => files_failed(&session.journal, "could not be compared", &error),
     })
 }
 
@@ -144,11 +144,7 @@ async fn apply(
     by: Option<String>,
 ) -> Result<Vec<LeftOut>, OpError> {
     let agent_state = saved_again(session, target.agent_state.clone()).map_err(|error| {
-        files_failed(
-            &session.journal,
-            "were not touched, because the agent's state could not be written",
-            &error.to_string(),
-        )
+        files_failed(&session.journal, "were not changed, because the agent's state could not be written", &error)
     })?;
     let files = match knows(session, &target.past.files) {
         true => target.past.files.clone(),
@@ -214,7 +210,9 @@ async fn complete_interrupted(session: &mut Session) -> Result<(), OpError> {
     match completed {
         Ok(Some(event)) => drop(session.journal.record(event)),
         Ok(None) => {}
-        Err(reason) => return Err(files_failed(&session.journal, "are changed in part by an earlier rewind", &reason)),
+        Err(reason) => {
+            return Err(files_failed(&session.journal, "are only partly changed by an earlier rewind", &*reason));
+        }
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 //! the checkpoints of its files.
 
 use super::session::Session;
-use crate::ops::{OpError, Scrubbed, Secret};
+use crate::ops::{FilesReason, OpError, Scrubbed, Secret};
 use crate::state_file;
 use crate::stored::read_error;
 use shellkeep_redact::Redactor;
@@ -23,9 +23,8 @@ pub(super) async fn scrub(session: &mut Session, Secret(secret): Secret) -> Resu
     let checkpoints = purge_checkpoints(session, &redactor).await?;
     let services = session.ctx.data_dir.services(session.id());
     let mask = redactor.clone();
-    let logs = tokio::task::spawn_blocking(move || mask_in_place(&services, "services", &mask)).await;
-    let logs = logs.map_err(|error| failed(error.to_string()))?;
-    let mut files = logs.map_err(|error| failed(format!("a service's log cannot be masked: {error}")))?;
+    let logs = tokio::task::spawn_blocking(move || mask_in_place(&services, "services", &mask)).await?;
+    let mut files = logs.map_err(|error| failed(format!("cannot mask a service's log: {error}")))?;
     let outputs = Some(session.outputs.to_path_buf());
     let scrubbed = session.ctx.store.scrub(session.id(), &redactor, outputs).await;
     let scrubbed = scrubbed.map_err(|error| read_error(session.id(), error))?;
@@ -36,7 +35,7 @@ pub(super) async fn scrub(session: &mut Session, Secret(secret): Secret) -> Resu
     let mut state = masked.map_err(|error| failed(error.to_string()))?;
     let measured = measure_again(&session.outputs, &mut state, &files);
     session.journal.replace_state(state);
-    measured.map_err(|error| failed(format!("the agent's state cannot be read: {error}")))?;
+    measured.map_err(|error| failed(format!("cannot read the agent's state: {error}")))?;
     let event = Event::Scrubbed {
         by: None,
         seqs: scrubbed.seqs.clone(),
@@ -72,14 +71,13 @@ async fn purge_checkpoints(session: &mut Session, redactor: &Redactor) -> Result
     let checkpoints = &session.ctx.checkpoints;
     let (home, faults, redactor) = (checkpoints.home(session.id()), checkpoints.faults().clone(), redactor.clone());
     let purge = move || keeper::purge(&home, &faults, &|bytes| !redactor.find(bytes).is_empty());
-    let failed = |reason: String| OpError::FilesFailed {
+    let purged = tokio::task::spawn_blocking(purge).await?;
+    purged.map_err(|trouble| OpError::FilesFailed {
         session_id: session.id().to_string(),
-        what: "in checkpoints that contain the secret could not be purged",
-        reason,
+        what: "with the secret could not be purged from the checkpoints",
+        reason: FilesReason::from(&trouble as &dyn std::error::Error),
         state: "nothing else was masked; fix the cause and scrub again",
-    };
-    let purged = tokio::task::spawn_blocking(purge).await.map_err(|error| failed(error.to_string()))?;
-    purged.map_err(|trouble| failed(trouble.to_string()))
+    })
 }
 
 /// Masks what the redactor finds in all files of a directory without moving anything: a log is read by offset, and a
