@@ -85,15 +85,15 @@ pub struct RunSpec<'a> {
     pub env: &'a [(Bytes, Bytes)],
 }
 
-/// How a command went.
+/// What the driver reported about a command that ended.
 #[derive(Debug)]
-pub struct Done {
+pub struct Report {
     /// `$?` afterwards; the exit code of the shell if it ended.
     pub status: i32,
     /// How the shell ended, if it did.
     pub exit: Option<ExitStatus>,
-    /// What the command changed; `None` if the shell went without telling.
-    pub facts: Option<Vec<Fact>>,
+    /// What the command changed.
+    pub facts: Vec<Fact>,
     /// Whether it was interrupted by [`LiveShell::interrupt`].
     pub interrupted: bool,
     /// Standard descriptors that `exec` redirected; the redirection ends with the command.
@@ -102,7 +102,7 @@ pub struct Done {
     pub noexec: bool,
     /// Whether it started processes.
     pub forked: bool,
-    /// Output that something in the background still holds open.
+    /// Output pipes that a background process still holds open.
     pub late: Vec<Reader>,
 }
 
@@ -111,9 +111,16 @@ pub struct Done {
 pub enum Progress {
     /// Output was handed on; there may be more.
     Output,
-    /// The command is done.
-    Done(Box<Done>),
-    /// It was not run: the directory for this call cannot be entered, for this reason.
+    /// The command ended and the driver reported the result.
+    Reported(Box<Report>),
+    /// The shell ended without a report, so what the command changed is unknown.
+    ShellGone {
+        /// How it ended.
+        exit: ExitStatus,
+        /// Output pipes that a background process still holds open.
+        late: Vec<Reader>,
+    },
+    /// The command was not run: the directory for this call cannot be entered, for this reason.
     BadCwd(String),
 }
 
@@ -237,21 +244,21 @@ impl LiveShell {
     /// time without losing anything.
     pub async fn progress(&mut self, sink: &mut (dyn FnMut(Stream, &[u8]) + Send)) -> io::Result<Progress> {
         if self.finishing.is_some() {
-            return self.finish(sink).await.map(Progress::Done);
+            return self.finish(sink).await.map(Progress::Reported);
         }
         let reply = std::future::poll_fn(|cx| self.poll_progress(cx, sink)).await;
         match reply {
             Step::Output => Ok(Progress::Output),
             Step::Frame(kind::RUN, payload) => {
                 self.finishing = Some(payload);
-                self.finish(sink).await.map(Progress::Done)
+                self.finish(sink).await.map(Progress::Reported)
             }
             Step::Frame(kind::BAD_CWD, payload) => {
                 let reason = wire::Reader::new(&payload).bytes().unwrap_or_default();
                 Ok(Progress::BadCwd(String::from_utf8_lossy(&reason).into_owned()))
             }
             Step::Frame(..) => Err(io::Error::other("the driver answered something else")),
-            Step::Gone => self.gone(sink).await.map(Progress::Done),
+            Step::Gone => self.gone(sink).await,
         }
     }
 

@@ -14,7 +14,16 @@ struct Fixture {
 struct Outcome {
     stdout: Vec<u8>,
     stderr: Vec<u8>,
-    done: Box<Done>,
+    end: Progress,
+}
+
+impl Outcome {
+    fn report(self) -> Box<Report> {
+        match self.end {
+            Progress::Reported(report) => report,
+            other => panic!("no report: {other:?}"),
+        }
+    }
 }
 
 /// Another bash can be tried by naming it.
@@ -59,11 +68,10 @@ async fn run(shell: &mut LiveShell, command: &str) -> Outcome {
         };
         match shell.progress(&mut sink).await.unwrap() {
             Progress::Output => {}
-            Progress::Done(done) => {
+            end => {
                 shell.settle();
-                return Outcome { stdout, stderr, done };
+                return Outcome { stdout, stderr, end };
             }
-            Progress::BadCwd(reason) => panic!("{reason}"),
         }
     }
 }
@@ -75,7 +83,7 @@ async fn output_and_status_are_exact() {
     let outcome = run(&mut shell, r"printf 'a\0b\xff'; printf err >&2; (exit 7)").await;
     assert_eq!(outcome.stdout, b"a\0b\xff");
     assert_eq!(outcome.stderr, b"err");
-    assert_eq!(outcome.done.status, 7);
+    assert_eq!(outcome.report().status, 7);
     let outcome = run(&mut shell, "foo").await;
     assert_eq!(outcome.stderr, b"bash: line 1: foo: command not found\n");
 }
@@ -86,8 +94,9 @@ async fn exit_tells_its_state_first() {
     let mut shell = fixture.shell(&[]).await;
     let outcome = run(&mut shell, "x=1; trap 'echo bye; y=2' EXIT; exit 3").await;
     assert_eq!(outcome.stdout, b"bye\n");
-    assert_eq!(outcome.done.exit, Some(ExitStatus::Exited(3)));
-    let facts = outcome.done.facts.unwrap();
+    let report = outcome.report();
+    assert_eq!(report.exit, Some(ExitStatus::Exited(3)));
+    let facts = report.facts;
     for (name, value) in [("x", "1"), ("y", "2")] {
         assert!(facts.iter().any(|fact| matches!(fact, Fact::Scalar { name: n, value: v, .. } if n == name.as_bytes() && v == value.as_bytes())));
     }
@@ -99,8 +108,7 @@ async fn a_killed_shell_is_reported_as_killed() {
     let mut shell = fixture.shell(&[]).await;
     let outcome = run(&mut shell, "echo before; kill -9 $$").await;
     assert_eq!(outcome.stdout, b"before\n");
-    assert_eq!(outcome.done.exit, Some(ExitStatus::Signalled(9)));
-    assert!(outcome.done.facts.is_none());
+    assert!(matches!(outcome.end, Progress::ShellGone { exit: ExitStatus::Signalled(9), .. }), "{:?}", outcome.end);
 }
 
 #[tokio::test]
@@ -108,8 +116,9 @@ async fn closing_every_descriptor_still_gives_a_result() {
     let fixture = Fixture::new();
     let mut shell = fixture.shell(&[]).await;
     let outcome = run(&mut shell, "x=1; for ((i=3;i<1100;i++)); do eval \"exec $i>&-\"; done; (exit 5)").await;
-    assert_eq!(outcome.done.status, 5);
-    assert!(outcome.done.facts.is_some(), "rescued through a file");
+    let report = outcome.report();
+    assert_eq!(report.status, 5);
+    assert!(!report.facts.is_empty(), "rescued through a file");
 }
 
 #[tokio::test]
@@ -122,7 +131,7 @@ async fn interruption_keeps_shell_and_partial_state() {
     let ends = shell.prepare(Stdin::Empty).unwrap();
     shell.begin(spec, ends).await.unwrap();
     let mut sent = false;
-    let done = loop {
+    let report = loop {
         match shell.progress(&mut |_, _| {}).await.unwrap() {
             Progress::Output if !sent => {
                 sent = true;
@@ -130,11 +139,11 @@ async fn interruption_keeps_shell_and_partial_state() {
                 shell.interrupt();
             }
             Progress::Output => {}
-            Progress::Done(done) => break done,
-            Progress::BadCwd(reason) => panic!("{reason}"),
+            Progress::Reported(report) => break report,
+            other => panic!("no report: {other:?}"),
         }
     };
-    assert!(done.interrupted && done.exit.is_none());
+    assert!(report.interrupted && report.exit.is_none());
     let outcome = run(&mut shell, "echo $x $y; jobs -r | wc -l; declare -p l; break").await;
     assert_eq!(outcome.stdout, b"5\n1\n", "{:?}", String::from_utf8_lossy(&outcome.stderr));
     assert!(outcome.stderr.ends_with(b"loop\n"));
@@ -147,7 +156,7 @@ async fn late_output_is_kept_apart() {
     let outcome = run(&mut shell, "(read -t 0.3 <> <(:); echo late) & echo now").await;
     assert_eq!(outcome.stdout, b"now\n");
     let mut late = Vec::new();
-    let reader = &outcome.done.late[0];
+    let reader = &outcome.report().late[0];
     let next = run(&mut shell, "echo clean").await;
     assert_eq!(next.stdout, b"clean\n");
     while reader.read(|bytes| late.extend_from_slice(bytes)).await != shellkeep_process::stdio::Read::End {}
@@ -177,7 +186,7 @@ async fn restore_of_capture_is_identity() {
         trap 'echo int' INT; trap '' USR1; trap 'echo dbg >/dev/null' DEBUG; trap 'echo err' ERR
         umask 027; ulimit -S -n 500; set -- 'p 1' p2 ''; enable -n test; LC_ALL=C; IFS=:; (exit 9)
     "#;
-    let first = run(&mut shell, script).await.done.facts.unwrap();
+    let first = run(&mut shell, script).await.report().facts;
     let dump = "declare -p | grep -Ev '^declare -[^ ]+ (BASHPID|RANDOM|SRANDOM|SECONDS|EPOCH|PPID|_=|BASH_COMMAND|BASH_LINENO|LINENO)'; declare -f; alias; shopt; set -o; trap -p; umask; ulimit -Sn; dirs -v; echo \"$@\"; enable -n";
     run(&mut shell, "echo $?").await;
     let before = run(&mut shell, dump).await;
@@ -202,18 +211,18 @@ async fn a_terminal_is_for_one_command() {
     let input = shell.begin(spec, ends).await.unwrap().unwrap();
     input.write_all(b"typed\n").await.unwrap();
     let mut output = Vec::new();
-    let done = loop {
+    let report = loop {
         let mut sink = |_: Stream, bytes: &[u8]| output.extend_from_slice(bytes);
         match shell.progress(&mut sink).await.unwrap() {
             Progress::Output => {}
-            Progress::Done(done) => break done,
-            Progress::BadCwd(reason) => panic!("{reason}"),
+            Progress::Reported(report) => break report,
+            other => panic!("no report: {other:?}"),
         }
     };
     let text = String::from_utf8_lossy(&output);
     assert!(text.contains("/dev/pts/"), "{text}");
     assert!(["terminal\r\n", "24 80\r\n", "<typed>"].iter().all(|part| text.contains(part)), "{text}");
-    assert_eq!((done.status, done.exit), (0, None));
+    assert_eq!((report.status, report.exit), (0, None));
     let after = run(&mut shell, "[ -t 1 ] || echo \"no terminal $x\"; : < /dev/tty").await;
     assert_eq!(after.stdout, b"no terminal 1\n");
     assert!(!after.stderr.is_empty(), "there is no terminal left to open");

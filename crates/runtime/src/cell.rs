@@ -235,7 +235,7 @@ impl RunCell {
         self.log(stream).record().tail.map(|tail| tail.0).unwrap_or_default()
     }
 
-    /// How it stands.
+    /// The run as callers see it.
     pub fn view(&self, max_output: usize) -> RunView {
         let streams = [Stream::Stdout, Stream::Stderr].map(|stream| {
             let log = self.log(stream);

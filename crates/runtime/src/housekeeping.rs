@@ -1,13 +1,13 @@
 //! What is looked after from time to time: limits that follow the machine, services in which nothing happens, disk that
 //! is no longer needed, processes that nobody waits for.
 
+use crate::actor::{Message, Slot};
 use crate::adaptive::Senses;
 use crate::checkpoints;
 use crate::context::SessionContext;
 use crate::disk::{self, Candidate, Reclaim};
 use crate::node_limits::NodeLimits;
 use crate::ops::NewEvent;
-use crate::owner::{Message, Slot};
 use crate::services;
 use crate::session_files::SessionFiles;
 use crate::stored::Stored;

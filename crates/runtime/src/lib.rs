@@ -1,13 +1,13 @@
 //! Where facts and resources meet: one task per live session, the shell pool, runs and their output.
 //!
-//! The way of a command: a door calls [`Engine::run`]; [`engine`] finds or wakes the session's [`owner`]; the owner
+//! The way of a command: a door calls [`Engine::run`]; [`engine`] finds or wakes the session's [`actor`]; the actor
 //! takes a shell from the [`pool`], records that the command starts, and hands it to [`running`], which drives it to its
-//! end; [`finish`] makes the result of it; the owner records that and answers.
+//! end; [`conclude`] decides what its end means; the actor records that and answers.
 //!
 //! - [`ops`]: the closed vocabulary of operations.
 //! - [`engine`]: one method per operation.
 //! - [`identities`]: the host and its agents, and who may do what.
-//! - [`owner`]: the task that alone changes a session.
+//! - [`actor`]: the task that alone changes a session.
 //! - [`admission`]: who may run a command now, and who waits.
 //! - [`adaptive`]: limits that follow the pressure on the machine.
 //! - [`running`]: a command from its first byte to its end: output, input, signals, timeout.
@@ -17,6 +17,7 @@
 //! - `checkpoints`: how files are kept; `pending`: what is begun and must be ended after a crash.
 //! - [`alarm`]: a deadline that is moved with every command.
 //! - `counts`: how many facts were recorded.
+//! - [`conclude`]: how a run ended and what follows from it.
 //! - [`cell`], [`stream`]: a run as its watchers see it.
 //! - [`page`]: reading output piece by piece.
 //! - `state_file`: the files of agents' states.
@@ -28,6 +29,7 @@
 //! - `shares`, `work`: what is lent to callers, and who may keep a processor busy.
 //! - [`crash`]: named points at which a test may kill the daemon.
 
+pub mod actor;
 pub mod adaptive;
 pub mod admission;
 mod adopt;
@@ -35,6 +37,7 @@ pub mod alarm;
 mod background;
 pub mod cell;
 mod checkpoints;
+pub mod conclude;
 mod context;
 mod counts;
 pub mod crash;
@@ -42,7 +45,6 @@ mod data_dir;
 mod disk;
 pub mod engine;
 mod file_views;
-pub mod finish;
 mod forks;
 mod history;
 mod housekeeping;
@@ -57,7 +59,6 @@ mod node_limits;
 pub mod notices;
 pub mod ops;
 pub mod output;
-pub mod owner;
 pub mod page;
 mod pending;
 pub mod pool;

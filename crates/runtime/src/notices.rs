@@ -1,15 +1,15 @@
-//! The sentences a model reads when something did not come along. One place, so that they sound alike.
+//! The sentences that a caller reads when something was lost or limited. All in one place, so that they read alike.
 
 use shellkeep_process::proc;
 use shellkeep_process::shell::INTERRUPT;
-use shellkeep_process::{Done, ExitStatus, Fact, LiveShell};
+use shellkeep_process::{ExitStatus, Fact, LiveShell, Report};
 use shellkeep_session::plan::shorten;
 use shellkeep_session::{
     ByteString, LeftOut, LeftProcess, Notice, NoticeCode, ServiceEnd, ServiceId, ServiceSpec, SessionId,
 };
 use std::time::Duration;
 
-/// Most things a sentence names one by one.
+/// Most items that a sentence lists.
 const NAMED: usize = 5;
 
 fn notice(code: NoticeCode, message: String) -> Notice {
@@ -25,7 +25,8 @@ fn enumerate(items: Vec<String>) -> String {
     text
 }
 
-fn processes(shell: &LiveShell) -> Vec<String> {
+/// The processes that a shell has started and that are alive.
+pub fn processes(shell: &LiveShell) -> Vec<String> {
     let named = |pid: u32| format!("{pid} `{}`", shorten(&proc::command_line(pid)));
     shell.others().iter().map(|stat| named(stat.pid)).collect()
 }
@@ -34,7 +35,7 @@ fn descriptors(shell: &LiveShell) -> Vec<String> {
     shell.open_descriptors().into_iter().map(|(number, target)| format!("{number} ({target})")).collect()
 }
 
-/// A process that is left running, as it is written down.
+/// A process that is left running, as it is recorded.
 pub fn left_process(stat: &proc::Stat, boot_id: &str) -> LeftProcess {
     LeftProcess {
         pid: stat.pid,
@@ -44,15 +45,15 @@ pub fn left_process(stat: &proc::Stat, boot_id: &str) -> LeftProcess {
     }
 }
 
-/// What is lost when a living shell is given up, if anything is.
+/// What is lost when a live shell is given up, if anything is.
 pub fn given_up(shell: &LiveShell, why: &str) -> Vec<Notice> {
     let mut lost = Vec::new();
     let (processes, descriptors) = (processes(shell), descriptors(shell));
     if !processes.is_empty() {
-        lost.push(format!("background jobs were ended and are lost: {}", enumerate(processes)));
+        lost.push(format!("background jobs were killed: {}", enumerate(processes)));
     }
     if !descriptors.is_empty() {
-        lost.push(format!("open descriptors were closed and are lost: {}", enumerate(descriptors)));
+        lost.push(format!("open descriptors were closed: {}", enumerate(descriptors)));
     }
     if lost.is_empty() {
         return Vec::new();
@@ -61,60 +62,56 @@ pub fn given_up(shell: &LiveShell, why: &str) -> Vec<Notice> {
         NoticeCode::ShellReplaced,
         format!(
             "This is a new shell ({why}). Working directory, variables, functions, aliases, options and traps were \
-             restored; {}. Use a service for what must keep running.",
+             restored; {}. Use a service for anything that must keep running.",
             lost.join("; ")
         ),
     )]
 }
 
-/// What is lost when a command ends its shell.
-pub fn shell_ended(done: &Done, shell: &LiveShell) -> Vec<Notice> {
-    let Some(exit) = done.exit else { return Vec::new() };
-    let mut notices = Vec::new();
-    if done.facts.is_none() {
-        let how = match exit {
-            // Only what is no longer bash dies of our own signal.
-            ExitStatus::Exited(_) | ExitStatus::Signalled(INTERRUPT) => "was replaced by `exec`".to_owned(),
-            ExitStatus::Signalled(signal) => format!("was ended by signal {signal}"),
-        };
-        notices.push(notice(
-            NoticeCode::ChangesLost,
-            format!(
-                "This command's shell {how}, so changes that this command made to variables, functions or the working \
-                 directory are lost. The session goes on in a new shell with its state from before this command."
-            ),
-        ));
-    }
-    let processes = processes(shell);
-    if !processes.is_empty() {
-        notices.push(notice(
-            NoticeCode::ShellReplaced,
-            format!(
-                "The shell ended with this command and the session goes on in a new one. These background processes \
-                 keep running but are no longer jobs of the shell: {}.",
-                enumerate(processes)
-            ),
-        ));
-    }
-    notices
+/// A command ended its shell, and the driver could not report what it had changed.
+pub fn changes_lost(exit: ExitStatus) -> Notice {
+    let how = match exit {
+        // Only what is no longer bash dies of our own signal.
+        ExitStatus::Exited(_) | ExitStatus::Signalled(INTERRUPT) => "was replaced by `exec`".to_owned(),
+        ExitStatus::Signalled(signal) => format!("was killed by signal {signal}"),
+    };
+    notice(
+        NoticeCode::ChangesLost,
+        format!(
+            "This command's shell {how}, so changes that this command made to variables, functions or the working \
+             directory are lost. The session continues in a new shell with the state from before this command."
+        ),
+    )
 }
 
-/// What a command did that cannot outlast it.
-pub fn not_kept(done: &Done) -> Vec<Notice> {
+/// A command ended its shell and left processes running.
+pub fn left_running(processes: Vec<String>) -> Notice {
+    notice(
+        NoticeCode::ShellReplaced,
+        format!(
+            "The shell ended with this command and the session continues in a new one. These background processes \
+             keep running but are no longer jobs of the shell: {}.",
+            enumerate(processes)
+        ),
+    )
+}
+
+/// What a command did that lasts only as long as the command.
+pub fn not_kept(report: &Report) -> Vec<Notice> {
     let mut notices = Vec::new();
-    if !done.redirected.is_empty() {
+    if !report.redirected.is_empty() {
         notices.push(notice(
             NoticeCode::NotKept,
             format!(
-                "`exec` redirected {} for this command only; the next command has its own again.",
-                done.redirected.join(" and ")
+                "`exec` redirected {} for this command only; the next command starts with its own.",
+                report.redirected.join(" and ")
             ),
         ));
     }
-    if done.noexec {
+    if report.noexec {
         notices.push(notice(
             NoticeCode::NotKept,
-            "`set -n` was in force for this command only; the next command runs again.".to_owned(),
+            "`set -n` applied to this command only; the next command runs.".to_owned(),
         ));
     }
     notices
@@ -133,9 +130,9 @@ pub fn cwd_missing(cwd: &str, why: &str) -> Notice {
     notice(
         NoticeCode::CwdMissing,
         format!(
-            "The session's working directory {cwd} cannot be entered ({why}). This command ran in the directory that was \
-             given with it; one without is refused until {cwd} is back, or until a command that is given a directory \
-             moves the session with `cd`."
+            "The session's working directory {cwd} cannot be entered ({why}). This command ran in the directory given with \
+             it. Commands without one are refused until {cwd} exists again, or until a command with a directory moves \
+             the session with `cd`."
         ),
     )
 }
@@ -143,7 +140,7 @@ pub fn cwd_missing(cwd: &str, why: &str) -> Notice {
 /// A shell that ended by itself while nothing ran in it.
 pub fn died_idle(exit: ExitStatus) -> Notice {
     let how = match exit {
-        ExitStatus::Signalled(signal) => format!("it was ended by signal {signal}"),
+        ExitStatus::Signalled(signal) => format!("it was killed by signal {signal}"),
         ExitStatus::Exited(code) => format!("it ended with status {code}"),
     };
     notice(
@@ -162,8 +159,8 @@ pub fn timed_out(timeout: Duration, state_kept: bool) -> Notice {
     notice(
         NoticeCode::TimedOut,
         format!(
-            "The command was ended after its timeout of {} s. {kept} Give a longer timeout, or let it move to \
-             the background on timeout.",
+            "The command was killed after its timeout of {} s. {kept} Set a longer timeout, or let it move to the \
+             background on timeout.",
             timeout.as_secs_f64()
         ),
     )
@@ -174,42 +171,41 @@ pub fn too_many_processes(session: u64, node: u64) -> Notice {
     notice(
         NoticeCode::ProcessLimit,
         format!(
-            "The command could not start some processes, and what it left running was ended: one session may have {session}, \
-             and all sessions of the node together {node}. Start fewer at a time; if it ran only a few, others use the rest: \
-             try again later."
+            "The command reached the process limit ({session} per session, {node} per node), and what it left running was \
+             killed. Run fewer processes in parallel; if this session ran few, retry later."
         ),
     )
 }
 
-/// The host took the shell away.
-pub fn ended_by_host() -> Notice {
+/// The host restarted, ended or deleted the session.
+pub fn killed_with_session() -> Notice {
     notice(
         NoticeCode::ChangesLost,
-        "The host restarted or removed the session while this command ran; the command was ended with its shell."
+        "The host restarted or removed the session while this command ran; the command was killed with its shell."
             .to_owned(),
     )
 }
 
 /// Variables that are too large to outlive the shell.
-pub fn too_large(done: &Done) -> Vec<Notice> {
+pub fn too_large(facts: &[Fact]) -> Vec<Notice> {
     let name = |fact: &Fact| match fact {
         Fact::TooLarge { name } => Some(String::from_utf8_lossy(name).into_owned()),
         _ => None,
     };
-    let names: Vec<String> = done.facts.iter().flatten().filter_map(name).collect();
+    let names: Vec<String> = facts.iter().filter_map(name).collect();
     if names.is_empty() {
         return Vec::new();
     }
     vec![notice(
         NoticeCode::NotKept,
         format!(
-            "These variables are too large to be kept and last only as long as this shell: {}. Put large data into a file.",
+            "These variables are too large to keep and last only as long as this shell: {}. Put large data into a file.",
             enumerate(names)
         ),
     )]
 }
 
-/// The session's state has no room for all that a command set.
+/// The session's state has no room for everything that a command set.
 pub fn state_full(names: Vec<String>, most: usize) -> Notice {
     notice(
         NoticeCode::NotKept,
@@ -222,25 +218,25 @@ pub fn state_full(names: Vec<String>, most: usize) -> Notice {
     )
 }
 
-/// The timeout was reached and the command runs on.
+/// The timeout was reached and the command keeps running.
 pub fn backgrounded(run_id: &str, timeout: Duration) -> Notice {
     notice(
         NoticeCode::Backgrounded,
         format!(
-            "After {} s the command was moved to the background, where it runs on as {run_id}; read its output and result \
-             under that id. The session goes on in a new shell with its state from before this command; what the \
-             command changes in its own shell does not come back.",
+            "After {} s the command was moved to the background, where it keeps running as {run_id}; read its output and \
+             result under that id. The session continues in a new shell with the state from before this command; what the \
+             command changes in its own shell is not kept.",
             timeout.as_secs_f64()
         ),
     )
 }
 
-/// The timeout was reached and the command could not run on.
+/// The timeout was reached, and there was no room in the background.
 pub fn no_room_in_background() -> Notice {
     notice(
         NoticeCode::Backgrounded,
-        "The command was to run on in the background, where it counts as a service, but this agent or the node already runs \
-         as many as it may; so it was ended. Stop one, or give a longer timeout."
+        "The command was killed at its timeout instead of moving to the background, where it counts as a service: this \
+         agent or the node is at its limit of running services. Stop one, or set a longer timeout."
             .to_owned(),
     )
 }
@@ -250,7 +246,7 @@ pub fn store_failed(reason: &str) -> Notice {
     notice(
         NoticeCode::StoreFailed,
         format!(
-            "The command ran, but its result is not stored yet: {reason}. Until it is, a crash of the daemon would lose it."
+            "The command ran, but its result is not stored yet: {reason}. If the daemon crashes before it is, the result is lost."
         ),
     )
 }
@@ -260,8 +256,8 @@ pub fn not_on_disk(reason: &str) -> Notice {
     notice(
         NoticeCode::StoreFailed,
         format!(
-            "What was recorded is not on disk yet: {reason}. It is being written again; until that succeeds, a loss of \
-             power would lose it."
+            "What was recorded is not on disk yet: {reason}. The write is being retried; a power failure before it succeeds \
+             loses it."
         ),
     )
 }
@@ -271,8 +267,8 @@ pub fn record_failed(reason: &str) -> Notice {
     notice(
         NoticeCode::RecordFailed,
         format!(
-            "The command ran and its result is kept, but the session's recording cannot be written at the moment: {reason}. \
-             It is tried again; if it stays so for long, the recording will say where it has a hole."
+            "The command ran and its result is stored, but the session's recording cannot be written: {reason}. The write is \
+             retried; if it keeps failing, the recording will say which events are missing."
         ),
     )
 }
@@ -311,8 +307,8 @@ pub fn over_disk(limit: u64, used: u64) -> Notice {
     notice(
         NoticeCode::DiskQuota,
         format!(
-            "This session's files take {} MiB and may take {} MiB. Commands that write more are ended, and no service can be \
-             started; remove what is not needed (`du -sh *` shows where it is).",
+            "This session's files take {} MiB and may take {} MiB. Commands that write more are killed, and no service can be \
+             started. Delete what you do not need (`du -sh *` shows where it is).",
             mib(used),
             mib(limit)
         ),
@@ -329,7 +325,7 @@ pub fn files_left_out(first: &[LeftOut], total: u64) -> Notice {
     notice(
         NoticeCode::CheckpointIncomplete,
         format!(
-            "The checkpoint of the files leaves out {}{others}. A rewind does not bring these back and does not touch them.",
+            "The checkpoint does not contain {}{others}. A rewind neither restores nor changes these.",
             named.join(", ")
         ),
     )
@@ -344,8 +340,8 @@ pub fn rules_not_read<R>(first: &[(Vec<u8>, R)], total: u64) -> Notice {
         NoticeCode::CheckpointIncomplete,
         format!(
             "{total} file(s) with ignore rules were not read, because this workspace has too many rules or the file is too \
-             large: {}{more}. What they would ignore is kept in checkpoints and brought back by a rewind. Remove rules that \
-             are not needed.",
+             large: {}{more}. What they would ignore is kept in checkpoints and restored by a rewind. Remove rules that you \
+             do not need.",
             named.join(", ")
         ),
     )
@@ -356,36 +352,40 @@ pub fn files_not_kept(reason: &str) -> Notice {
     notice(
         NoticeCode::CheckpointIncomplete,
         format!(
-            "The last command's changes of files are not in a checkpoint: {reason}. It is tried again after the next command; \
-             until then a rewind cannot bring them back."
+            "The last command's file changes are not in a checkpoint: {reason}. The next command retries; until then a rewind \
+             cannot restore them."
         ),
     )
 }
 
-/// The session was taken back.
+/// The session was rewound.
 pub fn rewound(to: u64, has_files: bool, kept_back: usize, uncertain: u64, secrets: usize) -> Notice {
     let files = match (has_files, uncertain) {
         (true, 0) => "files, ",
-        (true, _) => "files (but for those named below), ",
+        (true, _) => "files (except those listed below), ",
         (false, _) => "",
     };
     let mut message = format!(
-        "This session was taken back to what it was at #{to}: {files}working directory, variables, functions and options \
-         are as they were then, in a new shell. What happened since is still in the timeline and can be rewound to."
+        "This session was rewound to record {to}: {files}working directory, variables, functions and options are as they \
+         were then, in a new shell. What happened since is still in the timeline and can be rewound to."
     );
     if !has_files {
-        message.push_str(" No file was touched: none in its workspace was ever kept, and those elsewhere never are.");
+        message.push_str(
+            " No file was changed: nothing in this workspace is checkpointed yet, and files outside it never are.",
+        );
     }
     if kept_back > 0 {
-        message.push_str(&format!(" {kept_back} path(s) were left as they are; the answer to the rewind names them."));
+        message.push_str(&format!(" {kept_back} path(s) were not changed; the answer to the rewind lists them."));
     }
     if secrets > 0 {
-        message.push_str(&format!(" {secrets} secret variable(s) keep their present value: the recording masks them."));
+        message.push_str(&format!(
+            " {secrets} secret variable(s) keep their current value, because the recording masks them."
+        ));
     }
     notice(NoticeCode::Rewound, message)
 }
 
-/// Files that may not be as they were at the moment that was gone back to.
+/// Files that may differ from the moment that was rewound to.
 pub fn files_uncertain(first: &[LeftOut], total: u64) -> Option<Notice> {
     const NAMED: usize = 5;
     let names: Vec<_> = first.iter().take(NAMED).map(|left| left.path.to_text().into_owned()).collect();
@@ -395,8 +395,8 @@ pub fn files_uncertain(first: &[LeftOut], total: u64) -> Option<Notice> {
         notice(
             NoticeCode::FilesUncertain,
             format!(
-                "{total} path(s) may not be as they were at that moment: {names}{more}. No checkpoint of exactly that \
-                 moment could be made. Look at them before you rely on them."
+                "{total} path(s) may differ from that moment: {names}{more}. There is no checkpoint of exactly that moment. \
+                 Check them before you rely on them."
             ),
         )
     })
@@ -404,31 +404,31 @@ pub fn files_uncertain(first: &[LeftOut], total: u64) -> Option<Notice> {
 
 /// A path that changed after the command ended and before its checkpoint could be made.
 pub fn changed_later(path: Vec<u8>) -> LeftOut {
-    let reason = "it changed after the command had ended and before its files could be kept, while no daemon ran";
+    let reason = "it changed after the command ended and before its checkpoint was made, while no daemon ran";
     LeftOut { path: ByteString(path), reason: reason.to_owned() }
 }
 
-/// The agent's state of then is gone.
+/// The agent's state of that moment is gone.
 pub fn agent_state_gone(version: u64) -> Notice {
     notice(
         NoticeCode::Rewound,
         format!(
-            "Version {version} of the agent's state is missing: its file was removed to make room, or is damaged. The \
-             present state stays; save another one if it does not fit."
+            "Version {version} of the agent's state is missing: its file was removed to free space, or is damaged. The \
+             current state stays; save another one if it does not fit."
         ),
     )
 }
 
-/// The session began as a copy of another.
+/// The session is a fork.
 pub fn forked(from: &SessionId, at: u64, services: &[String]) -> Notice {
     let services = match services {
         [] => String::new(),
-        names => format!(" Its services do not run here ({}); start those that are needed.", names.join(", ")),
+        names => format!(" Its services do not run here ({}); start those you need.", names.join(", ")),
     };
     notice(
         NoticeCode::ShellReplaced,
         format!(
-            "This session began as a copy of '{from}' at #{at}, with its own files in another directory.{services}"
+            "This session is a fork of '{from}' at record {at}, with its own copy of the files in another directory.{services}"
         ),
     )
 }
@@ -438,24 +438,24 @@ pub fn files_shared(from: &SessionId, cwd: &str) -> Notice {
     notice(
         NoticeCode::FilesShared,
         format!(
-            "This session works in {cwd}, as '{from}' does: what one changes there, the other sees, and it is neither kept in \
+            "This session works in {cwd}, like '{from}': each sees the other's changes there, and they are neither in \
              checkpoints nor merged back. Only the workspace was copied."
         ),
     )
 }
 
-/// A fork works where nothing is known of its files.
+/// A fork works outside of its workspace.
 pub fn not_compared(fork: &SessionId, cwd: &str, workspace: &str) -> Notice {
     notice(
         NoticeCode::FilesShared,
         format!(
             "Only files in the fork's workspace {workspace} are compared. '{fork}' works in {cwd}, outside of it; what it \
-             changed there is not known and was not brought back."
+             changed there is not known and was not merged."
         ),
     )
 }
 
-/// What of a session's files its copy does not have.
+/// Files of a session that its copy lacks.
 pub fn not_copied(left_out: &[(Vec<u8>, String)], total: u64) -> Notice {
     const NAMED: usize = 5;
     let name = |(path, reason): &(Vec<u8>, String)| format!("{} ({reason})", String::from_utf8_lossy(path));
@@ -463,11 +463,11 @@ pub fn not_copied(left_out: &[(Vec<u8>, String)], total: u64) -> Notice {
     let more = if total > named.len() as u64 { ", …" } else { "" };
     notice(
         NoticeCode::CheckpointIncomplete,
-        format!("{total} path(s) are not in this copy, or not as they were: {}{more}", named.join(", ")),
+        format!("{total} path(s) are missing in this copy or differ: {}{more}", named.join(", ")),
     )
 }
 
-/// A length of time as a person says it.
+/// A duration in words.
 pub fn span(time: Duration) -> String {
     match time.as_secs() {
         seconds @ 0..120 => format!("{seconds} s"),
@@ -476,12 +476,12 @@ pub fn span(time: Duration) -> String {
     }
 }
 
-/// More output than may be kept.
+/// More output than is kept.
 pub fn output_dropped(stream: &str, dropped: u64) -> Notice {
     notice(
         NoticeCode::OutputDropped,
         format!(
-            "{dropped} bytes in the middle of {stream} were dropped: they exceed what is kept of one run, or the disk is full."
+            "{dropped} bytes in the middle of {stream} were dropped: the output limit of one run was reached, or the disk is full."
         ),
     )
 }

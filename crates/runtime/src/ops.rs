@@ -76,7 +76,7 @@ pub struct SessionView {
     pub live: bool,
     /// That shell's process id.
     pub shell_pid: Option<u32>,
-    /// How many shells it has worn.
+    /// How many shells it has had.
     pub generation: u64,
     /// Number of its last record.
     pub seq: u64,

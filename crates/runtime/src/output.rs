@@ -90,7 +90,7 @@ impl OutputLog {
         }
     }
 
-    /// The command has ended: nothing waits for the rest of its line any more.
+    /// The command has ended: an unfinished line is complete.
     pub fn end(&mut self) {
         if let Some(mask) = self.mask.take() {
             let Mask { stream, mut out } = *mask;

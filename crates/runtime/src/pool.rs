@@ -15,7 +15,7 @@ use trouble::Trouble;
 
 /// A shell and its place under the quota; both end together.
 #[derive(Debug)]
-pub struct Worn {
+pub struct PooledShell {
     /// The shell.
     pub shell: LiveShell,
     _place: Place,
@@ -73,7 +73,7 @@ pub struct Pool {
     factory: Arc<CageFactory>,
     places: Arc<Places>,
     ahead: usize,
-    spares: Mutex<Vec<Worn>>,
+    spares: Mutex<Vec<PooledShell>>,
     started: AtomicU64,
 }
 
@@ -132,7 +132,7 @@ impl Pool {
 
     /// A shell if one is spare or the quota allows another; `None` if every place is taken. Shortly after a start failed
     /// no other is tried; the answer is the reason of the one that failed.
-    pub async fn try_take(&self) -> Result<Option<Worn>, NoShell> {
+    pub async fn try_take(&self) -> Result<Option<PooledShell>, NoShell> {
         let spare = self.spares().pop();
         if spare.is_some() {
             self.places.news.wanted.notify_one();
@@ -177,27 +177,27 @@ impl Pool {
         self.places.news.freed.ring();
     }
 
-    async fn start(&self, place: Place) -> Result<Worn, NoShell> {
+    async fn start(&self, place: Place) -> Result<PooledShell, NoShell> {
         match self.launch(place).await {
-            Ok(worn) => {
+            Ok(pooled) => {
                 if self.places.trouble.is_over() {
                     // One who waits may have the next shell, and so on until all have one or a start fails again.
                     self.places.news.freed.ring();
                 }
-                Ok(worn)
+                Ok(pooled)
             }
             Err(error) => Err(self.failed(&error)),
         }
     }
 
-    async fn launch(&self, mut place: Place) -> Result<Worn, StartError> {
+    async fn launch(&self, mut place: Place) -> Result<PooledShell, StartError> {
         let number = self.started.fetch_add(1, Ordering::Relaxed);
         let name = format!("shell-{}-{number}", std::process::id());
         let spec = ShellSpec { bash: self.bash.clone(), rescue: self.scratch.join(&name) };
         let shell = LiveShell::start(spec, self.factory.cage(&name)).await?;
         metrics::counter!("shellkeep_shells_started_total").increment(1);
         place.was_used = true;
-        Ok(Worn { shell, _place: place })
+        Ok(PooledShell { shell, _place: place })
     }
 
     /// Keeps spares ready for as long as the pool lives. After a failed start it pauses, and then lets one of those who
@@ -225,8 +225,8 @@ impl Pool {
             return false;
         }
         let Some(place) = self.places.take() else { return false };
-        if let Ok(worn) = self.start(place).await {
-            self.spares().push(worn);
+        if let Ok(pooled) = self.start(place).await {
+            self.spares().push(pooled);
             self.places.news.freed.ring();
         }
         true
@@ -239,7 +239,7 @@ impl Pool {
         self.factory.remove(keep);
     }
 
-    fn spares(&self) -> MutexGuard<'_, Vec<Worn>> {
+    fn spares(&self) -> MutexGuard<'_, Vec<PooledShell>> {
         self.spares.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -2,11 +2,11 @@
 //! a session that sleeps wakes it, one caller at a time: what one caller loads may otherwise be older than what a task
 //! that came and went meanwhile has written.
 
+use crate::actor::{MAILBOX, Message, Slot};
 use crate::admission::agent_of;
 use crate::lifetime::Lifetime;
 use crate::names::not_found;
 use crate::ops::OpError;
-use crate::owner::{MAILBOX, Message, Slot};
 use crate::stored::{STORE_WAIT, Stored};
 use crate::sync::lock;
 use shellkeep_session::{SessionId, SessionState};

@@ -3,12 +3,13 @@
 use crate::admission::Ticket;
 use crate::alarm::Alarm;
 use crate::cell::{RunCell, RunControl, Typist};
+use crate::conclude::{Ended, StopReason, Stopped};
 use crate::ops::{OnTimeout, Stream};
-use crate::pool::Worn;
+use crate::pool::PooledShell;
 use rustix::process::Signal;
+use shellkeep_process::Progress;
 use shellkeep_process::cage::gone;
 use shellkeep_process::stdio::Writer;
-use shellkeep_process::{Done, ExitStatus, Progress};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,22 +26,18 @@ const END_OF_INPUT: u8 = 4;
 /// Input that may wait for a command that does not read.
 const INPUT_QUEUE: usize = 64;
 
-/// Why a run is being ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
-    /// Its time is over.
-    TimedOut,
-    /// Somebody sent this signal.
-    Signalled(i32),
-    /// It ended by itself, but started more processes than may be; they do not outlive it.
-    TooManyProcesses,
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Polite,
     ChildrenKilled,
     ShellKilled,
+}
+
+/// A command that is being stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stopping {
+    reason: StopReason,
+    stage: Stage,
 }
 
 /// What driving a run one step further gave.
@@ -52,13 +49,11 @@ pub enum Step {
     Detach,
     /// Somebody types. It must be recorded before [`Running::type_in`] hands it to the command.
     Typed(Box<Typed>),
-    /// It is over.
-    Done(Box<Done>),
-    /// It never started: the directory for this call cannot be entered.
-    BadCwd(String),
+    /// It ended.
+    Ended(Ended),
 }
 
-/// What somebody types into a command.
+/// What a caller types into a command.
 #[derive(Debug)]
 pub struct Typed {
     /// The bytes.
@@ -74,7 +69,7 @@ pub struct Typed {
 /// A command in its shell.
 pub struct Running {
     /// The shell.
-    pub worn: Worn,
+    pub pooled: PooledShell,
     /// What watchers see.
     pub cell: Arc<RunCell>,
     controls: mpsc::Receiver<RunControl>,
@@ -83,17 +78,18 @@ pub struct Running {
     terminal: Option<Arc<Writer>>,
     alarm: Alarm,
     on_timeout: OnTimeout,
-    ending: Option<(Ending, Stage)>,
+    stopping: Option<Stopping>,
     met_limit: bool,
-    done: Option<Box<Done>>,
-    /// Its right to run. One in the background has none: it is not the session's any more.
+    /// How it ended, while what it left running is being killed.
+    ended: Option<Ended>,
+    /// Its right to run. A command in the background has none: it no longer belongs to the session.
     ticket: Option<Ticket>,
 }
 
 impl Running {
     /// A command that has just begun.
     pub fn new(
-        worn: Worn,
+        pooled: PooledShell,
         cell: Arc<RunCell>,
         controls: mpsc::Receiver<RunControl>,
         input: Option<Writer>,
@@ -104,16 +100,16 @@ impl Running {
         let terminal = input.as_ref().filter(|_| cell.is_terminal).map(Arc::clone);
         let input = input.map(spawn_writer);
         Self {
-            worn,
+            pooled,
             cell,
             controls,
             input,
             terminal,
             alarm,
             on_timeout,
-            ending: None,
+            stopping: None,
             met_limit: false,
-            done: None,
+            ended: None,
             ticket: None,
         }
     }
@@ -124,18 +120,18 @@ impl Running {
     }
 
     /// Gives back the shell, the alarm and the ticket.
-    pub fn into_parts(self) -> (Worn, Alarm, Option<Ticket>) {
-        (self.worn, self.alarm, self.ticket)
+    pub fn into_parts(self) -> (PooledShell, Alarm, Option<Ticket>) {
+        (self.pooled, self.alarm, self.ticket)
     }
 
-    /// Why it was ended, if it was, and the signal that did it.
-    pub fn ending(&self) -> Option<(Ending, i32)> {
-        let (ending, stage) = self.ending?;
-        let polite = match ending {
-            Ending::TimedOut | Ending::TooManyProcesses => Signal::TERM.as_raw(),
-            Ending::Signalled(number) => number,
+    /// Whether and why it was stopped.
+    pub fn stopped(&self) -> Option<Stopped> {
+        let Stopping { reason, stage } = self.stopping?;
+        let polite = match reason {
+            StopReason::TimedOut | StopReason::TooManyProcesses => Signal::TERM.as_raw(),
+            StopReason::Signalled(number) => number,
         };
-        Some((ending, if stage == Stage::Polite { polite } else { Signal::KILL.as_raw() }))
+        Some(Stopped { reason, signal: if stage == Stage::Polite { polite } else { Signal::KILL.as_raw() } })
     }
 
     /// Whether it could not start all the processes it wanted.
@@ -143,10 +139,10 @@ impl Running {
         self.met_limit
     }
 
-    /// Ends it at its timeout, though it was to run on.
-    pub fn end_at_timeout(&mut self) {
+    /// Stops it at its timeout, though it was to keep running.
+    pub fn stop_at_timeout(&mut self) {
         self.on_timeout = OnTimeout::Interrupt;
-        self.end(Ending::TimedOut);
+        self.stop(StopReason::TimedOut);
     }
 
     /// Lets it run on without a timeout.
@@ -158,7 +154,7 @@ impl Running {
 
     /// Drives it one step further. May be dropped and called again at any time.
     pub async fn step(&mut self) -> Step {
-        if self.done.is_some() {
+        if self.ended.is_some() {
             return self.wait_for_leftovers().await;
         }
         let cell = Arc::clone(&self.cell);
@@ -171,7 +167,7 @@ impl Running {
         };
         tokio::select! {
             biased;
-            progress = self.worn.shell.progress(&mut sink) => self.on_progress(progress),
+            progress = self.pooled.shell.progress(&mut sink) => self.on_progress(progress),
             Some(control) = self.controls.recv() => self.on_control(control),
             () = self.alarm.rings() => self.on_deadline(),
         }
@@ -180,25 +176,33 @@ impl Running {
     fn on_progress(&mut self, progress: io::Result<Progress>) -> Step {
         match progress {
             Ok(Progress::Output) => Step::Continue,
-            Ok(Progress::BadCwd(reason)) => Step::BadCwd(reason),
-            Ok(Progress::Done(done)) => {
-                self.met_limit = done.forked && self.worn.shell.hit_process_limit();
-                if self.ending.is_none() && !self.met_limit {
-                    return Step::Done(done);
-                }
-                if self.ending.is_none() {
-                    self.worn.shell.signal_run(Signal::KILL);
-                    self.next_stage(Ending::TooManyProcesses, Stage::ChildrenKilled, KILL_GRACE);
-                }
-                self.done = Some(done);
-                Step::Continue
+            Ok(Progress::BadCwd(reason)) => {
+                let line = format!("shellkeep: the directory for this call cannot be entered: {reason}\n");
+                self.cell.append(Stream::Stderr, line.as_bytes());
+                Step::Ended(Ended::NotStarted)
             }
+            Ok(Progress::Reported(report)) => self.on_ended(Ended::Reported(report)),
+            Ok(Progress::ShellGone { exit, late }) => self.on_ended(Ended::ShellGone { exit, late }),
             Err(error) => {
                 // The driver and we no longer understand each other; the state from before is still good.
                 tracing::error!(%error, "the driver's answer cannot be used");
-                Step::Done(Box::new(killed()))
+                Step::Ended(Ended::shell_killed())
             }
         }
+    }
+
+    /// The command ended. One that was stopped, or met the process limit, leaves nothing running.
+    fn on_ended(&mut self, ended: Ended) -> Step {
+        self.met_limit = ended.may_have_forked() && self.pooled.shell.hit_process_limit();
+        if self.stopping.is_none() && !self.met_limit {
+            return Step::Ended(ended);
+        }
+        if self.stopping.is_none() {
+            self.pooled.shell.signal_run(Signal::KILL);
+            self.next_stage(StopReason::TooManyProcesses, Stage::ChildrenKilled, KILL_GRACE);
+        }
+        self.ended = Some(ended);
+        Step::Continue
     }
 
     fn on_control(&mut self, control: RunControl) -> Step {
@@ -209,7 +213,7 @@ impl Running {
             }
             RunControl::Input { bytes, end, typist: None } => self.hand_over(bytes, end),
             RunControl::Signal { number } => self.on_signal(number),
-            RunControl::Kill => self.end(Ending::Signalled(Signal::KILL.as_raw())),
+            RunControl::Kill => self.stop(StopReason::Signalled(Signal::KILL.as_raw())),
         }
         Step::Continue
     }
@@ -237,92 +241,82 @@ impl Running {
     fn on_signal(&mut self, number: i32) {
         let ends = [Signal::INT, Signal::TERM, Signal::KILL, Signal::HUP, Signal::QUIT];
         if ends.iter().any(|signal| signal.as_raw() == number) {
-            return self.end(Ending::Signalled(number));
+            return self.stop(StopReason::Signalled(number));
         }
         let Some(signal) = Signal::from_named_raw(number) else { return };
-        self.worn.shell.trap(signal);
-        self.worn.shell.signal_run(signal);
+        self.pooled.shell.trap(signal);
+        self.pooled.shell.signal_run(signal);
     }
 
     fn on_deadline(&mut self) -> Step {
-        match self.ending {
+        match self.stopping {
             None if self.on_timeout == OnTimeout::Background => return Step::Detach,
-            None => self.end(Ending::TimedOut),
-            Some((ending, Stage::Polite)) => {
-                // The shell is told first: what it waits for must not end before it knows that nothing may follow.
-                self.worn.shell.interrupt();
-                self.worn.shell.signal_shell(Signal::CONT);
-                self.worn.shell.signal_run(Signal::KILL);
-                self.next_stage(ending, Stage::ChildrenKilled, SHELL_GRACE);
+            None => self.stop(StopReason::TimedOut),
+            Some(Stopping { reason, stage: Stage::Polite }) => {
+                // Interrupt the shell first: what it waits for must not end before it knows that nothing may follow.
+                self.pooled.shell.interrupt();
+                self.pooled.shell.signal_shell(Signal::CONT);
+                self.pooled.shell.signal_run(Signal::KILL);
+                self.next_stage(reason, Stage::ChildrenKilled, SHELL_GRACE);
             }
-            Some((ending, Stage::ChildrenKilled)) => {
-                self.worn.shell.signal_shell(Signal::KILL);
-                self.worn.shell.signal_run(Signal::KILL);
-                self.next_stage(ending, Stage::ShellKilled, KILL_GRACE);
+            Some(Stopping { reason, stage: Stage::ChildrenKilled }) => {
+                self.pooled.shell.signal_shell(Signal::KILL);
+                self.pooled.shell.signal_run(Signal::KILL);
+                self.next_stage(reason, Stage::ShellKilled, KILL_GRACE);
             }
-            Some((_, Stage::ShellKilled)) => return Step::Done(Box::new(killed())),
+            Some(Stopping { stage: Stage::ShellKilled, .. }) => return Step::Ended(Ended::shell_killed()),
         }
         Step::Continue
     }
 
-    /// Ends the command and not the session: its children by signal, the shell by asking it to come back.
-    fn end(&mut self, ending: Ending) {
-        let (number, grace) = match ending {
-            Ending::TimedOut | Ending::TooManyProcesses => (Signal::TERM.as_raw(), TERM_GRACE),
-            Ending::Signalled(number) if number == Signal::KILL.as_raw() => (number, SHELL_GRACE),
-            Ending::Signalled(number) => (number, TERM_GRACE),
+    /// Stops the command and not the session: its children by signal, the shell by asking it to come back.
+    fn stop(&mut self, reason: StopReason) {
+        let (number, grace) = match reason {
+            StopReason::TimedOut | StopReason::TooManyProcesses => (Signal::TERM.as_raw(), TERM_GRACE),
+            StopReason::Signalled(number) if number == Signal::KILL.as_raw() => (number, SHELL_GRACE),
+            StopReason::Signalled(number) => (number, TERM_GRACE),
         };
         let Some(signal) = Signal::from_named_raw(number) else { return };
-        match ending {
-            // A command with a trap for it deals with it; only if it does not end by that is it interrupted.
-            Ending::Signalled(_) => self.worn.shell.interrupt_by(signal),
-            Ending::TimedOut | Ending::TooManyProcesses => self.worn.shell.interrupt(),
+        match reason {
+            // A trap for the signal runs. The command is interrupted only if that does not end it.
+            StopReason::Signalled(_) => self.pooled.shell.interrupt_by(signal),
+            StopReason::TimedOut | StopReason::TooManyProcesses => self.pooled.shell.interrupt(),
         }
-        self.worn.shell.signal_run(signal);
+        self.pooled.shell.signal_run(signal);
         let stage = if number == Signal::KILL.as_raw() { Stage::ChildrenKilled } else { Stage::Polite };
-        // A later signal can only make things harder, never start the grace again.
-        match self.ending {
-            Some((first, at)) if at != Stage::Polite || stage == Stage::Polite => self.ending = Some((first, at)),
-            Some((first, _)) => self.next_stage(first, stage, grace),
-            None => self.next_stage(ending, stage, grace),
+        match self.stopping {
+            // A later signal can only make things harder, never start the grace period again.
+            Some(before) if before.stage != Stage::Polite || stage == Stage::Polite => {}
+            Some(before) => self.next_stage(before.reason, stage, grace),
+            None => self.next_stage(reason, stage, grace),
         }
     }
 
-    fn next_stage(&mut self, ending: Ending, stage: Stage, grace: Duration) {
-        self.ending = Some((ending, stage));
+    fn next_stage(&mut self, reason: StopReason, stage: Stage, grace: Duration) {
+        self.stopping = Some(Stopping { reason, stage });
         self.alarm.set(grace);
     }
 
-    /// The shell is back, but an ended command must leave nothing running.
+    /// The shell is back, but a command that was stopped must leave nothing running.
     async fn wait_for_leftovers(&mut self) -> Step {
-        let left = self.worn.shell.watch_run();
-        let out_of_patience = matches!(self.ending, Some((_, Stage::ShellKilled)));
+        let left = self.pooled.shell.watch_run();
+        let out_of_patience = matches!(self.stopping, Some(Stopping { stage: Stage::ShellKilled, .. }));
         if left.is_empty() || out_of_patience {
-            return self.done.take().map_or(Step::Continue, Step::Done);
+            return self.ended.take().map_or(Step::Continue, Step::Ended);
         }
         tokio::select! {
             () = gone(left) => {}
             () = self.alarm.rings() => {
-                let (ending, stage) = self.ending.unwrap_or((Ending::TimedOut, Stage::Polite));
-                self.worn.shell.signal_run(Signal::KILL);
-                let next = if stage == Stage::Polite { Stage::ChildrenKilled } else { Stage::ShellKilled };
-                self.next_stage(ending, next, KILL_GRACE);
+                self.pooled.shell.signal_run(Signal::KILL);
+                let (reason, next) = match self.stopping {
+                    None => (StopReason::TimedOut, Stage::ChildrenKilled),
+                    Some(Stopping { reason, stage: Stage::Polite }) => (reason, Stage::ChildrenKilled),
+                    Some(Stopping { reason, .. }) => (reason, Stage::ShellKilled),
+                };
+                self.next_stage(reason, next, KILL_GRACE);
             }
         }
         Step::Continue
-    }
-}
-
-fn killed() -> Done {
-    Done {
-        status: ExitStatus::Signalled(Signal::KILL.as_raw()).code(),
-        exit: Some(ExitStatus::Signalled(Signal::KILL.as_raw())),
-        facts: None,
-        interrupted: false,
-        redirected: Vec::new(),
-        noexec: false,
-        forked: true,
-        late: Vec::new(),
     }
 }
 

@@ -1,12 +1,12 @@
 //! The files of sessions and their checkpoints, as seen from outside of the session: asking the session's task to work
 //! with them, and reading the repository that keeps them.
 
+use crate::actor::{FilesTask, Message, all_open, is_open};
 use crate::checkpoints::Checkpoints;
 use crate::history::History;
 use crate::lifetime::Lifetime;
 use crate::names::Names;
 use crate::ops::OpError;
-use crate::owner::{FilesTask, Message, all_open, is_open};
 use crate::registry::Registry;
 use crate::thinning::Thinning;
 use crate::work::Work;

@@ -1,8 +1,8 @@
 //! Shells for sessions: from the pool, or in the place of a session that gives its own up.
 
+use crate::actor::Message;
 use crate::ops::{OpError, QuotaMet};
-use crate::owner::Message;
-use crate::pool::{Pool, Worn};
+use crate::pool::{Pool, PooledShell};
 use crate::registry::Registry;
 use shellkeep_session::{QuotaName, SessionId};
 use std::sync::Arc;
@@ -22,13 +22,13 @@ impl Shells {
 
     /// A shell for a session: a spare, a new one, or one in the place of the session that was idle the longest.
     /// `None` if every shell belongs to a session that is busy, or the machine is short of what a shell needs.
-    pub(crate) async fn take(&self, id: &SessionId) -> Result<Option<Worn>, OpError> {
+    pub(crate) async fn take(&self, id: &SessionId) -> Result<Option<PooledShell>, OpError> {
         let mut is_second_try = false;
         loop {
             match self.pool.try_take().await {
-                Ok(Some(worn)) => {
-                    worn.shell.assign(id.as_str());
-                    return Ok(Some(worn));
+                Ok(Some(pooled)) => {
+                    pooled.shell.assign(id.as_str());
+                    return Ok(Some(pooled));
                 }
                 // An idle session's shell may hold what is missing. If one is not enough, it is not that.
                 Err(why) if why.is_shortage => {

@@ -32,7 +32,7 @@ fn jobs_notice(ended: &[&LeftProcess]) -> Notice {
         code: NoticeCode::ShellReplaced,
         message: format!(
             "This is a new shell: the daemon was restarted. Working directory, variables, functions, aliases, options and \
-             traps were restored; background jobs were ended and are lost: {}. Use a service for what must keep running.",
+             traps were restored; background jobs were killed: {}. Use a service for anything that must keep running.",
             named.join(", ")
         ),
     }

@@ -1,6 +1,6 @@
 //! The end of a command: what the driver said, what is left in the pipes, and what follows if the driver said nothing.
 
-use super::{Done, ExitStatus, LiveShell, Stream};
+use super::{ExitStatus, LiveShell, Progress, Report, Stream};
 use crate::facts;
 use crate::stdio::{Read, Reader};
 use crate::wire::{self, kind};
@@ -13,7 +13,8 @@ const BACKGROUND_GRACE: Duration = Duration::from_millis(3);
 /// A process substitution is part of the command, though bash does not wait for it.
 const SUBSTITUTION_GRACE: Duration = Duration::from_millis(200);
 
-mod done {
+/// What a report says about its command; `DONE_…` in `driver.c`.
+mod flag {
     pub const FORKED: u32 = 1;
     pub const EXITING: u32 = 2;
     pub const SUBSTITUTION: u32 = 4;
@@ -25,8 +26,8 @@ mod done {
 }
 
 impl LiveShell {
-    /// The command ended and the driver told how.
-    pub(super) async fn finish(&mut self, sink: &mut (dyn FnMut(Stream, &[u8]) + Send)) -> io::Result<Box<Done>> {
+    /// Reads the driver's report and drains the pipes.
+    pub(super) async fn finish(&mut self, sink: &mut (dyn FnMut(Stream, &[u8]) + Send)) -> io::Result<Box<Report>> {
         let unreadable = || io::Error::other("the driver's result cannot be read");
         let payload = self.finishing.clone().unwrap_or_default();
         let mut reader = wire::Reader::new(&payload);
@@ -34,27 +35,25 @@ impl LiveShell {
         let flags = reader.u32().ok_or_else(unreadable)?;
         let facts = facts::read_all(&mut reader).map_err(|_| unreadable())?;
         let has = |bit: u32| flags & bit != 0;
-        let exit = if has(done::EXITING) { self.wait_exit().await } else { None };
-        let held = has(done::FORKED) || has(done::EXITING);
-        let late =
-            self.drain(held, has(done::SUBSTITUTION), has(done::STDOUT_CHANGED), has(done::STDERR_CHANGED), sink).await;
+        let exit = if has(flag::EXITING) { self.wait_exit().await } else { None };
+        let late = self.drain(flags, sink).await;
         self.finishing = None;
         let names =
-            [(done::STDIN_CHANGED, "stdin"), (done::STDOUT_CHANGED, "stdout"), (done::STDERR_CHANGED, "stderr")];
-        Ok(Box::new(Done {
+            [(flag::STDIN_CHANGED, "stdin"), (flag::STDOUT_CHANGED, "stdout"), (flag::STDERR_CHANGED, "stderr")];
+        Ok(Box::new(Report {
             status: exit.map_or(status, ExitStatus::code),
             exit,
-            facts: Some(facts),
-            interrupted: has(done::INTERRUPTED),
+            facts,
+            interrupted: has(flag::INTERRUPTED),
             redirected: names.into_iter().filter(|(bit, _)| has(*bit)).map(|(_, name)| name).collect(),
-            noexec: has(done::NOEXEC),
-            forked: held,
+            noexec: has(flag::NOEXEC),
+            forked: has(flag::FORKED | flag::EXITING),
             late,
         }))
     }
 
-    /// The shell went without a word from the driver: a signal, `exec`, or a closed socket.
-    pub(super) async fn gone(&mut self, sink: &mut (dyn FnMut(Stream, &[u8]) + Send)) -> io::Result<Box<Done>> {
+    /// The shell ended without a frame from the driver: a signal, `exec`, or a closed socket.
+    pub(super) async fn gone(&mut self, sink: &mut (dyn FnMut(Stream, &[u8]) + Send)) -> io::Result<Progress> {
         let mut rescued = Vec::new();
         let longest = (wire::HEADER_BYTES + wire::MAX_PAYLOAD) as u64;
         // Commands can write to this file too, so no more is read than a frame may have.
@@ -64,46 +63,35 @@ impl LiveShell {
             // The shell ended only because its channel was closed; the command has the status it reported.
             let status = wire::Reader::new(&payload).u32().unwrap_or_default() as i32;
             self.finishing = Some(payload);
-            let done = self.finish(sink).await?;
-            return Ok(Box::new(Done { status, exit: self.ended, ..*done }));
+            let report = self.finish(sink).await?;
+            return Ok(Progress::Reported(Box::new(Report { status, exit: self.ended, ..*report })));
         }
         let exit = self.ended.unwrap_or(ExitStatus::Signalled(9));
-        let late = self.drain(true, false, false, false, sink).await;
-        Ok(Box::new(Done {
-            status: exit.code(),
-            exit: Some(exit),
-            facts: None,
-            interrupted: false,
-            redirected: Vec::new(),
-            noexec: false,
-            forked: true,
-            late,
-        }))
+        let late = self.drain(flag::FORKED, sink).await;
+        Ok(Progress::ShellGone { exit, late })
     }
 
-    /// Takes what is left in the pipes. If something else may hold them they are given up: what still comes belongs to
-    /// no later command.
-    pub(super) async fn drain(
-        &mut self,
-        held: bool,
-        substitution: bool,
-        stdout_changed: bool,
-        stderr_changed: bool,
-        sink: &mut (dyn FnMut(Stream, &[u8]) + Send),
-    ) -> Vec<Reader> {
-        let grace = if substitution { SUBSTITUTION_GRACE } else { BACKGROUND_GRACE };
+    /// Reads what is left in the pipes. A pipe that another process may hold is dropped: later output belongs to no later
+    /// command.
+    async fn drain(&mut self, flags: u32, sink: &mut (dyn FnMut(Stream, &[u8]) + Send)) -> Vec<Reader> {
+        let has = |bits: u32| flags & bits != 0;
+        let held = has(flag::FORKED | flag::EXITING);
+        let grace = if has(flag::SUBSTITUTION) { SUBSTITUTION_GRACE } else { BACKGROUND_GRACE };
         let deadline = tokio::time::Instant::now() + grace;
         let mut late = Vec::new();
-        let slots =
-            [(&mut self.stdout, Stream::Stdout, stdout_changed), (&mut self.stderr, Stream::Stderr, stderr_changed)];
+        let slots = [
+            (&mut self.stdout, Stream::Stdout, flag::STDOUT_CHANGED),
+            (&mut self.stderr, Stream::Stderr, flag::STDERR_CHANGED),
+        ];
         for (slot, stream, changed) in slots {
+            let held = held || has(changed);
             let Some(reader) = slot else { continue };
             let mut sink = |bytes: &[u8]| sink(stream, bytes);
             let mut last = Read::Bytes;
             while last == Read::Bytes {
                 last = reader.read_now(&mut sink);
             }
-            if (held || changed) && last == Read::Empty {
+            if held && last == Read::Empty {
                 let until_end = async { while reader.read(&mut sink).await != Read::End {} };
                 if tokio::time::timeout_at(deadline, until_end).await.is_ok() {
                     last = Read::End;
@@ -111,7 +99,7 @@ impl LiveShell {
             }
             if last == Read::End {
                 *slot = None;
-            } else if held || changed {
+            } else if held {
                 late.extend(slot.take());
             }
         }

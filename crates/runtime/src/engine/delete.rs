@@ -4,9 +4,9 @@
 use super::access::{Access, Permitted, only_its_own};
 use super::handle::Engine;
 use super::services::{stop_latecomers, stop_services_of};
+use crate::actor::Message;
 use crate::identities::Scope;
 use crate::ops::{OpError, SessionView};
-use crate::owner::Message;
 use crate::pending::Removal;
 use shellkeep_session::{ByteString, SessionId, SessionMeta};
 use shellkeep_store::deleted::{self, DeletedSession};

@@ -3,9 +3,9 @@
 use super::access::Access;
 use super::config::OnStop;
 use super::inner::Inner;
+use crate::actor::Message;
 use crate::identities::Scope;
 use crate::ops::OpError;
-use crate::owner::Message;
 use crate::shares::{Lent, Share};
 use std::sync::Arc;
 

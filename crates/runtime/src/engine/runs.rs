@@ -2,9 +2,9 @@
 
 use super::access::{Access, Permitted};
 use super::handle::Engine;
+use crate::actor::{Message, RunReply, Started};
 use crate::cell::{self, RunCell, RunControl, Typist};
 use crate::ops::*;
-use crate::owner::{Message, RunReply, Started};
 use crate::stream::RunStream;
 use crate::{translate, validate};
 use shellkeep_session::{ByteString, RunId, SessionId};

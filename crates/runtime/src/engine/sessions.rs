@@ -3,9 +3,9 @@
 use super::access::Permitted;
 use super::delete;
 use super::handle::Engine;
+use crate::actor::Message;
 use crate::identities::Scope;
 use crate::ops::*;
-use crate::owner::Message;
 use crate::stored::asleep;
 use shellkeep_session::{SessionId, ShellState};
 use shellkeep_store::ReadError;

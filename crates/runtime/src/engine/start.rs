@@ -5,6 +5,7 @@ use super::audit::Audit;
 use super::config::EngineConfig;
 use super::handle::Engine;
 use super::inner::Inner;
+use crate::actor::Actor;
 use crate::adaptive::Adaptive;
 use crate::admission::Admission;
 use crate::adopt::{self, Left};
@@ -24,7 +25,6 @@ use crate::masking::Masking;
 use crate::names::Names;
 use crate::node_limits::{self, NodeLimits, adaptive_limits, process_limits};
 use crate::ops::OpError;
-use crate::owner::Owner;
 use crate::pending::Settler;
 use crate::pool::Pool;
 use crate::quotas::NodeQuotas;
@@ -280,7 +280,7 @@ impl Parts {
 fn spawn_owner(ctx: Weak<SessionContext>) -> Spawn {
     Box::new(move |state, mailbox, slot| {
         let ctx = ctx.upgrade().ok_or(OpError::ShuttingDown)?;
-        tokio::spawn(Owner::new(ctx, state, mailbox, slot).serve());
+        tokio::spawn(Actor::new(ctx, state, mailbox, slot).serve());
         Ok(())
     })
 }

@@ -1,7 +1,7 @@
 //! What is recorded of an agent's work, also while the daemon is stopping: what the agent did then happened too.
 
+use crate::actor::Message;
 use crate::ops::{AgentStateSaved, MessageAdded, NewEvent, NewMessage, OpError, Posted, SaveAgentState};
-use crate::owner::Message;
 use crate::registry::Registry;
 use shellkeep_session::{Author, SessionId};
 use std::sync::Arc;

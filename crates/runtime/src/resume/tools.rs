@@ -1,10 +1,10 @@
 //! The commands that an agent wants to be run: one at a time, in the order of asking, each as a run of the session.
 
 use super::talk::ToolCall;
+use crate::actor::Started;
 use crate::cell::{RunCell, RunControl};
 use crate::engine::{self, Access};
 use crate::ops::{OpError, RunChunk, RunCommand, RunView};
-use crate::owner::Started;
 use crate::stream::RunStream;
 use rustix::process::Signal;
 use shellkeep_session::SessionId;

@@ -3,11 +3,11 @@
 
 use super::ready::Probe;
 use super::{Order, Reserved, Services, StopReason, Supervised, cage_name};
+use crate::actor::{Message, ServiceNews};
 use crate::crash::{self, Point};
 use crate::data_dir::DataDir;
 use crate::notices;
 use crate::ops::OpError;
-use crate::owner::{Message, ServiceNews};
 use crate::registry::Registry;
 use crate::work::Work;
 use rustix::process::Signal;

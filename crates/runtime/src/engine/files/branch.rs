@@ -1,13 +1,13 @@
 //! Rewind, fork and merge: what is done around the owner of a session.
 
 use super::FileOps;
+use crate::actor::{FilesTask, ForkOrder, is_outside};
 use crate::checkpoints::commit_of;
 use crate::engine::access::Permitted;
 use crate::engine::create::name_for;
 use crate::engine::services;
 use crate::notices;
 use crate::ops::*;
-use crate::owner::{FilesTask, ForkOrder, is_outside};
 use shellkeep_session::{Cause, Origin, ServiceId, SessionId};
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
-//! What of an earlier moment's files is not known to be as it was, by name: a rewind or fork says so, instead of giving
-//! out a later version for the one of that moment.
+//! Which files of an earlier moment are uncertain: a rewind or fork names them, instead of passing off a later version as
+//! the one of that moment.
 
-use super::Owner;
+use super::session::Session;
 use crate::checkpoints::commit_of;
 use crate::ops::MAX_NAMED_FILES;
 use shellkeep_record::past::{Past, Unsure};
@@ -9,7 +9,7 @@ use shellkeep_session::{ByteString, LeftOut};
 use shellkeep_workspace::diff;
 use shellkeep_workspace::repo::{ObjectId, Repo, RepoError};
 
-/// Why a path is not certain.
+/// Why a path is uncertain.
 const OVERTAKEN: &str =
     "the next command had begun before the checkpoint was complete; it may be that command's version";
 const MISSING: &str =
@@ -17,27 +17,27 @@ const MISSING: &str =
 const UNKNOWN: &str = "the next command had begun before a checkpoint was made, and the checkpoint after it was removed; \
                        any file may be the version of an earlier run";
 
-/// Paths that may not be as they were; the first of so many.
+/// Paths that may differ from an earlier moment; only the first ones are named.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Uncertain {
     pub(super) first: Vec<LeftOut>,
     pub(super) total: u64,
 }
 
-impl Owner {
-    /// What of the files of the past may not be as it was. `now` is what is there.
-    pub(super) async fn uncertain(&mut self, past: &Past, now: Option<ObjectId>) -> Uncertain {
-        let Unsure { named, total, overtaken, missing, next } = past.unsure.clone();
-        let mut uncertain = Uncertain { first: named, total };
-        let files = past.files.as_ref().and_then(commit_of);
-        let next = match &next {
-            Some(next) => commit_of(next),
-            None => now,
-        };
-        if !overtaken && !missing {
-            return uncertain;
-        }
-        let compared = self.with_keeper(move |keeper| -> Result<Vec<diff::Change>, RepoError> {
+/// Which files may differ from that moment. `now` is what is there.
+pub(super) async fn uncertain(session: &mut Session, past: &Past, now: Option<ObjectId>) -> Uncertain {
+    let Unsure { named, total, overtaken, missing, next } = past.unsure.clone();
+    let mut uncertain = Uncertain { first: named, total };
+    let files = past.files.as_ref().and_then(commit_of);
+    let next = match &next {
+        Some(next) => commit_of(next),
+        None => now,
+    };
+    if !overtaken && !missing {
+        return uncertain;
+    }
+    let compared =
+        session.files.with_keeper(&mut session.journal, move |keeper| -> Result<Vec<diff::Change>, RepoError> {
             let Some(repo) = keeper.repo() else { return Ok(Vec::new()) };
             match (overtaken, files, next) {
                 (true, Some(files), _) => diff::trees(repo, parent(repo, files)?, files),
@@ -45,20 +45,19 @@ impl Owner {
                 _ => Ok(Vec::new()),
             }
         });
-        match compared.await {
-            Ok(Ok(changes)) => {
-                let reason = if overtaken { OVERTAKEN } else { MISSING };
-                uncertain.total += changes.len() as u64;
-                uncertain.first.extend(changes.into_iter().map(|change| told(change.path, reason)));
-                uncertain.first.truncate(MAX_NAMED_FILES);
-            }
-            _ => {
-                uncertain.total += 1;
-                uncertain.first.push(told(b".".to_vec(), UNKNOWN));
-            }
+    match compared.await {
+        Ok(Ok(changes)) => {
+            let reason = if overtaken { OVERTAKEN } else { MISSING };
+            uncertain.total += changes.len() as u64;
+            uncertain.first.extend(changes.into_iter().map(|change| told(change.path, reason)));
+            uncertain.first.truncate(MAX_NAMED_FILES);
         }
-        uncertain
+        _ => {
+            uncertain.total += 1;
+            uncertain.first.push(told(b".".to_vec(), UNKNOWN));
+        }
     }
+    uncertain
 }
 
 fn told(path: Vec<u8>, reason: &str) -> LeftOut {

@@ -1,0 +1,476 @@
+//! The actor of one session: the task that alone changes its state and alone touches its shell. Everyone else sends it
+//! messages. It lives as long as the session holds a process or has something to do, and then leaves; the session stays.
+//!
+//! The parts own their data. [`journal`] has the state and is the only writer of records. [`queue`] has what waits.
+//! [`phase`] is where the session is: at rest, running a command, gone. `files` has the workspace and its checkpoints.
+//! [`session`] puts them together: it acquires a shell ([`shell`]), starts a command, and records its result. The actor
+//! itself is a mailbox, a select, and the decision what is done next.
+
+mod call;
+mod checkpoint;
+mod files;
+mod files_task;
+mod fork;
+mod hold;
+mod journal;
+mod kept_to;
+mod merge;
+mod message;
+mod notes;
+mod owed;
+mod phase;
+mod queue;
+mod reported;
+mod rewind;
+mod scrub;
+mod services;
+mod session;
+mod shell;
+mod slot;
+mod unsure;
+
+pub(crate) use fork::is_outside;
+pub(crate) use kept_to::{all_open, is_open};
+use message::{Answer, Caller};
+pub use message::{FilesTask, ForkOrder, MAILBOX, MAX_WAITING, Message, RunReply, ServiceNews, Started};
+pub use slot::Slot;
+
+use crate::admission::{Asked, Ticket};
+use crate::context::SessionContext;
+use crate::crash::{self, Point};
+use crate::ops::*;
+use crate::pending::Removal;
+use crate::running::Step;
+use crate::stored::read_error;
+use crate::translate;
+use files::Worked;
+use journal::Journal;
+use phase::{Change, Phase, Wait};
+use queue::{Queue, Submitted, Waiting};
+use session::Session;
+use shellkeep_session::{ActiveRun, Event, SessionState};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+/// An actor that is about to leave looks again after this long whether a sender still exists.
+const LAST_LOOK: Duration = Duration::from_millis(1);
+/// How long an actor stays after it has recorded something: a framework that posts one event posts the next one soon, and
+/// waking a session costs a look into the store.
+const LINGER: Duration = Duration::from_secs(2);
+
+enum Happened {
+    Message(Option<Message>),
+    Changed(Change),
+    FilesWorked(Option<Worked>),
+    WaitingExpired,
+    /// The next command waits for the files no longer.
+    HoldEnded,
+    Due,
+}
+
+/// The actor.
+pub struct Actor {
+    mailbox: mpsc::Receiver<Message>,
+    queue: Queue,
+    session: Session,
+    /// Until when it stays though it holds nothing.
+    lingers_until: Option<Instant>,
+}
+
+impl Actor {
+    /// An actor for a session at rest.
+    pub(crate) fn new(
+        ctx: Arc<SessionContext>,
+        state: SessionState,
+        mailbox: mpsc::Receiver<Message>,
+        slot: Arc<Slot>,
+    ) -> Self {
+        let journal = Journal::new(Arc::clone(&ctx), state);
+        Self { mailbox, queue: Queue::default(), session: Session::new(ctx, journal, slot), lingers_until: None }
+    }
+
+    /// Serves until the session holds nothing and no message can come.
+    pub async fn serve(mut self) {
+        loop {
+            match self.next().await {
+                Happened::Message(Some(message)) => self.on_message(message).await,
+                Happened::Message(None) => return,
+                Happened::Changed(Change::Step(step)) => self.on_step(step).await,
+                Happened::Changed(Change::ShellEnded(exit)) => self.session.on_shell_ended(exit),
+                // Whether there is a shell is seen when the command has its permit.
+                Happened::Changed(Change::ShellFreed) => self.session.phase.set_wait(Wait::RetryPending),
+                Happened::Changed(Change::Permit(permit)) => self.on_permit(permit).await,
+                Happened::WaitingExpired => self.refuse_expired(),
+                Happened::FilesWorked(worked) => {
+                    self.session.files.on_worked(&mut self.session.journal, worked);
+                    checkpoint::make_room(&mut self.session).await;
+                }
+                Happened::HoldEnded => {}
+                Happened::Due => {
+                    let now = Instant::now();
+                    self.lingers_until = self.lingers_until.filter(|until| *until > now);
+                    self.session.journal.on_due(now);
+                }
+            }
+            self.start_waiting().await;
+            self.session.publish(!self.queue.is_empty());
+            if self.holds_only_files() {
+                self.session.files.leave(&self.session.journal);
+            }
+            while self.holds_nothing() && (self.session.phase.is_gone() || self.mailbox.is_empty()) {
+                if self.leave() {
+                    return;
+                }
+                // Whoever has a sender uses it at once, or has gone away.
+                tokio::time::sleep(LAST_LOOK).await;
+            }
+        }
+    }
+
+    async fn next(&mut self) -> Happened {
+        let session = &mut self.session;
+        // Admission sees to the expiry of a command that waits for its permit.
+        let has_permit_line = matches!(session.phase.wait(), Wait::Permit { .. });
+        let expired = until(self.queue.next_expiry(usize::from(has_permit_line)));
+        let hold_ends = || session.files.holds_until(self.queue.first_expires());
+        let hold_ended = until(if self.queue.is_empty() { None } else { hold_ends() });
+        let due = until(session.journal.due().into_iter().chain(self.lingers_until).min());
+        tokio::select! {
+            biased;
+            change = session.phase.change() => Happened::Changed(change),
+            message = self.mailbox.recv() => Happened::Message(message),
+            worked = session.files.worked() => Happened::FilesWorked(worked),
+            () = expired => Happened::WaitingExpired,
+            () = hold_ended => Happened::HoldEnded,
+            () = due => Happened::Due,
+        }
+    }
+
+    fn is_busy(&self) -> bool {
+        self.session.phase.is_running() || !self.queue.is_empty()
+    }
+
+    fn holds_nothing(&self) -> bool {
+        self.session.phase.is_gone() || (self.holds_only_files() && self.session.files.is_off())
+    }
+
+    fn holds_only_files(&self) -> bool {
+        let Session { phase, remnants, journal, .. } = &self.session;
+        let is_due = journal.due().is_some() || self.lingers_until.is_some();
+        phase.shell().is_none() && self.queue.is_empty() && remnants.is_empty() && !is_due
+    }
+
+    /// Leaves, unless there is a message or somebody is about to send one. A sender is taken under the same lock, so no
+    /// message can come that nobody would read.
+    fn leave(&self) -> bool {
+        let is_alone = || self.mailbox.is_empty() && self.mailbox.sender_strong_count() == 1;
+        self.session.ctx.registry.leave(self.session.id(), || is_alone() || self.session.phase.is_gone())
+    }
+
+    /// Stays for a while.
+    fn linger(&mut self) {
+        self.lingers_until = Some(Instant::now() + LINGER);
+    }
+
+    async fn on_message(&mut self, message: Message) {
+        let session = &mut self.session;
+        match message {
+            Message::Run { command, reply } => self.on_run(command, reply).await,
+            Message::View(answer) => drop(answer.send(Ok(session.view()))),
+            Message::Snapshot(answer) => drop(answer.send(Ok(Box::new(session.journal.state().clone())))),
+            Message::State(answer) => drop(answer.send(Ok(session.journal.shell().clone()))),
+            Message::Hibernate(answer) => self.in_turn(Waiting::Hibernate(answer)).await,
+            Message::Scrub { secret, answer } => self.in_turn(Waiting::Scrub { secret, answer }).await,
+            Message::Files(task) => self.in_turn(Waiting::Files(task)).await,
+            Message::Restart(answer) => drop(answer.send(self.restart().await)),
+            Message::Destroy { removal, answer } => self.destroy(removal, answer).await,
+            Message::Reclaim { ended_at, answer } => {
+                // One that is in use again stays.
+                match session.journal.state().ended_at == Some(ended_at) && !self.is_busy() {
+                    true => self.destroy(Removal::Purge, answer).await,
+                    false => drop(answer.send(Ok(()))),
+                }
+            }
+            Message::End { reason, answer } => drop(answer.send(Ok(self.end(&reason).await))),
+            Message::Evict(answer) => drop(answer.send(session.evict())),
+            Message::Detached { running, ended } => session.on_detached(*running, ended),
+            Message::Typed { run_id, typed, answer } => {
+                notes::record_typed(&mut session.journal, run_id, &typed).await;
+                let _ = answer.send(Ok(typed));
+            }
+            Message::FilesKept(answer) => session.files.answer_when_kept(answer),
+            Message::Note { events, author, answer } => {
+                self.linger();
+                let _ = answer.send(notes::post_events(&mut self.session, events, &author).await);
+            }
+            Message::AddMessage { message, author, answer } => {
+                self.linger();
+                let _ = answer.send(notes::add_message(&mut self.session, message, author).await);
+            }
+            Message::SaveAgentState { save, author, answer } => {
+                self.linger();
+                let _ = answer.send(notes::save_agent_state(&mut self.session, save, author).await);
+            }
+            Message::AgentState(answer) => drop(answer.send(Ok(session.journal.state().agent_state.clone()))),
+            Message::StartService { request, by, answer } => {
+                services::start_service(session, *request, by, answer).await;
+            }
+            Message::Services(answer) => drop(answer.send(Ok(session.journal.state().services.clone()))),
+            Message::ServiceFacts(answer) => drop(answer.send(Ok(translate::facts(session.journal.shell())))),
+            Message::ServiceNews { service_id, news, answer } => {
+                if let Some(service) = services::on_service_news(&mut session.journal, service_id, news).await {
+                    let _ = answer.send(service);
+                }
+            }
+        }
+    }
+
+    async fn on_run(&mut self, command: Box<RunCommand>, reply: RunReply) {
+        crash::point(Point::Accepted, command.command.as_bytes());
+        let expires = Instant::now() + command.timeout;
+        let is_same = |run: &ActiveRun| run.request_id.is_some() && run.request_id == command.request_id;
+        if !self.is_busy() || self.session.journal.state().active_runs.values().any(is_same) {
+            return self.start(Submitted { command, reply, expires }, None).await;
+        }
+        if command.if_busy == IfBusy::Reject {
+            return reply.refuse(self.why_waiting());
+        }
+        let waiting = self.queue.len();
+        if waiting >= MAX_WAITING {
+            return reply.refuse(OpError::QueueFull { session_id: self.session.id().to_string(), waiting });
+        }
+        self.queue.push(Waiting::Run(Submitted { command, reply, expires }));
+    }
+
+    /// What a command that cannot run now waits for.
+    fn why_waiting(&self) -> OpError {
+        match (self.session.phase.run(), self.session.phase.wait()) {
+            (Some(run), _) => self.session.busy(&run.running.cell.run_id),
+            (None, Wait::Permit { waiter, .. }) => waiter.overloaded(),
+            (None, _) => self.session.ctx.shells.why_none(),
+        }
+    }
+
+    /// Starts a command if it may run now, and else puts it back to the front of the queue. `ticket` is there if it has
+    /// waited for it.
+    async fn start(&mut self, mut submitted: Submitted, ticket: Option<Ticket>) {
+        let session = &mut self.session;
+        if let Some(request_id) = &submitted.command.request_id {
+            match session.answered_before(request_id, &submitted.command).await {
+                Ok(None) => {}
+                Ok(Some(before)) => return submitted.reply.answer(before, &submitted.command),
+                Err(error) => return submitted.reply.refuse(error),
+            }
+        }
+        if let Some(run) = session.phase.run() {
+            return submitted.reply.refuse(session.busy(&run.running.cell.run_id));
+        }
+        if !session.phase.has_idle() {
+            session.files.watch_before_first(&session.journal).await;
+        }
+        if ticket.is_none() && session.files.holds(Some(submitted.expires)) {
+            return self.queue.put_back(submitted);
+        }
+        submitted.command.timeout = session.files.hold.timeout_left(submitted.command.timeout, submitted.expires);
+        let ticket = match self.admit(&submitted, ticket) {
+            Err(error) => return submitted.reply.refuse(self.not_in_time(error)),
+            Ok(None) => return self.queue.put_back(submitted),
+            Ok(Some(ticket)) => ticket,
+        };
+        let session = &mut self.session;
+        session.phase.set_wait(Wait::Nothing);
+        match session.begin(&submitted.command).await {
+            Err(error) => submitted.reply.refuse(error),
+            Ok(None) => {
+                session.phase.set_wait(Wait::Shell(session.ctx.pool.listen(&session.slot.agent)));
+                self.queue.put_back(submitted);
+            }
+            Ok(Some(mut run)) => {
+                run.running.hold(ticket);
+                session.ctx.admission.begun();
+                crash::point(Point::Begun, submitted.command.command.as_bytes());
+                match submitted.reply {
+                    RunReply::AtStart(answer) => drop(answer.send(Ok(Started::Live(Arc::clone(&run.running.cell))))),
+                    RunReply::AtEnd(answer) => {
+                        run.caller = Some(Caller { answer, max_output: submitted.command.max_output });
+                    }
+                }
+                session.phase = Phase::Running(run);
+            }
+        }
+    }
+
+    /// Asks for a ticket; `None` if the command must wait for it.
+    fn admit(&mut self, submitted: &Submitted, ticket: Option<Ticket>) -> Result<Option<Ticket>, OpError> {
+        if ticket.is_some() {
+            return Ok(ticket);
+        }
+        let Session { ctx, slot, phase, .. } = &mut self.session;
+        if submitted.command.if_busy == IfBusy::Reject {
+            return ctx.admission.ask_now(&slot.agent).map(Some);
+        }
+        match ctx.admission.ask(&slot.agent, submitted.expires)? {
+            Asked::Granted(ticket) => Ok(Some(ticket)),
+            Asked::Waits(waiter) => {
+                phase.set_wait(Wait::Permit { waiter, retry_pending: phase.wait().retry_pending() });
+                Ok(None)
+            }
+        }
+    }
+
+    /// The node has room for the first command in the queue, or will not have it in time.
+    async fn on_permit(&mut self, permit: Result<Ticket, OpError>) {
+        self.session.phase.drop_permit();
+        match (permit, self.queue.pop_command()) {
+            (Ok(ticket), Some(submitted)) => self.start(submitted, Some(ticket)).await,
+            (Err(error), Some(submitted)) => {
+                submitted.reply.refuse(self.not_in_time(error));
+                self.first_has_left();
+            }
+            // Only a command waits for a permit.
+            (_, None) => {}
+        }
+    }
+
+    /// Why a command did not run in time. If it had waited for a shell before it waited for its permit, the node was short
+    /// of shells first.
+    fn not_in_time(&self, error: OpError) -> OpError {
+        let waited_for_shell = self.session.phase.wait().retry_pending();
+        match error {
+            OpError::Overloaded { .. } if waited_for_shell => self.session.ctx.shells.why_none(),
+            error => error,
+        }
+    }
+
+    /// The first in the queue has left without a try. If another command is next, it asks and tries in its place; if none
+    /// is, other sessions hear of the shell.
+    fn first_has_left(&mut self) {
+        let Session { ctx, phase, .. } = &mut self.session;
+        phase.drop_permit();
+        if self.queue.starts_with_command() {
+            return;
+        }
+        if phase.wait().retry_pending() {
+            ctx.pool.one_is_idle();
+        }
+        phase.set_wait(Wait::Nothing);
+    }
+
+    fn refuse_expired(&mut self) {
+        let reason = self.why_waiting();
+        let first = self.queue.first_expires();
+        let expired = self.queue.take_expired(Instant::now());
+        if self.queue.first_expires() != first {
+            self.first_has_left();
+        }
+        for waiting in expired {
+            waiting.refuse(reason.clone());
+        }
+    }
+
+    async fn start_waiting(&mut self) {
+        while matches!(&self.session.phase, Phase::Resting { wait, .. } if wait.is_over())
+            && !self.session.files.holds(self.queue.first_expires())
+        {
+            match self.queue.pop() {
+                Some(waiting) => self.do_now(waiting).await,
+                None => return self.first_has_left(),
+            }
+        }
+    }
+
+    /// Does something as soon as nothing runs.
+    async fn in_turn(&mut self, waiting: Waiting) {
+        match self.is_busy() {
+            true => self.queue.push(waiting),
+            false => self.do_now(waiting).await,
+        }
+    }
+
+    async fn do_now(&mut self, waiting: Waiting) {
+        let session = &mut self.session;
+        match waiting {
+            Waiting::Run(submitted) => self.start(submitted, None).await,
+            Waiting::Hibernate(answer) => session.hibernate(answer).await,
+            Waiting::Files(task) => {
+                self.linger();
+                files_task::do_files(&mut self.session, *task).await;
+            }
+            Waiting::Scrub { secret, answer } => {
+                self.linger();
+                let _ = answer.send(scrub::scrub(&mut self.session, secret).await);
+            }
+        }
+    }
+
+    async fn on_step(&mut self, step: Step) {
+        let session = &mut self.session;
+        match step {
+            Step::Continue => {}
+            Step::Detach => session.detach().await,
+            Step::Typed(typed) => {
+                if let Phase::Running(run) = &mut session.phase {
+                    let run_id = run.running.cell.run_id.clone();
+                    notes::record_typed(&mut session.journal, run_id, &typed).await;
+                    run.running.type_in(*typed);
+                }
+            }
+            Step::Ended(ended) => {
+                if let Some(run) = session.phase.take_run() {
+                    crash::point(Point::Done, run.running.cell.command.as_bytes());
+                    let ticket = session.finish(run, ended).await;
+                    session.publish(!self.queue.is_empty());
+                    drop(ticket);
+                }
+            }
+        }
+    }
+
+    /// Kills what runs and refuses what waits.
+    async fn stop_everything(&mut self, error: &OpError) {
+        for waiting in self.queue.take_all() {
+            waiting.refuse(error.clone());
+        }
+        self.first_has_left();
+        self.session.kill_everything().await;
+    }
+
+    /// Kills what runs and begins again with the state that the session was created with.
+    async fn restart(&mut self) -> Result<SessionView, OpError> {
+        let id = self.session.id().clone();
+        let first = self.session.ctx.store.first_shell(&id).await.map_err(|error| read_error(&id, error))?;
+        let shell = first.ok_or_else(|| OpError::SessionNotFound { session_id: id.to_string() })?;
+        self.stop_everything(&OpError::Restarted { session_id: id.to_string() }).await;
+        self.session.journal.record(Event::Restarted { shell: Box::new(shell) });
+        self.session.journal.sync().await;
+        Ok(self.session.view())
+    }
+
+    async fn destroy(&mut self, removal: Removal, answer: Answer<()>) {
+        self.stop_everything(&OpError::SessionNotFound { session_id: self.session.id().to_string() }).await;
+        self.session.destroy(removal, answer).await;
+    }
+
+    /// The session's agent no longer needs it.
+    async fn end(&mut self, reason: &str) -> SessionView {
+        if self.is_busy() {
+            // What runs is killed first; its end is recorded before the session's.
+            self.stop_everything(&OpError::Restarted { session_id: self.session.id().to_string() }).await;
+        }
+        self.session.rest("ended", "the session was ended");
+        if self.session.journal.state().ended_at.is_none() {
+            self.session.journal.record(Event::SessionEnded { reason: reason.to_owned() });
+        }
+        self.session.view()
+    }
+}
+
+/// Ends at this time, or never.
+async fn until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,156 @@
+//! Checkpoints that are made or pruned on request, and changes of a session's files.
+
+use super::files::{files_failed, label, parent};
+use super::journal::Journal;
+use super::session::Session;
+use crate::checkpoints::Wanted;
+use crate::crash::{self, Point};
+use crate::ops::*;
+use crate::pending::Pending;
+use shellkeep_session::Cause;
+use shellkeep_workspace::repo::{ObjectId, Repo};
+use shellkeep_workspace::restore::{self, Applied, Plan, RestoreError};
+use std::error::Error;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// This many of the newest checkpoints stay, however much they take.
+const LEAST_KEPT: usize = 5;
+
+/// Keeps the files as they are now, with everything on the disk looked at; for a fork only what is known to have changed,
+/// because the copy has the rest in any case. Returns the checkpoint if one was made.
+pub(super) async fn save_now(session: &mut Session, cause: Cause) -> Result<Option<CheckpointView>, OpError> {
+    let Session { files, journal, .. } = session;
+    files.settle(journal).await;
+    // A merge changes files itself; all others keep what was there before.
+    let covers = journal.state().seq + u64::from(cause == Cause::Merge);
+    let wanted = Wanted::for_other(cause, covers);
+    let (label, parent, is_fork) = (label(&wanted, journal), parent(journal), wanted.cause == Cause::Fork);
+    let save = files.with_keeper(journal, move |keeper| {
+        if !is_fork {
+            keeper.scan_everything();
+        }
+        keeper.save(&label, parent)
+    });
+    match save.await? {
+        Err(trouble) => Err(files_failed(journal, "could not be saved", &trouble)),
+        saved => Ok(files.on_saved(journal, wanted, saved)),
+    }
+}
+
+/// The commit of what is there now; nothing is recorded for it.
+pub(super) async fn commit_now(session: &mut Session) -> Result<Option<ObjectId>, OpError> {
+    let wanted = Wanted::for_other(Cause::Manual, session.journal.state().seq);
+    let label = label(&wanted, &session.journal);
+    let parent = parent(&session.journal);
+    let commit = session
+        .files
+        .with_keeper(&mut session.journal, move |keeper| {
+            keeper.scan_everything();
+            keeper.draft(&label, parent)
+        })
+        .await?;
+    commit.map_err(|trouble| files_failed(&session.journal, "could not be scanned", &trouble))
+}
+
+/// Changes the files as planned, with what is in the session's repository or in another. From the first change on, the
+/// next start completes it and records what the note says if this daemon cannot.
+pub(super) async fn change_files(
+    session: &mut Session,
+    plan: Plan,
+    from: Option<PathBuf>,
+    note: Vec<u8>,
+) -> Result<(Applied, Pending), OpError> {
+    let (data_dir, id) = (session.ctx.data_dir.root().to_owned(), session.id().clone());
+    let faults = Arc::clone(session.ctx.checkpoints.faults());
+    let changed = session
+        .files
+        .with_keeper(&mut session.journal, move |keeper| {
+            let at = |point| crash::point(point, id.as_str().as_bytes());
+            let (workspace, home) = (keeper.workspace().to_owned(), keeper.home().to_owned());
+            let other = from.map(|from| Repo::open(&from, &faults)).transpose()?.flatten();
+            let staged = match other.as_ref().or(keeper.repo()) {
+                Some(repo) => restore::stage(repo, &workspace, &home, &plan, &faults)?,
+                // Without a repository there was never a file, and the plan is empty.
+                None => return Err(RestoreError::Stage(io::ErrorKind::NotFound.into())),
+            };
+            at(Point::RewindStaged);
+            let pending = Pending::change(&data_dir, &id).map_err(RestoreError::Stage)?;
+            at(Point::RewindNoted);
+            let applied = restore::apply(staged, &note, &faults);
+            at(Point::RewindApplied);
+            match applied {
+                Ok(applied) => Ok((applied, pending)),
+                Err(error) => {
+                    if !matches!(error, RestoreError::Apply(_)) {
+                        pending.done();
+                    }
+                    Err(error)
+                }
+            }
+        })
+        .await?;
+    changed.map_err(|error| match error {
+        RestoreError::Apply(reason) => OpError::FilesFailed {
+            session_id: session.id().to_string(),
+            what: "are only partly changed",
+            reason: FilesReason::from(&reason as &dyn Error),
+            state: "nothing is lost; fix the cause, then rewind again or restart the daemon to complete it",
+        },
+        error => files_failed(&session.journal, "could not be changed", &error),
+    })
+}
+
+/// Files were changed, but the rest of the operation failed.
+pub(super) fn changed_but(journal: &Journal, error: &(dyn Error + 'static)) -> OpError {
+    OpError::FilesFailed {
+        session_id: journal.id().to_string(),
+        what: "were changed, but recording that failed",
+        reason: error.into(),
+        state: "nothing is lost; rewind again or restart the daemon to complete it",
+    }
+}
+
+/// Prunes old checkpoints if no new ones fit.
+pub(super) async fn make_room(session: &mut Session) {
+    if !std::mem::take(&mut session.files.is_full) {
+        return;
+    }
+    match thin(session).await {
+        Ok(bytes) => tracing::info!(session = %session.id(), bytes, "old checkpoints were pruned"),
+        Err(error) => tracing::warn!(session = %session.id(), %error, "old checkpoints could not be pruned"),
+    }
+}
+
+/// Prunes old checkpoints by the policy, and more of them if the rest takes too much. Returns the bytes freed.
+pub(super) async fn thin(session: &mut Session) -> Result<u64, OpError> {
+    let config = session.ctx.checkpoints.config.clone();
+    let (mut most, mut freed) = (config.keep_all, 0);
+    loop {
+        freed += thin_to(session, most).await?;
+        let size =
+            session.files.with_keeper(&mut session.journal, |keeper| keeper.repo().map_or(0, Repo::size)).await?;
+        // Room for some more, or the next one would come to the same.
+        if size <= config.bytes_per_session / 4 * 3 || most <= LEAST_KEPT {
+            return Ok(freed);
+        }
+        most /= 2;
+    }
+}
+
+async fn thin_to(session: &mut Session, most: usize) -> Result<u64, OpError> {
+    let keep = session.ctx.history.commits_to_keep(session.id(), session.journal.state().files.as_ref(), most).await?;
+    let thinned = session
+        .files
+        .with_keeper(&mut session.journal, move |keeper| match keeper.repo_mut() {
+            Some(repo) => {
+                // What a checkpoint that failed had gathered is not needed.
+                repo.abandon();
+                repo.thin(&keep).map(|reclaimed| reclaimed.bytes())
+            }
+            None => Ok(0),
+        })
+        .await?;
+    thinned.map_err(|error| files_failed(&session.journal, "in old checkpoints could not be pruned", &error))
+}

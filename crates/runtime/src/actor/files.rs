@@ -1,0 +1,409 @@
+//! A session's files: looked at after every command, after its answer was sent, and kept in a checkpoint if something
+//! changed. Only the next command of the same session waits for that, and not for long.
+
+use super::hold::{self, Hold};
+use super::journal::Journal;
+use super::kept_to::KeptTo;
+use super::message::Answer;
+use super::owed::{Owed, owed_by_last_daemon};
+use super::reported::Reported;
+use super::shell::make_workspace;
+use crate::checkpoints::{Wanted, commit_of};
+use crate::context::SessionContext;
+use crate::crash::{self, Point};
+use crate::ops::{CheckpointView, OpError};
+use shellkeep_session::{Cause, Event, Timestamp};
+use shellkeep_workspace::keeper::{Keeper, Label, Saved, Trouble};
+use shellkeep_workspace::repo::ObjectId;
+use std::error::Error;
+use std::sync::{Arc, PoisonError};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+/// What an actor knows about its session's files.
+pub(super) struct Files {
+    ctx: Arc<SessionContext>,
+    keeping: Keeping,
+    /// What is to be kept as soon as the work in progress is done.
+    wanted: Option<Wanted>,
+    /// How long the next command waits.
+    pub(super) hold: Hold,
+    /// Who wants to know when the last command's files are kept.
+    listeners: Vec<Answer<()>>,
+    /// Whether no more is kept until old checkpoints are pruned.
+    pub(super) is_full: bool,
+    reported: Reported,
+    kept_to: KeptTo,
+}
+
+#[derive(Default)]
+enum Keeping {
+    /// The files are not watched.
+    #[default]
+    Off,
+    /// They are watched.
+    Idle(Box<Keeper>),
+    /// They are being read or written.
+    Busy(JoinHandle<Worked>),
+}
+
+/// The result of work with the files.
+pub(super) struct Worked {
+    keeper: Box<Keeper>,
+    outcome: Outcome,
+}
+
+enum Outcome {
+    /// They are watched from now on, and what was there may have been kept.
+    Begun(Option<Wanted>, Result<Option<Saved>, Trouble>),
+    /// They were kept, if something had changed.
+    Saved(Wanted, Result<Option<Saved>, Trouble>),
+    /// They are no longer watched.
+    Rested,
+}
+
+impl Files {
+    /// The files of a session at rest.
+    pub(super) fn new(ctx: Arc<SessionContext>) -> Self {
+        Self {
+            ctx,
+            keeping: Keeping::Off,
+            wanted: None,
+            hold: Hold::default(),
+            listeners: Vec::new(),
+            is_full: false,
+            reported: Reported::default(),
+            kept_to: KeptTo::default(),
+        }
+    }
+
+    /// Until when the next command has to wait. `expires` is when it would be refused.
+    pub(super) fn holds_until(&self, expires: Option<Instant>) -> Option<Instant> {
+        self.is_busy().then(|| self.hold.until(expires)).flatten()
+    }
+
+    /// Whether the next command has to wait now.
+    pub(super) fn holds(&self, expires: Option<Instant>) -> bool {
+        self.holds_until(expires).is_some_and(|until| Instant::now() < until)
+    }
+
+    fn is_busy(&self) -> bool {
+        matches!(self.keeping, Keeping::Busy(_))
+    }
+
+    /// Whether nothing is held for the files.
+    pub(super) fn is_off(&self) -> bool {
+        matches!(self.keeping, Keeping::Off)
+    }
+
+    /// Whether some command's files are not in a checkpoint yet.
+    pub(super) fn is_behind(&self) -> bool {
+        self.kept_to.is_behind()
+    }
+
+    /// Returns when the work in progress is done; never if there is none.
+    pub(super) async fn worked(&mut self) -> Option<Worked> {
+        let Keeping::Busy(work) = &mut self.keeping else { return std::future::pending().await };
+        let worked = work.await;
+        self.keeping = Keeping::Off;
+        worked.inspect_err(|error| tracing::error!(%error, "work with a session's files ended badly")).ok()
+    }
+
+    /// Answers when no work is in progress.
+    pub(super) fn answer_when_kept(&mut self, answer: Answer<()>) {
+        self.listeners.push(answer);
+        self.answer_listeners();
+    }
+
+    fn answer_listeners(&mut self) {
+        if !self.is_busy() {
+            self.listeners.drain(..).for_each(|answer| drop(answer.send(Ok(()))));
+        }
+    }
+
+    /// A command starts, though the files of the one before may not be kept yet.
+    pub(super) fn overtake(&mut self) {
+        self.hold.overtake(self.is_busy());
+    }
+
+    fn work(&mut self, mut keeper: Box<Keeper>, work: impl FnOnce(&mut Keeper) -> Outcome + Send + 'static) {
+        let gate = Arc::clone(&self.ctx.checkpoints.gate);
+        self.keeping = Keeping::Busy(tokio::task::spawn_blocking(move || {
+            let _open = gate.read().unwrap_or_else(PoisonError::into_inner);
+            let outcome = work(&mut keeper);
+            Worked { keeper, outcome }
+        }));
+    }
+
+    /// The session becomes live: its files are watched from now on, and the next daemon must know how far they are kept.
+    pub(super) fn watch(&mut self, journal: &Journal) {
+        if !self.ctx.checkpoints.config.on {
+            return;
+        }
+        if let Err(error) = self.kept_to.open(&self.ctx.checkpoints.home(journal.id()), journal.state().seq) {
+            tracing::warn!(session = %journal.id(), %error, "cannot note how far files are kept");
+        }
+        self.begin(journal, None);
+    }
+
+    /// Begins to watch the files; what the last daemon owed is kept first.
+    fn begin(&mut self, journal: &Journal, owed: Option<Owed>) {
+        let checkpoints = &self.ctx.checkpoints;
+        if !checkpoints.config.on || !self.is_off() {
+            return;
+        }
+        let id = journal.id().clone();
+        let keeper = Box::new(checkpoints.keeper(&id, &journal.state().meta.workspace));
+        if let Some(Owed { wanted, due }) = owed {
+            let (label, parent) = (label(&wanted, journal), parent(journal));
+            self.kept_to.owe(wanted.covers);
+            return self.work(keeper, move |keeper| {
+                crash::point(Point::FilesOwed, id.as_str().as_bytes());
+                let saved = keeper.begin().and_then(|()| keeper.save_late(&label, parent, due));
+                Outcome::Begun(Some(wanted), saved)
+            });
+        }
+        // Whatever was there before the first command was there from the beginning.
+        let wanted = Wanted::for_other(Cause::Base, 1);
+        let label = label(&wanted, journal);
+        let is_base = needs_base(&self.ctx, journal);
+        self.work(keeper, move |keeper| {
+            if let Err(trouble) = keeper.begin() {
+                return Outcome::Begun(None, Err(trouble));
+            }
+            match is_base && keeper.needs_base() {
+                true => Outcome::Begun(Some(wanted), keeper.save(&label, None)),
+                false => Outcome::Begun(None, Ok(None)),
+            }
+        });
+    }
+
+    /// The first command in a directory that the host named waits until what is there is kept, and the first after a daemon
+    /// died until what that daemon owed is kept. For a session without a shell.
+    pub(super) async fn watch_before_first(&mut self, journal: &Journal) {
+        if !self.is_off() {
+            return;
+        }
+        if !self.kept_to.is_open()
+            && let Some(owed) = owed_by_last_daemon(&self.ctx, journal).await
+        {
+            self.begin(journal, Some(owed));
+            self.hold.begin(hold::BEFORE_FIRST);
+        } else if needs_base(&self.ctx, journal) {
+            self.begin(journal, None);
+            self.hold.begin(hold::BEFORE_FIRST);
+        }
+    }
+
+    /// Makes the checkpoint that the last daemon owed, before anything else is done with the files.
+    pub(super) async fn pay_owed(&mut self, journal: &mut Journal) {
+        if self.is_off()
+            && !self.kept_to.is_open()
+            && let Some(owed) = owed_by_last_daemon(&self.ctx, journal).await
+        {
+            self.begin(journal, Some(owed));
+        }
+        self.settle(journal).await;
+    }
+
+    /// Something may have changed files: they are kept if so, as soon as no other work is in progress.
+    pub(super) fn keep(&mut self, journal: &mut Journal, wanted: impl FnOnce(u64) -> Wanted) {
+        let covers = journal.state().seq;
+        match &self.keeping {
+            Keeping::Idle(keeper) if keeper.is_clean() => self.kept(journal, covers),
+            Keeping::Off if !self.ctx.checkpoints.config.on => {}
+            _ => self.keep_for(journal, wanted(covers)),
+        }
+    }
+
+    fn keep_for(&mut self, journal: &Journal, wanted: Wanted) {
+        self.kept_to.owe(wanted.covers);
+        match std::mem::take(&mut self.keeping) {
+            // Nobody watches because earlier work went wrong: begin again.
+            Keeping::Off => {
+                self.begin(journal, None);
+                self.wanted = (!self.is_off()).then_some(wanted);
+            }
+            Keeping::Idle(keeper) if keeper.is_clean() => {
+                self.keeping = Keeping::Idle(keeper);
+                self.kept(journal, wanted.covers);
+            }
+            Keeping::Idle(keeper) => {
+                self.hold.begin(hold::AFTER_RUN);
+                let (label, parent) = (label(&wanted, journal), parent(journal));
+                self.work(keeper, move |keeper| {
+                    let saved = keeper.save(&label, parent);
+                    Outcome::Saved(wanted, saved)
+                });
+            }
+            busy @ Keeping::Busy(_) => {
+                self.keeping = busy;
+                self.wanted = Some(wanted);
+                self.hold.begin_if_none(hold::AFTER_RUN);
+            }
+        }
+    }
+
+    fn kept(&mut self, journal: &Journal, seq: u64) {
+        if let Err(error) = self.kept_to.kept(seq) {
+            tracing::warn!(session = %journal.id(), %error, "cannot note how far files are kept");
+        }
+    }
+
+    /// Work with the files is done.
+    pub(super) fn on_worked(&mut self, journal: &mut Journal, worked: Option<Worked>) {
+        self.hold.release();
+        let Some(Worked { keeper, outcome }) = worked else { return self.answer_listeners() };
+        self.keeping = Keeping::Idle(keeper);
+        match outcome {
+            Outcome::Begun(Some(wanted), result) | Outcome::Saved(wanted, result) => {
+                self.on_saved(journal, wanted, result);
+            }
+            Outcome::Begun(None, Err(trouble)) => self.report(journal, &trouble),
+            Outcome::Begun(None, Ok(_)) => {}
+            Outcome::Rested => self.keeping = Keeping::Off,
+        }
+        if let Some(wanted) = self.wanted.take() {
+            self.keep_for(journal, wanted);
+        }
+        self.answer_listeners();
+    }
+
+    /// Records that files were kept. Returns the checkpoint if they were.
+    pub(super) fn on_saved(
+        &mut self,
+        journal: &mut Journal,
+        wanted: Wanted,
+        saved: Result<Option<Saved>, Trouble>,
+    ) -> Option<CheckpointView> {
+        let overtaken = self.hold.take_overtaken();
+        let covers = wanted.covers;
+        let saved = match saved {
+            Ok(Some(saved)) => saved,
+            Ok(None) => {
+                self.kept(journal, covers);
+                return None;
+            }
+            Err(trouble) => {
+                self.report(journal, &trouble);
+                return None;
+            }
+        };
+        crash::point(Point::FilesKept, journal.id().as_str().as_bytes());
+        let took = saved.took;
+        let checkpoint = self.reported.checkpoint(journal, wanted, saved, overtaken);
+        self.ctx.thinning.grew(journal.id());
+        metrics::counter!("shellkeep_checkpoints_total").increment(1);
+        metrics::histogram!("shellkeep_checkpoint_seconds").record(took);
+        journal.record(Event::Checkpointed { checkpoint: Box::new(checkpoint.clone()) });
+        self.kept(journal, covers);
+        Some(CheckpointView { checkpoint, seq: journal.state().seq, at: Timestamp::now(), kept: true })
+    }
+
+    /// Reports once why the files cannot be kept.
+    fn report(&mut self, journal: &mut Journal, trouble: &Trouble) {
+        self.is_full |= matches!(trouble, Trouble::Full { .. });
+        metrics::counter!("shellkeep_checkpoint_failures_total").increment(1);
+        self.reported.trouble(journal, trouble);
+    }
+
+    /// Nothing of the session runs: its files need not be watched.
+    pub(super) fn leave(&mut self, journal: &Journal) {
+        match std::mem::take(&mut self.keeping) {
+            Keeping::Idle(keeper) => {
+                let open = self.kept_to.close(&self.ctx.checkpoints.home(journal.id()));
+                self.work(keeper, move |keeper| {
+                    if let Some(repo) = keeper.repo_mut().filter(|repo| repo.needs_compaction())
+                        && let Err(error) = repo.gather()
+                    {
+                        tracing::warn!(%error, "the checkpoints of a session could not be compacted");
+                    }
+                    keeper.rest();
+                    if let Some(open) = open {
+                        // If it stays, the next actor finds that nothing is owed.
+                        let _ = std::fs::remove_file(&open);
+                        // Where nothing was ever kept, the folder has nothing else.
+                        let _ = open.parent().map(std::fs::remove_dir);
+                    }
+                    Outcome::Rested
+                });
+            }
+            other => self.keeping = other,
+        }
+    }
+
+    /// Waits until no work is in progress.
+    pub(super) async fn settle(&mut self, journal: &mut Journal) {
+        while self.is_busy() {
+            let worked = self.worked().await;
+            self.on_worked(journal, worked);
+        }
+    }
+
+    /// The session was deleted or sleeps: everything that is held for its files is released.
+    pub(super) async fn let_go(&mut self, journal: &mut Journal) {
+        self.wanted = None;
+        self.settle(journal).await;
+        self.leave(journal);
+        self.settle(journal).await;
+        self.keeping = Keeping::Off;
+    }
+
+    /// Does something with the files; no other work is in progress meanwhile.
+    pub(super) async fn with_keeper<T: Send + 'static>(
+        &mut self,
+        journal: &mut Journal,
+        work: impl FnOnce(&mut Keeper) -> T + Send + 'static,
+    ) -> Result<T, OpError> {
+        self.settle(journal).await;
+        self.hold.release();
+        if !self.ctx.checkpoints.config.on {
+            let detail = "the host has turned off the keeping of files (checkpoints.on)".to_owned();
+            return Err(OpError::NotAllowed { detail });
+        }
+        make_workspace(&self.ctx, journal.state()).await?;
+        let (is_new, mut keeper) = match std::mem::take(&mut self.keeping) {
+            Keeping::Idle(keeper) => (false, keeper),
+            _ => (true, Box::new(self.ctx.checkpoints.keeper(journal.id(), &journal.state().meta.workspace))),
+        };
+        let gate = Arc::clone(&self.ctx.checkpoints.gate);
+        let working = tokio::task::spawn_blocking(move || {
+            let _open = gate.read().unwrap_or_else(PoisonError::into_inner);
+            if is_new {
+                keeper.begin()?;
+            }
+            let done = work(&mut keeper);
+            Ok::<_, Trouble>((keeper, done))
+        });
+        let worked = working.await?;
+        let (keeper, done) = worked.map_err(|trouble| files_failed(journal, "could not be scanned", &trouble))?;
+        self.keeping = Keeping::Idle(keeper);
+        Ok(done)
+    }
+}
+
+/// Whether what is in the directory now is kept before the first command. A directory of our own begins empty: what is
+/// there belongs to the first command.
+fn needs_base(ctx: &SessionContext, journal: &Journal) -> bool {
+    journal.state().files.is_none() && !ctx.workspaces.owns(&journal.state().meta.workspace)
+}
+
+/// The commit that the next one follows.
+pub(super) fn parent(journal: &Journal) -> Option<ObjectId> {
+    journal.state().files.as_ref().and_then(commit_of)
+}
+
+/// How a checkpoint is labelled.
+pub(super) fn label(wanted: &Wanted, journal: &Journal) -> Label {
+    wanted.label(journal.id(), journal.agent())
+}
+
+/// Work with the files failed before it changed anything.
+pub(super) fn files_failed(journal: &Journal, what: &'static str, error: &(dyn Error + 'static)) -> OpError {
+    OpError::FilesFailed {
+        session_id: journal.id().to_string(),
+        what,
+        reason: error.into(),
+        state: "nothing was changed",
+    }
+}

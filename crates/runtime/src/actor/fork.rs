@@ -1,0 +1,228 @@
+//! Creating another session from one: a copy of its files, its shell and its agent's state, and a note about where they
+//! came from.
+
+use super::checkpoint::save_now;
+use super::files::{files_failed, parent};
+use super::message::ForkOrder;
+use super::session::Session;
+use super::unsure::{Uncertain, uncertain};
+use crate::checkpoints::{self, commit_of};
+use crate::crash::{self, Point};
+use crate::forks;
+use crate::ops::*;
+use crate::pending::Pending;
+use crate::{notices, state_file};
+use shellkeep_record::past::Past;
+use shellkeep_session::relocate::relocate;
+use shellkeep_session::{
+    AgentState, Author, ByteString, Cause, Checkpoint, Content, Event, FilesAt, Origin, SessionId, SessionMeta,
+    ShellState, Timestamp,
+};
+use shellkeep_workspace::copy::{self, Copied};
+use shellkeep_workspace::keeper::REPOSITORY;
+use shellkeep_workspace::repo::ObjectId;
+use shellkeep_workspace::restore;
+use std::path::PathBuf;
+
+/// Where a fork's files come from and go to.
+struct Move {
+    from: PathBuf,
+    to: PathBuf,
+    home: PathBuf,
+    /// The commit that the copy is brought to; none to leave it as it was copied.
+    target: Option<ObjectId>,
+    /// What is there to be copied.
+    now: Option<ObjectId>,
+    /// Whether there was no file at that moment.
+    empty: bool,
+    /// Whether it is a workspace of our own, which may not exist yet.
+    is_own: bool,
+    id: SessionId,
+}
+
+/// What a fork begins with.
+struct Began {
+    /// The record that it is a copy of.
+    at: u64,
+    workspace: ByteString,
+    /// Paths that are missing in it or differ; only the first ones.
+    left_out: Vec<(Vec<u8>, String)>,
+    left_out_total: u64,
+    /// Paths that may differ from that moment.
+    uncertain: Uncertain,
+}
+
+/// Creates another session from this one.
+pub(super) async fn fork(session: &mut Session, order: ForkOrder) -> Result<Forked, OpError> {
+    session.files.settle(&mut session.journal).await;
+    let past = match &order.at {
+        Some(at) => Some(session.ctx.history.past(session.id(), at).await?),
+        None => None,
+    };
+    let cwd = past.as_ref().map_or(&session.journal.state().shell.cwd, |past| &past.shell.cwd);
+    if !order.share_files && is_outside(cwd, &session.journal.state().meta.workspace) {
+        return Err(OpError::FilesNotApart {
+            session_id: session.id().to_string(),
+            path: cwd.to_text().into_owned(),
+            workspace: session.journal.state().meta.workspace.to_text().into_owned(),
+        });
+    }
+    save_now(session, Cause::Fork).await?;
+    let uncertain = match &past {
+        Some(past) => uncertain(session, past, parent(&session.journal)).await,
+        None => Uncertain::default(),
+    };
+    let pending = Pending::fork(session.ctx.data_dir.root(), &order.id)
+        .map_err(|error| files_failed(&session.journal, "could not be copied", &error))?;
+    let forked = copy_to(session, &order, past, uncertain).await;
+    if forked.is_err() {
+        session.ctx.remover.forget_fork(&order.id).await;
+    }
+    pending.done();
+    let forked = forked?;
+    let at = forked.session.meta.forked_from.as_ref().map_or(0, |origin| origin.seq);
+    session.journal.record(Event::Forked { session_id: order.id, at });
+    session.journal.sync().await;
+    Ok(forked)
+}
+
+async fn copy_to(
+    session: &mut Session,
+    order: &ForkOrder,
+    past: Option<Past>,
+    uncertain: Uncertain,
+) -> Result<Forked, OpError> {
+    let at = past.as_ref().map_or(session.journal.state().seq, |past| past.seq);
+    let workspace = session.ctx.workspaces.of(&order.id);
+    let is_own = session.ctx.workspaces.owns(&session.journal.state().meta.workspace);
+    let files = match &past {
+        Some(past) => past.files.clone(),
+        None => session.journal.state().files.clone(),
+    };
+    let copying = Move {
+        from: checkpoints::path(&session.journal.state().meta.workspace).to_owned(),
+        to: checkpoints::path(&workspace).to_owned(),
+        home: session.ctx.checkpoints.home(&order.id),
+        target: past.as_ref().and(files.as_ref()).and_then(commit_of),
+        now: parent(&session.journal),
+        empty: past.is_some() && files.is_none() && is_own,
+        is_own,
+        id: order.id.clone(),
+    };
+    let copied = copy_files(session, copying).await?;
+    let mut shell = past.as_ref().map_or_else(|| session.journal.state().shell.clone(), |past| past.shell.clone());
+    relocate(&mut shell, &session.journal.state().meta.workspace, &workspace);
+    let agent_state = match past {
+        Some(past) => past.agent_state,
+        None => session.journal.state().agent_state.as_deref().cloned(),
+    };
+    let agent_state = copy_agent_state(session, &order.id, agent_state).await;
+    let (left_out, left_out_total) = (copied.left_out, copied.left_out_total);
+    let began = Began { at, workspace, left_out, left_out_total, uncertain };
+    begin_fork(session, order, began, shell, agent_state, files).await
+}
+
+/// Copies the files and what is kept of them. From now: everything that is there. From an earlier time: what was kept
+/// then, and of the rest what no checkpoint of that time would have contained.
+async fn copy_files(session: &mut Session, copying: Move) -> Result<Copied, OpError> {
+    let faults = session.ctx.checkpoints.faults().clone();
+    let copied = session
+        .files
+        .with_keeper(&mut session.journal, move |keeper| -> Result<Copied, Box<dyn std::error::Error + Send + Sync>> {
+            let Move { from, to, home, target, now, empty, is_own, id } = copying;
+            let mut copied = Copied::default();
+            if from.exists() || !is_own {
+                copied = copy::workspace(&from, &to, &faults)?;
+            }
+            crash::point(Point::ForkCopied, id.as_str().as_bytes());
+            let Some(repo) = keeper.repo() else { return Ok(copied) };
+            let repository = home.join(REPOSITORY);
+            std::fs::create_dir_all(&home)?;
+            let own = repo.share_into(&repository)?;
+            if target.is_some() || empty {
+                let plan = restore::plan(&own, now, target)?;
+                let staged = restore::stage(&own, &to, &home, &plan, &faults)?;
+                let applied = restore::apply(staged, &[], &faults)?;
+                applied.finish()?;
+                if to.exists() {
+                    restore::strip(&own, target, &to)?;
+                }
+            }
+            // Without it, everything is read again once.
+            let _ = keeper.hand_down(&to, &home);
+            Ok(copied)
+        })
+        .await?;
+    copied.map_err(|reason| files_failed(&session.journal, "could not be copied", &*reason))
+}
+
+/// Copies the agent's state to another session. If it is gone, the fork has none.
+async fn copy_agent_state(session: &Session, id: &SessionId, state: Option<AgentState>) -> Option<AgentState> {
+    let mut state = state?;
+    let Content::File { .. } = &state.content else { return Some(state) };
+    let failed = |error: &dyn std::fmt::Display| {
+        tracing::warn!(session = %id, %error, "the agent's state could not be copied");
+    };
+    let saved = session
+        .ctx
+        .kept_files
+        .agent_state(session.id(), state.clone())
+        .await
+        .inspect_err(|error| failed(error))
+        .ok()?;
+    let (directory, power) = (session.ctx.data_dir.outputs(id), session.ctx.store.survives_power());
+    let written = state_file::write(&directory, state.version, &saved.bytes, power);
+    state.content = written.inspect_err(|error| failed(error)).ok()?;
+    Some(state)
+}
+
+/// Writes the first records of the new session.
+async fn begin_fork(
+    session: &Session,
+    order: &ForkOrder,
+    began: Began,
+    shell: ShellState,
+    agent_state: Option<AgentState>,
+    files: Option<FilesAt>,
+) -> Result<Forked, OpError> {
+    let Began { at, workspace, left_out, left_out_total, uncertain } = began;
+    let origin = Origin { session_id: session.id().clone(), seq: at };
+    let live: Vec<String> = session
+        .journal
+        .state()
+        .services
+        .values()
+        .filter(|service| service.status.is_live())
+        .map(|service| service.spec.name.clone())
+        .collect();
+    let shared = is_outside(&shell.cwd, &workspace).then(|| shell.cwd.to_text().into_owned());
+    let mut told = vec![notices::forked(session.id(), at, &live)];
+    told.extend(shared.map(|cwd| notices::files_shared(session.id(), &cwd)));
+    if left_out_total > 0 {
+        told.push(notices::not_copied(&left_out, left_out_total));
+    }
+    told.extend(notices::files_uncertain(&uncertain.first, uncertain.total));
+    let meta = SessionMeta {
+        session_id: order.id.clone(),
+        agent: session.journal.state().meta.agent.clone(),
+        agent_config: session.journal.state().meta.agent_config.clone(),
+        created_at: Timestamp::now(),
+        workspace,
+        by: order.by.clone(),
+        forked_from: Some(origin),
+    };
+    let mut events = vec![Event::SessionCreated { meta: Box::new(meta), shell: Box::new(shell) }];
+    events.extend(
+        agent_state
+            .map(|state| Event::AgentStateSaved { state: Box::new(state), author: Author::runtime(order.by.clone()) }),
+    );
+    events.extend(files.map(|at| Event::Checkpointed { checkpoint: Box::new(Checkpoint::of(at, 1, Cause::Fork)) }));
+    events.push(Event::ShellStopped { reason: "forked".to_owned(), notices: told.clone() });
+    let session = forks::begin(&session.ctx, &order.id, session.journal.state().meta.agent.as_deref(), events).await?;
+    Ok(Forked { session, notices: told })
+}
+
+/// Whether a directory is not in a workspace, so that nothing is known of its files.
+pub(crate) fn is_outside(cwd: &ByteString, workspace: &ByteString) -> bool {
+    !checkpoints::path(cwd).starts_with(checkpoints::path(workspace))
+}

@@ -1,0 +1,298 @@
+//! A session's records, and the state that follows from them. The journal is the only writer of both: it appends a record
+//! to the store, then applies it. It also knows what no disk took, and what the next result has to report about that.
+
+use crate::cell::RunCell;
+use crate::conclude::Conclusion;
+use crate::context::SessionContext;
+use crate::crash::{self, Point};
+use crate::masking::SessionMask;
+use crate::notices;
+use shellkeep_redact::Redactor;
+use shellkeep_session::{
+    ByteString, Event, Notice, Record, RunResult, SessionId, SessionState, ShellDelta, ShellState, Timestamp, size,
+};
+use shellkeep_store::AppendError;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How often the journal tries to report lost records while nothing else is recorded.
+const RETRY_LOST: Duration = Duration::from_secs(1);
+/// Most bytes of a shell's variables, functions, aliases and parameters that a session keeps: far more than scripts hold, and
+/// little enough that a state can be copied, written as JSON and sent to a new shell without being felt. One variable may
+/// have 16 MiB (`MOST_BYTES` in the driver's `capture.c`).
+const STATE_BYTES: usize = 32 << 20;
+
+/// Records that no disk took.
+#[derive(Debug)]
+struct Lost {
+    /// Number of the first of them.
+    from: u64,
+    reason: String,
+    /// When to try again to report them.
+    retry_at: Instant,
+}
+
+/// A run whose result is recorded.
+pub(super) struct Finished {
+    /// The result for its caller, with notices about the record itself.
+    pub(super) result: Box<RunResult>,
+    /// Number of the record.
+    pub(super) seq: u64,
+    /// Whether the run changed the session's directory.
+    pub(super) has_moved: bool,
+}
+
+/// A session's records and the state that follows from them.
+pub(super) struct Journal {
+    ctx: Arc<SessionContext>,
+    state: SessionState,
+    /// Masks what is recorded, if the host has set so.
+    mask: Option<SessionMask>,
+    /// Records that are lost and not reported yet.
+    lost: Option<Lost>,
+    /// Upper bound of the size of the shell's state.
+    state_bytes: usize,
+    /// Notices for the next result, whichever command it belongs to.
+    untold: Vec<Notice>,
+}
+
+impl Journal {
+    /// The journal of a session in this state.
+    pub(super) fn new(ctx: Arc<SessionContext>, state: SessionState) -> Self {
+        let mask = ctx.masking.of(&state.shell);
+        let state_bytes = size::of_shell(&state.shell);
+        Self { ctx, state, mask, lost: None, state_bytes, untold: Vec::new() }
+    }
+
+    /// The session's state.
+    pub(super) fn state(&self) -> &SessionState {
+        &self.state
+    }
+
+    /// The session's shell, as it is recorded.
+    pub(super) fn shell(&self) -> &ShellState {
+        &self.state.shell
+    }
+
+    /// The session's id.
+    pub(super) fn id(&self) -> &SessionId {
+        &self.state.meta.session_id
+    }
+
+    /// The agent that the session belongs to.
+    pub(super) fn agent(&self) -> Option<&str> {
+        self.state.meta.agent.as_deref()
+    }
+
+    /// What masks records, if the host has set so.
+    pub(super) fn mask(&self) -> Option<&SessionMask> {
+        self.mask.as_ref()
+    }
+
+    /// What masks text, if the host has set so.
+    pub(super) fn redactor(&self) -> Option<&Redactor> {
+        self.mask.as_ref().map(SessionMask::redactor)
+    }
+
+    /// Number of the next record, for an event that contains its own number. Lost records are reported first, because that
+    /// takes a number.
+    pub(super) fn next_seq(&mut self) -> u64 {
+        self.report_lost();
+        self.state.seq + 1
+    }
+
+    /// Appends to the store, then changes the state. A store that fails is a notice.
+    pub(super) fn record(&mut self, event: Event) -> Option<Notice> {
+        self.report_lost();
+        self.put(event)
+    }
+
+    /// The same for an event that contains the number from [`Journal::next_seq`].
+    pub(super) fn put(&mut self, event: Event) -> Option<Notice> {
+        let record = self.next_record(event);
+        let notice = match self.append(&record) {
+            Ok(()) => None,
+            Err(error) => {
+                if !is_kept(&error) && self.lost.is_none() {
+                    let retry_at = Instant::now() + RETRY_LOST;
+                    self.lost = Some(Lost { from: record.seq, reason: why(&error), retry_at });
+                }
+                Some(notices::store_failed(&error.to_string()))
+            }
+        };
+        self.apply(&record);
+        notice
+    }
+
+    /// The same for an event that can be refused: if no disk takes the record, it never happened.
+    pub(super) fn offer(&mut self, event: Event) -> Result<Option<Notice>, AppendError> {
+        let record = self.next_record(event);
+        let notice = match self.append(&record) {
+            Ok(()) => None,
+            Err(error) if is_kept(&error) => Some(notices::store_failed(&error.to_string())),
+            Err(error) => return Err(error),
+        };
+        self.apply(&record);
+        Ok(notice)
+    }
+
+    /// Records that follow lost ones are not written before those are reported: nobody could read them. Only the end of
+    /// the session needs nothing before it.
+    fn append(&self, record: &Record) -> Result<(), AppendError> {
+        match &self.lost {
+            Some(lost) if !record.event.destroys() => Err(AppendError::Full { reason: lost.reason.clone() }),
+            _ => self.ctx.store.append(record),
+        }
+    }
+
+    fn next_record(&self, mut event: Event) -> Record {
+        if let Some(mask) = &self.mask {
+            mask.event(&mut event);
+        }
+        self.ctx.counts.event(&event);
+        Record { session_id: self.id().clone(), seq: self.state.seq + 1, at: Timestamp::now(), event }
+    }
+
+    fn apply(&mut self, record: &Record) {
+        if let Err(error) = self.state.apply(record) {
+            // Only this task creates records, one after the other, so this is a bug and not a fault of the data.
+            tracing::error!(session = %self.id(), %error, "a record does not follow");
+        }
+        if matches!(record.event, Event::Restarted { .. } | Event::Rewound { .. } | Event::Scrubbed { .. }) {
+            self.state_bytes = size::of_shell(&self.state.shell);
+        }
+    }
+
+    /// Records which records were lost, as soon as a disk takes that. The state that they led to goes with it.
+    fn report_lost(&mut self) {
+        let Some(lost) = &mut self.lost else { return };
+        lost.retry_at = Instant::now() + RETRY_LOST;
+        let state: Box<SessionState> = Box::new(self.state.clone());
+        let event = Event::RecordsLost { from: lost.from, reason: lost.reason.clone(), state };
+        let session_id = self.state.meta.session_id.clone();
+        let record = Record { session_id, seq: self.state.seq + 1, at: Timestamp::now(), event };
+        if self.ctx.store.append(&record).is_err_and(|error| !is_kept(&error)) {
+            return;
+        }
+        tracing::warn!(session = %record.session_id, from = lost.from, through = self.state.seq, "records were lost");
+        self.lost = None;
+        self.apply(&record);
+    }
+
+    /// When lost records are due to be reported.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.lost.as_ref().map(|lost| lost.retry_at)
+    }
+
+    /// Reports lost records if that is due.
+    pub(super) fn on_due(&mut self, now: Instant) {
+        if self.due().is_some_and(|at| at <= now) {
+            self.report_lost();
+        }
+    }
+
+    /// Records the result of a run and applies what it changed.
+    pub(super) async fn finish_run(
+        &mut self,
+        conclusion: Conclusion,
+        cell: &RunCell,
+        late: Option<ByteString>,
+    ) -> Finished {
+        let (result, delta) = self.result(conclusion, cell, late);
+        let has_moved = delta.cwd.is_some();
+        self.ctx.sync_files(cell.files()).await;
+        let (mut result, run_id) = (Box::new(result), cell.run_id.clone());
+        let notice = self.record(Event::RunFinished { run_id, result: result.clone(), delta: Box::new(delta) });
+        result.notices.extend(notice);
+        let seq = self.state.seq;
+        crash::point(Point::ResultRecorded, cell.command.as_bytes());
+        if let Some(notice) = self.ctx.sync().await
+            && !result.notices.contains(&notice)
+        {
+            result.notices.push(notice);
+        }
+        Finished { result, seq, has_moved }
+    }
+
+    /// Records the result of a run in the background. What it changed in its own shell is not the session's. Returns the
+    /// number of the record and the result.
+    pub(super) fn finish_detached(&mut self, conclusion: Conclusion, cell: &RunCell) -> (u64, RunResult) {
+        let (result, _) = self.result(conclusion, cell, None);
+        let (run_id, recorded) = (cell.run_id.clone(), Box::new(result.clone()));
+        self.record(Event::RunFinished { run_id, result: recorded, delta: Box::default() });
+        (self.state.seq, result)
+    }
+
+    /// The result of a run. Masks its changes, and its output if a secret became known, and removes from the changes what
+    /// would make the state too large.
+    fn result(
+        &mut self,
+        mut conclusion: Conclusion,
+        cell: &RunCell,
+        late: Option<ByteString>,
+    ) -> (RunResult, ShellDelta) {
+        let delta = &mut conclusion.delta;
+        if let Some(mask) = &mut self.mask {
+            if mask.learn(delta) {
+                cell.mask_again(mask.redactor());
+            }
+            mask.last_word(delta);
+        }
+        // The sum of all changes is an upper bound, so the state itself is measured only near the limit.
+        self.state_bytes += size::of_delta(delta);
+        if self.state_bytes > STATE_BYTES {
+            let left_out = size::fit(&self.state.shell, delta, STATE_BYTES);
+            self.state_bytes = size::of_shell(&self.state.shell) + size::of_delta(delta);
+            let is_full = !left_out.is_empty();
+            conclusion.notices.extend(is_full.then(|| notices::state_full(left_out, STATE_BYTES)));
+        }
+        let (mut result, delta) = conclusion.into_result(&self.state.shell, cell, late);
+        if let Some(mask) = &self.mask {
+            mask.result(&mut result);
+        }
+        (result, delta)
+    }
+
+    /// Replaces the state by its masked copy; the record of the scrub follows.
+    pub(super) fn replace_state(&mut self, masked: SessionState) {
+        self.state = masked;
+    }
+
+    /// The next result carries these notices.
+    pub(super) fn tell(&mut self, notices: impl IntoIterator<Item = Notice>) {
+        self.untold.extend(notices);
+    }
+
+    /// Takes the notices for a result: those in the state, those of its shell, then those of this task.
+    pub(super) fn take_notices(&mut self, of_shell: Vec<Notice>) -> Vec<Notice> {
+        let mut notices = self.state.pending_notices.clone();
+        notices.extend(of_shell);
+        notices.append(&mut self.untold);
+        notices
+    }
+
+    /// Waits for the disk, where the host asked for that. If it failed, the next result says so.
+    pub(super) async fn sync(&mut self) {
+        let notice = self.ctx.sync().await;
+        self.untold.extend(notice);
+    }
+
+    /// What to say if the session's recording or the data directory cannot be written.
+    pub(super) fn storage_notices(&self) -> [Option<Notice>; 2] {
+        let recording = self.ctx.store.record_problem(self.id()).map(|reason| notices::record_failed(&reason));
+        [recording, self.ctx.data_dir.notice()]
+    }
+}
+
+/// Whether the record will be written as soon as the disk takes it.
+fn is_kept(error: &AppendError) -> bool {
+    matches!(error, AppendError::Retrying { .. })
+}
+
+fn why(error: &AppendError) -> String {
+    match error {
+        AppendError::Retrying { reason } | AppendError::Full { reason } => reason.clone(),
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,81 @@
+//! Merging what a fork changed in the files into the session that it came from.
+
+use super::checkpoint::{change_files, changed_but, commit_now, save_now};
+use super::files::files_failed;
+use super::session::Session;
+use crate::checkpoints;
+use crate::file_views::plan_views;
+use crate::ops::*;
+use shellkeep_session::{ByteString, Cause, LeftOut, SessionId};
+use shellkeep_workspace::merge::{self, Merge};
+use shellkeep_workspace::repo::{ObjectId, Repo, RepoError};
+use std::sync::Arc;
+
+/// Merges what a fork changed in the files.
+pub(super) async fn merge(
+    session: &mut Session,
+    fork: &SessionId,
+    request: MergeBack,
+    base: Option<ObjectId>,
+    theirs: Option<ObjectId>,
+) -> Result<Merged, OpError> {
+    session.ctx.data_dir.check_taken(session.journal.state(), None)?;
+    let ours = commit_now(session).await?;
+    let choice = match request.prefer {
+        None => merge::Choice::Neither,
+        Some(Side::Origin) => merge::Choice::Ours,
+        Some(Side::Fork) => merge::Choice::Theirs,
+    };
+    let (from, faults) = (session.ctx.checkpoints.repository(fork), Arc::clone(session.ctx.checkpoints.faults()));
+    let repository = from.clone();
+    let theirs_now = checkpoints::path(&session.ctx.workspaces.of(fork)).to_owned();
+    let planned = session
+        .files
+        .with_keeper(&mut session.journal, move |keeper| -> Result<Merge, RepoError> {
+            let Some(fork) = Repo::open(&from, &faults)? else { return Ok(Merge::default()) };
+            // Where nothing was ever kept, nothing is there.
+            let own = keeper.repo().unwrap_or(&fork);
+            let mut merge = merge::plan(base, (own, ours), (&fork, theirs), choice)?;
+            merge::spare(&mut merge, keeper.workspace(), &theirs_now, choice);
+            Ok(merge)
+        })
+        .await?;
+    let Merge { plan, conflicts, .. } = planned.map_err(|error| match error {
+        RepoError::Missing { id } => {
+            OpError::CheckpointNotFound { session_id: fork.to_string(), checkpoint: id.to_string(), was_kept: true }
+        }
+        error => files_failed(&session.journal, "could not be merged", &error),
+    })?;
+    let (files, files_total) = plan_views(&plan);
+    let told = |conflict: &merge::Conflict| LeftOut {
+        path: ByteString(conflict.path.clone()),
+        reason: conflict.reason.to_owned(),
+    };
+    let conflicts: Vec<LeftOut> = conflicts.iter().map(told).collect();
+    let (into, notices) = (session.id().clone(), Vec::new());
+    let mut merged = Merged { into, seq: None, undo: None, files, files_total, conflicts, notices };
+    if request.dry_run || (plan.steps.is_empty() && merged.conflicts.is_empty()) {
+        return Ok(merged);
+    }
+    if !merged.conflicts.is_empty() {
+        return Err(conflict(&merged.conflicts));
+    }
+    save_now(session, Cause::Manual).await?;
+    merged.undo = Some(session.journal.state().seq);
+    let (applied, pending) = change_files(session, plan, Some(repository), Vec::new()).await?;
+    let saved = save_now(session, Cause::Merge).await?;
+    applied.finish().map_err(|error| changed_but(&session.journal, &error))?;
+    pending.done();
+    session.journal.sync().await;
+    merged.seq = saved.map(|saved| saved.seq);
+    Ok(merged)
+}
+
+/// Why a merge is refused.
+fn conflict(conflicts: &[LeftOut]) -> OpError {
+    const NAMED: usize = 3;
+    let told = |conflict: &LeftOut| (conflict.path.to_text().into_owned(), conflict.reason.clone());
+    let conflicts: Vec<(String, String)> = conflicts.iter().map(told).collect();
+    let first = conflicts.iter().take(NAMED).map(|(path, _)| path.as_str()).collect::<Vec<_>>().join(", ");
+    OpError::MergeConflict { first, conflicts }
+}

@@ -1,0 +1,283 @@
+//! What an actor can be asked, and who waits for the answer.
+
+use crate::cell::RunCell;
+use crate::conclude::Ended;
+use crate::ops::*;
+use crate::pending::Removal;
+use crate::running::{Running, Typed};
+use crate::services::Supervised;
+use shellkeep_process::Fact;
+use shellkeep_session::{
+    AgentState, Author, Notice, RunId, Service, ServiceEnd, ServiceId, ServiceStamps, ServiceStatus, SessionId,
+    SessionState, ShellState, Timestamp,
+};
+use shellkeep_workspace::repo::ObjectId;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tokio::sync::oneshot;
+
+/// Commands that may wait for one session; more is a caller that does not listen.
+pub const MAX_WAITING: usize = 256;
+/// Messages that may wait for one actor, above the commands.
+pub const MAILBOX: usize = MAX_WAITING + 64;
+
+pub(super) type Answer<T> = oneshot::Sender<Result<T, OpError>>;
+
+/// What an actor can be asked.
+pub enum Message {
+    /// Run a command.
+    Run {
+        /// The command.
+        command: Box<RunCommand>,
+        /// Who waits, and for what.
+        reply: RunReply,
+    },
+    /// The session as callers see it.
+    View(Answer<SessionView>),
+    /// The whole state.
+    Snapshot(Answer<Box<SessionState>>),
+    /// The shell's state.
+    State(Answer<ShellState>),
+    /// Give up the shell as soon as nothing runs.
+    Hibernate(Answer<SessionView>),
+    /// Kill everything and begin again with the first state.
+    Restart(Answer<SessionView>),
+    /// Delete the session.
+    Destroy {
+        /// What becomes of its recording.
+        removal: Removal,
+        /// Answered when its files are gone.
+        answer: Answer<()>,
+    },
+    /// Give up the shell if nothing runs; returns whether nothing does.
+    Evict(oneshot::Sender<bool>),
+    /// Start a service.
+    StartService {
+        /// What to start.
+        request: Box<StartService>,
+        /// The agent's token that asks.
+        by: Option<String>,
+        /// Answered when it runs.
+        answer: Answer<Arc<Supervised>>,
+    },
+    /// Its services, also those that ended recently.
+    Services(Answer<BTreeMap<ServiceId, Service>>),
+    /// The facts that a service's shell is restored with.
+    ServiceFacts(Answer<Vec<Fact>>),
+    /// News about a service, from its supervisor.
+    ServiceNews {
+        /// About which service.
+        service_id: ServiceId,
+        /// What.
+        news: ServiceNews,
+        /// Answered with all that is known about the service then.
+        answer: oneshot::Sender<Service>,
+    },
+    /// The session's agent no longer needs it.
+    End {
+        /// Why.
+        reason: String,
+        /// Who asks.
+        answer: Answer<SessionView>,
+    },
+    /// Remove the session if it was ended at this time and not used since.
+    Reclaim {
+        /// When it was ended.
+        ended_at: Timestamp,
+        /// Who asks.
+        answer: Answer<()>,
+    },
+    /// Record events of the agent.
+    Note {
+        /// What.
+        events: Vec<NewEvent>,
+        /// Who says so.
+        author: Author,
+        /// Answered when they are kept.
+        answer: Answer<Posted>,
+    },
+    /// Add a message to the conversation.
+    AddMessage {
+        /// What.
+        message: NewMessage,
+        /// Who says so.
+        author: Author,
+        /// Answered when it is kept.
+        answer: Answer<MessageAdded>,
+    },
+    /// Save the agent's state.
+    SaveAgentState {
+        /// What.
+        save: SaveAgentState,
+        /// Who saves it.
+        author: Author,
+        /// Answered when it is kept.
+        answer: Answer<AgentStateSaved>,
+    },
+    /// The agent's state that was saved last.
+    AgentState(Answer<Option<Box<AgentState>>>),
+    /// Mask a secret in everything that is kept. Waits until nothing runs.
+    Scrub {
+        /// The secret.
+        secret: Secret,
+        /// Who asks.
+        answer: Answer<Scrubbed>,
+    },
+    /// Work with the session's files. Waits until nothing runs.
+    Files(Box<FilesTask>),
+    /// Answer when the files of the last command are kept.
+    FilesKept(Answer<()>),
+    /// Record what is typed into a command in the background, and return it.
+    Typed {
+        /// Which.
+        run_id: RunId,
+        /// What.
+        typed: Box<Typed>,
+        /// Answered when it is recorded.
+        answer: Answer<Box<Typed>>,
+    },
+    /// A command in the background ended.
+    Detached {
+        /// The command.
+        running: Box<Running>,
+        /// How it ended.
+        ended: Ended,
+    },
+}
+
+/// Who waits for the end of a run.
+pub(super) struct Caller {
+    pub(super) answer: Answer<RunView>,
+    /// Most bytes of each stream in the answer.
+    pub(super) max_output: usize,
+}
+
+/// Who waits for a run.
+pub enum RunReply {
+    /// For its end.
+    AtEnd(Answer<RunView>),
+    /// For its start.
+    AtStart(Answer<Started>),
+}
+
+/// A run that has started, or had already ended before.
+pub enum Started {
+    /// It runs.
+    Live(Arc<RunCell>),
+    /// The same request was answered before.
+    Before(Box<RunView>),
+}
+
+impl RunReply {
+    pub(super) fn refuse(self, error: OpError) {
+        match self {
+            Self::AtEnd(answer) => drop(answer.send(Err(error))),
+            Self::AtStart(answer) => drop(answer.send(Err(error))),
+        }
+    }
+    /// Answers with a run that an earlier call with the same request id started.
+    pub(super) fn answer(self, before: Started, command: &RunCommand) {
+        let (max_output, timeout) = (command.max_output, command.timeout);
+        match (before, self) {
+            (before, Self::AtStart(answer)) => drop(answer.send(Ok(before))),
+            (Started::Before(view), Self::AtEnd(answer)) => drop(answer.send(Ok(*view))),
+            (Started::Live(cell), Self::AtEnd(answer)) => {
+                tokio::spawn(async move {
+                    // This caller's timeout is its own; the run goes on as the first caller wanted.
+                    let _ = tokio::time::timeout(timeout, cell.finished()).await;
+                    let _ = answer.send(Ok(cell.view(max_output)));
+                });
+            }
+        }
+    }
+}
+
+/// Work with a session's files, done when nothing runs.
+pub enum FilesTask {
+    /// Make a checkpoint.
+    Checkpoint(Answer<Option<CheckpointView>>),
+    /// The commit of what is there now; none if there is nothing.
+    Now(Answer<Option<ObjectId>>),
+    /// Rewind the session.
+    Rewind {
+        /// What was asked for.
+        request: Rewind,
+        /// The agent's token that asks.
+        by: Option<String>,
+        /// Who waits.
+        answer: Answer<Rewound>,
+    },
+    /// Fork the session.
+    Fork {
+        /// What was asked for.
+        order: Box<ForkOrder>,
+        /// Who waits.
+        answer: Answer<Forked>,
+    },
+    /// Merge what a fork changed.
+    Merge {
+        /// The fork.
+        fork: SessionId,
+        /// What was asked for.
+        request: MergeBack,
+        /// What the fork began with.
+        base: Option<ObjectId>,
+        /// What it has now.
+        theirs: Option<ObjectId>,
+        /// Who waits.
+        answer: Answer<Merged>,
+    },
+    /// Prune old checkpoints; returns the bytes freed.
+    Thin(Answer<u64>),
+    /// Make the checkpoint that a daemon that died had not made.
+    PayOwed(Answer<()>),
+}
+
+impl FilesTask {
+    /// Refuses it.
+    pub(super) fn refuse(self, error: OpError) {
+        match self {
+            Self::Checkpoint(answer) => drop(answer.send(Err(error))),
+            Self::Now(answer) => drop(answer.send(Err(error))),
+            Self::Rewind { answer, .. } => drop(answer.send(Err(error))),
+            Self::Fork { answer, .. } => drop(answer.send(Err(error))),
+            Self::Merge { answer, .. } => drop(answer.send(Err(error))),
+            Self::Thin(answer) => drop(answer.send(Err(error))),
+            Self::PayOwed(answer) => drop(answer.send(Err(error))),
+        }
+    }
+}
+
+/// A fork to create.
+pub struct ForkOrder {
+    /// The new session's name, which nobody else uses.
+    pub id: SessionId,
+    /// The moment to fork from; none for now.
+    pub at: Option<Moment>,
+    /// The agent's token that asks.
+    pub by: Option<String>,
+    /// Whether both may work on the same files.
+    pub share_files: bool,
+}
+
+/// What a supervisor has learned.
+pub enum ServiceNews {
+    /// It has processes.
+    Live {
+        /// Which.
+        stamps: ServiceStamps,
+        /// How often it was started again.
+        restarts: u32,
+    },
+    /// It is ready.
+    Ready,
+    /// Its processes ended.
+    Ended {
+        /// Its status from now on.
+        status: ServiceStatus,
+        /// How it ended.
+        end: ServiceEnd,
+        /// What the next caller should know.
+        notices: Vec<Notice>,
+    },
+}

@@ -1,0 +1,132 @@
+//! What an agent records in its session: events, messages, its own state, and what is typed into a command.
+
+use super::journal::Journal;
+use super::session::Session;
+use crate::ops::{AgentStateSaved, Expected, MessageAdded, NewEvent, NewMessage, OpError, Posted, SaveAgentState};
+use crate::output::INLINE_BYTES;
+use crate::running::Typed;
+use crate::state_file;
+use shellkeep_session::{AgentState, Author, ByteString, Content, Event, Message, RunId, Timestamp};
+use shellkeep_store::AppendError;
+use std::sync::Arc;
+
+/// Bytes of one input that are recorded: as much as of an output that travels with its record. What is beyond is counted.
+const INPUT_KEPT: usize = INLINE_BYTES;
+
+/// Records events. If the store does not take the first one, none is recorded; their numbers have no gap.
+pub(super) async fn post_events(
+    session: &mut Session,
+    events: Vec<NewEvent>,
+    author: &Author,
+) -> Result<Posted, OpError> {
+    let (first_seq, total) = (session.journal.next_seq(), events.len());
+    let mut notices = Vec::new();
+    for (index, NewEvent { event_type, data }) in events.into_iter().enumerate() {
+        match session.journal.offer(Event::Noted { event_type, data, author: author.clone() }) {
+            Ok(notice) if notices.is_empty() => notices.extend(notice),
+            Ok(_) => {}
+            Err(error) => return Err(cut_off(&error, index, total, first_seq)),
+        }
+    }
+    notices.extend(session.ctx.sync().await);
+    Ok(Posted { first_seq, last_seq: session.journal.state().seq, notices })
+}
+
+fn cut_off(error: &AppendError, taken: usize, total: usize, first_seq: u64) -> OpError {
+    let reason = error.to_string();
+    match taken {
+        0 => OpError::StoreUnavailable { reason },
+        _ => OpError::EventsCutOff { reason, taken, total, first_seq },
+    }
+}
+
+/// Adds a message to the conversation, with the next number.
+pub(super) async fn add_message(
+    session: &mut Session,
+    message: NewMessage,
+    author: Author,
+) -> Result<MessageAdded, OpError> {
+    let seq = session.journal.next_seq();
+    let NewMessage { role, content } = message;
+    let seq_id = session.journal.state().messages + 1;
+    let message = Box::new(Message { seq_id, role, content, at: Timestamp::now() });
+    let offered = session.journal.offer(Event::MessageAdded { message, author });
+    let on_disk = session.ctx.sync().await;
+    let notice = offered.map_err(|error| OpError::StoreUnavailable { reason: error.to_string() })?;
+    Ok(MessageAdded { seq_id, seq, notices: notice.into_iter().chain(on_disk).collect() })
+}
+
+/// Records what is typed into a command, before the command can read it. A password that a terminal does not echo is not
+/// kept, nor its length.
+pub(super) async fn record_typed(journal: &mut Journal, run_id: RunId, typed: &Typed) {
+    let mut input = match journal.redactor() {
+        _ if typed.hidden => Vec::new(),
+        Some(redactor) => redactor.redact(&typed.bytes),
+        None => typed.bytes[..typed.bytes.len().min(INPUT_KEPT)].to_vec(),
+    };
+    input.truncate(INPUT_KEPT);
+    journal.record(Event::RunInput {
+        run_id,
+        bytes: (!typed.hidden).then_some(typed.bytes.len() as u64),
+        input: ByteString(input),
+        hidden: typed.hidden,
+        end: typed.end,
+        by: typed.typist.by.clone(),
+    });
+    journal.sync().await;
+}
+
+/// Saves the agent's state if the stored one is still the one that the caller expects.
+pub(super) async fn save_agent_state(
+    session: &mut Session,
+    save: SaveAgentState,
+    author: Author,
+) -> Result<AgentStateSaved, OpError> {
+    // Lost records are reported first, because that takes a number.
+    session.journal.next_seq();
+    let saved = offer_agent_state(session, save, author).await;
+    let on_disk = session.ctx.sync().await;
+    saved.map(|mut saved| {
+        saved.notices.extend(on_disk);
+        saved
+    })
+}
+
+async fn offer_agent_state(
+    session: &mut Session,
+    save: SaveAgentState,
+    author: Author,
+) -> Result<AgentStateSaved, OpError> {
+    let SaveAgentState { media_type, bytes, expected } = save;
+    let current = session.journal.state().agent_state.as_ref().map(|state| state.version);
+    let is_expected = match expected {
+        Expected::Anything => true,
+        Expected::Nothing => current.is_none(),
+        Expected::Something => current.is_some(),
+        Expected::Version(version) => current == Some(version),
+    };
+    if !is_expected {
+        return Err(OpError::VersionConflict { current });
+    }
+    let version = session.journal.state().last_agent_version() + 1;
+    let (version, content) = if bytes.len() <= INLINE_BYTES {
+        (version, Content::Inline(ByteString(bytes)))
+    } else {
+        write_agent_state(session, version, bytes).await?
+    };
+    let state = Box::new(AgentState { version, media_type, content });
+    let offered = session.journal.offer(Event::AgentStateSaved { state, author });
+    let notice = offered.map_err(|error| OpError::StoreUnavailable { reason: error.to_string() })?;
+    Ok(AgentStateSaved { version, seq: session.journal.state().seq, notices: notice.into_iter().collect() })
+}
+
+/// Writes a large state into a file of its own, before the record that names it.
+async fn write_agent_state(session: &Session, version: u64, bytes: Vec<u8>) -> Result<(u64, Content), OpError> {
+    let (directory, power) = (Arc::clone(&session.outputs), session.ctx.store.survives_power());
+    let written = tokio::task::spawn_blocking(move || {
+        let version = state_file::free_version(&directory, version);
+        state_file::write(&directory, version, &bytes, power).map(|content| (version, content))
+    });
+    let written = written.await?;
+    written.map_err(|error| OpError::StoreUnavailable { reason: format!("cannot write the agent's state: {error}") })
+}

@@ -1,0 +1,155 @@
+//! What waits for its turn in one session, in the order in which it came.
+
+use super::message::{Answer, FilesTask, RunReply};
+use crate::ops::{OpError, RunCommand, Scrubbed, Secret, SessionView};
+use std::collections::VecDeque;
+use tokio::time::Instant;
+
+/// A command that was submitted and has not started.
+pub(super) struct Submitted {
+    pub(super) command: Box<RunCommand>,
+    pub(super) reply: RunReply,
+    /// When it is refused if it has not started.
+    pub(super) expires: Instant,
+}
+
+/// Something that is done when nothing runs.
+pub(super) enum Waiting {
+    Run(Submitted),
+    Hibernate(Answer<SessionView>),
+    Scrub { secret: Secret, answer: Answer<Scrubbed> },
+    Files(Box<FilesTask>),
+}
+
+impl Waiting {
+    fn expires(&self) -> Option<Instant> {
+        match self {
+            Self::Run(submitted) => Some(submitted.expires),
+            Self::Hibernate(_) | Self::Scrub { .. } | Self::Files(_) => None,
+        }
+    }
+
+    /// Refuses it.
+    pub(super) fn refuse(self, error: OpError) {
+        match self {
+            Self::Run(submitted) => submitted.reply.refuse(error),
+            Self::Hibernate(answer) => drop(answer.send(Err(error))),
+            Self::Scrub { answer, .. } => drop(answer.send(Err(error))),
+            Self::Files(task) => task.refuse(error),
+        }
+    }
+}
+
+/// What waits, first come first served.
+#[derive(Default)]
+pub(super) struct Queue {
+    waiting: VecDeque<Waiting>,
+}
+
+impl Queue {
+    /// Whether nothing waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// How much waits.
+    pub(super) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Adds at the end.
+    pub(super) fn push(&mut self, waiting: Waiting) {
+        self.waiting.push_back(waiting);
+    }
+
+    /// Puts a command back to the front: it cannot start yet.
+    pub(super) fn put_back(&mut self, submitted: Submitted) {
+        self.waiting.push_front(Waiting::Run(submitted));
+    }
+
+    /// Takes the first.
+    pub(super) fn pop(&mut self) -> Option<Waiting> {
+        self.waiting.pop_front()
+    }
+
+    /// Takes the first if it is a command.
+    pub(super) fn pop_command(&mut self) -> Option<Submitted> {
+        match self.waiting.pop_front() {
+            Some(Waiting::Run(submitted)) => Some(submitted),
+            Some(other) => {
+                self.waiting.push_front(other);
+                None
+            }
+            None => None,
+        }
+    }
+
+    /// Whether the first is a command.
+    pub(super) fn starts_with_command(&self) -> bool {
+        matches!(self.waiting.front(), Some(Waiting::Run(_)))
+    }
+
+    /// When the first expires, if it does.
+    pub(super) fn first_expires(&self) -> Option<Instant> {
+        self.waiting.front().and_then(Waiting::expires)
+    }
+
+    /// When the next of them expires, without the first `skip`.
+    pub(super) fn next_expiry(&self, skip: usize) -> Option<Instant> {
+        self.waiting.iter().skip(skip).filter_map(Waiting::expires).min()
+    }
+
+    /// Takes all that have expired.
+    pub(super) fn take_expired(&mut self, now: Instant) -> Vec<Waiting> {
+        let is_expired = |waiting: &Waiting| waiting.expires().is_some_and(|at| at <= now);
+        let (expired, rest): (Vec<_>, Vec<_>) = self.waiting.drain(..).partition(is_expired);
+        self.waiting = rest.into();
+        expired
+    }
+
+    /// Takes all.
+    pub(super) fn take_all(&mut self) -> impl Iterator<Item = Waiting> {
+        std::mem::take(&mut self.waiting).into_iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+    use tokio::sync::oneshot;
+
+    fn command(expires: Instant) -> Submitted {
+        let (answer, _) = oneshot::channel();
+        Submitted { command: Box::new(RunCommand::new("true")), reply: RunReply::AtEnd(answer), expires }
+    }
+
+    #[test]
+    fn only_commands_expire() {
+        let now = Instant::now();
+        let later = now + Duration::from_secs(1);
+        let (answer, _) = oneshot::channel();
+        let mut queue = Queue::default();
+        queue.push(Waiting::Run(command(later)));
+        queue.push(Waiting::Hibernate(answer));
+        queue.push(Waiting::Run(command(now)));
+        assert_eq!(
+            (queue.first_expires(), queue.next_expiry(0), queue.next_expiry(1)),
+            (Some(later), Some(now), Some(now))
+        );
+        assert_eq!((queue.take_expired(now).len(), queue.len()), (1, 2));
+        assert_eq!(queue.next_expiry(1), None);
+    }
+
+    #[test]
+    fn a_command_that_cannot_start_stays_first() {
+        let now = Instant::now();
+        let (answer, _) = oneshot::channel();
+        let mut queue = Queue::default();
+        queue.push(Waiting::Hibernate(answer));
+        assert!(queue.pop_command().is_none() && queue.len() == 1, "what is no command stays");
+        queue.put_back(command(now));
+        assert!(queue.starts_with_command() && queue.pop_command().is_some());
+        assert!(matches!(queue.pop(), Some(Waiting::Hibernate(_))) && queue.is_empty());
+    }
+}

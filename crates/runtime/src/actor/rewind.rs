@@ -1,0 +1,253 @@
+//! Taking a session back to an earlier moment: files, shell and agent's state as they were. Nothing that is there now is
+//! lost.
+
+use super::checkpoint::{change_files, changed_but, commit_now, save_now};
+use super::files::files_failed;
+use super::session::Session;
+use super::unsure::{Uncertain, uncertain};
+use crate::checkpoints::commit_of;
+use crate::crash::{self, Point};
+use crate::file_views::{kept_back, plan_views};
+use crate::ops::*;
+use crate::pending;
+use crate::{notices, state_file};
+use shellkeep_record::past::Past;
+use shellkeep_session::{AgentState, Cause, Content, Event, FilesAt, LeftOut, Notice, ShellState, decide};
+use shellkeep_store::FileChange;
+use shellkeep_workspace::repo::{ObjectId, RepoError};
+use shellkeep_workspace::restore::{self, KeptBack, Plan, RestoreError};
+use std::io;
+use std::sync::Arc;
+
+/// What a session is to become.
+struct Target {
+    past: Past,
+    /// The part of its shell that can be restored.
+    shell: ShellState,
+    agent_state: Option<AgentState>,
+    /// Variables whose values the recording masks.
+    secrets: usize,
+    /// What cannot be restored.
+    notices: Vec<Notice>,
+}
+
+/// Takes the session back to an earlier moment.
+pub(super) async fn rewind(session: &mut Session, request: Rewind, by: Option<String>) -> Result<Rewound, OpError> {
+    session.ctx.data_dir.check_taken(session.journal.state(), None)?;
+    // A workspace of our own that was removed comes back with its files.
+    let made = session.ctx.workspaces.ensure(&session.journal.state().meta.workspace);
+    made.map_err(|error| files_failed(&session.journal, "could not be scanned", &error))?;
+    complete_interrupted(session).await?;
+    let past = session.ctx.history.past(session.id(), &request.to).await?;
+    let target = target(session, past).await?;
+    let now = commit_now(session).await?;
+    let (plan, kept) = plan(session, now, target.past.files.clone()).await?;
+    let uncertain = uncertain(session, &target.past, now).await;
+    let mut rewound = rewound(session, &target, &plan, &kept);
+    (rewound.uncertain, rewound.uncertain_total) = (uncertain.first.clone(), uncertain.total);
+    if request.dry_run {
+        return Ok(rewound);
+    }
+    save_now(session, Cause::Rewind).await?;
+    session.rest("rewound", "the session was taken back to an earlier time");
+    rewound.kept_back = apply(session, &target, plan, kept, uncertain, by).await?;
+    rewound.undo = Some(session.journal.state().seq - 1);
+    rewound.seq = Some(session.journal.state().seq);
+    rewound.notices = session.journal.state().pending_notices.clone();
+    Ok(rewound)
+}
+
+/// What of that moment can be restored, and notices about the rest.
+async fn target(session: &mut Session, past: Past) -> Result<Target, OpError> {
+    let mut shell = past.shell.clone();
+    let secrets = match session.journal.mask() {
+        Some(_) => keep_secrets(&mut shell, &session.journal.state().shell),
+        None => 0,
+    };
+    let mut notices = Vec::new();
+    let mut agent_state = past.agent_state.clone();
+    if let Some(version) = missing_agent_state(session, &past).await {
+        notices.push(notices::agent_state_gone(version));
+        agent_state = session.journal.state().agent_state.as_deref().cloned();
+    }
+    Ok(Target { past, shell, agent_state, secrets, notices })
+}
+
+/// The version of the agent's state at that moment, if its file is gone or is not what was saved.
+async fn missing_agent_state(session: &Session, past: &Past) -> Option<u64> {
+    let state = past.agent_state.as_ref()?;
+    let Content::File { .. } = &state.content else { return None };
+    session.ctx.kept_files.agent_state(session.id(), state.clone()).await.err().map(|_| state.version)
+}
+
+/// Whether the files of that moment are known. What a directory of the host contained before its first checkpoint is not,
+/// so it is not changed.
+fn knows(session: &Session, files: &Option<FilesAt>) -> bool {
+    files.is_some() || session.ctx.workspaces.owns(&session.journal.state().meta.workspace)
+}
+
+/// What would change in the files.
+async fn plan(
+    session: &mut Session,
+    now: Option<ObjectId>,
+    files: Option<FilesAt>,
+) -> Result<(Plan, Vec<KeptBack>), OpError> {
+    let known = knows(session, &files);
+    let target = files.as_ref().and_then(commit_of);
+    let planned = session
+        .files
+        .with_keeper(&mut session.journal, move |keeper| match (keeper.repo(), known) {
+            (Some(repo), true) => {
+                let plan = restore::plan(repo, now, target)?;
+                let kept = restore::preview(keeper.workspace(), &plan).map_err(RestoreError::Stage)?;
+                Ok((plan, kept))
+            }
+            _ => Ok((Plan::default(), Vec::new())),
+        })
+        .await?;
+    planned.map_err(|error: RestoreError| match (error, files) {
+        (RestoreError::Repo(RepoError::Missing { .. }), Some(files)) => {
+            OpError::CheckpointNotFound { session_id: session.id().to_string(), checkpoint: files.name, was_kept: true }
+        }
+        (error, _) => files_failed(&session.journal, "could not be compared", &error),
+    })
+}
+
+/// What the caller of a rewind gets.
+fn rewound(session: &Session, target: &Target, plan: &Plan, kept: &[KeptBack]) -> Rewound {
+    let (files, files_total) = plan_views(plan);
+    let delta = session.journal.state().shell.difference(&target.shell);
+    Rewound {
+        to: target.past.seq,
+        seq: None,
+        undo: None,
+        files,
+        files_total,
+        kept_back: kept_back(kept),
+        uncertain: Vec::new(),
+        uncertain_total: 0,
+        shell: decide::changes(&session.journal.state().shell, &delta),
+        cwd: target.shell.cwd.clone(),
+        agent_state: target.agent_state.as_ref().map(|state| state.version),
+        services_stopped: Vec::new(),
+        notices: target.notices.clone(),
+    }
+}
+
+/// Changes the files, then the session. Once the files begin to change, the next start completes the rewind if this daemon
+/// cannot.
+async fn apply(
+    session: &mut Session,
+    target: &Target,
+    plan: Plan,
+    kept: Vec<KeptBack>,
+    uncertain: Uncertain,
+    by: Option<String>,
+) -> Result<Vec<LeftOut>, OpError> {
+    let agent_state = saved_again(session, target.agent_state.clone()).map_err(|error| {
+        files_failed(&session.journal, "were not changed, because the agent's state could not be written", &error)
+    })?;
+    let files = match knows(session, &target.past.files) {
+        true => target.past.files.clone(),
+        false => session.journal.state().files.clone(),
+    };
+    let commit = files.as_ref().and_then(commit_of);
+    let has_files = files.is_some() || session.journal.state().files.is_some();
+    let mut told = vec![notices::rewound(target.past.seq, has_files, kept.len(), uncertain.total, target.secrets)];
+    told.extend(notices::files_uncertain(&uncertain.first, uncertain.total));
+    told.extend(target.notices.iter().cloned());
+    let mut event = Event::Rewound {
+        to: target.past.seq,
+        by,
+        files,
+        kept_back: kept_back(&kept),
+        shell: Box::new(target.shell.clone()),
+        agent_state: agent_state.map(Box::new),
+        notices: told,
+    };
+    if plan.steps.is_empty() {
+        session.journal.record(event);
+        session.journal.sync().await;
+        return Ok(Vec::new());
+    }
+    let note = FileChange { seq: session.journal.state().seq, event: event.clone() }.encode();
+    let note = note.map_err(|error| files_failed(&session.journal, "could not be changed", &error))?;
+    let (applied, pending) = change_files(session, plan, None, note).await?;
+    let taken = session.files.with_keeper(&mut session.journal, move |keeper| {
+        if let (Some(repo), Some(commit)) = (keeper.repo_mut(), commit) {
+            repo.set_head(commit)?;
+        }
+        keeper.took(commit)
+    });
+    taken.await?.map_err(|error| changed_but(&session.journal, &error))?;
+    let all = kept_back(&applied.kept_back);
+    if let Event::Rewound { kept_back, .. } = &mut event {
+        kept_back.clone_from(&all);
+    }
+    session.journal.record(event);
+    session.journal.sync().await;
+    crash::point(Point::RewindRecorded, session.id().as_str().as_bytes());
+    applied.finish().map_err(|error| changed_but(&session.journal, &error))?;
+    pending.done();
+    Ok(all)
+}
+
+/// Completes an earlier change of files that was interrupted.
+async fn complete_interrupted(session: &mut Session) -> Result<(), OpError> {
+    let faults = Arc::clone(session.ctx.checkpoints.faults());
+    let seq = session.journal.state().seq;
+    let completed = session
+        .files
+        .with_keeper(&mut session.journal, move |keeper| {
+            let mut found = None;
+            let take_down = |event| {
+                found = Some(event);
+                Ok(())
+            };
+            let completed = pending::complete(keeper.workspace(), keeper.home(), seq, &faults, take_down);
+            keeper.scan_everything();
+            completed.map(|_| found)
+        })
+        .await?;
+    match completed {
+        Ok(Some(event)) => drop(session.journal.record(event)),
+        Ok(None) => {}
+        Err(reason) => {
+            return Err(files_failed(&session.journal, "are only partly changed by an earlier rewind", &*reason));
+        }
+    }
+    Ok(())
+}
+
+/// An old state of the agent as its newest version: a caller that saves must have seen it.
+fn saved_again(session: &Session, state: Option<AgentState>) -> io::Result<Option<AgentState>> {
+    let Some(AgentState { media_type, content, .. }) = state else { return Ok(None) };
+    let mut version = session.journal.state().last_agent_version() + 1;
+    let content = match content {
+        Content::File { name, .. } => {
+            version = state_file::free_version(&session.outputs, version);
+            let name = state_file::link(&session.outputs, &name, version, session.ctx.store.survives_power())?;
+            // It was compared with its record before; a scrub may have changed it since it was saved.
+            state_file::measured(&session.outputs, name)?
+        }
+        inline => inline,
+    };
+    Ok(Some(AgentState { version, media_type, content }))
+}
+
+/// Keeps the current values of variables that the recording masks; returns how many.
+fn keep_secrets(shell: &mut ShellState, now: &ShellState) -> usize {
+    let is_masked = |variable: &shellkeep_session::shell::Variable| {
+        let text = serde_json::to_string(variable).unwrap_or_default();
+        text.contains(&*String::from_utf8_lossy(shellkeep_redact::MASK))
+    };
+    let masked: Vec<_> =
+        shell.variables.iter().filter(|(_, variable)| is_masked(variable)).map(|(name, _)| name.clone()).collect();
+    for name in &masked {
+        match now.variables.get(name) {
+            Some(variable) => drop(shell.variables.insert(name.clone(), variable.clone())),
+            None => drop(shell.variables.remove(name)),
+        }
+    }
+    masked.len()
+}

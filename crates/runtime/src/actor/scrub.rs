@@ -1,0 +1,141 @@
+//! Masking a secret for good: in the session's records and files, which the store does, in what its actor holds, and in
+//! the checkpoints of its files.
+
+use super::session::Session;
+use crate::ops::{FilesReason, OpError, Scrubbed, Secret};
+use crate::state_file;
+use crate::stored::read_error;
+use shellkeep_redact::Redactor;
+use shellkeep_session::{Content, Event, SessionState, Timestamp};
+use shellkeep_store::masked_state;
+use shellkeep_workspace::keeper;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+
+/// Masks a secret in everything that is kept. The shell is given up first: it knows the secret, and what it knows would be
+/// written down again.
+pub(super) async fn scrub(session: &mut Session, Secret(secret): Secret) -> Result<Scrubbed, OpError> {
+    session.rest("scrubbed", "the last one knew a secret that was masked");
+    let failed = |reason: String| OpError::StoreUnavailable { reason };
+    let redactor = shellkeep_record::scrub::redactor([secret.as_str()]).map_err(|error| failed(error.to_string()))?;
+    let checkpoints = purge_checkpoints(session, &redactor).await?;
+    let services = session.ctx.data_dir.services(session.id());
+    let mask = redactor.clone();
+    let logs = tokio::task::spawn_blocking(move || mask_in_place(&services, "services", &mask)).await?;
+    let mut files = logs.map_err(|error| failed(format!("cannot mask a service's log: {error}")))?;
+    let outputs = Some(session.outputs.to_path_buf());
+    let scrubbed = session.ctx.store.scrub(session.id(), &redactor, outputs).await;
+    let scrubbed = scrubbed.map_err(|error| read_error(session.id(), error))?;
+    files.extend(scrubbed.files);
+    session.late.mask(&redactor);
+    session.ctx.secrets.forget(session.id());
+    let masked = masked_state(session.journal.state(), &redactor);
+    let mut state = masked.map_err(|error| failed(error.to_string()))?;
+    let measured = measure_again(&session.outputs, &mut state, &files);
+    session.journal.replace_state(state);
+    measured.map_err(|error| failed(format!("cannot read the agent's state: {error}")))?;
+    let event = Event::Scrubbed {
+        by: None,
+        seqs: scrubbed.seqs.clone(),
+        files: files.clone(),
+        sums: scrubbed.sums,
+        checkpoints: checkpoints.clone(),
+        shell: Box::new(session.journal.state().shell.clone()),
+        agent_state: session.journal.state().agent_state.clone(),
+    };
+    session.journal.record(event);
+    session.journal.sync().await;
+    Ok(Scrubbed { seq: session.journal.state().seq, seqs: scrubbed.seqs, files, checkpoints, at: Timestamp::now() })
+}
+
+/// An agent's state that was masked in its file has another length and hash from now on.
+fn measure_again(outputs: &Path, state: &mut SessionState, masked: &[String]) -> io::Result<()> {
+    if let Some(agent_state) = &mut state.agent_state
+        && let Content::File { name, .. } = &agent_state.content
+        && masked.contains(name)
+    {
+        agent_state.content = state_file::measured(outputs, name.clone())?;
+    }
+    Ok(())
+}
+
+/// Removes the checkpoints that contain the secret: their names follow from every byte in them, so a part cannot be masked.
+/// Returns their names.
+async fn purge_checkpoints(session: &mut Session, redactor: &Redactor) -> Result<Vec<String>, OpError> {
+    // The last command's files first; then nobody else works with them.
+    session.files.settle(&mut session.journal).await;
+    session.files.leave(&session.journal);
+    session.files.settle(&mut session.journal).await;
+    let checkpoints = &session.ctx.checkpoints;
+    let (home, faults, redactor) = (checkpoints.home(session.id()), checkpoints.faults().clone(), redactor.clone());
+    let purge = move || keeper::purge(&home, &faults, &|bytes| !redactor.find(bytes).is_empty());
+    let purged = tokio::task::spawn_blocking(purge).await?;
+    purged.map_err(|trouble| OpError::FilesFailed {
+        session_id: session.id().to_string(),
+        what: "with the secret could not be purged from the checkpoints",
+        reason: FilesReason::from(&trouble as &dyn std::error::Error),
+        state: "nothing else was masked; fix the cause and scrub again",
+    })
+}
+
+/// Masks what the redactor finds in all files of a directory without moving anything: a log is read by offset, and a
+/// service may be writing to its end. Gives the names of files in which there was something.
+fn mask_in_place(directory: &Path, name: &str, redactor: &Redactor) -> io::Result<Vec<String>> {
+    let entries = match fs::read_dir(directory) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let mut changed = Vec::new();
+    for entry in entries {
+        let entry = entry?;
+        let name = format!("{name}/{}", entry.file_name().to_string_lossy());
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            changed.extend(mask_in_place(&entry.path(), &name, redactor)?);
+        } else if kind.is_file() && mask_file(&entry.path(), redactor)? {
+            changed.push(name);
+        }
+    }
+    Ok(changed)
+}
+
+fn mask_file(path: &Path, redactor: &Redactor) -> io::Result<bool> {
+    let bytes = match fs::read(path) {
+        Ok(bytes) => bytes,
+        // A log removes its oldest files while it is written.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    let found = redactor.find(&bytes);
+    if found.is_empty() {
+        return Ok(false);
+    }
+    let file = File::options().write(true).open(path)?;
+    for finding in found {
+        file.write_all_at(&vec![b'*'; finding.range.len()], finding.range.start as u64)?;
+    }
+    file.sync_data()?;
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_keep_their_length() {
+        let home = tempfile::tempdir().unwrap();
+        fs::create_dir(home.path().join("s2")).unwrap();
+        let (log, other) = (home.path().join("s2/log-0"), home.path().join("s2/other"));
+        fs::write(&log, "one horse-battery two\nhorse-battery").unwrap();
+        fs::write(&other, "nothing").unwrap();
+        let redactor = shellkeep_record::scrub::redactor(["horse-battery"]).unwrap();
+        assert_eq!(mask_in_place(home.path(), "services", &redactor).unwrap(), ["services/s2/log-0"]);
+        assert_eq!(fs::read_to_string(&log).unwrap(), "one ************* two\n*************");
+        assert!(mask_in_place(home.path(), "services", &redactor).unwrap().is_empty());
+        assert!(mask_in_place(&home.path().join("none"), "services", &redactor).unwrap().is_empty());
+    }
+}

@@ -1,0 +1,98 @@
+//! A session's services: started here, and what their supervisors learn is recorded here.
+
+use super::journal::Journal;
+use super::message::ServiceNews;
+use super::session::Session;
+use super::shell::{check_cwd, make_workspace, resolve_cwd};
+use crate::ops::{OpError, StartService};
+use crate::services::{Begin, Entry, Supervised};
+use shellkeep_session::plan::shorten;
+use shellkeep_session::{ByteString, Event, Service, ServiceId, ServiceSpec, ServiceStatus, Timestamp};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use tokio::sync::oneshot;
+
+/// Starts a service. Its processes are started by a task of its own, which answers.
+pub(super) async fn start_service(
+    session: &mut Session,
+    request: StartService,
+    by: Option<String>,
+    answer: oneshot::Sender<Result<Arc<Supervised>, OpError>>,
+) {
+    let cwd = match service_cwd(session, request.cwd.as_ref()).await {
+        Ok(cwd) => cwd,
+        Err(error) => return drop(answer.send(Err(error))),
+    };
+    let name = request.name.unwrap_or_else(|| shorten(&request.command.to_text()));
+    let (command, env, ready, restart) = (request.command, request.env, request.ready, request.restart);
+    let spec = ServiceSpec { name, command, cwd, env, ready, restart, by };
+    let service_id = ServiceId::from_seq(session.journal.next_seq());
+    let now = Timestamp::now();
+    let entry = Entry {
+        session_id: session.id().clone(),
+        service_id: service_id.clone(),
+        agent: session.journal.state().meta.agent.clone(),
+        service: Service {
+            spec: spec.clone(),
+            status: ServiceStatus::Starting,
+            started_at: now,
+            stamps: None,
+            restarts: 0,
+            end: None,
+        },
+        directory: session.ctx.data_dir.service(session.id(), &service_id),
+        now,
+    };
+    let reserved = match session.ctx.services.reserve(entry) {
+        Ok(reserved) => reserved,
+        Err(met) => {
+            // The error lists all services of the caller, whose sessions may be waiting for this task.
+            let (ctx, id) = (Arc::clone(&session.ctx), session.id().clone());
+            let agent = session.journal.state().meta.agent.clone();
+            tokio::spawn(async move {
+                let refusal = OpError::QuotaExceeded(ctx.services.quota_met(met, agent.as_deref(), &id).await);
+                let _ = answer.send(Err(refusal));
+            });
+            return;
+        }
+    };
+    let before: BTreeSet<ServiceId> = session.journal.state().services.keys().cloned().collect();
+    session.journal.put(Event::ServiceStarted { service_id, spec: Box::new(spec) });
+    session.journal.sync().await;
+    for forgotten in before.iter().filter(|id| !session.journal.state().services.contains_key(id)) {
+        let directory = session.ctx.data_dir.service(session.id(), forgotten);
+        tokio::task::spawn_blocking(move || std::fs::remove_dir_all(directory));
+    }
+    session.ctx.supervision.spawn(reserved, Begin::Start(answer));
+}
+
+/// Where a service starts: where its caller says, or where the session is.
+async fn service_cwd(session: &Session, asked: Option<&ByteString>) -> Result<ByteString, OpError> {
+    let (ctx, state) = (&session.ctx, session.journal.state());
+    ctx.data_dir.check_taken(state, asked.is_none().then_some(&state.shell.cwd))?;
+    let Some(asked) = asked else {
+        check_cwd(ctx, state).await?;
+        return Ok(state.shell.cwd.clone());
+    };
+    make_workspace(ctx, state).await?;
+    resolve_cwd(state, asked).await.map(ByteString)
+}
+
+/// Records a supervisor's news. Returns all that is known about the service then, if the session still knows it.
+pub(super) async fn on_service_news(
+    journal: &mut Journal,
+    service_id: ServiceId,
+    news: ServiceNews,
+) -> Option<Service> {
+    if !journal.state().services.contains_key(&service_id) {
+        return None;
+    }
+    let id = service_id.clone();
+    journal.record(match news {
+        ServiceNews::Live { stamps, restarts } => Event::ServiceLive { service_id, stamps, restarts },
+        ServiceNews::Ready => Event::ServiceReady { service_id },
+        ServiceNews::Ended { status, end, notices } => Event::ServiceEnded { service_id, status, end, notices },
+    });
+    journal.sync().await;
+    journal.state().services.get(&id).cloned()
+}

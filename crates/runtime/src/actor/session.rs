@@ -1,0 +1,473 @@
+//! A session that is awake: its records, its shell and command, and its files. It does what the [`super::Actor`] decides.
+
+use super::call::call;
+use super::files::Files;
+use super::journal::{Finished, Journal};
+use super::message::{Answer, Caller, Message, Started};
+use super::phase::{Phase, Run};
+use super::shell::{Acquired, Found, acquire, check_cwd, cwd_gone, resolve_cwd};
+use super::slot::{Published, Slot};
+use crate::admission::Ticket;
+use crate::alarm::Alarm;
+use crate::cell::{self, NewCell, RunCell, RunControl};
+use crate::checkpoints::Wanted;
+use crate::conclude::{Before, Conclusion, Ended, ProcessLimits, conclude};
+use crate::context::SessionContext;
+use crate::crash::{self, Point};
+use crate::late::LateOutput;
+use crate::notices;
+use crate::ops::{DEFAULT_MAX_OUTPUT, OpError, RunCommand, SessionView};
+use crate::pending::{self, Removal};
+use crate::pool::PooledShell;
+use crate::running::{Running, Step};
+use crate::stored::read_error;
+use shellkeep_process::{ExitStatus, RunSpec, Stdin};
+use shellkeep_redact::Redactor;
+use shellkeep_session::{ByteString, Event, LeftProcess, Notice, QuotaName, RunId, SessionId};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use tokio::sync::mpsc;
+
+/// A session that is awake.
+pub(super) struct Session {
+    pub(super) ctx: Arc<SessionContext>,
+    pub(super) journal: Journal,
+    pub(super) files: Files,
+    pub(super) phase: Phase,
+    pub(super) slot: Arc<Slot>,
+    /// Directory of the runs' output.
+    pub(super) outputs: Arc<Path>,
+    /// Output of earlier background work.
+    pub(super) late: Arc<LateOutput>,
+    /// Shells that ended, or were detached, and left processes running.
+    pub(super) remnants: Vec<PooledShell>,
+    /// The timer of the last command, for the next.
+    alarm: Option<Alarm>,
+}
+
+impl Session {
+    /// A session at rest.
+    pub(super) fn new(ctx: Arc<SessionContext>, journal: Journal, slot: Arc<Slot>) -> Self {
+        Self {
+            outputs: ctx.data_dir.outputs(journal.id()),
+            files: Files::new(Arc::clone(&ctx)),
+            ctx,
+            journal,
+            phase: Phase::resting(None),
+            slot,
+            late: Arc::default(),
+            remnants: Vec::new(),
+            alarm: None,
+        }
+    }
+
+    /// The session's id.
+    pub(super) fn id(&self) -> &SessionId {
+        self.journal.id()
+    }
+
+    /// What callers see of it.
+    pub(super) fn view(&self) -> SessionView {
+        let state = self.journal.state();
+        let shell_pid = self.phase.shell().map(|pooled| pooled.shell.pid());
+        SessionView {
+            meta: state.meta.clone(),
+            last_active_at: state.last_active_at,
+            cwd: state.shell.cwd.clone(),
+            live: shell_pid.is_some(),
+            shell_pid,
+            generation: state.generation,
+            seq: state.seq,
+            deleted: None,
+        }
+    }
+
+    /// Another command runs.
+    pub(super) fn busy(&self, run_id: &RunId) -> OpError {
+        OpError::Busy { session_id: self.id().to_string(), run_id: run_id.to_string() }
+    }
+
+    /// The run that an earlier call with the same request id started.
+    pub(super) async fn answered_before(
+        &self,
+        request_id: &str,
+        command: &RunCommand,
+    ) -> Result<Option<Started>, OpError> {
+        let redactor = self.journal.mask().map(|mask| mask.for_run(command));
+        // The stored text of the first one may be masked, with the secrets known at that time.
+        let masked = |text: &ByteString| redactor.as_ref().map(|redactor| redactor.redact(text.as_bytes()));
+        let same = |text: &ByteString| {
+            if *text == command.command || (redactor.is_some() && masked(text) == masked(&command.command)) {
+                return Ok(());
+            }
+            Err(OpError::RequestIdReused { request_id: request_id.to_owned() })
+        };
+        for (run_id, run) in &self.journal.state().active_runs {
+            if run.request_id.as_deref() == Some(request_id) {
+                same(&run.command)?;
+                return Ok(self.ctx.runs.get(self.id(), run_id).map(Started::Live));
+            }
+        }
+        let stored = self.ctx.store.run_by_request(self.id(), request_id).await;
+        let Some(mut run) = stored.map_err(|error| read_error(self.id(), error))? else { return Ok(None) };
+        same(&run.command)?;
+        self.ctx.kept_files.check_run(self.id(), &mut run).await?;
+        // A watcher of a run that ended before gets its output from the result, so there must be some in it.
+        let max_output = if command.max_output == 0 { DEFAULT_MAX_OUTPUT } else { command.max_output };
+        let view = cell::stored_view(&run, &self.outputs, max_output, &self.journal.shell().cwd);
+        Ok(Some(Started::Before(Box::new(view))))
+    }
+
+    /// The session's shell, acquired if it has none. For a command without a directory of its own, one that is in the
+    /// session's directory. `None` if no shell can be had now.
+    async fn shell_for(&mut self, in_own_directory: bool) -> Result<Option<Acquired>, OpError> {
+        let own = in_own_directory.then_some(&self.journal.shell().cwd);
+        self.ctx.data_dir.check_taken(self.journal.state(), own)?;
+        let acquired = match self.phase.take_idle() {
+            Some(acquired) => acquired,
+            None => {
+                // Before a shell is taken: a command that is refused costs no other session its shell.
+                if in_own_directory {
+                    check_cwd(&self.ctx, self.journal.state()).await?;
+                }
+                // No session may ask this one for its shell while this one asks: both would wait forever.
+                self.slot.pid.store(0, Ordering::Relaxed);
+                let Some(acquired) = acquire(&self.ctx, self.journal.state()).await? else { return Ok(None) };
+                self.journal.record(Event::ShellStarted { generation: self.journal.state().generation + 1 });
+                self.files.watch(&self.journal);
+                acquired
+            }
+        };
+        match &acquired.found.cwd_missing {
+            Some(why) if in_own_directory => {
+                // The directory was removed in this moment, or may not be entered.
+                let refusal = cwd_gone(self.journal.state(), why);
+                self.phase.keep(acquired);
+                self.rest("no_directory", "the last one had no directory to work in");
+                Err(refusal)
+            }
+            _ => Ok(Some(acquired)),
+        }
+    }
+
+    /// Starts a command; `None` if no shell can be had now.
+    pub(super) async fn begin(&mut self, command: &RunCommand) -> Result<Option<Run>, OpError> {
+        let cwd = match &command.cwd {
+            Some(cwd) => Some(resolve_cwd(self.journal.state(), cwd).await?),
+            None => None,
+        };
+        let Some(mut acquired) = self.shell_for(cwd.is_none()).await? else { return Ok(None) };
+        let stdin = stdin_of(command);
+        let takes_input = matches!(stdin, Stdin::Open | Stdin::Terminal);
+        // Before the start is recorded: a command whose pipes cannot be created has not run.
+        let ends = match acquired.pooled.shell.prepare(stdin) {
+            Ok(ends) => ends,
+            Err(error) => {
+                self.phase.keep(acquired);
+                return self.ctx.shells.no_pipes(error);
+            }
+        };
+        self.files.overtake();
+        let redactor = self.journal.mask().map(|mask| mask.for_run(command));
+        let (run_id, text) = self.record_start(command, redactor.as_ref());
+        self.journal.sync().await;
+        crash::point(Point::StartRecorded, command.command.as_bytes());
+        let (cell, controls) = self.new_cell(&run_id, command, text, takes_input, redactor);
+        let cell = Arc::new(cell);
+        let env: Vec<_> =
+            command.env.iter().map(|(name, value)| (name.clone().into_bytes(), value.clone().into_bytes())).collect();
+        let spec = RunSpec { command: command.command.as_bytes(), cwd: cwd.as_deref(), env: &env };
+        let input = match acquired.pooled.shell.begin(spec, ends).await {
+            Ok(input) => input,
+            Err(error) => {
+                // The shell died between two commands. What it did with this one is unknown, so it is not repeated.
+                tracing::warn!(session = %self.id(), %error, "the shell could not be given the command");
+                None
+            }
+        };
+        self.ctx.runs.insert(self.id(), run_id, Arc::clone(&cell));
+        let alarm = match self.alarm.take() {
+            Some(mut alarm) => {
+                alarm.set(command.timeout);
+                alarm
+            }
+            None => Alarm::after(command.timeout),
+        };
+        if let (true, Some(bytes)) = (command.tty, &command.stdin) {
+            // A terminal is typed into; the queue is new, so there is room.
+            let _ = cell.control.try_send(RunControl::Input { bytes: bytes.0.clone(), end: true, typist: None });
+        }
+        let Acquired { pooled, found } = acquired;
+        let running = Running::new(pooled, cell, controls, input, alarm, command.on_timeout);
+        Ok(Some(Run { running, caller: None, found }))
+    }
+
+    /// Records that a command starts. Returns the run's id and the text as it was recorded.
+    fn record_start(&mut self, command: &RunCommand, redactor: Option<&Redactor>) -> (RunId, ByteString) {
+        let text = match redactor {
+            Some(redactor) => ByteString(redactor.redact(command.command.as_bytes())),
+            None => command.command.clone(),
+        };
+        let run_id = RunId::from_seq(self.journal.next_seq());
+        self.journal.put(Event::RunStarted {
+            run_id: run_id.clone(),
+            request_id: command.request_id.clone(),
+            command: text.clone(),
+            call: call(command, redactor),
+            by: command.by.clone(),
+            files_unkept: self.files.is_behind(),
+        });
+        (run_id, text)
+    }
+
+    fn new_cell(
+        &self,
+        run_id: &RunId,
+        command: &RunCommand,
+        text: ByteString,
+        takes_input: bool,
+        redactor: Option<Redactor>,
+    ) -> (RunCell, mpsc::Receiver<RunControl>) {
+        let state = self.journal.state();
+        RunCell::new(NewCell {
+            run_id: run_id.clone(),
+            seq: state.seq,
+            command: text,
+            takes_input,
+            is_terminal: command.tty,
+            timeout: command.timeout,
+            cwd: state.shell.cwd.clone(),
+            by: command.by.clone(),
+            directory: Arc::clone(&self.outputs),
+            limit: self.ctx.quotas.get(QuotaName::OutputBytesPerRun),
+            redactor,
+            tool_name: command.tool_name.clone(),
+        })
+    }
+
+    /// Records the result of a run and answers its caller. Returns the run's ticket: the next command that gets one may need
+    /// this session's shell, so [`Session::publish`] comes before it is dropped.
+    pub(super) async fn finish(&mut self, run: Run, mut ended: Ended) -> Option<Ticket> {
+        let Run { running, caller, found } = run;
+        for reader in ended.take_late() {
+            self.late.collect(reader, self.journal.redactor());
+        }
+        let mut notices = self.journal.take_notices(found.notices);
+        if let Some(why) = &found.cwd_missing {
+            notices.push(notices::cwd_missing(&self.journal.shell().cwd.to_text(), why));
+        }
+        let (forked, shell_is_alive) = (ended.may_have_forked(), ended.shell_is_alive());
+        let late = self.late.take();
+        let conclusion = self.conclude(&running, ended, notices);
+        let cell = Arc::clone(&running.cell);
+        let Finished { result, seq, has_moved } = self.journal.finish_run(conclusion, &cell, late).await;
+        cell.finish(seq, *result);
+        self.ctx.runs.remove(self.id(), cell.run_id.clone());
+        if let Some(Caller { answer, max_output }) = caller {
+            let _ = answer.send(Ok(cell.view(max_output)));
+        }
+        let (mut pooled, alarm, ticket) = running.into_parts();
+        self.alarm = Some(alarm);
+        self.files.keep(&mut self.journal, |covers| Wanted::after_run(&cell, covers));
+        if forked {
+            self.record_processes(&mut pooled);
+        }
+        if shell_is_alive {
+            self.phase.keep(Acquired { pooled, found: Found::default() });
+            if found.cwd_missing.is_some() && !has_moved {
+                self.rest("no_directory", "the last one was not in the session's directory, which was gone");
+            }
+        } else if !pooled.shell.others().is_empty() {
+            self.remnants.push(pooled);
+        }
+        ticket
+    }
+
+    /// What the end of a run means.
+    fn conclude(&self, running: &Running, ended: Ended, notices: Vec<Notice>) -> Conclusion {
+        let limits = || ProcessLimits {
+            session: self.ctx.quotas.get(QuotaName::SessionProcesses),
+            node: self.ctx.quotas.get(QuotaName::Processes),
+        };
+        let is_shell_gone = !ended.shell_is_alive() && !matches!(ended, Ended::KilledWithSession);
+        let before = Before {
+            notices,
+            stopped: running.stopped(),
+            timeout: running.cell.timeout,
+            met_limits: running.met_process_limit().then(limits),
+            over_disk: self.disk_notice(),
+            left_running: if is_shell_gone { notices::processes(&running.pooled.shell) } else { Vec::new() },
+            storage: self.journal.storage_notices(),
+        };
+        conclude(before, ended)
+    }
+
+    /// What to say if the session used more of the disk than it may when it was last measured.
+    fn disk_notice(&self) -> Option<Notice> {
+        if !self.slot.over_disk.load(Ordering::Relaxed) {
+            return None;
+        }
+        self.ctx.disk.over_quota(self.id()).map(|(limit, used)| notices::over_disk(limit, used))
+    }
+
+    /// Records what the command left running, so that even a crash can be followed by a true notice.
+    fn record_processes(&mut self, pooled: &mut PooledShell) {
+        let left: Vec<LeftProcess> =
+            pooled.shell.settle().iter().map(|stat| notices::left_process(stat, &self.ctx.boot_id)).collect();
+        if left != self.journal.state().processes {
+            self.journal.record(Event::ProcessesLeft { processes: left });
+        }
+    }
+
+    /// The command reached its timeout: it keeps its shell and runs in the background, the session takes another.
+    pub(super) async fn detach(&mut self) {
+        let has_room = self.ctx.services.has_room_in_background(self.journal.agent(), self.id());
+        if let (false, Some(run)) = (has_room, self.phase.run_mut()) {
+            run.found.notices.push(notices::no_room_in_background());
+            return run.running.stop_at_timeout();
+        }
+        let Some(Run { mut running, caller, found }) = self.phase.take_run() else { return };
+        let run_id = running.cell.run_id.clone();
+        running.cell.detach(notices::backgrounded(run_id.as_str(), running.cell.timeout));
+        self.journal.record(Event::RunDetached { run_id });
+        // The result of this run comes much later; the next one reports what was found.
+        self.journal.tell(found.notices);
+        self.journal.sync().await;
+        if let Some(Caller { answer, max_output }) = caller {
+            let _ = answer.send(Ok(running.cell.view(max_output)));
+        }
+        running.detach();
+        tokio::spawn(drive_detached(Arc::clone(&self.ctx), self.id().clone(), running));
+    }
+
+    /// A command in the background ended. What it changed in its own shell stays there; only its result is the session's.
+    pub(super) fn on_detached(&mut self, running: Running, ended: Ended) {
+        let conclusion = self.conclude(&running, ended, Vec::new());
+        let (seq, result) = self.journal.finish_detached(conclusion, &running.cell);
+        running.cell.finish(seq, result);
+        self.files.keep(&mut self.journal, |covers| Wanted::after_run(&running.cell, covers));
+        self.ctx.runs.remove(self.id(), running.cell.run_id.clone());
+        if !running.pooled.shell.others().is_empty() {
+            self.remnants.push(running.pooled);
+        }
+    }
+
+    /// The idle shell ended by itself.
+    pub(super) fn on_shell_ended(&mut self, exit: ExitStatus) {
+        if let Some(Acquired { pooled, .. }) = self.phase.take_idle() {
+            let notices = vec![notices::died_idle(exit)];
+            self.journal.record(Event::ShellStopped { reason: "died".to_owned(), notices });
+            if !pooled.shell.others().is_empty() {
+                self.remnants.push(pooled);
+            }
+        }
+    }
+
+    /// Ends every process of a session in which no command runs.
+    pub(super) fn rest(&mut self, reason: &str, why: &str) {
+        let Some(Acquired { pooled, .. }) = self.phase.take_idle() else {
+            self.remnants.clear();
+            return;
+        };
+        let mut notices = notices::given_up(&pooled.shell, why);
+        for remnant in self.remnants.drain(..) {
+            notices.extend(notices::given_up(&remnant.shell, why));
+        }
+        self.journal.record(Event::ShellStopped { reason: reason.to_owned(), notices });
+    }
+
+    /// Gives up the shell if no command runs; returns whether none does. A command that waits for its permit needs no
+    /// shell before that.
+    pub(super) fn evict(&mut self) -> bool {
+        let is_idle = !self.phase.is_running();
+        if is_idle {
+            self.rest("evicted", "the last one was given up because it was idle");
+        }
+        is_idle
+    }
+
+    /// Gives up the shell; the session sleeps until its next command.
+    pub(super) async fn hibernate(&mut self, answer: Answer<SessionView>) {
+        self.rest("hibernated", "the last one was put to sleep");
+        if self.ctx.lifetime.is_stopping() {
+            // What is known about the files is written down, so that the next start need not read them again.
+            self.files.let_go(&mut self.journal).await;
+        }
+        let _ = answer.send(Ok(self.view()));
+    }
+
+    /// Kills the command that runs, those in the background, and the shell.
+    pub(super) async fn kill_everything(&mut self) {
+        if let Some(run) = self.phase.take_run() {
+            run.running.pooled.shell.kill_all();
+            let ticket = self.finish(run, Ended::KilledWithSession).await;
+            self.publish(false);
+            drop(ticket);
+        }
+        self.ctx.runs.kill(|id| id == self.journal.id()).await;
+        self.phase.take_idle();
+        self.remnants.clear();
+    }
+
+    /// Deletes the session; nothing of it runs.
+    pub(super) async fn destroy(&mut self, removal: Removal, answer: Answer<()>) {
+        self.files.let_go(&mut self.journal).await;
+        let seq = self.journal.next_seq();
+        let deletion = pending::deletion(&self.journal.state().meta, seq, removal);
+        let pending = self.ctx.remover.begin(&deletion);
+        crash::point(Point::DeleteNoted, self.id().as_str().as_bytes());
+        self.journal.put(deletion.event());
+        self.journal.sync().await;
+        crash::point(Point::DeleteRecorded, self.id().as_str().as_bytes());
+        self.ctx.remover.finish(deletion, pending).await;
+        self.phase = Phase::Gone;
+        let _ = answer.send(Ok(()));
+    }
+
+    /// Tells the rest of the node how the session is. `waits`: commands wait.
+    pub(super) fn publish(&self, waits: bool) {
+        let state = self.journal.state();
+        let in_force = state.agent_state.as_ref().map(|state| state.version);
+        let can_be_had = self.slot.publish(&Published {
+            pid: self.phase.shell().map_or(0, |pooled| pooled.shell.pid()),
+            now_ms: self.ctx.lifetime.now_ms(),
+            agent_state: in_force.unwrap_or_else(|| state.last_agent_version() + 1),
+            is_running: self.phase.is_running(),
+            waits,
+        });
+        if can_be_had {
+            self.ctx.pool.one_is_idle();
+        }
+    }
+}
+
+fn stdin_of(command: &RunCommand) -> Stdin<'_> {
+    match (&command.stdin, command.tty, command.blocking) {
+        (_, true, _) => Stdin::Terminal,
+        (Some(bytes), ..) => Stdin::Given(bytes.as_bytes()),
+        (None, _, false) => Stdin::Open,
+        (None, _, true) => Stdin::Empty,
+    }
+}
+
+/// Drives a run in the background; its end comes back as a message.
+async fn drive_detached(ctx: Arc<SessionContext>, id: SessionId, mut running: Running) {
+    loop {
+        match running.step().await {
+            Step::Ended(ended) => {
+                ctx.sync_files(running.cell.files()).await;
+                return ctx.registry.deliver(&id, Message::Detached { running: Box::new(running), ended }).await;
+            }
+            Step::Typed(typed) => {
+                let run_id = running.cell.run_id.clone();
+                let recorded = ctx.registry.ask(&id, |answer| Message::Typed { run_id, typed, answer }).await;
+                // What is not recorded is not typed.
+                if let Ok(typed) = recorded {
+                    running.type_in(*typed);
+                }
+            }
+            Step::Continue | Step::Detach => {}
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Acquiring a shell for a session, and the directories that it needs. A directory of a user may be on a mount that hangs,
+//! so it is looked at in a thread of its own and not on a thread that serves other sessions.
+
+use crate::checkpoints;
+use crate::context::SessionContext;
+use crate::ops::OpError;
+use crate::pool::PooledShell;
+use crate::{notices, translate};
+use shellkeep_session::{ByteString, Notice, SessionState};
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
+
+/// What the driver calls the working directory where it lists what it could not restore.
+const CWD: &str = "cwd";
+/// A directory that takes longer to look at is on a mount that hangs.
+const LOOK_LIMIT: Duration = Duration::from_secs(10);
+
+/// A shell with the session's state in it.
+pub(super) struct Acquired {
+    pub(super) pooled: PooledShell,
+    pub(super) found: Found,
+}
+
+/// What was found when a shell was acquired; the first result of that shell reports it.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// What could not be restored.
+    pub(super) notices: Vec<Notice>,
+    /// Why the shell is not in the session's directory, if it is not. It runs only commands that come with a directory,
+    /// and is given up after the first.
+    pub(super) cwd_missing: Option<String>,
+}
+
+/// Takes a shell and restores the session's state into it: the only way to become live, for new, restored and woken
+/// sessions alike. `None` if no shell can be had now.
+pub(super) async fn acquire(ctx: &SessionContext, state: &SessionState) -> Result<Option<Acquired>, OpError> {
+    let Some(mut pooled) = ctx.shells.take(&state.meta.session_id).await? else { return Ok(None) };
+    let restored = pooled.shell.restore(&translate::facts(&state.shell)).await;
+    let problems = restored.map_err(|error| OpError::ShellUnavailable { reason: error.to_string() })?;
+    let found = Found {
+        cwd_missing: problems.iter().find(|(what, _)| what == CWD).map(|(_, why)| why.clone()),
+        notices: notices::not_restored(problems.iter().filter(|(what, _)| what != CWD)),
+    };
+    Ok(Some(Acquired { pooled, found }))
+}
+
+/// The directory for one call. A relative one starts at the session's.
+pub(super) async fn resolve_cwd(state: &SessionState, cwd: &ByteString) -> Result<Vec<u8>, OpError> {
+    let path = checkpoints::path(&state.shell.cwd).join(checkpoints::path(cwd));
+    let refused = |reason: String| OpError::BadCwd { path: path.display().to_string(), reason };
+    is_directory(path.clone()).await.map_err(refused)?;
+    Ok(path.as_os_str().as_bytes().to_vec())
+}
+
+/// Whether the session's directory can be entered. A command never runs elsewhere in its place.
+pub(super) async fn check_cwd(ctx: &Arc<SessionContext>, state: &SessionState) -> Result<(), OpError> {
+    make_workspace(ctx, state).await?;
+    let entered = is_directory(checkpoints::path(&state.shell.cwd).to_owned()).await;
+    entered.map_err(|reason| cwd_gone(state, &reason))
+}
+
+/// The session's directory cannot be entered.
+pub(super) fn cwd_gone(state: &SessionState, reason: &str) -> OpError {
+    OpError::CwdGone {
+        session_id: state.meta.session_id.to_string(),
+        path: state.shell.cwd.to_text().into_owned(),
+        reason: reason.to_owned(),
+    }
+}
+
+/// Creates a workspace of our own before its session's first shell. One that is missing later was removed or lost: an empty
+/// one in its place would look as if all files had been deleted.
+pub(super) async fn make_workspace(ctx: &Arc<SessionContext>, state: &SessionState) -> Result<(), OpError> {
+    if state.generation > 0 {
+        return Ok(());
+    }
+    let workspace = &state.meta.workspace;
+    let (shared, path) = (Arc::clone(ctx), workspace.clone());
+    let created = apart(move || shared.workspaces.ensure(&path).map_err(|error| error.to_string())).await;
+    created.map_err(|error| OpError::ShellUnavailable { reason: format!("{}: {error}", workspace.to_text()) })
+}
+
+async fn is_directory(path: PathBuf) -> Result<(), String> {
+    apart(move || match fs::metadata(&path) {
+        Ok(metadata) if metadata.is_dir() => Ok(()),
+        Ok(_) => Err("it is not a directory".to_owned()),
+        Err(error) => Err(error.to_string()),
+    })
+    .await
+}
+
+async fn apart<T: Send + 'static>(look: impl FnOnce() -> Result<T, String> + Send + 'static) -> Result<T, String> {
+    match timeout(LOOK_LIMIT, spawn_blocking(look)).await {
+        Ok(Ok(looked)) => looked,
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err(format!("its file system did not answer within {} s", LOOK_LIMIT.as_secs())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn only_a_directory_can_be_entered() {
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join("file");
+        fs::write(&file, "").unwrap();
+        assert_eq!(is_directory(home.path().to_owned()).await, Ok(()));
+        assert_eq!(is_directory(file).await.unwrap_err(), "it is not a directory");
+        assert!(is_directory(home.path().join("none")).await.is_err());
+    }
+
+    /// A stat on a mount that hangs never returns; on a worker thread it would stop all sessions that are served there.
+    #[tokio::test(start_paused = true)]
+    async fn a_file_system_that_hangs_is_given_up() {
+        let (release, hangs) = std::sync::mpsc::channel::<()>();
+        let look = tokio::spawn(apart(move || hangs.recv().map_err(|error| error.to_string())));
+        tokio::task::yield_now().await;
+        tokio::time::advance(LOOK_LIMIT).await;
+        let error = look.await.unwrap().unwrap_err();
+        drop(release);
+        assert!(error.contains("did not answer"), "{error}");
+    }
+}
