@@ -62,6 +62,13 @@ enum Outcome {
     Rested,
 }
 
+/// What a run did to the files.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Changed {
+    Nothing,
+    Maybe,
+}
+
 impl Files {
     /// The files of a session at rest.
     pub(super) fn new(ctx: Arc<SessionContext>) -> Self {
@@ -140,7 +147,7 @@ impl Files {
         if !self.ctx.checkpoints.config.on {
             return;
         }
-        if let Err(error) = self.kept_to.open(&self.ctx.checkpoints.home(journal.id()), journal.state().seq) {
+        if let Err(error) = self.kept_to.open(&self.ctx.checkpoints.home(journal.id())) {
             tracing::warn!(session = %journal.id(), %error, "cannot note how far files are kept");
         }
         self.begin(journal, None);
@@ -206,13 +213,23 @@ impl Files {
         self.settle(journal).await;
     }
 
-    /// Something may have changed files: they are kept if so, as soon as no other work is in progress.
-    pub(super) fn keep(&mut self, journal: &mut Journal, wanted: impl FnOnce(u64) -> Wanted) {
+    /// The end of a run is about to be recorded. If it may have changed files, the next daemon learns of it, should this
+    /// one die before they are kept.
+    pub(super) fn before_end(&mut self, journal: &Journal) -> Changed {
+        let is_clean = matches!(&self.keeping, Keeping::Idle(keeper) if keeper.is_clean());
+        if !is_clean && let Err(error) = self.kept_to.fall_behind(journal.state().seq) {
+            tracing::warn!(session = %journal.id(), %error, "cannot note how far files are kept");
+        }
+        if is_clean { Changed::Nothing } else { Changed::Maybe }
+    }
+
+    /// The end of a run is recorded: what it changed is kept.
+    pub(super) fn after_end(&mut self, journal: &mut Journal, changed: Changed, wanted: impl FnOnce(u64) -> Wanted) {
         let covers = journal.state().seq;
-        match &self.keeping {
-            Keeping::Idle(keeper) if keeper.is_clean() => self.kept(journal, covers),
-            Keeping::Off if !self.ctx.checkpoints.config.on => {}
-            _ => self.keep_for(journal, wanted(covers)),
+        match changed {
+            Changed::Nothing => self.kept(journal, covers),
+            Changed::Maybe if self.is_off() && !self.ctx.checkpoints.config.on => {}
+            Changed::Maybe => self.keep_for(journal, wanted(covers)),
         }
     }
 

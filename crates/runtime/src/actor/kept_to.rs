@@ -1,6 +1,9 @@
 //! How far a session's files are in checkpoints. While a session is live, that is written to a small file. A daemon that
-//! finds the file knows that the one before died, and that the last run's changes may not be in a checkpoint yet. It puts
+//! finds the file knows that the one before died, and whether the last run's changes are not in a checkpoint yet. It puts
 //! them into one before anything else changes the files.
+//!
+//! The file changes only when files do: it is written before the end of a run that changed some is recorded, and again
+//! when those are in a checkpoint.
 
 use shellkeep_session::SessionId;
 use std::fs::{self, File};
@@ -12,12 +15,16 @@ use std::path::{Path, PathBuf};
 const NAME: &str = "kept-to";
 /// As wide as the largest number, so that a number always overwrites a whole one.
 const WIDTH: usize = 20;
+/// What the file says while the files of every run that has ended are in a checkpoint.
+const ALL: u64 = u64::MAX;
 
 /// How far a session's files are in checkpoints.
 #[derive(Debug, Default)]
 pub(super) struct KeptTo {
     /// The file, while the session is live.
     file: Option<File>,
+    /// What the file says.
+    noted: Option<u64>,
     /// Number of the last record whose files are not in a checkpoint yet, if there is one.
     owed: Option<u64>,
 }
@@ -38,17 +45,28 @@ impl KeptTo {
         self.owed = Some(seq);
     }
 
-    /// The session becomes live, at this record: from now on its files may change.
-    pub(super) fn open(&mut self, home: &Path, seq: u64) -> io::Result<()> {
+    /// The session becomes live: from now on its files may change.
+    pub(super) fn open(&mut self, home: &Path) -> io::Result<()> {
         if self.is_open() {
             return Ok(());
         }
-        let file = open(home)?;
+        (self.file, self.noted) = (Some(open(home)?), None);
         // What the file says is true until what is owed is kept.
-        if self.owed.is_none() {
-            write(&file, seq)?;
+        if self.owed.is_none() { self.note(ALL) } else { Ok(()) }
+    }
+
+    /// A run changed files, and its end is about to be recorded after this record.
+    pub(super) fn fall_behind(&mut self, seq: u64) -> io::Result<()> {
+        if self.noted == Some(ALL) { self.note(seq) } else { Ok(()) }
+    }
+
+    fn note(&mut self, seq: u64) -> io::Result<()> {
+        let Some(file) = &self.file else { return Ok(()) };
+        if self.noted != Some(seq) {
+            self.noted = None;
+            file.write_all_at(format!("{seq:0WIDTH$}\n").as_bytes(), 0)?;
+            self.noted = Some(seq);
         }
-        self.file = Some(file);
         Ok(())
     }
 
@@ -58,13 +76,13 @@ impl KeptTo {
             return Ok(());
         }
         self.owed = None;
-        self.file.as_ref().map_or(Ok(()), |file| write(file, seq))
+        self.note(ALL)
     }
 
     /// Nothing of the session runs. Returns the file to remove when its files are no longer watched; none if some are not
     /// kept.
     pub(super) fn close(&mut self, home: &Path) -> Option<PathBuf> {
-        self.file = None;
+        (self.file, self.noted) = (None, None);
         self.owed.is_none().then(|| home.join(NAME))
     }
 }
@@ -79,10 +97,6 @@ fn open(home: &Path) -> io::Result<File> {
         }
         other => other,
     }
-}
-
-fn write(file: &File, seq: u64) -> io::Result<()> {
-    file.write_all_at(format!("{seq:0WIDTH$}\n").as_bytes(), 0)
 }
 
 /// What the file says, if it is there. What cannot be read says nothing.

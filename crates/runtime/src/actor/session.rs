@@ -261,6 +261,7 @@ impl Session {
         let late = self.late.take();
         let conclusion = self.conclude(&running, ended, notices);
         let cell = Arc::clone(&running.cell);
+        let changed = self.files.before_end(&self.journal);
         let Finished { result, seq, has_moved } = self.journal.finish_run(conclusion, &cell, late).await;
         cell.finish(seq, *result);
         self.ctx.runs.remove(self.id(), cell.run_id.clone());
@@ -269,7 +270,7 @@ impl Session {
         }
         let (mut pooled, alarm, ticket) = running.into_parts();
         self.alarm = Some(alarm);
-        self.files.keep(&mut self.journal, |covers| Wanted::after_run(&cell, covers));
+        self.files.after_end(&mut self.journal, changed, |covers| Wanted::after_run(&cell, covers));
         if forked {
             self.record_processes(&mut pooled);
         }
@@ -344,9 +345,10 @@ impl Session {
     /// A command in the background ended. What it changed in its own shell stays there; only its result is the session's.
     pub(super) fn on_detached(&mut self, running: Running, ended: Ended) {
         let conclusion = self.conclude(&running, ended, Vec::new());
+        let changed = self.files.before_end(&self.journal);
         let (seq, result) = self.journal.finish_detached(conclusion, &running.cell);
         running.cell.finish(seq, result);
-        self.files.keep(&mut self.journal, |covers| Wanted::after_run(&running.cell, covers));
+        self.files.after_end(&mut self.journal, changed, |covers| Wanted::after_run(&running.cell, covers));
         self.ctx.runs.remove(self.id(), running.cell.run_id.clone());
         if !running.pooled.shell.others().is_empty() {
             self.remnants.push(running.pooled);
