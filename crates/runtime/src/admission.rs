@@ -8,17 +8,17 @@
 //! young command comes of age; it also ends the waits that were too long.
 
 mod bell;
+mod capacity;
 mod counts;
 mod line;
-mod room;
 
 pub use bell::{Bell, Listener};
+pub use capacity::{ABOUT, YOUNG};
 pub use line::Line;
-pub use room::{ABOUT, YOUNG};
 
 use crate::ops::OpError;
+use capacity::Capacity;
 use counts::Counts;
-use room::Room;
 use shellkeep_session::SessionMeta;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -102,7 +102,7 @@ pub struct Admission {
 }
 
 struct State {
-    room: Room,
+    capacity: Capacity,
     line: Line<Entry>,
     /// When those in the line have waited long enough.
     deadlines: BTreeMap<(Instant, u64), Arc<str>>,
@@ -180,7 +180,7 @@ impl Admission {
     /// A gate through which at most `running_limit` commands go at once.
     pub fn new(config: AdmissionConfig, running_limit: usize) -> Arc<Self> {
         let state = State {
-            room: Room::new(running_limit, config.young, config.young_of_one),
+            capacity: Capacity::new(running_limit, config.young, config.young_of_one),
             line: Line::default(),
             deadlines: BTreeMap::new(),
             next_number: 0,
@@ -214,7 +214,7 @@ impl Admission {
         let needs_timer = !std::mem::replace(&mut state.is_timed, true);
         self.tell(state, verdicts);
         if needs_timer {
-            tokio::spawn(Arc::clone(self).watch_them_grow());
+            tokio::spawn(Arc::clone(self).release_as_commands_age());
         }
         Ok(Asked::Waits(waiter))
     }
@@ -243,7 +243,7 @@ impl Admission {
     pub fn set_running_limit(self: &Arc<Self>, limit: usize) {
         let mut verdicts = Vec::new();
         let mut state = self.lock();
-        state.room.set_running_limit(limit);
+        state.capacity.set_running_limit(limit);
         self.admit(&mut state, Instant::now(), &mut verdicts);
         self.tell(state, verdicts);
     }
@@ -264,10 +264,10 @@ impl Admission {
     pub fn figures(&self) -> AdmissionFigures {
         let mut state = self.lock();
         AdmissionFigures {
-            running: state.room.running(),
-            young: state.room.young(Instant::now()),
+            running: state.capacity.running(),
+            young: state.capacity.young(Instant::now()),
             waiting: state.line.len(),
-            running_limit: state.room.running_limit(),
+            running_limit: state.capacity.running_limit(),
             agents_waiting: state.line.agents(),
             commands_total: self.begun.load(Ordering::Relaxed),
         }
@@ -289,15 +289,15 @@ impl Admission {
         if state.is_closed {
             return Err(OpError::ShuttingDown);
         }
-        state.room.sees(agent, now);
+        state.capacity.sees(agent, now);
         self.admit(state, now, verdicts);
-        let is_free = !state.line.has(agent) && state.room.is_open_for(agent, now);
+        let is_free = !state.line.has(agent) && state.capacity.is_open_for(agent, now);
         Ok(is_free.then(|| self.ticket(state, agent, now)))
     }
 
     fn ticket(self: &Arc<Self>, state: &mut State, agent: &Arc<str>, now: Instant) -> Ticket {
         let number = state.take_number();
-        state.room.enter(number, agent, now);
+        state.capacity.enter(number, agent, now);
         self.counts.running.increment(1.0);
         Ticket { gate: Arc::clone(self), number }
     }
@@ -316,8 +316,8 @@ impl Admission {
 
     /// Gives tickets to those whose turn it is, as long as there is room.
     fn admit(self: &Arc<Self>, state: &mut State, now: Instant, verdicts: &mut Vec<Verdict>) {
-        while !state.line.is_empty() && state.room.is_open(now) {
-            let next = state.line.pop_if(|agent| state.room.is_open_for(agent, now));
+        while !state.line.is_empty() && state.capacity.is_open(now) {
+            let next = state.line.pop_if(|agent| state.capacity.is_open_for(agent, now));
             let Some(Entry { agent, answer, since, deadline }) = next else { return };
             state.deadlines.remove(&deadline);
             state.pace.turn(now);
@@ -342,7 +342,7 @@ impl Admission {
     fn give_back(self: &Arc<Self>, number: u64) {
         self.counts.running.decrement(1.0);
         let mut state = self.lock();
-        state.room.leave(number);
+        state.capacity.leave(number);
         if state.line.is_empty() {
             return;
         }
@@ -371,7 +371,7 @@ impl Admission {
     }
 
     /// The timer, for as long as somebody waits.
-    async fn watch_them_grow(self: Arc<Self>) {
+    async fn release_as_commands_age(self: Arc<Self>) {
         while let Some(at) = self.next_of_age() {
             tokio::time::sleep_until(at).await;
         }
@@ -385,7 +385,7 @@ impl Admission {
         let mut state = self.lock();
         self.admit(&mut state, now, &mut verdicts);
         self.expire(&mut state, now, &mut verdicts);
-        let next = (!state.line.is_empty()).then(|| state.room.next_of_age().unwrap_or(now + YOUNG));
+        let next = (!state.line.is_empty()).then(|| state.capacity.next_of_age().unwrap_or(now + YOUNG));
         state.is_timed = next.is_some();
         self.tell(state, verdicts);
         next

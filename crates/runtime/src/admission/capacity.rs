@@ -5,31 +5,31 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// For so long a command counts as young. Most commands are done by then, and one that is not has shown whether it
+/// A command counts as young for this long. Most commands are done by then, and one that is not has shown whether it
 /// computes or waits: the scheduler of the machine deals with that better than we could.
 pub const YOUNG: Duration = Duration::from_millis(20);
-/// For so long after it has asked for something an agent is about, and others leave it its part of the machine.
+/// An agent is active for this long after a request, and others leave it its part of the machine.
 pub const ABOUT: Duration = Duration::from_secs(10);
 
-/// The room there is, and who is in it.
-pub(super) struct Room {
+/// How much may run, and what does.
+pub(super) struct Capacity {
     running: usize,
     running_limit: usize,
     /// Oldest first.
-    young: VecDeque<Young>,
+    young: VecDeque<YoungCommand>,
     young_limit: usize,
     young_of_one: usize,
     /// The two agents that asked last: if an agent is not alone, one of them is another.
     seen: [Option<(Arc<str>, Instant)>; 2],
 }
 
-struct Young {
+struct YoungCommand {
     number: u64,
     since: Instant,
     agent: Arc<str>,
 }
 
-impl Room {
+impl Capacity {
     pub(super) fn new(running_limit: usize, young_limit: usize, young_of_one: usize) -> Self {
         let young_limit = young_limit.max(1);
         Self {
@@ -65,7 +65,7 @@ impl Room {
         self.young.front().map(|young| young.since + YOUNG)
     }
 
-    /// Notes that an agent is about.
+    /// Notes that an agent is active.
     pub(super) fn sees(&mut self, agent: &Arc<str>, now: Instant) {
         let [last, before] = &mut self.seen;
         match last {
@@ -83,16 +83,16 @@ impl Room {
         self.running < self.running_limit && self.young.len() < self.young_limit
     }
 
-    /// Whether there is a place for this agent. While others are about, one does not get all the places for the young,
-    /// so that who comes with a short command finds one, and a processor that is not busy.
+    /// Whether there is a place for this agent. While others are active, one does not get all the places for the young,
+    /// so that a short command of another finds one, and an idle processor.
     pub(super) fn is_open_for(&mut self, agent: &Arc<str>, now: Instant) -> bool {
-        self.is_open(now) && (!self.others_are_about(agent, now) || self.young_of(agent) < self.young_of_one)
+        self.is_open(now) && (!self.others_are_active(agent, now) || self.young_of(agent) < self.young_of_one)
     }
 
     /// Takes a place. Numbers grow.
     pub(super) fn enter(&mut self, number: u64, agent: &Arc<str>, now: Instant) {
         self.running += 1;
-        self.young.push_back(Young { number, since: now, agent: Arc::clone(agent) });
+        self.young.push_back(YoungCommand { number, since: now, agent: Arc::clone(agent) });
     }
 
     /// Gives it back.
@@ -109,7 +109,7 @@ impl Room {
         }
     }
 
-    fn others_are_about(&self, agent: &Arc<str>, now: Instant) -> bool {
+    fn others_are_active(&self, agent: &Arc<str>, now: Instant) -> bool {
         self.seen.iter().flatten().any(|(name, at)| *at + ABOUT > now && *name != *agent)
     }
 
