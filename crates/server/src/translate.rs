@@ -62,7 +62,7 @@ pub fn run(request: RunRequest) -> Result<RunCommand, Refusal> {
         id::check(request_id).map_err(|error| Refusal::bad_id("request_id", &error))?;
     }
     if request.cwd.as_ref().is_some_and(String::is_empty) {
-        return Err(Refusal::invalid("cwd must not be an empty string; omit it to use the session's directory"));
+        return Err(Refusal::invalid("cwd: must not be an empty string; omit it to use the session's directory"));
     }
     Ok(RunCommand {
         command: no_nul("command", request.command)?.into(),

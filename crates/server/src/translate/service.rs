@@ -22,7 +22,7 @@ pub fn start_service(request: wire::StartServiceRequest) -> Result<StartService,
         return Err(Refusal::invalid("command: empty; say what the service runs"));
     }
     if cwd.as_ref().is_some_and(String::is_empty) {
-        return Err(Refusal::invalid("cwd must not be an empty string; omit it to use the session's directory"));
+        return Err(Refusal::invalid("cwd: must not be an empty string; omit it to use the session's directory"));
     }
     Ok(StartService {
         command: no_nul("command", command)?.into(),
