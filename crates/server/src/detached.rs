@@ -3,6 +3,8 @@
 use crate::refusal::Refusal;
 use shellkeep_runtime::OpError;
 use std::future::Future;
+use std::pin::Pin;
+use tokio::sync::oneshot;
 
 /// Runs an operation in a task of its own. A caller that hangs up drops the handler, and with it every future the
 /// handler holds; the operation must go on.
@@ -11,5 +13,15 @@ where
     T: Send + 'static,
     F: Future<Output = T> + Send + 'static,
 {
-    Ok(tokio::spawn(operation).await.map_err(OpError::from)?)
+    let (done, result) = oneshot::channel();
+    // Boxed, so that tokio's part of a task is compiled once and not for every operation.
+    let work: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(async move { drop(done.send(operation.await)) });
+    let task = tokio::spawn(work);
+    match result.await {
+        Ok(result) => Ok(result),
+        // It sends its result unless it panics.
+        Err(error) => {
+            Err(task.await.map_or_else(OpError::from, |()| OpError::Internal { detail: error.to_string() }).into())
+        }
+    }
 }
