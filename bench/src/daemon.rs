@@ -1,6 +1,6 @@
 //! The built program as a child, for the figures over HTTP and of the daemon's memory.
 
-use crate::Fallible;
+use crate::fallible::Fallible;
 use crate::floor;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;

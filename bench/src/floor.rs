@@ -1,7 +1,7 @@
 //! The floor: what bash itself costs when nothing but pipes is between it and us. No state is kept, no output is
 //! bounded, no descendant is watched, nothing is written down; it is what any tool on top of bash can at best reach.
 
-use crate::Fallible;
+use crate::fallible::Fallible;
 use crate::lanes::Lane;
 use rustix::fd::{AsFd, BorrowedFd};
 use std::io::{self, Read, Write};

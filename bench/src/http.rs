@@ -1,7 +1,7 @@
 //! One keep-alive connection to the daemon's socket, blocking and as plain as it can be: what a careful client costs,
 //! not what a client library costs.
 
-use crate::Fallible;
+use crate::fallible::Fallible;
 use crate::lanes::Lane;
 use rustix::fd::{AsFd, BorrowedFd};
 use std::io::{self, Read, Write};

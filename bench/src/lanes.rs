@@ -1,7 +1,7 @@
 //! Many conversations at once, one question in flight in each: the driver of the figures with a thousand shells. The
 //! floor and the daemon are driven by the same code, so that neither wins by its driver.
 
-use crate::Fallible;
+use crate::fallible::Fallible;
 use rustix::event::{Timespec, epoll};
 use rustix::fd::BorrowedFd;
 use std::io;

@@ -1,6 +1,6 @@
 //! The engine in this process, as a host embeds it: two workers, the default store in a directory of its own.
 
-use crate::Fallible;
+use crate::fallible::Fallible;
 use shellkeep_runtime::{CreateSession, Created, Engine, EngineConfig, RunCommand, RunView};
 use shellkeep_session::{QuotaName, SessionId};
 use shellkeep_store::{Durability, RecordOptions, Store};

@@ -1,6 +1,6 @@
 //! The machine the figures are from, and what `/proc` says of a process.
 
-use crate::Fallible;
+use crate::fallible::Fallible;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -14,6 +14,7 @@
 
 mod curves;
 mod daemon;
+mod fallible;
 mod figures;
 mod files;
 mod floor;
@@ -26,14 +27,14 @@ mod peers;
 mod plot;
 mod report;
 mod scale;
+mod setup;
 mod stats;
 
+use fallible::Fallible;
 use options::Options;
 use report::Report;
+use setup::Setup;
 use std::process::ExitCode;
-
-/// The benchmark has no caller who could act on a kind of error; a sentence is enough.
-type Fallible<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 fn main() -> ExitCode {
     match Options::parse(std::env::args().skip(1)).and_then(|options| bench(&options)) {
@@ -48,7 +49,7 @@ fn main() -> ExitCode {
 fn bench(options: &Options) -> Fallible<()> {
     // What the daemon does for itself; a thousand shells need it of the library's host as well.
     shellkeep_process::spawn::raise_descriptor_limit();
-    let setup = figures::Setup::find(options)?;
+    let setup = Setup::find(options)?;
     let mut report = Report::new(machine::Facts::read(&setup.bash), options.quick);
     for (name, measure) in figures::ALL {
         if !options.wants(name) {

@@ -2,11 +2,12 @@
 //! it cannot.
 
 use crate::daemon::Daemon;
-use crate::figures::Setup;
+use crate::fallible::Fallible;
+use crate::floor;
 use crate::http::{self, Client};
 use crate::report::{Bar, Kind, Report};
+use crate::setup::Setup;
 use crate::stats::{self, Rounds, Spread};
-use crate::{Fallible, floor};
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde::Deserialize;
 use std::fs::File;

@@ -1,11 +1,11 @@
 //! This program beside another build of it, named with `--against`: what a change costs. Both daemons run at the same time
 //! and take turns, so that a noisy minute touches both alike.
 
-use super::Setup;
-use crate::Fallible;
 use crate::daemon::Daemon;
+use crate::fallible::Fallible;
 use crate::http::{self, Client};
 use crate::report::{Report, Row, Target};
+use crate::setup::Setup;
 use crate::stats::Rounds;
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -1,11 +1,12 @@
 //! Making sessions, and what one costs while it sleeps.
 
-use super::Setup;
 use crate::daemon::Daemon;
+use crate::fallible::Fallible;
 use crate::http::Client;
 use crate::library::{self, Library};
 use crate::report::{Report, Row};
-use crate::{Fallible, machine, stats};
+use crate::setup::Setup;
+use crate::{machine, stats};
 use std::time::Instant;
 
 const LIVE_SHELLS: usize = 8;

@@ -1,12 +1,13 @@
 //! A thousand live sessions, all busy: what the machine still gets done, beside a thousand raw loops.
 
-use super::Setup;
 use crate::daemon::Daemon;
+use crate::fallible::Fallible;
 use crate::floor::RawShell;
 use crate::http::{Client, HttpLane};
 use crate::library::Library;
 use crate::report::{Report, Row, Target};
-use crate::{Fallible, lanes, machine, stats};
+use crate::setup::Setup;
+use crate::{lanes, machine, stats};
 use shellkeep_session::SessionId;
 use std::time::Duration;
 

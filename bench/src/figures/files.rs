@@ -6,10 +6,10 @@ mod git;
 mod stage;
 mod tree;
 
-use super::Setup;
-use crate::Fallible;
+use crate::fallible::Fallible;
 use crate::files::Point;
 use crate::report::{Report, Row, Target};
+use crate::setup::Setup;
 use crate::stats::digits;
 use stage::Stage;
 use tempfile::TempDir;

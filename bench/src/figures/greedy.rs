@@ -1,11 +1,11 @@
 //! One agent floods the daemon with commands; what another agent's commands take meanwhile.
 
-use super::Setup;
-use crate::Fallible;
 use crate::daemon::Daemon;
+use crate::fallible::Fallible;
 use crate::http::{self, Client, Errands};
 use crate::lanes;
 use crate::report::{Report, Row, Target};
+use crate::setup::Setup;
 use crate::stats::Rounds;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};

@@ -1,12 +1,13 @@
 //! One agent attacks the node through its door; what another agent's commands take meanwhile, and how much memory the
 //! daemon needs at its peak. Each attack has a daemon of its own, so that none pays for the one before it.
 
-use super::Setup;
 use crate::daemon::Daemon;
+use crate::fallible::Fallible;
 use crate::http::{self, Client};
+use crate::machine;
 use crate::report::{Report, Row, Target};
+use crate::setup::Setup;
 use crate::stats::Rounds;
-use crate::{Fallible, machine};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::net::Shutdown;

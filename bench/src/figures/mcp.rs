@@ -1,11 +1,11 @@
 //! What MCP adds to a short command: on stdio through `shellkeep mcp`, and over HTTP at `/mcp`, against the plain HTTP
 //! run on the same daemon.
 
-use super::Setup;
-use crate::Fallible;
 use crate::daemon::Daemon;
+use crate::fallible::Fallible;
 use crate::http::{Client, check};
 use crate::report::{Report, Row, Target};
+use crate::setup::Setup;
 use crate::stats::Rounds;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};

@@ -1,11 +1,12 @@
 //! Much output: how fast it goes through, and what it does to the daemon's memory.
 
-use super::Setup;
 use crate::daemon::Daemon;
+use crate::fallible::Fallible;
 use crate::http::{self, Client};
 use crate::library::Library;
 use crate::report::{Report, Row, Target};
-use crate::{Fallible, floor, machine, stats};
+use crate::setup::Setup;
+use crate::{floor, machine, stats};
 use shellkeep_runtime::{OutputQuery, RunView, Stream};
 use shellkeep_session::SessionId;
 use std::time::{Duration, Instant};

@@ -1,10 +1,11 @@
 //! What is recorded: what it costs a warm command, a million events in one session, and how fast secrets are masked.
 
-use super::Setup;
+use crate::fallible::Fallible;
 use crate::library::Library;
 use crate::report::{Report, Row, Target};
+use crate::setup::Setup;
 use crate::stats::Rounds;
-use crate::{Fallible, machine, stats};
+use crate::{machine, stats};
 use serde_json::json;
 use shellkeep_record::Recording;
 use shellkeep_redact::{Config, Redactor};

@@ -4,10 +4,10 @@ mod by_daemon;
 mod by_library;
 mod state;
 
-use super::Setup;
-use crate::Fallible;
+use crate::fallible::Fallible;
 use crate::report::{Report, Row, Target};
 use crate::scale::Point;
+use crate::setup::Setup;
 use crate::stats::digits;
 
 /// Creations per second through the library.

@@ -1,10 +1,11 @@
 //! A new bash for every command, as tools without sessions do it: the reference for what a live session saves.
 
-use super::Setup;
+use crate::fallible::Fallible;
 use crate::library::Library;
 use crate::report::{Bar, Kind, Report, Row};
+use crate::setup::Setup;
 use crate::stats::Rounds;
-use crate::{Fallible, floor, stats};
+use crate::{floor, stats};
 use std::time::Duration;
 
 const ARGUMENTS: [&str; 3] = ["--norc", "-c", "true"];

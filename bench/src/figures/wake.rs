@@ -1,10 +1,11 @@
 //! Waking a dormant session: restore 100 variables and 50 functions, run `true`, know the state again.
 
-use super::Setup;
+use crate::fallible::Fallible;
 use crate::library::Library;
 use crate::report::{Report, Row, Target};
+use crate::setup::Setup;
 use crate::stats::Rounds;
-use crate::{Fallible, floor, library};
+use crate::{floor, library};
 use shellkeep_session::SessionId;
 use std::fmt::Write;
 use std::path::Path;

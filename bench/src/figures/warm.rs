@@ -1,12 +1,12 @@
 //! Short commands in a session whose shell is live: the cost that every call has.
 
-use super::Setup;
-use crate::Fallible;
 use crate::daemon::Daemon;
+use crate::fallible::Fallible;
 use crate::floor::RawShell;
 use crate::http::Client;
 use crate::library::Library;
 use crate::report::{Bar, Kind, Report, Row, Target};
+use crate::setup::Setup;
 use crate::stats::{Rounds, Spread};
 use shellkeep_session::SessionId;
 

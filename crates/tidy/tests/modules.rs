@@ -10,7 +10,6 @@ const MOST_METHODS: usize = 25;
 
 /// How many files of a crate are in circles. A crate that is not listed has none.
 const IN_CIRCLES: &[(&str, usize)] = &[
-    ("bench", 32),
     ("crates/process", 12),
     ("crates/record", 15),
     ("crates/session", 2),

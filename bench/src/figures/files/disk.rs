@@ -2,9 +2,9 @@
 
 use super::stage::Stage;
 use super::tree;
-use crate::Fallible;
-use crate::figures::Setup;
+use crate::fallible::Fallible;
 use crate::report::{Report, Row};
+use crate::setup::Setup;
 use std::time::Duration;
 
 /// Files in the tree.

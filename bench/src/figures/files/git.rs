@@ -1,7 +1,7 @@
 //! The other side: git as it comes, on a tree of its own. Only its housekeeping is off, which it would start beside a
 //! commit; that is for its good.
 
-use crate::Fallible;
+use crate::fallible::Fallible;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};

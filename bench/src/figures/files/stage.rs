@@ -2,9 +2,9 @@
 
 use super::git::Git;
 use super::tree;
-use crate::Fallible;
-use crate::figures::Setup;
+use crate::fallible::Fallible;
 use crate::library::{self, Library};
+use crate::setup::Setup;
 use crate::stats::{self, Rounds, Spread};
 use shellkeep_runtime::{CheckpointView, Fork, Moment, Rewind, ServicesAfter};
 use shellkeep_session::{Cause, SessionId};

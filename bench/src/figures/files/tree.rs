@@ -1,6 +1,6 @@
 //! Trees of files as a project has them: directories of a hundred, one to four kilobytes of source text each.
 
-use crate::Fallible;
+use crate::fallible::Fallible;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::num::NonZeroUsize;

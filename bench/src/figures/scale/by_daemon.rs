@@ -3,11 +3,12 @@
 
 use super::state;
 use crate::daemon::Daemon;
-use crate::figures::Setup;
+use crate::fallible::Fallible;
 use crate::http::{self, Client, Errands};
 use crate::scale::Point;
+use crate::setup::Setup;
 use crate::stats::{self, Rounds, Spread};
-use crate::{Fallible, floor, lanes, machine};
+use crate::{floor, lanes, machine};
 use rustix::fs::{Advice, fadvise};
 use std::fs::File;
 use std::io;

@@ -1,10 +1,10 @@
 //! The library's part: how fast sessions are made, and whether a short command notices how many there are.
 
 use super::state;
-use crate::Fallible;
-use crate::figures::Setup;
+use crate::fallible::Fallible;
 use crate::library::Library;
 use crate::scale::Point;
+use crate::setup::Setup;
 use crate::stats::{self, Rounds, Spread};
 use shellkeep_runtime::Engine;
 use shellkeep_session::SessionId;
