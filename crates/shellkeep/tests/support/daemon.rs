@@ -126,6 +126,14 @@ impl Daemon {
         self.child = launch(&self.settings, self.directory.path(), self.tcp);
     }
 
+    /// Starts it again with settings that may make it die before its doors are open. Returns whether they opened.
+    pub fn restart_to_die(&mut self, settings: &Settings) -> bool {
+        self.kill();
+        self.child = spawn(settings, self.directory.path(), None);
+        let stdout = self.child.stdout.take().expect("its output is piped");
+        wait_for_doors(stdout, 1).is_ok()
+    }
+
     /// Ends it as a supervisor would, and waits for that; gives its exit code.
     pub fn stop(&mut self) -> Option<i32> {
         let Ok(None) = self.child.try_wait() else { return None };
@@ -279,11 +287,15 @@ pub fn signal(pid: u32, name: &str) {
     let _ = Command::new("kill").arg(format!("-{name}")).arg(pid.to_string()).stderr(Stdio::null()).status();
 }
 
+/// Starts the program.
+fn spawn(settings: &Settings, directory: &Path, tcp: Option<SocketAddr>) -> Child {
+    let log = fs::File::options().create(true).append(true).open(directory.join("daemon.log")).expect("a log file");
+    settings.command(directory, tcp).stdout(Stdio::piped()).stderr(log).spawn().expect("the program starts")
+}
+
 /// Starts the program and waits until it says that every door is open.
 fn launch(settings: &Settings, directory: &Path, tcp: Option<SocketAddr>) -> Child {
-    let log = fs::File::options().create(true).append(true).open(directory.join("daemon.log")).expect("a log file");
-    let mut command = settings.command(directory, tcp);
-    let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().expect("the program starts");
+    let mut child = spawn(settings, directory, tcp);
     let stdout = child.stdout.take().expect("its output is piped");
     let doors = if tcp.is_some() { 2 } else { 1 };
     if let Err(reason) = wait_for_doors(stdout, doors) {
