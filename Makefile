@@ -10,7 +10,8 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 build: ## build the program for release
-	$(CARGO) build --release --bin shellkeep
+	@echo "Building shellkeep; the first time this takes some minutes."
+	@start=$$(date +%s); $(CARGO) build --release --bin shellkeep && echo "Built in $$(($$(date +%s) - start)) s."
 
 run: build ## build and start the daemon in the foreground, its data in target/run (DATA=… for elsewhere)
 	@mkdir -p "$(DATA)"

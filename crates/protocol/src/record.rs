@@ -18,7 +18,8 @@ pub struct EventRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub data: Option<Value>,
-    /// Many at once, at most 10,000 with 8 MiB: either all are taken or none.
+    /// Many at once, at most 10,000 with 8 MiB. All are checked before the first is taken; if the store fails after some,
+    /// the error says how many it took.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub events: Option<Vec<NewEvent>>,
 }

@@ -147,9 +147,7 @@ impl Files {
         if !self.ctx.checkpoints.config.on {
             return;
         }
-        if let Err(error) = self.kept_to.open(&self.ctx.checkpoints.home(journal.id())) {
-            tracing::warn!(session = %journal.id(), %error, "cannot note how far files are kept");
-        }
+        self.kept_to.open(&self.ctx.checkpoints.home(journal.id()));
         self.begin(journal, None);
     }
 
@@ -217,17 +215,18 @@ impl Files {
     /// one die before they are kept.
     pub(super) fn before_end(&mut self, journal: &Journal) -> Changed {
         let is_clean = matches!(&self.keeping, Keeping::Idle(keeper) if keeper.is_clean());
-        if !is_clean && let Err(error) = self.kept_to.fall_behind(journal.state().seq) {
-            tracing::warn!(session = %journal.id(), %error, "cannot note how far files are kept");
+        if is_clean {
+            return Changed::Nothing;
         }
-        if is_clean { Changed::Nothing } else { Changed::Maybe }
+        self.kept_to.fall_behind(journal.state().seq);
+        Changed::Maybe
     }
 
     /// The end of a run is recorded: what it changed is kept.
     pub(super) fn after_end(&mut self, journal: &mut Journal, changed: Changed, wanted: impl FnOnce(u64) -> Wanted) {
         let covers = journal.state().seq;
         match changed {
-            Changed::Nothing => self.kept(journal, covers),
+            Changed::Nothing => self.kept_to.kept(covers),
             Changed::Maybe if self.is_off() && !self.ctx.checkpoints.config.on => {}
             Changed::Maybe => self.keep_for(journal, wanted(covers)),
         }
@@ -243,7 +242,7 @@ impl Files {
             }
             Keeping::Idle(keeper) if keeper.is_clean() => {
                 self.keeping = Keeping::Idle(keeper);
-                self.kept(journal, wanted.covers);
+                self.kept_to.kept(wanted.covers);
             }
             Keeping::Idle(keeper) => {
                 self.hold.begin(hold::AFTER_RUN);
@@ -258,12 +257,6 @@ impl Files {
                 self.wanted = Some(wanted);
                 self.hold.begin_if_none(hold::AFTER_RUN);
             }
-        }
-    }
-
-    fn kept(&mut self, journal: &Journal, seq: u64) {
-        if let Err(error) = self.kept_to.kept(seq) {
-            tracing::warn!(session = %journal.id(), %error, "cannot note how far files are kept");
         }
     }
 
@@ -298,7 +291,7 @@ impl Files {
         let saved = match saved {
             Ok(Some(saved)) => saved,
             Ok(None) => {
-                self.kept(journal, covers);
+                self.kept_to.kept(covers);
                 return None;
             }
             Err(trouble) => {
@@ -313,7 +306,7 @@ impl Files {
         metrics::counter!("shellkeep_checkpoints_total").increment(1);
         metrics::histogram!("shellkeep_checkpoint_seconds").record(took);
         journal.record(Event::Checkpointed { checkpoint: Box::new(checkpoint.clone()) });
-        self.kept(journal, covers);
+        self.kept_to.kept(covers);
         Some(CheckpointView { checkpoint, seq: journal.state().seq, at: Timestamp::now(), kept: true })
     }
 

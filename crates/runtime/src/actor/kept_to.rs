@@ -46,37 +46,44 @@ impl KeptTo {
     }
 
     /// The session becomes live: from now on its files may change.
-    pub(super) fn open(&mut self, home: &Path) -> io::Result<()> {
+    pub(super) fn open(&mut self, home: &Path) {
         if self.is_open() {
-            return Ok(());
+            return;
         }
-        (self.file, self.noted) = (Some(open(home)?), None);
+        match open(home) {
+            Ok(file) => (self.file, self.noted) = (Some(file), None),
+            Err(error) => return complain(&error),
+        }
         // What the file says is true until what is owed is kept.
-        if self.owed.is_none() { self.note(ALL) } else { Ok(()) }
+        if self.owed.is_none() {
+            self.note(ALL);
+        }
     }
 
     /// A run changed files, and its end is about to be recorded after this record.
-    pub(super) fn fall_behind(&mut self, seq: u64) -> io::Result<()> {
-        if self.noted == Some(ALL) { self.note(seq) } else { Ok(()) }
+    pub(super) fn fall_behind(&mut self, seq: u64) {
+        if self.noted == Some(ALL) {
+            self.note(seq);
+        }
     }
 
-    fn note(&mut self, seq: u64) -> io::Result<()> {
-        let Some(file) = &self.file else { return Ok(()) };
-        if self.noted != Some(seq) {
-            self.noted = None;
-            file.write_all_at(format!("{seq:0WIDTH$}\n").as_bytes(), 0)?;
-            self.noted = Some(seq);
+    fn note(&mut self, seq: u64) {
+        let Some(file) = self.file.as_ref().filter(|_| self.noted != Some(seq)) else { return };
+        match file.write_all_at(format!("{seq:0WIDTH$}\n").as_bytes(), 0) {
+            Ok(()) => self.noted = Some(seq),
+            Err(error) => {
+                self.noted = None;
+                complain(&error);
+            }
         }
-        Ok(())
     }
 
     /// The files are kept as they were after this record, or have not changed since.
-    pub(super) fn kept(&mut self, seq: u64) -> io::Result<()> {
-        if self.owed.is_some_and(|owed| owed > seq) {
-            return Ok(());
+    pub(super) fn kept(&mut self, seq: u64) {
+        if self.owed.is_none_or(|owed| owed <= seq) {
+            self.owed = None;
+            self.note(ALL);
         }
-        self.owed = None;
-        self.note(ALL)
     }
 
     /// Nothing of the session runs. Returns the file to remove when its files are no longer watched; none if some are not
@@ -85,6 +92,10 @@ impl KeptTo {
         (self.file, self.noted) = (None, None);
         self.owed.is_none().then(|| home.join(NAME))
     }
+}
+
+fn complain(error: &io::Error) {
+    tracing::warn!(%error, "cannot note how far a session's files are kept");
 }
 
 fn open(home: &Path) -> io::Result<File> {
