@@ -30,7 +30,7 @@ mod slot;
 mod unsure;
 
 pub(crate) use fork::is_outside;
-pub(crate) use kept_to::{all_open, is_open};
+pub(crate) use kept_to::{all_open, is_open, reopen};
 use message::{Answer, Caller};
 pub use message::{FilesTask, ForkOrder, MAILBOX, MAX_WAITING, Message, RunReply, ServiceNews, Started};
 pub use slot::Slot;
@@ -134,7 +134,8 @@ impl Actor {
         // Admission sees to the expiry of a command that waits for its permit.
         let has_permit_line = matches!(session.phase.wait(), Wait::Permit { .. });
         let expired = until(self.queue.next_expiry(usize::from(has_permit_line)));
-        let hold_ends = || session.files.holds_until(self.queue.first_expires());
+        // One that is over was seen already: what waits for something else besides must not spin.
+        let hold_ends = || session.files.holds_until(self.queue.first_expires()).filter(|end| *end > Instant::now());
         let hold_ended = until(if self.queue.is_empty() { None } else { hold_ends() });
         let due = until(session.journal.due().into_iter().chain(self.lingers_until).min());
         tokio::select! {

@@ -142,6 +142,16 @@ impl Keeper {
         self.live.as_ref().is_some_and(|live| live.is_clean(&self.workspace))
     }
 
+    /// Whether nothing was told of since the last checkpoint. Never waits for the workspace's file system.
+    pub fn heard_nothing(&self) -> bool {
+        self.live.as_ref().is_some_and(|live| live.heard_nothing())
+    }
+
+    /// Whether the workspace's root is where it was.
+    pub fn is_in_place(&self) -> bool {
+        self.live.as_ref().is_some_and(|live| live.is_in_place(&self.workspace))
+    }
+
     /// Whether somebody else's files were there before the first checkpoint: they should be saved before the first
     /// command may change them.
     pub fn needs_base(&self) -> bool {

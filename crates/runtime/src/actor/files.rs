@@ -147,7 +147,8 @@ impl Files {
         if !self.ctx.checkpoints.config.on {
             return;
         }
-        self.kept_to.open(&self.ctx.checkpoints.home(journal.id()));
+        let (home, power) = (self.ctx.checkpoints.home(journal.id()), self.ctx.store.survives_power());
+        self.kept_to.open(&home, journal.state().seq, power);
         self.begin(journal, None);
     }
 
@@ -214,8 +215,7 @@ impl Files {
     /// The end of a run is about to be recorded. If it may have changed files, the next daemon learns of it, should this
     /// one die before they are kept.
     pub(super) fn before_end(&mut self, journal: &Journal) -> Changed {
-        let is_clean = matches!(&self.keeping, Keeping::Idle(keeper) if keeper.is_clean());
-        if is_clean {
+        if matches!(&self.keeping, Keeping::Idle(keeper) if keeper.heard_nothing()) {
             return Changed::Nothing;
         }
         self.kept_to.fall_behind(journal.state().seq);
@@ -226,9 +226,12 @@ impl Files {
     pub(super) fn after_end(&mut self, journal: &mut Journal, changed: Changed, wanted: impl FnOnce(u64) -> Wanted) {
         let covers = journal.state().seq;
         match changed {
-            Changed::Nothing => self.kept_to.kept(covers),
-            Changed::Maybe if self.is_off() && !self.ctx.checkpoints.config.on => {}
-            Changed::Maybe => self.keep_for(journal, wanted(covers)),
+            // Asked only now: on a file system that hangs, the answer is out.
+            Changed::Nothing if matches!(&self.keeping, Keeping::Idle(keeper) if keeper.is_in_place()) => {
+                self.kept_to.kept(covers);
+            }
+            _ if self.is_off() && !self.ctx.checkpoints.config.on => {}
+            _ => self.keep_for(journal, wanted(covers)),
         }
     }
 

@@ -3,7 +3,9 @@
 //! them into one before anything else changes the files.
 //!
 //! The file changes only when files do: it is written before the end of a run that changed some is recorded, and again
-//! when those are in a checkpoint.
+//! when those are in a checkpoint. Of a run that had not ended the next daemon knows from the journal ([`reopen`]). A
+//! write that a power cut takes back would leave the file too confident, so with `durability=power` the file has the
+//! number of the last record after each run.
 
 use shellkeep_session::SessionId;
 use std::fs::{self, File};
@@ -25,6 +27,8 @@ pub(super) struct KeptTo {
     file: Option<File>,
     /// What the file says.
     noted: Option<u64>,
+    /// Whether what is noted must be right after a loss of power.
+    survives_power: bool,
     /// Number of the last record whose files are not in a checkpoint yet, if there is one.
     owed: Option<u64>,
 }
@@ -46,7 +50,7 @@ impl KeptTo {
     }
 
     /// The session becomes live: from now on its files may change.
-    pub(super) fn open(&mut self, home: &Path) {
+    pub(super) fn open(&mut self, home: &Path, seq: u64, survives_power: bool) {
         if self.is_open() {
             return;
         }
@@ -54,9 +58,10 @@ impl KeptTo {
             Ok(file) => (self.file, self.noted) = (Some(file), None),
             Err(error) => return complain(&error),
         }
+        self.survives_power = survives_power;
         // What the file says is true until what is owed is kept.
         if self.owed.is_none() {
-            self.note(ALL);
+            self.note_all(seq);
         }
     }
 
@@ -67,14 +72,17 @@ impl KeptTo {
         }
     }
 
+    /// Everything up to this record is kept.
+    fn note_all(&mut self, seq: u64) {
+        self.note(if self.survives_power { seq } else { ALL });
+    }
+
     fn note(&mut self, seq: u64) {
         let Some(file) = self.file.as_ref().filter(|_| self.noted != Some(seq)) else { return };
         match file.write_all_at(format!("{seq:0WIDTH$}\n").as_bytes(), 0) {
             Ok(()) => self.noted = Some(seq),
-            Err(error) => {
-                self.noted = None;
-                complain(&error);
-            }
+            // The file still says what it said, and the next run tries again.
+            Err(error) => complain(&error),
         }
     }
 
@@ -82,7 +90,7 @@ impl KeptTo {
     pub(super) fn kept(&mut self, seq: u64) {
         if self.owed.is_none_or(|owed| owed <= seq) {
             self.owed = None;
-            self.note(ALL);
+            self.note_all(seq);
         }
     }
 
@@ -92,6 +100,19 @@ impl KeptTo {
         (self.file, self.noted) = (None, None);
         self.owed.is_none().then(|| home.join(NAME))
     }
+}
+
+/// A run had not ended when the last daemon died, after this record: what it did to the files is not in a checkpoint.
+pub(crate) fn reopen(home: &Path, seq: u64) {
+    if read(home).is_some_and(|kept_to| kept_to != ALL) {
+        return;
+    }
+    let mut kept_to = KeptTo::default();
+    match open(home) {
+        Ok(file) => kept_to.file = Some(file),
+        Err(error) => return complain(&error),
+    }
+    kept_to.note(seq);
 }
 
 fn complain(error: &io::Error) {

@@ -5,7 +5,7 @@ use super::audit::Audit;
 use super::config::EngineConfig;
 use super::handle::Engine;
 use super::inner::Inner;
-use crate::actor::Actor;
+use crate::actor::{Actor, reopen};
 use crate::adaptive::Adaptive;
 use crate::admission::Admission;
 use crate::adopt::{self, Left};
@@ -100,7 +100,7 @@ impl Engine {
         let settler =
             Settler { data_dir: &config.data_dir, store: &store, checkpoints: &checkpoints, workspaces: &workspaces };
         let unfinished = settler.settle().await;
-        let left = after_crash(&config, &store, &factory, &boot_id).await.map_err(StartError::Store)?;
+        let left = after_crash(&config, &store, &checkpoints, &factory, &boot_id).await.map_err(StartError::Store)?;
         settler.finish_deletions(unfinished).await;
         let known = recover::patiently(|| recover::known_sessions(&store)).await.map_err(StartError::Store)?;
         let masking = Masking::new(&config.record)?;
@@ -303,6 +303,7 @@ async fn begin(inner: &Inner, left: Vec<Left>) -> Result<(), StartError> {
 async fn after_crash(
     config: &EngineConfig,
     store: &Store,
+    checkpoints: &Checkpoints,
     factory: &Arc<CageFactory>,
     boot_id: &str,
 ) -> Result<Vec<Left>, String> {
@@ -313,6 +314,10 @@ async fn after_crash(
     let ended = tokio::task::spawn_blocking(move || sweeping.sweep(&keep)).await.map_err(|error| error.to_string())?;
     if !ended.is_empty() {
         tracing::warn!(processes = ended.len(), "ended what an earlier daemon left running");
+    }
+    for state in states.iter().filter(|state| checkpoints.config.on && !state.active_runs.is_empty()) {
+        // Before the run is recorded as lost: a daemon that dies between the two finds it here again.
+        reopen(&checkpoints.home(&state.meta.session_id), state.seq);
     }
     adopt::settle(store, states, left, boot_id, &ended)
 }

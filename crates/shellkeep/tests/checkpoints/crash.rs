@@ -3,6 +3,7 @@
 use super::support::{Daemon, Request, Settings};
 use super::tools::{Files, seq};
 use serde_json::json;
+use shellkeep_poll::until;
 use std::path::{Path, PathBuf};
 
 /// A session that the named points take note of.
@@ -119,6 +120,21 @@ fn killed_before_a_checkpoint_that_was_due() {
     killed_before_its_checkpoint(None);
     killed_before_its_checkpoint(Some("files_owed"));
     killed_before_its_checkpoint(Some("files_kept"));
+}
+
+/// What a command did to the files before the daemon was killed under it is kept before the next command changes them.
+#[test]
+fn killed_in_the_middle_of_a_command() {
+    let mut daemon = Daemon::start();
+    daemon.create(NAME);
+    daemon.sh(NAME, "echo v1 > f");
+    let second = daemon.ask(NAME, "run", json!({"command": "echo v2 > f; sleep 60", "blocking": false})).json();
+    let file = workspace(&daemon, NAME).join("f");
+    until("the command has written", || (std::fs::read_to_string(&file).ok()? == "v2\n").then_some(()));
+    daemon.restart();
+    daemon.sh(NAME, "echo v3 > f");
+    let back = daemon.rewind_to(NAME, second["run_id"].clone());
+    assert_eq!(daemon.sh(NAME, "cat f").out(), "v2\n", "{back}");
 }
 
 #[test]

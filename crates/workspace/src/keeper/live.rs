@@ -71,16 +71,20 @@ impl Live {
     }
 
     pub fn is_clean(&self, workspace: &Path) -> bool {
+        self.heard_nothing() && self.is_in_place(workspace)
+    }
+
+    pub fn heard_nothing(&self) -> bool {
         if self.wants_everything || self.watches.is_none() || !self.index.is_settled() {
             return false;
         }
         self.watcher.drain();
-        self.mailbox.is_empty() && self.is_in_place(workspace)
+        self.mailbox.is_empty()
     }
 
     /// The root may have been moved away with the directory that it is in, of which nobody tells. Not asked for every
     /// command of many in a row.
-    fn is_in_place(&self, workspace: &Path) -> bool {
+    pub fn is_in_place(&self, workspace: &Path) -> bool {
         let now = Instant::now();
         let mut seen = self.seen_in_place.lock().unwrap_or_else(PoisonError::into_inner);
         if seen.is_some_and(|seen| now.duration_since(seen) < SEEN) {
