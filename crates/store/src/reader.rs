@@ -136,7 +136,7 @@ impl<R: Reader> Follower<R> {
             self.reader.complete(session_id);
         }
         let has = |id: &&SessionId| self.early.get(*id).copied().unwrap_or_default().max(self.given);
-        let from = session_ids.iter().map(has).min().unwrap_or_default();
+        let Some(from) = session_ids.iter().map(has).min() else { return Ok(()) };
         if from >= end.mark() {
             return Ok(());
         }

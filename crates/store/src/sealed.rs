@@ -34,8 +34,11 @@ pub(crate) fn decode<T: DeserializeOwned>(bytes: Vec<u8>) -> io::Result<T> {
 }
 
 /// The same for a file that may end early: an older version did not replace it as a whole, and a file that was not forced
-/// to disk can be cut off by a loss of power. `None` if so.
+/// to disk can be cut off by a loss of power, or be all zeros. `None` if so.
 pub(crate) fn decode_whole<T: DeserializeOwned>(bytes: Vec<u8>) -> io::Result<Option<T>> {
+    if bytes.first() == Some(&0) {
+        return Ok(None);
+    }
     match decode(bytes) {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
         decoded => decoded.map(Some),

@@ -63,6 +63,10 @@ fn field(bytes: &[u8]) -> Option<(usize, Option<u32>)> {
     let last = &bytes[from..];
     let name = last.windows(NAME.len()).rposition(|window| window == NAME)?;
     let rest: Vec<u8> = last[name + NAME.len()..].iter().copied().filter(|byte| !byte.is_ascii_whitespace()).collect();
+    // A value, not a name: the file of an older version, without a checksum.
+    if !rest.starts_with(b":") {
+        return None;
+    }
     let digits = rest.strip_prefix(b":\"").and_then(|rest| rest.strip_suffix(b"\"}"));
     let sum = digits.and_then(read_hex);
     let before = last[..name].iter().rposition(|byte| !byte.is_ascii_whitespace())?;
