@@ -18,7 +18,7 @@ const UPKEEP: Duration = Duration::from_secs(5);
 /// because that they came to be would be no increase to Prometheus.
 const RARE: [(&str, &str); 8] = [
     ("shellkeep_agent_bad_lines_total", "Lines of agents that could not be taken"),
-    ("shellkeep_evictions_total", "Shells given up because another session needed their place"),
+    ("shellkeep_evictions_total", "Shells stopped because another session needed their place"),
     ("shellkeep_output_failures_total", "Outputs that could not be kept"),
     ("shellkeep_record_failures_total", "Times that a session's recording could not be written"),
     ("shellkeep_reclaimed_bytes_total", "Bytes of ended sessions that were removed"),

@@ -112,7 +112,7 @@ pub enum NoticeCode {
     RecordFailed,
     /// The files could not be kept, or not all of them.
     CheckpointIncomplete,
-    /// The session was taken back to an earlier time.
+    /// The session was rewound.
     Rewound,
     /// Some files may not be as they were at the moment that was gone back to.
     FilesUncertain,

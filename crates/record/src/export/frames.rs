@@ -201,8 +201,8 @@ mod tests {
         assert_eq!(frames(&line("shell_started", json!({"generation": 1}))), []);
         assert_eq!(frames(&line("session_created", json!({"cwd": "/w"}))), []);
         let back = frames(&line("session_rewound", json!({"to": 12, "files": {"name": "x"}})));
-        assert_eq!(back[0], Frame::Marker("session_rewound ⟲ taken back to #12".to_owned()));
-        assert_eq!(back[1], Frame::Output("\u{1b}[1;33msession\u{1b}[0m ⟲ taken back to #12\r\n".to_owned()));
+        assert_eq!(back[0], Frame::Marker("session_rewound ⟲ rewound to #12".to_owned()));
+        assert_eq!(back[1], Frame::Output("\u{1b}[1;33msession\u{1b}[0m ⟲ rewound to #12\r\n".to_owned()));
         let posted = line("tool_call", json!({"tool_name": "search", "parameters": {}, "output": "x"}));
         assert!(!is_run(&posted) && frames(&posted).len() == 2);
     }

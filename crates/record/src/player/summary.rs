@@ -209,9 +209,9 @@ pub(crate) fn text(line: &Line) -> String {
     }
 }
 
-/// `⟲ taken back to #12`, and what is not as it was then.
+/// `⟲ rewound to #12`, and what is not as it was then.
 fn rewound(data: &Value) -> String {
-    let mut words = format!("{BACK} taken back to #{}", data.get("to").map(flat).unwrap_or_default());
+    let mut words = format!("{BACK} rewound to #{}", data.get("to").map(flat).unwrap_or_default());
     if data.get("files").is_none_or(Value::is_null) {
         words += ", files left as they are";
     }
@@ -334,12 +334,9 @@ mod tests {
     #[test]
     fn a_session_that_goes_another_way_says_so() {
         let back = summary("session_rewound", json!({"to": 12, "files": {"name": "x", "commit": "c"}}));
-        assert_eq!((back.text.as_str(), back.is_key(), back.kind), ("⟲ taken back to #12", true, Kind::Session));
+        assert_eq!((back.text.as_str(), back.is_key(), back.kind), ("⟲ rewound to #12", true, Kind::Session));
         let kept = json!({"to": 3, "kept_back": [{"path": "big", "reason": "changed since"}]});
-        assert_eq!(
-            summary("session_rewound", kept).text,
-            "⟲ taken back to #3, files left as they are, 1 files kept back"
-        );
+        assert_eq!(summary("session_rewound", kept).text, "⟲ rewound to #3, files left as they are, 1 files kept back");
         let forked = summary("session_forked", json!({"session_id": "try-1", "at": 12}));
         assert_eq!((forked.text.as_str(), forked.is_key()), ("⑂ copied to try-1, as it was after #12", true));
         let copy = summary("session_created", json!({"cwd": "/w", "forked_from": {"session_id": "demo", "seq": 12}}));

@@ -79,7 +79,7 @@ impl KeptTo {
 
     fn note(&mut self, seq: u64) {
         let Some(file) = self.file.as_ref().filter(|_| self.noted != Some(seq)) else { return };
-        match file.write_all_at(format!("{seq:0WIDTH$}\n").as_bytes(), 0) {
+        match write(file, seq) {
             Ok(()) => self.noted = Some(seq),
             // The file still says what it said, and the next run tries again.
             Err(error) => complain(&error),
@@ -107,12 +107,13 @@ pub(crate) fn reopen(home: &Path, seq: u64) {
     if read(home).is_some_and(|kept_to| kept_to != ALL) {
         return;
     }
-    let mut kept_to = KeptTo::default();
-    match open(home) {
-        Ok(file) => kept_to.file = Some(file),
-        Err(error) => return complain(&error),
+    if let Err(error) = open(home).and_then(|file| write(&file, seq)) {
+        complain(&error);
     }
-    kept_to.note(seq);
+}
+
+fn write(file: &File, seq: u64) -> io::Result<()> {
+    file.write_all_at(format!("{seq:0WIDTH$}\n").as_bytes(), 0)
 }
 
 fn complain(error: &io::Error) {

@@ -49,7 +49,7 @@ pub(super) async fn rewind(session: &mut Session, request: Rewind, by: Option<St
         return Ok(rewound);
     }
     save_now(session, Cause::Rewind).await?;
-    session.rest("rewound", "the session was taken back to an earlier time");
+    session.rest("rewound", "the session was rewound");
     rewound.kept_back = apply(session, &target, plan, kept, uncertain, by).await?;
     rewound.undo = Some(session.journal.state().seq - 1);
     rewound.seq = Some(session.journal.state().seq);

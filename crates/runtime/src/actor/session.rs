@@ -384,7 +384,7 @@ impl Session {
     pub(super) fn evict(&mut self) -> bool {
         let is_idle = !self.phase.is_running();
         if is_idle {
-            self.rest("evicted", "the last one was given up because it was idle");
+            self.rest("evicted", "the last one was stopped because it was idle");
         }
         is_idle
     }

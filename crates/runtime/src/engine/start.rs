@@ -63,7 +63,7 @@ pub enum StartError {
     #[error("the store cannot be read: {0}")]
     Store(String),
     /// The quotas that were set cannot be read.
-    #[error("the quotas that were set cannot be read: {0}; mend or remove quotas.json in the data directory")]
+    #[error("cannot read quotas.json in the data directory: {0}; fix or delete it")]
     Quotas(String),
     /// The agents' tokens cannot be read.
     #[error("the agents' tokens cannot be read: {0}")]

@@ -100,7 +100,7 @@ impl IntoResponses for Files {
         refusals(&[
             (
                 "404",
-                "`session_not_found`; `checkpoint_not_found`: there is none, or it was given up; `no_such_moment`: there is \
+                "`session_not_found`; `checkpoint_not_found`: there is none, or it was pruned; `no_such_moment`: there is \
                  no such record, or what was then is not known; `file_not_found`",
             ),
             (

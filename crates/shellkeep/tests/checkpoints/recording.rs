@@ -17,7 +17,7 @@ fn a_recording_shows_the_branch_and_still_proves_itself() {
     assert_eq!(made.status, 201, "{}", made.text());
     let at = made.json()["forked_from"]["seq"].clone();
     let fast = text(&program(&daemon, &["replay", "--fast", "demo"]));
-    assert!(fast.contains(&format!("⟲ taken back to #{early}")), "{fast}");
+    assert!(fast.contains(&format!("⟲ rewound to #{early}")), "{fast}");
     assert!(fast.contains(&format!("⑂ copied to other, as it was after #{at}")), "{fast}");
     let fast = text(&program(&daemon, &["replay", "--fast", "other"]));
     assert!(fast.contains(&format!("⑂ a copy of demo, as it was after #{at}")), "{fast}");
@@ -33,9 +33,9 @@ fn a_recording_shows_the_branch_and_still_proves_itself() {
         );
     }
     let page = text(&program(&daemon, &["export", "demo", "--format", "html"]));
-    assert!(page.contains(" turn\"") && page.contains("⟲ taken back to"), "a page without its turn");
+    assert!(page.contains(" turn\"") && page.contains("⟲ rewound to"), "a page without its turn");
     let cast = text(&program(&daemon, &["export", "demo", "--format", "asciicast"]));
-    assert!(cast.contains("⟲ taken back to"), "{cast}");
+    assert!(cast.contains("⟲ rewound to"), "{cast}");
 }
 
 #[test]
