@@ -1,0 +1,215 @@
+# Generated from _async by tools/generate_sync.py; do not edit.
+"""A command in a session: while it runs, and its output as it comes."""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING, Any, Literal
+
+from .._handle import Handle
+from .._http import Request, ServerEvent, encode_json, segment
+from ..errors import DaemonUnavailable, ShellkeepError
+from ..models import OutputResponse
+from ..results import Chunk, RunResult
+from .io import sleep, to_the_end
+from .wire import PAUSES, EventStream
+
+if TYPE_CHECKING:
+    from .session import Session
+
+#: The longest that one request waits for the end of a run; the daemon's own bound.
+LONGEST_WAIT = 300.0
+
+
+class Run(Handle):
+    """A command that was started and not waited for. Iterate over it for its output from the beginning."""
+
+    def __init__(self, session: Session, body: dict[str, Any] | None, result: RunResult) -> None:
+        self._session = session
+        self._body = body
+        #: What was known when it started.
+        self.result = result
+
+    @property
+    def run_id(self) -> str:
+        """Its id."""
+        return self.result.run_id
+
+    @property
+    def _path(self) -> str:
+        return f"{self._session.path}/runs/{segment(self.run_id)}"
+
+    def poll(self) -> RunResult:
+        """How it is now."""
+        return self._look(0)
+
+    def wait(self, timeout: float | None = None) -> RunResult:
+        """Waits for its end; after `timeout` seconds the result says `running`."""
+        left = timeout
+        while True:
+            step = LONGEST_WAIT if left is None else min(left, LONGEST_WAIT)
+            self.result = self._look(step)
+            left = None if left is None else left - step
+            if self.result.status != "running" or (left is not None and left <= 0):
+                return self.result
+
+    def _look(self, wait: float) -> RunResult:
+        client = self._session.client
+        found = RunResult.from_json(client.get(self._path, {"wait": wait, "max_output": None}))
+        self._session.saw(found.seq)
+        return found
+
+    def output(
+        self,
+        stream: Literal["stdout", "stderr"] = "stdout",
+        *,
+        offset: int | None = None,
+        limit: int | None = None,
+        tail: int | None = None,
+        grep: str | None = None,
+    ) -> OutputResponse:
+        """A part of its output: from `offset`, or the last `tail` bytes, or the lines that match `grep`."""
+        query = {"stream": stream, "offset": offset, "limit": limit, "tail": tail, "grep": grep}
+        return OutputResponse.from_json(self._session.client.get(f"{self._path}/output", query))
+
+    def send(self, data: str | bytes | None = None, *, eof: bool = False) -> None:
+        """Sends input to its standard input; `eof` closes it."""
+        body: dict[str, Any] = {"eof": eof or None}
+        if isinstance(data, bytes):
+            body["base64"] = base64.b64encode(data).decode()
+        else:
+            body["text"] = data
+        self._session.client.post(f"{self._path}/input", body)
+
+    def signal(self, name: str = "INT") -> None:
+        """Sends a signal to everything that it started in the foreground."""
+        self._session.client.post(f"{self._path}/signal", {"signal": name})
+
+    def interrupt(self) -> None:
+        """Interrupts it, as Ctrl-C does."""
+        self.signal("INT")
+
+    def stream(self) -> RunStream:
+        """Its output from the beginning, then as it comes."""
+        if self._body is None:
+            raise ShellkeepError("not_streamable", "only a run that this session started can be streamed; use output()")
+        return RunStream(self._session, self._body, interrupt=False)
+
+    def __iter__(self) -> RunStream:
+        return self.stream()
+
+
+class RunStream(Handle):
+    """The output of a command as it comes; `result` is there after the last piece.
+
+    If the connection breaks, the stream connects again and goes on where it was: the command runs once.
+    """
+
+    def __init__(self, session: Session, body: dict[str, Any], *, interrupt: bool) -> None:
+        self._session = session
+        self._body = body
+        self._interrupt = interrupt
+        self._events: EventStream | None = None
+        self._seen = {"stdout": 0, "stderr": 0}
+        self._skip = {"stdout": 0, "stderr": 0}
+        self._breaks = 0
+        #: The run's id, once it is known.
+        self.run_id: str | None = None
+        self._result: RunResult | None = None
+
+    @property
+    def result(self) -> RunResult:
+        """What the command did; there once the stream has ended."""
+        if self._result is None:
+            raise ShellkeepError("still_running", "the command has not ended; read the stream to its end first")
+        return self._result
+
+    def __iter__(self) -> RunStream:
+        return self
+
+    def __next__(self) -> Chunk:
+        while self._result is None:
+            try:
+                chunk = self._take(self._next_event())
+            except DaemonUnavailable:
+                self._again()
+                continue
+            except Exception:
+                raise
+            except BaseException:
+                to_the_end(self.close)
+                raise
+            if chunk is not None:
+                return chunk
+        if self._events is not None:
+            self._events.close()
+            self._events = None
+        raise StopIteration
+
+    def _next_event(self) -> ServerEvent:
+        if self._events is None:
+            path = f"{self._session.path}/run"
+            request = Request("POST", path, body=encode_json(self._body), accept="text/event-stream")
+            self._events = self._session.client.wire.stream(request)
+        try:
+            return self._events.__next__()
+        except StopIteration:
+            raise DaemonUnavailable("connection_broken", "the stream ended before its result") from None
+
+    def _again(self) -> None:
+        if self._breaks >= len(PAUSES):
+            raise DaemonUnavailable("connection_broken", "the stream broke again and again")
+        sleep(PAUSES[self._breaks])
+        self._breaks += 1
+        self._events = None
+        self._skip = dict(self._seen)
+
+    def _take(self, event: ServerEvent) -> Chunk | None:
+        data = event.json()
+        if event.name == "stdout" or event.name == "stderr":
+            self._breaks = 0
+            exact = base64.b64decode(data["base64"]) if data.get("base64") else data["text"].encode()
+            skip = min(self._skip[event.name], len(exact))
+            self._skip[event.name] -= skip
+            if skip == len(exact):
+                return None
+            self._seen[event.name] += len(exact) - skip
+            text = data["text"] if skip == 0 else exact[skip:].decode("utf-8", "replace")
+            return Chunk("stdout" if event.name == "stdout" else "stderr", text, exact[skip:])
+        if event.name == "started":
+            self.run_id = data["run_id"]
+        elif event.name == "result":
+            self._result = RunResult.from_json(data)
+            self.run_id = self._result.run_id
+            self._session.saw(self._result.seq)
+        elif event.name == "error" or "code" in data:
+            raise ShellkeepError(data.get("code", "stream_failed"), data.get("detail", event.data))
+        return None
+
+    def __enter__(self) -> RunStream:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stops reading. A command that this stream started is interrupted if it still runs."""
+        if self._events is not None:
+            self._events.close()
+            self._events = None
+        if self._result is None and self._interrupt:
+            interrupt_request(self._session, self._body)
+
+
+def interrupt_request(session: Session, body: dict[str, Any]) -> None:
+    """Interrupts the run of a request whose answer nobody waits for."""
+    try:
+        # The same request_id finds the run instead of starting it again.
+        again = {**body, "blocking": False}
+        again.pop("on_disconnect", None)
+        found = session.client.post(f"{session.path}/run", again, repeatable=True)
+        if found["status"] == "running":
+            session.client.post(f"{session.path}/runs/{segment(found['run_id'])}/signal", {"signal": "INT"})
+    except ShellkeepError:
+        # The run has ended in between, or the daemon is gone: there is nothing to interrupt.
+        return

@@ -1,0 +1,78 @@
+# Generated from _async by tools/generate_sync.py; do not edit.
+"""A command that keeps running."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from .._handle import Handle
+from .._http import Request, segment
+from ..models import LogEvent, LogResponse, ServiceInfo
+
+if TYPE_CHECKING:
+    from .session import Session
+
+#: The longest that one request waits for a service; the daemon's own bound.
+LONGEST_WAIT = 300.0
+
+
+class Service(Handle):
+    """A service of a session."""
+
+    def __init__(self, session: Session, info: ServiceInfo) -> None:
+        self._session = session
+        #: What was known of it when this handle was made; `refresh` reads it again.
+        self.info = info
+
+    @classmethod
+    def of(cls, session: Session, answer: Mapping[str, Any]) -> Service:
+        """The service that an answer describes."""
+        return cls(session, ServiceInfo.from_json(answer))
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+        return self.info.service_id
+
+    @property
+    def _path(self) -> str:
+        return f"{self._session.path}/services/{segment(self.id)}"
+
+    def refresh(self) -> ServiceInfo:
+        """Reads again what is known of it."""
+        self.info = ServiceInfo.from_json(self._session.client.get(self._path))
+        return self.info
+
+    def wait_ready(self, timeout: float = 30.0) -> ServiceInfo:
+        """Waits until it is ready, has ended, or the time is over."""
+        query = {"wait": min(timeout, LONGEST_WAIT)}
+        self.info = ServiceInfo.from_json(self._session.client.get(self._path, query))
+        return self.info
+
+    def logs(
+        self, *, offset: int | None = None, limit: int | None = None, tail: int | None = None, grep: str | None = None
+    ) -> LogResponse:
+        """A part of its log."""
+        query = {"offset": offset, "limit": limit, "tail": tail, "grep": grep}
+        return LogResponse.from_json(self._session.client.get(f"{self._path}/logs", query))
+
+    def follow(self, *, offset: int | None = None, tail: int | None = None) -> Iterator[bytes]:
+        """Its log as it comes, until the service ends."""
+        query = {"offset": offset, "tail": tail}
+        request = Request("GET", f"{self._path}/logs", query, accept="text/event-stream")
+        events = self._session.client.wire.stream(request)
+        try:
+            for event in events:
+                if event.name == "log":
+                    piece = LogEvent.from_json(event.json())
+                    yield base64.b64decode(piece.base64) if piece.base64 else piece.text.encode()
+        finally:
+            events.close()
+
+    def stop(self, grace: float | None = None) -> ServiceInfo:
+        """Stops it and everything it started."""
+        answer = self._session.client.post(f"{self._path}/stop", {"grace": grace})
+        self.info = ServiceInfo.from_json(answer)
+        return self.info
