@@ -1,7 +1,7 @@
 # What a person does with this tree, one target each. `make` alone lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help run test build fmt fmt-check lint tidy deny sbom soak mcp-tools schemathesis bench clean
+.PHONY: help run test build fmt fmt-check lint tidy deny sbom soak mcp-tools schemathesis typescript bench clean
 
 CARGO ?= cargo
 DATA ?= $(CURDIR)/target/run
@@ -30,6 +30,7 @@ test: fmt-check ## everything a change must pass
 	else \
 		$(CARGO) test --workspace; \
 	fi
+	@$(MAKE) --no-print-directory typescript
 	@$(MAKE) --no-print-directory schemathesis
 
 fmt: ## format the code
@@ -76,6 +77,10 @@ mcp-tools: ## fetch the MCP clients that the tests drive, into target/mcp-tools
 # It runs what was built; SHELLKEEP_SOAK=10 makes it ten minutes.
 schemathesis: ## call every route as /openapi.json describes it, and otherwise, for a minute
 	@crates/shellkeep/tests/openapi/run.sh
+
+# It runs what was built; what it compiles is in target/typescript.
+typescript: ## generate the TypeScript client's types from /openapi.json, compile it, and test it with Node
+	@sdk/typescript/test/run.sh
 
 # BENCH="--quick --no-peers" for a glance; see `target/release/shellkeep-bench --help`.
 bench: ## measure against the floor and the peers; writes the table and the plot under docs/

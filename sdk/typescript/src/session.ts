@@ -1,0 +1,143 @@
+// A session: commands, files of its workspace, keyed values, events. It holds a name, never a process.
+import { randomUUID } from "node:crypto";
+import type { Client, Schemas } from "./client.js";
+import { dropped, events } from "./http.js";
+
+export type RunResult = Schemas["RunResponse"];
+export type RunOptions = Omit<Schemas["RunRequest"], "command" | "blocking"> & {
+  /** Interrupts the command when it is aborted. */
+  signal?: AbortSignal;
+};
+/** A piece of a command's output, as it is written. */
+export interface Chunk {
+  stream: "stdout" | "stderr";
+  text: string;
+}
+
+/** How often a run whose connection broke is asked for again. It runs once all the same: the request id says so. */
+const ATTEMPTS = 5;
+
+export class Session {
+  readonly #client: Client;
+  readonly id: string;
+
+  constructor(client: Client, id: string) {
+    this.#client = client;
+    this.id = id;
+  }
+
+  /** Runs a command and waits for its end. A non-zero exit is a result, not an error. */
+  async run(command: string, options: RunOptions = {}): Promise<RunResult> {
+    const { signal, body } = this.#request(command, options);
+    return await this.#interruptible(body, signal, async () => {
+      for (let attempt = 1; ; attempt += 1) {
+        try {
+          return await this.#client.call("post", "/v1/sessions/{session_id}/run", { path: this.#path, body, signal });
+        } catch (error) {
+          if (attempt === ATTEMPTS || signal?.aborted || !dropped(error)) throw error;
+        }
+      }
+    });
+  }
+
+  /** Runs a command; the loop gets its output as it is written, and the generator returns the result. */
+  async *stream(command: string, options: RunOptions = {}): AsyncGenerator<Chunk, RunResult, void> {
+    const { signal, body } = this.#request(command, options);
+    let ended = false;
+    try {
+      const answer = await this.#client.open("post", "/v1/sessions/{session_id}/run", {
+        path: this.#path,
+        body,
+        signal,
+        headers: { Accept: "text/event-stream" },
+      });
+      for await (const { event, data } of events(answer)) {
+        if (event === "result") {
+          ended = true;
+          return JSON.parse(data) as RunResult;
+        }
+        if (event === "stdout" || event === "stderr") {
+          yield { stream: event, text: (JSON.parse(data) as { text: string }).text };
+        }
+      }
+    } catch (error) {
+      if (signal?.aborted || !dropped(error)) throw error;
+    } finally {
+      if (!ended && (signal?.aborted ?? false)) await this.#interrupt(body);
+    }
+    // The stream broke, the command did not: its result is asked for by the same request id.
+    return await this.run(command, { ...options, request_id: body.request_id ?? null });
+  }
+
+  /** Starts a command and returns at once; `wait` on the client's `runs` route gets its result. */
+  async start(command: string, options: Omit<RunOptions, "signal"> = {}): Promise<RunResult> {
+    const { body } = this.#request(command, options);
+    return await this.#client.call("post", "/v1/sessions/{session_id}/run", {
+      path: this.#path,
+      body: { ...body, blocking: false },
+    });
+  }
+
+  /** The result of a run, waiting up to `seconds` for its end. */
+  async wait(runId: string, seconds: number): Promise<RunResult> {
+    return await this.#client.call("get", "/v1/sessions/{session_id}/runs/{run_id}", {
+      path: { ...this.#path, run_id: runId },
+      query: { wait: seconds },
+    });
+  }
+
+  async info(): Promise<Schemas["Session"]> {
+    return await this.#client.call("get", "/v1/sessions/{session_id}", { path: this.#path });
+  }
+
+  async record(eventType: string, data: Record<string, unknown>): Promise<number> {
+    const posted = await this.#client.call("post", "/v1/sessions/{session_id}/events", {
+      path: this.#path,
+      body: { event_type: eventType, data },
+    });
+    return posted.seq;
+  }
+
+  async fork(options: Schemas["ForkRequest"] = {}): Promise<Session> {
+    const forked = await this.#client.call("post", "/v1/sessions/{session_id}/fork", { path: this.#path, body: options });
+    return new Session(this.#client, forked.session_id);
+  }
+
+  async rewind(to: Schemas["RewindRequest"]["to"]): Promise<Schemas["RewindResponse"]> {
+    return await this.#client.call("post", "/v1/sessions/{session_id}/rewind", { path: this.#path, body: { to } });
+  }
+
+  async delete(): Promise<void> {
+    await this.#client.call("delete", "/v1/sessions/{session_id}", { path: this.#path });
+  }
+
+  get #path(): { session_id: string } {
+    return { session_id: this.id };
+  }
+
+  #request(command: string, { signal, ...rest }: RunOptions): { signal: AbortSignal | undefined; body: Schemas["RunRequest"] } {
+    return { signal, body: { ...rest, command, request_id: rest.request_id ?? randomUUID() } };
+  }
+
+  async #interruptible<T>(body: Schemas["RunRequest"], signal: AbortSignal | undefined, work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (error) {
+      if (signal?.aborted) await this.#interrupt(body);
+      throw error;
+    }
+  }
+
+  /** Hanging up leaves a command running. The same request id finds its run, and a run can be signalled. */
+  async #interrupt(body: Schemas["RunRequest"]): Promise<void> {
+    const { run_id, status } = await this.#client.call("post", "/v1/sessions/{session_id}/run", {
+      path: this.#path,
+      body: { ...body, blocking: false },
+    });
+    if (status !== "running") return;
+    await this.#client.call("post", "/v1/sessions/{session_id}/runs/{run_id}/signal", {
+      path: { ...this.#path, run_id },
+      body: { signal: "INT" },
+    });
+  }
+}
