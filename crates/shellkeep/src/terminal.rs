@@ -1,10 +1,18 @@
 //! What differs between a person at a terminal and a program at a pipe: colours and tables for the one, plain lines for
 //! the other.
 
+mod progress;
+
 use crate::failure::Failure;
-use comfy_table::{Color, ContentArrangement, Table, presets};
+use clap::Args;
 use indicatif::ProgressBar;
+pub use progress::Progress;
+use rustix::termios::tcgetwinsize;
 use serde::Serialize;
+use shellkeep_session::Timestamp;
+use shellkeep_terminal::words;
+pub use shellkeep_terminal::words::{deceives, harmless};
+pub use shellkeep_terminal::{Cell, Colour, Column, Fields, Table};
 use std::future::Future;
 use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
@@ -16,24 +24,12 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// How often the sign of life moves.
 const TICK: Duration = Duration::from_millis(100);
 
-/// A cell of a table; its colour shows on a terminal only.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Cell {
-    text: String,
-    colour: Option<Colour>,
-}
-
-impl Cell {
-    /// A cell in a colour.
-    pub fn coloured(text: impl Into<String>, colour: Option<Colour>) -> Self {
-        Self { text: text.into(), colour }
-    }
-}
-
-impl From<String> for Cell {
-    fn from(text: String) -> Self {
-        Self { text, colour: None }
-    }
+/// Arguments of commands that print tables.
+#[derive(Debug, Clone, Copy, Default, Args)]
+pub struct TableArgs {
+    /// Show all columns with full values, however long
+    #[arg(long, global = true)]
+    pub wide: bool,
 }
 
 /// Prints a line on stdout. A reader that went away is not our failure.
@@ -96,51 +92,56 @@ pub fn json<T: Serialize>(value: &T) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Prints rows: a table for a person, tab-separated lines without a header for a program.
-pub fn table<const N: usize, C: Into<Cell>>(header: [&str; N], rows: Vec<[C; N]>) {
-    let rows = rows.into_iter().map(|row| {
-        row.map(|cell| {
-            let Cell { text, colour } = cell.into();
-            Cell { text: harmless(&text), colour }
-        })
-    });
-    if !std::io::stdout().is_terminal() {
-        for row in rows {
-            line(row.map(|cell| cell.text).join("\t"));
-        }
-        return;
-    }
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
-    // A terminal that does not say how wide it is must not squeeze every word into a column.
-    if table.width().is_some_and(|width| width >= NARROWEST) {
-        table.set_content_arrangement(ContentArrangement::Dynamic);
-    }
-    table.set_header(header);
-    for row in rows {
-        table.add_row(row.map(|cell| {
-            let shown = comfy_table::Cell::new(cell.text);
-            match cell.colour {
-                Some(colour) if has_colours() => shown.fg(colour.into()),
-                _ => shown,
-            }
-        }));
-    }
-    line(table.to_string());
+/// Prints rows that fit the terminal for a person, and tab-separated lines without a header for a program.
+pub fn table<const N: usize, T: Into<Column>, C: Into<Cell>>(columns: [T; N], rows: Vec<[C; N]>) {
+    let rows = rows.into_iter().map(|row| row.map(Into::into)).collect();
+    show(&Table::new(columns.map(Into::into), rows), TableArgs::default(), "");
 }
 
-/// Text of others without what drives a terminal or deceives its reader: a directory's name must do neither.
-pub fn harmless(text: &str) -> String {
-    let shown = |c: char| if (c.is_control() && c != '\n') || deceives(c) { char::REPLACEMENT_CHARACTER } else { c };
-    text.chars().map(shown).collect()
+/// Prints a table that fits the terminal, unless all of it is wanted; for a program, tab-separated lines without a header.
+/// A person reads `when_empty` where there are no rows.
+pub fn show<const N: usize>(table: &Table<N>, args: TableArgs, when_empty: &str) {
+    if !is_terminal() {
+        return text(&table.tabbed());
+    }
+    if table.is_empty() && !when_empty.is_empty() {
+        return notice(when_empty);
+    }
+    if args.wide {
+        return text(&table.wide(has_colours()));
+    }
+    text(&table.aligned(width(), has_colours()));
 }
 
-/// Whether a character is not seen itself and makes a text look like another: by turning its order round, or by standing
-/// between two letters unseen. Those that join letters and signs are left alone; some scripts need them.
-pub fn deceives(c: char) -> bool {
-    matches!(c,
-        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+/// Prints a list of fields: aligned for a person, tab-separated for a program.
+pub fn fields(fields: &Fields) {
+    if is_terminal() {
+        text(&fields.aligned(has_colours()));
+    } else {
+        text(&fields.tabbed());
+    }
+}
+
+/// Prints text that has its line breaks. A reader that went away is not our failure.
+pub fn text(text: &str) {
+    let _ = std::io::stdout().write_all(text.as_bytes());
+}
+
+/// A path; for a person, with the home directory as `~`.
+pub fn path(path: &str) -> Cell {
+    let home = std::env::var("HOME").ok();
+    Cell::short(path, words::path(path, home.as_deref()))
+}
+
+/// A time on the wire for a person who looks at one thing.
+pub fn moment(at: &str) -> String {
+    words::moment(Timestamp::now(), at)
+}
+
+/// Columns of the terminal, unless it does not say, or is so narrow that it had better break lines itself.
+fn width() -> Option<usize> {
+    let columns = tcgetwinsize(std::io::stdout()).ok()?.ws_col;
+    (columns >= NARROWEST).then_some(columns.into())
 }
 
 /// A word in a colour, on a terminal only.
@@ -148,7 +149,7 @@ pub fn coloured(word: &str, colour: Colour) -> String {
     if !has_colours() {
         return word.to_owned();
     }
-    format!("\x1b[{}m{word}\x1b[0m", colour as u8)
+    colour.paint(word)
 }
 
 /// Waits, and after a moment shows a person that it does.
@@ -165,28 +166,4 @@ pub async fn patiently<T>(message: &str, work: impl Future<Output = T>) -> T {
     let done = work.await;
     spinner.finish_and_clear();
     done
-}
-
-/// The colours in use, by their terminal codes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Colour {
-    /// Something required is not there.
-    Red = 31,
-    /// All is well.
-    Green = 32,
-    /// It works, but less well.
-    Yellow = 33,
-    /// A place in something longer.
-    Cyan = 36,
-}
-
-impl From<Colour> for Color {
-    fn from(colour: Colour) -> Self {
-        match colour {
-            Colour::Red => Self::DarkRed,
-            Colour::Green => Self::DarkGreen,
-            Colour::Yellow => Self::DarkYellow,
-            Colour::Cyan => Self::DarkCyan,
-        }
-    }
 }

@@ -47,9 +47,21 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "shellkeep",
-        may_name: &["session", "redact", "record", "store", "process", "workspace", "runtime", "protocol", "server"],
+        may_name: &[
+            "session",
+            "redact",
+            "record",
+            "store",
+            "process",
+            "workspace",
+            "runtime",
+            "protocol",
+            "server",
+            "terminal",
+        ],
         must_not_have: &["libc"],
     },
+    Rule { name: "terminal", may_name: &["session"], must_not_have: &["axum", "hyper", "rusqlite", "clap", "libc"] },
     Rule { name: "poll", may_name: &[], must_not_have: &["axum", "hyper", "rusqlite", "clap"] },
     Rule { name: "tidy", may_name: &[], must_not_have: INPUT_AND_OUTPUT },
 ];

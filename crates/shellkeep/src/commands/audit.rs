@@ -3,7 +3,7 @@
 use crate::cli::DaemonArgs;
 use crate::client::{self, Client};
 use crate::failure::Failure;
-use crate::terminal;
+use crate::terminal::{self, Cell, Column, Table, TableArgs};
 use clap::Args;
 use shellkeep_protocol::AuditList;
 use std::process::ExitCode;
@@ -27,6 +27,8 @@ pub struct AuditArgs {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    table: TableArgs,
+    #[command(flatten)]
     daemon: DaemonArgs,
 }
 
@@ -45,8 +47,18 @@ async fn show(args: AuditArgs) -> Result<ExitCode, Failure> {
     let rows = list.audit.into_iter().map(|entry| {
         let more = if entry.left_out > 0 { format!("{} more left out", entry.left_out) } else { String::new() };
         let why = [entry.code.unwrap_or_default(), more].join(" ").trim().to_owned();
-        [entry.at, entry.door, entry.who, entry.what, entry.object, why]
+        let texts = [entry.door, entry.who, entry.what, entry.object, why].map(Cell::from);
+        let [door, who, what, object, why] = texts;
+        [Cell::time(&entry.at), door, who, what, object, why]
     });
-    terminal::table(["at", "door", "who", "what", "object", "why"], rows.collect());
+    let columns = [
+        Column::word("when"),
+        Column::text("door").if_room(),
+        Column::id("who"),
+        Column::word("what"),
+        Column::id("object"),
+        Column::text("why"),
+    ];
+    terminal::show(&Table::new(columns, rows.collect()), args.table, "nothing to report yet");
     Ok(ExitCode::SUCCESS)
 }

@@ -1,23 +1,22 @@
 //! `shellkeep backup`: a copy of the data directory that can be restored, also while the daemon works.
 
 pub mod manifest;
-mod progress;
 mod tree;
 
 use crate::cli::DaemonArgs;
 use crate::client::{self, Client};
 use crate::config::Settings;
 use crate::failure::Failure;
-use crate::terminal;
+use crate::terminal::{self, Progress};
 use clap::{Args, ValueHint};
 use manifest::{DATA, Kind};
-use progress::Progress;
 use rustix::fs::{FlockOperation, flock, syncfs};
 use rustix::io::Errno;
 use serde::Serialize;
 use serde_json::json;
 use shellkeep_protocol::Readiness;
 use shellkeep_session::ByteString;
+use shellkeep_terminal::words;
 use std::fs::{self, DirBuilder, File};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
@@ -86,8 +85,9 @@ pub fn execute(args: BackupArgs) -> Result<ExitCode, Failure> {
     } else {
         let Report { files, bytes, path, left_out, .. } = &report;
         terminal::line(format!(
-            "{files} files ({}) in {path}, all read again and compared",
-            indicatif::HumanBytes(*bytes)
+            "{} ({}) in {path}, all read again and compared",
+            words::counted(*files as usize, "file"),
+            words::bytes(*bytes)
         ));
         if *left_out > 0 {
             terminal::line(format!("left out: {left_out} sockets, pipes or devices"));

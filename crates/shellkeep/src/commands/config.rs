@@ -2,7 +2,8 @@
 
 use crate::config::{Layer, Settings, Shown, environment};
 use crate::failure::Failure;
-use crate::{terminal, token};
+use crate::terminal::{self, Column, Table, TableArgs};
+use crate::token;
 use clap::{Args, ValueHint};
 use serde_json::json;
 use std::path::PathBuf;
@@ -27,6 +28,8 @@ pub struct ConfigArgs {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    table: TableArgs,
 }
 
 /// Does it.
@@ -39,8 +42,9 @@ pub fn execute(args: ConfigArgs) -> Result<ExitCode, Failure> {
         let all: serde_json::Map<_, _> = pairs.collect();
         terminal::json(&json!({"settings": all, "file": settings.file}))?;
     } else {
-        let rows = shown.into_iter().map(|row| [row.name.to_owned(), row.value, row.source]).collect();
-        terminal::table(["setting", "value", "from"], rows);
+        let columns = [Column::word("setting"), Column::text("value"), Column::text("from")];
+        let rows = shown.into_iter().map(|row| [row.name.into(), terminal::path(&row.value), row.source.into()]);
+        terminal::show(&Table::new(columns, rows.collect()), args.table, "");
     }
     Ok(ExitCode::SUCCESS)
 }

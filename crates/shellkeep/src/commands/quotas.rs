@@ -3,11 +3,11 @@
 use crate::cli::DaemonArgs;
 use crate::client::{self, Client};
 use crate::failure::Failure;
-use crate::terminal::{self, Cell, Colour};
+use crate::terminal::{self, Cell, Colour, Column, Table, TableArgs};
 use clap::{Args, Subcommand};
 use shellkeep_protocol::{Quota, QuotasRequest, QuotasResponse};
 use shellkeep_session::QuotaName;
-use std::io::IsTerminal as _;
+use shellkeep_terminal::words;
 use std::process::ExitCode;
 
 /// Units of bytes, by the letter they begin with.
@@ -88,23 +88,45 @@ fn wanted(action: Action) -> QuotasRequest {
 }
 
 fn show(response: &QuotasResponse) {
-    let is_person = std::io::stdout().is_terminal();
+    let columns = [
+        Column::word("quota"),
+        Column::number("configured"),
+        Column::number("set"),
+        Column::number("in force"),
+        Column::number("used"),
+    ];
     let known = QuotaName::ALL.iter().filter_map(|name| Some((*name, response.quotas.get(name.as_str())?)));
-    let rows = known.map(|(name, quota)| row(name, quota, is_person)).collect();
-    terminal::table(["quota", "configured", "set", "in force", "used"], rows);
-    if is_person {
-        for change in &response.changes {
-            terminal::line(format!(
-                "{} {} {} → {}: {}",
-                change.at, change.limit, change.from, change.to, change.reason
-            ));
-        }
+    let rows = known.map(|(name, quota)| row(name, quota)).collect();
+    terminal::show(&Table::new(columns, rows), TableArgs::default(), "");
+    if !terminal::is_terminal() || response.changes.is_empty() {
+        return;
     }
+    let columns = [
+        Column::word("changed"),
+        Column::word("limit"),
+        Column::number("from"),
+        Column::number("to"),
+        Column::text("why"),
+    ];
+    let rows = response.changes.iter().map(|change| {
+        [
+            Cell::time(&change.at),
+            change.limit.as_str().into(),
+            change.from.to_string().into(),
+            change.to.to_string().into(),
+            change.reason.as_str().into(),
+        ]
+    });
+    terminal::line("");
+    terminal::show(&Table::new(columns, rows.collect()), TableArgs::default(), "");
 }
 
-fn row(name: QuotaName, quota: &Quota, is_person: bool) -> [Cell; 5] {
-    let amount = |value: u64| if is_person && name.is_bytes() { in_units(value) } else { value.to_string() };
-    let or_dash = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), amount);
+fn row(name: QuotaName, quota: &Quota) -> [Cell; 5] {
+    let amount = |value: u64| match name.is_bytes() {
+        true => Cell::size(value),
+        false => Cell::short(value.to_string(), words::count(value)),
+    };
+    let or_dash = |value: Option<u64>| value.map_or_else(Cell::dash, amount);
     let wanted = quota.set.unwrap_or(quota.configured);
     let lowered = (quota.limit < wanted).then_some(Colour::Yellow);
     let near = quota.used.and_then(|used| match used as f64 / quota.limit.max(1) as f64 {
@@ -113,11 +135,11 @@ fn row(name: QuotaName, quota: &Quota, is_person: bool) -> [Cell; 5] {
         _ => None,
     });
     [
-        Cell::from(name.as_str().to_owned()),
-        Cell::from(amount(quota.configured)),
-        Cell::from(or_dash(quota.set)),
-        Cell::coloured(amount(quota.limit), lowered),
-        Cell::coloured(or_dash(quota.used), near),
+        name.as_str().into(),
+        amount(quota.configured),
+        or_dash(quota.set),
+        amount(quota.limit).in_colour(lowered),
+        or_dash(quota.used).in_colour(near),
     ]
 }
 

@@ -8,7 +8,7 @@ mod start;
 use crate::cli::DaemonArgs;
 use crate::client::{self, Client, escaped};
 use crate::failure::Failure;
-use crate::terminal;
+use crate::terminal::{self, TableArgs};
 use clap::{Args, Subcommand};
 use shellkeep_protocol::{Service, ServiceList, StopServiceRequest};
 use std::process::ExitCode;
@@ -69,6 +69,8 @@ enum Action {
         /// Only this agent's
         #[arg(long)]
         agent: Option<String>,
+        #[command(flatten)]
+        table: TableArgs,
     },
     /// Print a service's log, or follow it
     Logs(logs::LogsArgs),
@@ -87,9 +89,9 @@ async fn act(args: ServicesArgs) -> Result<ExitCode, Failure> {
             let mut client = Client::open(&args.daemon).await?;
             stop(&mut client, session.as_deref(), grace, &ids, json).await
         }
-        Action::Ls { session, agent } => {
+        Action::Ls { session, agent, table } => {
             let mut client = Client::open(&args.daemon).await?;
-            list(&mut client, session.as_deref(), agent.as_deref(), json).await
+            list(&mut client, session.as_deref(), agent.as_deref(), table, json).await
         }
         Action::Logs(logs) => {
             let mut client = Client::open(&args.daemon).await?;
@@ -102,6 +104,7 @@ async fn list(
     client: &mut Client,
     session: Option<&str>,
     agent: Option<&str>,
+    table: TableArgs,
     json: bool,
 ) -> Result<ExitCode, Failure> {
     let path = match (session, agent) {
@@ -113,7 +116,7 @@ async fn list(
     if json {
         terminal::json(&list)?;
     } else {
-        show::table(list.services);
+        show::table(list.services, table);
     }
     Ok(ExitCode::SUCCESS)
 }

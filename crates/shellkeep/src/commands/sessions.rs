@@ -1,14 +1,15 @@
 //! `shellkeep sessions`: makes, lists, shows and ends sessions.
 
 mod new;
+mod show;
 
 use crate::cli::DaemonArgs;
 use crate::client::{self, Client};
 use crate::failure::Failure;
-use crate::terminal;
+use crate::terminal::{self, TableArgs};
 use clap::{Args, Subcommand};
-use serde_json::{Value, json};
-use shellkeep_protocol::{Session, SessionList};
+use serde_json::json;
+use shellkeep_protocol::{Session, SessionList, StateResponse};
 use shellkeep_session::SessionId;
 use std::process::ExitCode;
 
@@ -33,6 +34,8 @@ pub struct SessionsArgs {
     /// Print JSON
     #[arg(long, global = true)]
     json: bool,
+    #[command(flatten)]
+    table: TableArgs,
 }
 
 /// What to do with sessions.
@@ -106,8 +109,8 @@ async fn act(args: SessionsArgs) -> Result<ExitCode, Failure> {
     let mut client = Client::open(&args.daemon).await?;
     match args.action {
         Action::New(wanted) => show(&client.post("/v1/sessions", &new::request(wanted)?).await?, args.json)?,
-        Action::Ls { deleted: true, .. } => list_deleted(&mut client, args.json).await?,
-        Action::Ls { agent, .. } => list(&mut client, agent.as_deref(), args.json).await?,
+        Action::Ls { deleted: true, .. } => list_deleted(&mut client, args.table, args.json).await?,
+        Action::Ls { agent, .. } => list(&mut client, agent.as_deref(), args.table, args.json).await?,
         Action::Show { id } => show(&client.get(&path(&id, "")?).await?, args.json)?,
         Action::State { id } => state(&client.get(&path(&id, "/state")?).await?, args.json)?,
         Action::End { id } => {
@@ -128,7 +131,7 @@ fn path(id: &str, rest: &str) -> Result<String, Failure> {
     Ok(format!("/v1/sessions/{id}{rest}"))
 }
 
-async fn list(client: &mut Client, agent: Option<&str>, json: bool) -> Result<(), Failure> {
+async fn list(client: &mut Client, agent: Option<&str>, table: TableArgs, json: bool) -> Result<(), Failure> {
     let mut path = format!("/v1/sessions?limit={PAGE}");
     if let Some(agent) = agent {
         shellkeep_session::id::check(agent).map_err(|error| Failure::client(format!("--agent: {error}")))?;
@@ -149,65 +152,27 @@ async fn list(client: &mut Client, agent: Option<&str>, json: bool) -> Result<()
     if json {
         return terminal::json(&SessionList { sessions, next: None });
     }
-    let rows = sessions.into_iter().map(|session| {
-        let shell = session.shell_pid.map_or_else(|| "-".to_owned(), |pid| pid.to_string());
-        let agent = session.agent.unwrap_or_else(|| "-".to_owned());
-        [session.session_id, agent, shell, session.seq.to_string(), session.last_active_at, session.cwd]
-    });
-    terminal::table(["session", "agent", "shell", "seq", "last active", "cwd"], rows.collect());
+    show::table(sessions, table);
     Ok(())
 }
 
 /// Sessions that agents removed. Their names are those of recordings: `events`, `replay`, `export`, `verify` and `rm` take
 /// them.
-async fn list_deleted(client: &mut Client, json: bool) -> Result<(), Failure> {
+async fn list_deleted(client: &mut Client, table: TableArgs, json: bool) -> Result<(), Failure> {
     let page: SessionList = client.get("/v1/sessions?deleted=true").await?;
     if json {
         return terminal::json(&page);
     }
-    let rows = page.sessions.into_iter().map(|session| {
-        let dash = || "-".to_owned();
-        let (by, at) = session.deleted.map_or_else(|| (None, dash()), |deleted| (deleted.by, deleted.at));
-        [session.session_id, session.agent.unwrap_or_else(dash), by.unwrap_or_else(dash), at, session.seq.to_string()]
-    });
-    terminal::table(["kept as", "agent", "removed by", "removed at", "seq"], rows.collect());
+    show::deleted(page.sessions, table);
     Ok(())
 }
 
 fn show(session: &Session, json: bool) -> Result<(), Failure> {
-    if json {
-        return terminal::json(session);
-    }
-    let fields = serde_json::to_value(session).map_err(Failure::client)?;
-    print_fields(&fields);
-    Ok(())
+    if json { terminal::json(session) } else { show::session(session) }
 }
 
-fn state(state: &Value, json: bool) -> Result<(), Failure> {
-    if json {
-        return terminal::json(state);
-    }
-    print_fields(state);
-    Ok(())
-}
-
-fn print_fields(fields: &Value) {
-    let Value::Object(fields) = fields else { return };
-    let text = |value: &Value| match value {
-        Value::String(text) => text.clone(),
-        Value::Object(map) => {
-            map.iter().map(|(name, value)| format!("{name}={}", bare(value))).collect::<Vec<_>>().join("\n")
-        }
-        other => other.to_string(),
-    };
-    terminal::table(["", ""], fields.iter().map(|(name, value)| [name.clone(), text(value)]).collect());
-}
-
-fn bare(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    }
+fn state(state: &StateResponse, json: bool) -> Result<(), Failure> {
+    if json { terminal::json(state) } else { show::state(state) }
 }
 
 /// Ends what can be ended, and says of each that could not.

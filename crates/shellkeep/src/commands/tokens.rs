@@ -3,7 +3,7 @@
 use crate::cli::DaemonArgs;
 use crate::client::{self, Client};
 use crate::failure::Failure;
-use crate::terminal;
+use crate::terminal::{self, Cell, Column, Table, TableArgs};
 use clap::{Args, Subcommand};
 use shellkeep_protocol::{CreateTokenRequest, IssuedToken, TokenInfo, TokenList};
 use shellkeep_session::id;
@@ -31,6 +31,8 @@ pub struct TokensArgs {
     /// Print JSON
     #[arg(long, global = true)]
     json: bool,
+    #[command(flatten)]
+    table: TableArgs,
 }
 
 /// What to do with tokens.
@@ -75,7 +77,7 @@ async fn act(args: TokensArgs) -> Result<ExitCode, Failure> {
             let request = CreateTokenRequest { agent, name, may_restart };
             show_new(&client.post("/v1/tokens", &request).await?, args.json)?;
         }
-        Action::Ls => list(client.get("/v1/tokens").await?, args.json)?,
+        Action::Ls => list(client.get("/v1/tokens").await?, args.table, args.json)?,
         Action::Revoke { ids } => return revoke(&mut client, &ids).await,
     }
     Ok(ExitCode::SUCCESS)
@@ -94,16 +96,34 @@ fn show_new(issued: &IssuedToken, json: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-fn list(list: TokenList, json: bool) -> Result<(), Failure> {
+fn list(list: TokenList, table: TableArgs, json: bool) -> Result<(), Failure> {
     if json {
         return terminal::json(&list);
     }
-    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+    let columns = [
+        Column::word("token"),
+        Column::id("agent"),
+        Column::text("name"),
+        Column::text("rights"),
+        Column::word("created"),
+        Column::word("revoked"),
+    ];
     let rows = list.tokens.into_iter().map(|token| {
         let rights = if token.may_restart { "own sessions, restart" } else { "own sessions" };
-        [token.id, token.agent, or_dash(token.name), rights.to_owned(), token.created_at, or_dash(token.revoked_at)]
+        [
+            token.id.into(),
+            token.agent.into(),
+            Cell::or_dash(token.name),
+            rights.into(),
+            Cell::time(&token.created_at),
+            token.revoked_at.map_or_else(Cell::dash, |at| Cell::time(&at)),
+        ]
     });
-    terminal::table(["token", "agent", "name", "rights", "made", "revoked"], rows.collect());
+    terminal::show(
+        &Table::new(columns, rows.collect()),
+        table,
+        "no tokens; `shellkeep tokens new --agent NAME` creates one",
+    );
     Ok(())
 }
 

@@ -14,7 +14,6 @@ mod quotas;
 mod rates;
 pub mod screen;
 mod snapshot;
-pub mod text;
 pub mod theme;
 mod views;
 mod wants;

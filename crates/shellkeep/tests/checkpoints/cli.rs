@@ -34,7 +34,7 @@ fn checkpoints_are_listed_shown_made_and_counted() {
         (2, Some("demo"))
     );
     let one = text(&program(&daemon, &["checkpoints", "du", "demo", "--thin"]));
-    assert!(one.starts_with("demo\t3\t") && one.contains("given back"), "{one}");
+    assert!(one.starts_with("demo\t3\t") && one.contains("reclaimed"), "{one}");
     for wrong in [
         &["checkpoints", "none"][..],
         &["checkpoints", "show", "demo", "x"],
@@ -61,7 +61,7 @@ fn a_difference_is_plain_in_a_pipe_and_coloured_on_a_terminal() {
     assert_eq!(text(&program(&daemon, &["diff", "demo", &early, "latest", "--path", "text"])), patch);
     assert_eq!(text(&program(&daemon, &["diff", "demo", &early, "--path", "other"])), "");
     let stat = text(&program(&daemon, &["diff", "demo", &early, "--stat"]));
-    assert_eq!(stat, "  ~ text  +1  -1\n1 files differ, +1 -1 lines\n");
+    assert_eq!(stat, "  ~ text  +1  -1\n1 file differs, +1 -1 lines\n");
     assert_eq!(told(&program(&daemon, &["diff", "demo", &early, "now", "--json"]))["patch"], json!(patch));
     assert_eq!(program(&daemon, &["diff", "demo", "nothing-like-it"]).status.code(), Some(1));
     for (no_colour, expected) in [("", vt100::Color::Idx(2)), ("1", vt100::Color::Default)] {

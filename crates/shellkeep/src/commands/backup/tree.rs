@@ -2,7 +2,7 @@
 //! what has changed since, while the daemon holds still. And the way back, and checking.
 
 use super::manifest::{Entries, Entry, Kind};
-use super::progress::Progress;
+use crate::terminal::Progress;
 use rustix::fs::{AtFlags, CWD, OFlags, Timespec, Timestamps, UTIME_OMIT, utimensat};
 use shellkeep_session::ByteString;
 use std::collections::{BTreeSet, HashMap};

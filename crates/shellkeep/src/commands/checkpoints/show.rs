@@ -1,9 +1,9 @@
 //! Checkpoints in words: a table of them, one with its files, and the history of a path.
 
 use crate::commands::files::{print_changes, print_left};
-use crate::commands::top::text;
 use crate::terminal::{self, Cell, Colour};
 use shellkeep_protocol::{Checkpoint, CheckpointCause, CheckpointDetail, HistoryEntry};
+use shellkeep_terminal::words;
 
 /// Checkpoints, one to a row.
 pub fn table(checkpoints: Vec<Checkpoint>) {
@@ -35,7 +35,7 @@ pub fn detail(detail: &CheckpointDetail) {
         checkpoint.added,
         checkpoint.changed,
         checkpoint.deleted,
-        text::bytes(checkpoint.bytes)
+        words::bytes(checkpoint.bytes)
     ));
     print_changes(files, files.len() as u64);
     what_is_missing(checkpoint);
@@ -85,7 +85,7 @@ fn time(at: &str) -> String {
 
 /// In units for a person, in bytes for a program.
 pub fn size(bytes: u64) -> String {
-    if terminal::is_terminal() { text::bytes(bytes) } else { bytes.to_string() }
+    if terminal::is_terminal() { words::bytes(bytes) } else { bytes.to_string() }
 }
 
 fn dash() -> String {

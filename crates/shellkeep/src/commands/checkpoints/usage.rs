@@ -1,13 +1,12 @@
 //! What checkpoints take of the disk, of one session or of all.
 
-use super::show::size;
 use crate::client::{Client, ClientError};
 use crate::commands::files::of_session;
-use crate::commands::top::text;
 use crate::failure::Failure;
-use crate::terminal::{self, Cell, Colour};
+use crate::terminal::{self, Cell, Colour, Column, Table, TableArgs};
 use serde_json::json;
 use shellkeep_protocol::{CheckpointUsage, SessionList};
+use shellkeep_terminal::words;
 
 /// Sessions asked for at a time.
 const PAGE: usize = 1000;
@@ -37,18 +36,28 @@ pub async fn show(client: &mut Client, session: Option<&str>, thin: bool, json: 
     let sessions = uses.len();
     let rows = uses.into_iter().map(|one| {
         let nearly = one.bytes.saturating_mul(10) > one.limit.saturating_mul(9);
-        let back = one.reclaimed.map_or_else(String::new, |bytes| format!("{} given back", size(bytes)));
+        let back = one.reclaimed.map_or_else(Cell::default, |bytes| {
+            let [exact, short] = [bytes.to_string(), words::bytes(bytes)].map(|size| format!("reclaimed {size}"));
+            Cell::short(exact, short)
+        });
         [
             one.session_id.into(),
             one.checkpoints.to_string().into(),
-            Cell::coloured(size(one.bytes), nearly.then_some(Colour::Yellow)),
-            size(one.limit).into(),
-            Cell::from(back),
+            Cell::size(one.bytes).in_colour(nearly.then_some(Colour::Yellow)),
+            Cell::size(one.limit),
+            back,
         ]
     });
-    terminal::table(["session", "checkpoints", "on disk", "may take", ""], rows.collect());
+    let columns = [
+        Column::id("session"),
+        Column::number("checkpoints"),
+        Column::number("on disk"),
+        Column::number("limit"),
+        Column::text(""),
+    ];
+    terminal::show(&Table::new(columns, rows.collect()), TableArgs::default(), "no sessions");
     if all && terminal::is_terminal() {
-        terminal::line(format!("{} in {}", text::bytes(total), text::counted(sessions, "session")));
+        terminal::line(format!("{} in {}", words::bytes(total), words::counted(sessions, "session")));
     }
     Ok(())
 }

@@ -1,30 +1,41 @@
 //! Services as a person reads them.
 
 use crate::commands::quotas::in_units;
-use crate::terminal::{self, Cell, Colour};
+use crate::terminal::{self, Cell, Colour, Column, Table, TableArgs};
 use shellkeep_protocol::{Service, ServiceStatus};
 use shellkeep_session::plan::shorten;
+use shellkeep_terminal::words;
 
 /// A table of services; for a program, tab-separated lines.
-pub fn table(services: Vec<Service>) {
-    let header = ["service", "session", "agent", "name", "status", "pid", "ports", "last active", "log", "command"];
-    terminal::table(header, services.into_iter().map(row).collect());
+pub fn table(services: Vec<Service>, args: TableArgs) {
+    let columns = [
+        Column::word("service"),
+        Column::id("session"),
+        Column::text("agent").if_room(),
+        Column::id("name"),
+        Column::word("status"),
+        Column::number("pid").if_room(),
+        Column::word("ports"),
+        Column::word("last active"),
+        Column::number("log").if_room(),
+        Column::text("command"),
+    ];
+    terminal::show(&Table::new(columns, services.into_iter().map(row).collect()), args, "no services");
 }
 
 fn row(service: Service) -> [Cell; 10] {
-    let dash = || "-".to_owned();
-    let ports = if service.ports.is_empty() { dash() } else { ports(&service) };
+    let ports = (!service.ports.is_empty()).then(|| ports(&service));
     let colour = colour(&service);
     [
         service.service_id.into(),
         service.session_id.into(),
-        service.agent.unwrap_or_else(dash).into(),
+        Cell::or_dash(service.agent),
         shorten(&service.name).into(),
         Cell::coloured(service.status.as_str(), colour),
-        service.pid.map_or_else(dash, |pid| pid.to_string()).into(),
-        ports.into(),
-        service.last_active_at.into(),
-        in_units(service.log_bytes).into(),
+        Cell::or_dash(service.pid.map(|pid| pid.to_string())),
+        Cell::or_dash(ports),
+        Cell::time(&service.last_active_at),
+        Cell::short(in_units(service.log_bytes), words::bytes(service.log_bytes)),
         shorten(&service.command).into(),
     ]
 }

@@ -1,9 +1,9 @@
 //! A service's log as it is looked at: the last lines of it, where one is in them, and what is searched for.
 
 use super::list::Step;
-use super::text;
 use super::wants::Followed;
 use shellkeep_protocol::LogResponse;
+use shellkeep_terminal::words;
 use std::collections::VecDeque;
 
 /// Lines that are kept to scroll back; the oldest give way.
@@ -106,7 +106,7 @@ impl Log {
         self.next = Some(next);
         if gap > 0 {
             self.end_line();
-            self.push(format!("… {} are left out here …", text::bytes(gap)));
+            self.push(format!("… {} are left out here …", words::bytes(gap)));
         }
         self.append(bytes);
         self.settle();
@@ -240,7 +240,7 @@ impl Log {
 }
 
 fn shown(bytes: &[u8]) -> String {
-    text::log_line(&String::from_utf8_lossy(bytes))
+    words::log_line(&String::from_utf8_lossy(bytes))
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Quotas in the order and the units in which they are shown.
 
-use super::text;
 use shellkeep_protocol::Quota;
 use shellkeep_session::QuotaName;
+use shellkeep_terminal::words;
 use std::collections::BTreeMap;
 
 /// The quotas in the order they are shown; those of a newer daemon come last.
@@ -15,7 +15,7 @@ pub fn sorted(quotas: &BTreeMap<String, Quota>) -> Vec<(&str, &Quota)> {
 
 /// A number of what a quota counts, in its unit.
 pub fn amount(name: &str, number: u64) -> String {
-    if QuotaName::parse(name).is_some_and(QuotaName::is_bytes) { text::bytes(number) } else { text::count(number) }
+    if QuotaName::parse(name).is_some_and(QuotaName::is_bytes) { words::bytes(number) } else { words::count(number) }
 }
 
 /// What it would be without pressure.
@@ -32,6 +32,6 @@ pub fn label(name: &str) -> String {
         Some(QuotaName::OutputBytesPerSession) => "output/session".to_owned(),
         Some(QuotaName::DiskBytesPerSession) => "disk/session".to_owned(),
         Some(QuotaName::ServiceLogBytes) => "log/service".to_owned(),
-        _ => text::clean(name).replace('_', " "),
+        _ => words::clean(name).replace('_', " "),
     }
 }

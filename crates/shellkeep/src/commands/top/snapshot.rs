@@ -1,9 +1,9 @@
 //! One look at the node as plain text, for a pipe or a file.
 
 use super::quotas::{amount, sorted};
-use super::text;
 use shellkeep_protocol::{LimitChange, Node, Quota, Service};
 use shellkeep_session::Timestamp;
+use shellkeep_terminal::words;
 use std::fmt::Write as _;
 
 /// Blanks between two columns.
@@ -33,38 +33,38 @@ pub fn text(node: &Node, services: &[Service], now: Timestamp) -> String {
 }
 
 fn facts(node: &Node) -> Vec<(&'static str, String)> {
-    let count = |number: usize| text::count(number as u64);
+    let count = |number: usize| words::count(number as u64);
     let mut facts = vec![
-        ("up", text::span(node.uptime)),
+        ("up", words::span(node.uptime)),
         ("sessions", count(node.sessions)),
         ("shells", format!("{} live, {} spare", count(node.live_shells), count(node.spare_shells))),
         (
             "commands",
             format!(
                 "{} so far, {} of {} running, {} waiting of {}",
-                text::count(node.commands_total),
+                words::count(node.commands_total),
                 count(node.running),
                 count(node.running_limit),
                 count(node.waiting),
-                text::counted(node.agents_waiting, "agent"),
+                words::counted(node.agents_waiting, "agent"),
             ),
         ),
         ("services", count(node.services)),
-        ("processes", text::count(node.processes)),
+        ("processes", words::count(node.processes)),
         (
             "memory",
             format!(
                 "{} of the daemon, {} of the machine free",
-                text::bytes(node.memory),
-                text::percent(node.memory_free)
+                words::bytes(node.memory),
+                words::percent(node.memory_free)
             ),
         ),
         (
             "pressure",
-            format!("cpu {}, memory {}", text::percent(node.cpu_pressure), text::percent(node.memory_pressure)),
+            format!("cpu {}, memory {}", words::percent(node.cpu_pressure), words::percent(node.memory_pressure)),
         ),
     ];
-    facts.extend(node.problems.iter().map(|problem| ("degraded", text::clean(problem))));
+    facts.extend(node.problems.iter().map(|problem| ("degraded", words::clean(problem))));
     facts
 }
 
@@ -86,18 +86,18 @@ fn service_row(service: &Service, now: Timestamp) -> Vec<String> {
         service.status.as_str().to_owned(),
         service.pid.map(|pid| pid.to_string()).unwrap_or_default(),
         ports.join(","),
-        text::ago(now, &service.last_active_at),
-        text::bytes(service.log_bytes),
+        words::ago(now, &service.last_active_at),
+        words::bytes(service.log_bytes),
         service.restarts.to_string(),
     ]
 }
 
 fn change_row(change: &LimitChange, now: Timestamp) -> Vec<String> {
     vec![
-        text::ago(now, &change.at),
+        words::ago(now, &change.at),
         change.limit.clone(),
-        text::count(change.from),
-        text::count(change.to),
+        words::count(change.from),
+        words::count(change.to),
         change.reason.clone(),
     ]
 }
@@ -117,5 +117,5 @@ fn section(out: &mut String, heading: &[&str], rows: &[Vec<String>]) {
 }
 
 fn cell(word: &str) -> String {
-    if word.is_empty() { "-".to_owned() } else { text::clean(word) }
+    if word.is_empty() { "-".to_owned() } else { words::clean(word) }
 }

@@ -2,7 +2,6 @@
 
 use super::app::{App, Purpose};
 use super::detail::hue;
-use crate::commands::top::text;
 use crate::commands::top::theme::{Level, Theme};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -10,6 +9,7 @@ use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, BorderType, Clear, Padding, Paragraph, Wrap};
 use shellkeep_record::player::Summary;
+use shellkeep_terminal::words;
 
 /// From this width on, list and event stand beside each other.
 const WIDE: u16 = 72;
@@ -82,8 +82,8 @@ fn places(body: Rect) -> (Rect, Rect) {
 }
 
 fn heading(frame: &mut Frame<'_>, area: Rect, app: &App, theme: Theme) {
-    let name = text::cut(&text::clean(&app.name), usize::from(area.width / 2));
-    let place = format!(" {} of {}", text::count(app.player.seq()), text::count(app.last));
+    let name = words::cut(&words::clean(&app.name), usize::from(area.width / 2));
+    let place = format!(" {} of {}", words::count(app.player.seq()), words::count(app.last));
     let left = Line::from(vec![
         Span::styled(" replay ", theme.accent()),
         Span::styled(name, theme.figure()),
@@ -124,15 +124,15 @@ fn rows(frame: &mut Frame<'_>, area: Rect, app: &App, theme: Theme) {
 /// One event of the list: time, type, what it says, how it went.
 fn entry(row: &Summary, selected: bool, width: usize, theme: Theme) -> Line<'static> {
     let time = row.timestamp.strftime("%H:%M:%S").to_string();
-    let name = text::cut(&text::clean(&row.event_type), TYPE_WIDTH);
+    let name = words::cut(&words::clean(&row.event_type), TYPE_WIDTH);
     let outcome = match (&row.outcome, row.failed) {
-        (Some(outcome), true) => format!(" {}", text::cut(outcome, 12)),
+        (Some(outcome), true) => format!(" {}", words::cut(outcome, 12)),
         (None, true) => " !".to_owned(),
         // What went well needs no words.
         _ => String::new(),
     };
     let used = time.len() + 1 + TYPE_WIDTH + 1 + Span::raw(outcome.as_str()).width();
-    let words = text::cut(&text::clean(&row.text), width.saturating_sub(used));
+    let words = words::cut(&words::clean(&row.text), width.saturating_sub(used));
     let blank = width.saturating_sub(used + Span::raw(words.as_str()).width());
     let padding = TYPE_WIDTH.saturating_sub(Span::raw(name.as_str()).width());
     let line = Line::from(vec![
@@ -197,12 +197,12 @@ fn bottom(frame: &mut Frame<'_>, area: Rect, app: &App, theme: Theme) {
             Purpose::Search => "search",
         };
         let line =
-            Line::from(vec![Span::styled(format!(" {name}: "), theme.accent()), Span::raw(text::clean(&prompt.text))]);
+            Line::from(vec![Span::styled(format!(" {name}: "), theme.accent()), Span::raw(words::clean(&prompt.text))]);
         let end = area.x + u16::try_from(line.width()).unwrap_or(u16::MAX).min(area.width.saturating_sub(1));
         frame.render_widget(line, area);
         frame.set_cursor_position((end, area.y));
     } else if let Some((message, level)) = &app.message {
-        let words = text::cut(&text::clean(message), usize::from(area.width.saturating_sub(2)));
+        let words = words::cut(&words::clean(message), usize::from(area.width.saturating_sub(2)));
         frame.render_widget(Line::styled(format!(" {words}"), theme.level(*level)), area);
     } else {
         let hints = match (&app.opened, &app.search) {

@@ -2,12 +2,12 @@
 
 use super::{Look, framed, nothing, title};
 use crate::commands::top::log::Log;
-use crate::commands::top::text;
 use crate::commands::top::theme::Level;
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
+use shellkeep_terminal::words;
 
 /// The pane of a log.
 pub fn pane(frame: &mut Frame<'_>, area: Rect, log: &Log, look: Look) {
@@ -20,14 +20,14 @@ pub fn pane(frame: &mut Frame<'_>, area: Rect, log: &Log, look: Look) {
         (None, false, false) => ("paused; f follows", Level::Near),
     };
     let state = Line::styled(format!(" ● {words} "), look.theme.level(level)).right_aligned();
-    let block = framed(title(&text::clean(&heading), look), look)
+    let block = framed(title(&words::clean(&heading), look), look)
         .title(state)
         .title_bottom(Line::styled(place(log), look.theme.faint()).right_aligned());
     let inside = block.inner(area);
     frame.render_widget(block, area);
     if log.length() == 0 {
         let words = log.problem.as_deref().unwrap_or("nothing was written yet");
-        return nothing(frame, inside, &text::clean(words), look.theme.faint());
+        return nothing(frame, inside, &words::clean(words), look.theme.faint());
     }
     let lines: Vec<Line<'_>> = log.window().map(|line| marked(&line, log, look)).collect();
     frame.render_widget(Paragraph::new(lines), inside);
@@ -38,9 +38,9 @@ fn place(log: &Log) -> String {
     let length = log.length();
     let before = match log.before {
         0 => String::new(),
-        bytes => format!("{} before · ", text::bytes(bytes)),
+        bytes => format!("{} before · ", words::bytes(bytes)),
     };
-    let lines = format!("line {} of {}", text::count(log.top() as u64 + 1), text::count(length as u64));
+    let lines = format!("line {} of {}", words::count(log.top() as u64 + 1), words::count(length as u64));
     format!(" {before}{lines} ")
 }
 

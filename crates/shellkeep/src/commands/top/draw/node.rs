@@ -3,13 +3,13 @@
 use super::{Look, bar, framed, link, title};
 use crate::commands::top::app::{App, Link};
 use crate::commands::top::rates::WINDOW;
-use crate::commands::top::text;
 use crate::commands::top::theme::Level;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Sparkline};
 use shellkeep_protocol::Node;
+use shellkeep_terminal::words;
 
 /// Cells between the two columns of figures.
 const BETWEEN: u16 = 4;
@@ -42,13 +42,13 @@ pub fn line(frame: &mut Frame<'_>, area: Rect, app: &App, look: Look) {
 
 fn facts(node: &Node, app: &App) -> [String; 7] {
     [
-        format!("up {}", text::span(node.uptime)),
-        text::counted(node.sessions, "session"),
-        text::counted(node.services, "service"),
+        format!("up {}", words::span(node.uptime)),
+        words::counted(node.sessions, "session"),
+        words::counted(node.services, "service"),
         format!("{} commands/s", rate_words(app)),
-        format!("{} waiting", text::count(node.waiting as u64)),
-        format!("cpu pressure {}", text::percent(node.cpu_pressure)),
-        format!("memory pressure {}", text::percent(node.memory_pressure)),
+        format!("{} waiting", words::count(node.waiting as u64)),
+        format!("cpu pressure {}", words::percent(node.cpu_pressure)),
+        format!("memory pressure {}", words::percent(node.memory_pressure)),
     ]
 }
 
@@ -74,7 +74,7 @@ pub fn pane(frame: &mut Frame<'_>, area: Rect, app: &App, look: Look, with_rate:
         spark(frame, picture, app, look);
     } else {
         let [left, _] = halves(rows[5]);
-        figure(frame, left, "commands", text::count(node.commands_total), look);
+        figure(frame, left, "commands", words::count(node.commands_total), look);
     }
 }
 
@@ -82,7 +82,7 @@ pub fn pane(frame: &mut Frame<'_>, area: Rect, app: &App, look: Look, with_rate:
 pub fn rate(frame: &mut Frame<'_>, area: Rect, app: &App, look: Look) {
     let minutes = WINDOW.as_secs() / 60;
     let heading = format!("commands/s {}", rate_words(app));
-    let peak = format!(" peak {} in {minutes} min ", text::rate(app.rates.peak()));
+    let peak = format!(" peak {} in {minutes} min ", words::rate(app.rates.peak()));
     let block = framed(title(&heading, look), look).title(Line::styled(peak, look.theme.faint()).right_aligned());
     let inside = block.inner(area);
     frame.render_widget(block, area);
@@ -93,15 +93,15 @@ fn frame_of(app: &App, look: Look) -> Block<'static> {
     let (words, level) = link(app);
     let mut about = "shellkeep".to_owned();
     if let Link::Up { version, pid } = &app.link {
-        about.push_str(&format!(" {} · pid {pid}", text::clean(version)));
+        about.push_str(&format!(" {} · pid {pid}", words::clean(version)));
     }
     if let Some(node) = &app.node {
-        about.push_str(&format!(" · up {}", text::span(node.uptime)));
+        about.push_str(&format!(" · up {}", words::span(node.uptime)));
     }
     let style = look.theme.level(level);
     let block = framed(title(&about, look), look).title(Line::styled(format!(" ● {words} "), style).right_aligned());
     match problem(app) {
-        Some(reason) => block.title_bottom(Line::styled(format!(" {} ", text::clean(reason)), style)),
+        Some(reason) => block.title_bottom(Line::styled(format!(" {} ", words::clean(reason)), style)),
         None => block,
     }
 }
@@ -115,18 +115,18 @@ fn problem(app: &App) -> Option<&str> {
 }
 
 fn figures(node: &Node) -> [[(&'static str, String); 2]; 4] {
-    let count = |number: usize| text::count(number as u64);
+    let count = |number: usize| words::count(number as u64);
     let queue = match node.waiting {
         0 => "0".to_owned(),
-        waiting => format!("{} of {}", count(waiting), text::counted(node.agents_waiting, "agent")),
+        waiting => format!("{} of {}", count(waiting), words::counted(node.agents_waiting, "agent")),
     };
     let shells = format!("{} live · {} spare", count(node.live_shells), count(node.spare_shells));
     let running = format!("{} of {}", count(node.running), count(node.running_limit));
     [
         [("sessions", count(node.sessions)), ("shells", shells)],
-        [("services", count(node.services)), ("processes", text::count(node.processes))],
+        [("services", count(node.services)), ("processes", words::count(node.processes))],
         [("running", running), ("queue", queue)],
-        [("daemon memory", text::bytes(node.memory)), ("free memory", text::percent(node.memory_free))],
+        [("daemon memory", words::bytes(node.memory)), ("free memory", words::percent(node.memory_free))],
     ]
 }
 
@@ -138,7 +138,7 @@ fn halves(row: Rect) -> [Rect; 2] {
 fn figure(frame: &mut Frame<'_>, area: Rect, name: &str, value: String, look: Look) {
     let room = usize::from(area.width).saturating_sub(name.len() + 1);
     frame.render_widget(Line::styled(name.to_owned(), look.theme.faint()), area);
-    frame.render_widget(Line::styled(text::cut(&value, room), look.theme.figure()).right_aligned(), area);
+    frame.render_widget(Line::styled(words::cut(&value, room), look.theme.figure()).right_aligned(), area);
 }
 
 fn gauge(frame: &mut Frame<'_>, area: Rect, name: &str, share: f64, look: Look) {
@@ -148,11 +148,11 @@ fn gauge(frame: &mut Frame<'_>, area: Rect, name: &str, share: f64, look: Look) 
     frame.render_widget(Line::from(spans), area);
     let level = Level::of(share);
     let style = if level == Level::Good { look.theme.figure() } else { look.theme.level(level) };
-    frame.render_widget(Line::styled(text::percent(share), style).right_aligned(), area);
+    frame.render_widget(Line::styled(words::percent(share), style).right_aligned(), area);
 }
 
 fn rate_words(app: &App) -> String {
-    app.rates.current().map_or_else(|| "–".to_owned(), text::rate)
+    app.rates.current().map_or_else(|| "–".to_owned(), words::rate)
 }
 
 fn spark(frame: &mut Frame<'_>, area: Rect, app: &App, look: Look) {

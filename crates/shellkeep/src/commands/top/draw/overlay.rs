@@ -2,12 +2,12 @@
 
 use super::{Look, framed, title};
 use crate::commands::top::app::{App, Purpose, Question, Tab};
-use crate::commands::top::text;
 use crate::commands::top::views::View;
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Clear, Paragraph, Wrap};
+use shellkeep_terminal::words;
 
 /// A key and what it does, in a word.
 type Hint = (&'static str, &'static str);
@@ -54,13 +54,13 @@ pub fn footer(frame: &mut Frame<'_>, area: Rect, app: &App, look: Look) {
         };
         let line = Line::from(vec![
             Span::styled(format!(" {name} /"), look.theme.accent()),
-            Span::raw(text::clean(&prompt.text)),
+            Span::raw(words::clean(&prompt.text)),
         ]);
         let end = area.x + u16::try_from(line.width()).unwrap_or(u16::MAX).min(area.width.saturating_sub(1));
         frame.render_widget(line, area);
         frame.set_cursor_position((end, area.y));
     } else if let Some(message) = &app.message {
-        let text = text::cut(&text::clean(&message.text), usize::from(area.width.saturating_sub(2)));
+        let text = words::cut(&words::clean(&message.text), usize::from(area.width.saturating_sub(2)));
         frame.render_widget(Line::styled(format!(" {text}"), look.theme.level(message.level)), area);
     } else {
         frame.render_widget(hints(hints_for(app), usize::from(area.width), look), area);
@@ -96,8 +96,8 @@ fn hints(hints: &[Hint], width: usize, look: Look) -> Line<'static> {
 /// The question in the middle of the screen.
 pub fn question(frame: &mut Frame<'_>, question: &Question, look: Look) {
     let Question { key, name } = question;
-    let (service, session) = (text::clean(&key.service), text::clean(&key.session));
-    let what = format!("Stop {service} ({}) of session {session} and everything it started?", text::clean(name));
+    let (service, session) = (words::clean(&key.service), words::clean(&key.session));
+    let what = format!("Stop {service} ({}) of session {session} and everything it started?", words::clean(name));
     let keys = Line::from(vec![
         Span::styled("y", look.theme.accent()),
         Span::raw(" stop it    "),

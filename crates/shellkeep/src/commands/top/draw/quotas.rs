@@ -3,12 +3,12 @@
 use super::{Look, bar, framed, title};
 use crate::commands::top::app::App;
 use crate::commands::top::quotas::{amount, full, label, sorted};
-use crate::commands::top::text;
 use crate::commands::top::theme::Level;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::{Line, Span};
 use shellkeep_protocol::Quota;
+use shellkeep_terminal::words;
 
 /// Cells of a name before its bar.
 const NAME: usize = 12;
@@ -50,7 +50,7 @@ fn row_with_bar(name: &str, quota: &Quota, width: usize, look: Look) -> Line<'st
     let of = if reduced { format!(" of {}", amount(name, full(quota))) } else { String::new() };
     let room = FIGURES.max(figures.len() + of.len() + 1);
     let cells = width.saturating_sub(NAME + 1 + room + 1);
-    let mut spans = vec![Span::styled(format!("{:<NAME$} ", text::cut(&label(name), NAME)), look.theme.faint())];
+    let mut spans = vec![Span::styled(format!("{:<NAME$} ", words::cut(&label(name), NAME)), look.theme.faint())];
     spans.extend(bar(cells, used as f64 / whole, quota.limit as f64 / whole, look));
     let blank = room.saturating_sub(figures.len() + of.len());
     spans.push(Span::raw(" ".repeat(blank)));
@@ -65,6 +65,6 @@ fn fixed_cell(frame: &mut Frame<'_>, area: Rect, name: &str, quota: &Quota, look
     let changed = quota.limit != quota.configured;
     let style = if changed { look.theme.level(Level::Near) } else { look.theme.figure() };
     let room = usize::from(area.width).saturating_sub(value.len() + 1);
-    frame.render_widget(Line::styled(text::cut(&label(name), room), look.theme.faint()), area);
+    frame.render_widget(Line::styled(words::cut(&label(name), room), look.theme.faint()), area);
     frame.render_widget(Line::styled(value, style).right_aligned(), area);
 }

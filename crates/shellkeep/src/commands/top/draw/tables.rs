@@ -4,7 +4,6 @@ use super::{Look, framed, nothing};
 use crate::commands::top::app::{App, Tab};
 use crate::commands::top::columns::{self, Column, GAP};
 use crate::commands::top::list::List;
-use crate::commands::top::text;
 use crate::commands::top::theme::{Level, Theme};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Rect};
@@ -12,6 +11,7 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Cell, Row, Table};
 use shellkeep_protocol::{LimitChange, Service, ServiceStatus, Session};
+use shellkeep_terminal::words;
 
 const SERVICES: [Column; 11] = [
     Column::text("id", 3, 1),
@@ -79,7 +79,7 @@ fn headings(app: &App, look: Look) -> Line<'static> {
             Tab::Sessions => node.map(|node| node.sessions),
             Tab::Changes => node.map(|node| node.quotas.changes.len()),
         };
-        let number = number.map_or_else(String::new, |number| format!(" {}", text::count(number as u64)));
+        let number = number.map_or_else(String::new, |number| format!(" {}", words::count(number as u64)));
         let style = if tab == app.tab { look.theme.selected() } else { look.theme.faint() };
         spans.push(Span::raw(if place == 0 { "" } else { "─" }).style(look.theme.faint()));
         spans.push(Span::styled(format!(" {} {}{number} ", place + 1, tab.title()), style));
@@ -91,7 +91,7 @@ fn headings(app: &App, look: Look) -> Line<'static> {
 fn note(app: &App) -> String {
     let filter = match app.filter() {
         "" => String::new(),
-        filter => format!("/{} · ", text::cut(&text::clean(filter), 20)),
+        filter => format!("/{} · ", words::cut(&words::clean(filter), 20)),
     };
     match app.tab {
         Tab::Services => format!("{filter}{}", app.services.order.words()),
@@ -99,7 +99,7 @@ fn note(app: &App) -> String {
         Tab::Sessions => {
             let (first, length) = (app.sessions.before, app.sessions.page.sessions.len());
             let more = if app.sessions.page.next.is_some() { " · more below" } else { "" };
-            let count = |number: usize| text::count(number as u64);
+            let count = |number: usize| words::count(number as u64);
             match length {
                 0 => format!("{filter}none"),
                 _ => format!("{filter}{} to {}{more}", count(first + 1), count(first + length)),
@@ -113,7 +113,7 @@ fn no_services(app: &App) -> String {
     match (app.services.is_known(), app.services.filter.as_str()) {
         (false, _) => "…".to_owned(),
         (true, "") => "no service runs; start one with `shellkeep services start -s NAME -- COMMAND`".to_owned(),
-        (true, filter) => format!("no service that runs matches '{}'; Esc shows all", text::clean(filter)),
+        (true, filter) => format!("no service that runs matches '{}'; Esc shows all", words::clean(filter)),
     }
 }
 
@@ -122,8 +122,8 @@ fn no_sessions(app: &App) -> String {
         (true, _) => "…".to_owned(),
         (false, "") => "no session yet; make one with `shellkeep run -s NAME -- COMMAND`".to_owned(),
         (false, filter) => {
-            let searched = text::count(app.sessions.page.searched as u64);
-            format!("none of {searched} sessions matches '{}'; Esc shows all", text::clean(filter))
+            let searched = words::count(app.sessions.page.searched as u64);
+            format!("none of {searched} sessions matches '{}'; Esc shows all", words::clean(filter))
         }
     }
 }
@@ -137,15 +137,15 @@ pub fn services(frame: &mut Frame<'_>, area: Rect, services: &[Service], list: &
         let restarts = if service.restarts == 0 { faint } else { look.theme.level(Level::Near) };
         vec![
             (service.service_id.clone(), plain),
-            (text::clean(&service.session_id), plain),
+            (words::clean(&service.session_id), plain),
             (or_dash(service.agent.as_deref()), faint),
-            (text::clean(&service.name), look.theme.figure()),
+            (words::clean(&service.name), look.theme.figure()),
             (service.status.as_str().to_owned(), status(service.status, look.theme)),
             (service.pid.map_or_else(|| "–".to_owned(), |pid| pid.to_string()), plain),
             (ports.join(" "), look.theme.accent()),
-            (text::count(service.processes as u64), plain),
-            (text::ago(look.now, &service.last_active_at), plain),
-            (text::bytes(service.log_bytes), plain),
+            (words::count(service.processes as u64), plain),
+            (words::ago(look.now, &service.last_active_at), plain),
+            (words::bytes(service.log_bytes), plain),
             (service.restarts.to_string(), restarts),
         ]
     };
@@ -172,14 +172,14 @@ fn sessions(frame: &mut Frame<'_>, area: Rect, app: &App, look: Look) {
             ("asleep", look.theme.level(Level::Past))
         };
         vec![
-            (text::clean(&session.session_id), plain),
+            (words::clean(&session.session_id), plain),
             (or_dash(session.agent.as_deref()), faint),
             (shell.to_owned(), style),
             (session.shell_pid.map_or_else(|| "–".to_owned(), |pid| pid.to_string()), plain),
-            (text::ago(look.now, &session.last_active_at), plain),
-            (text::count(session.seq), faint),
-            (text::count(session.generation), faint),
-            (text::clean(&session.cwd), faint),
+            (words::ago(look.now, &session.last_active_at), plain),
+            (words::count(session.seq), faint),
+            (words::count(session.generation), faint),
+            (words::clean(&session.cwd), faint),
         ]
     };
     let rows: Vec<Vec<Word>> = app.sessions.page.sessions.iter().map(word).collect();
@@ -193,19 +193,19 @@ fn changes(frame: &mut Frame<'_>, area: Rect, app: &App, look: Look) {
     };
     let word = |change: &LimitChange| -> Vec<Word> {
         let (sign, level) = if change.to < change.from { ("▼", Level::Near) } else { ("▲", Level::Good) };
-        let amounts = format!("{} → {}", text::count(change.from), text::count(change.to));
+        let amounts = format!("{} → {}", words::count(change.from), words::count(change.to));
         vec![
-            (text::ago(look.now, &change.at), look.theme.faint()),
-            (text::clean(&change.limit).replace('_', " "), Style::new()),
+            (words::ago(look.now, &change.at), look.theme.faint()),
+            (words::clean(&change.limit).replace('_', " "), Style::new()),
             (format!("{sign} {amounts}"), look.theme.level(level)),
-            (text::clean(&change.reason), Style::new()),
+            (words::clean(&change.reason), Style::new()),
         ]
     };
     table(frame, area, &CHANGES, &changes.iter().map(word).collect::<Vec<_>>(), &app.changes, look);
 }
 
 fn or_dash(text: Option<&str>) -> String {
-    text.map_or_else(|| "–".to_owned(), text::clean)
+    text.map_or_else(|| "–".to_owned(), words::clean)
 }
 
 /// A table with the columns that fit, scrolled to where the list is.
@@ -214,7 +214,7 @@ fn table(frame: &mut Frame<'_>, area: Rect, columns: &[Column], rows: &[Vec<Word
     let wanted: Vec<u16> = (0..columns.len()).map(|place| u16::try_from(width(place)).unwrap_or(u16::MAX)).collect();
     let kept = columns::fit(columns, &wanted, area.width);
     let line = |column: usize, width: u16, (text, style): &Word| {
-        let line = Line::styled(text::cut(text, usize::from(width)), *style);
+        let line = Line::styled(words::cut(text, usize::from(width)), *style);
         Cell::from(if columns[column].right { line.right_aligned() } else { line })
     };
     let heading = kept

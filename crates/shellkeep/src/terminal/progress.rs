@@ -1,14 +1,14 @@
-//! A sign of life on stderr for what takes more than a second.
+//! A line of progress on stderr for what takes more than a second.
 
-use indicatif::{HumanBytes, ProgressBar};
+use super::PATIENCE;
+use indicatif::ProgressBar;
+use shellkeep_terminal::words;
 use std::time::{Duration, Instant};
 
-/// What takes longer deserves a sign of life.
-const PATIENCE: Duration = Duration::from_secs(1);
 /// How often it moves.
 const STEP: Duration = Duration::from_millis(200);
 
-/// Bytes that are done.
+/// What is being done, and how many bytes of it are done.
 pub struct Progress {
     what: &'static str,
     bytes: u64,
@@ -22,7 +22,7 @@ impl Progress {
         Self { what, bytes: 0, begun: Instant::now(), told: Instant::now(), bar: None }
     }
 
-    /// From here on it is about something else.
+    /// The same line for the next part of the work.
     pub fn turn_to(&mut self, what: &'static str) {
         (self.what, self.bytes) = (what, 0);
     }
@@ -35,7 +35,7 @@ impl Progress {
         self.told = Instant::now();
         // It draws on a terminal only.
         let bar = self.bar.get_or_insert_with(ProgressBar::new_spinner);
-        bar.set_message(format!("{}: {}", self.what, HumanBytes(self.bytes)));
+        bar.set_message(format!("{}: {}", self.what, words::bytes(self.bytes)));
         bar.tick();
     }
 }

@@ -1,6 +1,5 @@
 //! Figures, times and other people's text as they are shown.
 
-use crate::terminal;
 use ratatui::text::Span;
 use shellkeep_session::Timestamp;
 
@@ -65,6 +64,34 @@ pub fn ago(now: Timestamp, at: &str) -> String {
     }
 }
 
+/// A time on the wire for a list: how long ago it was, or its date if that is more than a week.
+pub fn when(now: Timestamp, at: &str) -> String {
+    let Ok(then) = at.parse::<Timestamp>() else { return clean(at) };
+    match now.as_second() - then.as_second() {
+        ..DATED => ago(now, at),
+        _ => then.strftime("%Y-%m-%d").to_string(),
+    }
+}
+
+/// A time on the wire for one thing: to the second, and how long ago it was.
+pub fn moment(now: Timestamp, at: &str) -> String {
+    match at.parse::<Timestamp>() {
+        Ok(then) => format!("{} UTC, {}", then.strftime("%Y-%m-%d %H:%M:%S"), ago(now, at)),
+        Err(_) => clean(at),
+    }
+}
+
+/// A path with the home directory as `~`.
+pub fn path(path: &str, home: Option<&str>) -> String {
+    match home.filter(|home| home.len() > 1).and_then(|home| path.strip_prefix(home)) {
+        Some(rest) if rest.is_empty() || rest.starts_with('/') => format!("~{rest}"),
+        _ => path.to_owned(),
+    }
+}
+
+/// Seconds after which a date says more than a number of days.
+const DATED: i64 = 7 * 86_400;
+
 /// A share as a percentage.
 pub fn percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
@@ -73,6 +100,24 @@ pub fn percent(share: f64) -> String {
 /// A rate: exact while it is small.
 pub fn rate(per_second: f64) -> String {
     if per_second < 9.95 { format!("{per_second:.1}") } else { count(per_second.round() as u64) }
+}
+
+/// Text of others without what drives a terminal or deceives its reader: a directory's name must do neither.
+pub fn harmless(text: &str) -> String {
+    text.chars().map(|c| if c == '\n' { c } else { visible(c) }).collect()
+}
+
+/// Whether a character is not seen itself and makes a text look like another: by turning its order round, or by standing
+/// between two letters unseen. Those that join letters and signs are left alone; some scripts need them.
+pub fn deceives(c: char) -> bool {
+    matches!(c,
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+/// Columns that a text takes on a terminal.
+pub fn width(text: &str) -> usize {
+    Span::raw(text).width()
 }
 
 /// Text of others on one line, without what could drive the terminal.
@@ -125,7 +170,7 @@ const TAB: usize = 8;
 
 /// Characters that reorder text could make a line say what it does not.
 fn visible(c: char) -> char {
-    if c.is_control() || terminal::deceives(c) { char::REPLACEMENT_CHARACTER } else { c }
+    if c.is_control() || deceives(c) { char::REPLACEMENT_CHARACTER } else { c }
 }
 
 fn without_escapes(line: &str) -> String {
@@ -186,6 +231,22 @@ mod tests {
         assert_eq!(told("2026-01-02T09:00:00Z"), "3h ago");
         assert_eq!(told("2025-12-31T12:00:00Z"), "2d ago");
         assert_eq!(told("soon\n"), "soon ");
+    }
+
+    #[test]
+    fn a_time_long_ago_is_a_date() {
+        let now: Timestamp = "2026-01-12T12:00:00Z".parse().unwrap();
+        let shown = ["2026-01-12T11:57:00Z", "2026-01-06T11:00:00Z", "2025-12-31T12:00:00Z"].map(|at| when(now, at));
+        assert_eq!(shown, ["3m ago", "6d ago", "2025-12-31"]);
+        assert_eq!(moment(now, "2026-01-12T11:57:00.123Z"), "2026-01-12 11:57:00 UTC, 3m ago");
+    }
+
+    #[test]
+    fn home_is_a_tilde() {
+        let home = Some("/home/ann");
+        let paths = ["/home/ann", "/home/ann/app", "/home/anna", "/tmp"].map(|at| path(at, home));
+        assert_eq!(paths, ["~", "~/app", "/home/anna", "/tmp"]);
+        assert_eq!([path("/x", Some("/")), path("/x", None)], ["/x", "/x"]);
     }
 
     #[test]

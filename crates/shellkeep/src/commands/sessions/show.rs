@@ -1,0 +1,183 @@
+//! Sessions as a person reads them.
+
+use crate::failure::Failure;
+use crate::terminal::{self, Cell, Column, Fields, Table, TableArgs};
+use serde_json::Value;
+use shellkeep_protocol::state::VariableView;
+use shellkeep_protocol::text::Bytes;
+use shellkeep_protocol::{Session, StateResponse};
+use std::collections::BTreeMap;
+
+/// Sessions, one to a row.
+pub fn table(sessions: Vec<Session>, args: TableArgs) {
+    let columns = [
+        Column::id("session"),
+        Column::text("agent").if_room(),
+        Column::number("shell").if_room(),
+        Column::number("seq").if_room(),
+        Column::word("last active"),
+        Column::text("cwd"),
+    ];
+    let rows = sessions.into_iter().map(|session| {
+        [
+            session.session_id.into(),
+            Cell::or_dash(session.agent),
+            Cell::or_dash(session.shell_pid.map(|pid| pid.to_string())),
+            session.seq.to_string().into(),
+            Cell::time(&session.last_active_at),
+            terminal::path(&session.cwd),
+        ]
+    });
+    terminal::show(&Table::new(columns, rows.collect()), args, "no sessions; `shellkeep run -s NAME` creates one");
+}
+
+/// Sessions that agents deleted, one to a row.
+pub fn deleted(sessions: Vec<Session>, args: TableArgs) {
+    let columns = [
+        Column::id("kept as"),
+        Column::text("agent"),
+        Column::id("deleted by"),
+        Column::word("when"),
+        Column::number("seq").if_room(),
+    ];
+    let rows = sessions.into_iter().map(|session| {
+        let (by, at) = session.deleted.map_or((None, None), |deleted| (deleted.by, Some(deleted.at)));
+        [
+            session.session_id.into(),
+            Cell::or_dash(session.agent),
+            Cell::or_dash(by),
+            at.map_or_else(Cell::dash, |at| Cell::time(&at)),
+            session.seq.to_string().into(),
+        ]
+    });
+    terminal::show(&Table::new(columns, rows.collect()), args, "no agent has deleted a session");
+}
+
+/// One session.
+pub fn session(session: &Session) -> Result<(), Failure> {
+    if !terminal::is_terminal() {
+        return raw(session);
+    }
+    let shell = match (session.shell_pid, session.generation) {
+        (Some(pid), 1) => format!("pid {pid}"),
+        (Some(pid), shells) => format!("pid {pid}, number {shells} of this session"),
+        (None, _) => "none; the next command starts one".to_owned(),
+    };
+    let origin = session.forked_from.as_ref();
+    let origin = origin.map(|from| format!("{}, after its record {}", from.session_id, from.seq));
+    let deleted = session.deleted.as_ref();
+    let deleted = deleted.map(|deleted| Cell::short(&deleted.at, terminal::moment(&deleted.at)));
+    let config = settings(&session.agent_config);
+    let fields = Fields::new()
+        .with("session", session.session_id.as_str())
+        .maybe("agent", session.agent.as_deref())
+        .with("directory", terminal::path(&session.cwd))
+        .with("workspace", terminal::path(&session.workspace))
+        .with("shell", shell)
+        .with("created", terminal::moment(&session.created_at))
+        .with("last active", terminal::moment(&session.last_active_at))
+        .with("records", session.seq.to_string())
+        .maybe("forked from", origin)
+        .maybe("deleted", deleted)
+        .maybe("config", (!config.is_empty()).then(|| config.join("\n")));
+    terminal::fields(&fields);
+    Ok(())
+}
+
+/// What a session's shell knows.
+pub fn state(state: &StateResponse) -> Result<(), Failure> {
+    if !terminal::is_terminal() {
+        return raw(state);
+    }
+    let list = |values: &[String]| (!values.is_empty()).then(|| values.join(" "));
+    let pairs = |values: &BTreeMap<String, String>| {
+        let lines: Vec<String> = values.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        (!lines.is_empty()).then(|| lines.join("\n"))
+    };
+    let own: Vec<String> = state
+        .variables
+        .iter()
+        .filter(|(name, _)| !state.env.contains_key(*name))
+        .map(|(name, variable)| format!("{name}={}", value(variable)))
+        .collect();
+    let functions: Vec<String> = state.functions.keys().cloned().collect();
+    let fields = Fields::new()
+        .with("directory", terminal::path(&state.cwd))
+        .with("exit code", state.status.to_string())
+        .maybe("umask", state.umask.as_deref())
+        .maybe("set -o", list(&state.options.set))
+        .maybe("shopt", list(&state.options.shopt))
+        .maybe("functions", list(&functions))
+        .maybe("aliases", pairs(&state.aliases))
+        .maybe("traps", pairs(&state.traps))
+        .maybe("disabled", list(&state.disabled_builtins))
+        .maybe("exported", pairs(&state.env))
+        .maybe("variables", (!own.is_empty()).then(|| own.join("\n")));
+    terminal::fields(&fields);
+    Ok(())
+}
+
+/// A variable as bash would be told it.
+fn value(variable: &VariableView) -> String {
+    if let Some(value) = &variable.value {
+        return shown(value);
+    }
+    if let Some(elements) = &variable.array {
+        let elements: Vec<String> =
+            elements.iter().map(|(index, value)| format!("[{index}]={}", shown(value))).collect();
+        return format!("({})", elements.join(" "));
+    }
+    if let Some(map) = &variable.map {
+        let elements: Vec<String> = map.iter().map(|(key, value)| format!("[{key}]={}", shown(value))).collect();
+        return format!("({})", elements.join(" "));
+    }
+    String::new()
+}
+
+fn shown(value: &Bytes) -> String {
+    match value {
+        Bytes::Text(text) => text.clone(),
+        Bytes::Binary { base64 } => format!("(base64 {base64})"),
+    }
+}
+
+/// The leaves of a JSON object, one to a line: `agent.program = python3`.
+fn settings(config: &Value) -> Vec<String> {
+    fn gather(name: &str, value: &Value, lines: &mut Vec<String>) {
+        let below = |key: &str| if name.is_empty() { key.to_owned() } else { format!("{name}.{key}") };
+        match value {
+            Value::Object(map) => map.iter().for_each(|(key, value)| gather(&below(key), value, lines)),
+            Value::Array(items) => {
+                lines.push(format!("{name} = {}", items.iter().map(bare).collect::<Vec<_>>().join(" ")));
+            }
+            other => lines.push(format!("{name} = {}", bare(other))),
+        }
+    }
+    let mut lines = Vec::new();
+    if !config.is_null() {
+        gather("", config, &mut lines);
+    }
+    lines
+}
+
+/// For a program: every field of the JSON, one to a line.
+fn raw(value: &impl serde::Serialize) -> Result<(), Failure> {
+    let Value::Object(fields) = serde_json::to_value(value).map_err(Failure::client)? else { return Ok(()) };
+    let text = |value: &Value| match value {
+        Value::Object(map) => {
+            map.iter().map(|(name, value)| format!("{name}={}", bare(value))).collect::<Vec<_>>().join("\n")
+        }
+        other => bare(other),
+    };
+    for (name, value) in &fields {
+        terminal::line(format!("{name}\t{}", terminal::harmless(&text(value))));
+    }
+    Ok(())
+}
+
+fn bare(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
