@@ -393,7 +393,7 @@ fn quotas_and_ends_on_the_command_line() {
     daemon.create_with(json!({"session_id": "s", "agent": "ann"}));
     let mark = unique_sleep();
     start(&daemon, "s", &json!({"command": format!("exec sleep {mark}")}));
-    assert_eq!(out(&shellkeep(&daemon, &["agents", "end", "ann"])), "ann: 1 sessions ended, 1 services stopped\n");
+    assert_eq!(out(&shellkeep(&daemon, &["agents", "end", "ann"])), "ann: 1 session ended, 1 service stopped\n");
     assert!(procs::marked(&mark).is_empty());
     start(&daemon, "s", &json!({"command": format!("exec sleep {mark}")}));
     let ended: Value = serde_json::from_slice(&shellkeep(&daemon, &["sessions", "end", "s", "--json"]).stdout).unwrap();

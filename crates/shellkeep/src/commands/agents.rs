@@ -8,6 +8,7 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 use shellkeep_protocol::AgentEnded;
 use shellkeep_session::id;
+use shellkeep_terminal::words;
 use std::process::ExitCode;
 
 /// Arguments of `agents`.
@@ -61,7 +62,9 @@ async fn act(args: AgentsArgs) -> Result<ExitCode, Failure> {
         terminal::json(&ended)?;
     } else {
         let AgentEnded { agent, sessions, services } = ended;
-        terminal::line(format!("{agent}: {sessions} sessions ended, {services} services stopped"));
+        let [sessions, services] =
+            [(sessions, "session"), (services, "service")].map(|(n, what)| words::counted(n, what));
+        terminal::line(format!("{agent}: {sessions} ended, {services} stopped"));
     }
     Ok(ExitCode::SUCCESS)
 }

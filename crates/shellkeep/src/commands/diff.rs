@@ -9,6 +9,7 @@ use crate::failure::Failure;
 use crate::terminal;
 use clap::Args;
 use shellkeep_protocol::{CheckpointName, DiffResponse, text};
+use shellkeep_terminal::words;
 use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
 
@@ -134,7 +135,9 @@ fn stat(diff: &DiffResponse) {
         |part: fn(&shellkeep_protocol::FileChange) -> Option<u64>| diff.files.iter().filter_map(part).sum::<u64>();
     let (more, less) = (sum(|file| file.insertions), sum(|file| file.deletions));
     if !diff.files.is_empty() {
-        terminal::line(format!("{} files differ, +{more} -{less} lines", diff.files.len()));
+        let files = diff.files.len();
+        let verb = if files == 1 { "differs" } else { "differ" };
+        terminal::line(format!("{} {verb}, +{more} -{less} lines", words::counted(files, "file")));
     }
 }
 

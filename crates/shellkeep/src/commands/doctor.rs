@@ -9,6 +9,7 @@ use crate::terminal::{self, Colour};
 use clap::Args;
 use serde_json::json;
 use shellkeep_protocol::{Readiness, ReadinessStatus};
+use shellkeep_terminal::words;
 use std::process::ExitCode;
 
 /// Arguments of `doctor`.
@@ -71,7 +72,12 @@ async fn daemon(settings: &Settings, endpoint: &client::Endpoint) -> Check {
     match client.get::<Readiness>("/readyz").await {
         Ok(ready) if ready.status == ReadinessStatus::Ready => check(
             Status::Ok,
-            format!("version {}, pid {}, {} live shells", ready.version, ready.pid, ready.live_shells),
+            format!(
+                "version {}, pid {}, {}",
+                ready.version,
+                ready.pid,
+                words::counted(ready.live_shells, "live shell")
+            ),
         ),
         Ok(ready) => check(Status::Warning, format!("degraded: {}", ready.problems.join("; "))),
         Err(error) => check(Status::Warning, error.to_string()),

@@ -5,7 +5,7 @@ use super::replay::target::Target;
 use crate::cli::DaemonArgs;
 use crate::client::Client;
 use crate::failure::Failure;
-use crate::terminal;
+use crate::terminal::{self, Progress};
 use clap::{Args, ValueEnum, ValueHint};
 use http_body_util::BodyExt as _;
 use shellkeep_record::export::{self, ExportError, Options};
@@ -78,7 +78,7 @@ pub fn execute(args: ExportArgs) -> Result<ExitCode, Failure> {
     }
     done?;
     if io::stderr().is_terminal() {
-        terminal::notice(&format!("{} is written", path.display()));
+        terminal::notice(&format!("wrote {}", path.display()));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -109,13 +109,15 @@ async fn download(daemon: &DaemonArgs, path: &str, mut out: impl Write) -> Resul
     let mut client = Client::open(daemon).await?;
     let mut body = client.get_body(path).await?;
     let broken = |error| Failure::client(format!("the export broke off: {error}; see the daemon's log"));
+    let mut progress = Progress::new("exporting");
     while let Some(frame) = body.frame().await {
-        if let Ok(bytes) = frame.map_err(broken)?.into_data()
-            && let Err(error) = out.write_all(&bytes)
-        {
+        let Ok(bytes) = frame.map_err(broken)?.into_data() else { continue };
+        progress.add(bytes.len() as u64);
+        if let Err(error) = out.write_all(&bytes) {
             return unwritten(&error);
         }
     }
+    drop(progress);
     out.flush().or_else(|error| unwritten(&error))
 }
 

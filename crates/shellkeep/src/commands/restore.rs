@@ -8,6 +8,7 @@ use crate::terminal;
 use clap::{Args, ValueHint};
 use rustix::fs::syncfs;
 use serde_json::json;
+use shellkeep_terminal::words;
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -61,7 +62,12 @@ pub fn execute(args: RestoreArgs) -> Result<ExitCode, Failure> {
             &json!({"data": data, "files": files, "backup_of": of, "created_at": head.created_at.to_string()}),
         )?;
     } else {
-        terminal::line(format!("{files} files restored to {}, as they were at {}", data.display(), head.created_at));
+        terminal::line(format!(
+            "{} restored to {}, as of {}",
+            words::counted(files, "file"),
+            data.display(),
+            head.created_at
+        ));
         terminal::line(format!("start it with: shellkeep serve --data {}", data.display()));
     }
     Ok(ExitCode::SUCCESS)

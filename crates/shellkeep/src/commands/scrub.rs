@@ -9,6 +9,7 @@ use clap::Args;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use shellkeep_protocol::{ScrubReport, ScrubRequest};
 use shellkeep_session::SessionId;
+use shellkeep_terminal::words;
 use std::io::{self, IsTerminal as _, Read as _};
 use std::process::ExitCode;
 
@@ -56,10 +57,11 @@ pub fn execute(args: ScrubArgs) -> Result<ExitCode, Failure> {
         terminal::json(&report)?;
     } else {
         let ScrubReport { seq, seqs, files, checkpoints } = &report;
-        terminal::line(format!("masked in {} events and {} files; event {seq} says so", seqs.len(), files.len()));
+        let [events, files] = [(seqs.len(), "event"), (files.len(), "file")].map(|(n, what)| words::counted(n, what));
+        terminal::line(format!("masked in {events} and {files}; recorded as event {seq}"));
         if !checkpoints.is_empty() {
-            terminal::line(format!("checkpoints that held it and are given up: {}", checkpoints.len()));
-            terminal::notice("a file in the workspace that still has it is in the next checkpoint again");
+            terminal::line(format!("{} with it deleted", words::counted(checkpoints.len(), "checkpoint")));
+            terminal::notice("a file in the workspace that still contains it will be in the next checkpoint again");
         }
     }
     Ok(ExitCode::SUCCESS)

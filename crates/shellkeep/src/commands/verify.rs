@@ -15,6 +15,7 @@ use serde_json::json;
 use shellkeep_protocol as wire;
 use shellkeep_record::{Checks, PublicKey, Recording, SignatureChecks};
 use shellkeep_session::SessionId;
+use shellkeep_terminal::words;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -94,7 +95,10 @@ fn check(args: &VerifyArgs) -> Result<wire::Verdict, Failure> {
         }
         Target::Path(path) => {
             let known = if keys.is_empty() { known_here(&path, &args.daemon) } else { keys };
-            let (verdict, recording) = of_files(&path, &known)?;
+            let (place, keys) = (path.clone(), known.clone());
+            let checking = async { tokio::task::spawn_blocking(move || of_files(&place, &keys)).await };
+            let checked = source::runtime()?.block_on(terminal::patiently("checking", checking));
+            let (verdict, recording) = checked.map_err(Failure::client)??;
             match &anchors {
                 Some(anchors) => anchors.check_files(verdict, &recording, &known),
                 None => Ok(verdict),
@@ -152,9 +156,15 @@ fn of_files(path: &Path, keys: &[PublicKey]) -> Result<(wire::Verdict, Recording
 fn tell(verdict: &wire::Verdict) {
     let wire::Verdict { events, masked_fields, files, files_reclaimed, .. } = verdict;
     if verdict.intact {
-        terminal::line(format!("{}: {events} events, none changed, dropped or reordered", good("intact")));
+        let events = words::counted(*events as usize, "event");
+        terminal::line(format!("{}: {events}, none changed, dropped or reordered", good("intact")));
     } else {
-        terminal::line(format!("{}: only the first {events} events check out", bad("VERIFICATION FAILED")));
+        let failed = bad("VERIFICATION FAILED");
+        terminal::line(match events {
+            0 => format!("{failed}: not even the first event checks out"),
+            1 => format!("{failed}: only the first event checks out"),
+            _ => format!("{failed}: only the first {events} events check out"),
+        });
     }
     if let Some(wrong) = &verdict.bad {
         let seq = wrong.seq.map_or_else(String::new, |seq| format!(" (event {seq})"));
@@ -166,13 +176,16 @@ fn tell(verdict: &wire::Verdict) {
         terminal::line(format!("events {} to {} are {kind}: {}", hole.from, hole.through, hole.reason));
     }
     if *masked_fields > 0 {
-        terminal::line(format!("{masked_fields} fields were masked; the rest is still proven"));
+        let fields = were(*masked_fields, "field");
+        terminal::line(format!("{fields} masked; the rest is still proven"));
     }
     if *files > 0 {
-        terminal::line(format!("{files} attached files match their hashes"));
+        let verb = if *files == 1 { "matches its hash" } else { "match their hashes" };
+        terminal::line(format!("{} {verb}", words::counted(*files as usize, "attached file")));
     }
     if *files_reclaimed > 0 {
-        terminal::line(format!("{files_reclaimed} files were deleted to make room; their hashes are still recorded"));
+        let files = were(*files_reclaimed, "file");
+        terminal::line(format!("{files} deleted to make room; what they held is still proven by their hashes"));
     }
     verdict.remarks.iter().for_each(terminal::line);
     if let Some(head) = &verdict.head {
@@ -187,6 +200,11 @@ fn tell(verdict: &wire::Verdict) {
         };
         terminal::line(format!("signed by {}, up to event {}, on {}{known}", signed.key, signed.seq, signed.at));
     }
+}
+
+/// `1 field was`, `2 fields were`.
+fn were(number: u64, thing: &str) -> String {
+    format!("{} {}", words::counted(number as usize, thing), if number == 1 { "was" } else { "were" })
 }
 
 fn good(word: &str) -> String {

@@ -23,7 +23,6 @@ use shellkeep_record::Line;
 use shellkeep_record::export::ansi;
 use shellkeep_record::player::Player;
 use stage::{Snapshot, Stage};
-use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use steps::{Plan, Step};
@@ -141,10 +140,8 @@ impl Work<'_> {
             self.reached(0).await?;
         }
         for (place, step) in plan.steps.iter().enumerate() {
-            if std::io::stderr().is_terminal() && !wish.json {
-                terminal::notice(&format!("step {} of {total}", place + 1));
-            }
-            if let Some(difference) = self.step(place + 1, step).await? {
+            let words = format!("command {} of {total}", place + 1);
+            if let Some(difference) = terminal::patiently(&words, self.step(place + 1, step)).await? {
                 return Ok(self.found(place, None, Some(First::Step(difference))));
             }
             if goes_back {
