@@ -20,7 +20,13 @@ pub use service::*;
 use shellkeep_session::{ByteString, Changes, Notice, RunId, RunStatus, SessionId, SessionMeta, Timestamp};
 use shellkeep_store::DeletedSession;
 use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
 use std::time::Duration;
+
+/// What an operation returns. An `async fn` is compiled in each crate that awaits it; a boxed future is compiled once, in
+/// the crate that defines it. `docs/design/build.md` has the figures.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Default timeout of a command.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);

@@ -4,7 +4,7 @@ use super::access::{Access, only_its_own};
 use super::handle::Engine;
 use super::inner::Inner;
 use crate::identities::{Scope, bound};
-use crate::ops::{CreateSession, Created, OpError, SessionView};
+use crate::ops::{BoxFuture, CreateSession, Created, OpError, SessionView};
 use crate::{recover, validate};
 use shellkeep_session::{Event, Record, SessionId, SessionMeta, ShellState, Timestamp};
 use shellkeep_store::{AppendError, deleted};
@@ -12,57 +12,60 @@ use std::sync::Arc;
 
 impl Engine {
     /// Makes a session, or finds the one with that name. An agent's session is its own, whatever the request says.
-    pub async fn create(&self, mut request: CreateSession) -> Result<Created, OpError> {
-        let inner = self.access.at_large();
-        inner.ctx.lifetime.check_running()?;
-        if let Scope::Agent { agent, .. } = self.access.scope() {
-            request.agent = Some(agent.clone());
-            if request.config.get("workspace").is_some_and(serde_json::Value::is_string) {
-                let detail = "config.workspace is the host's right; without it the session gets a workspace of its own";
-                return Err(OpError::NotAllowed { detail: detail.to_owned() });
+    pub fn create(&self, mut request: CreateSession) -> BoxFuture<'_, Result<Created, OpError>> {
+        Box::pin(async move {
+            let inner = self.access.at_large();
+            inner.ctx.lifetime.check_running()?;
+            if let Scope::Agent { agent, .. } = self.access.scope() {
+                request.agent = Some(agent.clone());
+                if request.config.get("workspace").is_some_and(serde_json::Value::is_string) {
+                    let detail =
+                        "config.workspace is the host's right; without it the session gets a workspace of its own";
+                    return Err(OpError::NotAllowed { detail: detail.to_owned() });
+                }
             }
-        }
-        let id = name_for(&self.access, request.session_id.as_ref())?;
-        if inner.ctx.names.contains(&id) {
-            match self.existing(&id).await {
-                // It was being removed; now the name is free.
-                Err(_) if !inner.ctx.names.contains(&id) => {}
-                found => return found,
+            let id = name_for(&self.access, request.session_id.as_ref())?;
+            if inner.ctx.names.contains(&id) {
+                match self.existing(&id).await {
+                    // It was being removed; now the name is free.
+                    Err(_) if !inner.ctx.names.contains(&id) => {}
+                    found => return found,
+                }
             }
-        }
-        if inner.ctx.names.is_forking(&id) {
-            return Err(OpError::SessionExists { session_id: id.to_string() });
-        }
-        let owner = request.agent.as_deref().map(Arc::from);
-        let (meta, shell) = first_state(inner, &id, request, self.access.scope().token())?;
-        let view = SessionView {
-            meta: meta.clone(),
-            last_active_at: meta.created_at,
-            cwd: shell.cwd.clone(),
-            live: false,
-            shell_pid: None,
-            generation: 0,
-            seq: 1,
-            deleted: None,
-        };
-        let event = Event::SessionCreated { meta: Box::new(meta), shell: Box::new(shell) };
-        let record = Record { session_id: id.clone(), seq: 1, at: view.meta.created_at, event };
-        let append = || match inner.ctx.store.append(&record) {
-            Err(error @ AppendError::Retrying { .. }) => {
-                tracing::warn!(%error, "a new session could not be stored yet");
-                Ok(())
+            if inner.ctx.names.is_forking(&id) {
+                return Err(OpError::SessionExists { session_id: id.to_string() });
             }
-            // A session that is stored nowhere could not be found again.
-            other => other.map_err(|error| OpError::StoreUnavailable { reason: error.to_string() }),
-        };
-        let is_new = inner.ctx.names.add_new(&id, owner, append)?;
-        inner.ctx.counts.event(&record.event);
-        if !is_new {
-            return self.existing(&id).await;
-        }
-        self.access.audit("create", id.as_str());
-        inner.ctx.sync().await;
-        Ok(Created::New(view))
+            let owner = request.agent.as_deref().map(Arc::from);
+            let (meta, shell) = first_state(inner, &id, request, self.access.scope().token())?;
+            let view = SessionView {
+                meta: meta.clone(),
+                last_active_at: meta.created_at,
+                cwd: shell.cwd.clone(),
+                live: false,
+                shell_pid: None,
+                generation: 0,
+                seq: 1,
+                deleted: None,
+            };
+            let event = Event::SessionCreated { meta: Box::new(meta), shell: Box::new(shell) };
+            let record = Record { session_id: id.clone(), seq: 1, at: view.meta.created_at, event };
+            let append = || match inner.ctx.store.append(&record) {
+                Err(error @ AppendError::Retrying { .. }) => {
+                    tracing::warn!(%error, "a new session could not be stored yet");
+                    Ok(())
+                }
+                // A session that is stored nowhere could not be found again.
+                other => other.map_err(|error| OpError::StoreUnavailable { reason: error.to_string() }),
+            };
+            let is_new = inner.ctx.names.add_new(&id, owner, append)?;
+            inner.ctx.counts.event(&record.event);
+            if !is_new {
+                return self.existing(&id).await;
+            }
+            self.access.audit("create", id.as_str());
+            inner.ctx.sync().await;
+            Ok(Created::New(view))
+        })
     }
 
     async fn existing(&self, id: &SessionId) -> Result<Created, OpError> {

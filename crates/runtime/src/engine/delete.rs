@@ -6,7 +6,7 @@ use super::handle::Engine;
 use super::services::{stop_latecomers, stop_services_of};
 use crate::actor::Message;
 use crate::identities::Scope;
-use crate::ops::{OpError, SessionView};
+use crate::ops::{BoxFuture, OpError, SessionView};
 use crate::pending::Removal;
 use shellkeep_session::{ByteString, SessionId, SessionMeta};
 use shellkeep_store::deleted::{self, DeletedSession};
@@ -14,37 +14,42 @@ use shellkeep_store::deleted::{self, DeletedSession};
 impl Engine {
     /// Ends a session: its processes, its state, its files. The host's word is for good. What an agent removes is gone for
     /// the agent; the recording stays with the host. With the name of such a recording the host removes that.
-    pub async fn destroy(&self, id: &SessionId) -> Result<(), OpError> {
-        if let Some(deleted) = self.access.deleted_session(id) {
-            return purge_deleted(&self.access, &deleted);
-        }
-        let Permitted { inner, id } = self.access.over(id)?;
-        if let Some(own) = self.access.scope().only_session() {
-            return Err(only_its_own(own));
-        }
-        self.access.audit("destroy", id.as_str());
-        let removal = match self.access.scope() {
-            Scope::Agent { token, .. } if !inner.config.keep_deleted.is_zero() => Removal::Keep { by: token.clone() },
-            Scope::Agent { .. } | Scope::Session { .. } | Scope::Host => Removal::Purge,
-        };
-        if let Scope::Agent { agent, token, .. } = self.access.scope() {
-            let kept = removal != Removal::Purge;
-            tracing::info!(session = %id, agent, token, recording_kept = kept, "an agent removes its session");
-        }
-        inner.agents.stop("the session was removed", |other| *other == *id).await;
-        stop_services_of(inner, &id).await;
-        let asked = removal.clone();
-        let destroyed = match inner.ctx.registry.ask(&id, |answer| Message::Destroy { removal: asked, answer }).await {
-            // A full disk is no reason to keep what could make room on it.
-            Err(OpError::Damaged { .. } | OpError::StoreUnavailable { .. }) => {
-                inner.ctx.remover.destroy_unread(&id, removal).await
+    pub fn destroy<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, Result<(), OpError>> {
+        Box::pin(async move {
+            if let Some(deleted) = self.access.deleted_session(id) {
+                return purge_deleted(&self.access, &deleted);
             }
-            other => other,
-        };
-        if destroyed.is_ok() {
-            stop_latecomers(inner, &id).await;
-        }
-        destroyed
+            let Permitted { inner, id } = self.access.over(id)?;
+            if let Some(own) = self.access.scope().only_session() {
+                return Err(only_its_own(own));
+            }
+            self.access.audit("destroy", id.as_str());
+            let removal = match self.access.scope() {
+                Scope::Agent { token, .. } if !inner.config.keep_deleted.is_zero() => {
+                    Removal::Keep { by: token.clone() }
+                }
+                Scope::Agent { .. } | Scope::Session { .. } | Scope::Host => Removal::Purge,
+            };
+            if let Scope::Agent { agent, token, .. } = self.access.scope() {
+                let kept = removal != Removal::Purge;
+                tracing::info!(session = %id, agent, token, recording_kept = kept, "an agent removes its session");
+            }
+            inner.agents.stop("the session was removed", |other| *other == *id).await;
+            stop_services_of(inner, &id).await;
+            let asked = removal.clone();
+            let destroyed =
+                match inner.ctx.registry.ask(&id, |answer| Message::Destroy { removal: asked, answer }).await {
+                    // A full disk is no reason to keep what could make room on it.
+                    Err(OpError::Damaged { .. } | OpError::StoreUnavailable { .. }) => {
+                        inner.ctx.remover.destroy_unread(&id, removal).await
+                    }
+                    other => other,
+                };
+            if destroyed.is_ok() {
+                stop_latecomers(inner, &id).await;
+            }
+            destroyed
+        })
     }
 }
 

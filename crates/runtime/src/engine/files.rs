@@ -28,115 +28,153 @@ impl Engine {
 
 impl FileOps<'_> {
     /// The checkpoints of a session, oldest first, a page at a time.
-    pub async fn checkpoints(&self, id: &SessionId, after: u64, limit: usize) -> Result<CheckpointPage, OpError> {
-        let Permitted { inner, id } = self.access.over(id)?;
-        inner.files.settled(&id).await;
-        let limit = limit.clamp(1, MAX_CHECKPOINT_PAGE);
-        let mut checkpoints = inner.ctx.history.checkpoints_after(&id, after, limit + 1).await?;
-        let has_more = checkpoints.len() > limit;
-        checkpoints.truncate(limit);
-        let next = if has_more { checkpoints.last().map(|last| last.seq) } else { None };
-        let kept = inner.files.with_repo(&id, |repo| repo.map(Repo::tags).transpose()).await?.unwrap_or_default();
-        let kept: HashSet<String> = kept.into_iter().map(|(name, _)| name).collect();
-        for view in &mut checkpoints {
-            view.kept = kept.contains(&view.checkpoint.at.name);
-        }
-        Ok(CheckpointPage { checkpoints, next })
+    pub fn checkpoints<'a>(
+        &'a self,
+        id: &'a SessionId,
+        after: u64,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<CheckpointPage, OpError>> {
+        Box::pin(async move {
+            let Permitted { inner, id } = self.access.over(id)?;
+            inner.files.settled(&id).await;
+            let limit = limit.clamp(1, MAX_CHECKPOINT_PAGE);
+            let mut checkpoints = inner.ctx.history.checkpoints_after(&id, after, limit + 1).await?;
+            let has_more = checkpoints.len() > limit;
+            checkpoints.truncate(limit);
+            let next = if has_more { checkpoints.last().map(|last| last.seq) } else { None };
+            let kept = inner.files.with_repo(&id, |repo| repo.map(Repo::tags).transpose()).await?.unwrap_or_default();
+            let kept: HashSet<String> = kept.into_iter().map(|(name, _)| name).collect();
+            for view in &mut checkpoints {
+                view.kept = kept.contains(&view.checkpoint.at.name);
+            }
+            Ok(CheckpointPage { checkpoints, next })
+        })
     }
 
     /// What the list says of one checkpoint.
-    pub async fn checkpoint_at(&self, id: &SessionId, at: &FilesAt) -> Result<CheckpointView, OpError> {
-        let Permitted { inner, id } = self.access.over(id)?;
-        let mut view = inner.ctx.history.checkpoint_named(&id, &at.name).await?;
-        let commit = commit_of(&view.checkpoint.at);
-        let is_there = move |repo: Option<&Repo>| Ok(repo.zip(commit).is_some_and(|(repo, id)| repo.contains(id)));
-        view.kept = inner.files.with_repo(&id, is_there).await?;
-        Ok(view)
+    pub fn checkpoint_at<'a>(
+        &'a self,
+        id: &'a SessionId,
+        at: &'a FilesAt,
+    ) -> BoxFuture<'a, Result<CheckpointView, OpError>> {
+        Box::pin(async move {
+            let Permitted { inner, id } = self.access.over(id)?;
+            let mut view = inner.ctx.history.checkpoint_named(&id, &at.name).await?;
+            let commit = commit_of(&view.checkpoint.at);
+            let is_there = move |repo: Option<&Repo>| Ok(repo.zip(commit).is_some_and(|(repo, id)| repo.contains(id)));
+            view.kept = inner.files.with_repo(&id, is_there).await?;
+            Ok(view)
+        })
     }
 
     /// Keeps the files as they are now. `None` if nothing changed since the last checkpoint.
-    pub async fn checkpoint(&self, id: &SessionId) -> Result<Option<CheckpointView>, OpError> {
-        let Permitted { inner, id } = self.access.over(id)?;
-        self.access.audit("checkpoint", id.as_str());
-        inner.files.ask(&id, FilesTask::Checkpoint).await
+    pub fn checkpoint<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, Result<Option<CheckpointView>, OpError>> {
+        Box::pin(async move {
+            let Permitted { inner, id } = self.access.over(id)?;
+            self.access.audit("checkpoint", id.as_str());
+            inner.files.ask(&id, FilesTask::Checkpoint).await
+        })
     }
 
     /// How two states of the files differ.
-    pub async fn diff(&self, id: &SessionId, mut query: DiffQuery) -> Result<DiffView, OpError> {
-        let Permitted { inner, id } = self.access.over(id)?;
-        inner.files.settled(&id).await;
-        if let Some(path) = &query.path {
-            query.path = Some(ByteString(path_in(inner, &id, path).await?));
-        }
-        let to = match &query.to {
-            Some(moment) => Some(inner.ctx.history.files_at(&id, moment).await?),
-            None => None,
-        };
-        let (to_files, to_commit) = match to {
-            Some(files) => (files.clone(), files.as_ref().and_then(commit_of)),
-            None => (None, inner.files.ask(&id, FilesTask::Now).await?),
-        };
-        let from = match (&query.from, &query.to) {
-            (Some(moment), _) => From::Files(inner.ctx.history.files_at(&id, moment).await?),
-            (None, None) => From::Files(inner.ctx.registry.snapshot(&id).await?.files),
-            (None, Some(_)) => From::Before,
-        };
-        // Only who does not name the older side has to be told what it is called.
-        let named = match &from {
-            From::Before => named_commits(inner, &id).await?,
-            From::Files(_) => Vec::new(),
-        };
-        inner.files.with_repo(&id, move |repo| compare(repo, &named, from, to_files, to_commit, &query)).await
+    pub fn diff<'a>(&'a self, id: &'a SessionId, mut query: DiffQuery) -> BoxFuture<'a, Result<DiffView, OpError>> {
+        Box::pin(async move {
+            let Permitted { inner, id } = self.access.over(id)?;
+            inner.files.settled(&id).await;
+            if let Some(path) = &query.path {
+                query.path = Some(ByteString(path_in(inner, &id, path).await?));
+            }
+            let to = match &query.to {
+                Some(moment) => Some(inner.ctx.history.files_at(&id, moment).await?),
+                None => None,
+            };
+            let (to_files, to_commit) = match to {
+                Some(files) => (files.clone(), files.as_ref().and_then(commit_of)),
+                None => (None, inner.files.ask(&id, FilesTask::Now).await?),
+            };
+            let from = match (&query.from, &query.to) {
+                (Some(moment), _) => From::Files(inner.ctx.history.files_at(&id, moment).await?),
+                (None, None) => From::Files(inner.ctx.registry.snapshot(&id).await?.files),
+                (None, Some(_)) => From::Before,
+            };
+            // Only who does not name the older side has to be told what it is called.
+            let named = match &from {
+                From::Before => named_commits(inner, &id).await?,
+                From::Files(_) => Vec::new(),
+            };
+            inner.files.with_repo(&id, move |repo| compare(repo, &named, from, to_files, to_commit, &query)).await
+        })
     }
 
     /// When a path changed, oldest first.
-    pub async fn history(&self, id: &SessionId, path: &ByteString) -> Result<Vec<HistoryEntry>, OpError> {
-        let Permitted { inner, id } = self.access.over(id)?;
-        inner.files.settled(&id).await;
-        let path = path_in(inner, &id, path).await?;
-        let checkpoints = inner.ctx.history.checkpoints_after(&id, 0, usize::MAX).await?;
-        inner
-            .files
-            .with_repo(&id, move |repo| {
-                let Some(repo) = repo else { return Ok(Vec::new()) };
-                let kept: Vec<(CheckpointView, ObjectId)> = checkpoints
-                    .into_iter()
-                    .filter_map(|view| Some((view.clone(), commit_of(&view.checkpoint.at)?)))
-                    .filter(|(_, commit)| repo.contains(*commit))
-                    .collect();
-                let commits: Vec<ObjectId> = kept.iter().map(|(_, commit)| *commit).collect();
-                let found = diff::history(repo, &commits, &path)?;
-                Ok(views::history(repo, &kept, found))
-            })
-            .await
+    pub fn history<'a>(
+        &'a self,
+        id: &'a SessionId,
+        path: &'a ByteString,
+    ) -> BoxFuture<'a, Result<Vec<HistoryEntry>, OpError>> {
+        Box::pin(async move {
+            let Permitted { inner, id } = self.access.over(id)?;
+            inner.files.settled(&id).await;
+            let path = path_in(inner, &id, path).await?;
+            let checkpoints = inner.ctx.history.checkpoints_after(&id, 0, usize::MAX).await?;
+            inner
+                .files
+                .with_repo(&id, move |repo| {
+                    let Some(repo) = repo else { return Ok(Vec::new()) };
+                    let kept: Vec<(CheckpointView, ObjectId)> = checkpoints
+                        .into_iter()
+                        .filter_map(|view| Some((view.clone(), commit_of(&view.checkpoint.at)?)))
+                        .filter(|(_, commit)| repo.contains(*commit))
+                        .collect();
+                    let commits: Vec<ObjectId> = kept.iter().map(|(_, commit)| *commit).collect();
+                    let found = diff::history(repo, &commits, &path)?;
+                    Ok(views::history(repo, &kept, found))
+                })
+                .await
+        })
     }
 
     /// A file as it was in a checkpoint.
-    pub async fn past_file(&self, id: &SessionId, at: &Moment, path: &ByteString) -> Result<PastFile, OpError> {
-        let Permitted { inner, id } = self.access.over(id)?;
-        inner.files.settled(&id).await;
-        let path = path_in(inner, &id, path).await?;
-        let text = String::from_utf8_lossy(&path).into_owned();
-        let Some(files) = inner.ctx.history.files_at(&id, at).await? else {
-            return Err(OpError::FileNotFound { checkpoint: "the beginning".to_owned(), path: text });
-        };
-        let missing = OpError::FileNotFound { checkpoint: files.name.clone(), path: text };
-        let found =
-            inner.files.with_repo(&id, move |repo| repo.map_or(Ok(None), |repo| read_file(repo, files, &path))).await?;
-        found.ok_or(missing)
+    pub fn past_file<'a>(
+        &'a self,
+        id: &'a SessionId,
+        at: &'a Moment,
+        path: &'a ByteString,
+    ) -> BoxFuture<'a, Result<PastFile, OpError>> {
+        Box::pin(async move {
+            let Permitted { inner, id } = self.access.over(id)?;
+            inner.files.settled(&id).await;
+            let path = path_in(inner, &id, path).await?;
+            let text = String::from_utf8_lossy(&path).into_owned();
+            let Some(files) = inner.ctx.history.files_at(&id, at).await? else {
+                return Err(OpError::FileNotFound { checkpoint: "the beginning".to_owned(), path: text });
+            };
+            let missing = OpError::FileNotFound { checkpoint: files.name.clone(), path: text };
+            let found = inner
+                .files
+                .with_repo(&id, move |repo| repo.map_or(Ok(None), |repo| read_file(repo, files, &path)))
+                .await?;
+            found.ok_or(missing)
+        })
     }
 
     /// What a session's checkpoints take of the disk. With `thin`, old ones are given up by the policy first.
-    pub async fn checkpoint_use(&self, id: &SessionId, thin: bool) -> Result<CheckpointUse, OpError> {
-        let Permitted { inner, id } = self.access.over(id)?;
-        let reclaimed = if thin { inner.files.ask(&id, FilesTask::Thin).await? } else { 0 };
-        let (session_id, limit) = (id.clone().into_owned(), inner.ctx.checkpoints.config.bytes_per_session);
-        let measure = move |repo: Option<&Repo>| {
-            let Some(repo) = repo else { return Ok((0, 0)) };
-            Ok((repo.tags()?.len() as u64, repo.size()))
-        };
-        let (checkpoints, bytes) = inner.files.with_repo(&id, measure).await?;
-        Ok(CheckpointUse { session_id, checkpoints, bytes, limit, reclaimed })
+    pub fn checkpoint_use<'a>(
+        &'a self,
+        id: &'a SessionId,
+        thin: bool,
+    ) -> BoxFuture<'a, Result<CheckpointUse, OpError>> {
+        Box::pin(async move {
+            let Permitted { inner, id } = self.access.over(id)?;
+            let reclaimed = if thin { inner.files.ask(&id, FilesTask::Thin).await? } else { 0 };
+            let (session_id, limit) = (id.clone().into_owned(), inner.ctx.checkpoints.config.bytes_per_session);
+            let measure = move |repo: Option<&Repo>| {
+                let Some(repo) = repo else { return Ok((0, 0)) };
+                Ok((repo.tags()?.len() as u64, repo.size()))
+            };
+            let (checkpoints, bytes) = inner.files.with_repo(&id, measure).await?;
+            Ok(CheckpointUse { session_id, checkpoints, bytes, limit, reclaimed })
+        })
     }
 }
 

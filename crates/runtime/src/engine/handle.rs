@@ -5,7 +5,7 @@ use super::config::OnStop;
 use super::inner::Inner;
 use crate::actor::Message;
 use crate::identities::Scope;
-use crate::ops::OpError;
+use crate::ops::{BoxFuture, OpError};
 use crate::shares::{Lent, Share};
 use std::sync::Arc;
 
@@ -58,36 +58,40 @@ impl Engine {
     }
 
     /// Ends every shell after saving; no operation is accepted afterwards. The host's right.
-    pub async fn shutdown(&self) {
-        let Ok(inner) = self.access.as_host() else { return };
-        inner.ctx.lifetime.stop();
-        inner.ctx.admission.close();
-        let ids = inner.ctx.registry.ids();
-        inner.ctx.runs.kill(|_| true).await;
-        inner.agents.stop("the daemon stops", |_| true).await;
-        inner.ctx.services.leave(inner.config.services_on_stop == OnStop::Stop).await;
-        for id in ids {
-            let _ = inner.ctx.registry.ask_awake(&id, Message::Hibernate).await;
-        }
-        close_pool(inner).await;
-        let _ = inner.ctx.store.flush_backend().await;
+    pub fn shutdown(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let Ok(inner) = self.access.as_host() else { return };
+            inner.ctx.lifetime.stop();
+            inner.ctx.admission.close();
+            let ids = inner.ctx.registry.ids();
+            inner.ctx.runs.kill(|_| true).await;
+            inner.agents.stop("the daemon stops", |_| true).await;
+            inner.ctx.services.leave(inner.config.services_on_stop == OnStop::Stop).await;
+            for id in ids {
+                let _ = inner.ctx.registry.ask_awake(&id, Message::Hibernate).await;
+            }
+            close_pool(inner).await;
+            let _ = inner.ctx.store.flush_backend().await;
+        })
     }
 
     /// Closes the store, after [`Engine::shutdown`] and when no answer is under way any more. An error says what is lost.
-    pub async fn close_store(&self) -> Result<(), String> {
-        let Ok(inner) = self.access.as_host() else { return Ok(()) };
-        let store = inner.ctx.store.clone();
-        let closing = tokio::task::spawn_blocking(move || {
-            if let Err(problem) = store.close() {
-                tracing::warn!(%problem, "the store was closed while something was wrong with it");
+    pub fn close_store(&self) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(async move {
+            let Ok(inner) = self.access.as_host() else { return Ok(()) };
+            let store = inner.ctx.store.clone();
+            let closing = tokio::task::spawn_blocking(move || {
+                if let Err(problem) = store.close() {
+                    tracing::warn!(%problem, "the store was closed while something was wrong with it");
+                }
+                store.lost_at_close()
+            });
+            match closing.await {
+                Ok(0) => Ok(()),
+                Ok(lost) => Err(format!("no disk took the last {lost} records, and they are lost")),
+                Err(error) => Err(error.to_string()),
             }
-            store.lost_at_close()
-        });
-        match closing.await {
-            Ok(0) => Ok(()),
-            Ok(lost) => Err(format!("no disk took the last {lost} records, and they are lost")),
-            Err(error) => Err(error.to_string()),
-        }
+        })
     }
 }
 

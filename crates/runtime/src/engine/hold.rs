@@ -3,7 +3,7 @@
 
 use crate::context::SessionContext;
 use crate::lifetime::Lifetime;
-use crate::ops::OpError;
+use crate::ops::{BoxFuture, OpError};
 use shellkeep_store::StoreHold;
 use std::sync::mpsc;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -26,10 +26,12 @@ pub struct Hold {
 
 impl Hold {
     /// Returns when it cannot be relied on any longer.
-    pub async fn over(&self) {
-        while Instant::now() < self.until && !self.lifetime.is_stopping() {
-            tokio::time::sleep(LOOK).await;
-        }
+    pub fn over(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            while Instant::now() < self.until && !self.lifetime.is_stopping() {
+                tokio::time::sleep(LOOK).await;
+            }
+        })
     }
 }
 

@@ -3,7 +3,7 @@
 use super::access::Access;
 use super::handle::Engine;
 use crate::identities::Revocation;
-use crate::ops::{IssuedToken, NewToken, OpError, TokenView};
+use crate::ops::{BoxFuture, IssuedToken, NewToken, OpError, TokenView};
 use std::sync::Arc;
 
 /// An agent that has shown its token.
@@ -34,32 +34,38 @@ impl IdentityOps<'_> {
     }
 
     /// Makes a token for an agent. The host's right.
-    pub async fn create_token(&self, request: NewToken) -> Result<IssuedToken, OpError> {
-        let inner = Arc::clone(self.access.as_host()?);
-        let issued = blocking(move || inner.identities.issue(request)).await?;
-        let IssuedToken { token, .. } = &issued;
-        tracing::info!(token = token.id, agent = token.agent, may_restart = token.may_restart, "a token was made");
-        self.access.audit("create_token", &format!("{} of {}", token.id, token.agent));
-        Ok(issued)
+    pub fn create_token(&self, request: NewToken) -> BoxFuture<'_, Result<IssuedToken, OpError>> {
+        Box::pin(async move {
+            let inner = Arc::clone(self.access.as_host()?);
+            let issued = blocking(move || inner.identities.issue(request)).await?;
+            let IssuedToken { token, .. } = &issued;
+            tracing::info!(token = token.id, agent = token.agent, may_restart = token.may_restart, "a token was made");
+            self.access.audit("create_token", &format!("{} of {}", token.id, token.agent));
+            Ok(issued)
+        })
     }
 
     /// All tokens, those that were revoked too. The host's right.
-    pub async fn tokens(&self) -> Result<Vec<TokenView>, OpError> {
-        let inner = Arc::clone(self.access.as_host()?);
-        blocking(move || Ok(inner.identities.list())).await
+    pub fn tokens(&self) -> BoxFuture<'_, Result<Vec<TokenView>, OpError>> {
+        Box::pin(async move {
+            let inner = Arc::clone(self.access.as_host()?);
+            blocking(move || Ok(inner.identities.list())).await
+        })
     }
 
     /// Revokes a token: every request that comes with it is refused from now on, and those under way are cut off. What
     /// it has started runs on, but for agents, which would start more. The host's right.
-    pub async fn revoke_token(&self, token_id: &str) -> Result<(), OpError> {
-        let inner = Arc::clone(self.access.as_host()?);
-        let id = token_id.to_owned();
-        let revoked = Arc::clone(&inner);
-        blocking(move || revoked.identities.revoke(&id)).await?;
-        inner.agents.stop_by_token(token_id);
-        tracing::info!(token = token_id, "a token was revoked");
-        self.access.audit("revoke_token", token_id);
-        Ok(())
+    pub fn revoke_token<'a>(&'a self, token_id: &'a str) -> BoxFuture<'a, Result<(), OpError>> {
+        Box::pin(async move {
+            let inner = Arc::clone(self.access.as_host()?);
+            let id = token_id.to_owned();
+            let revoked = Arc::clone(&inner);
+            blocking(move || revoked.identities.revoke(&id)).await?;
+            inner.agents.stop_by_token(token_id);
+            tracing::info!(token = token_id, "a token was revoked");
+            self.access.audit("revoke_token", token_id);
+            Ok(())
+        })
     }
 }
 

@@ -28,17 +28,19 @@ impl Engine {
 
 impl NodeOps<'_> {
     /// How the engine stands. An agent learns whether it works and how many shells of its own live.
-    pub async fn health(&self) -> Health {
-        let inner = self.access.at_large();
-        let mut problems = inner.ctx.store.problems();
-        problems.extend(inner.ctx.data_dir.look());
-        if let Some(agent) = self.access.scope().agent() {
-            let detail = "something is wrong with the daemon's store; the host can see what";
-            let problems = if problems.is_empty() { problems } else { vec![detail.to_owned()] };
-            return Health { problems, live_shells: live_shells_of(inner, agent), spare_shells: 0 };
-        }
-        let spare_shells = inner.ctx.pool.spare_count();
-        Health { problems, live_shells: inner.ctx.pool.live_count().saturating_sub(spare_shells), spare_shells }
+    pub fn health(&self) -> BoxFuture<'_, Health> {
+        Box::pin(async move {
+            let inner = self.access.at_large();
+            let mut problems = inner.ctx.store.problems();
+            problems.extend(inner.ctx.data_dir.look());
+            if let Some(agent) = self.access.scope().agent() {
+                let detail = "something is wrong with the daemon's store; the host can see what";
+                let problems = if problems.is_empty() { problems } else { vec![detail.to_owned()] };
+                return Health { problems, live_shells: live_shells_of(inner, agent), spare_shells: 0 };
+            }
+            let spare_shells = inner.ctx.pool.spare_count();
+            Health { problems, live_shells: inner.ctx.pool.live_count().saturating_sub(spare_shells), spare_shells }
+        })
     }
 
     /// Figures about everybody are the host's.
@@ -47,79 +49,91 @@ impl NodeOps<'_> {
     }
 
     /// The quotas and their use. An agent sees the limits and its own use.
-    pub async fn quotas(&self) -> QuotasView {
-        let inner = self.access.at_large();
-        let view = |name: QuotaName| QuotaView {
-            name,
-            configured: inner.ctx.quotas.configured(name),
-            set: inner.ctx.quotas.set_since(name),
-            limit: inner.limits.in_force(name),
-            used: inner.limits.used(name, self.access.scope().agent()),
-        };
-        let changes = match self.access.scope().agent() {
-            Some(_) => Vec::new(),
-            None => inner.limits.changes(),
-        };
-        QuotasView { quotas: QuotaName::ALL.into_iter().map(view).collect(), changes }
+    pub fn quotas(&self) -> BoxFuture<'_, QuotasView> {
+        Box::pin(async move {
+            let inner = self.access.at_large();
+            let view = |name: QuotaName| QuotaView {
+                name,
+                configured: inner.ctx.quotas.configured(name),
+                set: inner.ctx.quotas.set_since(name),
+                limit: inner.limits.in_force(name),
+                used: inner.limits.used(name, self.access.scope().agent()),
+            };
+            let changes = match self.access.scope().agent() {
+                Some(_) => Vec::new(),
+                None => inner.limits.changes(),
+            };
+            QuotasView { quotas: QuotaName::ALL.into_iter().map(view).collect(), changes }
+        })
     }
 
     /// Changes quotas; kept over restarts. The host's right.
-    pub async fn set_quotas(&self, changes: QuotaChanges) -> Result<QuotasView, OpError> {
-        let limits = self.access.as_host()?.limits.clone();
-        let changing = tokio::task::spawn_blocking(move || limits.change(&changes));
-        changing.await??;
-        self.access.audit("set_quotas", "node");
-        Ok(self.quotas().await)
+    pub fn set_quotas(&self, changes: QuotaChanges) -> BoxFuture<'_, Result<QuotasView, OpError>> {
+        Box::pin(async move {
+            let limits = self.access.as_host()?.limits.clone();
+            let changing = tokio::task::spawn_blocking(move || limits.change(&changes));
+            changing.await??;
+            self.access.audit("set_quotas", "node");
+            Ok(self.quotas().await)
+        })
     }
 
     /// How the node stands. The host's to see.
-    pub async fn view(&self) -> Result<NodeView, OpError> {
-        let inner = self.access.as_host()?;
-        let figures = inner.ctx.admission.figures();
-        let health = self.health().await;
-        let pressure = inner.adaptive.pressure().unwrap_or_else(|| inner.config.senses.pressure());
-        let sessions = inner.ctx.names.count();
-        Ok(NodeView {
-            uptime: inner.ctx.lifetime.uptime(),
-            sessions,
-            live_shells: health.live_shells,
-            spare_shells: health.spare_shells,
-            running: figures.running,
-            running_limit: figures.running_limit,
-            waiting: figures.waiting,
-            agents_waiting: figures.agents_waiting,
-            commands_total: figures.commands_total,
-            services: inner.ctx.services.used(),
-            processes: inner.factory.count(),
-            memory: proc::resident(std::process::id()),
-            cpu_pressure: pressure.cpu,
-            memory_pressure: pressure.memory,
-            memory_free: pressure.memory_free,
-            quotas: self.quotas().await,
-            problems: health.problems,
+    pub fn view(&self) -> BoxFuture<'_, Result<NodeView, OpError>> {
+        Box::pin(async move {
+            let inner = self.access.as_host()?;
+            let figures = inner.ctx.admission.figures();
+            let health = self.health().await;
+            let pressure = inner.adaptive.pressure().unwrap_or_else(|| inner.config.senses.pressure());
+            let sessions = inner.ctx.names.count();
+            Ok(NodeView {
+                uptime: inner.ctx.lifetime.uptime(),
+                sessions,
+                live_shells: health.live_shells,
+                spare_shells: health.spare_shells,
+                running: figures.running,
+                running_limit: figures.running_limit,
+                waiting: figures.waiting,
+                agents_waiting: figures.agents_waiting,
+                commands_total: figures.commands_total,
+                services: inner.ctx.services.used(),
+                processes: inner.factory.count(),
+                memory: proc::resident(std::process::id()),
+                cpu_pressure: pressure.cpu,
+                memory_pressure: pressure.memory,
+                memory_free: pressure.memory_free,
+                quotas: self.quotas().await,
+                problems: health.problems,
+            })
         })
     }
 
     /// One round of everything that is looked after from time to time, now; for tests, which have a clock of their own.
     #[doc(hidden)]
-    pub async fn keep_house(&self) -> Result<(), OpError> {
-        self.access.as_host()?.housekeeping.round().await;
-        Ok(())
+    pub fn keep_house(&self) -> BoxFuture<'_, Result<(), OpError>> {
+        Box::pin(async move {
+            self.access.as_host()?.housekeeping.round().await;
+            Ok(())
+        })
     }
 
     /// The last entries of the audit trail, the oldest first. The host's right.
-    pub async fn audit_trail(&self, limit: usize) -> Result<Vec<AuditEntry>, OpError> {
-        let inner: Arc<Inner> = Arc::clone(self.access.as_host()?);
-        let read = tokio::task::spawn_blocking(move || inner.audit.last(limit)).await?;
-        read.map_err(|error| OpError::StoreUnavailable { reason: format!("the audit trail: {error}") })
+    pub fn audit_trail(&self, limit: usize) -> BoxFuture<'_, Result<Vec<AuditEntry>, OpError>> {
+        Box::pin(async move {
+            let inner: Arc<Inner> = Arc::clone(self.access.as_host()?);
+            let read = tokio::task::spawn_blocking(move || inner.audit.last(limit)).await?;
+            read.map_err(|error| OpError::StoreUnavailable { reason: format!("the audit trail: {error}") })
+        })
     }
 
     /// Stops writing to the store, the recordings and the checkpoints, for a backup. The host's right.
-    pub async fn hold(&self) -> Result<Hold, OpError> {
-        let inner = self.access.as_host()?;
-        inner.ctx.lifetime.check_running()?;
-        self.access.audit("hold", "");
-        hold::begin(&inner.ctx).await
+    pub fn hold(&self) -> BoxFuture<'_, Result<Hold, OpError>> {
+        Box::pin(async move {
+            let inner = self.access.as_host()?;
+            inner.ctx.lifetime.check_running()?;
+            self.access.audit("hold", "");
+            hold::begin(&inner.ctx).await
+        })
     }
 
     /// Sessions that agents removed and whose recordings are kept, by name. The host's right.
@@ -130,34 +144,38 @@ impl NodeOps<'_> {
 
     /// The agent is done: its services are stopped, its shells given up, its sessions may be reclaimed later. The
     /// host's right.
-    pub async fn end_agent(&self, agent: &str) -> Result<EndedAgent, OpError> {
-        let inner = self.access.as_host()?;
-        self.access.audit("end_agent", agent);
-        let ids = inner.ctx.names.of_agent(agent);
-        inner.agents.stop("its agent was ended", |id| ids.contains(id)).await;
-        let services =
-            inner.ctx.services.stop(STOP_GRACE, StopReason::AgentEnded, |seen| seen.agent() == Some(agent)).await;
-        let services = services + inner.ctx.services.background.stop_all(STOP_GRACE, |id| ids.contains(id)).await;
-        let mut sessions = 0;
-        for id in &ids {
-            match services::end_session(inner, id, "its agent is done").await {
-                Ok(_) => sessions += 1,
-                // One that was removed meanwhile, or cannot be read, does not keep the others from ending.
-                Err(error) => tracing::warn!(session = %id, %error, "not ended"),
+    pub fn end_agent<'a>(&'a self, agent: &'a str) -> BoxFuture<'a, Result<EndedAgent, OpError>> {
+        Box::pin(async move {
+            let inner = self.access.as_host()?;
+            self.access.audit("end_agent", agent);
+            let ids = inner.ctx.names.of_agent(agent);
+            inner.agents.stop("its agent was ended", |id| ids.contains(id)).await;
+            let services =
+                inner.ctx.services.stop(STOP_GRACE, StopReason::AgentEnded, |seen| seen.agent() == Some(agent)).await;
+            let services = services + inner.ctx.services.background.stop_all(STOP_GRACE, |id| ids.contains(id)).await;
+            let mut sessions = 0;
+            for id in &ids {
+                match services::end_session(inner, id, "its agent is done").await {
+                    Ok(_) => sessions += 1,
+                    // One that was removed meanwhile, or cannot be read, does not keep the others from ending.
+                    Err(error) => tracing::warn!(session = %id, %error, "not ended"),
+                }
             }
-        }
-        Ok(EndedAgent { agent: agent.to_owned(), sessions, services })
+            Ok(EndedAgent { agent: agent.to_owned(), sessions, services })
+        })
     }
 
     /// One session is done, in the same way. The host's right.
-    pub async fn end_session(&self, id: &SessionId) -> Result<SessionView, OpError> {
-        self.access.as_host()?;
-        let Permitted { inner, id } = self.access.over(id)?;
-        self.access.audit("end_session", id.as_str());
-        inner.agents.stop("the session was ended", |other| *other == *id).await;
-        inner.ctx.services.stop(STOP_GRACE, StopReason::SessionEnded, |seen| seen.session_id == *id).await;
-        inner.ctx.services.background.stop_all(STOP_GRACE, |other| *other == *id).await;
-        services::end_session(inner, &id, "the host ended it").await
+    pub fn end_session<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, Result<SessionView, OpError>> {
+        Box::pin(async move {
+            self.access.as_host()?;
+            let Permitted { inner, id } = self.access.over(id)?;
+            self.access.audit("end_session", id.as_str());
+            inner.agents.stop("the session was ended", |other| *other == *id).await;
+            inner.ctx.services.stop(STOP_GRACE, StopReason::SessionEnded, |seen| seen.session_id == *id).await;
+            inner.ctx.services.background.stop_all(STOP_GRACE, |other| *other == *id).await;
+            services::end_session(inner, &id, "the host ended it").await
+        })
     }
 }
 

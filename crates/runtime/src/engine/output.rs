@@ -3,7 +3,7 @@
 use super::access::{Access, Permitted};
 use super::handle::Engine;
 use crate::cell::RunCell;
-use crate::ops::{OpError, OutputPage, OutputQuery, Stream};
+use crate::ops::{BoxFuture, OpError, OutputPage, OutputQuery, Stream};
 use crate::output::{self, Place};
 use crate::page::{self, PageError, Searching};
 use crate::recover;
@@ -27,8 +27,13 @@ enum RunOutput {
 
 impl Engine {
     /// Reads a run's output.
-    pub async fn output(&self, id: &SessionId, run_id: &RunId, query: OutputQuery) -> Result<OutputPage, OpError> {
-        read(&self.access, id, run_id, query).await
+    pub fn output<'a>(
+        &'a self,
+        id: &'a SessionId,
+        run_id: &'a RunId,
+        query: OutputQuery,
+    ) -> BoxFuture<'a, Result<OutputPage, OpError>> {
+        Box::pin(async move { read(&self.access, id, run_id, query).await })
     }
 }
 

@@ -35,144 +35,202 @@ impl<'a> RecordOps<'a> {
     pub(crate) fn new(access: &'a Access) -> Self {
         Self { access }
     }
+}
 
+impl RecordOps<'_> {
     /// Takes down what an agent's framework tells: all of it, or none.
-    pub async fn post_events(&self, id: &SessionId, events: Vec<NewEvent>) -> Result<Posted, OpError> {
-        let Permitted { inner, id } = self.access.over(id)?;
-        self.access.audit("post_events", id.as_str());
-        validate::events(&events)?;
-        let author = self.access.author();
-        inner.ctx.registry.ask(&id, |answer| Message::Note { events, author, answer }).await
+    pub fn post_events<'a>(
+        &'a self,
+        id: &'a SessionId,
+        events: Vec<NewEvent>,
+    ) -> BoxFuture<'a, Result<Posted, OpError>> {
+        Box::pin(async move {
+            let Permitted { inner, id } = self.access.over(id)?;
+            self.access.audit("post_events", id.as_str());
+            validate::events(&events)?;
+            let author = self.access.author();
+            inner.ctx.registry.ask(&id, |answer| Message::Note { events, author, answer }).await
+        })
     }
 
     /// Reads a recording, a page at a time.
-    pub async fn events(&self, id: &SessionId, query: EventQuery) -> Result<EventPage, OpError> {
-        let Permitted { inner, id } = self.access.over_recorded(id)?;
-        let filter = filter(&inner.ctx.secrets, &id, &query).await?;
-        let EventQuery { after, limit, .. } = query;
-        inner.recordings.search(&id, move |recording| page(recording, after, limit, &filter)).await
+    pub fn events<'a>(&'a self, id: &'a SessionId, query: EventQuery) -> BoxFuture<'a, Result<EventPage, OpError>> {
+        Box::pin(async move {
+            let Permitted { inner, id } = self.access.over_recorded(id)?;
+            let filter = filter(&inner.ctx.secrets, &id, &query).await?;
+            let EventQuery { after, limit, .. } = query;
+            inner.recordings.search(&id, move |recording| page(recording, after, limit, &filter)).await
+        })
     }
 
     /// Follows a recording: what is there, and then what happens.
-    pub async fn follow_events(&self, id: &SessionId, query: EventQuery) -> Result<EventStream, OpError> {
-        let Permitted { inner, id } = self.access.over_recorded(id)?;
-        EventStream::start(inner, &id, query).await
+    pub fn follow_events<'a>(
+        &'a self,
+        id: &'a SessionId,
+        query: EventQuery,
+    ) -> BoxFuture<'a, Result<EventStream, OpError>> {
+        Box::pin(async move {
+            let Permitted { inner, id } = self.access.over_recorded(id)?;
+            EventStream::start(inner, &id, query).await
+        })
     }
 
     /// Writes a recording out for somebody else.
-    pub async fn export(&self, id: &SessionId, format: ExportFormat, redact: bool) -> Result<ExportStream, OpError> {
-        let Permitted { inner, id } = self.access.over_recorded(id)?;
-        self.access.audit("export", id.as_str());
-        ExportStream::start(inner, &id, format, redact).await
+    pub fn export<'a>(
+        &'a self,
+        id: &'a SessionId,
+        format: ExportFormat,
+        redact: bool,
+    ) -> BoxFuture<'a, Result<ExportStream, OpError>> {
+        Box::pin(async move {
+            let Permitted { inner, id } = self.access.over_recorded(id)?;
+            self.access.audit("export", id.as_str());
+            ExportStream::start(inner, &id, format, redact).await
+        })
     }
 
     /// Checks that a recording is as it was written.
-    pub async fn verify(&self, id: &SessionId) -> Result<Verdict, OpError> {
-        let Permitted { inner, id } = self.access.over_recorded(id)?;
-        // What is known before it is written cannot be more than what is written.
-        let known = match self.access.deleted_session(&id) {
-            Some(deleted) => deleted.seq,
-            None => inner.ctx.registry.snapshot(&id).await?.seq,
-        };
-        inner.recordings.seal(&id).await?;
-        let (key, public_key) = (inner.recordings.key(&id), inner.ctx.store.public_key());
-        let (outputs, session_id) = inner.recordings.recorded_as(&id);
-        let check = move |recording: &Recording| {
-            let keys = &[public_key];
-            let signatures = SignatureChecks { session_id: Some(&session_id), keys, through: Some(known) };
-            let checks = Checks {
-                key: Some(&key),
-                expected: Some(known),
-                signatures: Some(signatures),
-                outputs: Some(&outputs),
+    pub fn verify<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, Result<Verdict, OpError>> {
+        Box::pin(async move {
+            let Permitted { inner, id } = self.access.over_recorded(id)?;
+            // What is known before it is written cannot be more than what is written.
+            let known = match self.access.deleted_session(&id) {
+                Some(deleted) => deleted.seq,
+                None => inner.ctx.registry.snapshot(&id).await?.seq,
             };
-            shellkeep_record::check(recording, &checks)
-        };
-        let (agent, directory) = (inner.ctx.names.agent_of(&id), inner.recordings.flush(&id).await?);
-        let checking = move |budget: &Budget| check(&Recording::open(&directory)?.within(budget.clone()));
-        inner.work.long(agent.as_deref(), checking).await?.map_err(|error| unreadable(&id, error))
+            inner.recordings.seal(&id).await?;
+            let (key, public_key) = (inner.recordings.key(&id), inner.ctx.store.public_key());
+            let (outputs, session_id) = inner.recordings.recorded_as(&id);
+            let check = move |recording: &Recording| {
+                let keys = &[public_key];
+                let signatures = SignatureChecks { session_id: Some(&session_id), keys, through: Some(known) };
+                let checks = Checks {
+                    key: Some(&key),
+                    expected: Some(known),
+                    signatures: Some(signatures),
+                    outputs: Some(&outputs),
+                };
+                shellkeep_record::check(recording, &checks)
+            };
+            let (agent, directory) = (inner.ctx.names.agent_of(&id), inner.recordings.flush(&id).await?);
+            let checking = move |budget: &Budget| check(&Recording::open(&directory)?.within(budget.clone()));
+            inner.work.long(agent.as_deref(), checking).await?.map_err(|error| unreadable(&id, error))
+        })
     }
 
     /// Masks a secret in everything that is kept of a session. The host's right.
-    pub async fn scrub(&self, id: &SessionId, secret: Secret) -> Result<Scrubbed, OpError> {
-        self.access.as_host()?;
-        validate::secret(&secret)?;
-        let Permitted { inner, id } = self.access.over(id)?;
-        self.access.audit("scrub", id.as_str());
-        inner.ctx.registry.ask(&id, |answer| Message::Scrub { secret, answer }).await
+    pub fn scrub<'a>(&'a self, id: &'a SessionId, secret: Secret) -> BoxFuture<'a, Result<Scrubbed, OpError>> {
+        Box::pin(async move {
+            self.access.as_host()?;
+            validate::secret(&secret)?;
+            let Permitted { inner, id } = self.access.over(id)?;
+            self.access.audit("scrub", id.as_str());
+            inner.ctx.registry.ask(&id, |answer| Message::Scrub { secret, answer }).await
+        })
     }
 
     /// What a session began with.
-    pub async fn config_snapshot(&self, id: &SessionId, redact: bool) -> Result<serde_json::Value, OpError> {
-        let Permitted { inner, id } = self.access.over_recorded(id)?;
-        let masker = if redact { Some(inner.ctx.secrets.masker(&id).await?) } else { None };
-        let path = inner.recordings.flush(&id).await?.join(CONFIG_SNAPSHOT);
-        let unreadable = |reason: String| OpError::RecordingUnreadable { session_id: id.to_string(), reason };
-        let bytes = tokio::task::spawn_blocking(move || std::fs::read(path)).await?;
-        let bytes = bytes.map_err(|error| unreadable(format!("{CONFIG_SNAPSHOT}: {error}")))?;
-        let sum = beside::sum(&bytes);
-        let is_told = move |recording: &Recording| {
-            let first = recording.first()?.and_then(|line| line.proof.files.get(CONFIG_SNAPSHOT).cloned());
-            // One from before there were hashes has none; one that was scrubbed has another later on.
-            Ok(first.is_none_or(|told| told == sum)
-                || recording.told_of(CONFIG_SNAPSHOT)?.is_some_and(|told| told == sum))
-        };
-        if !inner.recordings.read(&id, is_told).await? {
-            return Err(OpError::FileChanged { session_id: id.to_string(), file: CONFIG_SNAPSHOT.to_owned() });
-        }
-        let mut snapshot = serde_json::from_slice(&bytes).map_err(|error| unreadable(error.to_string()))?;
-        if let Some(masker) = masker {
-            masker.mask_value(&mut snapshot);
-        }
-        Ok(snapshot)
+    pub fn config_snapshot<'a>(
+        &'a self,
+        id: &'a SessionId,
+        redact: bool,
+    ) -> BoxFuture<'a, Result<serde_json::Value, OpError>> {
+        Box::pin(async move {
+            let Permitted { inner, id } = self.access.over_recorded(id)?;
+            let masker = if redact { Some(inner.ctx.secrets.masker(&id).await?) } else { None };
+            let path = inner.recordings.flush(&id).await?.join(CONFIG_SNAPSHOT);
+            let unreadable = |reason: String| OpError::RecordingUnreadable { session_id: id.to_string(), reason };
+            let bytes = tokio::task::spawn_blocking(move || std::fs::read(path)).await?;
+            let bytes = bytes.map_err(|error| unreadable(format!("{CONFIG_SNAPSHOT}: {error}")))?;
+            let sum = beside::sum(&bytes);
+            let is_told = move |recording: &Recording| {
+                let first = recording.first()?.and_then(|line| line.proof.files.get(CONFIG_SNAPSHOT).cloned());
+                // One from before there were hashes has none; one that was scrubbed has another later on.
+                Ok(first.is_none_or(|told| told == sum)
+                    || recording.told_of(CONFIG_SNAPSHOT)?.is_some_and(|told| told == sum))
+            };
+            if !inner.recordings.read(&id, is_told).await? {
+                return Err(OpError::FileChanged { session_id: id.to_string(), file: CONFIG_SNAPSHOT.to_owned() });
+            }
+            let mut snapshot = serde_json::from_slice(&bytes).map_err(|error| unreadable(error.to_string()))?;
+            if let Some(masker) = masker {
+                masker.mask_value(&mut snapshot);
+            }
+            Ok(snapshot)
+        })
     }
 
     /// Adds a message to the conversation.
-    pub async fn add_message(&self, id: &SessionId, message: NewMessage) -> Result<MessageAdded, OpError> {
-        let Permitted { inner, id } = self.access.over(id)?;
-        self.access.audit("add_message", id.as_str());
-        validate::message(&message)?;
-        let author = self.access.author();
-        inner.ctx.registry.ask(&id, |answer| Message::AddMessage { message, author, answer }).await
+    pub fn add_message<'a>(
+        &'a self,
+        id: &'a SessionId,
+        message: NewMessage,
+    ) -> BoxFuture<'a, Result<MessageAdded, OpError>> {
+        Box::pin(async move {
+            let Permitted { inner, id } = self.access.over(id)?;
+            self.access.audit("add_message", id.as_str());
+            validate::message(&message)?;
+            let author = self.access.author();
+            inner.ctx.registry.ask(&id, |answer| Message::AddMessage { message, author, answer }).await
+        })
     }
 
     /// The conversation, a page at a time.
-    pub async fn messages(&self, id: &SessionId, after: u64, limit: usize) -> Result<MessagePage, OpError> {
-        let Permitted { inner, id } = self.access.over(id)?;
-        let limit = limit.clamp(1, MAX_MESSAGE_PAGE);
-        inner.stored.messages(&id, after, limit).await
+    pub fn messages<'a>(
+        &'a self,
+        id: &'a SessionId,
+        after: u64,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<MessagePage, OpError>> {
+        Box::pin(async move {
+            let Permitted { inner, id } = self.access.over(id)?;
+            let limit = limit.clamp(1, MAX_MESSAGE_PAGE);
+            inner.stored.messages(&id, after, limit).await
+        })
     }
 
     /// Saves the agent's state, if it still is the one that the caller knows.
-    pub async fn save_agent_state(&self, id: &SessionId, save: SaveAgentState) -> Result<AgentStateSaved, OpError> {
-        let Permitted { inner, id } = self.access.over(id)?;
-        self.access.audit("save_agent_state", id.as_str());
-        validate::agent_state(&save)?;
-        let author = self.access.author();
-        inner.ctx.registry.ask(&id, |answer| Message::SaveAgentState { save, author, answer }).await
+    pub fn save_agent_state<'a>(
+        &'a self,
+        id: &'a SessionId,
+        save: SaveAgentState,
+    ) -> BoxFuture<'a, Result<AgentStateSaved, OpError>> {
+        Box::pin(async move {
+            let Permitted { inner, id } = self.access.over(id)?;
+            self.access.audit("save_agent_state", id.as_str());
+            validate::agent_state(&save)?;
+            let author = self.access.author();
+            inner.ctx.registry.ask(&id, |answer| Message::SaveAgentState { save, author, answer }).await
+        })
     }
 
     /// The agent's state: the one that is kept, or an earlier one.
-    pub async fn agent_state(&self, id: &SessionId, version: Option<u64>) -> Result<AgentStateView, OpError> {
-        let Permitted { inner, id } = self.access.over(id)?;
-        let current = match inner.ctx.registry.ask_awake(&id, Message::AgentState).await {
-            Some(state) => state?,
-            None => inner.stored.load(&id).await?.agent_state,
-        };
-        let current = current.map(|state| *state);
-        let not_found = || OpError::AgentStateNotFound { session_id: id.to_string() };
-        let state = match (current, version) {
-            (None, None) => return Err(not_found()),
-            // A rewind took the session back to before its first state; the earlier ones are still told of.
-            (None, Some(version)) => earlier_agent_state(inner, &id, version).await?.ok_or_else(not_found)?,
-            (Some(current), None) => current,
-            (Some(current), Some(version)) if current.version == version => current,
-            (Some(current), Some(version)) if version < current.version => {
-                earlier_agent_state(inner, &id, version).await?.ok_or_else(not_found)?
-            }
-            (Some(_), Some(_)) => return Err(not_found()),
-        };
-        inner.ctx.kept_files.agent_state(&id, state).await
+    pub fn agent_state<'a>(
+        &'a self,
+        id: &'a SessionId,
+        version: Option<u64>,
+    ) -> BoxFuture<'a, Result<AgentStateView, OpError>> {
+        Box::pin(async move {
+            let Permitted { inner, id } = self.access.over(id)?;
+            let current = match inner.ctx.registry.ask_awake(&id, Message::AgentState).await {
+                Some(state) => state?,
+                None => inner.stored.load(&id).await?.agent_state,
+            };
+            let current = current.map(|state| *state);
+            let not_found = || OpError::AgentStateNotFound { session_id: id.to_string() };
+            let state = match (current, version) {
+                (None, None) => return Err(not_found()),
+                // A rewind took the session back to before its first state; the earlier ones are still told of.
+                (None, Some(version)) => earlier_agent_state(inner, &id, version).await?.ok_or_else(not_found)?,
+                (Some(current), None) => current,
+                (Some(current), Some(version)) if current.version == version => current,
+                (Some(current), Some(version)) if version < current.version => {
+                    earlier_agent_state(inner, &id, version).await?.ok_or_else(not_found)?
+                }
+                (Some(_), Some(_)) => return Err(not_found()),
+            };
+            inner.ctx.kept_files.agent_state(&id, state).await
+        })
     }
 }
 

@@ -37,33 +37,43 @@ enum Earlier {
 impl Engine {
     /// Tells a session's agent something, runs it on from its last step, and gives what came of it. Dropping this ends the
     /// agent, unless the request has a key.
-    pub async fn resume(&self, id: &SessionId, request: ResumeSession) -> Result<ResumeView, OpError> {
-        Ok(self.resume_stream(id, request).await?.result().await)
+    pub fn resume<'a>(
+        &'a self,
+        id: &'a SessionId,
+        request: ResumeSession,
+    ) -> BoxFuture<'a, Result<ResumeView, OpError>> {
+        Box::pin(async move { Ok(self.resume_stream(id, request).await?.result().await) })
     }
 
     /// The same, watched: events and pieces of the answer as they come.
-    pub async fn resume_stream(&self, id: &SessionId, request: ResumeSession) -> Result<ResumeStream, OpError> {
-        check(&request)?;
-        let Permitted { inner, id } = self.access.over(id)?;
-        let (inner, id) = (Arc::clone(inner), id.into_owned());
-        self.access.audit("resume", id.as_str());
-        inner.ctx.lifetime.check_running()?;
-        let agent = agent_of(&*inner.ctx.registry.snapshot(&id).await?)?;
-        let timeout = request.timeout.unwrap_or(agent.timeout);
-        if let Some(stream) = known(&self.access, &inner, &id, &request).await? {
-            return Ok(stream);
-        }
-        let turn = inner.agents.place(&id).take(&request, timeout).await?;
-        // While it waited, the same request may have come to an end.
-        let earlier = earlier(&self.access, &id, &request).await?;
-        if let Earlier::Ended(view) = earlier {
-            return Ok(ResumeStream::ended(*view));
-        }
-        // In a task of its own: whoever hangs up now has had the message recorded, and then its end is recorded too.
-        let access = self.access.clone();
-        let beginning =
-            tokio::spawn(async move { begin_resume(&access, inner, id, request, timeout, turn, earlier).await });
-        beginning.await?
+    pub fn resume_stream<'a>(
+        &'a self,
+        id: &'a SessionId,
+        request: ResumeSession,
+    ) -> BoxFuture<'a, Result<ResumeStream, OpError>> {
+        Box::pin(async move {
+            check(&request)?;
+            let Permitted { inner, id } = self.access.over(id)?;
+            let (inner, id) = (Arc::clone(inner), id.into_owned());
+            self.access.audit("resume", id.as_str());
+            inner.ctx.lifetime.check_running()?;
+            let agent = agent_of(&*inner.ctx.registry.snapshot(&id).await?)?;
+            let timeout = request.timeout.unwrap_or(agent.timeout);
+            if let Some(stream) = known(&self.access, &inner, &id, &request).await? {
+                return Ok(stream);
+            }
+            let turn = inner.agents.place(&id).take(&request, timeout).await?;
+            // While it waited, the same request may have come to an end.
+            let earlier = earlier(&self.access, &id, &request).await?;
+            if let Earlier::Ended(view) = earlier {
+                return Ok(ResumeStream::ended(*view));
+            }
+            // In a task of its own: whoever hangs up now has had the message recorded, and then its end is recorded too.
+            let access = self.access.clone();
+            let beginning =
+                tokio::spawn(async move { begin_resume(&access, inner, id, request, timeout, turn, earlier).await });
+            beginning.await?
+        })
     }
 }
 

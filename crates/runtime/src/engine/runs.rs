@@ -17,66 +17,91 @@ pub const MAX_WAIT: Duration = Duration::from_secs(300);
 
 impl Engine {
     /// Runs a command; returns at its end, or at once if it is not blocking.
-    pub async fn run(&self, id: &SessionId, command: RunCommand) -> Result<RunView, OpError> {
-        let max_output = command.max_output;
-        if !command.blocking {
-            return match begin(&self.access, id, command).await? {
-                Started::Live(cell) => Ok(cell.view(max_output)),
-                Started::Before(view) => Ok(*view),
-            };
-        }
-        hand_over(&self.access, id, command, RunReply::AtEnd).await
+    pub fn run<'a>(&'a self, id: &'a SessionId, command: RunCommand) -> BoxFuture<'a, Result<RunView, OpError>> {
+        Box::pin(async move {
+            let max_output = command.max_output;
+            if !command.blocking {
+                return match begin(&self.access, id, command).await? {
+                    Started::Live(cell) => Ok(cell.view(max_output)),
+                    Started::Before(view) => Ok(*view),
+                };
+            }
+            hand_over(&self.access, id, command, RunReply::AtEnd).await
+        })
     }
 
     /// Runs a command and watches it.
-    pub async fn run_stream(&self, id: &SessionId, command: RunCommand) -> Result<RunStream, OpError> {
-        let max_output = command.max_output;
-        Ok(match begin(&self.access, id, command).await? {
-            Started::Live(cell) => RunStream::live(cell, max_output),
-            Started::Before(view) => RunStream::ended(*view),
+    pub fn run_stream<'a>(
+        &'a self,
+        id: &'a SessionId,
+        command: RunCommand,
+    ) -> BoxFuture<'a, Result<RunStream, OpError>> {
+        Box::pin(async move {
+            let max_output = command.max_output;
+            Ok(match begin(&self.access, id, command).await? {
+                Started::Live(cell) => RunStream::live(cell, max_output),
+                Started::Before(view) => RunStream::ended(*view),
+            })
         })
     }
 
     /// How a run stands; waits up to `wait` for its end.
-    pub async fn run_view(
-        &self,
-        id: &SessionId,
-        run_id: &RunId,
+    pub fn run_view<'a>(
+        &'a self,
+        id: &'a SessionId,
+        run_id: &'a RunId,
         wait: Duration,
         max_output: usize,
-    ) -> Result<RunView, OpError> {
-        let Permitted { inner, id } = self.access.over(id)?;
-        if let Some(cell) = inner.ctx.runs.get(&id, run_id) {
-            let _ = tokio::time::timeout(wait.min(MAX_WAIT), cell.finished()).await;
-            return Ok(cell.view(max_output));
-        }
-        let mut run = inner.stored.run(&id, run_id).await?;
-        inner.ctx.kept_files.check_run(&id, &mut run).await?;
-        Ok(cell::stored_view(&run, &inner.ctx.data_dir.outputs(&id), max_output, &ByteString::default()))
+    ) -> BoxFuture<'a, Result<RunView, OpError>> {
+        Box::pin(async move {
+            let Permitted { inner, id } = self.access.over(id)?;
+            if let Some(cell) = inner.ctx.runs.get(&id, run_id) {
+                let _ = tokio::time::timeout(wait.min(MAX_WAIT), cell.finished()).await;
+                return Ok(cell.view(max_output));
+            }
+            let mut run = inner.stored.run(&id, run_id).await?;
+            inner.ctx.kept_files.check_run(&id, &mut run).await?;
+            Ok(cell::stored_view(&run, &inner.ctx.data_dir.outputs(&id), max_output, &ByteString::default()))
+        })
     }
 
     /// Sends input to a run; `end` closes it. Returns when it is recorded.
-    pub async fn input(&self, id: &SessionId, run_id: &RunId, bytes: Vec<u8>, end: bool) -> Result<(), OpError> {
-        let cell = live_cell(&self.access, "input", id, run_id).await?;
-        if !cell.accepts_input(end) {
-            return Err(OpError::NoInput { run_id: run_id.to_string() });
-        }
-        let by = self.access.scope().token().map(str::to_owned);
-        let (answer, recorded) = oneshot::channel();
-        control(&cell, RunControl::Input { bytes, end, typist: Some(Typist { by, answer }) }).await?;
-        recorded.await.map_err(|_| OpError::RunEnded { run_id: run_id.to_string() })
+    pub fn input<'a>(
+        &'a self,
+        id: &'a SessionId,
+        run_id: &'a RunId,
+        bytes: Vec<u8>,
+        end: bool,
+    ) -> BoxFuture<'a, Result<(), OpError>> {
+        Box::pin(async move {
+            let cell = live_cell(&self.access, "input", id, run_id).await?;
+            if !cell.accepts_input(end) {
+                return Err(OpError::NoInput { run_id: run_id.to_string() });
+            }
+            let by = self.access.scope().token().map(str::to_owned);
+            let (answer, recorded) = oneshot::channel();
+            control(&cell, RunControl::Input { bytes, end, typist: Some(Typist { by, answer }) }).await?;
+            recorded.await.map_err(|_| OpError::RunEnded { run_id: run_id.to_string() })
+        })
     }
 
     /// Sends a signal (`INT`, `TERM`, `KILL`, `USR1`, …; `SIG` may stand before it) to a run's processes.
-    pub async fn signal(&self, id: &SessionId, run_id: &RunId, signal: &str) -> Result<(), OpError> {
-        let name = signal.strip_prefix("SIG").unwrap_or(signal);
-        let number = translate::signal_number(name).and_then(|number| i32::try_from(number).ok());
-        let Some(number) = number else {
-            let detail = format!("'{signal}' is no signal; use a name such as INT, TERM, KILL, HUP, USR1");
-            return Err(OpError::Invalid { detail });
-        };
-        let cell = live_cell(&self.access, "signal", id, run_id).await?;
-        control(&cell, RunControl::Signal { number }).await
+    pub fn signal<'a>(
+        &'a self,
+        id: &'a SessionId,
+        run_id: &'a RunId,
+        signal: &'a str,
+    ) -> BoxFuture<'a, Result<(), OpError>> {
+        Box::pin(async move {
+            let name = signal.strip_prefix("SIG").unwrap_or(signal);
+            let number = translate::signal_number(name).and_then(|number| i32::try_from(number).ok());
+            let Some(number) = number else {
+                let detail = format!("'{signal}' is no signal; use a name such as INT, TERM, KILL, HUP, USR1");
+                return Err(OpError::Invalid { detail });
+            };
+            let cell = live_cell(&self.access, "signal", id, run_id).await?;
+            control(&cell, RunControl::Signal { number }).await
+        })
     }
 }
 

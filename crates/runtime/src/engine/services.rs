@@ -85,105 +85,135 @@ impl Engine {
 
 impl ServiceOps<'_> {
     /// Starts a service with the session's directory, variables and functions.
-    pub async fn start(&self, id: &SessionId, request: StartService) -> Result<ServiceView, OpError> {
-        validate::service(&request)?;
-        let Permitted { inner, id } = self.access.over(id)?;
-        self.access.audit("start_service", id.as_str());
-        let (wait, has_ready) = (request.wait.min(MAX_WAIT), request.ready.is_some());
-        let (request, by) = (Box::new(request), self.access.scope().token().map(str::to_owned));
-        let seen = inner.ctx.registry.ask(&id, |answer| Message::StartService { request, by, answer }).await?;
-        let settled = seen.until(|service| has_ready && service.status == shellkeep_session::ServiceStatus::Running);
-        // Without a condition it is ready as soon as it runs; whether the command was a wrong one shows at once.
-        let wait = if has_ready { wait } else { wait.min(SETTLE) };
-        let _ = tokio::time::timeout(wait, settled).await;
-        view(inner, seen).await
+    pub fn start<'a>(
+        &'a self,
+        id: &'a SessionId,
+        request: StartService,
+    ) -> BoxFuture<'a, Result<ServiceView, OpError>> {
+        Box::pin(async move {
+            validate::service(&request)?;
+            let Permitted { inner, id } = self.access.over(id)?;
+            self.access.audit("start_service", id.as_str());
+            let (wait, has_ready) = (request.wait.min(MAX_WAIT), request.ready.is_some());
+            let (request, by) = (Box::new(request), self.access.scope().token().map(str::to_owned));
+            let seen = inner.ctx.registry.ask(&id, |answer| Message::StartService { request, by, answer }).await?;
+            let settled =
+                seen.until(|service| has_ready && service.status == shellkeep_session::ServiceStatus::Running);
+            // Without a condition it is ready as soon as it runs; whether the command was a wrong one shows at once.
+            let wait = if has_ready { wait } else { wait.min(SETTLE) };
+            let _ = tokio::time::timeout(wait, settled).await;
+            view(inner, seen).await
+        })
     }
 
     /// Stops a service and everything it has started: politely, and after `grace` by force.
-    pub async fn stop(&self, id: &SessionId, service_id: &ServiceId, grace: Duration) -> Result<ServiceView, OpError> {
-        stop(self.access, id, service_id, grace).await
+    pub fn stop<'a>(
+        &'a self,
+        id: &'a SessionId,
+        service_id: &'a ServiceId,
+        grace: Duration,
+    ) -> BoxFuture<'a, Result<ServiceView, OpError>> {
+        Box::pin(async move { stop(self.access, id, service_id, grace).await })
     }
 
     /// A session's services: those that run, and those that ended lately, in the order they were started.
-    pub async fn list(&self, id: &SessionId) -> Result<Vec<ServiceView>, OpError> {
-        let Permitted { inner, id } = self.access.over(id)?;
-        let known = services_of(inner, &id).await?;
-        let live = inner.ctx.services.views(inner.ctx.services.list(|seen| seen.session_id == *id)).await;
-        let mut views: BTreeMap<ServiceId, ServiceView> =
-            live.into_iter().map(|view| (view.service_id.clone(), view)).collect();
-        let agent = inner.ctx.names.agent_of(&id);
-        for (service_id, service) in known {
-            views.entry(service_id).or_insert_with_key(|service_id| {
-                let directory = inner.ctx.data_dir.service(&id, service_id);
-                let view = services::stored_view(&id, agent.as_deref(), service_id, &service, &directory);
-                inner.ctx.masking.service(view)
-            });
-        }
-        let mut views: Vec<ServiceView> = views.into_values().collect();
-        views.extend(inner.ctx.services.background.list(|session| session == &*id));
-        views.sort_by_key(|view| view.started_at);
-        Ok(views)
+    pub fn list<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, Result<Vec<ServiceView>, OpError>> {
+        Box::pin(async move {
+            let Permitted { inner, id } = self.access.over(id)?;
+            let known = services_of(inner, &id).await?;
+            let live = inner.ctx.services.views(inner.ctx.services.list(|seen| seen.session_id == *id)).await;
+            let mut views: BTreeMap<ServiceId, ServiceView> =
+                live.into_iter().map(|view| (view.service_id.clone(), view)).collect();
+            let agent = inner.ctx.names.agent_of(&id);
+            for (service_id, service) in known {
+                views.entry(service_id).or_insert_with_key(|service_id| {
+                    let directory = inner.ctx.data_dir.service(&id, service_id);
+                    let view = services::stored_view(&id, agent.as_deref(), service_id, &service, &directory);
+                    inner.ctx.masking.service(view)
+                });
+            }
+            let mut views: Vec<ServiceView> = views.into_values().collect();
+            views.extend(inner.ctx.services.background.list(|session| session == &*id));
+            views.sort_by_key(|view| view.started_at);
+            Ok(views)
+        })
     }
 
     /// One service; waits up to `wait` until it is ready or has ended.
-    pub async fn get(&self, id: &SessionId, service_id: &ServiceId, wait: Duration) -> Result<ServiceView, OpError> {
-        let Permitted { inner, id } = self.access.over(id)?;
-        if let Some(view) = inner
-            .ctx
-            .services
-            .background
-            .list(|session| session == &*id)
-            .into_iter()
-            .find(|view| view.service_id == *service_id)
-        {
-            return Ok(view);
-        }
-        let Some(seen) = inner.ctx.services.find(&id, service_id) else {
-            return stored_service(inner, &id, service_id).await;
-        };
-        let ready = seen.until(|service| service.status == shellkeep_session::ServiceStatus::Running);
-        let _ = tokio::time::timeout(wait.min(MAX_WAIT), ready).await;
-        view(inner, seen).await
+    pub fn get<'a>(
+        &'a self,
+        id: &'a SessionId,
+        service_id: &'a ServiceId,
+        wait: Duration,
+    ) -> BoxFuture<'a, Result<ServiceView, OpError>> {
+        Box::pin(async move {
+            let Permitted { inner, id } = self.access.over(id)?;
+            if let Some(view) = inner
+                .ctx
+                .services
+                .background
+                .list(|session| session == &*id)
+                .into_iter()
+                .find(|view| view.service_id == *service_id)
+            {
+                return Ok(view);
+            }
+            let Some(seen) = inner.ctx.services.find(&id, service_id) else {
+                return stored_service(inner, &id, service_id).await;
+            };
+            let ready = seen.until(|service| service.status == shellkeep_session::ServiceStatus::Running);
+            let _ = tokio::time::timeout(wait.min(MAX_WAIT), ready).await;
+            view(inner, seen).await
+        })
     }
 
     /// Services that run, of all sessions; an agent sees its own. `agent` narrows it down.
-    pub async fn all(&self, agent: Option<&str>) -> Result<Vec<ServiceView>, OpError> {
-        let inner = self.access.at_large();
-        if let Some(own) = self.access.scope().only_session() {
-            return if agent.is_some() { Ok(Vec::new()) } else { self.list(own).await };
-        }
-        let own = self.access.scope().agent();
-        let wanted = |seen: &Supervised| {
-            own.is_none_or(|own| seen.agent() == Some(own)) && agent.is_none_or(|asked| seen.agent() == Some(asked))
-        };
-        let mut views = inner.ctx.services.views(inner.ctx.services.list(wanted)).await;
-        let wanted = |id: &SessionId| {
-            let whose = inner.ctx.names.agent_of(id);
-            own.is_none_or(|own| whose.as_deref() == Some(own))
-                && agent.is_none_or(|asked| whose.as_deref() == Some(asked))
-        };
-        views.extend(inner.ctx.services.background.list(wanted));
-        Ok(views)
+    pub fn all<'a>(&'a self, agent: Option<&'a str>) -> BoxFuture<'a, Result<Vec<ServiceView>, OpError>> {
+        Box::pin(async move {
+            let inner = self.access.at_large();
+            if let Some(own) = self.access.scope().only_session() {
+                return if agent.is_some() { Ok(Vec::new()) } else { self.list(own).await };
+            }
+            let own = self.access.scope().agent();
+            let wanted = |seen: &Supervised| {
+                own.is_none_or(|own| seen.agent() == Some(own)) && agent.is_none_or(|asked| seen.agent() == Some(asked))
+            };
+            let mut views = inner.ctx.services.views(inner.ctx.services.list(wanted)).await;
+            let wanted = |id: &SessionId| {
+                let whose = inner.ctx.names.agent_of(id);
+                own.is_none_or(|own| whose.as_deref() == Some(own))
+                    && agent.is_none_or(|asked| whose.as_deref() == Some(asked))
+            };
+            views.extend(inner.ctx.services.background.list(wanted));
+            Ok(views)
+        })
     }
 
     /// Reads a service's log.
-    pub async fn log(&self, id: &SessionId, service_id: &ServiceId, query: LogQuery) -> Result<LogPage, OpError> {
-        let Permitted { inner, id } = self.access.over(id)?;
-        if let Some(cell) = inner.ctx.services.background.find(&id, service_id) {
-            return self.background_log(&id, &cell.run_id, query).await;
-        }
-        let (directory, seen) = log_of(inner, &id, service_id).await?;
-        let complete = seen.is_none_or(|seen| !seen.facts().status.is_live());
-        let mask = inner.ctx.secrets.mask_of(&id).await?;
-        let reading = move |budget: &Budget| {
-            let searching = Searching { budget: budget.clone(), mask };
-            let mut page = log_page(&ServiceLog::at(directory), &query, complete, &searching)?;
-            if let (Some(mask), None) = (&searching.mask, &query.grep) {
-                page.bytes = mask.redact(&page.bytes);
+    pub fn log<'a>(
+        &'a self,
+        id: &'a SessionId,
+        service_id: &'a ServiceId,
+        query: LogQuery,
+    ) -> BoxFuture<'a, Result<LogPage, OpError>> {
+        Box::pin(async move {
+            let Permitted { inner, id } = self.access.over(id)?;
+            if let Some(cell) = inner.ctx.services.background.find(&id, service_id) {
+                return self.background_log(&id, &cell.run_id, query).await;
             }
-            Ok(page)
-        };
-        inner.work.short(self.access.scope().agent(), Some(SEARCH_TIME), reading).await?
+            let (directory, seen) = log_of(inner, &id, service_id).await?;
+            let complete = seen.is_none_or(|seen| !seen.facts().status.is_live());
+            let mask = inner.ctx.secrets.mask_of(&id).await?;
+            let reading = move |budget: &Budget| {
+                let searching = Searching { budget: budget.clone(), mask };
+                let mut page = log_page(&ServiceLog::at(directory), &query, complete, &searching)?;
+                if let (Some(mask), None) = (&searching.mask, &query.grep) {
+                    page.bytes = mask.redact(&page.bytes);
+                }
+                Ok(page)
+            };
+            inner.work.short(self.access.scope().agent(), Some(SEARCH_TIME), reading).await?
+        })
     }
 
     /// The log of a command in the background: its standard output.
@@ -196,26 +226,28 @@ impl ServiceOps<'_> {
     }
 
     /// Follows a service's log from `offset`, or from the last `tail` bytes.
-    pub async fn follow_log(
-        &self,
-        id: &SessionId,
-        service_id: &ServiceId,
+    pub fn follow_log<'a>(
+        &'a self,
+        id: &'a SessionId,
+        service_id: &'a ServiceId,
         offset: u64,
         tail: Option<u64>,
-    ) -> Result<LogStream, OpError> {
-        let Permitted { inner, id } = self.access.over(id)?;
-        if let Some(cell) = inner.ctx.services.background.find(&id, service_id) {
-            let detail = format!("'{}' is a command in the background; read its output as a run's", cell.run_id);
-            return Err(OpError::Invalid { detail });
-        }
-        let (directory, seen) = log_of(inner, &id, service_id).await?;
-        let unreadable = |error: std::io::Error| OpError::StoreUnavailable { reason: format!("the log: {error}") };
-        let watch = LogWatch::new(&directory).map_err(unreadable)?;
-        let log = ServiceLog::at(directory);
-        let (_, end) = log.bounds().map_err(unreadable)?;
-        let offset = tail.map_or(offset, |tail| offset.max(end.saturating_sub(tail)));
-        let redactor = inner.ctx.secrets.mask_of(&id).await?;
-        Ok(LogStream { log, watch, seen, offset, redactor })
+    ) -> BoxFuture<'a, Result<LogStream, OpError>> {
+        Box::pin(async move {
+            let Permitted { inner, id } = self.access.over(id)?;
+            if let Some(cell) = inner.ctx.services.background.find(&id, service_id) {
+                let detail = format!("'{}' is a command in the background; read its output as a run's", cell.run_id);
+                return Err(OpError::Invalid { detail });
+            }
+            let (directory, seen) = log_of(inner, &id, service_id).await?;
+            let unreadable = |error: std::io::Error| OpError::StoreUnavailable { reason: format!("the log: {error}") };
+            let watch = LogWatch::new(&directory).map_err(unreadable)?;
+            let log = ServiceLog::at(directory);
+            let (_, end) = log.bounds().map_err(unreadable)?;
+            let offset = tail.map_or(offset, |tail| offset.max(end.saturating_sub(tail)));
+            let redactor = inner.ctx.secrets.mask_of(&id).await?;
+            Ok(LogStream { log, watch, seen, offset, redactor })
+        })
     }
 }
 

@@ -24,7 +24,7 @@ use crate::live_runs::LiveRuns;
 use crate::masking::Masking;
 use crate::names::Names;
 use crate::node_limits::{self, NodeLimits, adaptive_limits, process_limits};
-use crate::ops::OpError;
+use crate::ops::{BoxFuture, OpError};
 use crate::pending::Settler;
 use crate::pool::Pool;
 use crate::quotas::NodeQuotas;
@@ -82,44 +82,52 @@ pub enum StartError {
 impl Engine {
     /// Starts: ends what an earlier daemon left running, takes over its services, marks what it had not finished as lost,
     /// and gets ready.
-    pub async fn start(mut config: EngineConfig, store: Store) -> Result<Self, StartError> {
-        // A workspace is known by its real path, so that a link that is put there later is not followed.
-        config.data_dir = config.data_dir.canonicalize().map_err(|error| not_made(&config.data_dir, &error))?;
-        for directory in ["outputs", "scratch", "services"] {
-            make_directory(&config.data_dir.join(directory))?;
-        }
-        let home = config.data_dir.join("workspaces");
-        let workspaces = Workspaces::open(home.clone()).map_err(|error| not_made(&home, &error))?;
-        recover::clear_scratch(&config.data_dir.join("scratch"));
-        let quotas =
-            NodeQuotas::load(config.quotas, &config.data_dir).map_err(|error| StartError::Quotas(error.to_string()))?;
-        let factory = CageFactory::detect(&recover::instance(&config.data_dir), config.cages, process_limits(&quotas));
-        let factory = Arc::new(factory);
-        let boot_id = shellkeep_process::proc::boot_id();
-        let checkpoints = Checkpoints::new(&config.data_dir, config.checkpoints.clone());
-        let settler =
-            Settler { data_dir: &config.data_dir, store: &store, checkpoints: &checkpoints, workspaces: &workspaces };
-        let unfinished = settler.settle().await;
-        let left = after_crash(&config, &store, &checkpoints, &factory, &boot_id).await.map_err(StartError::Store)?;
-        settler.finish_deletions(unfinished).await;
-        let known = recover::patiently(|| recover::known_sessions(&store)).await.map_err(StartError::Store)?;
-        let masking = Masking::new(&config.record)?;
-        let identities = Identities::load(TokenFile::of(&config.data_dir), config.agent_may_restart)?;
-        let audit = AuditTrail::open(&config.data_dir).map_err(StartError::Audit)?;
-        let parts = Parts {
-            config,
-            store,
-            workspaces,
-            checkpoints: Arc::new(checkpoints),
-            quotas: Arc::new(quotas),
-            factory,
-            names: Arc::new(Names::new(known)),
-            masking: Arc::new(masking),
-            boot_id: boot_id.into(),
-        };
-        let inner = Arc::new(parts.into_inner(identities, audit));
-        begin(&inner, left).await?;
-        Ok(Self::of(inner))
+    pub fn start(mut config: EngineConfig, store: Store) -> BoxFuture<'static, Result<Self, StartError>> {
+        Box::pin(async move {
+            // A workspace is known by its real path, so that a link that is put there later is not followed.
+            config.data_dir = config.data_dir.canonicalize().map_err(|error| not_made(&config.data_dir, &error))?;
+            for directory in ["outputs", "scratch", "services"] {
+                make_directory(&config.data_dir.join(directory))?;
+            }
+            let home = config.data_dir.join("workspaces");
+            let workspaces = Workspaces::open(home.clone()).map_err(|error| not_made(&home, &error))?;
+            recover::clear_scratch(&config.data_dir.join("scratch"));
+            let quotas = NodeQuotas::load(config.quotas, &config.data_dir)
+                .map_err(|error| StartError::Quotas(error.to_string()))?;
+            let factory =
+                CageFactory::detect(&recover::instance(&config.data_dir), config.cages, process_limits(&quotas));
+            let factory = Arc::new(factory);
+            let boot_id = shellkeep_process::proc::boot_id();
+            let checkpoints = Checkpoints::new(&config.data_dir, config.checkpoints.clone());
+            let settler = Settler {
+                data_dir: &config.data_dir,
+                store: &store,
+                checkpoints: &checkpoints,
+                workspaces: &workspaces,
+            };
+            let unfinished = settler.settle().await;
+            let left =
+                after_crash(&config, &store, &checkpoints, &factory, &boot_id).await.map_err(StartError::Store)?;
+            settler.finish_deletions(unfinished).await;
+            let known = recover::patiently(|| recover::known_sessions(&store)).await.map_err(StartError::Store)?;
+            let masking = Masking::new(&config.record)?;
+            let identities = Identities::load(TokenFile::of(&config.data_dir), config.agent_may_restart)?;
+            let audit = AuditTrail::open(&config.data_dir).map_err(StartError::Audit)?;
+            let parts = Parts {
+                config,
+                store,
+                workspaces,
+                checkpoints: Arc::new(checkpoints),
+                quotas: Arc::new(quotas),
+                factory,
+                names: Arc::new(Names::new(known)),
+                masking: Arc::new(masking),
+                boot_id: boot_id.into(),
+            };
+            let inner = Arc::new(parts.into_inner(identities, audit));
+            begin(&inner, left).await?;
+            Ok(Self::of(inner))
+        })
     }
 }
 

@@ -5,7 +5,7 @@ use super::handle::Engine;
 use super::identities::{Guest, IdentityOps};
 use super::inner::Inner;
 use crate::identities::{Revocation, Scope};
-use crate::ops::OpError;
+use crate::ops::{BoxFuture, OpError};
 use shellkeep_process::{Belongs, Peer};
 use shellkeep_session::SessionId;
 use std::os::fd::BorrowedFd;
@@ -36,18 +36,20 @@ pub struct FromSession {
 
 impl IdentityOps<'_> {
     /// Who is at the other end of a connection.
-    pub async fn visitor(&self, socket: BorrowedFd<'_>) -> Visitor {
-        let peer = match Peer::of(socket) {
-            Ok(peer) => peer,
-            Err(error) => {
-                return Visitor::Unclear(format!("the process that connected cannot be asked about: {error}"));
+    pub fn visitor<'a>(&'a self, socket: BorrowedFd<'a>) -> BoxFuture<'a, Visitor> {
+        Box::pin(async move {
+            let peer = match Peer::of(socket) {
+                Ok(peer) => peer,
+                Err(error) => {
+                    return Visitor::Unclear(format!("the process that connected cannot be asked about: {error}"));
+                }
+            };
+            match self.access.at_large().factory.whose(&peer) {
+                Belongs::Outside => Visitor::Host,
+                Belongs::Unclear(reason) => Visitor::Unclear(reason.to_owned()),
+                Belongs::To(owner) => of_session(self.access.at_large(), &owner).await,
             }
-        };
-        match self.access.at_large().factory.whose(&peer) {
-            Belongs::Outside => Visitor::Host,
-            Belongs::Unclear(reason) => Visitor::Unclear(reason.to_owned()),
-            Belongs::To(owner) => of_session(self.access.at_large(), &owner).await,
-        }
+        })
     }
 
     /// What a process of a session may do now. Its agent's rights, if the agent has a token in force. A session that was

@@ -16,69 +16,76 @@ const STOP_GRACE: Duration = Duration::from_secs(5);
 
 impl FileOps<'_> {
     /// Takes a session back to an earlier time: files, shell and agent's state.
-    pub async fn rewind(&self, id: &SessionId, request: Rewind) -> Result<Rewound, OpError> {
-        let Permitted { inner, id } = self.access.over(id)?;
-        self.access.audit("rewind", id.as_str());
-        let by = self.access.scope().token().map(str::to_owned);
-        let services: Vec<ServiceId> = match request.services {
-            ServicesAfter::Leave => Vec::new(),
-            ServicesAfter::Stop => inner
-                .ctx
-                .services
-                .list(|seen| seen.session_id == *id)
-                .iter()
-                .map(|seen| seen.service_id.clone())
-                .collect(),
-        };
-        if !request.dry_run && !services.is_empty() {
-            // Nothing is stopped for a rewind that cannot be done.
-            let trial = Rewind { dry_run: true, ..request.clone() };
-            let token = by.clone();
-            inner.files.ask(&id, |answer| FilesTask::Rewind { request: trial, by: token, answer }).await?;
-            for service_id in &services {
-                services::stop(self.access, &id, service_id, STOP_GRACE).await?;
+    pub fn rewind<'a>(&'a self, id: &'a SessionId, request: Rewind) -> BoxFuture<'a, Result<Rewound, OpError>> {
+        Box::pin(async move {
+            let Permitted { inner, id } = self.access.over(id)?;
+            self.access.audit("rewind", id.as_str());
+            let by = self.access.scope().token().map(str::to_owned);
+            let services: Vec<ServiceId> = match request.services {
+                ServicesAfter::Leave => Vec::new(),
+                ServicesAfter::Stop => inner
+                    .ctx
+                    .services
+                    .list(|seen| seen.session_id == *id)
+                    .iter()
+                    .map(|seen| seen.service_id.clone())
+                    .collect(),
+            };
+            if !request.dry_run && !services.is_empty() {
+                // Nothing is stopped for a rewind that cannot be done.
+                let trial = Rewind { dry_run: true, ..request.clone() };
+                let token = by.clone();
+                inner.files.ask(&id, |answer| FilesTask::Rewind { request: trial, by: token, answer }).await?;
+                for service_id in &services {
+                    services::stop(self.access, &id, service_id, STOP_GRACE).await?;
+                }
             }
-        }
-        let mut rewound = inner.files.ask(&id, |answer| FilesTask::Rewind { request, by, answer }).await?;
-        rewound.services_stopped = services;
-        Ok(rewound)
+            let mut rewound = inner.files.ask(&id, |answer| FilesTask::Rewind { request, by, answer }).await?;
+            rewound.services_stopped = services;
+            Ok(rewound)
+        })
     }
 
     /// Makes a new session from an earlier time of another.
-    pub async fn fork(&self, id: &SessionId, request: Fork) -> Result<Forked, OpError> {
-        let new = name_for(self.access, request.session_id.as_ref())?;
-        let Permitted { inner, id } = self.access.over(id)?;
-        self.access.audit("fork", id.as_str());
-        let Some(_reserved) = inner.ctx.names.reserve(&new) else {
-            return Err(OpError::SessionExists { session_id: new.to_string() });
-        };
-        let by = self.access.scope().token().map(str::to_owned);
-        let order = Box::new(ForkOrder { id: new, at: request.at, by, share_files: request.share_files });
-        inner.files.ask(&id, |answer| FilesTask::Fork { order, answer }).await
+    pub fn fork<'a>(&'a self, id: &'a SessionId, request: Fork) -> BoxFuture<'a, Result<Forked, OpError>> {
+        Box::pin(async move {
+            let new = name_for(self.access, request.session_id.as_ref())?;
+            let Permitted { inner, id } = self.access.over(id)?;
+            self.access.audit("fork", id.as_str());
+            let Some(_reserved) = inner.ctx.names.reserve(&new) else {
+                return Err(OpError::SessionExists { session_id: new.to_string() });
+            };
+            let by = self.access.scope().token().map(str::to_owned);
+            let order = Box::new(ForkOrder { id: new, at: request.at, by, share_files: request.share_files });
+            inner.files.ask(&id, |answer| FilesTask::Fork { order, answer }).await
+        })
     }
 
     /// Brings a fork's changes of files back to the session that it came from.
-    pub async fn merge_back(&self, fork: &SessionId, request: MergeBack) -> Result<Merged, OpError> {
-        let Permitted { inner, id: fork } = self.access.over(fork)?;
-        self.access.audit("merge_back", fork.as_str());
-        let state = inner.ctx.registry.snapshot(&fork).await?;
-        let no_origin = |detail: String| OpError::NoOrigin { detail };
-        let Some(Origin { session_id, .. }) = state.meta.forked_from else {
-            return Err(no_origin(format!(
-                "session '{fork}' was not forked from another, so there is nothing to merge into"
-            )));
-        };
-        let Ok(Permitted { id: origin, .. }) = self.access.over(&session_id) else {
-            return Err(no_origin(format!("session '{session_id}', which '{fork}' was forked from, is gone")));
-        };
-        let first = inner.ctx.history.checkpoints_after(&fork, 0, 1).await?.pop();
-        let base = first.filter(|first| first.checkpoint.cause == Cause::Fork);
-        let base = base.and_then(|base| commit_of(&base.checkpoint.at));
-        let theirs = inner.files.ask(&fork, FilesTask::Now).await?;
-        let fork = fork.into_owned();
-        let outside = is_outside(&state.shell.cwd, &state.meta.workspace)
-            .then(|| notices::not_compared(&fork, &state.shell.cwd.to_text(), &state.meta.workspace.to_text()));
-        let merging = inner.files.ask(&origin, |answer| FilesTask::Merge { fork, request, base, theirs, answer }).await;
-        merging.map(|merged| Merged { notices: outside.into_iter().collect(), ..merged })
+    pub fn merge_back<'a>(&'a self, fork: &'a SessionId, request: MergeBack) -> BoxFuture<'a, Result<Merged, OpError>> {
+        Box::pin(async move {
+            let Permitted { inner, id: fork } = self.access.over(fork)?;
+            self.access.audit("merge_back", fork.as_str());
+            let state = inner.ctx.registry.snapshot(&fork).await?;
+            let no_origin = |detail: String| OpError::NoOrigin { detail };
+            let Some(Origin { session_id, .. }) = state.meta.forked_from else {
+                return Err(no_origin(format!(
+                    "session '{fork}' was not forked from another, so there is nothing to merge into"
+                )));
+            };
+            let Ok(Permitted { id: origin, .. }) = self.access.over(&session_id) else {
+                return Err(no_origin(format!("session '{session_id}', which '{fork}' was forked from, is gone")));
+            };
+            let first = inner.ctx.history.checkpoints_after(&fork, 0, 1).await?.pop();
+            let base = first.filter(|first| first.checkpoint.cause == Cause::Fork);
+            let base = base.and_then(|base| commit_of(&base.checkpoint.at));
+            let theirs = inner.files.ask(&fork, FilesTask::Now).await?;
+            let fork = fork.into_owned();
+            let outside = is_outside(&state.shell.cwd, &state.meta.workspace)
+                .then(|| notices::not_compared(&fork, &state.shell.cwd.to_text(), &state.meta.workspace.to_text()));
+            let merging =
+                inner.files.ask(&origin, |answer| FilesTask::Merge { fork, request, base, theirs, answer }).await;
+            merging.map(|merged| Merged { notices: outside.into_iter().collect(), ..merged })
+        })
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::engine::inner::Inner;
 use crate::names::not_found;
-use crate::ops::{EventQuery, MAX_EVENT_PAGE, OpError};
+use crate::ops::{BoxFuture, EventQuery, MAX_EVENT_PAGE, OpError};
 use crate::secrets::Secrets;
 use shellkeep_record::{Filter, Line, Recording, Search};
 use shellkeep_session::SessionId;
@@ -56,31 +56,33 @@ impl EventStream {
     }
 
     /// Reads on. What it has read is told only when all of it is there.
-    async fn read(&mut self) -> Result<Vec<Line>, OpError> {
-        let inner = self.inner.upgrade().ok_or(OpError::ShuttingDown)?;
-        if inner.ctx.lifetime.is_stopping() {
-            return Err(OpError::ShuttingDown);
-        }
-        if self.query.redact {
-            self.filter = Arc::new(filter(&inner.ctx.secrets, &self.id, &self.query).await?);
-        }
-        let (after, filter) = (self.seen, Arc::clone(&self.filter));
-        let reading = move |recording: &Recording| {
-            let last = recording.last()?.map_or(after, |line| line.seq);
-            Ok((recording.page_of(after, MAX_EVENT_PAGE, PIECE, &filter)?, last))
-        };
-        let read = inner.recordings.search(&self.id, reading).await;
-        let is_known = || inner.ctx.names.contains(&self.id);
-        let is_removed =
-            read.is_err() && matches!(inner.stored.load(&self.id).await, Err(OpError::SessionNotFound { .. }));
-        if is_removed || (!is_known() && inner.recordings.deleted(&self.id).is_none()) {
-            return Err(not_found(&self.id));
-        }
-        let (page, last) = read?;
-        let last = page.lines.last().map_or(last, |line| line.seq.max(last));
-        self.behind = page.next.is_some();
-        self.seen = page.next.unwrap_or(last).max(after);
-        Ok(page.lines)
+    fn read(&mut self) -> BoxFuture<'_, Result<Vec<Line>, OpError>> {
+        Box::pin(async move {
+            let inner = self.inner.upgrade().ok_or(OpError::ShuttingDown)?;
+            if inner.ctx.lifetime.is_stopping() {
+                return Err(OpError::ShuttingDown);
+            }
+            if self.query.redact {
+                self.filter = Arc::new(filter(&inner.ctx.secrets, &self.id, &self.query).await?);
+            }
+            let (after, filter) = (self.seen, Arc::clone(&self.filter));
+            let reading = move |recording: &Recording| {
+                let last = recording.last()?.map_or(after, |line| line.seq);
+                Ok((recording.page_of(after, MAX_EVENT_PAGE, PIECE, &filter)?, last))
+            };
+            let read = inner.recordings.search(&self.id, reading).await;
+            let is_known = || inner.ctx.names.contains(&self.id);
+            let is_removed =
+                read.is_err() && matches!(inner.stored.load(&self.id).await, Err(OpError::SessionNotFound { .. }));
+            if is_removed || (!is_known() && inner.recordings.deleted(&self.id).is_none()) {
+                return Err(not_found(&self.id));
+            }
+            let (page, last) = read?;
+            let last = page.lines.last().map_or(last, |line| line.seq.max(last));
+            self.behind = page.next.is_some();
+            self.seen = page.next.unwrap_or(last).max(after);
+            Ok(page.lines)
+        })
     }
 }
 
