@@ -1,7 +1,7 @@
 # What a person does with this tree, one target each. `make` alone lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help run test build fmt fmt-check lint tidy deny sbom soak mcp-tools schemathesis typescript bench clean
+.PHONY: help run test build fmt fmt-check lint tidy deny sbom soak mcp-tools schemathesis typescript python python-models bench clean
 
 CARGO ?= cargo
 DATA ?= $(CURDIR)/target/run
@@ -32,6 +32,7 @@ test: fmt-check ## everything a change must pass
 	fi
 	@$(MAKE) --no-print-directory typescript
 	@$(MAKE) --no-print-directory schemathesis
+	@$(MAKE) --no-print-directory python
 
 fmt: ## format the code
 	$(CARGO) fmt --all
@@ -81,6 +82,13 @@ schemathesis: ## call every route as /openapi.json describes it, and otherwise, 
 # It runs what was built; what it compiles is in target/typescript.
 typescript: ## generate the TypeScript client's types from /openapi.json, compile it, and test it with Node
 	@sdk/typescript/test/run.sh
+
+# It runs what was built.
+python: ## check the types of the Python package and run its tests
+	@sdk/python/tests/run.sh
+
+python-models: ## write the Python package's models anew from the /openapi.json of the debug build, and its sync client
+	@SHELLKEEP_BIN=$(CURDIR)/target/debug/shellkeep sdk/python/tools/generate.sh
 
 # BENCH="--quick --no-peers" for a glance; see `target/release/shellkeep-bench --help`.
 bench: ## measure against the floor and the peers; writes the table and the plot under docs/

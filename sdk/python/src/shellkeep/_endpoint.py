@@ -28,6 +28,11 @@ class Endpoint:
     #: The data directory of a daemon that may be started; `None` if none may be.
     data: str | None
 
+    @property
+    def is_agent(self) -> bool:
+        """Whether requests are an agent's, not the host's."""
+        return self.token is not None and self.token.startswith(AGENT_TOKEN_PREFIX)
+
     def headers(self) -> bytes:
         """The header lines that every request has."""
         host = "localhost" if self.socket is not None else f"{self.host}:{self.port}"

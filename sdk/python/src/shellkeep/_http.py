@@ -154,7 +154,7 @@ class ResponseParser:
                     parts.append(part)
                 if self._chunk_left > 2 or len(self._buffer) < 2:
                     return parts
-                if self._buffer[:2] != b"\r\n":
+                if not self._buffer.startswith(b"\r\n"):
                     raise ProtocolError("a chunk of the answer has no end")
                 del self._buffer[:2]
                 self._chunk_left = -1

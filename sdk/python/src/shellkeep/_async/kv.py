@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from .._http import Request, segment
 from ..errors import NotFound
@@ -11,10 +11,17 @@ from ..values import KvEntry, KvOp
 from .notes import precondition
 
 if TYPE_CHECKING:
-    from .session import AsyncSession
+    from .client import AsyncClient
 
 #: How many entries a list fetches at a time.
 PAGE = 1000
+
+
+class AsyncPlace(Protocol):
+    """What has a store: a session, or its path alone."""
+
+    client: AsyncClient
+    path: str
 
 
 class AsyncKv:
@@ -22,7 +29,7 @@ class AsyncKv:
 
     __slots__ = ("_session",)
 
-    def __init__(self, session: AsyncSession) -> None:
+    def __init__(self, session: AsyncPlace) -> None:
         self._session = session
 
     @property

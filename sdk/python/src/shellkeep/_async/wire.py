@@ -25,6 +25,7 @@ class AsyncWire:
         self._pool = AsyncPool(endpoint)
         self._fixed = endpoint.headers()
         self._checked = False
+        self._met = False
         self._closed = False
 
     async def close(self) -> None:
@@ -38,7 +39,8 @@ class AsyncWire:
             try:
                 response = await self._once(request)
             except DaemonUnavailable:
-                if pause is None or not request.repeatable:
+                # A daemon that never answered is not there; one that did may come back.
+                if pause is None or not request.repeatable or not self._met:
                     raise
                 await sleep(pause)
                 continue
@@ -86,6 +88,7 @@ class AsyncWire:
             raise
         head = parser.head
         assert head is not None
+        self._met = True
         if head.keep_alive and not self._closed:
             self._pool.give(connection)
         else:

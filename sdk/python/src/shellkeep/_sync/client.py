@@ -57,6 +57,7 @@ class Client(Handle):
         self._local = local
         self.wire = Wire(endpoint)
         self.tokens = Tokens(self)
+        self._paths: dict[str, str] = {}
 
     @classmethod
     def connect(cls, url: str, token: str | None = None) -> Client:
@@ -72,6 +73,13 @@ class Client(Handle):
         daemon = LocalDaemon(data, env)
         client = cls.__new__(cls)
         client._setup(daemon.endpoint, daemon)
+        return client
+
+    @classmethod
+    def on(cls, endpoint: Endpoint) -> Client:
+        """A client of a daemon that was found before."""
+        client = cls.__new__(cls)
+        client._setup(endpoint, None)
         return client
 
     @property
@@ -127,6 +135,19 @@ class Client(Handle):
         """The session of this name; raises `SessionNotFound` if there is none."""
         name = session if isinstance(session, str) else session["session_id"]
         return Session(self, SessionInfo.from_json(self.get(f"/v1/sessions/{segment(name)}")))
+
+    def path_of(self, name: str) -> str:
+        """The route of the session that `session(name)` opens, which need not exist.
+
+        The sessions of an agent have longer names than it gives them, so for an agent it is made.
+        """
+        if not self.wire.endpoint.is_agent:
+            return f"/v1/sessions/{segment(name)}"
+        path = self._paths.get(name)
+        if path is None:
+            made = self.post("/v1/sessions", {"session_id": name}, repeatable=True)
+            path = self._paths[name] = f"/v1/sessions/{segment(made['session_id'])}"
+        return path
 
     def sessions(self, *, agent: str | None = None, deleted: bool | None = None) -> Iterator[SessionInfo]:
         """Every session, by name."""

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from .._http import Request, segment
 from ..errors import NotFound
@@ -12,10 +12,17 @@ from ..values import KvEntry, KvOp
 from .notes import precondition
 
 if TYPE_CHECKING:
-    from .session import Session
+    from .client import Client
 
 #: How many entries a list fetches at a time.
 PAGE = 1000
+
+
+class Place(Protocol):
+    """What has a store: a session, or its path alone."""
+
+    client: Client
+    path: str
 
 
 class Kv:
@@ -23,7 +30,7 @@ class Kv:
 
     __slots__ = ("_session",)
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Place) -> None:
         self._session = session
 
     @property

@@ -26,6 +26,7 @@ class Wire:
         self._pool = Pool(endpoint)
         self._fixed = endpoint.headers()
         self._checked = False
+        self._met = False
         self._closed = False
 
     def close(self) -> None:
@@ -39,7 +40,8 @@ class Wire:
             try:
                 response = self._once(request)
             except DaemonUnavailable:
-                if pause is None or not request.repeatable:
+                # A daemon that never answered is not there; one that did may come back.
+                if pause is None or not request.repeatable or not self._met:
                     raise
                 sleep(pause)
                 continue
@@ -87,6 +89,7 @@ class Wire:
             raise
         head = parser.head
         assert head is not None
+        self._met = True
         if head.keep_alive and not self._closed:
             self._pool.give(connection)
         else:

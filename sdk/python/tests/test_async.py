@@ -1,0 +1,80 @@
+"""The same names, awaited; cancelling; many at once."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import uuid
+from collections.abc import AsyncGenerator
+
+import pytest
+
+import shellkeep
+
+
+async def test_a_session_remembers(asession: shellkeep.AsyncSession) -> None:
+    await asession.run("cd /tmp; export NAME=ann")
+    assert (await asession.run('echo "$NAME in $PWD"')).stdout == "ann in /tmp\n"
+
+
+async def test_opening_is_awaited_or_entered(aclient: shellkeep.AsyncClient) -> None:
+    name = f"t-{uuid.uuid4().hex[:12]}"
+    awaited = await aclient.session(name)
+    async with aclient.session(name) as entered:
+        assert entered.id == awaited.id
+    await awaited.delete()
+
+
+async def test_cancelling_interrupts_the_command(asession: shellkeep.AsyncSession) -> None:
+    follow = asession.events.follow(type="run_started")
+    task = asyncio.create_task(asession.run("sleep 300"))
+    await anext(follow)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert isinstance(follow, AsyncGenerator)
+    await follow.aclose()
+    assert (await asession.run("echo free")).stdout == "free\n"
+
+
+async def test_wait_for_interrupts_the_command(asession: shellkeep.AsyncSession) -> None:
+    with pytest.raises(asyncio.TimeoutError):
+        await asyncio.wait_for(asession.run("sleep 300", on_stdout=print), 0.5)
+    assert (await asession.run("echo free")).stdout == "free\n"
+
+
+async def test_streams(asession: shellkeep.AsyncSession) -> None:
+    async with asession.stream("echo a; echo b >&2") as stream:
+        found = [(chunk.stream, chunk.text) async for chunk in stream]
+    assert sorted(found) == [("stderr", "b\n"), ("stdout", "a\n")]
+    run = await asession.start("read x; echo $x")
+    await run.send("y\n", eof=True)
+    assert (await run.wait()).stdout == "y\n"
+    assert [chunk.text async for chunk in run] == ["y\n"]
+
+
+async def test_a_hundred_sessions_at_once(aclient: shellkeep.AsyncClient) -> None:
+    async def work(number: int) -> str:
+        async with aclient.session(f"many-{number}") as session:
+            await session.run(f"X={number}")
+            result = await session.run("echo $X", timeout=120)
+            await session.delete()
+            return result.stdout.strip()
+
+    assert await asyncio.gather(*(work(n) for n in range(100))) == [str(n) for n in range(100)]
+
+
+def test_both_clients_have_the_same_names() -> None:
+    pairs = [
+        (shellkeep.Client, shellkeep.AsyncClient),
+        (shellkeep.Session, shellkeep.AsyncSession),
+        (shellkeep.Run, shellkeep.AsyncRun),
+        (shellkeep.Service, shellkeep.AsyncService),
+    ]
+    for sync, other in pairs:
+        names = {name for name in dir(sync) if not name.startswith("_")}
+        assert names == {name for name in dir(other) if not name.startswith("_")}
+        for name in names:
+            mine, theirs = getattr(sync, name), getattr(other, name)
+            if inspect.isfunction(mine):
+                assert list(inspect.signature(mine).parameters) == list(inspect.signature(theirs).parameters), name

@@ -1,0 +1,191 @@
+"""Connections that break, daemons that die, daemons of another version."""
+
+from __future__ import annotations
+
+import http.server
+import socketserver
+import threading
+from pathlib import Path
+
+import pytest
+from cutter import Cutter
+
+import shellkeep
+from shellkeep._http import EventParser, ProtocolError, ResponseParser
+
+
+def socket_of(client: shellkeep.Client) -> str:
+    assert client.daemon is not None
+    return client.daemon.socket
+
+
+def test_an_answer_that_never_came_is_asked_for_again(client: shellkeep.Client, session: shellkeep.Session) -> None:
+    """The command has run when its answer is cut off; asking again must not run it twice."""
+    left = [2]
+
+    def cut(request: bytes, answer: bytes) -> int | None:
+        if b"/run HTTP" in request and left[0] > 0:
+            left[0] -= 1
+            return 0
+        return None
+
+    with Cutter(socket_of(client), cut) as cutter, shellkeep.Client(socket=cutter.path, start=False) as shaky:
+        result = shaky.attach(session.id).run("echo x >>count; wc -l <count")
+    assert (result.stdout.strip(), cutter.cuts) == ("1", 2)
+
+
+def test_a_stream_goes_on_where_it_broke(client: shellkeep.Client, session: shellkeep.Session) -> None:
+    """Cut in the middle of a character and of an event: what was read before is not read again."""
+    left = [3]
+
+    def cut(request: bytes, answer: bytes) -> int | None:
+        if b"text/event-stream" in request and left[0] > 0 and b"line 2" in answer:
+            left[0] -= 1
+            return 40
+        return None
+
+    command = "for i in $(seq 5); do echo \"line $i é\"; sleep 0.05; done; echo x >>count; wc -l <count"
+    with Cutter(socket_of(client), cut) as cutter, shellkeep.Client(socket=cutter.path, start=False) as shaky:
+        pieces: list[str] = []
+        result = shaky.attach(session.id).run(command, on_stdout=pieces.append)
+    expected = "".join(f"line {n} é\n" for n in range(1, 6)) + "1\n"
+    assert ("".join(pieces), result.stdout, cutter.cuts) == (expected, expected, 3)
+
+
+def test_what_must_not_be_repeated_is_not(client: shellkeep.Client, session: shellkeep.Session) -> None:
+    def cut(request: bytes, answer: bytes) -> int | None:
+        return 0 if b"/messages HTTP" in request else None
+
+    with Cutter(socket_of(client), cut) as cutter, shellkeep.Client(socket=cutter.path, start=False) as shaky:
+        with pytest.raises(shellkeep.DaemonUnavailable, match="broke"):
+            shaky.attach(session.id).messages.add("user", "once")
+    assert [message.content for message in session.messages.list()] == ["once"]
+
+
+def test_a_killed_daemon_in_mid_stream(tmp_path: Path) -> None:
+    """The run is lost, and said to be lost; it is not run again."""
+    with shellkeep.Client.local(tmp_path / "data") as client:
+        assert client.daemon is not None
+        daemon = client.daemon
+        session = client.session("demo")
+        session.run("export KEPT=yes")
+        restarts: list[threading.Thread] = []
+
+        def kill(text: str) -> None:
+            if not restarts:
+                daemon.kill()
+                restarts.append(threading.Thread(target=daemon.restart))
+                restarts[0].start()
+
+        result = session.run("echo x >>count; echo started; sleep 300", on_stdout=kill)
+        restarts[0].join()
+        assert result.status == "lost"
+        with pytest.raises(shellkeep.CommandLost):
+            result.check()
+        assert session.run("echo $KEPT; wc -l <count").stdout.split() == ["yes", "1"]
+
+
+def test_a_daemon_is_started_when_none_runs(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with shellkeep.Client(data=data) as client:
+        assert client.session("demo").run("echo up").stdout == "up\n"
+        pid = client.ready().pid
+        with shellkeep.Client(data=data) as second:
+            assert second.ready().pid == pid
+    subprocess_stop(pid)
+
+
+def subprocess_stop(pid: int) -> None:
+    import os
+    import select
+    import signal
+
+    descriptor = os.pidfd_open(pid)
+    os.kill(pid, signal.SIGTERM)
+    select.select([descriptor], [], [], 30)
+    os.close(descriptor)
+
+
+def test_no_daemon_is_started_on_request(tmp_path: Path) -> None:
+    with shellkeep.Client(data=tmp_path / "none", start=False) as client:
+        with pytest.raises(shellkeep.DaemonUnavailable, match="shellkeep serve"):
+            client.node()
+    with shellkeep.Client("http://127.0.0.1:1") as client:
+        with pytest.raises(shellkeep.DaemonUnavailable, match="check the address"):
+            client.node()
+
+
+@pytest.mark.parametrize("url", ["ftp://x", "127.0.0.1:7433", "http://", "http://x:y"])
+def test_a_wrong_address_is_refused(url: str) -> None:
+    with pytest.raises(shellkeep.InvalidRequest, match="http://HOST:PORT"):
+        shellkeep.Client(url)
+
+
+class Other(http.server.BaseHTTPRequestHandler):
+    """A daemon of another version."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        body = b'{"status":"ok","version":"9.9.9"}'
+        self.send_response(200)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+def test_a_daemon_of_another_version_is_refused() -> None:
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Other) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with shellkeep.Client(f"http://127.0.0.1:{server.server_address[1]}") as client:
+            with pytest.raises(shellkeep.VersionMismatch, match="9.9.9") as raised:
+                client.node()
+        server.shutdown()
+    assert shellkeep.__version__ in str(raised.value)
+
+
+ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: x\r\ntransfer-encoding: chunked\r\n\r\n4\r\nWiki\r\n6;a=b\r\npedia \r\n0\r\n\r\n"
+
+
+def test_an_answer_is_whole_however_it_is_cut() -> None:
+    for size in range(1, len(ANSWER) + 1):
+        parser = ResponseParser()
+        parts: list[bytes] = []
+        for start in range(0, len(ANSWER), size):
+            parts += parser.feed(ANSWER[start : start + size])
+        assert (b"".join(parts), parser.done) == (b"Wikipedia ", True), size
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        b"hello\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\ncontent-length: x\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
+        b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\nabc\r\n",
+        b"x" * 100_000,
+    ],
+)
+def test_what_is_not_http_is_an_error(wrong: bytes) -> None:
+    with pytest.raises(ProtocolError):
+        ResponseParser().feed(wrong)
+
+
+def test_a_cut_answer_is_an_error() -> None:
+    for end in range(len(ANSWER) - 1):
+        parser = ResponseParser()
+        parser.feed(ANSWER[:end])
+        if not parser.done:
+            with pytest.raises(ProtocolError):
+                parser.end()
+
+
+def test_events_are_whole_however_they_are_cut() -> None:
+    text = ': alive\n\nevent: stdout\ndata: {"text":"é"}\n\nevent: result\r\ndata: x\r\ndata: y\r\n\r\n'.encode()
+    for size in range(1, len(text)):
+        parser = EventParser()
+        events = [e for start in range(0, len(text), size) for e in parser.feed(text[start : start + size])]
+        assert [(e.name, e.data) for e in events] == [("stdout", '{"text":"é"}'), ("result", "x\ny")], size
