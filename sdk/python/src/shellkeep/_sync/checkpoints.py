@@ -1,0 +1,667 @@
+# Generated from _async by tools/generate_sync.py; do not edit.
+"""A graph's checkpoints in the keyed store of a session: one session for each thread, apart from the thread's shell.
+
+Keys, with the namespace escaped:
+
+    h/NS            the newest checkpoint of a namespace
+    c/NS/ID         a checkpoint: its record, small values, references to the rest
+    w/NS/ID/TASK    the writes of a task on top of a checkpoint
+    o/HASH          a value, by its hash
+
+An item of a list is a value of its own. A list is kept as "the first K items of the list in checkpoint C, then these",
+so a conversation that grows is stored once and not once for each step.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import logging
+import time
+from collections.abc import Iterator, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from .._graph import Cache, Codec, DamagedThread, Record, Retention, Stale, ThreadUsage, Writes, time_of
+from ..errors import SessionNotFound, VersionConflict
+from ..values import Delete, KvEntry, KvOp, Put
+from .kv import Kv
+
+if TYPE_CHECKING:
+    from .client import Client
+
+log = logging.getLogger("shellkeep.langgraph")
+
+#: Changes in one batch.
+BATCH = 500
+#: How many single values are fetched one by one before all of a thread are fetched at once.
+FEW = 4
+#: How often a change is tried again after another process was faster.
+TRIES = 20
+
+
+@dataclass(slots=True)
+class Thread:
+    """The store of one thread."""
+
+    client: Client
+    session_id: str
+    path: str
+    kv: Kv = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.kv = Kv(self)
+
+
+class Checkpoints:
+    """Reads and writes checkpoints. It knows keys and references, and nothing of graphs."""
+
+    def __init__(self, client: Client, codec: Codec, cache: Cache, prefix: str, retention: Retention) -> None:
+        self.client = client
+        self.codec = codec
+        self.cache = cache
+        self.prefix = prefix
+        self.retention = retention
+
+    def thread(self, session_id: str) -> Thread:
+        return Thread(self.client, session_id, self.client.path_of(session_id))
+
+    def index(self) -> Thread:
+        """The session that lists all threads, the runs in them, and the threads that were deleted."""
+        return self.thread(f"{self.prefix}-index")
+
+    # Writing
+
+    def put(self, thread: str, thread_id: str, ns: str, record: Record, values: Mapping[str, Any]) -> None:
+        """Stores a checkpoint. `values` are those of all channels; `record.refs` is filled here."""
+        place = self.thread(thread)
+        if not self._may_write(place, record.parent):
+            self.cache.dead.add(record.id)
+            log.warning("thread %s was deleted; the late checkpoint %s is not kept", thread_id, record.id)
+            return
+        self._index(thread, thread_id, record)
+        for _ in range(TRIES):
+            if self._put_once(place, ns, record, values):
+                self._retain(place)
+                return
+        raise VersionConflict("version_conflict", "too many processes write to this thread; try again", status=412)
+
+    def _put_once(self, place: Thread, ns: str, record: Record, values: Mapping[str, Any]) -> bool:
+        """Stores a checkpoint together with the name of the newest one, which fences processes from each other.
+
+        False if another process was faster. It may have removed what this one takes for stored, so all is done again.
+        """
+        thread = place.session_id
+        head = self.cache.heads.get((thread, ns)) or self._head(place, ns)
+        parent = None if record.parent is None else self._record(place, ns, record.parent)
+        objects: dict[str, bytes] = {}
+        self._refer(place, ns, record, parent, values, objects)
+        newest = max(head[0], record.id)
+        ops: list[KvOp] = [Put(key, value) for key, value in objects.items() if not self.cache.is_known(thread, key)]
+        ops.append(Put(f"c/{token(ns)}/{record.id}", self.codec.pack(record.to_plain())))
+        ops.append(Put(f"h/{token(ns)}", newest.encode(), if_version=head[1]))
+        try:
+            done = self._batch(place, ops)
+        except VersionConflict:
+            now = self._head(place, ns)
+            if now[0] not in (head[0], record.parent, record.id):
+                self._say_stale(place, record, now[0])
+            self.cache.forget(thread)
+            self.cache.heads[(thread, ns)] = now
+            return False
+        self.cache.heads[(thread, ns)] = (newest, done[-1].version)
+        self.cache.add_record(thread, ns, record)
+        self.cache.know(thread, objects)
+        return True
+
+    def _say_stale(self, place: Thread, record: Record, head: str) -> None:
+        message = (
+            f"another process added checkpoint {head} to {place.session_id}; {record.id} continues from "
+            f"{record.parent} and is kept as a branch"
+        )
+        log.warning(message)
+        self.cache.stale.append(Stale(place.session_id, record.id, record.parent, head))
+
+    def put_writes(
+        self, thread: str, ns: str, checkpoint_id: str, task_id: str, path: str, writes: Sequence[tuple[int, str, Any]]
+    ) -> None:
+        """Stores the writes of a task. Of two at the same index the first counts; below zero, the last."""
+        place = self.thread(thread)
+        if not self._may_write(place, checkpoint_id):
+            log.warning("%s was deleted; late writes of task %s are not kept", thread, task_id)
+            return
+        objects: dict[str, bytes] = {}
+        fresh = {index: (channel, self._encode_write(channel, value, objects)) for index, channel, value in writes}
+        key = f"w/{token(ns)}/{checkpoint_id}/{quote(task_id, safe='')}"
+        stored, version = Writes(task_id, path, {}), 0
+        for _ in range(TRIES):
+            merged = {**fresh, **{i: w for i, w in stored.writes.items() if i >= 0 or i not in fresh}}
+            value = self.codec.pack(Writes(task_id, path, merged).to_plain())
+            ops: list[KvOp] = [Put(name, data) for name, data in objects.items()]
+            try:
+                self._batch(place, [*ops, Put(key, value, if_version=version)])
+            except VersionConflict:
+                found = place.kv.get_versioned(key)
+                stored, version = (Writes(task_id, path, {}), 0) if found is None else (self._writes(found[0]), found[1])
+                continue
+            self.cache.know(thread, objects)
+            return
+        raise VersionConflict("version_conflict", f"too many processes write for task {task_id}; try again", status=412)
+
+    def _encode_write(self, channel: str, value: Any, objects: dict[str, bytes]) -> Any:
+        with self.codec.at(channel):
+            return self._encode(value, objects)
+
+    def _batch(self, place: Thread, ops: Sequence[KvOp]) -> Sequence[KvEntry]:
+        try:
+            return place.kv.batch(ops)
+        except SessionNotFound:
+            self.cache.forget(place.session_id)
+            self.client.post("/v1/sessions", {"session_id": place.session_id}, repeatable=True)
+            return place.kv.batch(ops)
+
+    def _may_write(self, place: Thread, after: str | None) -> bool:
+        """Whether this is not late: a thread that was deleted does not come back with what was on its way."""
+        if after is None or place.session_id in self.cache.seen:
+            return after not in self.cache.dead
+        if after in self.cache.dead:
+            return False
+        self.cache.seen.add(place.session_id)
+        deleted = self._get(self.index(), f"d/{place.session_id}")
+        if deleted is None:
+            return True
+        born = time_of(after)
+        return born is None or born > float(deleted)
+
+    def _index(self, thread: str, thread_id: str, record: Record) -> None:
+        run_id = record.metadata.get("run_id")
+        wanted = {f"t/{thread}": thread_id.encode()}
+        if isinstance(run_id, str):
+            wanted[f"r/{quote(run_id, safe='')}/{thread}"] = b""
+        fresh = {key: value for key, value in wanted.items() if key not in self.cache.indexed}
+        if fresh:
+            self._batch(self.index(), [Put(key, value or b"-") for key, value in fresh.items()])
+            self.cache.indexed.update(fresh)
+
+    # References
+
+    def _refer(
+        self,
+        place: Thread,
+        ns: str,
+        record: Record,
+        parent: Record | None,
+        values: Mapping[str, Any],
+        objects: dict[str, bytes],
+    ) -> None:
+        """Fills the references of a record: to its parent where a channel is unchanged, else to values."""
+        for channel, version in record.versions.items():
+            same = parent is not None and parent.versions.get(channel) == version and channel not in record.changed
+            if same and parent is not None:
+                if channel in parent.refs:
+                    record.refs[channel] = inherit(parent, channel)
+                continue
+            if channel not in values:
+                continue
+            value = values[channel]
+            if type(value) is list and parent is not None and channel in parent.refs:
+                record.refs[channel] = self._grow(place, ns, parent, channel, value, objects)
+            else:
+                with self.codec.at(channel):
+                    record.refs[channel] = self._encode(value, objects)
+        # A checkpoint whose channels have no versions still has its values.
+        for channel, value in values.items():
+            if channel not in record.versions:
+                with self.codec.at(channel):
+                    record.refs[channel] = self._encode(value, objects)
+
+    def _grow(
+        self, place: Thread, ns: str, parent: Record, channel: str, value: list[Any], objects: dict[str, bytes]
+    ) -> Any:
+        """A list as the beginning of the parent's list and what is new."""
+        with self.codec.at(channel):
+            items = [self._item(item, objects, n) for n, item in enumerate(value)]
+        before, base, depth = self._items(place, ns, parent, channel)
+        keep = 0
+        for old, new in zip(before, items):
+            if old != new:
+                break
+            keep += 1
+        if keep == 0 or depth >= MAX_DEPTH:
+            return ["l", None, 0, items, 0]
+        return ["l", base, keep, items[keep:], depth + 1]
+
+    def _items(self, place: Thread, ns: str, record: Record, channel: str) -> tuple[list[Any], str, int]:
+        """The item references of a list channel, the checkpoint that defines it, and the length of its chain."""
+        parts: list[tuple[int | None, list[Any]]] = []
+        definer: str | None = None
+        depth: int | None = None
+        keep: int | None = None
+        while True:
+            ref = record.refs.get(channel)
+            if ref is not None and ref[0] == "@":
+                record = self._needed(place, ns, ref[1])
+                continue
+            if ref is None or ref[0] != "l":
+                break
+            definer = definer or record.id
+            depth = ref[4] if depth is None else depth
+            parts.append((keep, ref[3]))
+            keep = ref[2]
+            if ref[1] is None:
+                break
+            record = self._needed(place, ns, ref[1])
+        items: list[Any] = []
+        for position in range(len(parts) - 1, -1, -1):
+            limit, more = parts[position]
+            items = items + more
+            if limit is not None:
+                items = items[:limit]
+        return items, definer or record.id, depth or 0
+
+    def _encode(self, value: Any, objects: dict[str, bytes]) -> Any:
+        """A value as a reference; what is new goes to `objects`."""
+        if type(value) is list:
+            return ["l", None, 0, [self._item(item, objects, n) for n, item in enumerate(value)], 0]
+        if type(value) is dict and value and all(type(key) is str for key in value):
+            if any(type(part) is list for part in value.values()):
+                parts = {}
+                for key, part in value.items():
+                    with self.codec.at(key):
+                        parts[key] = self._encode(part, objects)
+                return ["d", parts]
+        return self._item(value, objects)
+
+    def _item(self, value: Any, objects: dict[str, bytes], position: int | None = None) -> Any:
+        with self.codec.at(position):
+            data = self.codec.dump(value)
+        if len(data) <= SMALL:
+            return ["i", data]
+        digest = hashlib.sha256(data).digest()[:20]
+        key = object_key(digest)
+        objects[key] = data
+        self.cache.values.put(key, data)
+        return digest
+
+    # Reading
+
+    def head(self, thread: str, ns: str) -> str | None:
+        """The newest checkpoint of a namespace."""
+        head = self._head(self.thread(thread), ns)
+        self.cache.heads[(thread, ns)] = head
+        return head[0] or None
+
+    def _head(self, place: Thread, ns: str) -> tuple[str, int]:
+        try:
+            found = place.kv.get_versioned(f"h/{token(ns)}")
+        except SessionNotFound:
+            return "", 0
+        return ("", 0) if found is None else (found[0].decode(), found[1])
+
+    def record(self, thread: str, ns: str, checkpoint_id: str) -> Record | None:
+        """A checkpoint's record."""
+        return self._record(self.thread(thread), ns, checkpoint_id, fresh=True)
+
+    def _record(self, place: Thread, ns: str, checkpoint_id: str, fresh: bool = False) -> Record | None:
+        known = None if fresh else self.cache.records.get((place.session_id, ns, checkpoint_id))
+        if known is not None:
+            return known
+        data = self._get(place, f"c/{token(ns)}/{checkpoint_id}")
+        if data is None:
+            return None
+        record = Record.from_plain(self.codec.unpack(data))
+        self.cache.add_record(place.session_id, ns, record)
+        return record
+
+    def _needed(self, place: Thread, ns: str, checkpoint_id: str) -> Record:
+        record = self.cache.records.get((place.session_id, ns, checkpoint_id))
+        if record is None:
+            # A chain of lists leads here: what is missing of it is fetched at once.
+            for other in self.records(place.session_id, ns):
+                self.cache.add_record(place.session_id, ns, other)
+            record = self._record(place, ns, checkpoint_id)
+        if record is None:
+            raise DamagedThread("checkpoint_not_found", f"{checkpoint_id} is missing from {place.session_id}")
+        return record
+
+    def records(self, thread: str, ns: str | None) -> Iterator[Record]:
+        """The records of a thread, of one namespace or of all."""
+        prefix = "c/" if ns is None else f"c/{token(ns)}/"
+        for entry in self._scan(self.thread(thread), prefix):
+            yield Record.from_plain(self.codec.unpack(entry.value or b""))
+
+    def values(self, thread: str, record: Record) -> dict[str, Any]:
+        """The channel values of a checkpoint."""
+        place = self.thread(thread)
+        resolved: dict[str, Any] = {}
+        for channel, ref in record.refs.items():
+            owner = self._needed(place, record.ns, ref[1]) if ref[0] == "@" else record
+            ref = owner.refs[channel]
+            if ref[0] == "l":
+                ref = ["l", None, 0, (self._items(place, record.ns, owner, channel))[0], 0]
+            resolved[channel] = ref
+        have = self._fetch(place, resolved.values())
+        return {channel: self._decode(ref, have) for channel, ref in resolved.items()}
+
+    def _decode(self, ref: Any, have: Mapping[str, bytes]) -> Any:
+        if isinstance(ref, bytes):
+            return self.codec.load(have[object_key(ref)])
+        if ref[0] == "i":
+            return self.codec.load(ref[1])
+        if ref[0] == "d":
+            return {key: self._decode(part, have) for key, part in ref[1].items()}
+        return [self._decode(item, have) for item in ref[3]]
+
+    def writes(self, thread: str, ns: str, checkpoint_id: str) -> list[tuple[str, str, str, int, Any]]:
+        """The writes on top of a checkpoint: path, task, channel, index, value."""
+        place = self.thread(thread)
+        stored = [self._writes(e.value or b"") for e in self._scan(place, f"w/{token(ns)}/{checkpoint_id}/")]
+        return self.decode_writes(thread, stored)
+
+    def decode_writes(self, thread: str, stored: Sequence[Writes]) -> list[tuple[str, str, str, int, Any]]:
+        """Writes with their values."""
+        refs = [ref for writes in stored for _, ref in writes.writes.values()]
+        have = self._fetch(self.thread(thread), refs)
+        return [
+            (writes.path, writes.task_id, channel, index, self._decode(ref, have))
+            for writes in stored
+            for index, (channel, ref) in writes.writes.items()
+        ]
+
+    def all_writes(self, thread: str, ns: str | None) -> dict[tuple[str, str], list[Writes]]:
+        """The writes of a thread, by namespace token and checkpoint."""
+        prefix = "w/" if ns is None else f"w/{token(ns)}/"
+        found: dict[tuple[str, str], list[Writes]] = {}
+        for entry in self._scan(self.thread(thread), prefix):
+            _, space, checkpoint_id, _ = entry.key.split("/", 3)
+            found.setdefault((space, checkpoint_id), []).append(self._writes(entry.value or b""))
+        return found
+
+    def _writes(self, data: bytes) -> Writes:
+        return Writes.from_plain(self.codec.unpack(data))
+
+    def _fetch(self, place: Thread, refs: Iterable[Any]) -> dict[str, bytes]:
+        """The values that references name."""
+        have: dict[str, bytes] = {}
+        missing: list[str] = []
+        for key in map(object_key, digests(refs)):
+            known = self.cache.values.get(key)
+            if known is None:
+                missing.append(key)
+            else:
+                have[key] = known
+        if len(missing) > FEW:
+            wanted = set(missing)
+            for entry in self._scan(place, "o/"):
+                if entry.key in wanted:
+                    have[entry.key] = entry.value or b""
+        for key in missing:
+            data = have.get(key)
+            if data is None:
+                data = self._get(place, key)
+            if data is None:
+                raise DamagedThread("value_not_found", f"value {key} is missing from {place.session_id}")
+            have[key] = data
+            self.cache.values.put(key, data)
+        return have
+
+    def _get(self, place: Thread, key: str) -> bytes | None:
+        try:
+            return place.kv.get(key)
+        except SessionNotFound:
+            return None
+
+    def _scan(self, place: Thread, prefix: str, values: bool = True) -> Iterator[KvEntry]:
+        try:
+            for entry in place.kv.list(prefix, values=values):
+                yield entry
+        except SessionNotFound:
+            return
+
+    def threads(self) -> list[tuple[str, str]]:
+        """Every thread: its session and its id."""
+        return [(e.key[2:], (e.value or b"").decode()) for e in self._scan(self.index(), "t/")]
+
+    def history(
+        self, thread: str, ns: str, record: Record, channels: Sequence[str]
+    ) -> dict[str, tuple[list[tuple[str, str, Any]], list[Any]]]:
+        """For each channel the writes on the way to a checkpoint, oldest first, and the value before them, if any."""
+        everything = {r.id: r for r in self.records(thread, ns)}
+        stored = self.all_writes(thread, ns)
+        found: dict[str, tuple[list[tuple[str, str, Any]], list[Any]]] = {channel: ([], []) for channel in channels}
+        remaining = set(channels)
+        current, parent = record, record.parent
+        while remaining:
+            for channel in remaining & set(current.delta):
+                writes, seed = current.delta[channel]
+                older = self.decode_writes(thread, [Writes.from_plain(w) for w in writes])
+                found[channel][0].extend((task, name, value) for _, task, name, _, value in reversed(older))
+                if seed is not None:
+                    have = self._fetch(self.thread(thread), [seed])
+                    found[channel][1].append(self._decode(seed, have))
+                remaining.discard(channel)
+            if parent is None or parent not in everything or not remaining:
+                break
+            current, parent = everything[parent], everything[parent].parent
+            mine = self.decode_writes(thread, stored.get((token(ns), current.id), []))
+            for _, task, name, _, value in sorted(mine, key=lambda w: (w[0], w[1], w[3]), reverse=True):
+                if name in remaining:
+                    found[name][0].append((task, name, value))
+            seeded = remaining & set(current.refs)
+            if seeded:
+                values = self.values(thread, current)
+                for channel in seeded:
+                    found[channel][1].append(values[channel])
+                remaining -= seeded
+        for writes, _ in found.values():
+            writes.reverse()
+        return found
+
+    # Removing
+
+    def delete(self, thread: str) -> None:
+        """Removes a thread. What is on its way to it stays out."""
+        place = self.thread(thread)
+        self.cache.forget(thread)
+        deleted: list[KvOp] = [Put(f"d/{thread}", str(time.time()).encode()), Delete(f"t/{thread}")]
+        self._batch(self.index(), deleted)
+        try:
+            self.client.delete(place.path)
+        except SessionNotFound:
+            return
+
+    def drop(self, thread: str, keep: Callable[[Record], bool]) -> int:
+        """Removes the checkpoints that `keep` does not want, and what only they used. Returns how many.
+
+        What stays is made independent first: lists are written out, and delta channels keep the writes they need.
+        """
+        for _ in range(TRIES):
+            dropped = self._drop_once(self.thread(thread), keep)
+            if dropped is not None:
+                return dropped
+        raise VersionConflict("version_conflict", "too many processes write to this thread; try again", status=412)
+
+    def _drop_once(self, place: Thread, keep: Callable[[Record], bool]) -> int | None:
+        """Removes checkpoints in one atomic step; `None` if another process changed the thread meanwhile."""
+        thread = place.session_id
+        self.cache.forget(thread)
+        heads = {entry.key: entry for entry in self._scan(place, "h/")}
+        records = [record for record in self.records(thread, None)]
+        gone = {(r.ns, r.id) for r in records if not keep(r)}
+        if not gone:
+            return 0
+        for record in records:
+            self.cache.add_record(thread, record.ns, record)
+        stays = [record for record in records if (record.ns, record.id) not in gone]
+        ops: list[KvOp] = []
+        objects: dict[str, bytes] = {}
+        for record in stays:
+            if self._detach(place, record, gone, objects):
+                ops.append(Put(f"c/{token(record.ns)}/{record.id}", self.codec.pack(record.to_plain())))
+        writes = self.all_writes(thread, None)
+        spaces = {(token(ns), checkpoint_id) for ns, checkpoint_id in gone}
+        ops += [Delete(f"c/{space}/{checkpoint_id}") for space, checkpoint_id in sorted(spaces)]
+        for (space, checkpoint_id), tasks in writes.items():
+            if (space, checkpoint_id) in spaces:
+                ops += [Delete(f"w/{space}/{checkpoint_id}/{quote(task.task_id, safe='')}") for task in tasks]
+        ops += new_heads(heads, stays)
+        ops += self._sweep(place, stays, [t for key, ts in writes.items() if key not in spaces for t in ts])
+        ops += [Put(key, value) for key, value in objects.items()]
+        try:
+            self._batch(place, ops)
+        except VersionConflict:
+            return None
+        self.cache.forget(thread)
+        return len(gone)
+
+    def _detach(
+        self, place: Thread, record: Record, gone: set[tuple[str, str]], objects: dict[str, bytes]
+    ) -> bool:
+        """Makes a record independent of checkpoints that go. True if it changed."""
+        changed = False
+        original = dict(record.refs)
+        for channel, ref in original.items():
+            if ref[0] not in ("@", "l") or ref[1] is None:
+                continue
+            owner = self._needed(place, record.ns, ref[1]) if ref[0] == "@" else record
+            target = owner.refs[channel]
+            if target[0] == "l":
+                items = (self._items(place, record.ns, owner, channel))[0]
+                record.refs = {**record.refs, channel: ["l", None, 0, items, 0]}
+                changed = True
+            elif (record.ns, owner.id) in gone:
+                record.refs = {**record.refs, channel: target}
+                changed = True
+        if record.parent is not None and (record.ns, record.parent) in gone:
+            changed = self._keep_delta(place, record, objects) or changed
+        return changed
+
+    def _keep_delta(self, place: Thread, record: Record, objects: dict[str, bytes]) -> bool:
+        """Puts the history of delta channels into a record whose ancestors go."""
+        counters = record.metadata.get("counters_since_delta_snapshot") or {}
+        channels = [channel for channel in counters if channel not in record.refs and channel not in record.delta]
+        if not channels:
+            return False
+        for channel, (writes, seed) in (self.history(place.session_id, record.ns, record, channels)).items():
+            kept = [
+                Writes(task, f"{n:08}", {0: (name, self._encode(value, objects))}).to_plain()
+                for n, (task, name, value) in enumerate(writes)
+            ]
+            record.delta[channel] = (kept, self._encode(seed[0], objects) if seed else None)
+        return True
+
+    def _sweep(self, place: Thread, stays: Sequence[Record], writes: Sequence[Writes]) -> list[KvOp]:
+        """Deletes the values that nothing refers to."""
+        used = set(map(object_key, digests(ref for record in stays for ref in record.refs.values())))
+        used.update(map(object_key, digests(ref for task in writes for _, ref in task.writes.values())))
+        for record in stays:
+            for kept, seed in record.delta.values():
+                refs = [ref for plain in kept for _, ref in Writes.from_plain(plain).writes.values()]
+                used.update(map(object_key, digests([*refs, *([] if seed is None else [seed])])))
+        return [Delete(e.key, if_version=e.version) for e in self._scan(place, "o/", values=False) if e.key not in used]
+
+    def delete_runs(self, run_ids: Sequence[str]) -> None:
+        """Removes the checkpoints of runs, in every thread."""
+        wanted = set(run_ids)
+        for run_id in run_ids:
+            prefix = f"r/{quote(run_id, safe='')}/"
+            threads = [entry.key[len(prefix) :] for entry in self._scan(self.index(), prefix, values=False)]
+            for thread in threads:
+                self.drop(thread, lambda record: record.metadata.get("run_id") not in wanted)
+            if threads:
+                self._batch(self.index(), [Delete(prefix + thread) for thread in threads])
+
+    def copy(self, source: str, target: str, target_id: str) -> None:
+        """Copies a thread with everything in it."""
+        batch: list[KvOp] = []
+        found = False
+        for entry in self._scan(self.thread(source), ""):
+            found = True
+            batch.append(Put(entry.key, entry.value or b"", content_type=entry.content_type))
+            if len(batch) >= BATCH:
+                self._batch(self.thread(target), batch)
+                batch = []
+        if batch:
+            self._batch(self.thread(target), batch)
+        if found:
+            self.cache.forget(target)
+            self._batch(self.index(), [Put(f"t/{target}", target_id.encode())])
+            for entry in self._scan(self.index(), "r/", values=False):
+                run, thread = entry.key.rsplit("/", 1)
+                if thread == source:
+                    self._batch(self.index(), [Put(f"{run}/{target}", b"-")])
+
+    def prune(self, thread: str) -> int:
+        """Keeps only the newest checkpoint of each namespace."""
+        newest: dict[str, str] = {}
+        for record in self.records(thread, None):
+            newest[record.ns] = max(newest.get(record.ns, ""), record.id)
+        return self.drop(thread, lambda record: record.id == newest.get(record.ns))
+
+    def _retain(self, place: Thread) -> None:
+        if self.retention.is_due(self.cache, place.session_id):
+            self.retain(place.session_id)
+
+    def retain(self, thread: str) -> int:
+        """Removes what the retention does not keep. The newest checkpoint of each namespace always stays."""
+        records = [record for record in self.records(thread, None)]
+        used = self.usage(thread) if self.retention.max_bytes is not None else None
+        keep = self.retention.choose(records, None if used is None else used.bytes, time.time())
+        return self.drop(thread, lambda record: (record.ns, record.id) in keep)
+
+    def usage(self, thread: str) -> ThreadUsage:
+        """What a thread takes."""
+        usage = ThreadUsage()
+        for entry in self._scan(self.thread(thread), "", values=False):
+            usage = usage.plus(entry.key, entry.size)
+        return usage
+
+
+#: Values up to this size are part of the record; a key of their own would take more.
+SMALL = 96
+#: How many checkpoints a list may be spread over before it is written out.
+MAX_DEPTH = 200
+
+
+def new_heads(heads: Mapping[str, KvEntry], stays: Sequence[Record]) -> list[KvOp]:
+    """The newest checkpoints after a removal. Each is written, so that processes that know the old ones look again."""
+    ops: list[KvOp] = []
+    for key, entry in heads.items():
+        newest = max((record.id for record in stays if f"h/{token(record.ns)}" == key), default=None)
+        if newest is None:
+            ops.append(Delete(key, if_version=entry.version))
+        else:
+            ops.append(Put(key, newest.encode(), if_version=entry.version))
+    return ops
+
+
+def token(ns: str) -> str:
+    """A namespace as a part of a key."""
+    plain = "-" + quote(ns, safe=":")
+    return plain if len(plain) <= 300 else "~" + hashlib.sha256(ns.encode()).hexdigest()
+
+
+def object_key(digest: bytes) -> str:
+    return "o/" + base64.urlsafe_b64encode(digest).decode().rstrip("=")
+
+
+def inherit(parent: Record, channel: str) -> Any:
+    """A reference to what the parent has: copied if it is short, else by the checkpoint that defines it."""
+    ref = parent.refs[channel]
+    return ref if isinstance(ref, bytes) or ref[0] in ("i", "@") else ["@", parent.id]
+
+
+def digests(refs: Iterable[Any]) -> set[bytes]:
+    """The hashes that references name."""
+    found: set[bytes] = set()
+    waiting = list(refs)
+    while waiting:
+        ref = waiting.pop()
+        if isinstance(ref, bytes):
+            found.add(ref)
+        elif ref[0] == "d":
+            waiting.extend(ref[1].values())
+        elif ref[0] == "l":
+            waiting.extend(ref[3])
+    return found

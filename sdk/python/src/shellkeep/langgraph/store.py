@@ -1,0 +1,208 @@
+"""Long-term memory: LangGraph's `BaseStore` in the keyed store of one session."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timezone
+from typing import Any
+from urllib.parse import quote, unquote
+
+from langgraph.store.base import (
+    BaseStore,
+    GetOp,
+    Item,
+    ListNamespacesOp,
+    MatchCondition,
+    Op,
+    PutOp,
+    Result,
+    SearchItem,
+    SearchOp,
+    TTLConfig,
+)
+
+from .._async.client import AsyncClient
+from .._async.memory import AsyncMemory
+from .._sync.client import Client
+from .._sync.memory import Memory
+from ..errors import InvalidRequest
+from ..values import Delete, KvEntry, KvOp, Put
+
+__all__ = ["ShellkeepStore"]
+
+
+class ShellkeepStore(BaseStore):
+    """Items by namespace and key, for sync and async use alike. All of them are in the session `session`.
+
+    `ttl` works in minutes, as LangGraph has it; an item past its time is not returned, and it is removed when it is
+    met. There is no search by meaning: `query` is refused.
+    """
+
+    __slots__ = ("_async", "_sync", "ttl_config")
+
+    supports_ttl = True
+
+    def __init__(
+        self,
+        client: Client | AsyncClient | None = None,
+        *,
+        session: str = "graph-store",
+        ttl: TTLConfig | None = None,
+    ) -> None:
+        found = client or Client()
+        sync = found if isinstance(found, Client) else Client.on(found.wire.endpoint)
+        self._sync = Memory(sync, session)
+        self._async = AsyncMemory(
+            found if isinstance(found, AsyncClient) else AsyncClient.on(found.wire.endpoint), session
+        )
+        self.ttl_config = ttl
+
+    def batch(self, ops: Iterable[Op]) -> list[Result]:
+        """Reads first, then writes in one atomic step."""
+        listed = list(ops)
+        results = [self._read(op, self._sync.read(*wanted(op))) for op in listed]
+        self._sync.write(self._changes(listed, self._sync.read_many(keys(listed))))
+        return results
+
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        """Reads first, then writes in one atomic step."""
+        listed = list(ops)
+        results = [self._read(op, await self._async.read(*wanted(op))) for op in listed]
+        await self._async.write(self._changes(listed, await self._async.read_many(keys(listed))))
+        return results
+
+    def _read(self, op: Op, entries: Sequence[KvEntry]) -> Result:
+        now = time.time()
+        items = [item for entry in entries if (item := load(entry, now)) is not None]
+        if isinstance(op, GetOp):
+            return items[0] if items else None
+        if isinstance(op, SearchOp):
+            if op.query:
+                raise InvalidRequest("query_not_supported", "this store does not search by meaning; use filter=")
+            chosen = [item for item in items if matches(item.value, op.filter or {})]
+            return chosen[op.offset : op.offset + op.limit]
+        if isinstance(op, ListNamespacesOp):
+            return namespaces(op, items)
+        return None
+
+    def _changes(self, ops: Sequence[Op], before: Mapping[str, bytes]) -> list[KvOp]:
+        """The writes of a batch; of two for one key the last counts."""
+        config: TTLConfig = self.ttl_config or {}
+        changes: dict[str, KvOp] = {}
+        for op in ops:
+            if isinstance(op, PutOp):
+                key = key_of(op.namespace, op.key)
+                if op.value is None:
+                    changes[key] = Delete(key)
+                    continue
+                ttl = op.ttl if isinstance(op.ttl, (int, float)) else config.get("default_ttl")
+                old = before.get(key)
+                created = json.loads(old)["c"] if old is not None else stamp()
+                changes[key] = Put(key, dump(op.value, created, stamp(), ttl), content_type="application/json")
+        return list(changes.values())
+
+
+def wanted(op: Op) -> tuple[str, bool]:
+    """The key or prefix that an operation reads, and whether it is a prefix. A write reads nothing."""
+    if isinstance(op, GetOp):
+        return key_of(op.namespace, op.key), False
+    if isinstance(op, SearchOp):
+        return space_of(op.namespace_prefix), True
+    if isinstance(op, ListNamespacesOp):
+        return "s/", True
+    return "", False
+
+
+def keys(ops: Sequence[Op]) -> list[str]:
+    """The keys that a batch sets."""
+    return [key_of(op.namespace, op.key) for op in ops if isinstance(op, PutOp) and op.value is not None]
+
+
+def space_of(namespace: Sequence[str]) -> str:
+    """The prefix of the keys of a namespace and those below it."""
+    return "s/" + "".join(quote(part, safe="") + "/" for part in namespace)
+
+
+def key_of(namespace: Sequence[str], key: str) -> str:
+    """The key of an item. The equals sign cannot be in a part of a namespace, because it is escaped there."""
+    return f"{space_of(namespace)}={quote(key, safe='')}"
+
+
+def names_of(key: str) -> tuple[tuple[str, ...], str]:
+    """The namespace and the key of an item."""
+    *parts, last = key.removeprefix("s/").split("/")
+    return tuple(unquote(part) for part in parts), unquote(last.removeprefix("="))
+
+
+def stamp() -> str:
+    return datetime.now(timezone.utc).isoformat()
+
+
+def dump(value: Mapping[str, Any], created: str, updated: str, ttl: float | None) -> bytes:
+    """An item as it is stored."""
+    plain: dict[str, Any] = {"v": dict(value), "c": created, "u": updated}
+    if ttl is not None:
+        plain["x"] = time.time() + ttl * 60
+    return json.dumps(plain, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def load(entry: KvEntry, now: float) -> SearchItem | None:
+    """An item, unless it is past its time."""
+    plain = json.loads(entry.value or b"{}")
+    if plain.get("x", now) < now:
+        return None
+    namespace, key = names_of(entry.key)
+    return SearchItem(
+        namespace=namespace,
+        key=key,
+        value=plain["v"],
+        created_at=datetime.fromisoformat(plain["c"]),
+        updated_at=datetime.fromisoformat(plain["u"]),
+    )
+
+
+def matches(value: Mapping[str, Any], filter: Mapping[str, Any]) -> bool:
+    """Whether a value has what a filter asks for."""
+    return all(compare(value.get(key), wanted) for key, wanted in filter.items())
+
+
+def compare(value: Any, wanted: Any) -> bool:
+    if not (isinstance(wanted, dict) and any(str(key).startswith("$") for key in wanted)):
+        return bool(value == wanted)
+    return all(operate(value, name, operand) for name, operand in wanted.items())
+
+
+def operate(value: Any, name: str, operand: Any) -> bool:
+    if name == "$eq":
+        return bool(value == operand)
+    if name == "$ne":
+        return bool(value != operand)
+    if value is None:
+        return False
+    if name == "$gt":
+        return bool(value > operand)
+    if name == "$gte":
+        return bool(value >= operand)
+    if name == "$lt":
+        return bool(value < operand)
+    if name == "$lte":
+        return bool(value <= operand)
+    raise InvalidRequest("invalid_request", f"no operator '{name}'; use $eq, $ne, $gt, $gte, $lt or $lte")
+
+
+def namespaces(op: ListNamespacesOp, items: Sequence[Item]) -> list[tuple[str, ...]]:
+    """The namespaces that have items and match."""
+    found = {item.namespace for item in items}
+    found = {name for name in found if all(fits(c, name) for c in op.match_conditions or ())}
+    cut = sorted({name[: op.max_depth] for name in found})
+    return cut[op.offset : op.offset + op.limit]
+
+
+def fits(condition: MatchCondition, namespace: tuple[str, ...]) -> bool:
+    path = tuple(condition.path)
+    if len(namespace) < len(path):
+        return False
+    part = namespace[: len(path)] if condition.match_type == "prefix" else namespace[len(namespace) - len(path) :]
+    return all(wish in ("*", name) for wish, name in zip(path, part))
