@@ -235,6 +235,9 @@ impl Actor {
         if !self.is_busy() || self.session.journal.state().active_runs.values().any(is_same) {
             return self.start(Submitted { command, reply, expires }, None).await;
         }
+        if self.session.ctx.lifetime.is_draining() {
+            return reply.refuse(OpError::ShuttingDown);
+        }
         if command.if_busy == IfBusy::Reject {
             return reply.refuse(self.why_waiting());
         }

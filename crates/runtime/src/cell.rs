@@ -33,6 +33,8 @@ pub enum RunControl {
     },
     /// End it, without asking.
     Kill,
+    /// End it, because the daemon stops.
+    DaemonStops,
 }
 
 /// Who types into a run.

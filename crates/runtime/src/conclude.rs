@@ -79,6 +79,8 @@ pub enum StopReason {
     TimedOut,
     /// A caller sent this signal.
     Signalled(i32),
+    /// The daemon stopped before it ended.
+    DaemonStops,
     /// It ended by itself, but met the process limit; what it left running was killed.
     TooManyProcesses,
 }
@@ -143,6 +145,9 @@ pub fn conclude(before: Before, ended: Ended) -> Conclusion {
         let state_kept = matches!(ended, Ended::Reported(_) | Ended::NotStarted);
         notices.push(notices::timed_out(before.timeout, state_kept));
     }
+    if matches!(before.stopped, Some(Stopped { reason: StopReason::DaemonStops, .. })) {
+        notices.push(notices::daemon_stopped());
+    }
     notices.extend(before.met_limits.map(|limits| notices::too_many_processes(limits.session, limits.node)));
     notices.extend(before.over_disk);
     match &ended {
@@ -194,7 +199,9 @@ fn outcome(stopped: Option<Stopped>, ended: &Ended) -> (RunStatus, i32, Option<S
     let by_signal = |status, signal: i32| (status, 128 + signal, Some(translate::signal_name(signal)));
     match stopped {
         Some(Stopped { reason: StopReason::TimedOut, signal }) => return by_signal(RunStatus::TimedOut, signal),
-        Some(Stopped { reason: StopReason::Signalled(_), signal }) => return by_signal(RunStatus::Interrupted, signal),
+        Some(Stopped { reason: StopReason::Signalled(_) | StopReason::DaemonStops, signal }) => {
+            return by_signal(RunStatus::Interrupted, signal);
+        }
         Some(Stopped { reason: StopReason::TooManyProcesses, .. }) => {
             return (RunStatus::Exited, ended.exit_code(), None);
         }
@@ -333,6 +340,15 @@ mod tests {
                 130,
                 None,
                 &[],
+            ),
+            (
+                "the daemon stops",
+                stopped(StopReason::DaemonStops, 15),
+                reported(report(143)),
+                Interrupted,
+                143,
+                Some("TERM"),
+                &[DaemonStopped],
             ),
             (
                 "gets a signal",

@@ -50,10 +50,39 @@ impl LiveRuns {
 
     /// Kills the runs of the sessions that `wanted` selects, in the background too.
     pub(crate) async fn kill(&self, wanted: impl Fn(&SessionId) -> bool) {
-        let cells: Vec<_> =
-            self.cells().iter().filter(|((id, _), _)| wanted(id)).map(|(_, cell)| Arc::clone(cell)).collect();
-        for cell in cells {
+        for cell in self.unfinished(wanted) {
             let _ = cell.control.send(RunControl::Kill).await;
         }
+    }
+
+    /// Ends every run because the daemon stops.
+    pub(crate) async fn cut_off(&self) {
+        for cell in self.unfinished(|_| true) {
+            let _ = cell.control.send(RunControl::DaemonStops).await;
+        }
+    }
+
+    /// How many runs have not ended.
+    pub(crate) fn count(&self) -> usize {
+        self.unfinished(|_| true).len()
+    }
+
+    /// Returns when no run is left.
+    pub(crate) async fn all_ended(&self) {
+        loop {
+            let left = self.unfinished(|_| true);
+            if left.is_empty() {
+                return;
+            }
+            for cell in left {
+                cell.finished().await;
+            }
+        }
+    }
+
+    fn unfinished(&self, wanted: impl Fn(&SessionId) -> bool) -> Vec<Arc<RunCell>> {
+        let cells = self.cells();
+        let wanted = cells.iter().filter(|((id, _), cell)| !cell.is_finished() && wanted(id));
+        wanted.map(|(_, cell)| Arc::clone(cell)).collect()
     }
 }

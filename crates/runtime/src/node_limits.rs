@@ -7,7 +7,7 @@ use crate::pool::Pool;
 use crate::quotas::NodeQuotas;
 use crate::services::Services;
 use shellkeep_process::{CageFactory, Limits};
-use shellkeep_session::{Limit, LimitChange, LimitName, QuotaName};
+use shellkeep_session::{Limit, LimitChange, LimitName, QuotaName, Quotas};
 use std::sync::Arc;
 
 /// Shells and services that the machine's pressure never takes away, if the quota has them.
@@ -66,13 +66,23 @@ impl NodeLimits {
     /// Changes quotas, and the limits that follow from them.
     pub(crate) fn change(&self, changes: &QuotaChanges) -> Result<(), OpError> {
         self.quotas.change(changes)?;
+        self.follow_quotas();
+        Ok(())
+    }
+
+    /// Puts other configured quotas in force, and the limits that follow from them.
+    pub(crate) fn configure(&self, configured: Quotas) {
+        self.quotas.configure(configured);
+        self.follow_quotas();
+    }
+
+    fn follow_quotas(&self) {
         self.factory.set_limits(process_limits(&self.quotas));
         for (name, low, high) in bounds(&self.quotas, self.min_running) {
             if let Some(change) = self.adaptive.set_bounds(name, low, high) {
                 self.put_in_force(&change);
             }
         }
-        Ok(())
     }
 
     /// Looks at the pressure and adapts the limits to it.

@@ -166,6 +166,16 @@ pub fn timed_out(timeout: Duration, state_kept: bool) -> Notice {
     )
 }
 
+/// The daemon stopped before the command ended.
+pub fn daemon_stopped() -> Notice {
+    notice(
+        NoticeCode::DaemonStopped,
+        "The daemon was stopped while this command ran, so the command was ended. Its output so far and the session are \
+         kept. Run the command again when the daemon is back."
+            .to_owned(),
+    )
+}
+
 /// The command met the limit of processes.
 pub fn too_many_processes(session: u64, node: u64) -> Notice {
     notice(

@@ -7,12 +7,12 @@ use shellkeep_store::QuotaFile;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError, RwLock};
 
 /// The quotas. Reading one is a load of a number, so that a hot path may.
 pub(crate) struct NodeQuotas {
-    configured: Quotas,
+    configured: RwLock<Quotas>,
     in_force: [AtomicU64; QuotaName::COUNT],
     set: Mutex<BTreeMap<QuotaName, u64>>,
     file: QuotaFile,
@@ -26,7 +26,7 @@ impl NodeQuotas {
         let set = file.load()?;
         let limit = |name: QuotaName| set.get(&name).copied().unwrap_or_else(|| configured.get(name));
         let in_force = QuotaName::ALL.map(|name| AtomicU64::new(limit(name)));
-        Ok(Self { configured, in_force, set: Mutex::new(set), file })
+        Ok(Self { configured: RwLock::new(configured), in_force, set: Mutex::new(set), file })
     }
 
     /// The limit in force.
@@ -36,7 +36,20 @@ impl NodeQuotas {
 
     /// What the settings say.
     pub(crate) fn configured(&self, name: QuotaName) -> u64 {
-        self.configured.get(name)
+        self.configured.read().unwrap_or_else(PoisonError::into_inner).get(name)
+    }
+
+    /// Other settings are in force from now on.
+    pub(crate) fn configure(&self, configured: Quotas) {
+        let set = lock(&self.set);
+        *self.configured.write().unwrap_or_else(PoisonError::into_inner) = configured;
+        self.put_in_force(&set);
+    }
+
+    fn put_in_force(&self, set: &BTreeMap<QuotaName, u64>) {
+        for (name, limit) in QuotaName::ALL.into_iter().zip(&self.in_force) {
+            limit.store(set.get(&name).copied().unwrap_or_else(|| self.configured(name)), Ordering::Relaxed);
+        }
     }
 
     /// What the host has set since.
@@ -64,9 +77,7 @@ impl NodeQuotas {
         self.file.save(&changed).map_err(|error| OpError::StoreUnavailable {
             reason: format!("the quotas cannot be kept in {}: {error}", self.file.path().display()),
         })?;
-        for (name, limit) in QuotaName::ALL.into_iter().zip(&self.in_force) {
-            limit.store(changed.get(&name).copied().unwrap_or_else(|| self.configured.get(name)), Ordering::Relaxed);
-        }
+        self.put_in_force(&changed);
         *set = changed;
         Ok(())
     }

@@ -128,7 +128,7 @@ impl Running {
     pub fn stopped(&self) -> Option<Stopped> {
         let Stopping { reason, stage } = self.stopping?;
         let polite = match reason {
-            StopReason::TimedOut | StopReason::TooManyProcesses => Signal::TERM.as_raw(),
+            StopReason::TimedOut | StopReason::TooManyProcesses | StopReason::DaemonStops => Signal::TERM.as_raw(),
             StopReason::Signalled(number) => number,
         };
         Some(Stopped { reason, signal: if stage == Stage::Polite { polite } else { Signal::KILL.as_raw() } })
@@ -214,6 +214,7 @@ impl Running {
             RunControl::Input { bytes, end, typist: None } => self.hand_over(bytes, end),
             RunControl::Signal { number } => self.on_signal(number),
             RunControl::Kill => self.stop(StopReason::Signalled(Signal::KILL.as_raw())),
+            RunControl::DaemonStops => self.stop(StopReason::DaemonStops),
         }
         Step::Continue
     }
@@ -272,7 +273,9 @@ impl Running {
     /// Stops the command and not the session: its children by signal, the shell by asking it to come back.
     fn stop(&mut self, reason: StopReason) {
         let (number, grace) = match reason {
-            StopReason::TimedOut | StopReason::TooManyProcesses => (Signal::TERM.as_raw(), TERM_GRACE),
+            StopReason::TimedOut | StopReason::TooManyProcesses | StopReason::DaemonStops => {
+                (Signal::TERM.as_raw(), TERM_GRACE)
+            }
             StopReason::Signalled(number) if number == Signal::KILL.as_raw() => (number, SHELL_GRACE),
             StopReason::Signalled(number) => (number, TERM_GRACE),
         };
@@ -280,7 +283,9 @@ impl Running {
         match reason {
             // A trap for the signal runs. The command is interrupted only if that does not end it.
             StopReason::Signalled(_) => self.pooled.shell.interrupt_by(signal),
-            StopReason::TimedOut | StopReason::TooManyProcesses => self.pooled.shell.interrupt(),
+            StopReason::TimedOut | StopReason::TooManyProcesses | StopReason::DaemonStops => {
+                self.pooled.shell.interrupt();
+            }
         }
         self.pooled.shell.signal_run(signal);
         let stage = if number == Signal::KILL.as_raw() { Stage::ChildrenKilled } else { Stage::Polite };

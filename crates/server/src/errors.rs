@@ -4,6 +4,10 @@ use crate::refusal::{RETRY_AFTER, Refusal};
 use crate::translate;
 use axum::http::StatusCode;
 use shellkeep_runtime::{OpError, QuotaMet, whole_seconds};
+use std::time::Duration;
+
+/// When a daemon that stops may be back, if it restarts: the time that commands usually need to finish.
+const BACK_AFTER: Duration = Duration::from_secs(5);
 
 impl From<OpError> for Refusal {
     fn from(error: OpError) -> Self {
@@ -72,8 +76,8 @@ impl From<OpError> for Refusal {
             | OpError::ShellUnavailable { .. }
             | OpError::ServiceNotStarted { .. }
             | OpError::StoreUnavailable { .. }
-            | OpError::Internal { .. }
-            | OpError::ShuttingDown => refusal,
+            | OpError::Internal { .. } => refusal,
+            OpError::ShuttingDown => refusal.with(RETRY_AFTER, BACK_AFTER.as_secs()),
         }
     }
 }
@@ -141,7 +145,6 @@ fn over_quota(refusal: Refusal, met: QuotaMet) -> Refusal {
 mod tests {
     use super::*;
     use crate::mcp::service_text::tests::view;
-    use std::time::Duration;
 
     fn quota_met() -> OpError {
         let quota = shellkeep_session::QuotaName::LiveShells;

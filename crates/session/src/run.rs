@@ -116,6 +116,8 @@ pub enum NoticeCode {
     Rewound,
     /// Some files may not be as they were at the moment that was gone back to.
     FilesUncertain,
+    /// The daemon stopped before the command ended.
+    DaemonStopped,
 }
 
 /// What a command was run with beside its text, as far as it was asked for.

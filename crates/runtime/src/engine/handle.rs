@@ -64,7 +64,7 @@ impl Engine {
             inner.ctx.lifetime.stop();
             inner.ctx.admission.close();
             let ids = inner.ctx.registry.ids();
-            inner.ctx.runs.kill(|_| true).await;
+            inner.ctx.runs.cut_off().await;
             inner.agents.stop("the daemon stops", |_| true).await;
             inner.ctx.services.leave(inner.config.services_on_stop == OnStop::Stop).await;
             for id in ids {

@@ -8,11 +8,15 @@ use super::{delete, services};
 use crate::ops::*;
 use crate::services::StopReason;
 use shellkeep_process::proc;
-use shellkeep_session::{QuotaName, SessionId};
+use shellkeep_session::{QuotaName, Quotas, SessionId};
 use shellkeep_store::AuditEntry;
 use shellkeep_store::deleted;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// What is wrong with a daemon that is about to stop.
+const STOPPING: &str = "the daemon is stopping; it accepts no new commands";
 
 /// Operations on the node as a whole.
 pub struct NodeOps<'a> {
@@ -33,9 +37,14 @@ impl NodeOps<'_> {
             let inner = self.access.at_large();
             let mut problems = inner.ctx.store.problems();
             problems.extend(inner.ctx.data_dir.look());
+            problems.extend(inner.ctx.lifetime.is_draining().then(|| STOPPING.to_owned()));
             if let Some(agent) = self.access.scope().agent() {
                 let detail = "something is wrong with the daemon's store; the host can see what";
-                let problems = if problems.is_empty() { problems } else { vec![detail.to_owned()] };
+                let problems = match problems.as_slice() {
+                    [] => Vec::new(),
+                    [only] if only == STOPPING => problems,
+                    _ => vec![detail.to_owned()],
+                };
                 return Health { problems, live_shells: live_shells_of(inner, agent), spare_shells: 0 };
             }
             let spare_shells = inner.ctx.pool.spare_count();
@@ -113,6 +122,34 @@ impl NodeOps<'_> {
     pub fn keep_house(&self) -> BoxFuture<'_, Result<(), OpError>> {
         Box::pin(async move {
             self.access.as_host()?.housekeeping.round().await;
+            Ok(())
+        })
+    }
+
+    /// Refuses new commands and waits until those that run have ended, at most for `grace`. Returns how many still run.
+    /// The host's right.
+    pub fn drain(&self, grace: Duration) -> BoxFuture<'_, usize> {
+        Box::pin(async move {
+            let Ok(inner) = self.access.as_host() else { return 0 };
+            inner.ctx.lifetime.drain();
+            inner.ctx.admission.close();
+            let _ = tokio::time::timeout(grace, inner.ctx.runs.all_ended()).await;
+            inner.ctx.runs.count()
+        })
+    }
+
+    /// Notes in the audit trail that the host does `operation` with the daemon itself. The host's right.
+    pub fn command(&self, operation: &'static str) -> Result<(), OpError> {
+        self.access.as_host()?;
+        self.access.audit(operation, "daemon");
+        Ok(())
+    }
+
+    /// Puts other configured quotas in force. What the host has set since still wins. The host's right.
+    pub fn configure_quotas(&self, configured: Quotas) -> BoxFuture<'_, Result<(), OpError>> {
+        Box::pin(async move {
+            let limits = self.access.as_host()?.limits.clone();
+            tokio::task::spawn_blocking(move || limits.configure(configured)).await?;
             Ok(())
         })
     }

@@ -56,7 +56,7 @@ impl Engine {
             let Permitted { inner, id } = self.access.over(id)?;
             let (inner, id) = (Arc::clone(inner), id.into_owned());
             self.access.audit("resume", id.as_str());
-            inner.ctx.lifetime.check_running()?;
+            inner.ctx.lifetime.check_accepting()?;
             let agent = agent_of(&*inner.ctx.registry.snapshot(&id).await?)?;
             let timeout = request.timeout.unwrap_or(agent.timeout);
             if let Some(stream) = known(&self.access, &inner, &id, &request).await? {

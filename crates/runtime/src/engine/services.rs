@@ -93,6 +93,7 @@ impl ServiceOps<'_> {
         Box::pin(async move {
             validate::service(&request)?;
             let Permitted { inner, id } = self.access.over(id)?;
+            inner.ctx.lifetime.check_accepting()?;
             self.access.audit("start_service", id.as_str());
             let (wait, has_ready) = (request.wait.min(MAX_WAIT), request.ready.is_some());
             let (request, by) = (Box::new(request), self.access.scope().token().map(str::to_owned));

@@ -90,7 +90,9 @@ mod tests {
         let data = refusal.problem().data.clone();
         assert_eq!(refusal.into_response().headers()[header::RETRY_AFTER], "2");
         assert_eq!((&data["waiting"], &data["limit"], &data["retry_after"]), (&10.into(), &10.into(), &2.into()));
-        assert!(Refusal::from(OpError::ShuttingDown).into_response().headers().get(header::RETRY_AFTER).is_none());
+        assert_eq!(Refusal::from(OpError::ShuttingDown).into_response().headers()[header::RETRY_AFTER], "5");
+        let unwell = OpError::StoreUnavailable { reason: String::new() };
+        assert!(Refusal::from(unwell).into_response().headers().get(header::RETRY_AFTER).is_none());
     }
 
     #[test]
