@@ -2,6 +2,7 @@
 //! not be spelled in two ways. Nothing here does I/O, and nothing here is stored.
 //!
 //! - [`audit`]: who did what.
+//! - [`daemon`]: the daemon itself, and orders to it.
 //! - [`session`]: creating, finding and listing sessions.
 //! - [`state`]: what a session's shell knows.
 //! - [`run`]: a command and its result.
@@ -17,6 +18,7 @@
 //! - [`text`]: bytes in JSON.
 
 pub mod audit;
+pub mod daemon;
 pub mod files;
 pub mod health;
 pub mod node;
@@ -35,6 +37,7 @@ pub mod token;
 mod whole;
 
 pub use audit::{AuditEntry, AuditList};
+pub use daemon::{ChangedSetting, DaemonStatus, Reloaded, SettingInForce, SettingsInForce, StopRequest, Stopping};
 pub use files::{
     AgainstParams, ChangeKind, Checkpoint, CheckpointCause, CheckpointDetail, CheckpointList, CheckpointName,
     CheckpointParams, CheckpointUsage, DiffParams, DiffResponse, FileChange, FileHistory, ForkRequest, HistoryEntry,

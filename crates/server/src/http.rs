@@ -3,6 +3,7 @@
 mod agent_state;
 mod audit;
 mod checkpoints;
+mod daemon;
 mod door;
 mod events;
 mod files;
@@ -27,6 +28,7 @@ mod sse;
 mod tokens;
 
 use crate::auth::{self, Auth, Gate};
+use crate::control::Control;
 use crate::mcp;
 use crate::metrics::RequestMetrics;
 use crate::refusal::Refusal;
@@ -39,8 +41,8 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use shellkeep_runtime::Engine;
 use std::sync::Arc;
 
-/// All routes over one engine. `auth` says who may come in through this door.
-pub fn router(engine: Engine, auth: Auth, metrics: PrometheusHandle) -> Router {
+/// All routes over one engine. `auth` says who may come in through this door, `control` is the program that runs it.
+pub fn router(engine: Engine, auth: Auth, metrics: PrometheusHandle, control: Arc<dyn Control>) -> Router {
     let counts = Arc::new(RequestMetrics::new());
     let gate = Arc::new(Gate { engine, auth, counts: Arc::clone(&counts) });
     Router::new()
@@ -86,6 +88,10 @@ pub fn router(engine: Engine, auth: Auth, metrics: PrometheusHandle) -> Router {
         .route("/v1/services", get(services::all))
         .route("/v1/quotas", get(quotas::get).put(quotas::set))
         .route("/v1/node", get(node::get))
+        .route("/v1/daemon", get(daemon::get))
+        .route("/v1/daemon/settings", get(daemon::settings))
+        .route("/v1/daemon/reload", post(daemon::reload))
+        .route("/v1/daemon/stop", post(daemon::stop))
         .route("/v1/hold", post(hold::hold))
         .route("/v1/agents/{agent}/end", post(node::end_agent))
         .route("/v1/audit", get(audit::list))
@@ -95,7 +101,7 @@ pub fn router(engine: Engine, auth: Auth, metrics: PrometheusHandle) -> Router {
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
         .layer(from_fn_with_state(gate, auth::gate))
-        .with_state(Door { metrics, counts })
+        .with_state(Door { metrics, counts, control })
 }
 
 async fn no_route() -> Refusal {

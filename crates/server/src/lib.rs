@@ -4,12 +4,14 @@
 //! - [`listen`]: sockets, connections, and how they end. `connections` knows how long each may take, `guarded` who reads.
 //! - `auth`: who comes in, and with which rights. `params`, `body`: what a request brings.
 //! - `translate`: from wire types to the runtime's vocabulary and back. `refusal`, `errors`: why a request was refused.
+//! - [`Control`]: the program that runs the doors, as they see it.
 //! - [`http`]: one file per resource, and [`router`] that joins them.
 //! - `mcp`: tools for models, on stdio and over HTTP.
 
 mod auth;
 mod body;
 mod connections;
+mod control;
 mod detached;
 mod errors;
 mod guarded;
@@ -24,6 +26,7 @@ mod translate;
 mod until;
 
 pub use auth::{Auth, Scoped, Token};
+pub use control::{Control, DaemonFacts, Reloading, StopOrder};
 pub use http::openapi::document as openapi;
 pub use http::router;
 pub use listen::{BindError, bind_tcp, bind_unix, serve_tcp, serve_unix};

@@ -74,6 +74,14 @@ pub enum Command {
     Audit(commands::audit::AuditArgs),
     /// Create, list and revoke agent tokens
     Tokens(commands::tokens::TokensArgs),
+    /// Show whether a daemon runs, and how it is
+    Status(commands::status::StatusArgs),
+    /// Stop the daemon
+    Stop(commands::stop::StopArgs),
+    /// Stop the daemon and start it again
+    Restart(commands::restart::RestartArgs),
+    /// Make the daemon read its configuration file again
+    Reload(commands::reload::ReloadArgs),
     /// Show the settings in force and where each came from
     Config(commands::config::ConfigArgs),
     /// Check what this machine supports, and what each missing feature costs
@@ -98,6 +106,26 @@ pub struct DaemonArgs {
     /// Do not start a daemon if none is running
     #[arg(long, global = true)]
     pub no_start: bool,
+}
+
+impl DaemonArgs {
+    /// The flags that lead to the same daemon, to repeat them in a command; empty, or with a space in front.
+    pub fn as_flags(&self) -> String {
+        let path = |flag: &str, path: &Option<PathBuf>| {
+            path.as_ref().map_or_else(String::new, |path| format!(" {flag} {}", quoted(&path.to_string_lossy())))
+        };
+        let url = self.url.as_ref().map_or_else(String::new, |url| format!(" --url {}", quoted(url)));
+        format!("{}{}{url}", path("--data", &self.data), path("--socket", &self.socket))
+    }
+}
+
+/// A word as a shell reads it.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:@%+=,".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
 }
 
 /// Reads `NAME=VALUE`, or `NAME` for a variable with the value that it has here.

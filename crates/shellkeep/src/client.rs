@@ -1,5 +1,6 @@
 //! Talking to a daemon: finding it, starting it when none runs, and one HTTP connection to it.
 
+pub mod ending;
 pub mod events;
 mod hints;
 pub mod pipe;
@@ -7,7 +8,7 @@ mod session;
 mod start;
 
 use crate::cli::DaemonArgs;
-use crate::config::{Layer, Settings, environment};
+use crate::config::{DaemonPaths, Layer, Settings, environment};
 use crate::failure::Failure;
 use crate::token;
 use events::EventReader;
@@ -88,22 +89,30 @@ impl From<ClientError> for Failure {
     }
 }
 
-/// The settings a client sees, and the daemon they lead to.
-pub fn find(args: &DaemonArgs) -> Result<(Settings, Endpoint), Failure> {
-    let flags = Layer { socket: args.socket.clone(), data: args.data.clone(), ..Layer::default() };
-    let settings = Settings::load(flags.absolute(None), None, &environment)?;
+/// All settings as a client reads them, for what works on the data directory itself.
+pub fn settings(args: &DaemonArgs) -> Result<Settings, Failure> {
+    Settings::load(flags(args), None, &environment)
+}
+
+fn flags(args: &DaemonArgs) -> Layer {
+    Layer { socket: args.socket.clone(), data: args.data.clone(), ..Layer::default() }.absolute(None)
+}
+
+/// The paths that lead to a daemon, and where it listens.
+pub fn find(args: &DaemonArgs) -> Result<(DaemonPaths, Endpoint), Failure> {
+    let paths = DaemonPaths::find(&flags(args), &environment)?;
     // A socket on the command line is nearer than a URL in the environment.
     let url = args.url.clone().or_else(|| environment("SHELLKEEP_URL").filter(|_| args.socket.is_none()));
     let endpoint = match url {
-        Some(url) => tcp(&url, &settings.data.value)?,
-        None => Endpoint::Unix { path: settings.socket.value.clone(), token: agent_token() },
+        Some(url) => tcp(&url, &paths.data)?,
+        None => Endpoint::Unix { path: paths.socket.clone(), token: agent_token() },
     };
-    Ok((settings, endpoint))
+    Ok((paths, endpoint))
 }
 
 /// The data directory of the daemon that is used here.
 pub fn data_directory(args: &DaemonArgs) -> Result<std::path::PathBuf, Failure> {
-    Ok(find(args)?.0.data.value)
+    Ok(find(args)?.0.data)
 }
 
 /// The agent's token of the environment, if it is one. Another one there is the host's, which the socket does not need.
@@ -129,15 +138,25 @@ fn tcp(url: &str, data: &Path) -> Result<Endpoint, Failure> {
 impl Client {
     /// Connects to the daemon, and starts one on the socket if none runs.
     pub async fn open(args: &DaemonArgs) -> Result<Self, Failure> {
-        let (settings, endpoint) = find(args)?;
+        let (paths, endpoint) = find(args)?;
         match Self::connect(&endpoint).await {
             Ok(client) => Ok(client),
             Err(error) => match &endpoint {
                 Endpoint::Unix { .. } if !args.no_start && nobody_listens(&error) => {
-                    start::daemon(&settings, &endpoint).await
+                    start::daemon(&paths, &endpoint).await
                 }
-                _ => Err(unreachable(&endpoint, &error)),
+                _ => Err(unreachable(&endpoint, &args.as_flags(), &error)),
             },
+        }
+    }
+
+    /// Connects to the daemon if one runs; `None` if none does.
+    pub async fn running(args: &DaemonArgs) -> Result<Option<Self>, Failure> {
+        let (_, endpoint) = find(args)?;
+        match Self::connect(&endpoint).await {
+            Ok(client) => Ok(Some(client)),
+            Err(error) if nobody_listens(&error) => Ok(None),
+            Err(error) => Err(unreachable(&endpoint, &args.as_flags(), &error)),
         }
     }
 
@@ -259,11 +278,13 @@ fn nobody_listens(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
 }
 
-fn unreachable(endpoint: &Endpoint, error: &io::Error) -> Failure {
+/// `flags` are those that led to the endpoint, to repeat them.
+fn unreachable(endpoint: &Endpoint, flags: &str, error: &io::Error) -> Failure {
     match endpoint {
         Endpoint::Unix { path, .. } => Failure::client(format!(
-            "no daemon answers on {}: {error}; start one with `shellkeep serve`",
-            path.display()
+            "no daemon answers on {}: {error}; start one with `shellkeep serve{}`",
+            path.display(),
+            flags
         )),
         Endpoint::Tcp { authority, .. } => {
             Failure::client(format!("no daemon answers on http://{authority}: {error}; check the address"))

@@ -2,18 +2,20 @@
 
 mod checkpoints;
 mod layer;
+mod paths;
 mod record;
 mod values;
 
 pub use checkpoints::CheckpointSettings;
 pub use layer::Layer;
+pub use paths::DaemonPaths;
 pub use record::RecordSettings;
 pub use values::{Cages, Durability, OnStop, Span};
 
 use crate::failure::Failure;
-use serde::Serialize;
 use shellkeep_runtime::{AdmissionConfig, Reclaim};
 use shellkeep_session::{QuotaName, Quotas};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -26,6 +28,10 @@ pub const NO_LISTEN: &str = "none";
 const DEFAULT_SPARE_SHELLS: usize = 2;
 /// A service without output, connections or work for this long is stopped.
 const DEFAULT_IDLE_SERVICES: Span = Span(Some(Duration::from_secs(2 * 60 * 60)));
+/// How long running commands may go on when the daemon stops: most commands end within it, and a supervisor waits longer.
+const DEFAULT_STOP_GRACE: Span = Span(Some(Duration::from_secs(10)));
+/// Longest grace; a machine that shuts down does not wait longer.
+const MOST_STOP_GRACE: Duration = Duration::from_secs(3600);
 /// What is logged unless told otherwise. The MCP library warns of every mistake of a client, who is told anyway.
 const DEFAULT_LOG: &str = "warn,rmcp=error,shellkeep=info";
 
@@ -92,6 +98,8 @@ pub struct Settings {
     pub durability: Setting<Durability>,
     /// What is logged.
     pub log: Setting<String>,
+    /// How long running commands may go on when the daemon stops.
+    pub stop_grace: Setting<Span>,
     /// The recordings of sessions.
     pub record: RecordSettings,
     /// The checkpoints of sessions' files.
@@ -99,7 +107,7 @@ pub struct Settings {
 }
 
 /// A setting as it is shown.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shown {
     /// Its name, as in the file.
     pub name: &'static str,
@@ -107,6 +115,31 @@ pub struct Shown {
     pub value: String,
     /// Where it came from.
     pub source: String,
+}
+
+/// Where settings come from, to read them again later.
+pub struct Sources {
+    /// The command line.
+    pub flags: Layer,
+    /// The file it names, if any.
+    pub file: Option<PathBuf>,
+    /// The environment as it was at the start; secrets are removed from the process's own.
+    pub variables: BTreeMap<String, String>,
+}
+
+impl Sources {
+    /// The command line, and the environment of this process.
+    pub fn new(flags: Layer, file: Option<PathBuf>) -> Self {
+        let variables = std::env::vars_os();
+        let text = variables.filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+        Self { flags, file, variables: text.filter(|(_, value)| !value.is_empty()).collect() }
+    }
+
+    /// Joins them. Reads the file.
+    pub fn load(&self) -> Result<Settings, Failure> {
+        let env = |name: &str| self.variables.get(name).cloned();
+        Settings::load(self.flags.clone(), self.file.as_deref(), &env)
+    }
 }
 
 /// A variable's value by its name; tests bring their own.
@@ -162,6 +195,7 @@ impl Settings {
             )?,
             durability: layers.pick("SHELLKEEP_DURABILITY", |layer| layer.durability, || Ok(Durability::Process))?,
             log: layers.pick("SHELLKEEP_LOG", |layer| layer.log.clone(), || Ok(DEFAULT_LOG.to_owned()))?,
+            stop_grace: layers.or("SHELLKEEP_STOP_GRACE", |layer| layer.stop_grace, DEFAULT_STOP_GRACE)?,
             record: RecordSettings::load(&layers)?,
             checkpoints: CheckpointSettings::load(&layers)?,
             file: layers.path,
@@ -183,6 +217,7 @@ impl Settings {
             show("agent_may_restart", &self.agent_may_restart, ToString::to_string),
             show("durability", &self.durability, ToString::to_string),
             show("log", &self.log, String::clone),
+            show("stop_grace", &self.stop_grace, ToString::to_string),
             show("idle_services", &self.idle_services, ToString::to_string),
             show("services_on_stop", &self.services_on_stop, ToString::to_string),
             show("queue_length", &self.queue_length, ToString::to_string),
@@ -214,6 +249,9 @@ impl Settings {
         if self.queue_wait.value.0.is_none_or(|wait| wait.is_zero()) {
             return Err(Failure::start("queue_wait must be a length of time, as in 30s; nobody waits for ever"));
         }
+        if self.stop_grace.value.0.is_none_or(|grace| grace > MOST_STOP_GRACE) {
+            return Err(Failure::start("stop_grace must be a length of time of at most 1h, as in 10s"));
+        }
         if let Some(wrong) = self.env_pass.value.iter().find(|name| !is_variable_or_prefix(name)) {
             let message = format!("env_pass: '{wrong}' is not the name of a variable, nor a prefix such as AWS_*");
             return Err(Failure::start(message));
@@ -221,6 +259,25 @@ impl Settings {
         self.record.check()?;
         self.checkpoints.check()?;
         Ok(self)
+    }
+
+    /// All quotas.
+    pub fn quotas(&self) -> Quotas {
+        let mut quotas = Quotas::default();
+        for (name, setting) in &self.quotas {
+            quotas.set(*name, setting.value);
+        }
+        quotas
+    }
+
+    /// How long running commands may go on when the daemon stops.
+    pub fn grace(&self) -> Duration {
+        self.stop_grace.value.0.unwrap_or_default()
+    }
+
+    /// The name of a quota in the configuration.
+    pub fn name_of(quota: QuotaName) -> &'static str {
+        setting_of(quota)
     }
 
     /// One quota.

@@ -1,28 +1,33 @@
 //! The daemon: joins settings, store, engine and doors, and ends them in order.
 
+mod control;
+mod log;
 mod private;
 
-use crate::config::{self, Cages, Durability, NO_LISTEN, Settings};
+use crate::config::{self, Cages, Durability, NO_LISTEN, Settings, Sources};
 use crate::failure::{FAILED, Failure};
 use crate::ready::Ready;
 use crate::{terminal, token};
+use control::Running;
+use log::LogFilter;
 use shellkeep_process::{CageMode, own};
 use shellkeep_runtime::{AdmissionConfig, Engine, EngineConfig, OnStop, Reclaim, RecordConfig};
 use shellkeep_server::{
-    Auth, Token, bind_tcp, bind_unix, install_metrics, keep_metrics, router, serve_tcp, serve_unix,
+    Auth, Control as _, DaemonFacts, StopOrder, Token, bind_tcp, bind_unix, install_metrics, keep_metrics, router,
+    serve_tcp, serve_unix,
 };
-use shellkeep_session::Quotas;
+use shellkeep_session::Timestamp;
 use shellkeep_store::{Arrival, RecordOptions, Store};
 use std::fs;
-use std::io;
-use std::path::Path;
-use std::process::ExitCode;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tracing_subscriber::EnvFilter;
 
 /// Variables that may hold secrets. They are read before the daemon starts, and removed then.
 const SECRET_VARIABLES: [&str; 3] = ["SHELLKEEP_TOKEN", "SHELLKEEP_RECORD_SECRETS", "SHELLKEEP_STORE"];
@@ -33,59 +38,107 @@ const REAP_PAUSE: Duration = Duration::from_millis(10);
 pub struct Start {
     /// Everything in force.
     pub settings: Settings,
-    /// The token of the environment.
-    pub token: Option<String>,
+    /// Where it came from.
+    pub sources: Sources,
     /// Where to say that we are ready.
     pub ready: Option<Ready>,
-    /// Whether to print a first thing to try.
-    pub hint: bool,
+    /// The command to try first, if one is to be printed.
+    pub hint: Option<String>,
     /// Whether to start although the store has lost something.
     pub accept_loss: bool,
     /// Whether a copied data directory takes the directories outside that its sessions work in.
     pub take_workspaces: bool,
 }
 
-/// Runs a daemon until a signal ends it.
+/// How a daemon ended.
+enum End {
+    Stopped(ExitCode),
+    Restart,
+}
+
+/// Runs a daemon until a signal or an order ends it.
 pub fn run(start: Start) -> Result<ExitCode, Failure> {
-    start_log(&start.settings.log.value)?;
+    let log = log::start(&start.settings.log.value)?;
+    let again = Again::prepare(&start.sources)?;
     keep_to_ourselves()?;
     shellkeep_process::spawn::raise_descriptor_limit();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::start)?;
-    runtime.block_on(live(start))
+    let end = runtime.block_on(live(start, log))?;
+    drop(runtime);
+    match end {
+        End::Stopped(code) => Ok(code),
+        End::Restart => Err(again.start()),
+    }
 }
 
-async fn live(start: Start) -> Result<ExitCode, Failure> {
-    let settings = &start.settings;
+/// How to start this program again in its own process, so that a supervisor does not notice.
+struct Again {
+    /// By its path: an upgrade puts another program there.
+    program: PathBuf,
+    /// Variables that were removed from the environment of the process.
+    secrets: Vec<(&'static str, String)>,
+}
+
+impl Again {
+    fn prepare(sources: &Sources) -> Result<Self, Failure> {
+        let program = std::env::current_exe().map_err(Failure::start)?;
+        let secret = |name| Some((name, sources.variables.get(name)?.clone()));
+        Ok(Self { program, secrets: SECRET_VARIABLES.into_iter().filter_map(secret).collect() })
+    }
+
+    /// Replaces this process. Returns only if that fails.
+    fn start(self) -> Failure {
+        let mut arguments = Vec::new();
+        let mut given = std::env::args_os().skip(1);
+        while let Some(argument) = given.next() {
+            // Whoever waited for the first start has been told.
+            if argument == "--ready-fd" {
+                given.next();
+            } else if !argument.to_string_lossy().starts_with("--ready-fd=") {
+                arguments.push(argument);
+            }
+        }
+        let error = Command::new(&self.program).args(arguments).envs(self.secrets).exec();
+        Failure::start(format!("{} could not be started again: {error}", self.program.display()))
+    }
+}
+
+async fn live(start: Start, log: LogFilter) -> Result<End, Failure> {
+    let Start { settings, sources, ready, hint, accept_loss, take_workspaces } = start;
     private::make_data(&settings.data.value)?;
     private::close_store(&settings.store.value);
     let metrics = install_metrics().map_err(Failure::start)?;
     let record = settings.record.config()?;
-    let store = open_store(settings, &record, start.accept_loss)?;
-    tell_place(&store, start.take_workspaces)?;
-    let doors = Doors::open(settings).await?;
-    let token = token::find(start.token, &settings.data.value)?;
+    let store = open_store(&settings, &record, accept_loss)?;
+    tell_place(&store, take_workspaces)?;
+    let doors = Doors::open(&settings).await?;
+    let token = token::find(sources.variables.get("SHELLKEEP_TOKEN").cloned(), &settings.data.value)?;
     let mut signals = Signals::listen()?;
-    let engine = start_engine(settings, store, record).await?;
+    let engine = start_engine(&settings, store, record).await?;
 
+    let facts = facts(&settings, &doors)?;
+    let addresses = facts.doors.clone();
+    let socket_path = settings.socket.value.clone();
+    let running = Arc::new(Running::new(facts, sources, settings, log));
+    let mut orders = running.orders();
     let (stop, stopped) = watch::channel(false);
     let mut serving = JoinSet::new();
     let token = Token::new(token);
     let auth = Auth::SocketOwner { token: token.clone() };
-    let socket = router(engine.at_door("socket"), auth, metrics.clone());
+    let socket = router(engine.at_door("socket"), auth, metrics.clone(), running.clone());
     serving.spawn(serve_unix(doors.unix, socket, engine.clone(), stopped.clone()));
     serving.spawn(reap_strays(signal(SignalKind::child()).map_err(Failure::start)?, stopped.clone()));
-    let mut lines = vec![format!("listening on unix:{}", settings.socket.value.display())];
     if let Some(listener) = doors.tcp {
-        let address = listener.local_addr().map_err(Failure::start)?;
-        let auth = Auth::Bearer { token, loopback: address.ip().is_loopback() };
-        lines.push(format!("listening on http://{address}"));
-        serving.spawn(serve_tcp(listener, router(engine.at_door("tcp"), auth, metrics.clone()), stopped));
+        let loopback = listener.local_addr().map_err(Failure::start)?.ip().is_loopback();
+        let auth = Auth::Bearer { token, loopback };
+        let tcp = router(engine.at_door("tcp"), auth, metrics.clone(), running.clone());
+        serving.spawn(serve_tcp(listener, tcp, stopped));
     }
     let upkeep = tokio::spawn(keep_metrics(metrics));
-    announce(&lines, start.ready, start.hint);
+    announce(&addresses, ready, hint.as_deref());
 
-    signals.next().await;
-    tracing::info!("stopping: sessions are being saved");
+    let order = signals.until_stop(&mut orders, &engine, &running).await;
+    drain(&engine, order, running.stop_grace(), &mut signals, &mut orders).await;
     let ending = async {
         // Doors take nothing new from here on, but answers under way still go out while the engine ends their runs.
         let _ = stop.send(true);
@@ -95,11 +148,53 @@ async fn live(start: Start) -> Result<ExitCode, Failure> {
     };
     let code = tokio::select! {
         saved = ending => after_saving(saved),
-        () = signals.next() => ExitCode::from(FAILED),
+        () = signals.end() => ExitCode::from(FAILED),
     };
     upkeep.abort();
-    remove_socket(&settings.socket.value);
-    Ok(code)
+    remove_socket(&socket_path);
+    // What is not saved must not be forgotten by starting again.
+    Ok(if order.restart && code == ExitCode::SUCCESS { End::Restart } else { End::Stopped(code) })
+}
+
+/// What does not change while the daemon runs.
+fn facts(settings: &Settings, doors: &Doors) -> Result<DaemonFacts, Failure> {
+    let mut addresses = vec![format!("unix:{}", settings.socket.value.display())];
+    if let Some(listener) = &doors.tcp {
+        addresses.push(format!("http://{}", listener.local_addr().map_err(Failure::start)?));
+    }
+    Ok(DaemonFacts {
+        started_at: Timestamp::now().to_string(),
+        data: settings.data.value.clone(),
+        doors: addresses,
+        store: settings.store.value.split(':').next().unwrap_or_default().to_owned(),
+    })
+}
+
+/// Lets running commands finish: until they have, the grace is over, or somebody asks again.
+async fn drain(
+    engine: &Engine,
+    order: StopOrder,
+    grace: Duration,
+    signals: &mut Signals,
+    orders: &mut watch::Receiver<Option<StopOrder>>,
+) {
+    let grace = if order.now { Duration::ZERO } else { grace };
+    tracing::info!(grace = grace.as_secs(), "stopping: no new commands; sessions are being saved");
+    let left = tokio::select! {
+        left = engine.node().drain(grace) => left,
+        () = signals.end() => engine.node().drain(Duration::ZERO).await,
+        () = stop_now(orders) => engine.node().drain(Duration::ZERO).await,
+    };
+    if left > 0 {
+        tracing::warn!(commands = left, "these still run after the grace, and are ended");
+    }
+}
+
+/// Returns when somebody asks not to wait for running commands.
+async fn stop_now(orders: &mut watch::Receiver<Option<StopOrder>>) {
+    if orders.wait_for(|order| order.is_some_and(|order| order.now)).await.is_err() {
+        std::future::pending().await
+    }
 }
 
 /// Says whether everything was saved, in words and by the exit code.
@@ -137,8 +232,8 @@ impl Doors {
     }
 }
 
-/// The signals that end a daemon, and the one that does not: a terminal that is closed, or a script that means to have the
-/// settings read again, must not end every session. Settings are read at the start only.
+/// The signals that end a daemon, and SIGHUP, which makes it read its configuration again: a terminal that is closed must
+/// not end every session.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
@@ -155,14 +250,48 @@ impl Signals {
         })
     }
 
-    async fn next(&mut self) {
+    /// Returns when a signal or a client stops the daemon.
+    async fn until_stop(
+        &mut self,
+        orders: &mut watch::Receiver<Option<StopOrder>>,
+        engine: &Engine,
+        running: &Arc<Running>,
+    ) -> StopOrder {
         loop {
             tokio::select! {
-                _ = self.terminate.recv() => return,
-                _ = self.interrupt.recv() => return,
-                _ = self.hangup.recv() => tracing::info!("SIGHUP is ignored; restart the daemon to change its settings"),
+                _ = self.terminate.recv() => return StopOrder { now: false, restart: false },
+                _ = self.interrupt.recv() => return StopOrder { now: false, restart: false },
+                _ = self.hangup.recv() => reload(engine, running).await,
+                order = orders.wait_for(Option::is_some) => {
+                    if let Some(order) = order.ok().and_then(|order| *order) {
+                        return order;
+                    }
+                }
             }
         }
+    }
+
+    /// Returns at the next signal that ends the daemon.
+    async fn end(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
+
+/// Reads the configuration again, as SIGHUP asks for it.
+async fn reload(engine: &Engine, running: &Arc<Running>) {
+    let control = Arc::clone(running);
+    match tokio::task::spawn_blocking(move || control.reload()).await {
+        Ok(Ok(reloading)) => {
+            if let Err(error) = engine.node().configure_quotas(reloading.quotas).await {
+                tracing::error!(%error, "the quotas could not be changed");
+            }
+            tracing::info!("the configuration was read again");
+        }
+        Ok(Err(reason)) => tracing::error!(reason, "the configuration is wrong, and nothing was changed"),
+        Err(error) => tracing::error!(%error, "the configuration could not be read"),
     }
 }
 
@@ -204,14 +333,10 @@ fn tell_place(store: &Store, take_workspaces: bool) -> Result<(), Failure> {
 }
 
 async fn start_engine(settings: &Settings, store: Store, record: RecordConfig) -> Result<Engine, Failure> {
-    let mut quotas = Quotas::default();
-    for (name, setting) in &settings.quotas {
-        quotas.set(*name, setting.value);
-    }
     let defaults = AdmissionConfig::default();
     let config = EngineConfig {
         spare_shells: settings.spare_shells.value,
-        quotas,
+        quotas: settings.quotas(),
         agent_may_restart: settings.agent_may_restart.value,
         admission: AdmissionConfig {
             queue_length: settings.queue_length.value,
@@ -241,24 +366,16 @@ async fn start_engine(settings: &Settings, store: Store, record: RecordConfig) -
     Engine::start(config, store).await.map_err(Failure::start)
 }
 
-fn announce(lines: &[String], ready: Option<Ready>, hint: bool) {
-    for line in lines {
-        terminal::line(line);
+fn announce(doors: &[String], ready: Option<Ready>, hint: Option<&str>) {
+    for door in doors {
+        terminal::line(format!("listening on {door}"));
     }
-    if hint {
-        terminal::line("try: shellkeep run -s demo -- 'echo hello from $PWD'");
+    if let Some(hint) = hint {
+        terminal::line(format!("try: {hint}"));
     }
     if let Some(ready) = ready {
         ready.tell();
     }
-}
-
-fn start_log(filter: &str) -> Result<(), Failure> {
-    let filter =
-        EnvFilter::try_new(filter).map_err(|error| Failure::start(format!("log={filter} is wrong: {error}")))?;
-    let ansi = io::IsTerminal::is_terminal(&io::stderr());
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(ansi).init();
-    Ok(())
 }
 
 /// What the processes of sessions, which run as the same user, must not get from us. Before there are other threads.

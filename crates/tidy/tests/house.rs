@@ -18,7 +18,7 @@ const MAY_POLL: &[(&str, &str)] = &[
     ("crates/shellkeep/tests/attacks.rs", "a process that was killed and is not gone yet"),
     ("crates/shellkeep/tests/checkpoints/crash.rs", "a file that a command writes before it is cut off"),
     ("crates/shellkeep/tests/crash.rs", "nothing: it varies the moment of a kill"),
-    ("crates/shellkeep/tests/door/", "processes of other users"),
+    ("crates/shellkeep/tests/door/", "processes of other users, and a daemon that is about to stop"),
     ("crates/shellkeep/tests/hangs.rs", "a job that the answer does not wait for"),
     ("crates/shellkeep/tests/mcp/", "processes of commands, and a client's name that becomes free"),
     ("crates/shellkeep/tests/place/", "a backup that another process writes"),

@@ -1,5 +1,6 @@
 //! What handlers share, and how they answer.
 
+use crate::control::Control;
 use crate::metrics::RequestMetrics;
 use crate::refusal::Refusal;
 use axum::http::{StatusCode, header};
@@ -13,6 +14,7 @@ use std::sync::Arc;
 pub(crate) struct Door {
     pub(crate) metrics: PrometheusHandle,
     pub(crate) counts: Arc<RequestMetrics>,
+    pub(crate) control: Arc<dyn Control>,
 }
 
 /// A JSON answer.

@@ -65,6 +65,10 @@ use utoipa::{Modify, OpenApi};
         super::quotas::get,
         super::quotas::set,
         super::node::get,
+        super::daemon::get,
+        super::daemon::settings,
+        super::daemon::reload,
+        super::daemon::stop,
         super::hold::hold,
         super::node::end_agent,
         super::tokens::create,
@@ -118,7 +122,7 @@ mod tests {
     fn the_document_names_every_route_and_every_schema_it_uses() {
         let document = document();
         let text = document.to_string();
-        assert_eq!(document["paths"].as_object().unwrap().len(), 47);
+        assert_eq!(document["paths"].as_object().unwrap().len(), 51);
         let run = &document["paths"]["/v1/sessions/{session_id}/run"]["post"]["responses"];
         for status in ["200", "400", "401", "404", "409", "413", "429", "503"] {
             assert!(run.get(status).is_some(), "{status}");

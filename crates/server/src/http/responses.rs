@@ -21,6 +21,8 @@ pub struct Files;
 pub struct Searched;
 /// Refusals of events.
 pub struct EventTypes;
+/// Refusals of a configuration.
+pub struct Configured;
 /// Refusals of a state that somebody else has saved since.
 pub struct Conflict;
 
@@ -128,6 +130,12 @@ impl IntoResponses for Searched {
 impl IntoResponses for EventTypes {
     fn responses() -> BTreeMap<String, RefOr<Answer>> {
         refusals(&[("400", "`invalid_event_type`: the detail lists those there are; `invalid_request`")])
+    }
+}
+
+impl IntoResponses for Configured {
+    fn responses() -> BTreeMap<String, RefOr<Answer>> {
+        refusals(&[("409", "`invalid_configuration`: the detail says what is wrong and where; nothing was changed")])
     }
 }
 

@@ -1,7 +1,7 @@
 //! Starting a daemon when none runs. The daemon says on a pipe that it is ready; the end of the pipe says that it is not.
 
 use super::{Client, Endpoint, agent_token, unreachable};
-use crate::config::Settings;
+use crate::config::DaemonPaths;
 use crate::failure::Failure;
 use crate::terminal;
 use rustix::fs::{FlockOperation, flock};
@@ -23,8 +23,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 const LOG_TAIL: u64 = 4096;
 
 /// Starts a daemon on the endpoint's socket and connects to it.
-pub async fn daemon(settings: &Settings, endpoint: &Endpoint) -> Result<Client, Failure> {
-    let data = &settings.data.value;
+pub async fn daemon(paths: &DaemonPaths, endpoint: &Endpoint) -> Result<Client, Failure> {
+    let data = &paths.data;
     let _turn = take_turn(data).await?;
     // The client before us in line may have started it.
     if let Ok(client) = Client::connect(endpoint).await {
@@ -32,8 +32,8 @@ pub async fn daemon(settings: &Settings, endpoint: &Endpoint) -> Result<Client, 
     }
     let log = data.join("daemon.log");
     let began = std::fs::metadata(&log).map_or(0, |found| found.len());
-    if launch(settings, &log).await? {
-        return Client::connect(endpoint).await.map_err(|error| unreachable(endpoint, &error));
+    if launch(paths, &log).await? {
+        return Client::connect(endpoint).await.map_err(|error| unreachable(endpoint, "", &error));
     }
     // It refused to start. If that is because another one is starting, that one will do.
     let reason = reason(&log, began);
@@ -70,7 +70,7 @@ async fn take_turn(data: &Path) -> Result<File, Failure> {
 }
 
 /// Runs the daemon apart from this process. True if it is ready, false if it ended before.
-async fn launch(settings: &Settings, log: &Path) -> Result<bool, Failure> {
+async fn launch(paths: &DaemonPaths, log: &Path) -> Result<bool, Failure> {
     let cannot = |error: std::io::Error| Failure::client(format!("the daemon could not be started: {error}"));
     let program = std::env::current_exe().map_err(cannot)?;
     let output = OpenOptions::new().append(true).create(true).mode(0o600).open(log).map_err(cannot)?;
@@ -85,9 +85,9 @@ async fn launch(settings: &Settings, log: &Path) -> Result<bool, Failure> {
     let child = command
         .args(["serve", "--no-listen", "--detach", "--ready-fd", "1"])
         .arg("--data")
-        .arg(&settings.data.value)
+        .arg(&paths.data)
         .arg("--socket")
-        .arg(&settings.socket.value)
+        .arg(&paths.socket)
         .stdin(Stdio::null())
         .stdout(writer)
         .stderr(output)

@@ -98,7 +98,7 @@ pub fn execute(args: BackupArgs) -> Result<ExitCode, Failure> {
 
 async fn back_up(args: &BackupArgs) -> Result<Report, Failure> {
     let begun = Instant::now();
-    let (settings, _) = client::find(&args.daemon)?;
+    let settings = client::settings(&args.daemon)?;
     let data = settings.data.value.canonicalize().map_err(|error| {
         Failure::client(format!("there is no data directory {}: {error}", settings.data.value.display()))
     })?;

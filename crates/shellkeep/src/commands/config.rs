@@ -1,30 +1,38 @@
-//! `shellkeep config`: the settings in force and where each came from.
+//! `shellkeep config`: the settings in force and where each came from, as the running daemon says.
 
-use crate::config::{Layer, Settings, Shown, environment};
+use crate::cli::DaemonArgs;
+use crate::client::{self, Client, ClientError};
+use crate::config::{Layer, Settings, environment};
 use crate::failure::Failure;
 use crate::terminal::{self, Column, Table, TableArgs};
 use crate::token;
 use clap::{Args, ValueHint};
-use serde_json::json;
+use shellkeep_protocol::{SettingInForce, SettingsInForce};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Arguments of `config`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  shellkeep config
-  SHELLKEEP_MAX_SHELLS=50 shellkeep config --json
+  shellkeep config                     of the daemon that runs
+  shellkeep config --check             what the next daemon would use, and whether the file is right
+  SHELLKEEP_MAX_SHELLS=50 shellkeep config --check --json
 
 Flags win over the environment (SHELLKEEP_…), which wins over the file, which wins over defaults. The file is
-$XDG_CONFIG_HOME/shellkeep/config.toml and has the names of this list as keys.
+$XDG_CONFIG_HOME/shellkeep/config.toml and has the names of this list as keys. If a daemon runs, it is asked what is in
+force. If none runs, or with --check or a flag of `serve` other than --data and --socket, flags, environment and file are
+read here.
 
-Exit codes: 0 done, 2 a setting is wrong.")]
+Exit codes: 0 done, 1 the daemon could not be asked, 2 a setting is wrong.")]
 pub struct ConfigArgs {
     #[command(flatten)]
     flags: Layer,
-    /// Read this file
+    /// Read this file instead of asking the daemon
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     config: Option<PathBuf>,
+    /// Do not ask the daemon: read flags, environment and file
+    #[arg(long)]
+    check: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -34,24 +42,57 @@ pub struct ConfigArgs {
 
 /// Does it.
 pub fn execute(args: ConfigArgs) -> Result<ExitCode, Failure> {
-    let settings = Settings::load(args.flags.absolute(None), args.config.as_deref(), &environment)?;
-    let mut shown = settings.shown();
-    shown.push(token_row(&settings));
+    let paths = Layer { data: args.flags.data.clone(), socket: args.flags.socket.clone(), ..Layer::default() };
+    let asks = !args.check && args.config.is_none() && args.flags == paths;
+    let of_daemon = if asks { client::block_on(ask(&args))? } else { None };
+    let in_force = match of_daemon {
+        Some(settings) => settings,
+        None => read_here(args.flags.absolute(None), args.config)?,
+    };
     if args.json {
-        let pairs = shown.iter().map(|row| (row.name.to_owned(), json!({"value": row.value, "source": row.source})));
-        let all: serde_json::Map<_, _> = pairs.collect();
-        terminal::json(&json!({"settings": all, "file": settings.file}))?;
+        terminal::json(&in_force)?;
     } else {
         let columns = [Column::word("setting"), Column::text("value"), Column::text("from")];
-        let rows = shown.into_iter().map(|row| [row.name.into(), terminal::path(&row.value), row.source.into()]);
-        terminal::show(&Table::new(columns, rows.collect()), args.table, "");
+        let row = |(name, setting): (String, SettingInForce)| {
+            [name.into(), terminal::path(&setting.value), setting.source.into()]
+        };
+        terminal::show(&Table::new(columns, in_force.settings.into_iter().map(row).collect()), args.table, "");
     }
     Ok(ExitCode::SUCCESS)
 }
 
+/// What the daemon says, if one runs.
+async fn ask(args: &ConfigArgs) -> Result<Option<SettingsInForce>, Failure> {
+    let daemon =
+        DaemonArgs { data: args.flags.data.clone(), socket: args.flags.socket.clone(), ..DaemonArgs::default() };
+    let Some(mut client) = Client::running(&daemon).await? else {
+        terminal::notice("no daemon runs; these are the settings of the next one");
+        return Ok(None);
+    };
+    let status: shellkeep_protocol::DaemonStatus = client.get("/v1/daemon").await?;
+    let mut settings: SettingsInForce = client.get("/v1/daemon/settings").await.map_err(|error: ClientError| {
+        Failure::client(format!("{error}; `shellkeep config --check` reads the configuration itself"))
+    })?;
+    let row = token_row(status.data.as_ref());
+    settings.settings.insert("token".to_owned(), row);
+    Ok(Some(settings))
+}
+
+/// What flags, environment and file say.
+fn read_here(flags: Layer, file: Option<PathBuf>) -> Result<SettingsInForce, Failure> {
+    let settings = Settings::load(flags, file.as_deref(), &environment)?;
+    let rows = settings.shown().into_iter();
+    let rows = rows.map(|row| (row.name.to_owned(), SettingInForce { value: row.value, source: row.source }));
+    let token = ("token".to_owned(), token_row(&settings.data.value));
+    Ok(SettingsInForce {
+        settings: rows.chain([token]).collect(),
+        file: settings.file.map(|path| path.display().to_string()),
+    })
+}
+
 /// Where the token comes from; never the token.
-fn token_row(settings: &Settings) -> Shown {
-    let path = token::path(&settings.data.value);
+fn token_row(data: &std::path::Path) -> SettingInForce {
+    let path = token::path(data);
     let (value, source) = if environment("SHELLKEEP_TOKEN").is_some() {
         ("(secret)".to_owned(), "env SHELLKEEP_TOKEN".to_owned())
     } else if path.exists() {
@@ -59,5 +100,5 @@ fn token_row(settings: &Settings) -> Shown {
     } else {
         ("(made at first start)".to_owned(), "default".to_owned())
     };
-    Shown { name: "token", value, source }
+    SettingInForce { value, source }
 }

@@ -29,7 +29,7 @@ pub struct DoctorArgs {
 
 /// Does it.
 pub fn execute(args: DoctorArgs) -> Result<ExitCode, Failure> {
-    let (settings, endpoint) = client::find(&args.daemon)?;
+    let (settings, (_, endpoint)) = (client::settings(&args.daemon)?, client::find(&args.daemon)?);
     let checks = client::block_on(async {
         let mut checks = machine::checks(&settings).await;
         checks.push(daemon(&settings, &endpoint).await);

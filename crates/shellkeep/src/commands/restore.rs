@@ -44,7 +44,7 @@ pub struct RestoreArgs {
 
 /// Does it.
 pub fn execute(args: RestoreArgs) -> Result<ExitCode, Failure> {
-    let (settings, _) = client::find(&args.daemon)?;
+    let settings = client::settings(&args.daemon)?;
     let data = &settings.data.value;
     if fs::read_dir(data).is_ok_and(|mut entries| entries.next().is_some()) {
         return Err(Failure::client(format!(

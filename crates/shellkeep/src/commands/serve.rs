@@ -1,6 +1,7 @@
 //! `shellkeep serve`: runs the daemon until a signal ends it.
 
-use crate::config::{Layer, NO_LISTEN, Settings, environment};
+use crate::cli::DaemonArgs;
+use crate::config::{Layer, NO_LISTEN, Sources};
 use crate::daemon::{self, Start};
 use crate::failure::Failure;
 use crate::ready::Ready;
@@ -20,10 +21,11 @@ Every setting may also come from the environment (SHELLKEEP_LISTEN, SHELLKEEP_MA
 `shellkeep config` shows what is in force. TCP needs `Authorization: Bearer TOKEN`, with the token of SHELLKEEP_TOKEN or
 of DATA/token; the socket needs none.
 
-SIGTERM and SIGINT save every session and stop; a second one stops at once.
+SIGTERM and SIGINT stop the daemon, as `shellkeep stop` does: running commands get stop_grace to finish, new ones are
+refused, and every session is saved. A second signal ends the wait for commands, a third stops at once. SIGHUP reads the
+configuration file again, as `shellkeep reload` does.
 
-Exit codes: 0 stopped by a signal with everything saved, 1 stopped at once by a second one or with records lost,
-2 could not start.")]
+Exit codes: 0 stopped with everything saved, 1 stopped at once by a signal or with records lost, 2 could not start.")]
 pub struct ServeArgs {
     #[command(flatten)]
     flags: Layer,
@@ -60,11 +62,17 @@ pub fn execute(args: ServeArgs) -> Result<ExitCode, Failure> {
     if args.no_listen {
         flags.listen = Some(NO_LISTEN.to_owned());
     }
-    let settings = Settings::load(flags, args.config.as_deref(), &environment)?;
+    let hint = (args.hint || std::io::stdout().is_terminal()).then(|| first_command(&flags));
+    let sources = Sources::new(flags, args.config);
+    let settings = sources.load()?;
     let ready = args.ready_fd.map(Ready::open).transpose();
     let ready = ready.map_err(|error| Failure::start(format!("--ready-fd cannot be written: {error}")))?;
-    let hint = args.hint || std::io::stdout().is_terminal();
     let (accept_loss, take_workspaces) = (args.accept_loss, args.take_workspaces);
-    let token = environment("SHELLKEEP_TOKEN");
-    daemon::run(Start { settings, token, ready, hint, accept_loss, take_workspaces })
+    daemon::run(Start { settings, sources, ready, hint, accept_loss, take_workspaces })
+}
+
+/// A first thing to try, with the flags that lead to this daemon.
+fn first_command(flags: &Layer) -> String {
+    let paths = DaemonArgs { socket: flags.socket.clone(), data: flags.data.clone(), ..DaemonArgs::default() };
+    format!("shellkeep run{} -s demo -- 'echo hello from $PWD'", paths.as_flags())
 }

@@ -94,6 +94,9 @@ pub struct Layer {
     /// What is logged to stderr, as in `warn` or `warn,shellkeep=debug` [default: warn,rmcp=error,shellkeep=info]
     #[arg(long, value_name = "FILTER")]
     pub log: Option<String>,
+    /// When the daemon stops, let running commands finish for this long, as in 10s [default: 10s]
+    #[arg(long, value_name = "TIME")]
+    pub stop_grace: Option<Span>,
     /// The recordings of sessions.
     #[command(flatten)]
     pub record: RecordLayer,
@@ -148,6 +151,7 @@ pub fn from_environment(env: Environment) -> Result<Layer, Failure> {
         agent_may_restart: parsed(env, "SHELLKEEP_AGENT_MAY_RESTART")?,
         durability: parsed(env, "SHELLKEEP_DURABILITY")?,
         log: env("SHELLKEEP_LOG"),
+        stop_grace: parsed(env, "SHELLKEEP_STOP_GRACE")?,
         record: record::from_environment(env)?,
         checkpoints: checkpoints::from_environment(env)?,
     }
@@ -157,11 +161,11 @@ pub fn from_environment(env: Environment) -> Result<Layer, Failure> {
 /// What the file says: the one named by the command line or the environment, which must exist, or the usual one, which
 /// need not.
 pub fn from_file(named: Option<&Path>, env: Environment) -> Result<(Option<PathBuf>, Layer), Failure> {
-    let named = named.map(Path::to_owned).or_else(|| env("SHELLKEEP_CONFIG").map(PathBuf::from));
-    let Some(path) = named.clone().or_else(|| usual_file(env)) else { return Ok((None, Layer::default())) };
+    let is_named = named.is_some() || env("SHELLKEEP_CONFIG").is_some();
+    let Some(path) = path(named, env) else { return Ok((None, Layer::default())) };
     let text = match std::fs::read_to_string(&path) {
         Ok(text) => text,
-        Err(error) if named.is_none() && error.kind() == std::io::ErrorKind::NotFound => {
+        Err(error) if !is_named && error.kind() == std::io::ErrorKind::NotFound => {
             return Ok((None, Layer::default()));
         }
         Err(error) => return Err(Failure::start(format!("cannot read {}: {error}", path.display()))),
@@ -170,6 +174,12 @@ pub fn from_file(named: Option<&Path>, env: Environment) -> Result<(Option<PathB
         .map_err(|error| Failure::start(format!("{} is wrong: {}", path.display(), one_line(&error, &text))))?;
     let layer = layer.absolute(path.parent());
     Ok((Some(path), layer))
+}
+
+/// The configuration file: the one named by the command line or the environment, or the usual one.
+pub fn path(named: Option<&Path>, env: Environment) -> Option<PathBuf> {
+    let named = named.map(Path::to_owned).or_else(|| env("SHELLKEEP_CONFIG").map(PathBuf::from));
+    named.or_else(|| usual_file(env))
 }
 
 impl Layer {

@@ -8,5 +8,6 @@ mod support;
 mod audit;
 mod environment;
 mod forged;
+mod lifecycle;
 mod peers;
 mod private;

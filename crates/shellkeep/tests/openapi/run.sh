@@ -35,7 +35,8 @@ for _ in {1..300}; do
   read -rt 0.1 <> <(:) || true
 done
 
+# Without the order to stop: the daemon would follow it.
 # One worker: with several, hypothesis trips over itself.
 SCHEMATHESIS_HOOKS=hooks PYTHONPATH=$here "$schemathesis" --config-file "$here/schemathesis.toml" \
   run "http://127.0.0.1:$port/openapi.json" --header "Authorization: Bearer $token" \
-  --checks all --max-time $((60 * ${SHELLKEEP_SOAK:-1})) || { tail -n 50 "$room/log" >&2; exit 1; }
+  --exclude-operation-id stop_daemon --checks all --max-time $((60 * ${SHELLKEEP_SOAK:-1})) || { tail -n 50 "$room/log" >&2; exit 1; }

@@ -76,7 +76,13 @@ impl Settings {
                 command
             }
         };
-        command.env_clear().envs(bash::environment()).envs(self.env.iter().cloned()).current_dir(directory);
+        // A command that a test leaves running must not delay the end of its daemon.
+        command
+            .env_clear()
+            .envs(bash::environment())
+            .env("SHELLKEEP_STOP_GRACE", "0s")
+            .envs(self.env.iter().cloned())
+            .current_dir(directory);
         command.arg("serve").arg("--data").arg(&data).arg("--socket").arg(directory.join("s.sock"));
         match tcp {
             Some(address) => command.arg("--listen").arg(address.to_string()),

@@ -1,0 +1,49 @@
+//! What a door needs from the program that it is part of: the settings in force, and a way to stop or reload it.
+
+use shellkeep_protocol::{Reloaded, SettingsInForce};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The running program, as its doors see it.
+pub trait Control: Send + Sync {
+    /// What does not change while it runs.
+    fn facts(&self) -> DaemonFacts;
+    /// The settings in force.
+    fn settings(&self) -> SettingsInForce;
+    /// How long running commands get to finish when it stops.
+    fn stop_grace(&self) -> Duration;
+    /// Reads the configuration again. Fails with a sentence if it is wrong; then nothing has changed. May read files.
+    fn reload(&self) -> Result<Reloading, String>;
+    /// Begins to stop. Returns at once.
+    fn stop(&self, order: StopOrder);
+}
+
+/// What does not change while a daemon runs.
+#[derive(Debug, Clone)]
+pub struct DaemonFacts {
+    /// When it was started, RFC 3339.
+    pub started_at: String,
+    /// The data directory.
+    pub data: PathBuf,
+    /// Where it listens.
+    pub doors: Vec<String>,
+    /// The kind of its store: the scheme of its URL, without what may be a password.
+    pub store: String,
+}
+
+/// What came of reading the configuration again.
+pub struct Reloading {
+    /// For the caller.
+    pub report: Reloaded,
+    /// The quotas as they are configured now.
+    pub quotas: shellkeep_session::Quotas,
+}
+
+/// How a daemon stops.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StopOrder {
+    /// Whether running commands get no time to finish.
+    pub now: bool,
+    /// Whether it starts again.
+    pub restart: bool,
+}

@@ -1,0 +1,89 @@
+//! `/v1/daemon`: the daemon itself. Its status, its settings, and orders to reload and stop. All of it is the host's.
+
+use super::door::{Door, json};
+use super::responses::{Common, Configured};
+use crate::auth::Scoped;
+use crate::body::{Json, Nothing, SMALL_LIMIT};
+use crate::control::{Reloading, StopOrder};
+use crate::refusal::Refusal;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use shellkeep_protocol::{DaemonStatus, ReadinessStatus, Reloaded, SettingsInForce, StopRequest, Stopping};
+use std::sync::Arc;
+
+/// The daemon: process, version, data directory, doors, and whether it can do its work.
+#[utoipa::path(
+    get, path = "/v1/daemon", tag = "daemon", operation_id = "get_daemon",
+    responses((status = 200, description = "The daemon", body = DaemonStatus), Common)
+)]
+pub(crate) async fn get(State(door): State<Door>, Scoped(engine): Scoped) -> Result<Response, Refusal> {
+    let node = engine.node().view().await?;
+    let facts = door.control.facts();
+    let status = DaemonStatus {
+        status: if node.problems.is_empty() { ReadinessStatus::Ready } else { ReadinessStatus::Degraded },
+        problems: node.problems,
+        pid: std::process::id(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        started_at: facts.started_at,
+        uptime: node.uptime.as_secs_f64(),
+        data: facts.data.display().to_string(),
+        config_file: door.control.settings().file,
+        doors: facts.doors,
+        store: facts.store,
+        sessions: node.sessions,
+        live_shells: node.live_shells,
+        running: node.running,
+        services: node.services,
+        stop_grace: door.control.stop_grace().as_secs_f64(),
+    };
+    Ok(json(StatusCode::OK, &status))
+}
+
+/// The settings in force, and where each came from.
+#[utoipa::path(
+    get, path = "/v1/daemon/settings", tag = "daemon", operation_id = "get_settings",
+    responses((status = 200, description = "The settings", body = SettingsInForce), Common)
+)]
+pub(crate) async fn settings(State(door): State<Door>, Scoped(engine): Scoped) -> Result<Response, Refusal> {
+    engine.node().check_host()?;
+    Ok(json(StatusCode::OK, &door.control.settings()))
+}
+
+/// Reads the configuration file again. Says what changed, and what takes a restart to come into force. A file that is
+/// wrong changes nothing.
+#[utoipa::path(
+    post, path = "/v1/daemon/reload", tag = "daemon", operation_id = "reload_daemon",
+    responses((status = 200, description = "What changed", body = Reloaded), Common, Configured)
+)]
+pub(crate) async fn reload(State(door): State<Door>, Scoped(engine): Scoped, _: Nothing) -> Result<Response, Refusal> {
+    engine.node().command("reload_daemon")?;
+    let control = Arc::clone(&door.control);
+    let read = tokio::task::spawn_blocking(move || control.reload()).await;
+    let read = read.map_err(|error| Refusal::internal(error.to_string()))?;
+    let Reloading { report, quotas } = read.map_err(|reason| {
+        let detail = format!("nothing was changed: {reason}");
+        Refusal::new(StatusCode::CONFLICT, "invalid_configuration", detail)
+    })?;
+    engine.node().configure_quotas(quotas).await?;
+    Ok(json(StatusCode::OK, &report))
+}
+
+/// Stops the daemon. Running commands get `stop_grace` to finish, new ones are refused with `shutting_down`. With
+/// `restart` it starts again afterwards.
+#[utoipa::path(
+    post, path = "/v1/daemon/stop", tag = "daemon", operation_id = "stop_daemon",
+    request_body = StopRequest,
+    responses((status = 202, description = "It stops", body = Stopping), Common)
+)]
+pub(crate) async fn stop(
+    State(door): State<Door>,
+    Scoped(engine): Scoped,
+    Json(request): Json<StopRequest, SMALL_LIMIT>,
+) -> Result<Response, Refusal> {
+    engine.node().command(if request.restart { "restart_daemon" } else { "stop_daemon" })?;
+    let running = engine.node().view().await?.running;
+    let grace = if request.now { 0.0 } else { door.control.stop_grace().as_secs_f64() };
+    door.control.stop(StopOrder { now: request.now, restart: request.restart });
+    Ok(json(StatusCode::ACCEPTED, &Stopping { running, grace, pid: std::process::id() }))
+}

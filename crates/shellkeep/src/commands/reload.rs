@@ -1,0 +1,56 @@
+//! `shellkeep reload`: the daemon reads its configuration file again.
+
+use crate::cli::DaemonArgs;
+use crate::client::{self, Client};
+use crate::failure::Failure;
+use crate::terminal;
+use clap::Args;
+use serde_json::json;
+use shellkeep_protocol::{ChangedSetting, Reloaded};
+use std::process::ExitCode;
+
+/// Arguments of `reload`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  shellkeep reload
+  shellkeep reload --json | jq -r '.needs_restart[].name'
+
+Quotas, log and stop_grace change at once. Everything else takes `shellkeep restart`. A configuration with a mistake
+changes nothing. SIGHUP does the same.
+
+Exit codes: 0 done, 1 the configuration is wrong or no daemon runs, 2 wrong usage.")]
+pub struct ReloadArgs {
+    #[command(flatten)]
+    daemon: DaemonArgs,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Does it.
+pub fn execute(args: ReloadArgs) -> Result<ExitCode, Failure> {
+    client::block_on(async {
+        let Some(mut client) = Client::running(&args.daemon).await? else {
+            return Err(Failure::client("no daemon runs; the next one reads the configuration when it starts"));
+        };
+        let reloaded: Reloaded = client.post("/v1/daemon/reload", &json!({})).await?;
+        if args.json {
+            terminal::json(&reloaded)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        if reloaded.changed.is_empty() && reloaded.needs_restart.is_empty() {
+            terminal::line("nothing changed");
+        }
+        reloaded.changed.iter().for_each(|setting| print("changed", setting));
+        reloaded.needs_restart.iter().for_each(|setting| print("needs a restart", setting));
+        if !reloaded.needs_restart.is_empty() {
+            terminal::notice(&format!("restart the daemon with `shellkeep restart{}`", args.daemon.as_flags()));
+        }
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+fn print(what: &str, setting: &ChangedSetting) {
+    let ChangedSetting { name, from, to } = setting;
+    terminal::line(terminal::harmless(&format!("{what}: {name} from {from} to {to}")));
+}

@@ -1,0 +1,54 @@
+//! `shellkeep restart`: the daemon stops and starts again with the same flags and environment.
+
+use super::stop;
+use crate::cli::DaemonArgs;
+use crate::client::{self, Client, ending};
+use crate::failure::Failure;
+use crate::terminal;
+use clap::Args;
+use shellkeep_protocol::{DaemonStatus, StopRequest, Stopping};
+use std::process::ExitCode;
+
+/// Arguments of `restart`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  shellkeep restart            after an upgrade, or a change of the configuration that needs it
+  shellkeep restart --now
+
+The daemon stops as `shellkeep stop` stops it, and the program that is now at its path starts in the same process, with
+the same flags and environment. Sessions and services are kept. Without a daemon, one is started.
+
+Exit codes: 0 a daemon runs, 1 it could not be restarted, 2 wrong usage.")]
+pub struct RestartArgs {
+    /// Do not wait for running commands
+    #[arg(long)]
+    now: bool,
+    #[command(flatten)]
+    daemon: DaemonArgs,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Does it.
+pub fn execute(args: RestartArgs) -> Result<ExitCode, Failure> {
+    client::block_on(async {
+        let status = match Client::running(&args.daemon).await? {
+            None => Client::open(&args.daemon).await?.get("/v1/daemon").await?,
+            Some(mut client) => {
+                let before: DaemonStatus = client.get("/v1/daemon").await?;
+                let order = StopRequest { now: args.now, restart: true };
+                let stopping: Stopping = client.post("/v1/daemon/stop", &order).await?;
+                stop::tell(&stopping);
+                let next = ending::next_daemon(&client, &before, &stopping);
+                terminal::patiently("restarting the daemon", next).await?
+            }
+        };
+        if args.json {
+            terminal::json(&status)?;
+        } else {
+            terminal::line(format!("restarted (pid {}, version {})", status.pid, status.version));
+        }
+        Ok(ExitCode::SUCCESS)
+    })
+}

@@ -1,0 +1,103 @@
+//! The daemon as its doors see it: the settings in force, reading them again, and the order to stop.
+
+use super::log::LogFilter;
+use crate::config::{Settings, Shown, Sources};
+use shellkeep_protocol::{ChangedSetting, Reloaded, SettingInForce, SettingsInForce};
+use shellkeep_server::{Control, DaemonFacts, Reloading, StopOrder};
+use shellkeep_session::QuotaName;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// Settings that come into force without a restart, beside the quotas.
+const LIVE: [&str; 2] = ["log", "stop_grace"];
+
+/// The running daemon.
+pub(super) struct Running {
+    facts: DaemonFacts,
+    sources: Sources,
+    /// What is in force.
+    settings: Mutex<Settings>,
+    log: LogFilter,
+    orders: watch::Sender<Option<StopOrder>>,
+}
+
+impl Running {
+    /// A daemon that runs with these settings.
+    pub(super) fn new(facts: DaemonFacts, sources: Sources, settings: Settings, log: LogFilter) -> Self {
+        Self { facts, sources, settings: Mutex::new(settings), log, orders: watch::Sender::new(None) }
+    }
+
+    /// Where orders to stop arrive.
+    pub(super) fn orders(&self) -> watch::Receiver<Option<StopOrder>> {
+        self.orders.subscribe()
+    }
+
+    fn current(&self) -> MutexGuard<'_, Settings> {
+        self.settings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Control for Running {
+    fn facts(&self) -> DaemonFacts {
+        self.facts.clone()
+    }
+
+    fn settings(&self) -> SettingsInForce {
+        let settings = self.current();
+        let shown = settings.shown().into_iter();
+        SettingsInForce {
+            settings: shown.map(|row| (row.name.to_owned(), in_force(row))).collect(),
+            file: settings.file.as_ref().map(|path| path.display().to_string()),
+        }
+    }
+
+    fn stop_grace(&self) -> Duration {
+        self.current().grace()
+    }
+
+    fn reload(&self) -> Result<Reloading, String> {
+        let read = self.sources.load().map_err(|failure| failure.to_string())?;
+        let mut current = self.current();
+        let report = compare(&current.shown(), &read.shown());
+        if current.log.value != read.log.value {
+            self.log.set(&read.log.value)?;
+        }
+        current.file = read.file;
+        current.log = read.log;
+        current.stop_grace = read.stop_grace;
+        current.quotas = read.quotas;
+        let quotas = current.quotas();
+        for ChangedSetting { name, from, to } in &report.changed {
+            tracing::info!(name, from, to, "reloaded");
+        }
+        for ChangedSetting { name, from, to } in &report.needs_restart {
+            tracing::warn!(name, from, to, "changed in the configuration; takes a restart to come into force");
+        }
+        Ok(Reloading { report, quotas })
+    }
+
+    fn stop(&self, order: StopOrder) {
+        self.orders.send_replace(Some(order));
+    }
+}
+
+fn in_force(row: Shown) -> SettingInForce {
+    SettingInForce { value: row.value, source: row.source }
+}
+
+/// What another configuration changes, and what of it takes a restart.
+fn compare(before: &[Shown], after: &[Shown]) -> Reloaded {
+    let differ = before.iter().zip(after).filter(|(before, after)| before.value != after.value);
+    let changes = differ.map(|(before, after)| ChangedSetting {
+        name: before.name.to_owned(),
+        from: before.value.clone(),
+        to: after.value.clone(),
+    });
+    let is_live = |change: &ChangedSetting| {
+        LIVE.contains(&change.name.as_str())
+            || QuotaName::ALL.iter().any(|name| change.name == Settings::name_of(*name))
+    };
+    let (changed, needs_restart) = changes.partition(is_live);
+    Reloaded { changed, needs_restart }
+}
