@@ -180,10 +180,11 @@ async fn drain(
 ) {
     let grace = if order.now { Duration::ZERO } else { grace };
     tracing::info!(grace = grace.as_secs(), "stopping: no new commands; sessions are being saved");
+    let node = engine.node();
     let left = tokio::select! {
-        left = engine.node().drain(grace) => left,
-        () = signals.end() => engine.node().drain(Duration::ZERO).await,
-        () = stop_now(orders) => engine.node().drain(Duration::ZERO).await,
+        left = node.drain(grace) => left,
+        () = signals.end() => node.drain(Duration::ZERO).await,
+        () = stop_now(orders) => node.drain(Duration::ZERO).await,
     };
     if left > 0 {
         tracing::warn!(commands = left, "these still run after the grace, and are ended");

@@ -3,10 +3,11 @@
 use crate::cli::DaemonArgs;
 use crate::client::{self, Client};
 use crate::failure::Failure;
-use crate::terminal;
+use crate::terminal::{self, Fields};
 use clap::Args;
 use serde_json::json;
 use shellkeep_protocol::{DaemonStatus, ReadinessStatus};
+use shellkeep_terminal::words::{counted, span};
 use std::process::ExitCode;
 
 /// Exit code when no daemon runs, as `systemctl status` has it.
@@ -64,47 +65,20 @@ fn print(status: &DaemonStatus) {
         ReadinessStatus::Ready => terminal::coloured("ready", terminal::Colour::Green),
         ReadinessStatus::Degraded => terminal::coloured("degraded", terminal::Colour::Yellow),
     };
-    terminal::line(format!("{word}, up {}", time(status.uptime)));
+    terminal::line(format!("{word}, up {}", span(status.uptime)));
     for problem in &status.problems {
-        terminal::line(format!("  problem: {}", terminal::harmless(problem)));
+        terminal::line(format!("problem: {}", terminal::harmless(problem)));
     }
-    let rows = [
-        ("pid", status.pid.to_string()),
-        ("version", status.version.clone()),
-        ("data", status.data.clone()),
-        ("config", status.config_file.clone().unwrap_or_else(|| "none".to_owned())),
-        ("store", status.store.clone()),
-        ("listens on", status.doors.join(", ")),
-        ("sessions", format!("{} kept, {} with a shell", status.sessions, status.live_shells)),
-        ("running", format!("{} commands, {} services", status.running, status.services)),
-    ];
-    for (name, value) in rows {
-        terminal::line(format!("{name:<11} {}", terminal::harmless(&value)));
-    }
-}
-
-/// A length of time for a person: its two largest units.
-fn time(seconds: f64) -> String {
-    let seconds = seconds.max(0.0) as u64;
-    let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);
-    match (days, hours, minutes) {
-        (0, 0, 0) => format!("{seconds}s"),
-        (0, 0, _) => format!("{minutes}min {}s", seconds % 60),
-        (0, _, _) => format!("{hours}h {minutes}min"),
-        _ => format!("{days}d {hours}h"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_time_has_two_units() {
-        for (seconds, text) in
-            [(0.4, "0s"), (59.9, "59s"), (61.0, "1min 1s"), (7_260.0, "2h 1min"), (90_000.0, "1d 1h")]
-        {
-            assert_eq!(time(seconds), text);
-        }
-    }
+    let sessions = format!("{} kept, {} with a shell", status.sessions, status.live_shells);
+    let running = format!("{}, {}", counted(status.running, "command"), counted(status.services, "service"));
+    let fields = Fields::new()
+        .with("pid", status.pid.to_string())
+        .with("version", status.version.as_str())
+        .with("data", status.data.as_str())
+        .maybe("config", status.config_file.as_deref())
+        .with("store", status.store.as_str())
+        .with("listens on", status.doors.join(", "))
+        .with("sessions", sessions)
+        .with("running", running);
+    terminal::fields(&fields);
 }

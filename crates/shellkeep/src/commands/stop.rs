@@ -7,6 +7,7 @@ use crate::terminal;
 use clap::Args;
 use serde_json::json;
 use shellkeep_protocol::{StopRequest, Stopping};
+use shellkeep_terminal::words::counted;
 use std::process::ExitCode;
 
 /// Arguments of `stop`.
@@ -48,8 +49,7 @@ pub fn execute(args: StopArgs) -> Result<ExitCode, Failure> {
 /// Says that commands are waited for, if there are any.
 pub fn tell(stopping: &Stopping) {
     if stopping.running > 0 && stopping.grace > 0.0 {
-        let (running, grace) = (stopping.running, stopping.grace);
-        let commands = if running == 1 { "1 command".to_owned() } else { format!("{running} commands") };
+        let (commands, grace) = (counted(stopping.running, "command"), stopping.grace);
         terminal::notice(&format!("waiting up to {grace} s for {commands} to finish; `stop --now` does not wait"));
     }
 }
