@@ -43,7 +43,7 @@ impl Node {
 
     /// Lets the disk refuse until nothing more fits into memory, and gives what the last event was told.
     async fn fill(&self, id: &SessionId) -> OpError {
-        self.store.arm_fault(Point::JournalWrite, u64::MAX);
+        self.store.faults().arm(Point::JournalWrite, u64::MAX);
         let event = NewEvent { event_type: "x_fill".to_owned(), data: json!({"text": "y".repeat(EVENT_BYTES)}) };
         for _ in 0..EVENTS {
             match self.engine.records().post_events(id, vec![event.clone()]).await {
@@ -84,7 +84,7 @@ async fn records_that_no_disk_takes_are_told_of_and_nothing_else_is_lost() {
     let request = CreateSession { session_id: Some(name.clone()), config: json!({"text": text}), ..Default::default() };
     assert_eq!(node.engine.create(request.clone()).await.unwrap_err().code(), "store_unavailable");
     assert!(matches!(node.engine.get(&name).await, Err(OpError::SessionNotFound { .. })));
-    node.store.arm_fault(Point::JournalWrite, 0);
+    node.store.faults().arm(Point::JournalWrite, 0);
     // Nobody does anything: the owner itself says what is lost as soon as that is taken.
     let types = vec!["records_lost".to_owned()];
     let query = EventQuery { after: lost, types: types.clone(), ..EventQuery::default() };

@@ -55,6 +55,13 @@ impl Content {
     }
 }
 
+/// The type of the event that holds a message for an agent.
+pub const USER_INPUT: &str = "user_input";
+/// The type of the event with which an agent's work on a message ends.
+pub const FINAL_OUTPUT: &str = "final_output";
+/// The type of the event with which it ends otherwise.
+pub const RESUME_ENDED: &str = "resume_ended";
+
 /// One message of the conversation between a person and an agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Message {

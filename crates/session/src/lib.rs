@@ -10,6 +10,7 @@
 //! - [`checkpoint`]: a workspace's files as they were.
 //! - [`quota`]: what may be used.
 //! - [`agent`]: an agent's own state, and its conversation.
+//! - [`resume`]: messages to an agent that were sent with a request id.
 //! - [`author`]: who an event comes from.
 //! - [`adapt`]: limits that follow the pressure on the machine.
 //! - [`record`]: what happened, one numbered record at a time. The only door into [`state`].
@@ -29,6 +30,7 @@ pub mod plan;
 pub mod quota;
 pub mod record;
 pub mod relocate;
+pub mod resume;
 pub mod run;
 pub mod service;
 pub mod shell;
@@ -44,6 +46,7 @@ pub use id::{IdError, RunId, ServiceId, SessionId};
 pub use jiff::Timestamp;
 pub use quota::{QuotaName, Quotas};
 pub use record::{Event, FORMAT_VERSION, Record};
+pub use resume::{ResumeMark, StoredResume};
 pub use run::{Call, Changes, FileSum, Notice, NoticeCode, Output, RunResult, RunStatus, StoredRun};
 pub use service::{Ready, RestartPolicy, Service, ServiceEnd, ServiceSpec, ServiceStamps, ServiceStatus, Stamp};
 pub use shell::{ShellDelta, ShellState};

@@ -1,16 +1,12 @@
 //! A session as the fold of its records.
 
+use crate::agent::{FINAL_OUTPUT, USER_INPUT};
 use crate::{
     AgentState, ByteString, Event, FilesAt, Notice, Origin, Record, RunId, Service, ServiceId, ServiceStatus,
     SessionId, ShellState, Timestamp, service,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-
-/// The type of the event that holds a message for an agent.
-pub const USER_INPUT: &str = "user_input";
-/// The type of the event with which an agent's work on a message ends.
-pub const FINAL_OUTPUT: &str = "final_output";
 
 /// What a session was made with.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 use shellkeep_redact::Redactor;
 use shellkeep_session::state::ApplyError;
 use shellkeep_session::{
-    ByteString, Event, Message, Record, RunId, SessionId, SessionMeta, SessionState, ShellState, StoredRun, Timestamp,
+    ByteString, Event, Message, Record, RunId, SessionId, SessionMeta, SessionState, ShellState, StoredResume,
+    StoredRun, Timestamp,
 };
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -115,6 +116,13 @@ pub trait Backend: Send {
 
     /// The run that a caller's key started.
     fn run_by_request(&mut self, session_id: &SessionId, request_id: &str) -> Result<Option<StoredRun>, BackendError>;
+
+    /// The last message to the session's agent that was sent with a caller's key.
+    fn resume_by_request(
+        &mut self,
+        session_id: &SessionId,
+        request_id: &str,
+    ) -> Result<Option<StoredResume>, BackendError>;
 
     /// What the session's shell knew at its creation.
     fn first_shell(&mut self, session_id: &SessionId) -> Result<Option<ShellState>, BackendError>;

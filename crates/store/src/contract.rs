@@ -15,8 +15,8 @@ use crate::{AppendError, Durability, OpenError, RecordOptions, Store};
 use shellkeep_record::{Recording, Verdict, verify};
 use shellkeep_session::shell::{Function, Variable};
 use shellkeep_session::{
-    AgentState, Cause, Checkpoint, Content, Event, FilesAt, LeftOut, Message, Notice, NoticeCode, Output, Ready,
-    Record, RestartPolicy, RunId, RunResult, RunStatus, ServiceEnd, ServiceId, ServiceSpec, ServiceStamps,
+    AgentState, Author, Cause, Checkpoint, Content, Event, FilesAt, LeftOut, Message, Notice, NoticeCode, Output,
+    Ready, Record, RestartPolicy, RunId, RunResult, RunStatus, ServiceEnd, ServiceId, ServiceSpec, ServiceStamps,
     ServiceStatus, SessionId, SessionMeta, SessionState, ShellDelta, ShellState, Stamp, Timestamp,
 };
 use std::future::Future;

@@ -1,6 +1,6 @@
 //! Sessions as directories that a person can read: `sessions/{session_id}/` with `meta.json`, `state.json`,
-//! `first_shell.json`, `runs/{run_id}.json`, `requests/{request_id}` and `messages/{seq_id}.json`. The recorder's files are
-//! there too.
+//! `first_shell.json`, `runs/{run_id}.json`, `requests/{request_id}`, `resumes/{request_id}.json` and
+//! `messages/{seq_id}.json`. The recorder's files are there too.
 //!
 //! Each file is replaced as a whole. `state.json` is written last and carries the number of the last record, so a
 //! crash between two files leaves an older number, and the journal's records are applied again over what is there.
@@ -8,6 +8,7 @@
 mod files;
 mod json;
 mod requests;
+mod resumes;
 mod scrub;
 
 use crate::backend::{
@@ -16,9 +17,10 @@ use crate::backend::{
 use crate::error::{Durability, OpenError};
 use crate::lock;
 use files::{AppliedFile, Counts, MetaFile, SessionFiles};
+use resumes::{Resumes, StoredResumes};
 use shellkeep_redact::Redactor;
 use shellkeep_session::{
-    Event, FORMAT_VERSION, Message, Record, RunId, SessionId, SessionState, ShellState, StoredRun,
+    Event, FORMAT_VERSION, Message, Record, RunId, SessionId, SessionState, ShellState, StoredResume, StoredRun,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
@@ -38,6 +40,7 @@ struct Live {
     first_shell: Option<ShellState>,
     runs: BTreeMap<RunId, StoredRun>,
     messages: Vec<Message>,
+    resumes: Resumes,
 }
 
 /// A backend in a directory.
@@ -175,9 +178,9 @@ impl FilesystemBackend {
 
 impl Live {
     fn new(state: SessionState) -> Self {
-        let (runs, messages) = (BTreeMap::new(), Vec::new());
+        let (runs, messages, resumes) = (BTreeMap::new(), Vec::new(), Resumes::default());
         let counts = Counts::default();
-        Self { state, counts, damaged: None, changed: false, first_shell: None, runs, messages }
+        Self { state, counts, damaged: None, changed: false, first_shell: None, runs, messages, resumes }
     }
 
     fn begin(state: SessionState, first_shell: ShellState) -> Self {
@@ -197,6 +200,7 @@ impl Live {
         if let Event::MessageAdded { message, .. } = &record.event {
             self.messages.push((**message).clone());
         }
+        self.resumes.apply(record, &StoredResumes::of(files));
         if let Event::RunFinished { run_id, result, .. } = &record.event {
             if !self.runs.contains_key(run_id)
                 && let Ok(Some(run)) = files.run(run_id)
@@ -222,6 +226,7 @@ impl Live {
         for message in &self.messages {
             self.counts.messages += u64::from(files.write_message(message)?);
         }
+        self.resumes.write(&StoredResumes::of(files))?;
         files.write_state(&self.state, self.counts, self.damaged.as_deref())?;
         self.first_shell = None;
         self.runs.clear();
@@ -284,6 +289,10 @@ impl Backend for FilesystemBackend {
 
     fn run_by_request(&mut self, session_id: &SessionId, request_id: &str) -> Result<Option<StoredRun>> {
         if self.healthy(session_id)? { self.files(session_id).run_by_request(request_id) } else { Ok(None) }
+    }
+
+    fn resume_by_request(&mut self, session_id: &SessionId, request_id: &str) -> Result<Option<StoredResume>> {
+        if self.healthy(session_id)? { StoredResumes::of(&self.files(session_id)).find(request_id) } else { Ok(None) }
     }
 
     fn first_shell(&mut self, session_id: &SessionId) -> Result<Option<ShellState>> {

@@ -6,7 +6,9 @@ use crate::backend::{
 use crate::mask;
 use shellkeep_record::Masker;
 use shellkeep_redact::Redactor;
-use shellkeep_session::{Event, Message, Record, RunId, SessionId, SessionState, ShellState, StoredRun};
+use shellkeep_session::{
+    Event, Message, Record, ResumeMark, RunId, SessionId, SessionState, ShellState, StoredResume, StoredRun,
+};
 use std::collections::{BTreeMap, HashMap};
 
 struct Session {
@@ -16,6 +18,8 @@ struct Session {
     /// Numbers of runs by their callers' keys.
     keys: HashMap<String, u64>,
     messages: BTreeMap<u64, Message>,
+    /// Messages to its agent that were sent with a key, by the key.
+    resumes: HashMap<String, StoredResume>,
     damaged: Option<String>,
 }
 
@@ -69,7 +73,7 @@ impl MemoryBackend {
 impl Session {
     fn begin(state: SessionState, first_shell: ShellState) -> Self {
         let (runs, keys, messages) = (BTreeMap::new(), HashMap::new(), BTreeMap::new());
-        Self { state, first_shell, runs, keys, messages, damaged: None }
+        Self { state, first_shell, runs, keys, messages, resumes: HashMap::new(), damaged: None }
     }
 
     fn apply(&mut self, record: &Record) -> Result<(), shellkeep_session::state::ApplyError> {
@@ -86,6 +90,16 @@ impl Session {
         }
         if let Event::MessageAdded { message, .. } = &record.event {
             self.messages.insert(message.seq_id, (**message).clone());
+        }
+        match ResumeMark::of(&record.event) {
+            Some(ResumeMark::Begun { request_id }) => {
+                let resume = StoredResume { request_id: request_id.to_owned(), seq: record.seq, ended_seq: None };
+                self.resumes.insert(request_id.to_owned(), resume);
+            }
+            Some(ResumeMark::Ended { request_id }) => {
+                self.resumes.entry(request_id.to_owned()).and_modify(|resume| resume.ended_seq = Some(record.seq));
+            }
+            None => {}
         }
         Ok(())
     }
@@ -157,6 +171,14 @@ impl Backend for MemoryBackend {
         Ok(self.healthy(session_id)?.and_then(found).filter(is_it))
     }
 
+    fn resume_by_request(
+        &mut self,
+        session_id: &SessionId,
+        request_id: &str,
+    ) -> Result<Option<StoredResume>, BackendError> {
+        Ok(self.healthy(session_id)?.and_then(|session| session.resumes.get(request_id).cloned()))
+    }
+
     fn first_shell(&mut self, session_id: &SessionId) -> Result<Option<ShellState>, BackendError> {
         Ok(self.healthy(session_id)?.map(|session| session.first_shell.clone()))
     }
@@ -175,6 +197,7 @@ impl Backend for MemoryBackend {
         for run in session.runs.values_mut() {
             *run = mask::run(run, &masker)?;
         }
+        session.resumes.retain(|request_id, _| !mask::is_in_name(request_id.as_bytes(), &masker));
         for message in session.messages.values_mut() {
             masker.mask_value(&mut message.content);
         }

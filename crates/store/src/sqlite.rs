@@ -16,12 +16,14 @@ use row::{SessionRow, changed, check, damaged, failed, int, parsed, time, uint};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use serde::de::DeserializeOwned;
 use shellkeep_redact::Redactor;
-use shellkeep_session::{AgentState, ByteString, Message, RunId, SessionId, SessionState, ShellState, StoredRun};
+use shellkeep_session::{
+    AgentState, ByteString, Message, RunId, SessionId, SessionState, ShellState, StoredResume, StoredRun,
+};
 use space::Space;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::path::Path;
-use sums::{AGENT_STATE, BODY, HEAD, MESSAGE, META, RUN, VALUE};
+use sums::{AGENT_STATE, BODY, HEAD, MESSAGE, META, RESUME, RUN, VALUE};
 
 /// The columns of a run, after the one that says whether it is as it was written.
 const RUN_COLUMNS: &str = "run_id, seq, request_id, command, started_at, result, by_token, ended_seq";
@@ -232,6 +234,25 @@ impl Backend for SqliteBackend {
     fn run_by_request(&mut self, session_id: &SessionId, request_id: &str) -> Result<Option<StoredRun>, BackendError> {
         let condition = "WHERE session = ?1 AND request_id = ?2 ORDER BY seq DESC LIMIT 1";
         self.one_run(session_id, condition, &[&session_id.as_str(), &request_id])
+    }
+
+    fn resume_by_request(
+        &mut self,
+        session_id: &SessionId,
+        request_id: &str,
+    ) -> Result<Option<StoredResume>, BackendError> {
+        self.row(session_id)?;
+        let sql = format!(
+            "SELECT {}, seq, ended_seq FROM resumes WHERE session = ?1 AND request_id = ?2 ORDER BY seq DESC LIMIT 1",
+            RESUME.holds()
+        );
+        let mut statement = self.db.prepare_cached(&sql).map_err(failed)?;
+        let mut rows = statement.query([session_id.as_str(), request_id]).map_err(failed)?;
+        let Some(row) = rows.next().map_err(failed)? else { return Ok(None) };
+        check(row, 0, "a message to its agent")?;
+        let ended: Option<i64> = row.get(2).map_err(damaged)?;
+        let (request_id, seq) = (request_id.to_owned(), uint(row.get(1).map_err(damaged)?));
+        Ok(Some(StoredResume { request_id, seq, ended_seq: ended.map(uint) }))
     }
 
     fn first_shell(&mut self, session_id: &SessionId) -> Result<Option<ShellState>, BackendError> {

@@ -3,7 +3,7 @@
 use crate::backend::{Backend, BackendError, Name, SessionSummary};
 use crate::depth;
 use crate::error::{Durability, ReadError, SyncError};
-use crate::fault::{Faults, Point};
+use crate::fault::Faults;
 use crate::follow::Followers;
 use crate::identity::Home;
 use crate::journal::AppendError;
@@ -15,7 +15,7 @@ use crate::requests::Found;
 use crate::scheduler::{Read, Request, Scrub, Shared};
 use shellkeep_record::{PublicKey, Scrubbed, SessionKey};
 use shellkeep_redact::Redactor;
-use shellkeep_session::{Message, Record, RunId, SessionId, SessionState, ShellState, StoredRun};
+use shellkeep_session::{Message, Record, RunId, SessionId, SessionState, ShellState, StoredResume, StoredRun};
 use std::fmt;
 use std::fs::File;
 use std::path::PathBuf;
@@ -218,6 +218,16 @@ impl Store {
         }
     }
 
+    /// The last message to the session's agent that was sent with a caller's key.
+    pub async fn resume_by_request(
+        &self,
+        session_id: &SessionId,
+        request_id: &str,
+    ) -> Result<Option<StoredResume>, ReadError> {
+        let (about, request_id) = (session_id.clone(), request_id.to_owned());
+        self.ask_about(session_id, move |backend| backend.resume_by_request(&about, &request_id)).await
+    }
+
     /// What the session's shell knew at its creation, for a restart.
     pub async fn first_shell(&self, session_id: &SessionId) -> Result<Option<ShellState>, ReadError> {
         let about = session_id.clone();
@@ -353,19 +363,9 @@ impl Store {
         }
     }
 
-    /// Makes a point of this store fail the next `count` times, for tests.
+    /// The points of this store that fail, for tests.
     #[doc(hidden)]
-    pub fn arm_fault(&self, point: Point, count: u64) {
-        self.faults().arm(point, count);
-    }
-
-    /// Makes every so-manieth call of a point fail, for tests.
-    #[doc(hidden)]
-    pub fn arm_fault_every(&self, point: Point, every: u64) {
-        self.faults().arm_every(point, every);
-    }
-
-    fn faults(&self) -> &Faults {
+    pub fn faults(&self) -> &Faults {
         match &self.inner.kind {
             Kind::Memory { faults, .. } => faults,
             Kind::Journalled { shared, .. } => &shared.faults,

@@ -8,14 +8,15 @@ use super::records::RecordOps;
 use crate::crash::{self, Point};
 use crate::ops::*;
 use crate::resume::config::AgentProgram;
-use crate::resume::drive::{Drive, RESUME_ENDED, Start};
+use crate::resume::drive::{Drive, Start};
 use crate::resume::stream::ResumeStream;
 use crate::resume::{Opening, SessionLog, Turn, Work};
+use crate::stored::read_error;
 use serde_json::{Value, json};
 use shellkeep_process::stdio::Writer;
 use shellkeep_process::{Program, ProgramSpec};
-use shellkeep_session::state::{FINAL_OUTPUT, USER_INPUT};
-use shellkeep_session::{Author, QuotaName, SessionId, SessionState, id};
+use shellkeep_session::agent::USER_INPUT;
+use shellkeep_session::{Author, QuotaName, SessionId, SessionState, StoredResume, id};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -64,7 +65,7 @@ impl Engine {
             }
             let turn = inner.agents.place(&id).take(&request, timeout).await?;
             // While it waited, the same request may have come to an end.
-            let earlier = earlier(&self.access, &id, &request).await?;
+            let earlier = earlier(&inner, &id, &request).await?;
             if let Earlier::Ended(view) = earlier {
                 return Ok(ResumeStream::ended(*view));
             }
@@ -90,43 +91,32 @@ async fn known(
         same(request_id, &work.message, &request.message)?;
         return Ok(Some(ResumeStream::live(access, id, &work, work.watch())));
     }
-    match earlier(access, id, request).await? {
+    match earlier(inner, id, request).await? {
         Earlier::Ended(view) => Ok(Some(ResumeStream::ended(*view))),
         Earlier::Never | Earlier::CutOff(..) => Ok(None),
     }
 }
 
-/// Looks in the recording for an earlier call with the same key.
-async fn earlier(access: &Access, id: &SessionId, request: &ResumeSession) -> Result<Earlier, OpError> {
+/// What an earlier call with the same key came to. Only the records that the key names are read.
+async fn earlier(inner: &Inner, id: &SessionId, request: &ResumeSession) -> Result<Earlier, OpError> {
     let Some(request_id) = &request.request_id else { return Ok(Earlier::Never) };
-    let types = [USER_INPUT, FINAL_OUTPUT, RESUME_ENDED].map(str::to_owned).to_vec();
-    let search = Some(regex::escape(request_id));
-    let mut query = EventQuery { limit: MAX_EVENT_PAGE, types, search, ..EventQuery::default() };
-    let mut earlier = Earlier::Never;
-    loop {
-        let page = RecordOps::new(access).events(id, query.clone()).await?;
-        for line in &page.events {
-            let text = |name: &str| line.data[name].as_str().unwrap_or_default().to_owned();
-            // The end of a work is told by the runtime; what somebody posted ends nothing.
-            let is_word = line.event_type != USER_INPUT && line.author.is_posted();
-            if line.data["request_id"].as_str() != Some(request_id) || is_word {
-                continue;
-            }
-            earlier = if line.event_type == USER_INPUT {
-                // Where secrets are masked it may not be there word for word.
-                if !access.at_large().ctx.masking.is_on() {
-                    same(request_id, &text("message"), &request.message)?;
-                }
-                Earlier::CutOff(text("resume_id"), line.seq)
-            } else {
-                Earlier::Ended(Box::new(recorded(&line.data, line.seq)))
-            };
-        }
-        match page.next {
-            Some(after) => query.after = after,
-            None => return Ok(earlier),
-        }
+    let stored = inner.ctx.store.resume_by_request(id, request_id).await.map_err(|error| read_error(id, error))?;
+    let Some(StoredResume { seq, ended_seq, .. }) = stored else { return Ok(Earlier::Never) };
+    let missing = |seq: u64| {
+        let (session_id, reason) = (id.to_string(), format!("record {seq} is missing; use another request_id"));
+        OpError::RecordingUnreadable { session_id, reason }
+    };
+    let input = inner.recordings.read(id, move |recording| recording.line(seq)).await?;
+    let input = input.ok_or_else(|| missing(seq))?;
+    let text = |name: &str| input.data[name].as_str().unwrap_or_default().to_owned();
+    // Where secrets are masked it may not be there word for word.
+    if !inner.ctx.masking.is_on() {
+        same(request_id, &text("message"), &request.message)?;
     }
+    let Some(seq) = ended_seq else { return Ok(Earlier::CutOff(text("resume_id"), input.seq)) };
+    let end = inner.recordings.read(id, move |recording| recording.line(seq)).await?;
+    let end = end.ok_or_else(|| missing(seq))?;
+    Ok(Earlier::Ended(Box::new(recorded(&end.data, end.seq))))
 }
 
 /// Starts the agent and tells it the message. Nothing is recorded if it does not start.

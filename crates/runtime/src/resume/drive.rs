@@ -14,7 +14,7 @@ use serde_json::json;
 use shellkeep_process::stdio::Writer;
 use shellkeep_process::{ExitStatus, Heard, Program, Stream};
 use shellkeep_redact::Redactor;
-use shellkeep_session::state::FINAL_OUTPUT;
+use shellkeep_session::agent::{FINAL_OUTPUT, RESUME_ENDED};
 use shellkeep_session::{Author, SessionId};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,8 +22,6 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-/// The type of the event with which work ends that is not done.
-pub(crate) const RESUME_ENDED: &str = "resume_ended";
 /// Lines that may wait for an agent that does not read.
 const TO_TELL: usize = 64;
 /// Lines that cannot be taken; an agent with more of them does not speak our language.

@@ -15,7 +15,7 @@ tell!(filesystem = "file://store", sqlite = "sqlite://store.db"; (
 /// A store whose recorder does not get its turns.
 fn held(house: &House) -> Store {
     let store = house.open();
-    store.arm_fault(Point::RecordTurn, u64::MAX);
+    store.faults().arm(Point::RecordTurn, u64::MAX);
     store
 }
 
@@ -29,7 +29,7 @@ fn has_recording(store: &Store, name: &str) -> bool {
 
 /// Everything is recorded, and the journal has nothing that is still needed.
 fn assert_all_done(house: &House, store: Store, tellers: &[Teller]) {
-    store.arm_fault(Point::RecordTurn, 0);
+    store.faults().arm(Point::RecordTurn, 0);
     wait(store.flush()).unwrap();
     for teller in tellers {
         teller.assert_recorded_in(&store);
@@ -73,7 +73,7 @@ fn a_killed_daemon_was_behind(house: House) {
     let (store, mut tellers) = (house.open(), crowd(20));
     tellers.iter().for_each(|teller| teller.append_to(&store));
     wait(store.flush()).unwrap();
-    store.arm_fault(Point::RecordTurn, u64::MAX);
+    store.faults().arm(Point::RecordTurn, u64::MAX);
     for teller in &mut tellers {
         teller.message("user", "while it is behind");
         teller.append_last(&store).unwrap();
@@ -110,7 +110,7 @@ fn a_session_that_is_gone_stays_gone(house: House) {
     let (store, mut tellers) = (house.open(), crowd(3));
     tellers[0].append_to(&store);
     wait(store.flush()).unwrap();
-    store.arm_fault(Point::RecordTurn, u64::MAX);
+    store.faults().arm(Point::RecordTurn, u64::MAX);
     tellers[1].append_to(&store);
     wait(store.flush_backend()).unwrap();
     tellers[2].append_to(&store);
@@ -157,7 +157,7 @@ fn a_session_made_anew_has_one_life(house: House) {
 fn a_scrub_waits_for_the_recorder(house: House) {
     let secret = "kV9-behind-value-7731";
     let store = house.open();
-    store.arm_fault(Point::RecordTurn, 5);
+    store.faults().arm(Point::RecordTurn, 5);
     let mut teller = Teller::told("a");
     teller.message("user", &format!("my key is {secret}"));
     teller.append_to(&store);
@@ -177,16 +177,16 @@ fn a_journal_that_refuses_while_it_is_behind(house: House) {
     let (store, mut tellers) = (held(&house), crowd(3));
     tellers.iter().for_each(|teller| teller.append_to(&store));
     wait(store.flush_backend()).unwrap();
-    store.arm_fault(Point::JournalWrite, u64::MAX);
+    store.faults().arm(Point::JournalWrite, u64::MAX);
     for teller in &mut tellers {
         teller.message("user", "in memory");
         teller.append_last(&store).unwrap_err();
     }
     tellers.iter().for_each(|teller| teller.assert_in(&store));
     tellers[1].assert_recorded_in(&store);
-    store.arm_fault(Point::RecordTurn, 0);
+    store.faults().arm(Point::RecordTurn, 0);
     wait(store.flush()).unwrap();
-    store.arm_fault(Point::JournalWrite, 0);
+    store.faults().arm(Point::JournalWrite, 0);
     for teller in &mut tellers {
         teller.message("user", "in the journal again");
         // What waits goes first.

@@ -18,7 +18,7 @@ tell!(filesystem = "file://store", sqlite = "sqlite://store.db"; (
 /// Appends while the backend takes nothing, so that everything is in the journal alone.
 fn journalled_only(house: &House, tellers: &[&Teller]) -> Store {
     let store = house.open();
-    store.arm_fault(Point::BackendApply, u64::MAX);
+    store.faults().arm(Point::BackendApply, u64::MAX);
     for teller in tellers {
         teller.append_to(&store);
     }
@@ -181,7 +181,7 @@ fn a_refusing_disk_loses_nothing_and_keeps_order(house: House) {
     let store = house.open();
     let mut teller = Teller::begin("a", None);
     teller.append_to(&store);
-    store.arm_fault(Point::JournalWrite, u64::MAX);
+    store.faults().arm(Point::JournalWrite, u64::MAX);
     for round in 0..20 {
         let run = teller.start(None);
         assert!(matches!(teller.append_last(&store), Err(AppendError::Retrying { .. })), "round {round}");
@@ -191,7 +191,7 @@ fn a_refusing_disk_loses_nothing_and_keeps_order(house: House) {
     assert!(store.problems()[0].contains("injected fault"), "{:?}", store.problems());
     // Readers see even what the journal refuses.
     teller.assert_in(&store);
-    store.arm_fault(Point::JournalWrite, 0);
+    store.faults().arm(Point::JournalWrite, 0);
     wait(store.flush()).unwrap();
     assert!(store.problems().is_empty(), "{:?}", store.problems());
     teller.say(Event::ShellStarted { generation: 7 });
@@ -208,7 +208,7 @@ fn a_refusing_disk_loses_nothing_and_keeps_order(house: House) {
 
 fn a_failing_backend_is_retried(house: House) {
     let store = house.open();
-    store.arm_fault(Point::BackendApply, 2);
+    store.faults().arm(Point::BackendApply, 2);
     let teller = Teller::lived("a");
     teller.append_to(&store);
     let mut refused = 0;
@@ -236,7 +236,7 @@ fn segments_rotate_and_are_removed(house: House) {
         Store::open_in_segments(house.url, house.path(), Durability::Process, options, 2000).unwrap()
     };
     let store = open();
-    store.arm_fault(Point::BackendApply, u64::MAX);
+    store.faults().arm(Point::BackendApply, u64::MAX);
     let mut teller = Teller::lived("a");
     for n in 0..100 {
         let run = teller.start(None);
@@ -256,12 +256,12 @@ fn power_durability_waits_for_the_disk(house: House) {
     let teller = Teller::lived("a");
     teller.append_to(&store);
     wait(store.sync()).unwrap();
-    store.arm_fault(Point::JournalWrite, u64::MAX);
+    store.faults().arm(Point::JournalWrite, u64::MAX);
     let mut more = Teller::lived("b");
     more.say(Event::ShellStarted { generation: 2 });
     more.append_last(&store).unwrap_err();
     assert!(wait(store.sync()).is_err());
-    store.arm_fault(Point::JournalWrite, 0);
+    store.faults().arm(Point::JournalWrite, 0);
     wait(store.sync()).unwrap();
     teller.assert_in(&store);
 }
@@ -274,7 +274,7 @@ fn a_reader_needs_only_its_own_session(house: House) {
     waiting.append_to(&store);
     resting.append_to(&store);
     wait(store.flush()).unwrap();
-    store.arm_fault(Point::BackendApply, u64::MAX);
+    store.faults().arm(Point::BackendApply, u64::MAX);
     waiting.say(Event::ShellStarted { generation: 2 });
     waiting.append_last(&store).unwrap();
     resting.assert_in(&store);
@@ -282,7 +282,7 @@ fn a_reader_needs_only_its_own_session(house: House) {
     // Also when applying has failed already.
     resting.assert_in(&store);
     assert!(matches!(wait(store.list(None, None, 9)), Err(ReadError::Unavailable { .. })));
-    store.arm_fault(Point::BackendApply, 0);
+    store.faults().arm(Point::BackendApply, 0);
     waiting.assert_in(&store);
     assert!(store.problems().is_empty());
     // What was read ahead is applied once, whoever asked for it.
@@ -409,10 +409,10 @@ fn a_failed_sync_is_told_and_what_it_was_about_is_written_again() {
         let mut teller = Teller::begin("a", None);
         teller.append_to(&store);
         wait(store.sync()).unwrap();
-        store.arm_fault(Point::BackendApply, u64::MAX);
+        store.faults().arm(Point::BackendApply, u64::MAX);
         let run = teller.start(None);
         teller.append_last(&store).unwrap();
-        store.arm_fault(Point::JournalSync, 2);
+        store.faults().arm(Point::JournalSync, 2);
         let is_told = || store.problems().iter().any(|problem| problem.contains("forced to disk"));
         assert!(wait(store.sync()).is_err());
         assert!(is_told(), "{:?}", store.problems());
@@ -430,7 +430,7 @@ fn a_failed_sync_is_told_and_what_it_was_about_is_written_again() {
         bytes.extend_from_slice(&[0; 200]);
         fs::write(&first, bytes).unwrap();
         teller.assert_in(&killed.open());
-        store.arm_fault(Point::BackendApply, 0);
+        store.faults().arm(Point::BackendApply, 0);
         teller.assert_in(&store);
     }
 }

@@ -207,7 +207,7 @@ fn a_damaged_store_is_never_silently_wrong(house: House) {
 fn a_damaged_journal_is_never_silently_wrong(house: House) {
     let model = Model::new();
     let store = house.open();
-    store.arm_fault(Point::BackendApply, u64::MAX);
+    store.faults().arm(Point::BackendApply, u64::MAX);
     model.append_to(&store);
     torture(&house, &model, 12, |path| path.starts_with("journal") && path.extension().is_some_and(|e| e == "jsonl"));
 }

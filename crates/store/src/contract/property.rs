@@ -101,7 +101,7 @@ fn law(url: &'static str, turns: Vec<Turn>) {
         if kills {
             // The backend must not change while the copy is taken.
             wait(store.flush()).unwrap();
-            store.arm_fault(Point::BackendApply, u64::MAX);
+            store.faults().arm(Point::BackendApply, u64::MAX);
             teller.say(Event::ShellStarted { generation: 1 });
             teller.append_last(&store).unwrap();
             told += 1;

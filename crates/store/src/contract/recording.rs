@@ -155,14 +155,14 @@ fn followers_hear_of_records(house: House) {
 fn what_cannot_be_written_is_told(house: House) {
     let store = house.open();
     let mut teller = Teller::begin("a", None);
-    store.arm_fault(Point::RecordWrite, u64::MAX);
+    store.faults().arm(Point::RecordWrite, u64::MAX);
     teller.append_to(&store);
     wait(store.flush()).unwrap();
     assert!(store.record_problem(&id("a")).unwrap().contains("injected fault"));
     assert_eq!(store.record_problem(&id("b")), None);
     assert!(store.problems()[0].contains("The recording of one session cannot be written"), "{:?}", store.problems());
     teller.assert_in(&store);
-    store.arm_fault(Point::RecordWrite, 0);
+    store.faults().arm(Point::RecordWrite, 0);
     until("it recovers", || {
         teller.message("user", "more");
         teller.append_last(&store).unwrap();
@@ -182,8 +182,8 @@ fn a_killed_daemon_records_on(house: House) {
     let mut teller = Teller::told("a");
     teller.append_to(&store);
     wait(store.flush()).unwrap();
-    store.arm_fault(Point::BackendApply, u64::MAX);
-    store.arm_fault(Point::RecordWrite, u64::MAX);
+    store.faults().arm(Point::BackendApply, u64::MAX);
+    store.faults().arm(Point::RecordWrite, u64::MAX);
     teller.message("user", "in the journal alone");
     teller.append_last(&store).unwrap();
     let killed = house.after_kill();
@@ -204,7 +204,7 @@ fn a_recording_that_failed_is_brought_up(house: House) {
     let (mut one, mut other) = (Teller::told("a"), Teller::told("b"));
     one.append_to(&store);
     wait(store.flush()).unwrap();
-    store.arm_fault(Point::RecordWrite, u64::MAX);
+    store.faults().arm(Point::RecordWrite, u64::MAX);
     other.append_to(&store);
     for number in 0..50 {
         for teller in [&mut one, &mut other] {
@@ -215,7 +215,7 @@ fn a_recording_that_failed_is_brought_up(house: House) {
     }
     assert!(store.problems()[0].contains("The recording of 2 sessions"), "{:?}", store.problems());
     assert!(house.path().join("journal/behind").exists());
-    store.arm_fault(Point::RecordWrite, 0);
+    store.faults().arm(Point::RecordWrite, 0);
     until("both recover", || ["a", "b"].iter().all(|name| store.record_problem(&id(name)).is_none()));
     one.assert_recorded_in(&store);
     other.assert_recorded_in(&store);
@@ -258,7 +258,7 @@ fn a_recording_left_behind_is_brought_up_by_the_next_daemon(house: House) {
     one.append_to(&store);
     other.append_to(&store);
     wait(store.flush()).unwrap();
-    store.arm_fault(Point::RecordWrite, u64::MAX);
+    store.faults().arm(Point::RecordWrite, u64::MAX);
     for number in 0..20 {
         one.message("user", &number.to_string());
         one.append_last(&store).unwrap();
@@ -285,7 +285,7 @@ fn too_far_behind_is_a_hole(house: House) {
     let mut teller = Teller::told("a");
     teller.append_to(&store);
     wait(store.flush()).unwrap();
-    store.arm_fault(Point::RecordWrite, u64::MAX);
+    store.faults().arm(Point::RecordWrite, u64::MAX);
     for number in 0..500 {
         teller.message("user", &number.to_string());
         teller.append_last(&store).unwrap();
@@ -293,7 +293,7 @@ fn too_far_behind_is_a_hole(house: House) {
     wait(store.flush()).unwrap();
     // The journal does not grow without an end.
     assert!(house.segments().len() < 10, "{}", house.segments().len());
-    store.arm_fault(Point::RecordWrite, 0);
+    store.faults().arm(Point::RecordWrite, 0);
     until("it recovers", || store.record_problem(&id("a")).is_none());
     let verdict = teller.verdict(&store);
     assert_eq!((verdict.bad.clone(), verdict.holes.len(), verdict.is_intact()), (None, 1, false));
@@ -303,8 +303,8 @@ fn too_far_behind_is_a_hole(house: House) {
 
 fn a_backend_that_fails_every_other_time_gets_all(house: House) {
     let store = house.open();
-    store.arm_fault_every(Point::BackendApply, 2);
-    store.arm_fault_every(Point::RecordWrite, 2);
+    store.faults().arm_every(Point::BackendApply, 2);
+    store.faults().arm_every(Point::RecordWrite, 2);
     let mut teller = Teller::told("a");
     teller.append_to(&store);
     for number in 0..30 {
@@ -315,7 +315,7 @@ fn a_backend_that_fails_every_other_time_gets_all(house: House) {
     }
     until("it recovers", || store.record_problem(&id("a")).is_none() && wait(store.flush()).is_ok());
     until("it is read", || wait(store.load(&id("a"))).is_ok_and(|state| state.as_ref() == Some(&teller.state)));
-    store.arm_fault_every(Point::RecordWrite, 0);
+    store.faults().arm_every(Point::RecordWrite, 0);
     until("it recovers for good", || store.record_problem(&id("a")).is_none());
     teller.assert_recorded_in(&store);
 }
@@ -323,11 +323,11 @@ fn a_backend_that_fails_every_other_time_gets_all(house: House) {
 /// Who follows a session sees its lines although the backend takes nothing, and the backend gets them once it does.
 fn recordings_are_ahead_of_a_failing_backend(house: House) {
     let store = house.open();
-    store.arm_fault(Point::BackendApply, u64::MAX);
+    store.faults().arm(Point::BackendApply, u64::MAX);
     let teller = Teller::told("a");
     teller.append_to(&store);
     teller.assert_recorded_in(&store);
-    store.arm_fault(Point::BackendApply, 0);
+    store.faults().arm(Point::BackendApply, 0);
     teller.assert_in(&store);
     teller.assert_recorded_in(&store);
 }

@@ -19,7 +19,7 @@ fn a_key_is_found_while_the_backend_takes_nothing(house: House) {
     teller.finish(&first, ShellDelta::default());
     teller.append_to(&store);
     wait(store.flush_backend()).unwrap();
-    store.arm_fault(Point::BackendApply, u64::MAX);
+    store.faults().arm(Point::BackendApply, u64::MAX);
     let second = teller.start(Some("second"));
     teller.append_last(&store).unwrap();
     assert_eq!(run(&store, "a", "second").unwrap().result, None);
@@ -30,7 +30,7 @@ fn a_key_is_found_while_the_backend_takes_nothing(house: House) {
     assert_eq!(run(&store, "a", "first").unwrap().run_id, first);
     assert_eq!(run(&store, "a", "third"), None);
     assert!(wait(store.load(&id("a"))).is_err(), "the backend should take nothing");
-    store.arm_fault(Point::BackendApply, 0);
+    store.faults().arm(Point::BackendApply, 0);
     wait(store.flush_backend()).unwrap();
     assert_eq!(run(&store, "a", "second").unwrap().result, Some(result()));
     store.close().unwrap();

@@ -55,6 +55,8 @@ fn indiscreet() -> Teller {
     let stdout = Output { total: 22, kept: 22, inline: Some(stdout.into()), ..Output::default() };
     let result = RunResult { stdout, ..result() };
     teller.say(Event::RunFinished { run_id, result: Box::new(result), delta: Box::new(delta) });
+    let data = serde_json::json!({"request_id": format!("req-{SECRET}")});
+    teller.say(Event::Noted { event_type: "user_input".to_owned(), data, author: Author::caller(None) });
     teller.message("user", &format!("my key is {SECRET}"));
     teller.save("text/plain", format!("key={SECRET}").as_bytes());
     let notice = Notice { code: NoticeCode::ShellReplaced, message: format!("lost {SECRET}") };

@@ -7,7 +7,8 @@ tell!(memory = "memory://", filesystem = "file://store", sqlite = "sqlite://stor
     a_session_reads_back_as_it_was_told, lists_come_in_pages_by_id, runs_are_found_by_id_and_by_request,
     a_destroyed_session_is_gone_and_can_begin_anew, a_gap_sets_one_session_aside, old_records_change_nothing,
     unfinished_runs_name_their_sessions, a_second_daemon_is_refused, bytes_that_are_no_text_survive,
-    many_threads_append_at_once, a_restart_begins_with_the_first_shell, who_asked_is_kept
+    many_threads_append_at_once, a_restart_begins_with_the_first_shell, who_asked_is_kept,
+    a_message_to_the_agent_is_found_by_its_key
 ));
 
 fn a_session_reads_back_as_it_was_told(house: House) {
@@ -188,6 +189,38 @@ fn who_asked_is_kept(house: House) {
     wait(store.flush()).unwrap();
     teller.assert_in(&store);
     assert_eq!(wait(store.run(&id("a"), &run_id)).unwrap().unwrap().by, by);
+}
+
+fn a_message_to_the_agent_is_found_by_its_key(house: House) {
+    let store = house.open();
+    let mut teller = Teller::begin("a", None);
+    let (host, runtime) = (Author::caller(None), Author::runtime(None));
+    let mut say = |event_type: &str, key: &str, author: &Author| {
+        let (data, author) = (serde_json::json!({"request_id": key}), author.clone());
+        teller.say(Event::Noted { event_type: event_type.to_owned(), data, author });
+    };
+    say("user_input", "one", &host);
+    say("user_input", "two.x", &host);
+    say("final_output", "one", &runtime);
+    // What somebody posts ends nothing.
+    say("final_output", "two.x", &host);
+    teller.append_to(&store);
+    let find = |store: &Store, session: &str, key: &str| {
+        let found = wait(store.resume_by_request(&id(session), key)).unwrap();
+        found.map(|found| (found.request_id, found.seq, found.ended_seq))
+    };
+    assert_eq!(find(&store, "a", "one"), Some(("one".to_owned(), 2, Some(4))));
+    assert_eq!(find(&store, "a", "two.x"), Some(("two.x".to_owned(), 3, None)));
+    assert_eq!((find(&store, "a", "three"), find(&store, "b", "one")), (None, None));
+    // The end comes in a later batch than the message.
+    let (event_type, data) = ("resume_ended".to_owned(), serde_json::json!({"request_id": "two.x"}));
+    teller.say(Event::Noted { event_type, data, author: runtime });
+    teller.append_last(&store).unwrap();
+    assert_eq!(find(&store, "a", "two.x"), Some(("two.x".to_owned(), 3, Some(6))));
+    teller.say(Event::SessionDestroyed);
+    teller.append_last(&store).unwrap();
+    Teller::begin("a", None).append_to(&store);
+    assert_eq!(find(&store, "a", "one"), None);
 }
 
 #[test]

@@ -14,6 +14,8 @@ use std::path::PathBuf;
 
 /// The directory of the index. A session without it is from before there was one.
 pub(super) const REQUESTS: &str = "requests";
+/// The directory of the messages to its agent that were sent with a key.
+pub(super) const RESUMES: &str = "resumes";
 
 type Result<T> = std::result::Result<T, BackendError>;
 
@@ -251,6 +253,7 @@ impl SessionFiles {
             fs::remove_dir_all(path("runs")),
             fs::remove_dir_all(path("messages")),
             fs::remove_dir_all(path(REQUESTS)),
+            fs::remove_dir_all(path(RESUMES)),
         ] {
             match gone {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(&self.directory, &error)),

@@ -1,7 +1,7 @@
 //! Which run a caller's key started: `requests/{request_id}` holds the run's id, so that the question costs the same however
 //! many runs there are.
 
-use super::files::{REQUESTS, SessionFiles};
+use super::files::{REQUESTS, RESUMES, SessionFiles};
 use super::json::{failed, read};
 use crate::backend::BackendError;
 use shellkeep_session::{RunId, StoredRun, id};
@@ -109,8 +109,8 @@ impl SessionFiles {
 
     /// Removes the keys in which a secret is.
     pub(super) fn scrub_requests(&self, finds: impl Fn(&[u8]) -> bool) -> Result<()> {
-        let directory = self.directory.join(REQUESTS);
-        for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
+        let entries = |directory| fs::read_dir(self.directory.join(directory)).into_iter().flatten().flatten();
+        for entry in [REQUESTS, RESUMES].into_iter().flat_map(entries) {
             if finds(entry.file_name().as_encoded_bytes()) {
                 fs::remove_file(entry.path()).map_err(|error| failed(&entry.path(), &error))?;
             }

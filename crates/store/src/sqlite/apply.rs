@@ -2,11 +2,13 @@
 
 use super::row::{Pending, SessionRow, check, damaged, failed, int, parsed};
 use super::schema;
-use super::sums::{BODY, FIRST_SHELL, HEAD, RUN};
+use super::sums::{BODY, FIRST_SHELL, HEAD, RESUME, RUN};
 use crate::backend::{BackendError, Entry, Known, Mark, Step, begin, started_run, step, unknown_state};
 use rusqlite::{Connection, OptionalExtension as _, params};
 use serde::Serialize;
-use shellkeep_session::{ByteString, Event, Record, RunId, SessionId, SessionState, ShellState, StoredRun};
+use shellkeep_session::{
+    ByteString, Event, Record, ResumeMark, RunId, SessionId, SessionState, ShellState, StoredResume, StoredRun,
+};
 use std::collections::{BTreeMap, HashMap};
 
 /// Kind of a row of `shell_values` that holds a variable.
@@ -47,6 +49,10 @@ pub(super) struct Live {
     results: Vec<Ended>,
     /// Messages of this batch as JSON, by their number.
     messages: BTreeMap<u64, String>,
+    /// Messages to its agent that were sent with a key in this batch.
+    resumes: Vec<StoredResume>,
+    /// Keys of such messages whose work ended in this batch, and the numbers of the records that say so.
+    ended_resumes: Vec<(String, u64)>,
     /// The agent's state as JSON, if it changed in this batch; it is not kept in memory between batches.
     agent_state: Option<Option<String>>,
 }
@@ -161,6 +167,7 @@ fn delete(db: &Connection, session_id: &SessionId) -> Result<()> {
         "DELETE FROM shell_values WHERE session = ?1",
         "DELETE FROM runs WHERE session = ?1",
         "DELETE FROM messages WHERE session = ?1",
+        "DELETE FROM resumes WHERE session = ?1",
         "DELETE FROM agent_states WHERE session = ?1",
     ] {
         execute(db, sql, params![session_id.as_str()])?;
@@ -182,6 +189,8 @@ impl Live {
             runs: BTreeMap::new(),
             results: Vec::new(),
             messages: BTreeMap::new(),
+            resumes: Vec::new(),
+            ended_resumes: Vec::new(),
             agent_state: None,
         }
     }
@@ -232,6 +241,14 @@ impl Live {
         }
         if let Some(run) = started_run(record) {
             self.runs.insert(run.seq, run);
+        }
+        match ResumeMark::of(&record.event) {
+            Some(ResumeMark::Begun { request_id }) => {
+                let request_id = request_id.to_owned();
+                self.resumes.push(StoredResume { request_id, seq: record.seq, ended_seq: None });
+            }
+            Some(ResumeMark::Ended { request_id }) => self.ended_resumes.push((request_id.to_owned(), record.seq)),
+            None => {}
         }
         match &record.event {
             Event::RunFinished { run_id, result, delta } => {
@@ -325,6 +342,7 @@ impl Live {
                        VALUES (?1, ?2, ?3, row_sum(?1, ?2, ?3))";
             execute(db, sql, params![id, int(seq_id), message])?;
         }
+        self.write_resumes(db, id)?;
         match self.agent_state.take() {
             Some(Some(state)) => {
                 let sql = "INSERT OR REPLACE INTO agent_states (session, state, sum) VALUES (?1, ?2, row_sum(?1, ?2))";
@@ -333,6 +351,22 @@ impl Live {
             Some(None) => execute(db, "DELETE FROM agent_states WHERE session = ?1", params![id]),
             None => Ok(()),
         }
+    }
+
+    fn write_resumes(&mut self, db: &Connection, id: &str) -> Result<()> {
+        for StoredResume { request_id, seq, .. } in std::mem::take(&mut self.resumes) {
+            let sql = "INSERT OR REPLACE INTO resumes (session, seq, request_id) VALUES (?1, ?2, ?3)";
+            execute(db, sql, params![id, int(seq), request_id])?;
+            execute(db, &RESUME.renew("session = ?1 AND seq = ?2"), params![id, int(seq)])?;
+        }
+        for (request_id, ended) in std::mem::take(&mut self.ended_resumes) {
+            let last = "session = ?1 AND seq = \
+                        (SELECT max(seq) FROM resumes WHERE session = ?1 AND request_id = ?2 AND seq < ?3)";
+            let sql = format!("UPDATE resumes SET ended_seq = ?3 WHERE {last}");
+            execute(db, &sql, params![id, request_id, int(ended)])?;
+            execute(db, &RESUME.renew(last), params![id, request_id, int(ended)])?;
+        }
+        Ok(())
     }
 
     fn write_entries(&mut self, db: &Connection, session_id: &SessionId) -> Result<()> {

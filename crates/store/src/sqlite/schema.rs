@@ -56,6 +56,11 @@ CREATE TABLE IF NOT EXISTS messages (
     session TEXT NOT NULL, seq_id INTEGER NOT NULL, message TEXT NOT NULL, sum INTEGER,
     PRIMARY KEY (session, seq_id)
 );
+CREATE TABLE IF NOT EXISTS resumes (
+    session TEXT NOT NULL, seq INTEGER NOT NULL, request_id TEXT NOT NULL, ended_seq INTEGER, sum INTEGER,
+    PRIMARY KEY (session, seq)
+);
+CREATE INDEX IF NOT EXISTS resumes_by_request ON resumes (session, request_id);
 CREATE TABLE IF NOT EXISTS agent_states (session TEXT PRIMARY KEY, state TEXT NOT NULL, sum INTEGER);
 CREATE INDEX IF NOT EXISTS runs_by_request ON runs (session, request_id) WHERE request_id IS NOT NULL;
 ";

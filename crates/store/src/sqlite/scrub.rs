@@ -24,8 +24,12 @@ const JSON_COLUMNS: [(&str, &str, &str); 7] = [
 ];
 
 /// Columns that hold bytes or text.
-const PLAIN_COLUMNS: [(&str, &str, &str); 3] =
-    [("sessions", "cwd", "id"), ("runs", "command", "session"), ("runs", "request_id", "session")];
+const PLAIN_COLUMNS: [(&str, &str, &str); 4] = [
+    ("sessions", "cwd", "id"),
+    ("runs", "command", "session"),
+    ("runs", "request_id", "session"),
+    ("resumes", "request_id", "session"),
+];
 
 /// Fields that name something and stay as they are.
 const NAMES: [&str; 3] = ["session_id", "agent", "by"];
@@ -99,7 +103,7 @@ fn scrub_column(
     mask: impl Fn(&[u8]) -> Result<Option<Vec<u8>>>,
 ) -> Result<()> {
     let key = match table {
-        "runs" => "seq",
+        "runs" | "resumes" => "seq",
         "messages" => "seq_id",
         "shell_values" => "id",
         _ => "0",

@@ -54,11 +54,15 @@ pub(super) const RUN: Sum = Sum {
 pub(super) const MESSAGE: Sum =
     Sum { table: "messages", session: "session", column: "sum", covers: "session, seq_id, message" };
 
+/// A message to the agent that was sent with a key.
+pub(super) const RESUME: Sum =
+    Sum { table: "resumes", session: "session", column: "sum", covers: "session, seq, request_id, ended_seq" };
+
 /// The agent's state.
 pub(super) const AGENT_STATE: Sum =
     Sum { table: "agent_states", session: "session", column: "sum", covers: "session, state" };
 
-const ALL: [&Sum; 8] = [&HEAD, &BODY, &META, &FIRST_SHELL, &VALUE, &RUN, &MESSAGE, &AGENT_STATE];
+const ALL: [&Sum; 9] = [&HEAD, &BODY, &META, &FIRST_SHELL, &VALUE, &RUN, &MESSAGE, &RESUME, &AGENT_STATE];
 
 impl Sum {
     /// An SQL condition that is true for a row that is as it was written.
