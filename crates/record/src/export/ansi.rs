@@ -1,34 +1,18 @@
 //! What a terminal makes of a command's output: colours are understood, lines are overwritten where a progress bar does so,
 //! and everything else that could drive a terminal is left out.
 
-use std::iter::Peekable;
-use std::str::CharIndices;
+use std::fmt::Write as _;
+use vte::{Params, Parser, Perform};
 
 /// Columns from one tab stop to the next.
 const TAB: usize = 8;
 /// Most columns of a line. A longer one is broken, so that a jump to the right costs no memory.
 const MOST_COLUMNS: usize = 4096;
 const ESCAPE: char = '\u{1b}';
-const BELL: char = '\u{7}';
+const BACKSPACE: u8 = 8;
 /// Last letters of the sequences that move the cursor, erase or colour. Those that ask the terminal something, or change it
 /// for good, are not among them.
 const HARMLESS: &str = "mABCDEFGHJKLMPSTXdf@`";
-
-/// A part of an output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Piece<'a> {
-    /// Something to be seen.
-    Text(&'a str),
-    /// A line feed, carriage return, tab or backspace.
-    Control(char),
-    /// A control sequence.
-    Sequence {
-        /// What stands between `ESC [` and the last letter.
-        params: &'a str,
-        /// The last letter, which says what it does.
-        last: char,
-    },
-}
 
 /// A colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -72,131 +56,110 @@ pub struct Span {
     pub text: String,
 }
 
-/// The parts of an output.
-pub fn pieces(text: &str) -> Pieces<'_> {
-    Pieces { text, rest: text.char_indices().peekable() }
-}
-
-/// The parts of an output, one by one.
-pub struct Pieces<'a> {
-    text: &'a str,
-    rest: Peekable<CharIndices<'a>>,
-}
-
-impl<'a> Iterator for Pieces<'a> {
-    type Item = Piece<'a>;
-
-    fn next(&mut self) -> Option<Piece<'a>> {
-        loop {
-            let (start, first) = self.rest.next()?;
-            match first {
-                ESCAPE => {
-                    if let Some(piece) = self.sequence() {
-                        return Some(piece);
-                    }
-                }
-                '\n' | '\r' | '\t' | '\u{8}' => return Some(Piece::Control(first)),
-                // A bell and its like are heard, not seen.
-                c if c.is_control() => {}
-                _ => {
-                    while self.rest.next_if(|(_, c)| !c.is_control()).is_some() {}
-                    return Some(Piece::Text(&self.text[start..self.place()]));
-                }
-            }
-        }
-    }
-}
-
-impl<'a> Pieces<'a> {
-    fn place(&mut self) -> usize {
-        self.rest.peek().map_or(self.text.len(), |(place, _)| *place)
-    }
-
-    /// What follows an escape; nothing if it is of no use here.
-    fn sequence(&mut self) -> Option<Piece<'a>> {
-        match self.rest.next()?.1 {
-            '[' => {
-                let start = self.place();
-                while self.rest.next_if(|(_, c)| matches!(c, ' '..='?')).is_some() {}
-                let params = &self.text[start..self.place()];
-                let (_, last) = self.rest.next_if(|(_, c)| ('@'..='~').contains(c))?;
-                Some(Piece::Sequence { params, last })
-            }
-            // A string (a title, a link, the clipboard) ends with a bell, or with an escape and a backslash.
-            ']' | 'P' | '_' | '^' | 'X' => {
-                while let Some((_, c)) = self.rest.next() {
-                    if c == BELL || (c == ESCAPE && self.rest.next_if(|(_, c)| *c == '\\').is_some()) {
-                        break;
-                    }
-                }
-                None
-            }
-            // Two characters of which the first says "and one more".
-            '(' | ')' | '*' | '+' | '#' | '%' | ' ' => {
-                self.rest.next();
-                None
-            }
-            _ => None,
-        }
-    }
-}
-
 /// An output for a terminal, without what could do harm there: only text, colours and movements are left. Lines end as a
 /// terminal without a driver needs it.
 pub fn harmless(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + text.len() / 16);
-    for piece in pieces(text) {
-        match piece {
-            Piece::Text(text) => out.extend(text.chars().map(visible)),
-            Piece::Control('\n') if out.ends_with('\r') => out.push('\n'),
-            Piece::Control('\n') => out.push_str("\r\n"),
-            Piece::Control(c) => out.push(c),
-            Piece::Sequence { params, last } => {
-                let private = params.starts_with(['<', '=', '>', '?']);
-                if HARMLESS.contains(last) && !private {
-                    out.extend([ESCAPE, '[']);
-                    out.push_str(params);
-                    out.push(last);
-                }
-            }
-        }
-    }
-    out
+    let mut harmless = Harmless { out: String::with_capacity(text.len() + text.len() / 16) };
+    Parser::new().advance(&mut harmless, text.as_bytes());
+    harmless.out
 }
 
 /// An output as lines of a terminal that is as long as needed.
 pub fn lines(text: &str) -> Vec<Vec<Span>> {
     let mut paper = Paper::default();
-    for piece in pieces(text) {
-        match piece {
-            Piece::Text(text) => text.chars().for_each(|c| paper.put(visible(c))),
-            Piece::Control('\n') => paper.feed(),
-            Piece::Control('\r') => paper.column = 0,
-            Piece::Control('\t') => paper.column = (paper.column / TAB + 1) * TAB,
-            Piece::Control(_) => paper.column = paper.column.saturating_sub(1),
-            Piece::Sequence { params, last } => paper.obey(params, last),
-        }
-    }
+    Parser::new().advance(&mut paper, text.as_bytes());
     paper.finish()
 }
 
 /// One text without any escape, for a single line: a summary.
 pub fn plain(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for piece in pieces(text) {
-        match piece {
-            Piece::Text(text) => out.extend(text.chars().map(visible)),
-            Piece::Control(_) => out.push(' '),
-            Piece::Sequence { .. } => {}
-        }
-    }
-    out
+    let mut plain = Plain { out: String::with_capacity(text.len()) };
+    Parser::new().advance(&mut plain, text.as_bytes());
+    plain.out
 }
 
-/// Characters that reorder text could make a line say what it does not.
-fn visible(c: char) -> char {
+struct Harmless {
+    out: String,
+}
+
+impl Perform for Harmless {
+    fn print(&mut self, c: char) {
+        self.out.extend(visible(c));
+    }
+
+    fn execute(&mut self, byte: u8) {
+        match byte {
+            b'\n' if self.out.ends_with('\r') => self.out.push('\n'),
+            b'\n' => self.out.push_str("\r\n"),
+            b'\r' | b'\t' | BACKSPACE => self.out.push(byte.into()),
+            // A bell and its like are heard, not seen.
+            _ => {}
+        }
+    }
+
+    fn csi_dispatch(&mut self, params: &Params, intermediates: &[u8], ignore: bool, last: char) {
+        if ignore || !intermediates.is_empty() || !HARMLESS.contains(last) {
+            return;
+        }
+        self.out.extend([ESCAPE, '[']);
+        for (index, param) in params.iter().enumerate() {
+            for (part, number) in param.iter().enumerate() {
+                let separator = match (index, part) {
+                    (0, 0) => "",
+                    (_, 0) => ";",
+                    _ => ":",
+                };
+                // Writing to memory does not fail.
+                let _ = write!(self.out, "{separator}{number}");
+            }
+        }
+        self.out.push(last);
+    }
+}
+
+struct Plain {
+    out: String,
+}
+
+impl Perform for Plain {
+    fn print(&mut self, c: char) {
+        self.out.extend(visible(c));
+    }
+
+    fn execute(&mut self, byte: u8) {
+        if matches!(byte, b'\n' | b'\r' | b'\t' | BACKSPACE) {
+            self.out.push(' ');
+        }
+    }
+}
+
+impl Perform for Paper {
+    fn print(&mut self, c: char) {
+        visible(c).into_iter().for_each(|c| self.put(c));
+    }
+
+    fn execute(&mut self, byte: u8) {
+        match byte {
+            b'\n' => self.feed(),
+            b'\r' => self.column = 0,
+            b'\t' => self.column = (self.column / TAB + 1) * TAB,
+            BACKSPACE => self.column = self.column.saturating_sub(1),
+            _ => {}
+        }
+    }
+
+    fn csi_dispatch(&mut self, params: &Params, intermediates: &[u8], ignore: bool, last: char) {
+        if !ignore && intermediates.is_empty() {
+            self.obey(params, last);
+        }
+    }
+}
+
+/// What is shown for a character. One that reorders text could make a line say what it does not.
+fn visible(c: char) -> Option<char> {
     let reorders = matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}');
-    if reorders { char::REPLACEMENT_CHARACTER } else { c }
+    let shown = if reorders { char::REPLACEMENT_CHARACTER } else { c };
+    (!c.is_control()).then_some(shown)
 }
 
 /// Lines that are written, the last one with a cursor in it.
@@ -226,11 +189,11 @@ impl Paper {
         self.column = 0;
     }
 
-    fn obey(&mut self, params: &str, last: char) {
-        let number = || params.split(';').next().and_then(|digits| digits.parse().ok()).unwrap_or(0_usize);
+    fn obey(&mut self, params: &Params, last: char) {
+        let number = || params.iter().flatten().next().map_or(0, |number| usize::from(*number));
         let steps = || number().clamp(1, MOST_COLUMNS);
         match last {
-            'm' => self.style.change(params),
+            'm' => self.style.change(params.iter().flatten().copied()),
             'C' => self.column = (self.column + steps()).min(MOST_COLUMNS),
             'D' => self.column = self.column.saturating_sub(steps()),
             'G' | '`' => self.column = steps() - 1,
@@ -263,8 +226,7 @@ fn spans(line: &[(char, Style)]) -> Vec<Span> {
 
 impl Style {
     /// Obeys the numbers of a sequence that ends with `m`.
-    pub fn change(&mut self, params: &str) {
-        let mut numbers = params.split([';', ':']).map(|digits| digits.parse().unwrap_or(0_u16));
+    fn change(&mut self, mut numbers: impl Iterator<Item = u16>) {
         while let Some(number) = numbers.next() {
             match number {
                 0 => *self = Self::default(),
