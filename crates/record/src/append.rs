@@ -7,81 +7,21 @@
 
 mod deleted;
 mod open_recording;
+mod options;
 pub(crate) mod snapshot;
 
-use crate::chain::{ChainHasher, Key, SessionKey};
+use crate::chain::{Key, SessionKey};
 use crate::heads::{self, SignedHead};
-use crate::mask::Masker;
+use crate::private::make_directory;
 use crate::scrub::{self, Scrubbed};
-use crate::sign::Signer;
-use crate::{DIRECTORY_MODE, FILE_MODE};
 pub use deleted::RECORDING;
-use open_recording::{Context, OpenRecording, Trouble};
+use open_recording::{Context, OpenRecording, Scratch, Trouble};
+pub use options::{BeforeWrite, RecorderOptions, SEGMENT_BYTES};
 use shellkeep_redact::Redactor;
 use shellkeep_session::{Record, SessionId};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-
-/// A file is closed at this size, and the next begins: small enough for any editor and any mail, large enough that a session
-/// seldom has two.
-pub const SEGMENT_BYTES: u64 = 100_000_000;
-
-/// Files that are kept open. A session that is not among them is opened anew, which reads its last line.
-const OPEN_FILES: usize = 256;
-/// And no more than this part of the descriptors that the process may have: shells and connections need them too.
-const PART_OF_DESCRIPTORS: usize = 8;
-/// But a few in any case.
-const FEWEST_OPEN_FILES: usize = 4;
-
-/// Called before each write; what it says goes for what the disk said. For tests.
-pub type BeforeWrite = Arc<dyn Fn() -> io::Result<()> + Send + Sync>;
-
-/// How recordings are written.
-#[derive(Clone)]
-pub struct RecorderOptions {
-    /// A line that would make a file longer than this begins the next file.
-    pub segment_bytes: u64,
-    /// Files that are kept open.
-    pub open_files: usize,
-    /// The directory that has, for each session, a directory with its long outputs.
-    pub outputs: Option<PathBuf>,
-    /// The directory in which sessions that their agents removed have one each, for their recordings. Without it those are
-    /// removed too.
-    pub deleted: Option<PathBuf>,
-    /// Masks fields before they are written. What it masks was never recorded, so nothing tells that it is missing.
-    pub masker: Option<Masker>,
-    /// Makes writes fail.
-    pub before_write: Option<BeforeWrite>,
-    /// Signs how far recordings have come; nothing is signed without it.
-    pub signer: Option<Arc<Signer>>,
-}
-
-impl Default for RecorderOptions {
-    fn default() -> Self {
-        let segment_bytes = SEGMENT_BYTES;
-        Self {
-            segment_bytes,
-            open_files: open_files(),
-            outputs: None,
-            deleted: None,
-            masker: None,
-            before_write: None,
-            signer: None,
-        }
-    }
-}
-
-/// How many files may be kept open, by the limit of descriptors of this process.
-fn open_files() -> usize {
-    let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
-    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
-    let soft = line.and_then(|rest| rest.split_whitespace().next()?.parse::<usize>().ok());
-    soft.map_or(OPEN_FILES, |soft| (soft / PART_OF_DESCRIPTORS).clamp(FEWEST_OPEN_FILES, OPEN_FILES))
-}
+use std::path::PathBuf;
 
 /// A session whose lines cannot be written at the moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -113,13 +53,6 @@ pub struct Recorder {
     /// Counts uses, so that the recording that was not used for longest can be told.
     clock: u64,
     scratch: Scratch,
-}
-
-/// Memory that is used again for each line.
-#[derive(Default)]
-struct Scratch {
-    hasher: ChainHasher,
-    buffer: Vec<u8>,
 }
 
 impl Recorder {
@@ -296,15 +229,4 @@ impl Recorder {
             }
         }
     }
-}
-
-/// Makes a directory that only its owner may enter, since variables and output hold secrets. One that is there stays as
-/// it is.
-fn make_directory(path: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(path)
-}
-
-/// Opens a file for reading and appending, and makes it if it is not there.
-fn open_to_append(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).append(true).create(true).mode(FILE_MODE).open(path)
 }

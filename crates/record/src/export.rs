@@ -5,70 +5,17 @@ pub mod ansi;
 mod asciicast;
 pub mod frames;
 mod html;
+mod options;
 
-use crate::chain::{Hash, SessionKey};
+use crate::hash::Hash;
 use crate::heads::{self, SignedHead};
 use crate::line::{Head, Line};
-use crate::mask::{ExportLine, Masker};
+use crate::mask::ExportLine;
 use crate::read::{ReadError, Recording, failed};
-use crate::sign::PublicKey;
 use crate::verify::{Checks, SignatureChecks, Verdict, check};
+pub use options::{ExportError, MOST_EVENTS, Options};
 use shellkeep_session::SessionId;
 use std::io::{self, Write};
-use std::time::Duration;
-
-/// Events on a page; more of them make browsers slow.
-pub const MOST_EVENTS: usize = 20_000;
-/// Pauses in a cast are cut to this by its player.
-const IDLE_LIMIT: Duration = Duration::from_secs(2);
-
-/// Why a recording was not exported.
-#[derive(Debug, thiserror::Error)]
-pub enum ExportError {
-    /// It cannot be read.
-    #[error(transparent)]
-    Read(#[from] ReadError),
-    /// It cannot be written.
-    #[error("the export cannot be written: {0}")]
-    Write(#[from] io::Error),
-}
-
-/// How a recording is exported.
-#[derive(Clone)]
-pub struct Options<'a> {
-    /// Whose it is.
-    pub session_id: &'a str,
-    /// The session's key, from which the salts follow. A copy of an export needs none.
-    pub key: Option<&'a SessionKey>,
-    /// The keys that may have signed it, for what a page says about itself; any, if there are none.
-    pub public_keys: &'a [PublicKey],
-    /// What masks secrets; nothing is masked without it.
-    pub masker: Option<&'a Masker>,
-    /// Width of the cast's terminal.
-    pub columns: u16,
-    /// Height of the cast's terminal.
-    pub rows: u16,
-    /// Longest pause when the cast is played.
-    pub idle_limit: Duration,
-    /// Most events on a page.
-    pub most_events: usize,
-}
-
-impl<'a> Options<'a> {
-    /// The usual.
-    pub fn new(session_id: &'a str) -> Self {
-        Self {
-            session_id,
-            key: None,
-            public_keys: &[],
-            masker: None,
-            columns: 100,
-            rows: 30,
-            idle_limit: IDLE_LIMIT,
-            most_events: MOST_EVENTS,
-        }
-    }
-}
 
 /// Writes the events as lines, with what proves those that are shown. The copy ends where the recording ended when it was
 /// begun, and its first line says where that was.

@@ -5,8 +5,8 @@
 //! Each head names the one before it, so none can be taken out of the middle. The last one is written over while it is
 //! near the one before: a session that runs one command at a time would have a signature to a line otherwise.
 
-use crate::FILE_MODE;
-use crate::chain::Hash;
+use crate::hash::Hash;
+use crate::private::FILE_MODE;
 use crate::sign::{PublicKey, Signature, Signer};
 use crate::tail;
 use serde::{Deserialize, Serialize};
@@ -172,29 +172,6 @@ impl Heads {
 /// The last head of a recording, as far as it can be read.
 pub fn last(directory: &Path, session_id: &SessionId) -> io::Result<Option<SignedHead>> {
     Ok(Heads::open(directory, session_id)?.last)
-}
-
-/// Signs recordings that were made before there were signatures, as they are. Called once, when the signing key is made.
-pub fn sign_old(root: &Path, signer: &Signer) -> io::Result<usize> {
-    let mut count = 0;
-    let entries = match std::fs::read_dir(root) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
-        Err(error) => return Err(error),
-    };
-    for entry in entries {
-        let directory = entry?.path();
-        let name = directory.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        let Ok(session_id) = SessionId::parse(name) else { continue };
-        let last = crate::Recording::open(&directory).and_then(|recording| recording.last());
-        let mut heads = Heads::open(&directory, &session_id)?;
-        if let (Ok(Some(line)), None) = (last, heads.last()) {
-            let new = NewHead { seq: line.through(), hash: line.proof.hash, note: Some(Note::Unsigned) };
-            heads.add(new, signer, Timestamp::now())?;
-            count += 1;
-        }
-    }
-    Ok(count)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! - [`chain`]: the hashes that tie a line to the one before it and to each of its fields.
 //! - [`from_record`]: from a session's record to the type and the fields of its line.
 //! - [`beside`]: files that are too large for a line, and their hashes.
-//! - [`sign`], [`heads`]: how far a recording had come, signed.
+//! - [`sign`], [`heads`], [`unsigned`]: how far a recording had come, signed.
 //! - [`append`]: writing the lines of many sessions.
 //! - [`read`]: reading them back, a page or a line at a time, from a session's files or from an export.
 //! - [`budget`], [`pattern`]: how long a reader may go on, and what a caller may search for.
@@ -21,8 +21,10 @@ pub mod append;
 pub mod beside;
 pub mod budget;
 pub mod chain;
+mod checkpoints;
 pub mod export;
 pub mod from_record;
+mod hash;
 pub mod heads;
 pub mod line;
 pub mod marks;
@@ -31,16 +33,19 @@ mod moment;
 pub mod past;
 pub mod pattern;
 pub mod player;
+mod private;
 pub mod read;
 pub mod scrub;
 pub mod sign;
 mod tail;
+pub mod unsigned;
 pub mod verify;
 
 pub use append::snapshot::NAME as CONFIG_SNAPSHOT;
 pub use append::{RECORDING as DELETED_RECORDING, Recorder, RecorderOptions, Stall};
 pub use budget::{Budget, Spent};
-pub use chain::{Hash, Key, SessionKey};
+pub use chain::{Key, SessionKey};
+pub use hash::Hash;
 pub use heads::SignedHead;
 pub use line::{Head, Hole, Line, Peek, Proof};
 pub use mask::{ExportLine, Masker};
@@ -49,9 +54,3 @@ pub use read::{Filter, Page, ReadError, Recording, Search};
 pub use scrub::Scrubbed;
 pub use sign::{PublicKey, Signature, Signer};
 pub use verify::{Bad, Checks, SignatureChecks, Verdict, check, verify};
-
-/// Permissions of directories with recordings: variables and output hold secrets.
-pub(crate) const DIRECTORY_MODE: u32 = 0o700;
-
-/// Permissions of files with recordings.
-pub(crate) const FILE_MODE: u32 = 0o600;

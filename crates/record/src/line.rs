@@ -1,6 +1,6 @@
 //! One line of a recording: `{seq, event_type, timestamp, data}` and its proof.
 
-use crate::chain::Hash;
+use crate::hash::Hash;
 use crate::heads::SignedHead;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

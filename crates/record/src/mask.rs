@@ -5,7 +5,8 @@
 
 mod gather;
 
-use crate::chain::{self, Hash, SessionKey};
+use crate::chain::{self, SessionKey};
+use crate::hash::Hash;
 use crate::heads::SignedHead;
 use crate::line::{Head, Line, Proof};
 use base64::Engine as _;

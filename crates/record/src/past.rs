@@ -173,7 +173,7 @@ impl Recording {
         if seq == 0 {
             return Err(PastError::BeforeTheFirst);
         }
-        let (from, mut fold) = marks.and_then(|marks| marks.before(self, seq)).unwrap_or_default();
+        let (from, mut fold): (u64, Fold) = marks.and_then(|marks| marks.before(self, seq)).unwrap_or_default();
         let mut raw = self.raw(from.saturating_add(1))?;
         let mut stretch = Stretch { after: from, ..Stretch::default() };
         while let Some(line) = raw.next()? {

@@ -1,7 +1,6 @@
 //! Masking a secret in a session's files. Each file is written anew beside the old one and takes its place; a line in which
 //! something was masked keeps its hash and the commitments to what it said.
 
-use crate::FILE_MODE;
 use crate::append::snapshot;
 use crate::beside;
 use crate::budget::Budget;
@@ -9,14 +8,14 @@ use crate::chain::SessionKey;
 use crate::line::Line;
 use crate::marks;
 use crate::mask::Masker;
+use crate::private::open_empty;
 use crate::read::{ReadError, Recording, segment_name, segments};
 use serde_json::Value;
 use shellkeep_redact::{Config, ConfigError, MASK, Redactor, Rules};
 use shellkeep_session::FileSum;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, BufWriter, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 /// How much of a file is masked at once.
@@ -239,7 +238,7 @@ fn replace(path: &Path, write: impl FnOnce(&mut BufWriter<File>) -> io::Result<b
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(TEMPORARY);
     let temporary = Path::new(&temporary);
-    let file = OpenOptions::new().write(true).create(true).truncate(true).mode(FILE_MODE).open(temporary)?;
+    let file = open_empty(temporary)?;
     let mut out = BufWriter::new(file);
     let written = write(&mut out).and_then(|changed| {
         out.flush()?;

@@ -3,20 +3,19 @@
 
 mod files;
 mod signatures;
+mod verdict;
 
-use crate::chain::{self, ChainHasher, Hash, SessionKey};
-use crate::heads::SignedHead;
-use crate::line::{Head, Hole, Line};
+use crate::chain::{self, ChainHasher, SessionKey};
+use crate::hash::Hash;
+use crate::line::{Head, Line};
 use crate::mask::shows_mask;
 use crate::read::{RawLine, ReadError, Recording};
-use crate::sign::PublicKey;
 use files::Beside;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use shellkeep_session::SessionId;
 use signatures::Seals;
 use std::collections::BTreeMap;
-use std::path::Path;
+use verdict::name;
+pub use verdict::{Bad, Checks, SignatureChecks, Verdict};
 
 /// How often a recording is looked at again because its last line was just being written.
 const LOOKS: usize = 3;
@@ -26,81 +25,6 @@ const SCRUBBED: &str = "scrubbed";
 /// A scrub masks first and is told of afterwards.
 const UNTOLD: &str = "something in it is masked, and no scrub tells of it; one that was cut off leaves this, and another scrub \
                       of the same secret tells of it";
-
-/// What was found.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Verdict {
-    /// Lines that are right, up to the first that is not.
-    pub lines: u64,
-    /// Number and hash of the last of them. Who wrote it down elsewhere can tell later that nothing before it changed.
-    pub head: Option<Head>,
-    /// Fields that are masked, of which only the rest of their line is proven.
-    pub masked_fields: u64,
-    /// Numbers without a line, as lines tell of them.
-    pub holes: Vec<Hole>,
-    /// The signature that covers the most of it.
-    #[serde(default)]
-    pub signed: Option<SignedHead>,
-    /// Whether that signature was made by a key that the caller named.
-    #[serde(default)]
-    pub key_is_known: bool,
-    /// What signatures tell of: lines that were there before there were signatures, or that a loss of power took.
-    #[serde(default)]
-    pub remarks: Vec<String>,
-    /// Files beside the lines that are as they were recorded.
-    #[serde(default)]
-    pub files: u64,
-    /// Files that were removed to make room, of which the hash is known.
-    #[serde(default)]
-    pub files_reclaimed: u64,
-    /// The first thing that is wrong.
-    pub bad: Option<Bad>,
-}
-
-/// Something that is wrong.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Bad {
-    /// The file, by its name.
-    pub file: String,
-    /// Which line of it, from 1.
-    pub line_number: u64,
-    /// The number that the line has, or should have.
-    pub seq: Option<u64>,
-    /// What is wrong with it.
-    pub reason: String,
-}
-
-impl Verdict {
-    /// Whether nothing is wrong and nothing is missing but what the session itself said is lost.
-    pub fn is_intact(&self) -> bool {
-        self.bad.is_none() && self.holes.iter().all(|hole| hole.declared)
-    }
-}
-
-/// What a recording is checked against.
-#[derive(Clone, Copy, Default)]
-pub struct Checks<'a> {
-    /// The session's key, which its own files need. An export brings what it needs.
-    pub key: Option<&'a SessionKey>,
-    /// The number that the last line must have reached, as the store knows it: without it, files that were cut together
-    /// with their signatures look whole.
-    pub expected: Option<u64>,
-    /// Whether signatures are checked, and for what.
-    pub signatures: Option<SignatureChecks<'a>>,
-    /// The session's directory with files beside the lines, if they are to be checked.
-    pub outputs: Option<&'a Path>,
-}
-
-/// What signatures are checked against.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct SignatureChecks<'a> {
-    /// Whose recording it must be; anybody's, if it is not given.
-    pub session_id: Option<&'a SessionId>,
-    /// The keys that may have signed it. If there are none, any may, and the verdict says that it is not known.
-    pub keys: &'a [PublicKey],
-    /// Lines after this number may be unsigned because they are being written. None if all must be signed.
-    pub through: Option<u64>,
-}
 
 /// Checks the lines of a recording, and neither signatures nor files. A session's own files need its key; an export brings what it needs. `expected` is the number
 /// that the last line must have, as the store knows it: without it, a file that was cut between two lines looks whole.
@@ -162,10 +86,6 @@ fn check_once(recording: &Recording, checks: &Checks<'_>) -> Result<(Verdict, bo
         Ok(()) => (check.verdict, false),
         Err(bad) => (Verdict { bad: Some(bad), ..check.verdict }, !recording.is_export()),
     })
-}
-
-fn name(path: &Path) -> String {
-    path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
 /// What is wrong, and the number it concerns.

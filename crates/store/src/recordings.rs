@@ -97,7 +97,7 @@ impl RecordingSet {
         let key = key::read(data_dir)?;
         lock::private_directory(&root).map_err(|error| OpenError::not_writable(&root, &error))?;
         let sign_old = |signer: &Signer| {
-            let signed = shellkeep_record::heads::sign_old(&root, signer)?;
+            let signed = shellkeep_record::unsigned::sign_old(&root, signer)?;
             if signed > 0 {
                 tracing::info!(
                     recordings = signed,

@@ -1,8 +1,9 @@
 //! Where the recording of a session goes that its agent deleted. The session is gone; what it did is not.
 
-use super::{make_directory, snapshot};
+use super::snapshot;
 use crate::heads;
 use crate::marks;
+use crate::private::make_directory;
 use crate::read::{segment_name, segments};
 use crate::scrub;
 use std::fs;

@@ -1,11 +1,14 @@
 //! The end of one session's recording: what its last line was, and the file in which the next goes.
 
-use super::{RecorderOptions, Scratch, deleted, make_directory, open_to_append, snapshot};
-use crate::chain::{Hash, SessionKey};
+use super::options::RecorderOptions;
+use super::{deleted, snapshot};
+use crate::chain::{ChainHasher, SessionKey};
 use crate::from_record::{Beside, LineContent, line_content, parameters, parameters_of};
+use crate::hash::Hash;
 use crate::heads::{self, Heads, NewHead, Note, SignedHead};
 use crate::line::{HOLE, Line, Proof};
 use crate::marks;
+use crate::private::{make_directory, open_to_append};
 use crate::read::{Recording, segment_name, segments};
 use crate::scrub;
 use crate::sign::Signer;
@@ -24,6 +27,13 @@ const WRITE_BYTES: usize = 1024 * 1024;
 /// What a hole says that the recorder found by itself.
 const HOLE_REASON: &str = "nothing was written for these numbers: their records came when the recording could not be \
                            written, or the end of its files was lost";
+
+/// Memory that is used again for each line.
+#[derive(Default)]
+pub(super) struct Scratch {
+    pub hasher: ChainHasher,
+    pub buffer: Vec<u8>,
+}
 
 /// Why lines were not written.
 #[derive(Debug)]

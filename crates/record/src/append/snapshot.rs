@@ -1,14 +1,12 @@
 //! What a session was made with, in a file of its own: `config_snapshot.json`.
 
-use crate::FILE_MODE;
 use crate::beside;
 use crate::mask::Masker;
+use crate::private::open_empty;
 use serde::Serialize;
 use serde_json::Value;
 use shellkeep_session::{FORMAT_VERSION, FileSum, SessionId, SessionMeta, ShellState, Timestamp};
-use std::fs::OpenOptions;
 use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 /// The file's name.
@@ -54,7 +52,7 @@ pub(super) fn write(
     };
     bytes.push(b'\n');
     let path = directory.join(NAME);
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(FILE_MODE).open(path)?;
+    let mut file = open_empty(&path)?;
     file.write_all(&bytes)?;
     Ok(beside::sum(&bytes))
 }

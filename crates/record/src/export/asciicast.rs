@@ -2,7 +2,7 @@
 //! started, their output comes when they ended, and other events are marks to jump to.
 
 use super::frames::{Frame, frames};
-use super::{ExportError, Options};
+use super::options::{ExportError, Options};
 use crate::line::Line;
 use serde_json::json;
 use shellkeep_session::Timestamp;

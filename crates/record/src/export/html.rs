@@ -3,7 +3,7 @@
 
 use super::ansi::{self, Colour, Style};
 use super::frames::{TOLD, cut, is_run, text};
-use super::{ExportError, Options};
+use super::options::{ExportError, Options};
 use crate::line::Line;
 use crate::player::{Kind, Summary};
 use serde_json::Value;

@@ -1,6 +1,6 @@
 //! Whether the files beside a recording are those that its lines tell of.
 
-use super::{Bad, Verdict};
+use super::verdict::{Bad, Verdict};
 use crate::append::snapshot;
 use crate::beside::{self, RECLAIMED};
 use crate::line::Line;

@@ -1,7 +1,7 @@
 //! Whether a recording is the one that was signed: each head is signed by a key that may sign, follows the one before it,
 //! and names a line that is there.
 
-use super::{Bad, SignatureChecks, Verdict};
+use super::verdict::{Bad, SignatureChecks, Verdict, name};
 use crate::heads::{self, Note, SignedHead};
 use crate::line::Line;
 use crate::read::Recording;
@@ -38,7 +38,7 @@ impl Seals {
         let keys = checks.keys.to_vec();
         let mut seals = Self { on: true, keys, through: checks.through, ..Self::default() };
         if recording.is_export() {
-            seals.file = recording.files().first().map(|path| super::name(path)).unwrap_or_default();
+            seals.file = recording.files().first().map(|path| name(path)).unwrap_or_default();
             let first = recording.first().ok().flatten();
             let Some(signed) = first.and_then(|line| line.proof.signed) else {
                 return Err(seals.bad(1, NO_SIGNATURE));

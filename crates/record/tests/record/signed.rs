@@ -2,7 +2,8 @@
 
 use crate::fixture::*;
 use shellkeep_record::export::{Options, jsonl};
-use shellkeep_record::heads::{self, sign_old};
+use shellkeep_record::heads;
+use shellkeep_record::unsigned::sign_old;
 use shellkeep_record::{
     Checks, Hash, Line, PublicKey, Recorder, RecorderOptions, Recording, SignatureChecks, Signer, Verdict, chain, check,
 };

@@ -4,7 +4,7 @@
 use super::support::{Daemon, Settings, bash};
 use super::tools::Records as _;
 use serde_json::{Value, json};
-use shellkeep_record::{Hash, Key, Line, PublicKey, SessionKey, Signer, chain, heads};
+use shellkeep_record::{Hash, Key, Line, PublicKey, SessionKey, Signer, chain, unsigned};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -127,7 +127,7 @@ fn change(files: &[(PathBuf, Vec<u8>)], data: &Path, dice: &mut Dice) -> String 
         if kind == 8 {
             // Signed by whoever forged it.
             fs::remove_file(data.join("sessions/demo/heads.jsonl")).unwrap();
-            heads::sign_old(&data.join("sessions"), &Signer::from_seed(&[9; 32])).unwrap();
+            unsigned::sign_old(&data.join("sessions"), &Signer::from_seed(&[9; 32])).unwrap();
         }
         return format!("forgery {kind}");
     }
