@@ -211,6 +211,35 @@ pub struct Verdict {
     pub bad: Option<Bad>,
 }
 
+impl From<shellkeep_record::Verdict> for Verdict {
+    fn from(verdict: shellkeep_record::Verdict) -> Self {
+        let intact = verdict.is_intact();
+        let hole = |hole: shellkeep_record::Hole| Hole {
+            from: hole.from,
+            through: hole.through,
+            declared: hole.declared,
+            reason: hole.reason,
+        };
+        Self {
+            intact,
+            events: verdict.lines,
+            head: verdict.head.map(|head| Head { seq: head.seq, hash: head.hash.to_string() }),
+            masked_fields: verdict.masked_fields,
+            holes: verdict.holes.into_iter().map(hole).collect(),
+            signed: verdict.signed.map(|signed| Signed {
+                key: signed.key.to_string(),
+                seq: signed.seq,
+                at: signed.at.to_string(),
+            }),
+            key_is_known: verdict.key_is_known,
+            files: verdict.files,
+            files_reclaimed: verdict.files_reclaimed,
+            remarks: verdict.remarks,
+            bad: verdict.bad.map(|bad| Bad { file: bad.file, line: bad.line_number, seq: bad.seq, reason: bad.reason }),
+        }
+    }
+}
+
 /// A signature.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Signed {

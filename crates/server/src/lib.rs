@@ -32,4 +32,3 @@ pub use http::router;
 pub use listen::{BindError, bind_tcp, bind_unix, serve_tcp, serve_unix};
 pub use metrics::{install_metrics, keep_metrics};
 pub use metrics_exporter_prometheus::PrometheusHandle;
-pub use translate::verdict;

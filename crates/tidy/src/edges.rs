@@ -39,7 +39,7 @@ const RULES: &[Rule] = &[
         may_name: &["session", "redact", "record", "store", "process", "workspace"],
         must_not_have: &["serde", "axum", "hyper", "rmcp", "clap", "libc"],
     },
-    Rule { name: "protocol", may_name: &["session"], must_not_have: INPUT_AND_OUTPUT },
+    Rule { name: "protocol", may_name: &["session", "record"], must_not_have: INPUT_AND_OUTPUT },
     Rule {
         name: "server",
         may_name: &["runtime", "protocol", "session"],

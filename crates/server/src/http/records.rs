@@ -58,7 +58,7 @@ pub async fn export(
 )]
 pub async fn verify(Scoped(engine): Scoped, SessionPath(id): SessionPath, _: Nothing) -> Result<Response, Refusal> {
     let verdict = engine.records().verify(&id).await?;
-    Ok(json(StatusCode::OK, &translate::verdict(verdict)))
+    Ok(json(StatusCode::OK, &Verdict::from(verdict)))
 }
 
 /// Masks a secret in everything that is kept of the session: events, outputs, state. The recording proves itself

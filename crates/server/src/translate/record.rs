@@ -4,7 +4,7 @@ use crate::refusal::Refusal;
 use shellkeep_protocol as wire;
 use shellkeep_runtime::{
     AgentStateSaved, EventPage, EventQuery, ExportFormat, Line, MAX_EVENT_PAGE, MAX_MESSAGE_PAGE, MessageAdded,
-    MessagePage, NewEvent, NewMessage, Posted, Scrubbed, Verdict,
+    MessagePage, NewEvent, NewMessage, Posted, Scrubbed,
 };
 use shellkeep_session::Notice;
 
@@ -80,42 +80,6 @@ pub fn export_format(format: wire::ExportFormat) -> ExportFormat {
         wire::ExportFormat::Jsonl => ExportFormat::Jsonl,
         wire::ExportFormat::Asciicast => ExportFormat::Asciicast,
         wire::ExportFormat::Html => ExportFormat::Html,
-    }
-}
-
-/// What was found in a recording, for the caller.
-pub fn verdict(verdict: Verdict) -> wire::Verdict {
-    let intact = verdict.is_intact();
-    wire::Verdict {
-        intact,
-        events: verdict.lines,
-        head: verdict.head.map(|head| wire::Head { seq: head.seq, hash: head.hash.to_string() }),
-        masked_fields: verdict.masked_fields,
-        holes: verdict
-            .holes
-            .into_iter()
-            .map(|hole| wire::Hole {
-                from: hole.from,
-                through: hole.through,
-                declared: hole.declared,
-                reason: hole.reason,
-            })
-            .collect(),
-        signed: verdict.signed.map(|signed| wire::Signed {
-            key: signed.key.to_string(),
-            seq: signed.seq,
-            at: signed.at.to_string(),
-        }),
-        key_is_known: verdict.key_is_known,
-        files: verdict.files,
-        files_reclaimed: verdict.files_reclaimed,
-        remarks: verdict.remarks,
-        bad: verdict.bad.map(|bad| wire::Bad {
-            file: bad.file,
-            line: bad.line_number,
-            seq: bad.seq,
-            reason: bad.reason,
-        }),
     }
 }
 

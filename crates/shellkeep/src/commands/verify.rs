@@ -150,7 +150,7 @@ fn of_files(path: &Path, keys: &[PublicKey]) -> Result<(wire::Verdict, Recording
     // Only a daemon knows how far its session has come.
     let checks = Checks { key: key.as_ref(), expected: None, signatures: Some(signatures), outputs: Some(&outputs) };
     let verdict = shellkeep_record::check(&recording, &checks).map_err(Failure::client)?;
-    Ok((shellkeep_server::verdict(verdict), recording))
+    Ok((verdict.into(), recording))
 }
 
 fn tell(verdict: &wire::Verdict) {
