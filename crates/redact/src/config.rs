@@ -8,8 +8,8 @@ use thiserror::Error;
 pub struct Config {
     /// The rules in force.
     pub rules: Rules,
-    /// Rules for national ids, by name (`us_ssn`, `de_steuer_id`, …); they are off unless named here.
-    pub national_ids: Vec<String>,
+    /// Rules for telephone numbers and national ids, by name (`phone`, `us_ssn`, …); they are off unless named here.
+    pub optional: Vec<String>,
     /// Patterns of one's own.
     pub extra: Vec<Pattern>,
 }

@@ -32,8 +32,7 @@ pub struct Finding {
 impl Redactor {
     /// A redactor without values of its own.
     pub fn new(config: &Config) -> Result<Self, ConfigError> {
-        let national = config.national_ids.iter().map(String::as_str);
-        let rules = config.rules.with(national)?;
+        let rules = config.rules.with(config.optional.iter().map(String::as_str))?;
         let core = Core { rules, kinds: scanner::kinds(rules), extra: extra::compile(&config.extra)?, secrets: None };
         Ok(Self { core: Arc::new(core), hints: Hints::get()? })
     }

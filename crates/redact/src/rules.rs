@@ -58,7 +58,6 @@ rules! {
     PasswordHash "password_hash" "hashes of passwords"
     // People.
     Email "email" "e-mail addresses"
-    Phone "phone" "telephone numbers"
     Card "card" "payment card numbers"
     // Providers.
     Age "age" "age secret keys"
@@ -137,7 +136,8 @@ rules! {
     Typeform "typeform" "Typeform tokens"
     Vault "vault" "Vault tokens"
     Xai "xai" "xAI keys"
-    // National ids, off unless named.
+    // Off unless named: telephone numbers and national ids.
+    Phone "phone" "telephone numbers"
     UsSsn "us_ssn" "United States: social security numbers"
     UkNino "uk_nino" "United Kingdom: national insurance numbers"
     DeSteuerId "de_steuer_id" "Germany: tax ids"
@@ -157,6 +157,8 @@ rules! {
 }
 
 /// The first rule that is off unless it is named.
+const FIRST_OPTIONAL: Rule = Rule::Phone;
+/// The first rule for national ids.
 const FIRST_NATIONAL: Rule = Rule::UsSsn;
 
 impl Rule {
@@ -183,9 +185,9 @@ pub struct UnknownRule {
 }
 
 impl Default for Rules {
-    /// All rules but those for national ids, which look like other numbers and are taken only if named.
+    /// All rules but those for telephone numbers and national ids, which look like other numbers and are off unless named.
     fn default() -> Self {
-        Self(FIRST_NATIONAL.bit() - 1)
+        Self(FIRST_OPTIONAL.bit() - 1)
     }
 }
 
@@ -256,6 +258,7 @@ mod tests {
         assert!(rules.has_national() && !Rules::default().has_national());
         assert!(!Rules::default().without(["email"]).unwrap().has(Rule::Email));
         assert!(!Rules::default().contains("us_ssn") && Rules::default().contains("xai"));
+        assert!(!Rules::default().contains("phone"));
         assert_eq!(Rules::only(["e-mail"]).unwrap_err().name, "e-mail");
     }
 }

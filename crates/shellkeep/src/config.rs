@@ -463,6 +463,9 @@ mod tests {
         let config = settings.record.config().unwrap();
         assert_eq!(config.secrets, ["horse-battery"]);
         assert!(config.redaction.rules.contains("us_ssn") && config.redaction.rules.contains("email"));
+        assert!(!config.redaction.rules.contains("phone"));
+        let phones = load(Layer::default(), &[("SHELLKEEP_RECORD_PHONE_NUMBERS", "true")], None).unwrap();
+        assert!(phones.record.config().unwrap().redaction.rules.contains("phone"));
         let shown = format!("{:?} {settings:?} {config:?}", settings.shown());
         assert!(!shown.contains("horse") && shown.contains("1 secrets"), "{shown}");
         let short = load(Layer::default(), &[("SHELLKEEP_RECORD_SECRETS", "long-enough\nabc")], None).unwrap();

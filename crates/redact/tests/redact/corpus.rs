@@ -4,11 +4,12 @@ use crate::template::{self, Case};
 use shellkeep_redact::{Config, Finding, Redactor, Rules};
 use std::collections::BTreeSet;
 
-/// A redactor for a case: national ids are looked for where the case is about one.
+/// A redactor for a case: telephone numbers are looked for in all of them, national ids where the case is about one.
 fn redactor(case: &Case) -> Redactor {
-    let national = Rules::default().with([case.rule.as_str()]).is_ok_and(|rules| rules != Rules::default());
-    let national_ids = if national { vec![case.rule.clone()] } else { Vec::new() };
-    Redactor::new(&Config { national_ids, ..Config::default() }).unwrap()
+    let is_optional = Rules::default().with([case.rule.as_str()]).is_ok_and(|rules| rules != Rules::default());
+    let optional =
+        std::iter::once("phone").chain(is_optional.then_some(case.rule.as_str())).map(str::to_owned).collect();
+    Redactor::new(&Config { optional, ..Config::default() }).unwrap()
 }
 
 fn in_pieces<'t>(redactor: &Redactor, pieces: impl IntoIterator<Item = &'t [u8]>) -> String {

@@ -12,7 +12,7 @@ static ALL: LazyLock<Redactor> = LazyLock::new(|| {
     let national =
         Rules::names().map(|(name, _)| name.to_owned()).filter(|name| !Rules::default().contains(name)).collect();
     let config = Config {
-        national_ids: national,
+        optional: national,
         extra: vec![
             pattern("staff", r"EMP-\d{4}(?:-\w{2})?"),
             pattern("ticket", r"#[0-9]{3,6}"),

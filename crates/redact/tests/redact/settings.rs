@@ -31,11 +31,13 @@ fn every_rule_can_be_left_out() {
 }
 
 #[test]
-fn national_ids_are_off_unless_named() {
-    let config = Config { national_ids: vec!["us_ssn".to_owned()], ..Config::default() };
-    assert_eq!(Redactor::new(&config).unwrap().redact_str("123-45-6789"), "***");
-    assert_eq!(Redactor::new(&Config::default()).unwrap().redact_str("123-45-6789"), "123-45-6789");
-    let unknown = Config { national_ids: vec!["mars_id".to_owned()], ..Config::default() };
+fn telephone_numbers_and_national_ids_are_off_unless_named() {
+    for (rule, text) in [("us_ssn", "123-45-6789"), ("phone", "+49 30 12345678")] {
+        let config = Config { optional: vec![rule.to_owned()], ..Config::default() };
+        assert_eq!(Redactor::new(&config).unwrap().redact_str(text), "***");
+        assert_eq!(Redactor::new(&Config::default()).unwrap().redact_str(text), text);
+    }
+    let unknown = Config { optional: vec!["mars_id".to_owned()], ..Config::default() };
     let error = Redactor::new(&unknown).err().unwrap().to_string();
     assert!(error.contains("mars_id") && error.contains("Rules::names()"), "{error}");
 }

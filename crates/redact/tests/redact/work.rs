@@ -15,7 +15,7 @@ pub const MOST: u64 = 32;
 static REDACTOR: LazyLock<Redactor> = LazyLock::new(|| {
     let national =
         Rules::names().map(|(name, _)| name.to_owned()).filter(|name| !Rules::default().contains(name)).collect();
-    Redactor::new(&Config { national_ids: national, ..Config::default() }).unwrap()
+    Redactor::new(&Config { optional: national, ..Config::default() }).unwrap()
 });
 
 static CASES: LazyLock<Vec<template::Case>> = LazyLock::new(template::positives);

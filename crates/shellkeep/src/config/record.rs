@@ -48,6 +48,12 @@ pub struct RecordLayer {
     /// Mask national ids of these kinds, as in us_ssn,de_steuer_id [default: none]
     #[arg(long = "record-national-ids", value_name = "NAMES")]
     pub national_ids: Option<Names>,
+    /// Mask telephone numbers [default: false]
+    #[arg(
+        long = "record-phone-numbers", value_name = "BOOL", num_args = 0..=1, require_equals = true,
+        default_missing_value = "true"
+    )]
+    pub phone_numbers: Option<bool>,
     /// Keep the signing key in this file, which is made if it is not there [default: DATA/sign.key]
     #[arg(long = "record-signing-key", value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub signing_key: Option<PathBuf>,
@@ -57,7 +63,7 @@ pub struct RecordLayer {
     /// How often, as in 60s [default: 60s]
     #[arg(long = "record-anchor-interval", value_name = "TIME")]
     pub anchor_interval: Option<Span>,
-    /// Mask by these rules only [default: all but national ids]
+    /// Mask by these rules only [default: all but telephone numbers and national ids]
     #[arg(long = "record-rules", value_name = "NAMES")]
     pub rules: Option<Names>,
 }
@@ -97,6 +103,7 @@ pub fn from_environment(env: Environment) -> Result<RecordLayer, Failure> {
         secrets: env("SHELLKEEP_RECORD_SECRETS").map(lines),
         secrets_file: env("SHELLKEEP_RECORD_SECRETS_FILE").map(PathBuf::from),
         national_ids: parsed(env, "SHELLKEEP_RECORD_NATIONAL_IDS")?,
+        phone_numbers: parsed(env, "SHELLKEEP_RECORD_PHONE_NUMBERS")?,
         signing_key: env("SHELLKEEP_RECORD_SIGNING_KEY").map(PathBuf::from),
         anchor: env("SHELLKEEP_RECORD_ANCHOR"),
         anchor_interval: parsed(env, "SHELLKEEP_RECORD_ANCHOR_INTERVAL")?,
@@ -123,6 +130,8 @@ pub struct RecordSettings {
     pub secrets_file: Setting<Option<PathBuf>>,
     /// National ids that are masked.
     pub national_ids: Setting<Names>,
+    /// Whether telephone numbers are masked.
+    pub phone_numbers: Setting<bool>,
     /// Where the signing key is, if it is not in the data directory.
     pub signing_key: Setting<Option<PathBuf>>,
     /// Where signed heads are put.
@@ -163,6 +172,7 @@ impl RecordSettings {
                 |layer| layer.record.national_ids.clone(),
                 Names::default(),
             )?,
+            phone_numbers: layers.or("SHELLKEEP_RECORD_PHONE_NUMBERS", |layer| layer.record.phone_numbers, false)?,
             signing_key: layers.or(
                 "SHELLKEEP_RECORD_SIGNING_KEY",
                 |layer| layer.record.signing_key.clone().map(Some),
@@ -179,7 +189,7 @@ impl RecordSettings {
     }
 
     /// Every setting, for showing.
-    pub(super) fn shown(&self) -> [Shown; 10] {
+    pub(super) fn shown(&self) -> [Shown; 11] {
         let names = |Names(names): &Names| if names.is_empty() { "-".to_owned() } else { names.join(",") };
         let file = |path: &Option<PathBuf>| path.as_ref().map_or("-".to_owned(), |path| path.display().to_string());
         [
@@ -189,6 +199,7 @@ impl RecordSettings {
             show("record.secrets", &self.secrets, |secrets| format!("{secrets:?}")),
             show("record.secrets_file", &self.secrets_file, file),
             show("record.national_ids", &self.national_ids, names),
+            show("record.phone_numbers", &self.phone_numbers, ToString::to_string),
             show("record.signing_key", &self.signing_key, |path| match path {
                 Some(path) => path.display().to_string(),
                 None => "DATA/sign.key".to_owned(),
@@ -230,6 +241,8 @@ impl RecordSettings {
             Names(names) if names.is_empty() => Rules::default(),
             names => Rules::only(all(names)).map_err(|error| wrong("rules", error))?,
         };
+        let rules = if self.phone_numbers.value { rules.with(["phone"]) } else { Ok(rules) };
+        let rules = rules.map_err(|error| wrong("phone_numbers", error))?;
         rules.with(all(&self.national_ids.value)).map_err(|error| wrong("national_ids", error))
     }
 

@@ -150,3 +150,16 @@ fn a_large_export_streams() {
     assert_eq!(export.text().lines().count(), 1001);
     assert!(export.body.len() > 5_000_000);
 }
+
+/// They look like other numbers, so they are left alone otherwise.
+#[test]
+fn telephone_numbers_are_masked_if_the_host_asks_for_it() {
+    let phone = "+49 30 12345678";
+    for (setting, is_masked) in [("false", false), ("true", true)] {
+        let daemon = Daemon::with(Settings::default().env("SHELLKEEP_RECORD_PHONE_NUMBERS", setting));
+        daemon.create("s");
+        daemon.sh("s", &format!("echo {phone}"));
+        let shown = daemon.get("/v1/sessions/s/events?redact=true").text();
+        assert_eq!(shown.contains(phone), !is_masked, "{shown}");
+    }
+}
