@@ -3,7 +3,7 @@
 
 use super::hold::{self, Hold};
 use super::journal::Journal;
-use super::kept_to::KeptTo;
+use super::kept_to::{self, KeptTo};
 use super::message::Answer;
 use super::owed::{Owed, owed_by_last_daemon};
 use super::reported::Reported;
@@ -16,6 +16,7 @@ use shellkeep_session::{Cause, Event, Timestamp};
 use shellkeep_workspace::keeper::{Keeper, Label, Saved, Trouble};
 use shellkeep_workspace::repo::ObjectId;
 use std::error::Error;
+use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -58,8 +59,8 @@ enum Outcome {
     Begun(Option<Wanted>, Result<Option<Saved>, Trouble>),
     /// They were kept, if something had changed.
     Saved(Wanted, Result<Option<Saved>, Trouble>),
-    /// They are no longer watched.
-    Rested,
+    /// They are no longer watched. The file that tells the next daemon of a live session is not needed, if there is one.
+    Rested { open: Option<PathBuf> },
 }
 
 /// What a run did to the files.
@@ -274,7 +275,15 @@ impl Files {
             }
             Outcome::Begun(None, Err(trouble)) => self.report(journal, &trouble),
             Outcome::Begun(None, Ok(_)) => {}
-            Outcome::Rested => self.keeping = Keeping::Off,
+            Outcome::Rested { open } => {
+                self.keeping = Keeping::Off;
+                // If a command came meanwhile, the session is live again and the file stays.
+                match open {
+                    _ if self.kept_to.is_open() => self.begin(journal, None),
+                    Some(open) => kept_to::remove(&open),
+                    None => {}
+                }
+            }
         }
         if let Some(wanted) = self.wanted.take() {
             self.keep_for(journal, wanted);
@@ -332,13 +341,7 @@ impl Files {
                         tracing::warn!(%error, "the checkpoints of a session could not be compacted");
                     }
                     keeper.rest();
-                    if let Some(open) = open {
-                        // If it stays, the next actor finds that nothing is owed.
-                        let _ = std::fs::remove_file(&open);
-                        // Where nothing was ever kept, the folder has nothing else.
-                        let _ = open.parent().map(std::fs::remove_dir);
-                    }
-                    Outcome::Rested
+                    Outcome::Rested { open }
                 });
             }
             other => self.keeping = other,

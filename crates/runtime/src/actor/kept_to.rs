@@ -112,6 +112,13 @@ pub(crate) fn reopen(home: &Path, seq: u64) {
     }
 }
 
+/// Removes the file of a session that is at rest. If it stays, the next actor finds that nothing is owed.
+pub(super) fn remove(file: &Path) {
+    let _ = fs::remove_file(file);
+    // Where nothing was ever kept, the folder has nothing else.
+    let _ = file.parent().map(fs::remove_dir);
+}
+
 fn write(file: &File, seq: u64) -> io::Result<()> {
     file.write_all_at(format!("{seq:0WIDTH$}\n").as_bytes(), 0)
 }

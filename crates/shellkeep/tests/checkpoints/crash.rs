@@ -181,3 +181,19 @@ fn what_changed_while_no_daemon_ran_is_named() {
         assert_eq!(daemon.sh("s", "cat g").out(), "v2\n");
     }
 }
+
+/// The file that tells the next daemon of a live session was removed by work that had begun when the session had no shell:
+/// a command that came in between ran without it, and a crash then lost what the command had changed.
+#[test]
+fn a_session_that_wakes_while_its_files_come_to_rest_is_still_live() {
+    let daemon = Daemon::start();
+    daemon.create("s");
+    let note = daemon.data().join("checkpoints/s/kept-to");
+    for number in 0..40 {
+        daemon.hibernate("s");
+        daemon.sh("s", &format!("echo {number} > a"));
+        // The next command waits until the files of the one before are kept.
+        daemon.sh("s", "true");
+        assert!(note.exists(), "round {number}");
+    }
+}
