@@ -233,7 +233,8 @@ mod tests {
         let factory = CageFactory::detect(&instance, CageMode::Auto, Limits { per_cage: 50, node: 100 });
         let cage = factory.has_groups().then(|| factory.cage("born"));
         cage.map(|cage| (factory, cage)).or_else(|| {
-            eprintln!("not tried: no control groups here");
+            assert!(std::env::var_os("CI").is_none(), "this test needs control groups");
+            eprintln!("skipped: no control groups here");
             None
         })
     }

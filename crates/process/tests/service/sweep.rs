@@ -1,6 +1,6 @@
 //! After a daemon's death: what it left is ended, what is kept is left alone.
 
-use crate::fixture::{Fixture, Sleeps, end_of, in_each_mode, is_alive, no_names, until};
+use crate::fixture::{Fixture, Sleeps, end_of, in_each_mode, is_alive, no_names, skip, until};
 use shellkeep_process::*;
 use std::collections::HashSet;
 
@@ -51,10 +51,10 @@ async fn the_end_of_the_daemon_spares_the_kept(fixture: Fixture) {
 /// The daemon before us ran in another group, as happens when each login has its own.
 #[tokio::test]
 async fn groups_made_elsewhere_are_found() {
-    let Some(top) = cgroup::Mounts::find().unified else { return };
+    let Some(top) = cgroup::Mounts::find().unified else { return skip("control groups of version 2") };
     let fixture = Fixture::new(CageMode::Auto);
     if !fixture.factory.has_groups() {
-        return;
+        return skip("control groups");
     }
     let other = top.join(format!("{}-login", fixture.instance));
     let work = other.join(&fixture.instance).join("work");

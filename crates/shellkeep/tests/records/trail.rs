@@ -1,47 +1,10 @@
 //! What the trail of an agent is worth: who said what, what was typed, and that the agent cannot remove it.
 
-use super::support::{Daemon, Request, Response, Settings};
+use super::support::{Agent, Daemon, Request, Settings};
 use super::tools::Records;
 use serde_json::{Value, json};
 use shellkeep_poll::until;
 use std::process::Command;
-
-/// An agent with a token, at the socket.
-pub struct Agent<'a> {
-    daemon: &'a Daemon,
-    pub id: String,
-    secret: String,
-}
-
-impl<'a> Agent<'a> {
-    pub fn named(daemon: &'a Daemon, agent: &str) -> Self {
-        let answer = daemon.post("/v1/tokens", &json!({"agent": agent}));
-        assert_eq!(answer.status, 201, "{}", answer.text());
-        let text = |name: &str| answer.json()[name].as_str().unwrap().to_owned();
-        Self { daemon, id: text("id"), secret: text("token") }
-    }
-
-    pub fn send(&self, request: Request) -> Response {
-        self.daemon.send(&request.header("authorization", &format!("Bearer {}", self.secret)))
-    }
-
-    pub fn post(&self, target: &str, body: &Value) -> Response {
-        self.send(Request::new("POST", target).json(body.to_string()))
-    }
-
-    /// Makes a session and gives the name by which the host knows it.
-    pub fn create(&self, session: &str) -> String {
-        let answer = self.post("/v1/sessions", &json!({"session_id": session}));
-        assert_eq!(answer.status, 201, "{}", answer.text());
-        answer.json()["session_id"].as_str().unwrap().to_owned()
-    }
-
-    pub fn sh(&self, session: &str, command: &str) -> Value {
-        let answer = self.post(&format!("/v1/sessions/{session}/run"), &json!({"command": command}));
-        assert_eq!(answer.status, 200, "{}", answer.text());
-        answer.json()
-    }
-}
 
 /// The output of the program as the host's, on the daemon's socket.
 pub fn shellkeep(daemon: &Daemon, args: &[&str]) -> String {
@@ -287,12 +250,12 @@ fn a_delete_that_was_cut_off_is_finished_at_the_next_start() {
             let target = format!("/v1/sessions/{session}");
             let request = Request::new("DELETE", &target);
             // Nobody answers: the daemon is dead.
-            let secret = ann.secret.clone();
-            let request = if by_agent { request.header("authorization", &format!("Bearer {secret}")) } else { request };
+            let token = ann.token.clone();
+            let request = if by_agent { request.header("authorization", &format!("Bearer {token}")) } else { request };
             assert!(request.send(&daemon.door()).is_err(), "{point}");
             assert!(workspace.join("file").exists(), "{point}: the daemon died too late for this test");
             daemon.restart_with(Settings::default());
-            let ann = Agent { daemon: &daemon, id: String::new(), secret };
+            let ann = Agent { daemon: &daemon, id: String::new(), token };
             assert_eq!(daemon.get(&target).status, 404, "{point}: {}", daemon.log());
             for left in ["workspaces", "outputs", "services", "checkpoints", "pending"] {
                 let names: Vec<_> = std::fs::read_dir(daemon.data().join(left))

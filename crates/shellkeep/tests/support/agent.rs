@@ -1,4 +1,4 @@
-//! An agent with a token, at the daemon's TCP port.
+//! An agent with a token, at the daemon's TCP port or else at its socket.
 
 use super::{Daemon, Request, Response};
 use serde_json::{Value, json};
@@ -27,7 +27,7 @@ impl<'a> Agent<'a> {
     }
 
     pub fn send(&self, request: Request) -> Response {
-        self.signed(request).send(&self.daemon.tcp_door()).unwrap()
+        self.signed(request).send(&self.daemon.any_door()).unwrap()
     }
 
     pub fn get(&self, target: &str) -> Response {

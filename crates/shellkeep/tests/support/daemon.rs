@@ -179,6 +179,11 @@ impl Daemon {
         Door::Tcp(self.tcp.expect("the settings asked for TCP"))
     }
 
+    /// The TCP port, if it has one, and else the socket.
+    pub fn any_door(&self) -> Door {
+        self.tcp.map_or_else(|| self.door(), Door::Tcp)
+    }
+
     /// What the daemon wrote to its standard error.
     pub fn log(&self) -> String {
         fs::read_to_string(self.directory.path().join("daemon.log")).unwrap_or_default()
