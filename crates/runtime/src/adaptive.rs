@@ -1,12 +1,13 @@
 //! Limits that follow the machine: reads the pressure, lets [`shellkeep_session::adapt`] decide, and tells of every
 //! change in the log, in the metrics and in a short memory. Who applies a change is the engine.
 
+use crate::sync::lock;
 use metrics::{Counter, Gauge, counter, describe_counter, describe_gauge, gauge};
 use shellkeep_process::Pressure;
 use shellkeep_session::{Controller, Limit, LimitChange, LimitName, PressureReading, Timestamp};
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Changes that are remembered: more than an hour of a machine that is never at ease.
 pub const REMEMBERED: usize = 100;
@@ -117,7 +118,7 @@ impl Adaptive {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

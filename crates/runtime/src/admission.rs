@@ -17,12 +17,13 @@ pub use capacity::{ABOUT, YOUNG};
 pub use line::Line;
 
 use crate::ops::OpError;
+use crate::sync::lock;
 use capacity::Capacity;
 use counts::Counts;
 use shellkeep_session::SessionMeta;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::available_parallelism;
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -274,7 +275,7 @@ impl Admission {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Lets a newcomer in if there is a place for it that nobody waits for. Those who wait and could not have it, because

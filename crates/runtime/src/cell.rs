@@ -3,6 +3,7 @@
 use crate::ops::{OutputPage, OutputQuery, RunView, Stream};
 use crate::output::{self, OutputLog, Place};
 use crate::page::{PageError, Searching, page};
+use crate::sync::lock;
 use shellkeep_redact::Redactor;
 use shellkeep_session::{ByteString, Changes, Notice, RunId, RunResult, RunStatus, StoredRun};
 use std::fs::File;
@@ -10,7 +11,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, mpsc, oneshot};
 
@@ -278,10 +279,6 @@ impl RunCell {
             Stream::Stderr => &self.stderr,
         })
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A stored run as callers see it.

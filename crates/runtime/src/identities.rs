@@ -2,6 +2,7 @@
 //! token's secret is told once, when it is made; what is kept is its hash.
 
 use crate::ops::{IssuedToken, NewToken, OpError, TokenView};
+use crate::sync::lock;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use shellkeep_session::{SessionId, Timestamp, id};
@@ -211,7 +212,7 @@ impl Identities {
     }
 
     fn records(&self) -> MutexGuard<'_, Vec<TokenRecord>> {
-        self.records.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.records)
     }
 }
 

@@ -1,11 +1,12 @@
 //! Output of background work that comes after its command was answered. It is never mixed into a later command's
 //! output; the next result carries it apart.
 
+use crate::sync::lock;
 use shellkeep_process::stdio::{Read, Reader};
 use shellkeep_redact::Redactor;
 use shellkeep_session::ByteString;
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// Last bytes kept between two results; a background job that says more should be a service.
 const LATE_BYTES: usize = 64 << 10;
@@ -42,7 +43,7 @@ impl LateOutput {
     }
 
     fn push(&self, bytes: &[u8]) {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = lock(&self.kept);
         kept.bytes.extend(bytes);
         let excess = kept.bytes.len().saturating_sub(LATE_BYTES);
         kept.bytes.drain(..excess);
@@ -51,13 +52,13 @@ impl LateOutput {
 
     /// Masks what came and was not told yet.
     pub fn mask(&self, redactor: &Redactor) {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = lock(&self.kept);
         kept.bytes = redactor.redact(kept.bytes.make_contiguous()).into();
     }
 
     /// Takes what came since the last time.
     pub fn take(&self) -> Option<ByteString> {
-        let kept = std::mem::take(&mut *self.kept.lock().unwrap_or_else(PoisonError::into_inner));
+        let kept = std::mem::take(&mut *lock(&self.kept));
         if kept.bytes.is_empty() {
             return None;
         }

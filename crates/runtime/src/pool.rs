@@ -4,11 +4,12 @@
 mod trouble;
 
 use crate::admission::{Bell, Listener};
+use crate::sync::lock;
 use shellkeep_process::{CageFactory, LiveShell, ShellSpec, StartError};
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use tokio::sync::Notify;
 pub use trouble::NoShell;
 use trouble::Trouble;
@@ -240,7 +241,7 @@ impl Pool {
     }
 
     fn spares(&self) -> MutexGuard<'_, Vec<PooledShell>> {
-        self.spares.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.spares)
     }
 }
 

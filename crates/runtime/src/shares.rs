@@ -2,8 +2,9 @@
 //! counted per agent, so that one who takes all it can get leaves the rest to others; the host has a part of its own that
 //! agents cannot use up.
 
+use crate::sync::lock;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// How much there is of something.
 #[derive(Debug, Clone, Copy)]
@@ -153,7 +154,7 @@ impl Share {
 
 impl Book {
     fn used(&self) -> MutexGuard<'_, Used> {
-        self.used.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.used)
     }
 }
 

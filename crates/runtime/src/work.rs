@@ -3,9 +3,10 @@
 
 use crate::ops::OpError;
 use crate::shares::{Lent, Shares};
+use crate::sync::lock;
 use shellkeep_record::Budget;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -124,7 +125,7 @@ impl Lanes {
 
     /// An agent's turns; they are forgotten when nobody has or wants one.
     fn of(&self, agent: Option<&str>) -> Arc<Semaphore> {
-        let mut agents = self.agents.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut agents = lock(&self.agents);
         let key: Option<Arc<str>> = agent.map(Arc::from);
         if let Some(found) = agents.get(&key).and_then(Weak::upgrade) {
             return found;

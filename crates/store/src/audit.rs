@@ -2,6 +2,7 @@
 //! JSON each, in a file of the data directory that is only appended to. Written by a thread of its own, so that nobody
 //! waits for the disk; it survives the daemon, and a loss of power but for its last lines.
 
+use crate::lock::hold;
 use serde::{Deserialize, Serialize};
 use shellkeep_session::Timestamp;
 use std::fs::{self, File, OpenOptions};
@@ -10,7 +11,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, SyncSender};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// The file in the data directory.
 const FILE: &str = "audit.jsonl";
@@ -92,7 +93,7 @@ impl AuditTrail {
         if self.orders.send(Order::Flush(done)).is_ok() {
             let _ = written.recv();
         }
-        let _still = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let _still = hold(&self.files);
         let mut entries = std::collections::VecDeque::new();
         for name in [OLDER, FILE] {
             let file = match File::open(self.directory.join(name)) {
@@ -139,7 +140,7 @@ impl Writer {
         let mut line = serde_json::to_vec(entry)?;
         line.push(b'\n');
         if self.file.metadata()?.len() + line.len() as u64 > FULL_BYTES {
-            let _still = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+            let _still = hold(&self.files);
             fs::rename(self.directory.join(FILE), self.directory.join(OLDER))?;
             self.file = append_to(&self.directory)?;
         }

@@ -2,7 +2,8 @@
 //! sure to get.
 
 use super::line::Line;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use crate::sync::lock;
+use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::oneshot;
 
 /// The bell. Rung while nobody listens, it rings at once for the next who does.
@@ -46,7 +47,7 @@ impl Bell {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

@@ -1,12 +1,13 @@
 //! The audit trail: what was done that cannot be undone or changes rights, and who was refused.
 
 use crate::identities::Scope;
+use crate::sync::lock;
 use shellkeep_session::Timestamp;
 use shellkeep_store::AuditTrail;
 use shellkeep_store::audit::AuditEntry;
 use std::io;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Where the audit trail goes in the log: a name of its own, so that a log filter can pick it out.
@@ -44,7 +45,7 @@ struct Refusals {
 impl Refusals {
     /// How many were left out since the last one that was noted; `None` if this one is left out too.
     fn note(&self, now: Instant) -> Option<u64> {
-        let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut window = lock(&self.window);
         let (began, count) = window.filter(|(began, _)| now.duration_since(*began) < WINDOW).unwrap_or((now, 0));
         *window = Some((began, count + 1));
         if count >= MOST_REFUSALS {

@@ -1,8 +1,9 @@
 //! Starting shells while the machine refuses: how long to pause, what to tell those who ask meanwhile, and how often to
 //! log it.
 
+use crate::sync::lock;
 use shellkeep_process::StartError;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 /// The pause after the first failed start. Short: most shortages are over when a few connections have closed.
@@ -95,7 +96,7 @@ impl Trouble {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 
