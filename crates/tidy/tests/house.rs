@@ -122,21 +122,6 @@ fn no_file_is_too_long() {
 }
 
 #[test]
-fn errors_are_handed_on() {
-    let modules = test_modules();
-    let is_test = |path: &str| source::is_test_file(path) || is_in_module(&modules, path);
-    let judged = |path: &str| !is_test(path) && !path.starts_with("crates/tidy/");
-    nothing(&complaints(judged, source::panicking_lines, "hand the error on instead"));
-}
-
-#[test]
-fn only_process_is_unsafe() {
-    // The rules' own tables show what they find.
-    let elsewhere = |path: &str| !path.starts_with("crates/process/") && !path.starts_with("crates/tidy/");
-    nothing(&complaints(elsewhere, source::unsafe_lines, "unsafe code belongs in crates/process"));
-}
-
-#[test]
 fn what_holds_resources_cannot_be_serialised() {
     let live = |path: &str| path.starts_with("crates/process/") || path.starts_with("crates/runtime/");
     nothing(&complaints(
