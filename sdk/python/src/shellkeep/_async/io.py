@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -61,9 +61,16 @@ class AsyncPool:
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
         self._idle: WeakKeyDictionary[asyncio.AbstractEventLoop, list[AsyncConnection]] = WeakKeyDictionary()
+        self._ends: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncGenerator[None, None]] = WeakKeyDictionary()
 
     async def take(self) -> AsyncConnection:
-        idle = self._idle.get(asyncio.get_running_loop())
+        loop = asyncio.get_running_loop()
+        idle = self._idle.get(loop)
+        if idle is None:
+            idle = self._idle[loop] = []
+            # A loop that ends closes its generators, and this one closes the loop's connections.
+            self._ends[loop] = _until_the_end(idle)
+            await self._ends[loop].__anext__()
         while idle:
             connection = idle.pop()
             if connection.is_usable():
@@ -90,6 +97,14 @@ class AsyncPool:
                 elif not loop.is_closed():
                     loop.call_soon_threadsafe(connection.close)
         self._idle.clear()
+
+
+async def _until_the_end(idle: list[AsyncConnection]) -> AsyncGenerator[None, None]:
+    try:
+        yield
+    finally:
+        while idle:
+            idle.pop().close()
 
 
 async def run_blocking(work: Callable[[], T]) -> T:

@@ -1,0 +1,249 @@
+"""deepagents: a durable session for each thread, in one line.
+
+    from deepagents import create_deep_agent
+    from shellkeep.deepagents import ShellkeepBackend
+
+    agent = create_deep_agent(model, backend=ShellkeepBackend(), checkpointer=...)
+
+The agent's commands run in its session. Its file tools do not: they work beside a running command, start in no directory
+that the agent left, and leave its shell alone. Needs `shellkeep[deepagents]`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import uuid
+from contextvars import ContextVar
+from typing import Any
+
+from deepagents.backends.protocol import (
+    DeleteResult,
+    EditResult,
+    ExecuteResponse,
+    FileDownloadResponse,
+    FileUploadResponse,
+    GlobResult,
+    GrepResult,
+    LsResult,
+    ReadResult,
+    SandboxBackendProtocol,
+    WriteResult,
+)
+from deepagents.backends.sandbox import BaseSandbox
+from langgraph.config import get_config
+from langgraph.runtime import get_runtime
+
+from ._async.client import AsyncClient
+from ._async.session import AsyncSession
+from ._clients import Clients
+from ._sync.client import Client
+from ._sync.session import Session
+from ._threads import request_id_for, session_id_for
+from .results import RunResult
+
+__all__ = ["ShellkeepBackend"]
+
+#: Bytes of output that a command answers with; deepagents itself puts what is long into a file.
+MAX_OUTPUT = 1024 * 1024
+#: Bytes of output that a file tool may answer with; the most that the daemon sends at once.
+MAX_FILE_OUTPUT = 16 * 1024 * 1024
+#: Bytes of a file that one request carries.
+PIECE = 4 * 1024 * 1024
+#: Seconds that a file tool may take.
+FILE_TIMEOUT = 60.0
+#: For file tools the system's own programs come first, so that no shim in front of them costs time.
+FILE_PATH = {"PATH": f"/usr/local/bin:/usr/bin:/bin:{os.environ.get('PATH', '')}"}
+
+#: How many commands this task of a graph has run. A task that is run again begins from zero, in a context of its own.
+_commands: ContextVar[dict[str, int] | None] = ContextVar("shellkeep_commands", default=None)
+
+
+class ShellkeepBackend(SandboxBackendProtocol):
+    """A session per thread. Outside of a graph, one session for each backend, or the one that `session` names."""
+
+    def __init__(
+        self,
+        client: Client | AsyncClient | None = None,
+        *,
+        session: str | None = None,
+        timeout: float = 120.0,
+        max_output: int = MAX_OUTPUT,
+    ) -> None:
+        self._clients = Clients(client)
+        self._fixed = session
+        self._own = f"deepagents-{uuid.uuid4().hex[:12]}"
+        self._timeout = timeout
+        self._max_output = max_output
+        self._files = _Files(self, self._clients)
+
+    @property
+    def id(self) -> str:
+        """The session of the thread that asks."""
+        return self._fixed or _thread_session() or self._own
+
+    @property
+    def session(self) -> Session:
+        """That session, for everything that a file tool cannot do."""
+        return self._clients.sync.session(self.id, config={"framework": "deepagents"})
+
+    async def asession(self) -> AsyncSession:
+        """That session, for code with `await`."""
+        return await self._clients.awaited.session(self.id, config={"framework": "deepagents"})
+
+    def execute(self, command: str, *, timeout: int | None = None) -> ExecuteResponse:
+        return _response(self.session.run(command, **self._arguments(command, timeout)))
+
+    async def aexecute(self, command: str, *, timeout: int | None = None) -> ExecuteResponse:
+        session = await self.asession()
+        return _response(await session.run(command, **self._arguments(command, timeout)))
+
+    def _arguments(self, command: str, timeout: int | None) -> dict[str, Any]:
+        # Zero asks for no limit; the daemon's own is a day.
+        seconds = self._timeout if timeout is None else timeout or 86_400
+        return {"timeout": seconds, "max_output": self._max_output, "stdin": "", "request_id": _request_id(command)}
+
+    def ls(self, path: str) -> LsResult:
+        return self._files.ls(path)
+
+    def read(self, file_path: str, offset: int = 0, limit: int = 2000) -> ReadResult:
+        return self._files.read(file_path, offset, limit)
+
+    def write(self, file_path: str, content: str) -> WriteResult:
+        return self._files.write(file_path, content)
+
+    def edit(self, file_path: str, old_string: str, new_string: str, replace_all: bool = False) -> EditResult:
+        return self._files.edit(file_path, old_string, new_string, replace_all)
+
+    def delete(self, file_path: str) -> DeleteResult:
+        return self._files.delete(file_path)
+
+    def grep(
+        self, pattern: str, path: str | None = None, glob: str | None = None, *, max_count: int | None = None
+    ) -> GrepResult:
+        return self._files.grep(pattern, path, glob, max_count=max_count)
+
+    def glob(self, pattern: str, path: str | None = None) -> GlobResult:
+        return self._files.glob(pattern, path)
+
+    def upload_files(self, files: list[tuple[str, bytes]]) -> list[FileUploadResponse]:
+        return self._files.upload_files(files)
+
+    def download_files(self, paths: list[str]) -> list[FileDownloadResponse]:
+        return self._files.download_files(paths)
+
+    def close(self) -> None:
+        """Closes idle connections. Sessions stay."""
+        self._clients.close()
+
+    async def aclose(self) -> None:
+        """Closes idle connections, those of this event loop too."""
+        await self._clients.aclose()
+
+
+class _Files(BaseSandbox):
+    """File tools, in a session beside the agent's own, always in the agent's workspace."""
+
+    def __init__(self, backend: ShellkeepBackend, clients: Clients) -> None:
+        self._backend = backend
+        self._clients = clients
+
+    @property
+    def id(self) -> str:
+        return f"{self._backend.id}.files"
+
+    def _run(self, command: str, *, stdin: bytes = b"", timeout: float = FILE_TIMEOUT) -> RunResult:
+        agent = self._backend.session
+        name = self.id if len(self.id) <= 128 else session_id_for(self.id)
+        beside = self._clients.sync.session(name, config={"files_of": agent.id})
+        return beside.run(
+            command,
+            stdin=stdin,
+            cwd=agent.workspace if os.path.isdir(agent.workspace) else None,
+            env=FILE_PATH,
+            timeout=timeout,
+            max_output=MAX_FILE_OUTPUT,
+        )
+
+    def execute(self, command: str, *, timeout: int | None = None) -> ExecuteResponse:
+        result = self._run(command, timeout=timeout or FILE_TIMEOUT)
+        # Notices of this shell are for nobody: no model uses it.
+        return ExecuteResponse(output=result.output, exit_code=result.exit_code, truncated=result.truncated)
+
+    def upload_files(self, files: list[tuple[str, bytes]]) -> list[FileUploadResponse]:
+        return [FileUploadResponse(path=path, error=self._upload(path, content)) for path, content in files]
+
+    def _upload(self, path: str, content: bytes) -> Any:
+        if not path.startswith("/") or "\0" in path:
+            return "invalid_path"
+        target = shlex.quote(path)
+        mark = shlex.quote(f"{path}.{uuid.uuid4().hex[:8]}~")
+        begin = f"[ -d {target} ] && exit 21; mkdir -p -- {shlex.quote(os.path.dirname(path))} && : > {mark}"
+        result = self._run(begin)
+        for start in range(0, len(content), PIECE):
+            if not result.ok:
+                break
+            result = self._run(f"cat >> {mark}", stdin=content[start : start + PIECE])
+        if result.ok:
+            # In one step, and with the rights of the file that was there.
+            result = self._run(f"[ -e {target} ] && chmod --reference={target} -- {mark}; mv -fT -- {mark} {target}")
+        return None if result.ok else _error(result)
+
+    def download_files(self, paths: list[str]) -> list[FileDownloadResponse]:
+        return [self._download(path) for path in paths]
+
+    def _download(self, path: str) -> FileDownloadResponse:
+        if not path.startswith("/") or "\0" in path:
+            return FileDownloadResponse(path=path, content=None, error="invalid_path")
+        source = shlex.quote(path)
+        parts: list[bytes] = []
+        while True:
+            start = sum(map(len, parts)) + 1
+            result = self._run(f"[ -d {source} ] && exit 21; tail -c +{start} -- {source} | head -c {PIECE}; exit ${{PIPESTATUS[0]}}")
+            # A pipe that was closed early is how a file ends that is longer than one piece.
+            if result.exit_code not in (0, 141):
+                return FileDownloadResponse(path=path, content=None, error=_error(result))
+            parts.append(result.stdout_bytes_exact())
+            if len(parts[-1]) < PIECE:
+                return FileDownloadResponse(path=path, content=b"".join(parts), error=None)
+
+
+def _error(result: RunResult) -> Any:
+    """What went wrong, in deepagents' words where it has one."""
+    if result.exit_code == 21 or "Is a directory" in result.stderr:
+        return "is_directory"
+    if "Permission denied" in result.stderr or "Read-only" in result.stderr:
+        return "permission_denied"
+    if "No such file" in result.stderr:
+        return "file_not_found"
+    return "invalid_path"
+
+
+def _response(result: RunResult) -> ExecuteResponse:
+    output = result.output
+    for notice in result.notices:
+        output = f"{output.rstrip()}\n\n{notice.message}\n".lstrip()
+    return ExecuteResponse(output=output, exit_code=result.exit_code, truncated=result.truncated)
+
+
+def _thread_session() -> str | None:
+    try:
+        thread_id = get_config().get("configurable", {}).get("thread_id")
+    except RuntimeError:
+        return None
+    return None if thread_id is None else session_id_for(thread_id)
+
+
+def _request_id(command: str) -> str | None:
+    """The key of a command of a graph's task: the same when a crashed task is run again. Outside of a graph, none."""
+    try:
+        info = get_runtime().execution_info
+    except RuntimeError:
+        return None
+    if info is None or not info.task_id:
+        return None
+    counts = dict(_commands.get() or {})
+    number = counts.get(info.task_id, 0)
+    _commands.set({**counts, info.task_id: number + 1})
+    return request_id_for(info.task_id, number, hashlib.sha256(command.encode()).hexdigest()[:16])

@@ -1,0 +1,138 @@
+"""deepagents: its own suite for sandboxes, and what a durable session adds."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from deepagents import create_deep_agent
+from deepagents.backends.protocol import SandboxBackendProtocol
+from framework_fixtures import EXAMPLES as EXAMPLES
+from fake_model import FakeModel
+from langchain.agents.middleware import AgentMiddleware
+from langchain_core.messages import HumanMessage
+from langchain_tests.integration_tests import SandboxIntegrationTests
+from langgraph.checkpoint.memory import InMemorySaver
+
+import shellkeep
+from shellkeep.deepagents import ShellkeepBackend
+
+pytest_plugins = ["framework_fixtures"]
+
+#: They fail for every provider: the suite expects relative paths of glob and a write that refuses to replace.
+FAIL_EVERYWHERE = (
+    "test_glob",
+    "test_glob_basic_pattern",
+    "test_glob_with_directories",
+    "test_glob_hidden_files_explicitly",
+    "test_glob_with_character_class",
+    "test_glob_with_question_mark",
+    "test_write_existing_file_fails",
+)
+
+
+class TestSandbox(SandboxIntegrationTests):
+    """The published suite."""
+
+    @pytest.fixture(scope="class")
+    def sandbox(self, daemon: shellkeep.Client) -> Iterator[SandboxBackendProtocol]:
+        yield ShellkeepBackend(daemon, session=f"suite-{uuid.uuid4().hex[:8]}")
+
+
+for name in FAIL_EVERYWHERE:
+    fails = pytest.mark.xfail(strict=True, reason="fails for every provider")
+    setattr(TestSandbox, name, fails(getattr(SandboxIntegrationTests, name)))
+
+
+def config(thread: str) -> Any:
+    return {"configurable": {"thread_id": thread}}
+
+
+def ask(graph: Any, thread: str, text: str) -> str:
+    state = graph.invoke({"messages": [HumanMessage(text)]}, config(thread))
+    return str(state["messages"][-1].text)
+
+
+def agent(client: Any, *middleware: Any) -> Any:
+    return create_deep_agent(
+        FakeModel(tool="execute"),
+        backend=ShellkeepBackend(client),
+        middleware=middleware,
+        checkpointer=InMemorySaver(),
+    )
+
+
+def test_each_thread_has_its_session(client: shellkeep.Client, thread: str) -> None:
+    graph = agent(client)
+    ask(graph, thread, "$ cd /tmp; export A=1; f() { echo f; }")
+    assert "1 /tmp\nf\n" in ask(graph, thread, "$ echo $A $PWD; f")
+    assert "[]" in ask(graph, f"{thread}-2", "$ echo [$A]")
+    assert client.attach(thread).run("echo $A").stdout == "1\n"
+
+
+def test_files_are_used_beside_a_command_that_runs(client: shellkeep.Client, thread: str) -> None:
+    backend = ShellkeepBackend(client, session=thread)
+    room = backend.session.workspace
+    backend.execute("mkdir gone; cd gone; mkfifo ../go; rmdir ../gone")
+    running = threading.Thread(target=backend.execute, args=(f"cat {room}/go",))
+    running.start()
+    assert backend.write(f"{room}/dir/note", "one\ntwo\n").error is None
+    assert backend.edit(f"{room}/dir/note", "two", "three").occurrences == 1
+    read = backend.read(f"{room}/dir/note")
+    assert read.file_data is not None
+    assert read.file_data["content"] == "one\nthree"
+    assert [match["line"] for match in backend.grep("three", room).matches or []] == [2]
+    assert [entry["path"] for entry in backend.ls(f"{room}/dir").entries or []] == [f"{room}/dir/note"]
+    assert running.is_alive()
+    with open(f"{room}/go", "w"):
+        pass
+    running.join()
+    kinds = [event.data.get("command") for event in backend.session.events.list() if event.event_type == "run_started"]
+    assert kinds == ["mkdir gone; cd gone; mkfifo ../go; rmdir ../gone", f"cat {room}/go"]
+
+
+def test_contents_of_any_size_and_kind(client: shellkeep.Client, thread: str) -> None:
+    backend = ShellkeepBackend(client, session=thread)
+    room = backend.session.workspace
+    odd = bytes(range(256)) * 40_000
+    (up,) = backend.upload_files([(f"{room}/a b'c", odd)])
+    assert up.error is None
+    (down,) = backend.download_files([f"{room}/a b'c"])
+    assert (down.error, down.content) == (None, odd)
+    errors = [r.error for r in backend.download_files([f"{room}/none", room, "relative", "/etc/\0"])]
+    assert errors == ["file_not_found", "is_directory", "invalid_path", "invalid_path"]
+    assert [r.error for r in backend.upload_files([(room, b""), ("relative", b"")])] == ["is_directory", "invalid_path"]
+
+
+class CrashAfter(AgentMiddleware[Any, Any, Any]):
+    """Fails once after a tool has done its work, before its result is kept."""
+
+    left = 1
+
+    def wrap_tool_call(self, request: Any, handler: Any) -> Any:
+        answer = handler(request)
+        if self.left:
+            self.left = 0
+            raise RuntimeError("crash")
+        return answer
+
+
+def test_a_crashed_tool_node_runs_its_command_once(client: shellkeep.Client, thread: str) -> None:
+    graph = agent(client, CrashAfter())
+    with pytest.raises(RuntimeError, match="crash"):
+        ask(graph, thread, "$ echo ran >> log; cat log")
+    state = graph.invoke(None, config(thread))
+    assert state["messages"][-1].text.count("ran") == 1
+    assert client.attach(thread).run("cat log").stdout == "ran\n"
+
+
+async def test_async_and_a_timeout(client: shellkeep.Client, thread: str) -> None:
+    backend = ShellkeepBackend(client, session=thread, timeout=0.5)
+    await backend.aexecute("export A=1")
+    late = await backend.aexecute("echo begun; sleep 600")
+    assert late.output.startswith("begun\n\nThe command was killed after its timeout of 0.5 s.")
+    assert (await backend.aexecute("echo $A", timeout=30)).output == "1\n"
+    await backend.aclose()
