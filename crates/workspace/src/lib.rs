@@ -13,6 +13,7 @@ pub mod repo;
 pub mod restore;
 mod root;
 mod scan;
+pub mod tree;
 mod usage;
 pub mod watch;
 

@@ -1,0 +1,221 @@
+//! Writing a file: aside first, then by one rename, so that whoever reads it finds the old content or the new.
+
+use super::{MODE_BITS, Place, Tree, TreeError, sha256, sha256_of, split};
+use rustix::fs::{
+    AtFlags, FileType, Mode, OFlags, RenameFlags, fchmod, fstat, linkat, mkdirat, openat, readlinkat, renameat,
+    renameat_with, unlinkat,
+};
+use rustix::io::Errno;
+use std::fs::File;
+use std::io::Write as _;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The beginning of the names under which files are written aside; the process and a number follow.
+const ASIDE: &str = ".shellkeep-put-";
+/// Permissions of a new file and a new directory, before the umask.
+const NEW_FILE: u32 = 0o666;
+const NEW_DIRECTORY: u32 = 0o777;
+/// Links that are followed to the file that is to be written, one after the other.
+const LINKS: usize = 8;
+
+static NUMBER: AtomicU64 = AtomicU64::new(0);
+
+/// What must be at a path for a file to be written there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Expected {
+    /// Anything.
+    Anything,
+    /// Nothing.
+    Nothing,
+    /// A file with this SHA-256, in hexadecimal.
+    Sha256(String),
+}
+
+/// A file to write.
+#[derive(Debug)]
+pub struct Put<'a> {
+    /// Its content.
+    pub bytes: &'a [u8],
+    /// Its permissions; those of the file that is there, or the usual ones, if none are given.
+    pub mode: Option<u32>,
+    /// What must be there.
+    pub expected: Expected,
+    /// Whether it must be on disk when this returns.
+    pub power: bool,
+}
+
+/// A file that was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    /// Its SHA-256, in hexadecimal.
+    pub sha256: String,
+    /// Whether nothing was there before.
+    pub is_new: bool,
+}
+
+/// A file written aside, removed unless it is moved to its place.
+struct Aside<'a> {
+    directory: &'a OwnedFd,
+    name: String,
+}
+
+impl Drop for Aside<'_> {
+    fn drop(&mut self) {
+        // It is gone already if it was moved.
+        let _ = unlinkat(self.directory, self.name.as_str(), AtFlags::empty());
+    }
+}
+
+impl Tree {
+    /// Writes a file. Directories above it are made; a link at its path is followed if it stays in the workspace.
+    pub fn write(&self, path: &[u8], put: &Put<'_>) -> Result<Written, TreeError> {
+        if path.is_empty() {
+            return Err(TreeError::IsDirectory);
+        }
+        let mut path = path.to_vec();
+        for _ in 0..LINKS {
+            let (above, name) = split(&path);
+            let place = Place { directory: self.make(above)?, name };
+            match place.stat() {
+                Err(Errno::NOENT) => return place.write(None, put),
+                Err(error) => return Err(error.into()),
+                Ok(stat) => match FileType::from_raw_mode(stat.st_mode) {
+                    FileType::RegularFile => return place.write(Some(stat.st_mode & MODE_BITS), put),
+                    FileType::Directory => return Err(TreeError::IsDirectory),
+                    FileType::Symlink => path = self.target(&path)?,
+                    _ => return Err(TreeError::NotAFile),
+                },
+            }
+        }
+        Err(Errno::LOOP.into())
+    }
+
+    /// The directory with this path, made if need be.
+    fn make(&self, path: &[u8]) -> Result<OwnedFd, TreeError> {
+        match self.resolve(path, super::DIRECTORY) {
+            Err(Errno::NOENT) if !path.is_empty() => {}
+            other => return Ok(other?),
+        }
+        let (above, name) = split(path);
+        let directory = self.make(above)?;
+        match mkdirat(&directory, name, Mode::from_raw_mode(NEW_DIRECTORY)) {
+            Ok(()) | Err(Errno::EXIST) => Ok(self.resolve(path, super::DIRECTORY)?),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The path of the file that a link leads to, below the workspace.
+    fn target(&self, path: &[u8]) -> Result<Vec<u8>, TreeError> {
+        let held = self.resolve(path, OFlags::PATH)?;
+        let real = |fd: &OwnedFd| {
+            let name = format!("/proc/self/fd/{}", fd.as_raw_fd());
+            readlinkat(rustix::fs::CWD, name, Vec::new()).map(std::ffi::CString::into_bytes)
+        };
+        let (root, found) = (real(&self.root)?, real(&held)?);
+        let below = found.strip_prefix(root.as_slice()).and_then(|rest| rest.strip_prefix(b"/"));
+        below.map(<[u8]>::to_vec).ok_or(TreeError::Outside)
+    }
+}
+
+impl Place<'_> {
+    /// Writes a file here. `mode` is that of the file that is here now, if there is one.
+    fn write(&self, mode: Option<u32>, put: &Put<'_>) -> Result<Written, TreeError> {
+        let current = || self.sha256();
+        match (&put.expected, mode) {
+            (Expected::Nothing, Some(_)) => return Err(TreeError::Unexpected { current: current()? }),
+            (Expected::Sha256(_), None) => return Err(TreeError::Unexpected { current: None }),
+            (Expected::Sha256(wanted), Some(_)) => match current()? {
+                found if found.as_ref() != Some(wanted) => return Err(TreeError::Unexpected { current: found }),
+                _ => {}
+            },
+            (Expected::Anything, _) | (Expected::Nothing, None) => {}
+        }
+        let aside = self.write_aside(put, put.mode.or(mode))?;
+        match &put.expected {
+            Expected::Anything => renameat(&self.directory, aside.name.as_str(), &self.directory, self.name)?,
+            Expected::Nothing => self.move_new(&aside)?,
+            Expected::Sha256(wanted) => self.swap(&aside, wanted)?,
+        }
+        if put.power {
+            File::from(openat(&self.directory, c".", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?).sync_all()?;
+        }
+        Ok(Written { sha256: sha256(put.bytes), is_new: mode.is_none() })
+    }
+
+    /// Moves a file here, where nothing may be.
+    fn move_new(&self, aside: &Aside<'_>) -> Result<(), TreeError> {
+        let name = aside.name.as_str();
+        match renameat_with(&self.directory, name, &self.directory, self.name, RenameFlags::NOREPLACE) {
+            Err(Errno::EXIST) => Err(TreeError::Unexpected { current: self.sha256()? }),
+            // Some file systems cannot promise it. We looked a moment ago, which is nearly as good.
+            Err(Errno::INVAL | Errno::NOSYS) => Ok(renameat(&self.directory, name, &self.directory, self.name)?),
+            other => Ok(other?),
+        }
+    }
+
+    /// Moves a file here in exchange for the one that is expected, and back if another one was here by then.
+    fn swap(&self, aside: &Aside<'_>, wanted: &str) -> Result<(), TreeError> {
+        let name = aside.name.as_str();
+        let exchange = || renameat_with(&self.directory, name, &self.directory, self.name, RenameFlags::EXCHANGE);
+        match exchange() {
+            Err(Errno::INVAL | Errno::NOSYS) => Ok(renameat(&self.directory, name, &self.directory, self.name)?),
+            Err(error) => Err(error.into()),
+            Ok(()) => {
+                let old = Place {
+                    directory: openat(&self.directory, c".", super::DIRECTORY, Mode::empty())?,
+                    name: name.as_bytes(),
+                };
+                match old.sha256()? {
+                    found if found.as_deref() == Some(wanted) => Ok(()),
+                    found => {
+                        exchange()?;
+                        Err(TreeError::Unexpected { current: found })
+                    }
+                }
+            }
+        }
+    }
+
+    /// The SHA-256 of the file here; none if there is no regular file.
+    fn sha256(&self) -> Result<Option<String>, TreeError> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        match openat(&self.directory, self.name, flags, Mode::empty()) {
+            Err(Errno::NOENT | Errno::LOOP | Errno::NXIO) => Ok(None),
+            Err(error) => Err(error.into()),
+            Ok(file) if FileType::from_raw_mode(fstat(&file)?.st_mode) != FileType::RegularFile => Ok(None),
+            Ok(file) => Ok(Some(sha256_of(File::from(file))?)),
+        }
+    }
+
+    /// Writes a file beside its place. Until it is complete it has no name, where the file system can do that: a daemon that
+    /// is killed leaves nothing behind.
+    fn write_aside(&self, put: &Put<'_>, mode: Option<u32>) -> Result<Aside<'_>, TreeError> {
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("{ASIDE}{}-{number}", std::process::id());
+        let new = Mode::from_raw_mode(NEW_FILE);
+        let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+        let (file, aside) = match openat(&self.directory, c".", flags | OFlags::TMPFILE, new) {
+            Ok(file) => (file, None),
+            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::NOENT | Errno::INVAL) => {
+                let file = openat(&self.directory, name.as_str(), flags | OFlags::CREATE | OFlags::EXCL, new)?;
+                (file, Some(Aside { directory: &self.directory, name: name.clone() }))
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let mut file = File::from(file);
+        file.write_all(put.bytes)?;
+        if let Some(mode) = mode {
+            fchmod(&file, Mode::from_raw_mode(mode))?;
+        }
+        if put.power {
+            file.sync_all()?;
+        }
+        if let Some(aside) = aside {
+            return Ok(aside);
+        }
+        let held = format!("/proc/self/fd/{}", file.as_raw_fd());
+        linkat(rustix::fs::CWD, held.as_str(), &self.directory, name.as_str(), AtFlags::SYMLINK_FOLLOW)?;
+        Ok(Aside { directory: &self.directory, name })
+    }
+}
