@@ -49,5 +49,5 @@ pub use service::log::{LogWatch, ServiceLog};
 pub use service::{
     ServiceCommand, ServiceExit, ServiceProcess, ServiceSpec, ServiceStamps, ServiceStartError, left_exit,
 };
-pub use shell::{Ends, ExitStatus, LiveShell, Progress, Report, RunSpec, ShellSpec, StartError, Stdin, Stream};
+pub use shell::{Ends, ExitStatus, LiveShell, Progress, Report, RunSpec, ShellSpec, StartError, Stderr, Stdin, Stream};
 pub use strays::{become_subreaper, reap_strays};

@@ -74,6 +74,15 @@ pub enum Stdin<'a> {
     Terminal,
 }
 
+/// Where a command's standard error goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stderr {
+    /// Into a pipe of its own.
+    Apart,
+    /// Into the pipe of its standard output, so that the order of the bytes is the order of the writes.
+    Merged,
+}
+
 /// A command.
 #[derive(Debug, Clone, Copy)]
 pub struct RunSpec<'a> {
@@ -221,8 +230,12 @@ impl LiveShell {
     }
 
     /// Makes the pipes that a command needs and the shell does not have. Nothing is run and nothing has changed if it fails.
-    pub fn prepare(&self, stdin: Stdin<'_>) -> io::Result<Ends> {
-        Ends::make(stdin, [self.stdout.is_none(), self.stderr.is_none()])
+    pub fn prepare(&self, stdin: Stdin<'_>, stderr: Stderr) -> io::Result<Ends> {
+        let ends = Ends::of_input(stdin)?;
+        match stderr {
+            Stderr::Apart => ends.with_outputs([self.stdout.is_none(), self.stderr.is_none()]),
+            Stderr::Merged => ends.with_one_output(),
+        }
     }
 
     /// Starts a command with what [`LiveShell::prepare`] made. Gives the end to write to if its input is open.

@@ -58,7 +58,7 @@ impl Drop for Fixture {
 
 async fn run(shell: &mut LiveShell, command: &str) -> Outcome {
     let spec = RunSpec { command: command.as_bytes(), cwd: None, env: &[] };
-    let ends = shell.prepare(Stdin::Empty).unwrap();
+    let ends = shell.prepare(Stdin::Empty, Stderr::Apart).unwrap();
     shell.begin(spec, ends).await.unwrap();
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
     loop {
@@ -128,7 +128,7 @@ async fn interruption_keeps_shell_and_partial_state() {
     run(&mut shell, "sleep 300 & echo $! >/dev/null").await;
     let spec =
         RunSpec { command: b"f() { local l=1; x=5; echo ready; while :; do :; done; }; f; y=6", cwd: None, env: &[] };
-    let ends = shell.prepare(Stdin::Empty).unwrap();
+    let ends = shell.prepare(Stdin::Empty, Stderr::Apart).unwrap();
     shell.begin(spec, ends).await.unwrap();
     let mut sent = false;
     let report = loop {
@@ -207,7 +207,7 @@ async fn a_terminal_is_for_one_command() {
     let command =
         "tty; [ -t 0 ] && [ -t 1 ] && [ -t 2 ] && echo terminal; stty size; read -r line; echo \"<$line>\"; x=1";
     let spec = RunSpec { command: command.as_bytes(), cwd: None, env: &[] };
-    let ends = shell.prepare(Stdin::Terminal).unwrap();
+    let ends = shell.prepare(Stdin::Terminal, Stderr::Apart).unwrap();
     let input = shell.begin(spec, ends).await.unwrap().unwrap();
     input.write_all(b"typed\n").await.unwrap();
     let mut output = Vec::new();

@@ -35,6 +35,7 @@ pub mod state;
 pub mod text;
 pub mod token;
 mod whole;
+pub mod workspace_file;
 
 pub use audit::{AuditEntry, AuditList};
 pub use daemon::{ChangedSetting, DaemonStatus, Reloaded, SettingInForce, SettingsInForce, StopRequest, Stopping};
@@ -56,8 +57,8 @@ pub use record::{
 };
 pub use resume::{AnswerEvent, ResumeRequest, ResumeResponse, ResumeStatus};
 pub use run::{
-    BusyChoice, Changes, NameChanges, NoticeView, OutputEvent, RunParams, RunRequest, RunResponse, RunStatus,
-    TimeoutChoice,
+    BusyChoice, Changes, DisconnectChoice, NameChanges, NoticeView, OutputEvent, RunParams, RunRequest, RunResponse,
+    RunStatus, StartedEvent, StderrChoice, TimeoutChoice,
 };
 pub use service::{
     AllServicesParams, LogEvent, LogParams, LogResponse, ReadyWhen, RestartChoice, Service, ServiceList, ServiceParams,
@@ -66,6 +67,10 @@ pub use service::{
 pub use session::{CreateSessionRequest, Deleted, ForkResponse, ForkedFrom, ListParams, Session, SessionList};
 pub use state::StateResponse;
 pub use token::{CreateTokenRequest, IssuedToken, TokenInfo, TokenList};
+pub use workspace_file::{
+    FileEntry, FileKind, FileListing, FileRemoved, FileWritten, ListFilesParams, ReadFileParams, RemoveFileParams,
+    WriteFileParams,
+};
 
 /// What `shellkeep mcp` asks a connection to be upgraded to: MCP, one JSON message to a line.
 pub const STDIO_PROTOCOL: &str = "shellkeep-mcp";

@@ -68,6 +68,9 @@ pub struct OutputResponse {
     pub total: u64,
     /// Whether the run has ended, so that `total` is final.
     pub complete: bool,
+    /// Whether the run writes its standard error into `stdout`, so that this stream stays empty.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub merged: bool,
 }
 
 /// Body of `POST …/runs/{run_id}/input`: text or base64, and whether that was all.

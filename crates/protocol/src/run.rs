@@ -51,6 +51,34 @@ pub struct RunRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(default = false)]
     pub tty: Option<bool>,
+    /// Where standard error goes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stderr: Option<StderrChoice>,
+    /// What happens when you hang up before the answer is complete.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_disconnect: Option<DisconnectChoice>,
+}
+
+/// Where standard error goes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StderrChoice {
+    /// Into `stderr`.
+    #[default]
+    Separate,
+    /// Into `stdout`, in the order in which the command writes; `stderr` is empty.
+    Merge,
+}
+
+/// What happens when the caller hangs up.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum DisconnectChoice {
+    /// The command goes on.
+    #[default]
+    Continue,
+    /// The command is ended with SIGTERM, as by the route for signals; one that waits its turn does not start.
+    Interrupt,
 }
 
 /// What happens at the timeout.
@@ -205,6 +233,15 @@ pub struct NoticeView {
     pub code: facts::NoticeCode,
     /// What happened and what to do next.
     pub message: String,
+}
+
+/// Data of the event `started`, the first of a streamed run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct StartedEvent {
+    /// The run's id.
+    pub run_id: String,
+    /// Number of the record of its start.
+    pub seq: u64,
 }
 
 /// Data of the events `stdout` and `stderr` of a streamed run.

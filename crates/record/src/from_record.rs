@@ -40,13 +40,13 @@ pub struct Beside<'a> {
 }
 
 /// The names of what a command may be begun with.
-const PARAMETERS: [&str; 9] =
-    ["command", "command_base64", "cwd", "cwd_base64", "env", "stdin", "stdin_base64", "stdin_bytes", "tty"];
+const PARAMETERS: [&str; 10] =
+    ["command", "command_base64", "cwd", "cwd_base64", "env", "stdin", "stdin_base64", "stdin_bytes", "tty", "merged"];
 
 /// What a command is begun with.
 pub(crate) fn parameters(command: &ByteString, call: Option<&Call>) -> Map<String, Value> {
     let fields = Fields::default().bytes("command", command);
-    let Some(Call { cwd, env, stdin, stdin_bytes, tty }) = call else { return fields.0 };
+    let Some(Call { cwd, env, stdin, stdin_bytes, tty, merged }) = call else { return fields.0 };
     let mut fields = fields.maybe_bytes("cwd", cwd.as_ref());
     if !env.is_empty() {
         fields = fields.value("env", env);
@@ -55,7 +55,7 @@ pub(crate) fn parameters(command: &ByteString, call: Option<&Call>) -> Map<Strin
     if *stdin_bytes > 0 {
         fields = fields.value("stdin_bytes", stdin_bytes);
     }
-    fields.if_true("tty", *tty).0
+    fields.if_true("tty", *tty).if_true("merged", *merged).0
 }
 
 /// What a command was begun with, from the line that told of it.

@@ -8,6 +8,7 @@
 
 mod call;
 mod checkpoint;
+mod file_change;
 mod files;
 mod files_task;
 mod fork;
@@ -32,12 +33,13 @@ mod unsure;
 pub(crate) use fork::is_outside;
 pub(crate) use kept_to::{all_open, is_open, reopen};
 use message::{Answer, Caller};
-pub use message::{FilesTask, ForkOrder, MAILBOX, MAX_WAITING, Message, RunReply, ServiceNews, Started};
+pub use message::{FileChanged, FilesTask, ForkOrder, MAILBOX, MAX_WAITING, Message, RunReply, ServiceNews, Started};
 pub use slot::Slot;
 
 use crate::admission::{Asked, Ticket};
 use crate::context::SessionContext;
 use crate::crash::{self, Point};
+use crate::hang_up::HangUp;
 use crate::ops::*;
 use crate::pending::Removal;
 use crate::running::Step;
@@ -202,6 +204,14 @@ impl Actor {
                 let _ = answer.send(Ok(typed));
             }
             Message::FilesKept(answer) => session.files.answer_when_kept(answer),
+            Message::BeforeChange(answer) => {
+                self.linger();
+                file_change::before(&mut self.session, answer).await;
+            }
+            Message::FileChanged { change, answer } => {
+                self.linger();
+                let _ = answer.send(file_change::after(&mut self.session, change).await);
+            }
             Message::Note { events, author, answer } => {
                 self.linger();
                 let _ = answer.send(notes::post_events(&mut self.session, events, &author).await);
@@ -261,6 +271,10 @@ impl Actor {
     /// waited for it.
     async fn start(&mut self, mut submitted: Submitted, ticket: Option<Ticket>) {
         let session = &mut self.session;
+        if submitted.command.hang_up.as_ref().is_some_and(HangUp::is_over) {
+            // It waited for its turn; nobody is left to hear that it never began.
+            return drop(submitted.reply);
+        }
         if let Some(request_id) = &submitted.command.request_id {
             match session.answered_before(request_id, &submitted.command).await {
                 Ok(None) => {}

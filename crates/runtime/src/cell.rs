@@ -5,7 +5,7 @@ use crate::output::{self, OutputLog, Place};
 use crate::page::{PageError, Searching, page};
 use crate::sync::lock;
 use shellkeep_redact::Redactor;
-use shellkeep_session::{ByteString, Changes, Notice, RunId, RunResult, RunStatus, StoredRun};
+use shellkeep_session::{ByteString, Changes, Notice, Output, RunId, RunResult, RunStatus, StoredRun};
 use std::fs::File;
 use std::io;
 use std::path::Path;
@@ -61,6 +61,8 @@ pub struct RunCell {
     pub command: ByteString,
     /// Whether it has a terminal.
     pub is_terminal: bool,
+    /// Whether its standard error goes into its standard output.
+    pub is_merged: bool,
     /// How long it may take.
     pub timeout: Duration,
     /// When it started.
@@ -95,6 +97,8 @@ pub struct NewCell {
     pub takes_input: bool,
     /// Whether it has a terminal.
     pub is_terminal: bool,
+    /// Whether its standard error goes into its standard output.
+    pub is_merged: bool,
     /// How long it may take.
     pub timeout: Duration,
     /// The session's working directory.
@@ -126,6 +130,7 @@ impl RunCell {
             takes_input: AtomicBool::new(new.takes_input),
             detached: AtomicBool::new(false),
             is_terminal: new.is_terminal,
+            is_merged: new.is_merged,
             timeout: new.timeout,
             started: Instant::now(),
             control,
@@ -141,6 +146,7 @@ impl RunCell {
 
     /// Takes over output.
     pub fn append(&self, stream: Stream, bytes: &[u8]) {
+        let stream = if self.is_merged { Stream::Stdout } else { stream };
         self.log(stream).append(bytes);
         self.changed.notify_waiters();
     }
@@ -153,11 +159,11 @@ impl RunCell {
     }
 
     /// The streams as they are to be recorded, and how much of each had to be dropped. Nothing comes after it.
-    pub fn outputs(&self) -> [(shellkeep_session::Output, u64); 2] {
+    pub fn outputs(&self) -> [(Output, u64); 2] {
         [Stream::Stdout, Stream::Stderr].map(|stream| {
             let mut log = self.log(stream);
             log.end();
-            (log.record(), log.dropped())
+            (self.told(stream, log.record()), log.dropped())
         })
     }
 
@@ -269,8 +275,14 @@ impl RunCell {
 
     /// A page of output.
     pub fn page(&self, query: &OutputQuery, searching: &Searching) -> Result<OutputPage, PageError> {
-        let (record, complete) = (self.log(query.stream).record(), self.is_finished());
+        let record = self.told(query.stream, self.log(query.stream).record());
+        let complete = self.is_finished();
         page(&record, complete, query, searching, |offset, limit| self.read(query.stream, offset, limit))
+    }
+
+    /// A stream as it is recorded and read: the standard error of a merged run says that it is in standard output.
+    fn told(&self, stream: Stream, output: Output) -> Output {
+        Output { merged: self.is_merged && stream == Stream::Stderr, ..output }
     }
 
     fn log(&self, stream: Stream) -> MutexGuard<'_, OutputLog> {

@@ -37,6 +37,8 @@ pub(crate) struct Wanted {
     pub(crate) covers: u64,
     /// What a person reads first.
     pub(crate) title: String,
+    /// The tool that changed the files, if it was one that runs no command.
+    pub(crate) tool_name: Option<&'static str>,
 }
 
 impl Wanted {
@@ -44,7 +46,7 @@ impl Wanted {
     pub(crate) fn after_run(cell: &RunCell, covers: u64) -> Self {
         let (run_id, tool_name) = (cell.run_id.clone(), cell.tool_name.as_deref().unwrap_or(DEFAULT_TOOL).to_owned());
         let title = format!("{tool_name} {run_id}");
-        Self { cause: Cause::Tool { run_id, tool_name }, covers, title }
+        Self { cause: Cause::Tool { run_id, tool_name }, covers, title, tool_name: None }
     }
 
     /// Something else than a command is the reason.
@@ -57,7 +59,12 @@ impl Wanted {
             Cause::Merge => "after a merge".to_owned(),
             Cause::Manual => "as asked for".to_owned(),
         };
-        Self { cause, covers, title }
+        Self { cause, covers, title, tool_name: None }
+    }
+
+    /// A tool that runs no command has changed a file.
+    pub(crate) fn after_change(tool_name: &'static str, covers: u64) -> Self {
+        Self { cause: Cause::Manual, covers, title: tool_name.to_owned(), tool_name: Some(tool_name) }
     }
 
     /// How it is written down.
@@ -67,9 +74,16 @@ impl Wanted {
         if let Cause::Tool { run_id, tool_name } = &self.cause {
             message.push_str(&format!("Run: {run_id}\nTool: {tool_name}\n"));
         }
+        let prefix = match self.tool_name {
+            Some(tool_name) => {
+                message.push_str(&format!("Tool: {tool_name}\n"));
+                format!("tool_{tool_name}_")
+            }
+            None => self.cause.prefix(),
+        };
         message.push_str(&format!("Covers: {}\n", self.covers));
         Label {
-            tag: format!("{}{}", self.cause.prefix(), at.strftime("%Y%m%dT%H%M%S%.6fZ")),
+            tag: format!("{prefix}{}", at.strftime("%Y%m%dT%H%M%S%.6fZ")),
             message,
             author: shellkeep_workspace::repo::Author {
                 name: agent.unwrap_or("shellkeep").to_owned(),

@@ -1,7 +1,7 @@
 //! From what differs in a repository to what callers see.
 
 use crate::ops::{ChangeKind, CheckpointView, FileChange, HistoryEntry, MAX_NAMED_FILES};
-use shellkeep_session::{ByteString, Cause, LeftOut, RunId};
+use shellkeep_session::{ByteString, Cause, Checkpoint, LeftOut, RunId};
 use shellkeep_workspace::diff::{self, Change, FilePatch, Side};
 use shellkeep_workspace::meta;
 use shellkeep_workspace::repo::{Commit, Entry, Kind, ObjectId, Repo, RepoError};
@@ -86,7 +86,7 @@ pub(crate) fn history(
     let mut entries = Vec::new();
     for (index, side) in found {
         let Some((CheckpointView { checkpoint, seq, at, .. }, _)) = checkpoints.get(index) else { continue };
-        let (run_id, tool_name) = caused_by(&checkpoint.cause);
+        let (run_id, tool_name) = caused_by(checkpoint);
         let is_file = |side: &Side| side.kind != Kind::Directory;
         entries.push(HistoryEntry {
             at: checkpoint.at.clone(),
@@ -130,10 +130,10 @@ pub(crate) fn find(repo: &Repo, commit: &Commit, path: &[u8]) -> Result<Option<(
     Ok(None)
 }
 
-/// The run and its tool, if a tool call was the cause.
-fn caused_by(cause: &Cause) -> (Option<RunId>, Option<String>) {
-    match cause {
+/// The run and its tool, if a tool call was the cause. Some tools run no command.
+fn caused_by(checkpoint: &Checkpoint) -> (Option<RunId>, Option<String>) {
+    match &checkpoint.cause {
         Cause::Tool { run_id, tool_name } => (Some(run_id.clone()), Some(tool_name.clone())),
-        _ => (None, None),
+        _ => (None, checkpoint.tool_name.clone()),
     }
 }

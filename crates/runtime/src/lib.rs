@@ -46,6 +46,7 @@ mod disk;
 pub mod engine;
 mod file_views;
 mod forks;
+pub mod hang_up;
 mod history;
 mod housekeeping;
 pub mod identities;
@@ -90,6 +91,7 @@ pub use engine::{
     Engine, EngineConfig, EventStream, ExportStream, FileOps, FromSession, Guest, HOLD_LIMIT, Hold, IdentityOps,
     KEEP_DELETED, LogStream, NodeOps, OnStop, RecordOps, ServiceOps, StartError, Visitor,
 };
+pub use hang_up::{Attached, HangUp, attached};
 pub use identities::{Revocation, Scope};
 pub use masking::RecordConfig;
 pub use ops::*;

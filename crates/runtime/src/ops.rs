@@ -3,20 +3,25 @@
 
 mod error;
 mod files;
+mod files_reason;
 mod hint;
 mod node;
 mod records;
 mod resume;
 mod service;
+mod workspace_file;
 
-pub use error::{FilesReason, OpError, whole_seconds};
+pub use error::{OpError, whole_seconds};
 pub use files::*;
+pub use files_reason::FilesReason;
 pub use hint::Hint;
 pub use node::*;
 pub use records::*;
 pub use resume::*;
 pub use service::*;
+pub use workspace_file::*;
 
+use crate::hang_up::HangUp;
 use shellkeep_session::{ByteString, Changes, Notice, RunId, RunStatus, SessionId, SessionMeta, Timestamp};
 use shellkeep_store::DeletedSession;
 use std::collections::BTreeMap;
@@ -124,6 +129,10 @@ pub struct RunCommand {
     pub if_busy: IfBusy,
     /// Whether the command gets a terminal (its output is then one stream, stdout).
     pub tty: bool,
+    /// Whether what it writes to standard error goes into standard output, in the order of the writes.
+    pub merge_stderr: bool,
+    /// Ends the command when its caller hangs up; without it, the command goes on.
+    pub hang_up: Option<HangUp>,
     /// The tool that the agent calls it by; `run_command` if none is given.
     pub tool_name: Option<String>,
     /// The id of the agent's token that asks. The engine sets it from its scope, whatever is given here.
@@ -145,6 +154,8 @@ impl RunCommand {
             request_id: None,
             if_busy: IfBusy::Wait,
             tty: false,
+            merge_stderr: false,
+            hang_up: None,
             tool_name: None,
             by: None,
         }
@@ -248,6 +259,8 @@ pub struct OutputPage {
     pub total: u64,
     /// Whether the run has ended, so that `total` is final.
     pub complete: bool,
+    /// Whether this is the standard error of a run that writes it into its standard output.
+    pub merged: bool,
 }
 
 /// What a streaming caller gets.

@@ -183,6 +183,7 @@ impl OutputLog {
             inline: self.file.is_none().then(|| self.memory.clone().into()),
             tail: self.tail.as_ref().map(|tail| ByteString(tail.iter().copied().collect())),
             hash: self.summer.as_ref().map(|summer| summer.sum().hash),
+            merged: false,
         }
     }
 

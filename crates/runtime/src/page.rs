@@ -116,7 +116,7 @@ pub fn page(
     };
     // What cannot be read any more must not keep a reader waiting for it.
     let next_offset = if next_offset == offset { next_offset } else { stream.skip_gap(next_offset) };
-    Ok(OutputPage { bytes, offset, next_offset, total: record.total, complete })
+    Ok(OutputPage { bytes, offset, next_offset, total: record.total, complete, merged: record.merged })
 }
 
 /// What is looked for, and how.

@@ -4,6 +4,7 @@ use crate::admission::Ticket;
 use crate::alarm::Alarm;
 use crate::cell::{RunCell, RunControl, Typist};
 use crate::conclude::{Ended, StopReason, Stopped};
+use crate::hang_up::{HangUp, hung_up};
 use crate::ops::{OnTimeout, Stream};
 use crate::pool::PooledShell;
 use rustix::process::Signal;
@@ -78,6 +79,8 @@ pub struct Running {
     terminal: Option<Arc<Writer>>,
     alarm: Alarm,
     on_timeout: OnTimeout,
+    /// Ends it when its caller hangs up.
+    hang_up: Option<HangUp>,
     stopping: Option<Stopping>,
     met_limit: bool,
     /// How it ended, while what it left running is being killed.
@@ -107,6 +110,7 @@ impl Running {
             terminal,
             alarm,
             on_timeout,
+            hang_up: None,
             stopping: None,
             met_limit: false,
             ended: None,
@@ -117,6 +121,11 @@ impl Running {
     /// Holds the ticket for as long as it runs.
     pub fn hold(&mut self, ticket: Ticket) {
         self.ticket = Some(ticket);
+    }
+
+    /// Ends it when its caller hangs up.
+    pub fn end_at(&mut self, hang_up: Option<HangUp>) {
+        self.hang_up = hang_up;
     }
 
     /// Gives back the shell, the alarm and the ticket.
@@ -149,6 +158,7 @@ impl Running {
     pub fn detach(&mut self) {
         self.on_timeout = OnTimeout::Interrupt;
         self.ticket = None;
+        self.hang_up = None;
         self.alarm.set(crate::ops::MAX_TIMEOUT);
     }
 
@@ -170,6 +180,11 @@ impl Running {
             progress = self.pooled.shell.progress(&mut sink) => self.on_progress(progress),
             Some(control) = self.controls.recv() => self.on_control(control),
             () = self.alarm.rings() => self.on_deadline(),
+            () = hung_up(&mut self.hang_up) => {
+                self.hang_up = None;
+                self.stop(StopReason::Signalled(Signal::TERM.as_raw()));
+                Step::Continue
+            }
         }
     }
 

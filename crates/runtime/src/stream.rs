@@ -12,6 +12,8 @@ const CHUNK: usize = 64 << 10;
 /// A running command, watched. `next` gives output as it comes and the result at the end, then `None`.
 pub struct RunStream {
     run_id: RunId,
+    /// Number of the record of its start.
+    seq: u64,
     source: Source,
     seen: [u64; 2],
 }
@@ -23,11 +25,12 @@ enum Source {
 
 impl RunStream {
     pub(crate) fn live(cell: Arc<RunCell>, max_output: usize) -> Self {
-        Self { run_id: cell.run_id.clone(), source: Source::Live { cell, max_output }, seen: [0; 2] }
+        Self { run_id: cell.run_id.clone(), seq: cell.seq, source: Source::Live { cell, max_output }, seen: [0; 2] }
     }
 
     pub(crate) fn ended(view: RunView) -> Self {
         let run_id = view.run_id.clone();
+        let seq = run_id.seq().unwrap_or(view.seq);
         let mut chunks = Vec::new();
         if !view.stdout.bytes.is_empty() {
             chunks.push(RunChunk::Stdout(view.stdout.bytes.clone()));
@@ -36,12 +39,17 @@ impl RunStream {
             chunks.push(RunChunk::Stderr(view.stderr.bytes.clone()));
         }
         chunks.push(RunChunk::Result(Box::new(view)));
-        Self { run_id, source: Source::Ended(chunks.into_iter()), seen: [0; 2] }
+        Self { run_id, seq, source: Source::Ended(chunks.into_iter()), seen: [0; 2] }
     }
 
     /// Which run this is.
     pub fn run_id(&self) -> &RunId {
         &self.run_id
+    }
+
+    /// Number of the record of its start.
+    pub fn seq(&self) -> u64 {
+        self.seq
     }
 
     /// How the run stands now, without waiting; `None` once the result was handed out.

@@ -3,7 +3,7 @@
 use crate::refusal::{RETRY_AFTER, Refusal};
 use crate::translate;
 use axum::http::StatusCode;
-use shellkeep_runtime::{OpError, QuotaMet, whole_seconds};
+use shellkeep_runtime::{FileError, OpError, QuotaMet, whole_seconds};
 use std::time::Duration;
 
 /// When a daemon that stops may be back, if it restarts: the time that commands usually need to finish.
@@ -56,6 +56,7 @@ impl From<OpError> for Refusal {
                 refusal.with("session_id", session_id).with("checkpoint", checkpoint)
             }
             OpError::FileNotFound { checkpoint, path } => refusal.with("checkpoint", checkpoint).with("path", path),
+            OpError::File(error) => refused_file(refusal, &error),
             OpError::FilesFailed { session_id, .. } | OpError::SessionExists { session_id } => {
                 refusal.with("session_id", session_id)
             }
@@ -90,6 +91,7 @@ fn status(error: &OpError) -> StatusCode {
         | OpError::BadCwd { .. }
         | OpError::BadWorkspace { .. } => StatusCode::BAD_REQUEST,
         OpError::NotAllowed { .. } => StatusCode::FORBIDDEN,
+        OpError::File(error) => file_status(error),
         OpError::SessionNotFound { .. }
         | OpError::RunNotFound { .. }
         | OpError::ServiceNotFound { .. }
@@ -131,6 +133,25 @@ fn status(error: &OpError) -> StatusCode {
         | OpError::EventsCutOff { .. }
         | OpError::TokensUnavailable { .. }
         | OpError::ShuttingDown => StatusCode::SERVICE_UNAVAILABLE,
+    }
+}
+
+fn file_status(error: &FileError) -> StatusCode {
+    match error {
+        FileError::Outside { .. } => StatusCode::FORBIDDEN,
+        FileError::NotFound { .. } => StatusCode::NOT_FOUND,
+        FileError::IsDirectory { .. } | FileError::NotAFile { .. } | FileError::NotEmpty { .. } => StatusCode::CONFLICT,
+        FileError::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+        FileError::Unexpected { .. } => StatusCode::PRECONDITION_FAILED,
+    }
+}
+
+fn refused_file(refusal: Refusal, error: &FileError) -> Refusal {
+    let refusal = refusal.with("path", error.path());
+    match error {
+        FileError::TooLarge { size, limit, .. } => refusal.with("size", *size).with("limit", *limit),
+        FileError::Unexpected { current, .. } => refusal.with("sha256", current.clone()),
+        _ => refusal,
     }
 }
 

@@ -26,6 +26,7 @@ mod services;
 mod sessions;
 mod sse;
 mod tokens;
+mod workspace_files;
 
 use crate::auth::{self, Auth, Gate};
 use crate::control::Control;
@@ -81,6 +82,10 @@ pub fn router(engine: Engine, auth: Auth, metrics: PrometheusHandle, control: Ar
         .route("/v1/sessions/{session_id}/checkpoints/{checkpoint}/diff", get(files::diff_checkpoint))
         .route("/v1/sessions/{session_id}/checkpoints/{checkpoint}/file", get(checkpoints::file))
         .route("/v1/sessions/{session_id}/diff", get(files::diff))
+        .route("/v1/sessions/{session_id}/files", get(workspace_files::list))
+        .route("/v1/sessions/{session_id}/files/content", {
+            get(workspace_files::read).put(workspace_files::write).delete(workspace_files::remove)
+        })
         .route("/v1/sessions/{session_id}/files/history", get(files::history))
         .route("/v1/sessions/{session_id}/rewind", post(rewind::rewind))
         .route("/v1/sessions/{session_id}/fork", post(rewind::fork))

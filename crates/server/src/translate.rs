@@ -8,6 +8,7 @@ mod record;
 mod resume;
 mod service;
 mod session;
+mod workspace_file;
 
 pub use files::*;
 pub use node::{ended_agent, node, quota_changes, quotas};
@@ -15,11 +16,14 @@ pub use record::*;
 pub use resume::{resume, resumed};
 pub use service::{grace, log_follow, log_page, log_query, service, service_list, service_wait, start_service};
 pub use session::session;
+pub use workspace_file::*;
 
 use crate::refusal::Refusal;
 use check::{DEFAULT_OUTPUT_PAGE, decode, no_nul, variables, within};
 use session::named;
-use shellkeep_protocol::{self as wire, BusyChoice, RunRequest, RunResponse, StreamName, TimeoutChoice, text};
+use shellkeep_protocol::{
+    self as wire, BusyChoice, RunRequest, RunResponse, StderrChoice, StreamName, TimeoutChoice, text,
+};
 use shellkeep_runtime::{
     CreateSession, DEFAULT_MAX_OUTPUT, DEFAULT_TIMEOUT, IfBusy, IssuedToken, MAX_COMMAND, MAX_MAX_OUTPUT,
     MAX_OUTPUT_PAGE, MAX_STDIN, MAX_TIMEOUT, NewToken, OnTimeout, OutputPage, OutputQuery, RunCommand, RunView,
@@ -82,6 +86,9 @@ pub fn run(request: RunRequest) -> Result<RunCommand, Refusal> {
             BusyChoice::Reject => IfBusy::Reject,
         },
         tty: request.tty.unwrap_or(false),
+        merge_stderr: request.stderr.unwrap_or_default() == StderrChoice::Merge,
+        // Only a door knows when its caller hangs up.
+        hang_up: None,
         // Only a door that is a tool knows what the agent calls it.
         tool_name: None,
         by: None,
@@ -218,6 +225,7 @@ pub fn output_page(stream: Stream, page: OutputPage) -> wire::OutputResponse {
         next_offset: page.next_offset,
         total: page.total,
         complete: page.complete,
+        merged: page.merged,
     }
 }
 

@@ -22,6 +22,9 @@ pub struct Checkpoint {
     pub covers: u64,
     /// What it was taken for.
     pub cause: Cause,
+    /// The tool that changed the files, if it was one that runs no command.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_name: Option<String>,
     /// Files that are new.
     #[serde(default)]
     pub added: u64,
@@ -58,6 +61,7 @@ impl Checkpoint {
             at,
             covers,
             cause,
+            tool_name: None,
             added: 0,
             changed: 0,
             deleted: 0,

@@ -139,6 +139,9 @@ pub struct Call {
     /// Whether it had a terminal.
     #[serde(skip_serializing_if = "is_default")]
     pub tty: bool,
+    /// Whether its standard error went into its standard output.
+    #[serde(skip_serializing_if = "is_default")]
+    pub merged: bool,
 }
 
 /// One stream of a run's output as it is kept.
@@ -159,6 +162,9 @@ pub struct Output {
     /// hashes were kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hash: Option<String>,
+    /// Whether this is a standard error that went into standard output.
+    #[serde(skip_serializing_if = "is_default")]
+    pub merged: bool,
 }
 
 /// Length and hash of a file beside the records: whoever has them can tell whether the file was changed.

@@ -52,6 +52,8 @@ pub enum Command {
     Key(commands::key::KeyArgs),
     /// Mask a secret in everything kept of a session
     Scrub(commands::scrub::ScrubArgs),
+    /// List, read, write and remove files of a session
+    Files(commands::workspace_files::FilesArgs),
     /// List, show and create checkpoints of a session's files
     Checkpoints(commands::checkpoints::CheckpointsArgs),
     /// Compare a session's files at two moments

@@ -208,6 +208,18 @@ impl Client {
         parsed(&whole(response).await?)
     }
 
+    /// Writes bytes as they are and reads the answer.
+    pub async fn put_bytes<R: DeserializeOwned>(&mut self, path: &str, bytes: Vec<u8>) -> Result<R, ClientError> {
+        let response = self.send(Method::PUT, path, "application/json", bytes.into()).await?;
+        parsed(&whole(response).await?)
+    }
+
+    /// Removes something and reads the answer.
+    pub async fn delete_for<R: DeserializeOwned>(&mut self, path: &str) -> Result<R, ClientError> {
+        let response = self.send(Method::DELETE, path, "application/json", Bytes::new()).await?;
+        parsed(&whole(response).await?)
+    }
+
     /// Removes something.
     pub async fn delete(&mut self, path: &str) -> Result<(), ClientError> {
         let response = self.send(Method::DELETE, path, "application/json", Bytes::new()).await?;

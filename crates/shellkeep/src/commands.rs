@@ -31,3 +31,4 @@ pub mod stop;
 pub mod tokens;
 pub mod top;
 pub mod verify;
+pub mod workspace_files;

@@ -29,6 +29,7 @@ fn main() -> ExitCode {
         Command::Verify(args) => commands::verify::execute(args),
         Command::Key(args) => commands::key::execute(args),
         Command::Scrub(args) => commands::scrub::execute(args),
+        Command::Files(args) => commands::workspace_files::execute(args),
         Command::Checkpoints(args) => commands::checkpoints::execute(args),
         Command::Diff(args) => commands::diff::execute(args),
         Command::Rewind(args) => commands::rewind::execute(args),

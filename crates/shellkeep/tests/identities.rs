@@ -142,6 +142,10 @@ const ROUTES: &[(&str, &str, &[Call])] = &[
     ),
     ("get", "/v1/sessions/{session_id}/diff", &[("", ""), ("?from=1&to=latest", ""), ("?from=now", "")]),
     ("get", "/v1/sessions/{session_id}/files/history", &[("?path=a", ""), ("", ""), ("?path=/etc", "")]),
+    ("get", "/v1/sessions/{session_id}/files", &[("", ""), ("?path=/etc", ""), ("?limit=0", "")]),
+    ("get", "/v1/sessions/{session_id}/files/content", &[("?path=a", ""), ("", ""), ("?path=/etc", "")]),
+    ("put", "/v1/sessions/{session_id}/files/content", &[("?path=a", "x"), ("", "x"), ("?path=/etc/x", "x")]),
+    ("delete", "/v1/sessions/{session_id}/files/content", &[("?path=a", ""), ("", ""), ("?path=/etc/x", "")]),
     (
         "post",
         "/v1/sessions/{session_id}/rewind",
@@ -472,6 +476,7 @@ fn a_revoked_token_is_refused_at_once() {
     let command = json!({"command": "echo begun; read line; echo more", "blocking": false});
     let stream = Request::new("POST", "/v1/sessions/s/run").header("accept", "text/event-stream");
     let mut stream = ann.signed(stream.json(command.to_string())).open(&daemon.tcp_door()).unwrap();
+    assert_eq!(stream.next_event().unwrap().event, "started");
     assert_eq!(stream.next_event().unwrap().event, "stdout");
     let quiet = ann.post("/v1/sessions/quiet/run", &json!({"command": "read line", "blocking": false})).json();
     let target = format!("/v1/sessions/quiet/runs/{}?wait=60", quiet["run_id"].as_str().unwrap());

@@ -232,6 +232,7 @@ impl Teller {
             at,
             covers,
             cause,
+            tool_name: None,
             added: 2,
             changed: 1,
             deleted: 0,

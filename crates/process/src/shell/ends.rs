@@ -19,9 +19,8 @@ pub struct Ends {
 }
 
 impl Ends {
-    /// `missing` says for standard output and error whether the shell has no pipe: pipes stay from command to command as
-    /// long as nobody else can hold them.
-    pub(super) fn make(stdin: Stdin<'_>, missing: [bool; 2]) -> io::Result<Self> {
+    /// The ends of its input; for a terminal, of its output too.
+    pub(super) fn of_input(stdin: Stdin<'_>) -> io::Result<Self> {
         let mut ends = Self { flags: 0, descriptors: Vec::new(), input: None, stdout: None, stderr: None };
         match stdin {
             Stdin::Empty => {}
@@ -41,18 +40,38 @@ impl Ends {
                 ends.descriptors = vec![slave.try_clone()?, slave.try_clone()?, slave];
                 ends.stdout = Some(reader);
                 ends.input = Some(writer);
-                return Ok(ends);
             }
         }
-        let slots = [&mut ends.stdout, &mut ends.stderr];
+        Ok(ends)
+    }
+
+    /// Adds a pipe for each output that has none. `missing` says for standard output and error whether the shell has no
+    /// pipe: pipes stay from command to command as long as nobody else can hold them.
+    pub(super) fn with_outputs(mut self, missing: [bool; 2]) -> io::Result<Self> {
+        if self.flags & flag::TTY != 0 {
+            return Ok(self);
+        }
+        let slots = [&mut self.stdout, &mut self.stderr];
         for ((slot, bit), is_missing) in slots.into_iter().zip([flag::STDOUT, flag::STDERR]).zip(missing) {
             if is_missing {
                 let (ours, theirs) = stdio::output_pipe()?;
                 *slot = Some(ours);
-                ends.descriptors.push(theirs);
-                ends.flags |= bit;
+                self.descriptors.push(theirs);
+                self.flags |= bit;
             }
         }
-        Ok(ends)
+        Ok(self)
+    }
+
+    /// Adds one new pipe for both outputs. The next command that wants them apart gets a new pipe for standard error.
+    pub(super) fn with_one_output(mut self) -> io::Result<Self> {
+        if self.flags & flag::TTY != 0 {
+            return Ok(self);
+        }
+        let (ours, theirs) = stdio::output_pipe()?;
+        self.stdout = Some(ours);
+        self.descriptors.extend([theirs.try_clone()?, theirs]);
+        self.flags |= flag::STDOUT | flag::STDERR;
+        Ok(self)
     }
 }

@@ -72,7 +72,7 @@ fn guarded(fixture: &Fixture) -> tokio::task::JoinHandle<()> {
 /// What a shell prints.
 async fn answer(shell: &mut LiveShell, command: &str) -> Vec<u8> {
     let spec = RunSpec { command: command.as_bytes(), cwd: None, env: &[] };
-    let ends = shell.prepare(Stdin::Empty).unwrap();
+    let ends = shell.prepare(Stdin::Empty, Stderr::Apart).unwrap();
     shell.begin(spec, ends).await.unwrap();
     let mut said = Vec::new();
     let answered = async {

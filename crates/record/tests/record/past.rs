@@ -17,6 +17,7 @@ fn checkpoint(seq: u64, covers: u64, digit: &str) -> Record {
         at: files(digit),
         covers,
         cause: Cause::Manual,
+        tool_name: None,
         added: 1,
         changed: 0,
         deleted: 0,

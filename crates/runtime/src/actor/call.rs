@@ -9,8 +9,8 @@ const STDIN_BYTES: usize = 64 << 10;
 
 /// What the caller asked for, masked if there is a redactor; `None` for a command with nothing but its text.
 pub(super) fn call(command: &RunCommand, redactor: Option<&Redactor>) -> Option<Box<Call>> {
-    let RunCommand { cwd, env, stdin, tty, .. } = command;
-    if cwd.is_none() && env.is_empty() && stdin.is_none() && !tty {
+    let RunCommand { cwd, env, stdin, tty, merge_stderr, .. } = command;
+    if cwd.is_none() && env.is_empty() && stdin.is_none() && !tty && !merge_stderr {
         return None;
     }
     let bytes = |bytes: &ByteString| match redactor {
@@ -28,5 +28,6 @@ pub(super) fn call(command: &RunCommand, redactor: Option<&Redactor>) -> Option<
         stdin: stdin.as_ref().filter(|stdin| stdin.as_bytes().len() <= STDIN_BYTES).map(bytes),
         stdin_bytes: stdin.as_ref().map_or(0, |stdin| stdin.as_bytes().len() as u64),
         tty: *tty,
+        merged: *merge_stderr,
     }))
 }

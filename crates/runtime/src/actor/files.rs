@@ -213,6 +213,14 @@ impl Files {
         self.settle(journal).await;
     }
 
+    /// A file is about to be changed by a tool that runs no command. As before a command, what is there is kept first.
+    pub(super) async fn before_change(&mut self, journal: &Journal) {
+        self.watch_before_first(journal).await;
+        if !self.kept_to.is_open() {
+            self.watch(journal);
+        }
+    }
+
     /// The end of a run is about to be recorded. If it may have changed files, the next daemon learns of it, should this
     /// one die before they are kept.
     pub(super) fn before_end(&mut self, journal: &Journal) -> Changed {

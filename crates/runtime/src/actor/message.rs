@@ -127,6 +127,15 @@ pub enum Message {
     Files(Box<FilesTask>),
     /// Answer when the files of the last command are kept.
     FilesKept(Answer<()>),
+    /// Answer when a file may be changed beside the commands.
+    BeforeChange(Answer<()>),
+    /// A tool that runs no command has changed a file.
+    FileChanged {
+        /// What it did.
+        change: FileChanged,
+        /// Answered when it is recorded.
+        answer: Answer<Posted>,
+    },
     /// Record what is typed into a command in the background, and return it.
     Typed {
         /// Which.
@@ -143,6 +152,16 @@ pub enum Message {
         /// How it ended.
         ended: Ended,
     },
+}
+
+/// What a tool that runs no command did to a file.
+pub struct FileChanged {
+    /// Its name.
+    pub tool_name: &'static str,
+    /// What is recorded of it.
+    pub event: NewEvent,
+    /// Who asked for it.
+    pub author: Author,
 }
 
 /// Who waits for the end of a run.

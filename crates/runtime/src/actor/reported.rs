@@ -42,6 +42,7 @@ impl Reported {
             at: FilesAt { name: saved.tag, commit: saved.commit.to_string() },
             covers: wanted.covers,
             cause: wanted.cause,
+            tool_name: wanted.tool_name.map(str::to_owned),
             added: saved.counts.added,
             changed: saved.counts.changed,
             deleted: saved.counts.deleted,

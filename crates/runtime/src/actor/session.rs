@@ -21,7 +21,7 @@ use crate::pending::{self, Removal};
 use crate::pool::PooledShell;
 use crate::running::{Running, Step};
 use crate::stored::read_error;
-use shellkeep_process::{ExitStatus, RunSpec, Stdin};
+use shellkeep_process::{ExitStatus, RunSpec, Stderr, Stdin};
 use shellkeep_redact::Redactor;
 use shellkeep_session::{ByteString, Event, LeftProcess, Notice, QuotaName, RunId, SessionId};
 use std::path::Path;
@@ -161,7 +161,7 @@ impl Session {
         let stdin = stdin_of(command);
         let takes_input = matches!(stdin, Stdin::Open | Stdin::Terminal);
         // Before the start is recorded: a command whose pipes cannot be created has not run.
-        let ends = match acquired.pooled.shell.prepare(stdin) {
+        let ends = match acquired.pooled.shell.prepare(stdin, stderr_of(command)) {
             Ok(ends) => ends,
             Err(error) => {
                 self.phase.keep(acquired);
@@ -199,7 +199,8 @@ impl Session {
             let _ = cell.control.try_send(RunControl::Input { bytes: bytes.0.clone(), end: true, typist: None });
         }
         let Acquired { pooled, found } = acquired;
-        let running = Running::new(pooled, cell, controls, input, alarm, command.on_timeout);
+        let mut running = Running::new(pooled, cell, controls, input, alarm, command.on_timeout);
+        running.end_at(command.hang_up.clone());
         Ok(Some(Run { running, caller: None, found }))
     }
 
@@ -236,6 +237,7 @@ impl Session {
             command: text,
             takes_input,
             is_terminal: command.tty,
+            is_merged: command.merge_stderr,
             timeout: command.timeout,
             cwd: state.shell.cwd.clone(),
             by: command.by.clone(),
@@ -442,6 +444,10 @@ impl Session {
             self.ctx.pool.one_is_idle();
         }
     }
+}
+
+fn stderr_of(command: &RunCommand) -> Stderr {
+    if command.merge_stderr { Stderr::Merged } else { Stderr::Apart }
 }
 
 fn stdin_of(command: &RunCommand) -> Stdin<'_> {

@@ -63,6 +63,10 @@ impl Engine {
                 return self.existing(&id).await;
             }
             self.access.audit("create", id.as_str());
+            if let Err(error) = inner.ctx.workspaces.ensure(&view.meta.workspace) {
+                // The session is recorded, and its first command tries again and reports the failure.
+                tracing::warn!(session = %id, %error, "a new session's workspace could not be created");
+            }
             inner.ctx.sync().await;
             Ok(Created::New(view))
         })

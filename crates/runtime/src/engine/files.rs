@@ -1,6 +1,7 @@
 //! A session's files and its time: what is kept of them, how they differ, and going back.
 
 mod branch;
+mod single;
 
 use super::access::{Access, Permitted};
 use super::handle::Engine;

@@ -221,7 +221,7 @@ impl ServiceOps<'_> {
     async fn background_log(&self, id: &SessionId, run_id: &RunId, query: LogQuery) -> Result<LogPage, OpError> {
         let LogQuery { offset, limit, tail, grep } = query;
         let query = OutputQuery { stream: Stream::Stdout, offset, limit, tail, grep };
-        let OutputPage { bytes, offset, next_offset, total, complete } =
+        let OutputPage { bytes, offset, next_offset, total, complete, .. } =
             output::read(self.access, id, run_id, query).await?;
         Ok(LogPage { bytes, offset, next_offset, first: 0, total, complete })
     }
@@ -301,7 +301,7 @@ fn log_page(log: &ServiceLog, query: &LogQuery, complete: bool, searching: &Sear
         Ok(if start == offset { bytes } else { Vec::new() })
     };
     let page = page::page(&stream, complete, &output, searching, read).map_err(|error| error.told(unreadable))?;
-    let OutputPage { bytes, offset, next_offset, total, complete } = page;
+    let OutputPage { bytes, offset, next_offset, total, complete, .. } = page;
     Ok(LogPage { bytes, offset, next_offset, first, total, complete })
 }
 

@@ -1,10 +1,8 @@
 //! Why an operation was refused.
 
-use super::{Hint, QuotaMet, ResumeError};
+use super::{FileError, FilesReason, Hint, QuotaMet, ResumeError};
 use crate::shares::Full;
-use std::error::Error;
 use std::time::Duration;
-use std::{fmt, io};
 use tokio::task::JoinError;
 
 /// Why an operation was refused. The sentence states the fact; [`OpError::hint`] says what to do next, and each door
@@ -292,6 +290,9 @@ pub enum OpError {
         /// The path.
         path: String,
     },
+    /// A file of the workspace was not read, written or removed.
+    #[error(transparent)]
+    File(#[from] FileError),
     /// A session has this name already.
     #[error("session '{session_id}' already exists; choose another name, or omit it to get a generated one")]
     SessionExists {
@@ -362,37 +363,6 @@ pub enum OpError {
     ShuttingDown,
 }
 
-/// Why files could not be read or written.
-#[derive(Debug, Clone)]
-pub struct FilesReason {
-    sentence: String,
-    is_full: bool,
-}
-
-impl FilesReason {
-    /// Whether the disk, or the user's share of it, is full.
-    pub fn is_full(&self) -> bool {
-        self.is_full
-    }
-}
-
-impl From<&(dyn Error + 'static)> for FilesReason {
-    fn from(error: &(dyn Error + 'static)) -> Self {
-        let is_full = |error: &(dyn Error + 'static)| {
-            let kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
-            matches!(kind, Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded))
-        };
-        let mut chain = std::iter::successors(Some(error), |error: &&(dyn Error + 'static)| (*error).source());
-        Self { sentence: error.to_string(), is_full: chain.any(is_full) }
-    }
-}
-
-impl fmt::Display for FilesReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.sentence)
-    }
-}
-
 /// A task that panicked is a bug. One that was cancelled was cancelled by the end of the runtime: nothing else does.
 impl From<JoinError> for OpError {
     fn from(error: JoinError) -> Self {
@@ -446,6 +416,7 @@ impl OpError {
             Self::NoSuchMoment { .. } => "no_such_moment",
             Self::FilesFailed { .. } => "files_failed",
             Self::FileNotFound { .. } => "file_not_found",
+            Self::File(error) => error.code(),
             Self::SessionExists { .. } => "session_exists",
             Self::NoOrigin { .. } => "no_origin",
             Self::FilesNotApart { .. } => "files_not_apart",
@@ -480,6 +451,7 @@ impl OpError {
             Self::MergeConflict { .. } => Hint::ResolveConflicts,
             Self::Resume(ResumeError::NoAgent { .. }) => Hint::ConfigureAgent,
             Self::Resume(ResumeError::Busy { .. }) => Hint::WaitForAgent,
+            Self::File(error) => return error.hint(),
             _ => return None,
         })
     }

@@ -36,10 +36,12 @@ pub enum Hint {
     ConfigureAgent,
     /// Wait until the agent has finished its message.
     WaitForAgent,
+    /// Use a file that exists.
+    ListFiles,
 }
 
 impl Hint {
-    const NAMES: [(Self, &'static str); 16] = [
+    const NAMES: [(Self, &'static str); 17] = [
         (Self::ListSessions, "list_sessions"),
         (Self::ListTokens, "list_tokens"),
         (Self::Verify, "verify"),
@@ -56,6 +58,7 @@ impl Hint {
         (Self::ResolveConflicts, "resolve_conflicts"),
         (Self::ConfigureAgent, "configure_agent"),
         (Self::WaitForAgent, "wait_for_agent"),
+        (Self::ListFiles, "list_files"),
     ];
 
     /// Its stable name, for a door in another process.

@@ -5,7 +5,7 @@ mod strict;
 
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use shellkeep_protocol::{AnswerEvent, Event, ExportFormat, LogEvent, OutputEvent, Problem};
+use shellkeep_protocol::{AnswerEvent, Event, ExportFormat, LogEvent, OutputEvent, Problem, StartedEvent};
 use std::sync::LazyLock;
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
 use utoipa::{Modify, OpenApi};
@@ -59,6 +59,10 @@ use utoipa::{Modify, OpenApi};
         super::files::diff,
         super::files::diff_checkpoint,
         super::files::history,
+        super::workspace_files::list,
+        super::workspace_files::read,
+        super::workspace_files::write,
+        super::workspace_files::remove,
         super::rewind::rewind,
         super::rewind::fork,
         super::rewind::merge_back,
@@ -75,7 +79,7 @@ use utoipa::{Modify, OpenApi};
         super::tokens::list,
         super::tokens::revoke
     ),
-    components(schemas(Problem, OutputEvent, LogEvent, Event, AnswerEvent, ExportFormat)),
+    components(schemas(Problem, StartedEvent, OutputEvent, LogEvent, Event, AnswerEvent, ExportFormat)),
     modifiers(&Bearer)
 )]
 struct Api;
@@ -122,7 +126,7 @@ mod tests {
     fn the_document_names_every_route_and_every_schema_it_uses() {
         let document = document();
         let text = document.to_string();
-        assert_eq!(document["paths"].as_object().unwrap().len(), 51);
+        assert_eq!(document["paths"].as_object().unwrap().len(), 53);
         let run = &document["paths"]["/v1/sessions/{session_id}/run"]["post"]["responses"];
         for status in ["200", "400", "401", "404", "409", "413", "429", "503"] {
             assert!(run.get(status).is_some(), "{status}");

@@ -42,6 +42,7 @@ fn words(hint: Hint) -> &'static str {
         Hint::ReadOlderAgentState => {
             "save a new state, read an earlier version with ?version=, or rewind to a record before it"
         }
+        Hint::ListFiles => "list its files with GET …/files?path=",
         Hint::ListCheckpoints => "list checkpoints with GET …/checkpoints",
         Hint::SeparateFiles => {
             "to give forks their own files, create a session with config.workspace set to that directory, or `cd` into \

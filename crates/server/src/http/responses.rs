@@ -17,6 +17,8 @@ pub struct Full;
 pub struct Ended;
 /// Refusals of what is done with files.
 pub struct Files;
+/// Refusals of what is done with one file.
+pub struct SingleFile;
 /// Refusals of a search.
 pub struct Searched;
 /// Refusals of events.
@@ -113,6 +115,24 @@ impl IntoResponses for Files {
             ),
             ("500", "`files_failed`: the detail says how the files stand now; `session_damaged`, `internal_error`"),
             ("507", "`files_failed`: the disk is full; the detail says how the files stand now"),
+        ])
+    }
+}
+
+impl IntoResponses for SingleFile {
+    fn responses() -> BTreeMap<String, RefOr<Answer>> {
+        refusals(&[
+            ("403", "`path_outside`: the path, or a symbolic link on it, leads out of the workspace; `not_allowed`"),
+            ("404", "`session_not_found`; `file_not_found`"),
+            (
+                "409",
+                "`is_directory`; `not_a_file`: a pipe, a socket or a device; `directory_not_empty`; \
+                 `workspace_not_taken`: this daemon's data is a copy, and the directory the original's",
+            ),
+            ("412", "`precondition_failed` with the `sha256` of the file that is there, or `null`"),
+            ("413", "`too_large` with `size` and `limit`: read it in parts; `payload_too_large`"),
+            ("500", "`files_failed`: the detail says how the files stand now; `session_damaged`, `internal_error`"),
+            ("507", "`files_failed`: the disk is full"),
         ])
     }
 }

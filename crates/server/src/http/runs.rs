@@ -12,14 +12,16 @@ use crate::translate;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
-use shellkeep_protocol::{OutputEvent, RunParams, RunRequest, RunResponse};
+use shellkeep_protocol::{DisconnectChoice, OutputEvent, RunParams, RunRequest, RunResponse};
+use shellkeep_runtime::{Attached, HangUp, RunCommand, attached};
 use std::time::Instant;
 
 /// Runs a command.
 ///
-/// Answers at its end, or at once with `blocking: false`. With `Accept: text/event-stream` the answer is a stream of the
-/// events `stdout` and `stderr` (data: `{text, base64?}`), then `result` (data: the run). A caller that hangs up does not
-/// end the command: its result is under its `run_id`, and under its `request_id`.
+/// Answers at its end, or at once with `blocking: false`. With `Accept: text/event-stream` the answer is a stream: the event
+/// `started` (data: `{run_id, seq}`), then `stdout` and `stderr` (data: `{text, base64?}`), then `result` (data: the run). A
+/// caller that hangs up does not end the command, unless it asked for that with `on_disconnect: "interrupt"`: the result is
+/// under its `run_id`, and under its `request_id`.
 #[utoipa::path(
     post, path = "/v1/sessions/{session_id}/run", tag = "runs", operation_id = "run",
     params(("session_id" = String, Path, description = "The session")),
@@ -38,13 +40,17 @@ pub async fn run(
     Json(request): Json<RunRequest, RUN_LIMIT>,
 ) -> Result<Response, Refusal> {
     let started = Instant::now();
-    let command = translate::run(request)?;
-    if wants_events(&headers) {
+    let is_stream = wants_events(&headers);
+    let attached = attach(&request, is_stream)?;
+    let (attached, hang_up) = attached.unzip();
+    let command = RunCommand { hang_up, ..translate::run(request)? };
+    if is_stream {
         let place = sse::place(&engine)?;
         let stream = detached(async move { engine.run_stream(&id, command).await }).await??;
-        return Ok(sse::run(place, stream));
+        return Ok(sse::run(place, stream, attached));
     }
     let view = detached(async move { engine.run(&id, command).await }).await??;
+    drop(attached);
     door.counts.ran(started.elapsed());
     Ok(json(StatusCode::OK, &translate::run_view(view)))
 }
@@ -68,6 +74,18 @@ pub async fn get(
     let max_output = translate::max_output(params.max_output)?;
     let view = engine.run_view(&id, &run_id, wait, max_output).await?;
     Ok(json(StatusCode::OK, &translate::run_view(view)))
+}
+
+/// What a command ends with, if it is to end with its caller.
+fn attach(request: &RunRequest, is_stream: bool) -> Result<Option<(Attached, HangUp)>, Refusal> {
+    match request.on_disconnect.unwrap_or_default() {
+        DisconnectChoice::Continue => Ok(None),
+        DisconnectChoice::Interrupt if is_stream || request.blocking.unwrap_or(true) => Ok(Some(attached())),
+        DisconnectChoice::Interrupt => Err(Refusal::invalid(
+            "on_disconnect: a call with blocking: false is answered at once, so there is no connection to end with; \
+             use blocking: true or Accept: text/event-stream",
+        )),
+    }
 }
 
 /// Whether the caller wants an answer that goes on.

@@ -1,4 +1,4 @@
-//! A run as server-sent events: `stdout`, `stderr` as they come, `result` at the end, `error` if it broke. A comment
+//! A run as server-sent events: `started`, then `stdout`, `stderr` as they come, `result` at the end, `error` if it broke. A comment
 //! now and then keeps proxies from cutting a silent command off. A service's log ([`mod@log`]) and a session's recording
 //! ([`mod@events`]) go the same way.
 
@@ -15,9 +15,9 @@ use axum::body::{Body, Bytes};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use hyper::body::Frame;
-use shellkeep_protocol::OutputEvent;
+use shellkeep_protocol::{OutputEvent, StartedEvent};
 use shellkeep_runtime::{
-    Engine, EventStream, Hold, Lent, LogStream, OpError, ResumeStream, RunChunk, RunStream, Share,
+    Attached, Engine, EventStream, Hold, Lent, LogStream, OpError, ResumeStream, RunChunk, RunStream, Share,
 };
 use shellkeep_session::{ServiceId, SessionId};
 use source::{Source, event, whole};
@@ -47,8 +47,8 @@ pub fn place(engine: &Engine) -> Result<Place, OpError> {
 }
 
 /// The answer that carries a run's events.
-pub fn run(place: Place, stream: RunStream) -> Response {
-    response(place, Run { stream, encoder: Encoder::default() })
+pub fn run(place: Place, stream: RunStream, attached: Option<Attached>) -> Response {
+    response(place, Run { stream, encoder: Encoder::default(), is_told: false, _attached: attached })
 }
 
 /// The answer that carries a log as it is written.
@@ -117,7 +117,12 @@ fn counted(engine: &Engine, events: Vec<u8>) -> Result<Bytes, OpError> {
         return Ok(events.into());
     }
     let share = engine.lend(Lent::BodyBytes, events.len() as u64)?;
-    Ok(Bytes::from_owner(Counted { events, _share: share }))
+    Ok(held(events, share))
+}
+
+/// Bytes that count as their reader's memory until they are written.
+pub fn held(bytes: Vec<u8>, share: Share) -> Bytes {
+    Bytes::from_owner(Counted { events: bytes, _share: share })
 }
 
 struct Counted {
@@ -150,10 +155,20 @@ impl hyper::body::Body for Events {
 struct Run {
     stream: RunStream,
     encoder: Encoder,
+    /// Whether the reader knows the run's id.
+    is_told: bool,
+    /// Dropped with the reader: a command that ends with its caller ends then.
+    _attached: Option<Attached>,
 }
 
 impl Source for Run {
     async fn next(&mut self) -> Option<Vec<u8>> {
+        if !std::mem::replace(&mut self.is_told, true) {
+            let started = StartedEvent { run_id: self.stream.run_id().to_string(), seq: self.stream.seq() };
+            let mut events = Vec::new();
+            event(&mut events, "started", &started);
+            return Some(events);
+        }
         let chunk = self.stream.next().await?;
         Some(self.encoder.encode(chunk))
     }

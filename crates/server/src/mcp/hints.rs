@@ -38,6 +38,7 @@ fn words(hint: Hint) -> Option<&'static str> {
         | Hint::SaveAgentState
         | Hint::ReadOlderAgentState
         | Hint::ListCheckpoints
+        | Hint::ListFiles
         | Hint::ResolveConflicts
         | Hint::WaitForAgent => return None,
     })

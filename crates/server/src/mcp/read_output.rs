@@ -196,7 +196,7 @@ fn log_in_words(page: &LogResponse, asked: u64, service: &ServiceView) -> String
 }
 
 fn run_answer(page: OutputResponse, run: &RunView) -> Answer {
-    let OutputResponse { stream, text, base64, offset, next_offset, total, complete } = page;
+    let OutputResponse { stream, text, base64, offset, next_offset, total, complete, .. } = page;
     let (status, exit_code) = (word(run.status), run.exit_code);
     Answer { stream: Some(stream), text, base64, offset, next_offset, first: None, total, complete, status, exit_code }
 }

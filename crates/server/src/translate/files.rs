@@ -142,6 +142,7 @@ pub fn checkpoint(view: CheckpointView) -> wire::Checkpoint {
         Cause::Rewind => (wire::CheckpointCause::Rewind, None, None),
         Cause::Fork => (wire::CheckpointCause::Fork, None, None),
         Cause::Merge => (wire::CheckpointCause::Merge, None, None),
+        Cause::Manual if checkpoint.tool_name.is_some() => (wire::CheckpointCause::Tool, None, checkpoint.tool_name),
         Cause::Manual => (wire::CheckpointCause::Manual, None, None),
     };
     wire::Checkpoint {

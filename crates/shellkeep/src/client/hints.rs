@@ -24,6 +24,7 @@ fn command(hint: Hint) -> Option<&'static str> {
         }
         Hint::ListServices => "list services with `shellkeep services ls`",
         Hint::StopService => "stop a service with `shellkeep services stop`",
+        Hint::ListFiles => "list its files with `shellkeep files ls SESSION`",
         Hint::ListCheckpoints => "list checkpoints with `shellkeep checkpoints SESSION`",
         Hint::SeparateFiles => {
             "to give forks their own files, use `shellkeep sessions new NAME --workspace DIR`, or `cd` into the workspace \

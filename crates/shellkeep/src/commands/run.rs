@@ -7,8 +7,8 @@ use crate::terminal;
 use clap::{Args, ValueHint};
 use serde::de::DeserializeOwned;
 use shellkeep_protocol::{
-    NoticeView, OutputEvent, Problem, RunRequest, RunResponse, RunStatus, SignalRequest, SignalSent, TimeoutChoice,
-    text,
+    NoticeView, OutputEvent, Problem, RunRequest, RunResponse, RunStatus, SignalRequest, SignalSent, StderrChoice,
+    TimeoutChoice, text,
 };
 use shellkeep_session::SessionId;
 use std::collections::BTreeMap;
@@ -55,6 +55,9 @@ pub struct RunArgs {
     /// Give the command what comes in on stdin (up to 16 MiB)
     #[arg(long)]
     stdin: bool,
+    /// Write the command's stderr to stdout, in the order it was written
+    #[arg(long)]
+    merge_stderr: bool,
     /// On timeout, move the command to the background instead of killing it
     #[arg(long)]
     background_on_timeout: bool,
@@ -223,6 +226,8 @@ fn request(args: &RunArgs) -> Result<RunRequest, Failure> {
         request_id: Some(args.request_id.clone().unwrap_or_else(|| uuid::Uuid::new_v4().to_string())),
         if_busy: None,
         tty: None,
+        stderr: args.merge_stderr.then_some(StderrChoice::Merge),
+        on_disconnect: None,
     })
 }
 

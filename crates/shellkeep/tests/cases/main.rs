@@ -7,6 +7,7 @@ mod channel;
 mod death;
 mod owner;
 mod peers;
+mod streams;
 #[path = "../support/mod.rs"]
 mod support;
 mod text;

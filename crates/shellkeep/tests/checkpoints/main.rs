@@ -10,6 +10,7 @@ mod recording;
 mod rewind;
 mod rules;
 mod scrub;
+mod single;
 #[path = "../support/mod.rs"]
 mod support;
 #[path = "../top/terminal.rs"]

@@ -251,11 +251,19 @@ impl Daemon {
         Reply { json: answer.json(), took }
     }
 
-    /// Runs a command and watches it.
+    /// Runs a command and watches it from its first output on.
     pub fn stream(&self, session: &str, body: &Value) -> LiveResponse {
+        self.stream_from_start(session, body).0
+    }
+
+    /// Runs a command and watches it, with what the first event says.
+    pub fn stream_from_start(&self, session: &str, body: &Value) -> (LiveResponse, Value) {
         let target = format!("/v1/sessions/{session}/run");
         let request = Request::new("POST", &target).header("accept", "text/event-stream").json(body.to_string());
-        request.open(&self.door()).expect("the daemon answers")
+        let mut live = request.open(&self.door()).expect("the daemon answers");
+        let first = live.next_event().expect("a stream begins with the run's id");
+        assert_eq!(first.event, "started", "{}", first.data);
+        (live, serde_json::from_str(&first.data).expect("JSON"))
     }
 
     /// How a run stands, waiting up to `seconds` for its end.

@@ -104,6 +104,15 @@ impl Request {
         }
     }
 
+    /// Sends it and reads nothing of the answer. Dropping what this returns is hanging up.
+    pub fn open_and_leave(&self, door: &Door) -> io::Result<impl Sized + use<>> {
+        let (mut writer, reader) = connect(door)?;
+        writer.write_all(&self.head())?;
+        writer.write_all(&self.body)?;
+        writer.flush()?;
+        Ok((writer, reader))
+    }
+
     fn head(&self) -> Vec<u8> {
         let mut head = format!("{} {} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n", self.method, self.target);
         if !self.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-length")) {

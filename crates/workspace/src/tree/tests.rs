@@ -1,3 +1,5 @@
+//! Tests of single files: confined, whole, expected, paged.
+
 use super::*;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};

@@ -59,6 +59,7 @@ pub fn history(changes: Vec<HistoryEntry>) {
 fn by(checkpoint: &Checkpoint) -> String {
     match (checkpoint.cause, &checkpoint.tool_name, &checkpoint.run_id) {
         (CheckpointCause::Tool, Some(tool), Some(run)) => format!("{tool} {run}"),
+        (CheckpointCause::Tool, Some(tool), None) => tool.clone(),
         (cause, ..) => cause.to_string(),
     }
 }

@@ -18,7 +18,9 @@ use even::Even;
 use outputs::Difference;
 use report::{First, Report, StepDifference};
 use serde_json::{Value, json};
-use shellkeep_protocol::{Place, RewindRequest, RunRequest, RunResponse, Session, StreamName, TimeoutChoice};
+use shellkeep_protocol::{
+    Place, RewindRequest, RunRequest, RunResponse, Session, StderrChoice, StreamName, TimeoutChoice,
+};
 use shellkeep_record::Line;
 use shellkeep_record::export::ansi;
 use shellkeep_record::player::Player;
@@ -242,7 +244,9 @@ impl Work<'_> {
         let env = line.data.get("env").map(|env| serde_json::from_value(env.clone())).transpose();
         let env = env.map_err(|error| Failure::client(format!("event {start}: env: {error}")))?;
         let tty = line.data.get("tty").and_then(Value::as_bool);
-        Ok(RunRequest { command, cwd: text("cwd"), env, stdin, stdin_base64, tty, ..RunRequest::default() })
+        let is_merged = line.data.get("merged").and_then(Value::as_bool).unwrap_or(false);
+        let stderr = is_merged.then_some(StderrChoice::Merge);
+        Ok(RunRequest { command, cwd: text("cwd"), env, stdin, stdin_base64, tty, stderr, ..RunRequest::default() })
     }
 
     fn event(&mut self, seq: u64) -> Result<Line, Failure> {

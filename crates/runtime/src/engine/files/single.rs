@@ -1,0 +1,201 @@
+//! Single files of a session's workspace: looked at, read, written and removed beside whatever runs. Files are touched in
+//! threads beside the runtime's, and never outside the workspace.
+
+use super::{FileOps, below};
+use crate::actor::{FileChanged, Message};
+use crate::checkpoints;
+use crate::engine::access::Permitted;
+use crate::engine::inner::Inner;
+use crate::ops::*;
+use serde_json::{Value, json};
+use shellkeep_record::Budget;
+use shellkeep_session::bytes::map::key_text;
+use shellkeep_session::{Author, ByteString, SessionId, SessionState};
+use shellkeep_workspace::tree::{EntryKind, Put, Tree, TreeError};
+use std::sync::{Arc, PoisonError};
+use std::time::Instant;
+
+/// What writing a file is called in the recording.
+const WRITE: &str = "write_file";
+/// What removing one is called.
+const REMOVE: &str = "remove_file";
+
+/// A path in the workspace of a session.
+struct InWorkspace {
+    state: SessionState,
+    path: ByteString,
+}
+
+impl FileOps<'_> {
+    /// What is at a path, and a page of what is in it if it is a directory.
+    pub fn list<'a>(
+        &'a self,
+        id: &'a SessionId,
+        path: &'a ByteString,
+        after: ByteString,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<FileListing, OpError>> {
+        Box::pin(async move {
+            let Permitted { inner, id } = self.access.over(id)?;
+            let place = in_workspace(inner, &id, path).await?;
+            let limit = limit.clamp(1, MAX_FILE_PAGE);
+            let look = move |tree: &Tree, path: &[u8]| {
+                let file = tree.entry(path)?;
+                if file.kind != EntryKind::Directory {
+                    return Ok(FileListing { file, files: None, next: None });
+                }
+                let (files, has_more) = tree.list(path, after.as_bytes(), limit)?;
+                let last = files.last().map(|entry| entry.path.rsplit(|byte| *byte == b'/').next().unwrap_or_default());
+                let next = last.filter(|_| has_more).map(ByteString::from);
+                Ok(FileListing { file, next, files: Some(files) })
+            };
+            with_tree(inner, place, "could not be read", look).await
+        })
+    }
+
+    /// Reads a file, or a part of it.
+    pub fn read<'a>(
+        &'a self,
+        id: &'a SessionId,
+        path: &'a ByteString,
+        part: FilePart,
+    ) -> BoxFuture<'a, Result<FileContent, OpError>> {
+        Box::pin(async move {
+            let Permitted { inner, id } = self.access.over(id)?;
+            let place = in_workspace(inner, &id, path).await?;
+            let FilePart { offset, limit } = part;
+            let look = move |tree: &Tree, path: &[u8]| tree.read(path, offset, limit, MAX_FILE_BYTES as u64);
+            with_tree(inner, place, "could not be read", look).await
+        })
+    }
+
+    /// Writes a file.
+    pub fn write<'a>(&'a self, id: &'a SessionId, write: WriteFile) -> BoxFuture<'a, Result<FileWritten, OpError>> {
+        Box::pin(async move {
+            let Permitted { inner, id } = self.access.over(id)?;
+            self.access.audit(WRITE, id.as_str());
+            let WriteFile { path, bytes, mode, expected } = write;
+            let place = in_workspace(inner, &id, &path).await?;
+            let (path, size, power) = (place.path.clone(), bytes.len() as u64, inner.ctx.store.survives_power());
+            inner.ctx.registry.ask(&id, Message::BeforeChange).await?;
+            let began = Instant::now();
+            let put = move |tree: &Tree, path: &[u8]| tree.write(path, &Put { bytes: &bytes, mode, expected, power });
+            let written = with_tree(inner, place, "could not be written", put).await?;
+            let mut parameters = json!({"path": key_text(&path), "size": size, "sha256": written.sha256});
+            if let Some(mode) = mode {
+                parameters["mode"] = format!("{mode:04o}").into();
+            }
+            let posted = self.record(inner, &id, WRITE, parameters, began).await?;
+            let (seq, notices) = (posted.last_seq, posted.notices);
+            Ok(FileWritten { path, size, sha256: written.sha256, is_new: written.is_new, seq, notices })
+        })
+    }
+
+    /// Removes a file, a link, or a directory.
+    pub fn remove<'a>(
+        &'a self,
+        id: &'a SessionId,
+        path: &'a ByteString,
+        recursive: bool,
+    ) -> BoxFuture<'a, Result<FileRemoved, OpError>> {
+        Box::pin(async move {
+            let Permitted { inner, id } = self.access.over(id)?;
+            self.access.audit(REMOVE, id.as_str());
+            let place = in_workspace(inner, &id, path).await?;
+            let path = place.path.clone();
+            if path.as_bytes().is_empty() {
+                let detail = "path: the workspace itself cannot be removed; delete the session instead".to_owned();
+                return Err(OpError::Invalid { detail });
+            }
+            inner.ctx.registry.ask(&id, Message::BeforeChange).await?;
+            let began = Instant::now();
+            let remove = move |tree: &Tree, path: &[u8]| tree.remove(path, recursive);
+            with_tree(inner, place, "could not be removed", remove).await?;
+            let parameters = json!({"path": key_text(&path), "recursive": recursive});
+            let posted = self.record(inner, &id, REMOVE, parameters, began).await?;
+            Ok(FileRemoved { path, seq: posted.last_seq, notices: posted.notices })
+        })
+    }
+
+    /// Records a change as a tool call of the session, and has it kept.
+    async fn record(
+        &self,
+        inner: &Inner,
+        id: &SessionId,
+        tool_name: &'static str,
+        parameters: Value,
+        began: Instant,
+    ) -> Result<Posted, OpError> {
+        let data = json!({
+            "tool_name": tool_name,
+            "parameters": parameters,
+            "output": null,
+            "error": null,
+            "duration": began.elapsed().as_secs_f64(),
+        });
+        let event = NewEvent { event_type: "tool_call".to_owned(), data };
+        let author = Author::runtime(self.access.scope().token().map(str::to_owned));
+        let change = FileChanged { tool_name, event, author };
+        inner.ctx.registry.ask(id, |answer| Message::FileChanged { change, answer }).await
+    }
+}
+
+/// A path that a caller gave, from the workspace on.
+async fn in_workspace(inner: &Inner, id: &SessionId, path: &ByteString) -> Result<InWorkspace, OpError> {
+    let state = inner.stored.load(id).await?;
+    inner.ctx.data_dir.check_taken(&state, None)?;
+    match below(path.as_bytes(), state.meta.workspace.as_bytes()) {
+        Some(path) => Ok(InWorkspace { state, path: ByteString(path) }),
+        None => Err(outside(&state, path).into()),
+    }
+}
+
+fn outside(state: &SessionState, path: &ByteString) -> FileError {
+    FileError::Outside { path: text(path), workspace: state.meta.workspace.to_text().into_owned() }
+}
+
+fn text(path: &ByteString) -> String {
+    if path.as_bytes().is_empty() { ".".to_owned() } else { path.to_text().into_owned() }
+}
+
+/// Does something with a path of a workspace, beside the runtime's threads.
+async fn with_tree<T: Send + 'static>(
+    inner: &Inner,
+    place: InWorkspace,
+    what: &'static str,
+    work: impl FnOnce(&Tree, &[u8]) -> Result<T, TreeError> + Send + 'static,
+) -> Result<T, OpError> {
+    let (ctx, agent) = (Arc::clone(&inner.ctx), place.state.meta.agent.clone());
+    let job = move |_: &Budget| {
+        // A backup closes the gate for a moment.
+        let _open = ctx.checkpoints.gate.read().unwrap_or_else(PoisonError::into_inner);
+        let workspace = &place.state.meta.workspace;
+        let opened = match place.state.generation {
+            // One of a session that never had a shell may not be there yet.
+            0 => ctx.workspaces.ensure(workspace),
+            _ => Ok(()),
+        };
+        let tree = opened.and_then(|()| Tree::open(checkpoints::path(workspace)));
+        let done = tree.map_err(TreeError::Io).and_then(|tree| work(&tree, place.path.as_bytes()));
+        done.map_err(|error| refused(error, &place, what))
+    };
+    inner.work.long(agent.as_deref(), job).await?
+}
+
+fn refused(error: TreeError, place: &InWorkspace, what: &'static str) -> OpError {
+    let path = text(&place.path);
+    OpError::File(match error {
+        TreeError::Outside => outside(&place.state, &place.path),
+        TreeError::NotFound => FileError::NotFound { path },
+        TreeError::IsDirectory => FileError::IsDirectory { path },
+        TreeError::NotAFile => FileError::NotAFile { path },
+        TreeError::NotEmpty => FileError::NotEmpty { path },
+        TreeError::TooLarge { size } => FileError::TooLarge { path, size, limit: MAX_FILE_BYTES as u64 },
+        TreeError::Unexpected { current } => FileError::Unexpected { path, current },
+        TreeError::Io(error) => {
+            let reason = (&error as &(dyn std::error::Error + 'static)).into();
+            let session_id = place.state.meta.session_id.to_string();
+            return OpError::FilesFailed { session_id, what, reason, state: "nothing was changed" };
+        }
+    })
+}

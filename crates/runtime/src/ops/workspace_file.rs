@@ -1,0 +1,172 @@
+//! The vocabulary of single files in a session's workspace.
+
+pub use shellkeep_workspace::tree::{Content as FileContent, Entry as FileEntry, EntryKind, Expected as ExpectedFile};
+
+use super::Hint;
+use shellkeep_session::{ByteString, Notice};
+
+/// Largest file that is read or written in one call; more is read in parts.
+pub const MAX_FILE_BYTES: usize = 64 << 20;
+/// Entries of a directory in one page unless the caller says otherwise.
+pub const DEFAULT_FILE_PAGE: usize = 1000;
+/// Most entries of a directory in one page.
+pub const MAX_FILE_PAGE: usize = 10_000;
+
+/// What is at a path, and in it if it is a directory.
+#[derive(Debug, Clone)]
+pub struct FileListing {
+    /// What is at the path.
+    pub file: FileEntry,
+    /// What is in the directory, by name; none if it is not a directory.
+    pub files: Option<Vec<FileEntry>>,
+    /// Where the next page starts, if there is one: pass it as `after`.
+    pub next: Option<ByteString>,
+}
+
+/// Which part of a file to read.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct FilePart {
+    /// The first byte.
+    pub offset: u64,
+    /// Most bytes; without it, all that follow.
+    pub limit: Option<u64>,
+}
+
+/// A file to write.
+#[derive(Debug, Clone)]
+pub struct WriteFile {
+    /// Where, below the workspace or absolute in it.
+    pub path: ByteString,
+    /// Its content.
+    pub bytes: Vec<u8>,
+    /// Its permissions; those of the file that is there, or the usual ones, if none are given.
+    pub mode: Option<u32>,
+    /// What must be there.
+    pub expected: ExpectedFile,
+}
+
+/// A file that was written.
+#[derive(Debug, Clone)]
+pub struct FileWritten {
+    /// Where, below the workspace.
+    pub path: ByteString,
+    /// Its size.
+    pub size: u64,
+    /// The SHA-256 of its content, in hexadecimal.
+    pub sha256: String,
+    /// Whether nothing was there before.
+    pub is_new: bool,
+    /// Number of the record.
+    pub seq: u64,
+    /// What the caller should know.
+    pub notices: Vec<Notice>,
+}
+
+/// A file that was removed.
+#[derive(Debug, Clone)]
+pub struct FileRemoved {
+    /// Where it was, below the workspace.
+    pub path: ByteString,
+    /// Number of the record.
+    pub seq: u64,
+    /// What the caller should know.
+    pub notices: Vec<Notice>,
+}
+
+/// Why a file was not read, written or removed.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum FileError {
+    /// The path leads out of the workspace.
+    #[error(
+        "'{path}' is outside the session's workspace, or a symbolic link on the way leads out of it; paths are relative to the workspace {workspace}, or absolute inside it"
+    )]
+    Outside {
+        /// The path.
+        path: String,
+        /// The workspace.
+        workspace: String,
+    },
+    /// There is nothing at the path.
+    #[error("there is no file '{path}' in the session's workspace")]
+    NotFound {
+        /// The path.
+        path: String,
+    },
+    /// A directory is where a file should be.
+    #[error("'{path}' is a directory, not a file")]
+    IsDirectory {
+        /// The path.
+        path: String,
+    },
+    /// It is a pipe, a socket or a device.
+    #[error("'{path}' is not a regular file; it cannot be read or written this way")]
+    NotAFile {
+        /// The path.
+        path: String,
+    },
+    /// The directory has something in it.
+    #[error("directory '{path}' is not empty; pass recursive to remove everything in it")]
+    NotEmpty {
+        /// The path.
+        path: String,
+    },
+    /// The file is larger than one call returns.
+    #[error(
+        "'{path}' has {size} bytes, more than the {limit} bytes of one call; read it in parts with offset and limit"
+    )]
+    TooLarge {
+        /// The path.
+        path: String,
+        /// Its size.
+        size: u64,
+        /// Most that one call returns.
+        limit: u64,
+    },
+    /// The file is not what the caller expected.
+    #[error(
+        "'{path}' was not written: {}; read it again before you write it",
+        if current.is_some() { "it is not the file that was expected" } else { "there is no such file" }
+    )]
+    Unexpected {
+        /// The path.
+        path: String,
+        /// The SHA-256 of what is there; none if nothing is.
+        current: Option<String>,
+    },
+}
+
+impl FileError {
+    /// The stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Outside { .. } => "path_outside",
+            Self::NotFound { .. } => "file_not_found",
+            Self::IsDirectory { .. } => "is_directory",
+            Self::NotAFile { .. } => "not_a_file",
+            Self::NotEmpty { .. } => "directory_not_empty",
+            Self::TooLarge { .. } => "too_large",
+            Self::Unexpected { .. } => "precondition_failed",
+        }
+    }
+
+    /// What to do next, where that differs from door to door.
+    pub fn hint(&self) -> Option<Hint> {
+        match self {
+            Self::NotFound { .. } | Self::IsDirectory { .. } => Some(Hint::ListFiles),
+            _ => None,
+        }
+    }
+
+    /// The path it is about.
+    pub fn path(&self) -> &str {
+        match self {
+            Self::Outside { path, .. }
+            | Self::NotFound { path }
+            | Self::IsDirectory { path }
+            | Self::NotAFile { path }
+            | Self::NotEmpty { path }
+            | Self::TooLarge { path, .. }
+            | Self::Unexpected { path, .. } => path,
+        }
+    }
+}

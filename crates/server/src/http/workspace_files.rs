@@ -1,0 +1,130 @@
+//! `…/files` and `…/files/content`: single files of a session's workspace, beside whatever runs there.
+
+use super::door::json;
+use super::responses::{Common, SingleFile};
+use crate::auth::Scoped;
+use crate::body::Raw;
+use crate::detached::detached;
+use crate::params::{Params, SessionPath};
+use crate::refusal::Refusal;
+use crate::translate;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use shellkeep_protocol::{
+    FileListing, FileRemoved, FileWritten, ListFilesParams, ReadFileParams, RemoveFileParams, WriteFileParams,
+};
+use shellkeep_runtime::{FilePart, Lent, MAX_FILE_BYTES, WriteFile};
+
+/// How large a file is of which a part is returned.
+const FILE_SIZE: HeaderName = HeaderName::from_static("x-file-size");
+
+/// What is at a path, and what is in it if it is a directory.
+///
+/// Symbolic links are not followed. A directory is listed by name, a page at a time: pass `next` as `after`.
+#[utoipa::path(
+    get, path = "/v1/sessions/{session_id}/files", tag = "files", operation_id = "list_files",
+    params(("session_id" = String, Path, description = "The session"), ListFilesParams),
+    responses((status = 200, description = "What is there", body = FileListing), SingleFile, Common)
+)]
+pub async fn list(
+    Scoped(engine): Scoped,
+    SessionPath(id): SessionPath,
+    Params(params): Params<ListFilesParams>,
+) -> Result<Response, Refusal> {
+    let path = translate::path(params.path, params.path_base64)?.unwrap_or_default();
+    let (limit, after) = (translate::file_limit(params.limit)?, translate::file_after(params.after)?);
+    let listing = engine.files().list(&id, &path, after, limit).await?;
+    Ok(json(StatusCode::OK, &translate::file_listing(listing)))
+}
+
+/// Reads a file, or a part of it.
+///
+/// The `ETag` is the SHA-256 of the content; it is there if the answer is the whole file. `X-File-Size` is the size of the
+/// file. Files of more than 64 MiB are read in parts, with `offset` and `limit`.
+#[utoipa::path(
+    get, path = "/v1/sessions/{session_id}/files/content", tag = "files", operation_id = "read_file",
+    params(("session_id" = String, Path, description = "The session"), ReadFileParams),
+    responses(
+        (status = 200, description = "The bytes", body = Vec<u8>, content_type = "application/octet-stream"),
+        SingleFile, Common
+    )
+)]
+pub async fn read(
+    Scoped(engine): Scoped,
+    SessionPath(id): SessionPath,
+    Params(params): Params<ReadFileParams>,
+) -> Result<Response, Refusal> {
+    let path = translate::file_path(params.path, params.path_base64)?;
+    let part = FilePart { offset: params.offset.unwrap_or(0), limit: params.limit };
+    let content = engine.files().read(&id, &path, part).await?;
+    let share = engine.lend(Lent::BodyBytes, content.bytes.len() as u64)?;
+    // What a session's files hold is not to be shown by a browser as if it were ours.
+    let mut headers = HeaderMap::from_iter([
+        (header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream")),
+        (header::CONTENT_DISPOSITION, HeaderValue::from_static("attachment")),
+        (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+        (FILE_SIZE, content.size.into()),
+    ]);
+    if let Some(tag) = content.sha256.and_then(|hash| HeaderValue::try_from(format!("\"{hash}\"")).ok()) {
+        headers.insert(header::ETAG, tag);
+    }
+    Ok((headers, super::sse::held(content.bytes, share)).into_response())
+}
+
+/// Writes a file: the body, as it is, up to 64 MiB.
+///
+/// It is written aside and then renamed, so a reader finds the old content or the new. Directories above it are created. The
+/// change is recorded as a `tool_call` and kept in a checkpoint, like that of a command. With `If-Match` it is written only if
+/// the file has that SHA-256, with `If-None-Match: *` only if there is none.
+#[utoipa::path(
+    put, path = "/v1/sessions/{session_id}/files/content", tag = "files", operation_id = "write_file",
+    params(
+        ("session_id" = String, Path, description = "The session"), WriteFileParams,
+        ("If-Match" = Option<String>, Header, description = "The SHA-256 that the file must have now, as its `ETag`"),
+        ("If-None-Match" = Option<String>, Header, description = "`*`: there must be no file yet")
+    ),
+    request_body(content = Vec<u8>, content_type = "application/octet-stream", description = "The content"),
+    responses(
+        (status = 200, description = "It was written", body = FileWritten),
+        (status = 201, description = "It is new", body = FileWritten),
+        SingleFile, Common
+    )
+)]
+pub async fn write(
+    Scoped(engine): Scoped,
+    SessionPath(id): SessionPath,
+    Params(params): Params<WriteFileParams>,
+    headers: HeaderMap,
+    Raw(body): Raw<MAX_FILE_BYTES>,
+) -> Result<Response, Refusal> {
+    let write = WriteFile {
+        path: translate::file_path(params.path, params.path_base64)?,
+        bytes: body.to_vec(),
+        mode: translate::file_mode(params.mode.as_deref())?,
+        expected: translate::expected_file(&headers)?,
+    };
+    drop(body);
+    let written = detached(async move { engine.files().write(&id, write).await }).await??;
+    let status = if written.is_new { StatusCode::CREATED } else { StatusCode::OK };
+    let tag = [(header::ETAG, format!("\"{}\"", written.sha256))];
+    Ok((tag, json(status, &translate::file_written(written))).into_response())
+}
+
+/// Removes a file, a symbolic link, or a directory; one that is not empty only with `recursive=true`.
+///
+/// The change is recorded as a `tool_call` and kept in a checkpoint; a rewind brings back what checkpoints keep.
+#[utoipa::path(
+    delete, path = "/v1/sessions/{session_id}/files/content", tag = "files", operation_id = "remove_file",
+    params(("session_id" = String, Path, description = "The session"), RemoveFileParams),
+    responses((status = 200, description = "It is gone", body = FileRemoved), SingleFile, Common)
+)]
+pub async fn remove(
+    Scoped(engine): Scoped,
+    SessionPath(id): SessionPath,
+    Params(params): Params<RemoveFileParams>,
+) -> Result<Response, Refusal> {
+    let path = translate::file_path(params.path, params.path_base64)?;
+    let recursive = translate::is_on(params.recursive);
+    let removed = detached(async move { engine.files().remove(&id, &path, recursive).await }).await??;
+    Ok(json(StatusCode::OK, &translate::file_removed(removed)))
+}
