@@ -4,7 +4,7 @@ pub mod ending;
 pub mod events;
 mod hints;
 pub mod pipe;
-mod session;
+pub mod session;
 mod start;
 
 use crate::cli::DaemonArgs;

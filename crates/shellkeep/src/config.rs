@@ -8,7 +8,7 @@ mod values;
 
 pub use checkpoints::CheckpointSettings;
 pub use layer::Layer;
-pub use paths::DaemonPaths;
+pub use paths::{DaemonPaths, keeps_projects};
 pub use record::RecordSettings;
 pub use values::{Cages, Durability, OnStop, Span};
 
@@ -28,6 +28,8 @@ pub const NO_LISTEN: &str = "none";
 const DEFAULT_SPARE_SHELLS: usize = 2;
 /// A service without output, connections or work for this long is stopped.
 const DEFAULT_IDLE_SERVICES: Span = Span(Some(Duration::from_secs(2 * 60 * 60)));
+/// Whether the command line keeps the files of projects unless told otherwise.
+const KEEP_PROJECTS: bool = true;
 /// How long running commands may go on when the daemon stops: most commands end within it, and a supervisor waits longer.
 const DEFAULT_STOP_GRACE: Span = Span(Some(Duration::from_secs(10)));
 /// Longest grace; a machine that shuts down does not wait longer.
@@ -98,6 +100,8 @@ pub struct Settings {
     pub durability: Setting<Durability>,
     /// What is logged.
     pub log: Setting<String>,
+    /// Whether the command line keeps the files of projects.
+    pub project_workspace: Setting<bool>,
     /// How long running commands may go on when the daemon stops.
     pub stop_grace: Setting<Span>,
     /// The recordings of sessions.
@@ -195,6 +199,11 @@ impl Settings {
             )?,
             durability: layers.pick("SHELLKEEP_DURABILITY", |layer| layer.durability, || Ok(Durability::Process))?,
             log: layers.pick("SHELLKEEP_LOG", |layer| layer.log.clone(), || Ok(DEFAULT_LOG.to_owned()))?,
+            project_workspace: layers.or(
+                "SHELLKEEP_PROJECT_WORKSPACE",
+                |layer| layer.project_workspace,
+                KEEP_PROJECTS,
+            )?,
             stop_grace: layers.or("SHELLKEEP_STOP_GRACE", |layer| layer.stop_grace, DEFAULT_STOP_GRACE)?,
             record: RecordSettings::load(&layers)?,
             checkpoints: CheckpointSettings::load(&layers)?,
@@ -217,6 +226,7 @@ impl Settings {
             show("agent_may_restart", &self.agent_may_restart, ToString::to_string),
             show("durability", &self.durability, ToString::to_string),
             show("log", &self.log, String::clone),
+            show("project_workspace", &self.project_workspace, ToString::to_string),
             show("stop_grace", &self.stop_grace, ToString::to_string),
             show("idle_services", &self.idle_services, ToString::to_string),
             show("services_on_stop", &self.services_on_stop, ToString::to_string),

@@ -7,6 +7,7 @@ mod config;
 mod daemon;
 mod failure;
 mod machine;
+mod project;
 mod ready;
 mod terminal;
 mod token;

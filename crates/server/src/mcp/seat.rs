@@ -7,6 +7,7 @@ use crate::refusal::Refusal;
 use axum::http::HeaderMap;
 use rmcp::RoleServer;
 use rmcp::service::RequestContext;
+use serde_json::json;
 use shellkeep_runtime::{CreateSession, Engine, OpError, RunCommand, RunStream, ServiceView, StartService};
 use shellkeep_session::{ByteString, SessionId};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,6 +28,8 @@ pub struct Seat {
     /// Its session.
     pub session: SessionId,
     cwd: Option<ByteString>,
+    /// The directory whose files the session keeps, if it is made now.
+    workspace: Option<String>,
 }
 
 /// What a client on stdio said about itself when it connected.
@@ -34,6 +37,7 @@ pub struct Pipe {
     engine: Engine,
     session: Option<SessionId>,
     directory: Option<String>,
+    workspace: Option<String>,
     lease: Mutex<LeaseState>,
     is_gone: AtomicBool,
 }
@@ -66,22 +70,34 @@ impl Seat {
         self.engine.services().start(&self.session, request).await
     }
 
+    /// Makes the session. A workspace that cannot be one, or that the caller may not choose, is left out.
     async fn make(&self) -> Result<(), OpError> {
-        let create = CreateSession {
+        let create = |config: serde_json::Value| CreateSession {
             session_id: Some(self.session.clone()),
             cwd: self.cwd.clone(),
-            config: serde_json::Value::Object(serde_json::Map::new()),
+            config,
             ..CreateSession::default()
         };
-        self.engine.create(create).await.map(|_| ())
+        if let Some(workspace) = &self.workspace {
+            match self.engine.create(create(json!({"workspace": workspace}))).await {
+                Err(OpError::BadWorkspace { .. } | OpError::NotAllowed { .. }) => {}
+                made => return made.map(|_| ()),
+            }
+        }
+        self.engine.create(create(json!({}))).await.map(|_| ())
     }
 }
 
 impl Pipe {
     /// A client that connected with these wishes.
-    pub fn new(engine: Engine, session: Option<SessionId>, directory: Option<String>) -> Arc<Self> {
+    pub fn new(
+        engine: Engine,
+        session: Option<SessionId>,
+        directory: Option<String>,
+        workspace: Option<String>,
+    ) -> Arc<Self> {
         let lease = Mutex::new(LeaseState::NotTaken);
-        Arc::new(Self { engine, session, directory, lease, is_gone: AtomicBool::new(false) })
+        Arc::new(Self { engine, session, directory, workspace, lease, is_gone: AtomicBool::new(false) })
     }
 
     /// What it may reach.
@@ -96,7 +112,7 @@ impl Pipe {
             None => SessionId::parse(&self.name(hub, client)).map_err(|error| Refusal::bad_id("session", &error))?,
         };
         let cwd = self.directory.clone().map(ByteString::from);
-        Ok(Seat { engine: self.engine.clone(), session, cwd })
+        Ok(Seat { engine: self.engine.clone(), session, cwd, workspace: self.workspace.clone() })
     }
 
     /// Frees the name for the next window.
@@ -142,7 +158,7 @@ pub fn of_request(engine: Engine, headers: &HeaderMap, client: &str) -> Result<S
         (None, None) => SessionId::parse(&names::of_http(client, text(MCP_SESSION_HEADER))),
     };
     let session = session.map_err(|error| Refusal::bad_id("the header Shellkeep-Session", &error))?;
-    Ok(Seat { engine, session, cwd: None })
+    Ok(Seat { engine, session, cwd: None, workspace: None })
 }
 
 /// What the client calls itself.

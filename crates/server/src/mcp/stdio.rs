@@ -26,6 +26,8 @@ pub struct StdioParams {
     toolset: Option<String>,
     /// The project's directory.
     cwd: Option<String>,
+    /// The directory whose files a new session keeps.
+    workspace: Option<String>,
 }
 
 /// Upgrades the connection.
@@ -52,7 +54,7 @@ pub async fn upgrade(
     let place = engine.lend(Lent::McpClients, 1)?;
     // The gate looks at every request, but this connection is one request for hours.
     let revoked = parts.extensions.get::<Revocation>().cloned();
-    let pipe = Pipe::new(engine, session, directory);
+    let pipe = Pipe::new(engine, session, directory, params.workspace);
     let handler = Handler::on_stdio(hub, pipe.clone(), toolset, place);
     tokio::spawn(async move {
         match upgrading.await {

@@ -1,28 +1,180 @@
 //! Doing something in a session that may not be there yet.
 
-use super::{Client, ClientError};
-use shellkeep_protocol::{CreateSessionRequest, Session};
+use super::{Client, ClientError, Endpoint};
+use crate::config::{environment, keeps_projects};
+use crate::failure::Failure;
+use crate::{project, terminal};
+use clap::{Args, ValueHint};
+use serde_json::{Map, json};
+use shellkeep_protocol::{CreateSessionRequest, Session, SessionList};
+use std::path::{Path, PathBuf};
+
+/// Shortest name for which others are suggested: short names are close to each other without being mistyped.
+const LEAST_SUGGESTED: usize = 4;
+/// How many letters may be wrong, swapped, missing or too many.
+const MOST_WRONG: usize = 2;
+/// Names that are compared; nobody mistypes one of ten thousand.
+const COMPARED: usize = 1000;
+
+/// How a session is made when there is none.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "New session")]
+pub struct NewSession {
+    /// Keep the files of this directory, and start there [default: the project that the current directory is in]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    workspace: Option<PathBuf>,
+    /// Start in the current directory, but do not keep its files
+    #[arg(long, conflicts_with = "workspace")]
+    no_workspace: bool,
+    /// Start in a directory of its own instead of the current one
+    #[arg(long, conflicts_with_all = ["workspace", "no_workspace"])]
+    own_directory: bool,
+    /// Create the session without asking, even if its name is close to another's
+    #[arg(long)]
+    create: bool,
+}
 
 impl Client {
-    /// Does something in a session, and makes the session first if there is none: in the directory we are in, or with
-    /// `workspace` in one of its own.
+    /// Does something in a session, and makes the session first if there is none.
     pub async fn in_session<T>(
         &mut self,
         session: &str,
-        workspace: bool,
+        new: &NewSession,
         act: impl AsyncFn(&mut Self) -> Result<T, ClientError>,
-    ) -> Result<T, ClientError> {
+    ) -> Result<T, Failure> {
+        if let Some(workspace) = &new.workspace {
+            self.check_workspace(session, workspace).await?;
+        }
         match act(self).await {
             Err(ClientError::Refused(problem)) if problem.code == "session_not_found" => {}
-            done => return done,
+            done => return Ok(done?),
         }
-        let here = if workspace { None } else { std::env::current_dir().ok() };
-        let create = CreateSessionRequest {
-            session_id: Some(session.to_owned()),
-            cwd: here.and_then(|path| path.into_os_string().into_string().ok()),
-            ..CreateSessionRequest::default()
-        };
-        self.post::<_, Session>("/v1/sessions", &create).await?;
-        act(self).await
+        if !new.create && terminal::can_ask() {
+            self.ask_first(session).await?;
+        }
+        self.make_session(session, new).await?;
+        Ok(act(self).await?)
+    }
+
+    /// Refuses a workspace that an existing session does not have.
+    async fn check_workspace(&mut self, session: &str, wanted: &Path) -> Result<(), Failure> {
+        match self.get::<Session>(&format!("/v1/sessions/{session}")).await {
+            Ok(found) => other_workspace(&found, wanted).map_or(Ok(()), Err),
+            Err(ClientError::Refused(problem)) if problem.code == "session_not_found" => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Asks a person who may have mistyped the name of a session.
+    async fn ask_first(&mut self, session: &str) -> Result<(), Failure> {
+        let list: SessionList = self.get(&format!("/v1/sessions?limit={COMPARED}")).await?;
+        let names = list.sessions.iter().map(|found| found.session_id.as_str());
+        let Some(close) = closest(session, names) else { return Ok(()) };
+        let question = format!("there is no session '{session}', but there is '{close}'. Create '{session}'?");
+        if terminal::confirmed(&question)? {
+            return Ok(());
+        }
+        Err(Failure::client(format!("nothing was run; use `-s {close}`, or --create to create '{session}'")))
+    }
+
+    async fn make_session(&mut self, session: &str, new: &NewSession) -> Result<(), Failure> {
+        let here = std::env::current_dir().ok();
+        let text = |path: PathBuf| path.into_os_string().into_string().ok();
+        let mut create =
+            CreateSessionRequest { session_id: Some(session.to_owned()), ..CreateSessionRequest::default() };
+        if let Some(workspace) = &new.workspace {
+            create.config = Some(workspace_config(&crate::cli::directory("--workspace", workspace)?));
+        } else if !new.own_directory {
+            create.cwd = here.and_then(text);
+        }
+        let project = if create.cwd.is_some() && !new.no_workspace { self.project() } else { None };
+        if let Some(project) = self.create_in(project, &create).await? {
+            tell(session, &project);
+        }
+        Ok(())
+    }
+
+    /// The project that the current directory is in, if the daemon is on this machine and the configuration has it so.
+    pub fn project(&self) -> Option<String> {
+        let is_here = matches!(self.endpoint, Endpoint::Unix { .. }) && keeps_projects(&environment);
+        let here = std::env::current_dir().ok().filter(|_| is_here)?;
+        project::of(&here, &environment)?.into_os_string().into_string().ok()
+    }
+
+    /// Makes a session that keeps the files of a project. Returns the project if it does: a directory that holds the
+    /// daemon's own data cannot be kept, and an agent may not choose what is kept.
+    pub async fn create_in(
+        &mut self,
+        project: Option<String>,
+        create: &CreateSessionRequest,
+    ) -> Result<Option<String>, ClientError> {
+        if let Some(project) = project {
+            let with_project = CreateSessionRequest { config: Some(workspace_config(&project)), ..create.clone() };
+            match self.post::<_, Session>("/v1/sessions", &with_project).await {
+                Ok(_) => return Ok(Some(project)),
+                Err(ClientError::Refused(problem)) if ["bad_workspace", "not_allowed"].contains(&&*problem.code) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.post::<_, Session>("/v1/sessions", create).await?;
+        Ok(None)
+    }
+}
+
+fn workspace_config(path: &str) -> Map<String, serde_json::Value> {
+    Map::from_iter([("workspace".to_owned(), json!(path))])
+}
+
+fn tell(session: &str, project: &str) {
+    terminal::notice(&format!(
+        "session '{session}' keeps the files of {project}: see `shellkeep checkpoints {session}`; --no-workspace turns this off"
+    ));
+}
+
+/// Why a session that exists cannot have this workspace; `None` if it has it.
+pub fn other_workspace(session: &Session, wanted: &Path) -> Option<Failure> {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    if real(Path::new(&session.workspace)) == real(wanted) {
+        return None;
+    }
+    let Session { session_id: name, workspace, .. } = session;
+    Some(Failure::client(format!(
+        "session '{name}' exists and keeps the files of {workspace}; a session's workspace cannot be changed. Leave out \
+         --workspace, choose another name, or remove the session with `shellkeep sessions rm {name}`"
+    )))
+}
+
+/// The name that somebody may have meant.
+fn closest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    if wanted.chars().count() < LEAST_SUGGESTED {
+        return None;
+    }
+    // Names that differ in their numbers alone are meant to differ.
+    let letters = |name: &str| name.chars().filter(|c| !c.is_ascii_digit()).collect::<String>();
+    let meant = letters(wanted);
+    let others = names.filter(|name| *name != wanted && letters(name) != meant);
+    let rated = others.map(|name| (strsim::osa_distance(wanted, name), name));
+    rated.filter(|(wrong, _)| *wrong <= MOST_WRONG).min().map(|(_, name)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mistyped_name_is_recognised_and_a_new_one_is_not() {
+        let names = ["demo", "build-1", "notes", "ann"];
+        for (wanted, meant) in [
+            ("dmeo", Some("demo")),
+            ("demos", Some("demo")),
+            ("biuld-1", Some("build-1")),
+            ("build-2", None),
+            ("build-17", None),
+            ("release", None),
+            ("anm", None),
+            ("demo", None),
+        ] {
+            assert_eq!(closest(wanted, names.into_iter()), meant, "{wanted}");
+        }
     }
 }

@@ -22,7 +22,7 @@ const CHUNK: usize = 64 << 10;
   {\"command\": \"shellkeep\", \"args\": [\"mcp\"]}
 
 Without -s the session's name is made of the client's name and the directory it runs this in, so that the same project
-finds its shell again; a second window of the same project gets a session of its own. The name is in the instructions
+finds its shell again, and it keeps the files of that project, as `shellkeep run` does; a second window of the same project gets a session of its own. The name is in the instructions
 that the client gets, and in `shellkeep sessions ls`. A command that runs when the client leaves goes on.
 
 Exit codes: 0 the client closed its end, 1 the daemon did or could not be reached, 2 wrong usage.")]
@@ -33,6 +33,9 @@ pub struct McpArgs {
     /// Exported variable of a session that is made now, without a value the one it has here; may be repeated
     #[arg(long = "env", value_name = "NAME[=VALUE]", value_parser = cli::variable, requires = "session")]
     env: Vec<(String, String)>,
+    /// A new session keeps no files of the project that the current directory is in
+    #[arg(long)]
+    no_workspace: bool,
     /// Which tools to offer
     #[arg(long, value_name = "SET", default_value = "default")]
     toolset: ToolsetName,
@@ -68,14 +71,18 @@ async fn open(args: &McpArgs) -> Result<Pipe, Failure> {
         query.push(format!("cwd={}", encode(&here)));
     }
     let mut client = Client::open(&args.daemon).await?;
+    let project = if args.no_workspace { None } else { client.project() };
+    if let Some(project) = &project {
+        query.push(format!("workspace={}", encode(project)));
+    }
     if !args.env.is_empty() {
-        make_session(&mut client, args).await?;
+        make_session(&mut client, args, project).await?;
     }
     Ok(client.pipe(&format!("/v1/mcp/stdio?{}", query.join("&")), STDIO_PROTOCOL).await?)
 }
 
 /// Makes the session with its variables, unless it is there. They go in a body and not in the address, which may be logged.
-async fn make_session(client: &mut Client, args: &McpArgs) -> Result<(), Failure> {
+async fn make_session(client: &mut Client, args: &McpArgs, project: Option<String>) -> Result<(), Failure> {
     let here = std::env::current_dir().ok().and_then(|here| here.into_os_string().into_string().ok());
     let request = CreateSessionRequest {
         agent: None,
@@ -85,7 +92,7 @@ async fn make_session(client: &mut Client, args: &McpArgs) -> Result<(), Failure
         env: Some(args.env.iter().cloned().collect()),
         config: None,
     };
-    let _: serde_json::Value = client.post("/v1/sessions", &request).await?;
+    client.create_in(project, &request).await?;
     Ok(())
 }
 

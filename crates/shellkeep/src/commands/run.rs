@@ -1,6 +1,7 @@
 //! `shellkeep run`: runs a command in a session, as if it ran here.
 
 use crate::cli::{self, DaemonArgs};
+use crate::client::session::NewSession;
 use crate::client::{self, Client, ClientError, events::Event};
 use crate::failure::{Failure, RUN_FAILED};
 use crate::terminal;
@@ -34,7 +35,13 @@ const MAX_STDIN: u64 = 16 << 20;
   git diff | shellkeep run -s demo --stdin -- 'wc -l'
   shellkeep run -s demo --timeout 600 --background-on-timeout -- 'make all'
 
-The session is created if it does not exist; it then starts in the current directory. Ctrl-C interrupts the command and
+The session is created if it does not exist; it then starts in the current directory and keeps the files of the project
+that this is in: the nearest directory upwards with a .git or a project file (Cargo.toml, package.json, pyproject.toml, …),
+else the current directory. Never `/`, a home directory or a directory for temporary files; there the session keeps no
+files but those in a directory of its own. project_workspace=false in the configuration turns this off for all sessions.
+On a terminal, a new name that is close to an existing one is asked about first.
+
+Ctrl-C interrupts the command and
 waits for its end; a second one leaves it alone.
 
 Exit codes: the command's own (128+n for a signal); 124 if it timed out without one or went to the background; 130 after
@@ -64,9 +71,6 @@ pub struct RunArgs {
     /// Do not wait for the end; print the run's id
     #[arg(long)]
     no_wait: bool,
-    /// A new session starts in a directory of its own instead of this one
-    #[arg(long)]
-    workspace: bool,
     /// Idempotency key: repeating it returns the first result without running again
     #[arg(long, value_name = "ID")]
     request_id: Option<String>,
@@ -74,9 +78,11 @@ pub struct RunArgs {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    new: NewSession,
+    #[command(flatten)]
     daemon: DaemonArgs,
-    /// The command; several words are joined by spaces
-    #[arg(last = true, required = true, value_name = "COMMAND")]
+    /// The command; several words are joined by spaces. Write `--` before a command with words that begin with a dash
+    #[arg(required = true, value_name = "COMMAND")]
     command: Vec<String>,
 }
 
@@ -92,12 +98,12 @@ async fn run(args: RunArgs) -> Result<u8, Failure> {
     let mut client = Client::open(&args.daemon).await?;
     let path = format!("/v1/sessions/{}/run", args.session);
     if args.no_wait || args.json {
-        let run = client.in_session(&args.session, args.workspace, async |client| client.post(&path, &request).await);
+        let run = client.in_session(&args.session, &args.new, async |client| client.post(&path, &request).await);
         let result = run.await?;
         return finished(&args, &result);
     }
     let ask = async |client: &mut Client| client.post_events(&path, &request).await;
-    let mut events = client.in_session(&args.session, args.workspace, ask).await?;
+    let mut events = client.in_session(&args.session, &args.new, ask).await?;
     // Listened to from the first byte on: before that there is nothing to interrupt, and Ctrl-C just ends us.
     let mut presses = signal(SignalKind::interrupt()).map_err(Failure::client)?;
     let mut interrupted = false;

@@ -108,7 +108,7 @@ pub fn execute(args: SessionsArgs) -> Result<ExitCode, Failure> {
 async fn act(args: SessionsArgs) -> Result<ExitCode, Failure> {
     let mut client = Client::open(&args.daemon).await?;
     match args.action {
-        Action::New(wanted) => show(&client.post("/v1/sessions", &new::request(wanted)?).await?, args.json)?,
+        Action::New(wanted) => show(&new::create(&mut client, wanted).await?, args.json)?,
         Action::Ls { deleted: true, .. } => list_deleted(&mut client, args.table, args.json).await?,
         Action::Ls { agent, .. } => list(&mut client, agent.as_deref(), args.table, args.json).await?,
         Action::Show { id } => show(&client.get(&path(&id, "")?).await?, args.json)?,

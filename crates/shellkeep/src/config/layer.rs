@@ -94,6 +94,9 @@ pub struct Layer {
     /// What is logged to stderr, as in `warn` or `warn,shellkeep=debug` [default: warn,rmcp=error,shellkeep=info]
     #[arg(long, value_name = "FILTER")]
     pub log: Option<String>,
+    /// Whether sessions that `run`, `services start` and `mcp` create in a project keep the project's files [default: true]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub project_workspace: Option<bool>,
     /// When the daemon stops, let running commands finish for this long, as in 10s [default: 10s]
     #[arg(long, value_name = "TIME")]
     pub stop_grace: Option<Span>,
@@ -151,6 +154,7 @@ pub fn from_environment(env: Environment) -> Result<Layer, Failure> {
         agent_may_restart: parsed(env, "SHELLKEEP_AGENT_MAY_RESTART")?,
         durability: parsed(env, "SHELLKEEP_DURABILITY")?,
         log: env("SHELLKEEP_LOG"),
+        project_workspace: parsed(env, "SHELLKEEP_PROJECT_WORKSPACE")?,
         stop_grace: parsed(env, "SHELLKEEP_STOP_GRACE")?,
         record: record::from_environment(env)?,
         checkpoints: checkpoints::from_environment(env)?,

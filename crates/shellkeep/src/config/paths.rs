@@ -1,7 +1,7 @@
 //! Where a daemon's data and socket are: all that a client needs of the settings. A mistake elsewhere in the configuration
 //! must not keep a client from a daemon that runs.
 
-use super::{Environment, Layer, default_data, layer};
+use super::{Environment, KEEP_PROJECTS, Layer, default_data, layer};
 use crate::failure::Failure;
 use std::path::{Path, PathBuf};
 
@@ -32,6 +32,13 @@ impl DaemonPaths {
         let socket = of(|layer| &layer.socket, "SHELLKEEP_SOCKET").unwrap_or_else(|| data.join("shellkeep.sock"));
         Ok(Self { data, socket })
     }
+}
+
+/// Whether sessions that the command line makes in a project keep its files. The client decides, by its own configuration.
+pub fn keeps_projects(env: Environment) -> bool {
+    let file = || layer::from_file(None, env).ok().and_then(|(_, file)| file.project_workspace);
+    let variable = env("SHELLKEEP_PROJECT_WORKSPACE").and_then(|text| text.parse().ok());
+    variable.or_else(file).unwrap_or(KEEP_PROJECTS)
 }
 
 /// What a file with a mistake in it still says about paths. The daemon itself names the mistake.

@@ -9,8 +9,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// Settings that come into force without a restart, beside the quotas.
-const LIVE: [&str; 2] = ["log", "stop_grace"];
+/// Settings that come into force without a restart, beside the quotas. Clients read `project_workspace` themselves.
+const LIVE: [&str; 3] = ["log", "stop_grace", "project_workspace"];
 
 /// The running daemon.
 pub(super) struct Running {
@@ -66,6 +66,7 @@ impl Control for Running {
         current.file = read.file;
         current.log = read.log;
         current.stop_grace = read.stop_grace;
+        current.project_workspace = read.project_workspace;
         current.quotas = read.quotas;
         let quotas = current.quotas();
         for ChangedSetting { name, from, to } in &report.changed {

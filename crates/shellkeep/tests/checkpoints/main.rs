@@ -6,6 +6,7 @@ mod crash;
 mod fork;
 mod http;
 mod model;
+mod project;
 mod recording;
 mod rewind;
 mod rules;

@@ -3,6 +3,7 @@
 use super::{find, show};
 use crate::cli::{self, DaemonArgs};
 use crate::client::Client;
+use crate::client::session::NewSession;
 use crate::failure::Failure;
 use crate::terminal;
 use clap::{Args, ValueEnum, ValueHint};
@@ -26,7 +27,7 @@ const LAST_WORDS: u64 = 2048;
   shellkeep services start -s demo --ready-log 'ready in' --restart on_failure -- './worker'
   id=$(shellkeep services start -s demo -- './server')
 
-The session is made when there is none; it then starts in the directory you are in. Standard output has the service's id
+The session is created if it does not exist, as `shellkeep run` creates it. Standard output has the service's id
 alone; how it stands is said on standard error.
 
 Exit codes: 0 it runs, or ended with code 0; 1 it failed, or could not be started; 2 wrong usage.")]
@@ -51,11 +52,10 @@ pub struct StartArgs {
     /// Seconds to wait until it is ready, or to see whether it ends at once [default: 30 with --ready-…, else 1]
     #[arg(long, value_name = "S")]
     wait: Option<f64>,
-    /// A new session starts in a directory of its own instead of this one
-    #[arg(long)]
-    workspace: bool,
-    /// The command; several words are joined by spaces
-    #[arg(last = true, required = true, value_name = "COMMAND")]
+    #[command(flatten)]
+    new: NewSession,
+    /// The command; several words are joined by spaces. Write `--` before a command with words that begin with a dash
+    #[arg(required = true, value_name = "COMMAND")]
     command: Vec<String>,
 }
 
@@ -90,10 +90,10 @@ enum Restart {
 /// Does it.
 pub async fn start(daemon: &DaemonArgs, args: StartArgs, json: bool) -> Result<ExitCode, Failure> {
     let root = find::of_session(&args.session)?;
-    let (session, workspace) = (args.session.clone(), args.workspace);
+    let (session, new) = (args.session.clone(), args.new.clone());
     let request = request(args)?;
     let mut client = Client::open(daemon).await?;
-    let starting = client.in_session(&session, workspace, async |client| client.post(&root, &request).await);
+    let starting = client.in_session(&session, &new, async |client| client.post(&root, &request).await);
     let service: Service = terminal::patiently("waiting for the service", starting).await?;
     if json {
         terminal::json(&service)?;

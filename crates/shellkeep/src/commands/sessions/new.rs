@@ -1,10 +1,13 @@
 //! `shellkeep sessions new`: makes a session, with an agent if it is to have one.
 
-use crate::cli;
+use crate::client::session::other_workspace;
+use crate::client::{Client, ClientError};
 use crate::failure::Failure;
+use crate::{cli, terminal};
 use clap::{Args, ValueHint};
 use serde_json::{Map, Value, json};
-use shellkeep_protocol::CreateSessionRequest;
+use shellkeep_protocol::{CreateSessionRequest, Session};
+use shellkeep_session::SessionId;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
@@ -33,8 +36,40 @@ pub struct NewArgs {
     program: Vec<String>,
 }
 
+/// Makes it. One that exists must have the workspace and the agent that are asked for; what else is asked for is only for
+/// a new session.
+pub async fn create(client: &mut Client, args: NewArgs) -> Result<Session, Failure> {
+    let (workspace, agent) = (args.workspace.clone(), args.agent.clone());
+    let is_for_new = args.cwd.is_some() || !args.env.is_empty() || args.config.is_some() || !args.program.is_empty();
+    let before = match &args.id {
+        Some(id) => existing(client, id).await?,
+        None => None,
+    };
+    let Some(before) = before else { return Ok(client.post("/v1/sessions", &request(args)?).await?) };
+    if let Some(failure) = workspace.and_then(|wanted| other_workspace(&before, &wanted)) {
+        return Err(failure);
+    }
+    let name = &before.session_id;
+    if agent.is_some() && agent != before.agent {
+        let owner = before.agent.as_ref().map_or_else(|| "no agent".to_owned(), |agent| format!("agent '{agent}'"));
+        return Err(Failure::client(format!("session '{name}' exists and belongs to {owner}; choose another name")));
+    }
+    let ignored = if is_for_new { "; --cwd, --env, --config and a program are for a new session only" } else { "" };
+    terminal::notice(&format!("session '{name}' exists; nothing was changed{ignored}"));
+    Ok(before)
+}
+
+async fn existing(client: &mut Client, id: &str) -> Result<Option<Session>, Failure> {
+    let id = SessionId::parse(id).map_err(Failure::client)?;
+    match client.get(&format!("/v1/sessions/{id}")).await {
+        Ok(session) => Ok(Some(session)),
+        Err(ClientError::Refused(problem)) if problem.code == "session_not_found" => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// What to ask for.
-pub fn request(args: NewArgs) -> Result<CreateSessionRequest, Failure> {
+fn request(args: NewArgs) -> Result<CreateSessionRequest, Failure> {
     let mut config = args.config.as_deref().map(read).transpose()?;
     if !args.program.is_empty() {
         let agent = config.get_or_insert_default().entry("agent").or_insert_with(|| json!({}));

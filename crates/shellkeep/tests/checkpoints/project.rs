@@ -1,0 +1,157 @@
+//! The project as the workspace: what `run` and `mcp` keep of the directory they are used in, and names that are mistyped.
+
+use super::support::{Daemon, Door, bash};
+use super::terminal::Terminal;
+use super::tools::{Files, program, told};
+use serde_json::json;
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+/// A project in the daemon's directory: `app`, with `.git` and `app/src`.
+fn project(daemon: &Daemon) -> PathBuf {
+    let app = daemon.directory().canonicalize().unwrap().join("app");
+    fs::create_dir_all(app.join(".git")).unwrap();
+    fs::create_dir_all(app.join("src")).unwrap();
+    fs::write(app.join("src/main.py"), "v1\n").unwrap();
+    app
+}
+
+fn command(daemon: &Daemon, here: &Path, args: &[&str]) -> Command {
+    let Door::Socket(socket) = daemon.door() else { panic!("a socket") };
+    let mut command = Command::new(env!("CARGO_BIN_EXE_shellkeep"));
+    command.env_clear().envs(bash::environment()).env("SHELLKEEP_DATA", daemon.data()).stdin(Stdio::null());
+    command.current_dir(here).args(&args[..1]).arg("--socket").arg(socket).arg("--no-start").args(&args[1..]);
+    command
+}
+
+fn run(daemon: &Daemon, here: &Path, args: &[&str]) -> Output {
+    let output = command(daemon, here, &[&["run"], args].concat()).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    output
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn workspace(daemon: &Daemon, session: &str) -> PathBuf {
+    PathBuf::from(daemon.get(&format!("/v1/sessions/{session}")).json()["workspace"].as_str().unwrap())
+}
+
+/// `run` in a project kept no files: the workspace was elsewhere, and there was nothing to undo.
+#[test]
+fn run_in_a_project_keeps_its_files() {
+    let daemon = Daemon::start();
+    let app = project(&daemon);
+    let first = run(&daemon, &app.join("src"), &["-s", "demo", "echo v2 > main.py; pwd"]);
+    assert_eq!(first.stdout, format!("{}\n", app.join("src").display()).into_bytes());
+    assert!(said(&first).contains(&format!("keeps the files of {}:", app.display())), "{first:?}");
+    assert_eq!(workspace(&daemon, "demo"), app);
+    assert_eq!(said(&run(&daemon, &app, &["-s", "demo", "--", "true"])), "", "it is said once");
+    daemon.checkpoints("demo");
+    daemon.rewind_to("demo", json!(1));
+    assert_eq!(fs::read_to_string(app.join("src/main.py")).unwrap(), "v1\n");
+    // The directory that holds the daemon's own data cannot be kept.
+    let own = daemon.data().canonicalize().unwrap();
+    assert_eq!(said(&run(&daemon, daemon.directory(), &["-s", "outside", "true"])), "");
+    assert!(workspace(&daemon, "outside").starts_with(&own));
+    assert_eq!(daemon.cwd("outside"), daemon.directory().canonicalize().unwrap());
+}
+
+#[test]
+fn a_project_is_left_alone_where_that_is_asked_for() {
+    let daemon = Daemon::start();
+    let app = project(&daemon);
+    let own = daemon.data().canonicalize().unwrap();
+    let config = daemon.directory().join("client.toml");
+    fs::write(&config, "project_workspace = false\n").unwrap();
+    assert_eq!(said(&run(&daemon, &app, &["-s", "flag", "--no-workspace", "true"])), "");
+    let by_variable = command(&daemon, &app, &["run", "-s", "variable", "true"])
+        .env("SHELLKEEP_PROJECT_WORKSPACE", "false")
+        .output()
+        .unwrap();
+    assert_eq!(said(&by_variable), "");
+    let by_file = command(&daemon, &app, &["run", "-s", "file", "true"]).env("SHELLKEEP_CONFIG", &config).output();
+    assert_eq!(said(&by_file.unwrap()), "");
+    // A home directory is more than one project.
+    let at_home = command(&daemon, &app, &["run", "-s", "home", "true"]).env("HOME", &app).output().unwrap();
+    assert_eq!(said(&at_home), "");
+    for session in ["flag", "variable", "file", "home"] {
+        assert!(workspace(&daemon, session).starts_with(&own), "{session}");
+        assert_eq!(daemon.cwd(session), app, "{session}");
+    }
+    run(&daemon, &app, &["-s", "own", "--own-directory", "true"]);
+    assert!(daemon.cwd("own").starts_with(&own));
+}
+
+/// `sessions new --workspace D` on an existing session was ignored in silence, even if D did not exist.
+#[test]
+fn a_session_that_exists_keeps_its_workspace() {
+    let daemon = Daemon::start();
+    let app = project(&daemon);
+    let made = ["sessions", "new", "demo", "--workspace", "app", "--json"];
+    assert_eq!(told(&program(&daemon, &made))["workspace"], json!(app));
+    let again = program(&daemon, &made);
+    assert!(again.status.success() && said(&again).contains("exists; nothing was changed"), "{again:?}");
+    for wrong in [
+        &["sessions", "new", "demo", "--workspace", "app/src"][..],
+        &["sessions", "new", "demo", "--workspace", "gone"],
+        &["sessions", "new", "demo", "--agent", "ann"],
+    ] {
+        let refused = program(&daemon, wrong);
+        assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+        assert!(said(&refused).contains("session 'demo' exists and"), "{refused:?}");
+    }
+    let refused = program(&daemon, &["run", "-s", "demo", "--workspace", "app/src", "true"]);
+    assert_eq!(refused.status.code(), Some(255), "{refused:?}");
+    assert!(said(&refused).contains("a session's workspace cannot be changed"), "{refused:?}");
+    assert!(program(&daemon, &["run", "-s", "demo", "--workspace", "app", "true"]).status.success());
+    assert_eq!(workspace(&daemon, "demo"), app);
+}
+
+#[test]
+fn a_mistyped_name_is_asked_about_on_a_terminal_only() {
+    let daemon = Daemon::start();
+    daemon.create("demo");
+    let exists = |name: &str| daemon.get(&format!("/v1/sessions/{name}")).status == 200;
+    let mut screen = Terminal::with(&daemon, &["run", "-s", "dmeo", "echo", "ran"], (24, 100), &[]);
+    screen.wait_for("[y/N]");
+    assert!(screen.text().contains("there is no session 'dmeo', but there is 'demo'"), "{}", screen.text());
+    screen.send("n\n");
+    assert_eq!(screen.end(), Some(255));
+    assert!(screen.text().contains("use `-s demo`") && !exists("dmeo"), "{}", screen.text());
+    let mut screen = Terminal::with(&daemon, &["run", "-s", "dmeo", "--create", "true"], (24, 100), &[]);
+    assert_eq!(screen.end(), Some(0));
+    assert!(exists("dmeo"));
+    let mut screen = Terminal::with(&daemon, &["run", "-s", "release", "true"], (24, 100), &[]);
+    assert_eq!(screen.end(), Some(0), "a new name is not asked about");
+    run(&daemon, daemon.directory(), &["-s", "demo2x", "true"]);
+    assert!(exists("demo2x"), "a script is not asked");
+}
+
+#[test]
+fn mcp_in_a_project_keeps_its_files() {
+    let daemon = Daemon::start();
+    let app = project(&daemon);
+    for (session, flags, keeps) in [("kept", &[][..], true), ("apart", &["--no-workspace"], false)] {
+        let args = [&["mcp", "-s", session], flags].concat();
+        let mut command = command(&daemon, &app, &args);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut input = child.stdin.take().unwrap();
+        let mut answers = BufReader::new(child.stdout.take().unwrap()).lines();
+        let about =
+            json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
+        writeln!(input, "{}", json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": about})).unwrap();
+        answers.next().unwrap().unwrap();
+        writeln!(input, "{}", json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).unwrap();
+        let call = json!({"name": "run_command", "arguments": {"command": "pwd"}});
+        writeln!(input, "{}", json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call})).unwrap();
+        let answer = answers.map(Result::unwrap).find(|line| line.contains("\"id\":2")).unwrap();
+        assert!(answer.contains(app.to_str().unwrap()), "{answer}");
+        drop(input);
+        assert!(child.wait().unwrap().success());
+        assert_eq!(workspace(&daemon, session) == app, keeps, "{session}");
+    }
+}
