@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -13,6 +14,8 @@ import shellkeep
 
 ROOT = Path(__file__).resolve().parents[3]
 os.environ.setdefault("SHELLKEEP_BIN", str(ROOT / "target/debug/shellkeep"))
+# The tests of frameworks use the fake model of the examples.
+sys.path.insert(0, str(ROOT / "sdk/python/examples"))
 
 
 @pytest.fixture(scope="session")
@@ -45,3 +48,16 @@ async def asession(aclient: shellkeep.AsyncClient) -> AsyncIterator[shellkeep.As
     async with aclient.session(f"t-{uuid.uuid4().hex[:12]}") as session:
         yield session
         await session.delete()
+
+
+@pytest.fixture
+def own_client() -> Iterator[shellkeep.Client]:
+    """A daemon for one test, which may kill it."""
+    with shellkeep.Client.local() as client:
+        yield client
+
+
+@pytest.fixture
+def thread() -> str:
+    """The id of a framework's thread, and of its session."""
+    return f"thread-{uuid.uuid4().hex[:12]}"

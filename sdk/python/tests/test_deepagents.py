@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from deepagents import create_deep_agent
 from deepagents.backends.protocol import SandboxBackendProtocol
-from framework_fixtures import EXAMPLES as EXAMPLES
 from fake_model import FakeModel
 from langchain.agents.middleware import AgentMiddleware
 from langchain_core.messages import HumanMessage
@@ -19,8 +18,6 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 import shellkeep
 from shellkeep.deepagents import ShellkeepBackend
-
-pytest_plugins = ["framework_fixtures"]
 
 #: They fail for every provider: the suite expects relative paths of glob and a write that refuses to replace.
 FAIL_EVERYWHERE = (

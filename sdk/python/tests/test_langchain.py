@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from framework_fixtures import EXAMPLES
 from fake_model import FakeModel
 from langchain.agents import create_agent
 from langchain.agents.middleware import (
@@ -31,7 +30,7 @@ from langgraph.types import Command
 import shellkeep
 from shellkeep.langchain import ShellkeepMiddleware
 
-pytest_plugins = ["framework_fixtures"]
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
 
 def config(thread: object) -> Any:

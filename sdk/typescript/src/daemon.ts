@@ -32,9 +32,9 @@ export interface Address {
   token?: string;
 }
 
-/** The shellkeep program: `SHELLKEEP_PROGRAM`, the package for this platform, or the one on `PATH`. */
+/** The shellkeep program: `SHELLKEEP_BIN`, the package for this platform, or the one on `PATH`. */
 export function program(): string {
-  const named = process.env["SHELLKEEP_PROGRAM"];
+  const named = process.env["SHELLKEEP_BIN"];
   if (named) return named;
   try {
     return createRequire(import.meta.url).resolve(`@shellkeep/cli-${process.platform}-${process.arch}/shellkeep`);
@@ -49,7 +49,7 @@ async function ask(args: string[]): Promise<string> {
   } catch (error) {
     const { code, stderr } = error as { code?: string | number; stderr?: string };
     if (code === "ENOENT") {
-      throw new DaemonUnavailable(`'${program()}' was not found; install it, or set SHELLKEEP_PROGRAM to its path`);
+      throw new DaemonUnavailable(`'${program()}' was not found; install it, or set SHELLKEEP_BIN to its path`);
     }
     throw new DaemonUnavailable(`${stderr?.trim() || error}`);
   }

@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 tree=$(cd ../.. && pwd)
-export SHELLKEEP_PROGRAM=${SHELLKEEP_PROGRAM:-$tree/target/debug/shellkeep}
+export SHELLKEEP_BIN=${SHELLKEEP_BIN:-$tree/target/debug/shellkeep}
 
 unavailable() {
   echo "the TypeScript client cannot be tested: $1" >&2
@@ -33,7 +33,7 @@ end() {
 trap end EXIT
 export OPENAPI=$room/openapi.json
 mkfifo "$room/out"
-"$SHELLKEEP_PROGRAM" serve --data "$room/data" --socket "$room/s.sock" --listen 127.0.0.1:0 >"$room/out" 2>"$room/log" &
+"$SHELLKEEP_BIN" serve --data "$room/data" --socket "$room/s.sock" --listen 127.0.0.1:0 >"$room/out" 2>"$room/log" &
 daemon=$!
 read -r _ <"$room/out" || { cat "$room/log" >&2; exit 1; }
 node -e 'require("http").get({ socketPath: process.argv[1], path: "/openapi.json" }, (answer) => answer.pipe(process.stdout))' \

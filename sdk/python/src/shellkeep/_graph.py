@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
 import threading
 import uuid
 from collections import OrderedDict
@@ -13,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
+from ._threads import session_id_for
 from .errors import InvalidRequest, ShellkeepError
 
 #: Bytes of values that a saver remembers.
@@ -29,9 +28,6 @@ UUID_EPOCH = 0x01B21DD213814000
 #: Types that every serializer has.
 PLAIN = (type(None), bool, int, float, str, bytes)
 CONTAINERS = (dict, list, tuple, set, frozenset)
-
-_SESSION_ID = re.compile(r"[A-Za-z0-9_:-][A-Za-z0-9._:-]{0,127}")
-_HASHED_ID = re.compile(r"lg-[0-9a-f]{40}")
 
 
 class DamagedThread(ShellkeepError):
@@ -388,10 +384,7 @@ def time_of(checkpoint_id: str) -> float | None:
 
 def session_id(thread_id: object) -> str:
     """The session of a thread: its own id where that is a session's id, else `lg-` and a hash of it."""
-    text = str(thread_id)
-    if _SESSION_ID.fullmatch(text) and not _HASHED_ID.fullmatch(text):
-        return text
-    return "lg-" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:40]
+    return session_id_for(thread_id)
 
 
 def store_id(prefix: str, thread_id: object) -> str:

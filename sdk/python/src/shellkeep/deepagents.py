@@ -12,8 +12,6 @@ that the agent left, and leave its shell alone. Needs `shellkeep[deepagents]`.
 from __future__ import annotations
 
 import hashlib
-import os
-import shlex
 import uuid
 from contextvars import ContextVar
 from typing import Any
@@ -23,6 +21,7 @@ from deepagents.backends.protocol import (
     EditResult,
     ExecuteResponse,
     FileDownloadResponse,
+    FileOperationError,
     FileUploadResponse,
     GlobResult,
     GrepResult,
@@ -38,6 +37,7 @@ from langgraph.runtime import get_runtime
 from ._async.client import AsyncClient
 from ._async.session import AsyncSession
 from ._clients import Clients
+from ._sync.beside import Beside
 from ._sync.client import Client
 from ._sync.session import Session
 from ._threads import request_id_for, session_id_for
@@ -47,14 +47,6 @@ __all__ = ["ShellkeepBackend"]
 
 #: Bytes of output that a command answers with; deepagents itself puts what is long into a file.
 MAX_OUTPUT = 1024 * 1024
-#: Bytes of output that a file tool may answer with; the most that the daemon sends at once.
-MAX_FILE_OUTPUT = 16 * 1024 * 1024
-#: Bytes of a file that one request carries.
-PIECE = 4 * 1024 * 1024
-#: Seconds that a file tool may take.
-FILE_TIMEOUT = 60.0
-#: For file tools the system's own programs come first, so that no shim in front of them costs time.
-FILE_PATH = {"PATH": f"/usr/local/bin:/usr/bin:/bin:{os.environ.get('PATH', '')}"}
 
 #: How many commands this task of a graph has run. A task that is run again begins from zero, in a context of its own.
 _commands: ContextVar[dict[str, int] | None] = ContextVar("shellkeep_commands", default=None)
@@ -76,7 +68,7 @@ class ShellkeepBackend(SandboxBackendProtocol):
         self._own = f"deepagents-{uuid.uuid4().hex[:12]}"
         self._timeout = timeout
         self._max_output = max_output
-        self._files = _Files(self, self._clients)
+        self._files = _Files(self)
 
     @property
     def id(self) -> str:
@@ -145,79 +137,57 @@ class ShellkeepBackend(SandboxBackendProtocol):
 class _Files(BaseSandbox):
     """File tools, in a session beside the agent's own, always in the agent's workspace."""
 
-    def __init__(self, backend: ShellkeepBackend, clients: Clients) -> None:
+    def __init__(self, backend: ShellkeepBackend) -> None:
         self._backend = backend
-        self._clients = clients
 
     @property
     def id(self) -> str:
-        return f"{self._backend.id}.files"
+        return self._backend.id
 
-    def _run(self, command: str, *, stdin: bytes = b"", timeout: float = FILE_TIMEOUT) -> RunResult:
-        agent = self._backend.session
-        name = self.id if len(self.id) <= 128 else session_id_for(self.id)
-        beside = self._clients.sync.session(name, config={"files_of": agent.id})
-        return beside.run(
-            command,
-            stdin=stdin,
-            cwd=agent.workspace if os.path.isdir(agent.workspace) else None,
-            env=FILE_PATH,
-            timeout=timeout,
-            max_output=MAX_FILE_OUTPUT,
-        )
+    @property
+    def _beside(self) -> Beside:
+        return Beside(self._backend.session)
 
     def execute(self, command: str, *, timeout: int | None = None) -> ExecuteResponse:
-        result = self._run(command, timeout=timeout or FILE_TIMEOUT)
+        result = self._beside.run(command) if timeout is None else self._beside.run(command, timeout=timeout)
         # Notices of this shell are for nobody: no model uses it.
         return ExecuteResponse(output=result.output, exit_code=result.exit_code, truncated=result.truncated)
 
     def upload_files(self, files: list[tuple[str, bytes]]) -> list[FileUploadResponse]:
         return [FileUploadResponse(path=path, error=self._upload(path, content)) for path, content in files]
 
-    def _upload(self, path: str, content: bytes) -> Any:
-        if not path.startswith("/") or "\0" in path:
+    def _upload(self, path: str, content: bytes) -> FileOperationError | None:
+        if not _is_absolute(path):
             return "invalid_path"
-        target = shlex.quote(path)
-        mark = shlex.quote(f"{path}.{uuid.uuid4().hex[:8]}~")
-        begin = f"[ -d {target} ] && exit 21; mkdir -p -- {shlex.quote(os.path.dirname(path))} && : > {mark}"
-        result = self._run(begin)
-        for start in range(0, len(content), PIECE):
-            if not result.ok:
-                break
-            result = self._run(f"cat >> {mark}", stdin=content[start : start + PIECE])
-        if result.ok:
-            # In one step, and with the rights of the file that was there.
-            result = self._run(f"[ -e {target} ] && chmod --reference={target} -- {mark}; mv -fT -- {mark} {target}")
-        return None if result.ok else _error(result)
+        try:
+            self._beside.write(path, content)
+        except OSError as error:
+            return _name(error)
+        return None
 
     def download_files(self, paths: list[str]) -> list[FileDownloadResponse]:
         return [self._download(path) for path in paths]
 
     def _download(self, path: str) -> FileDownloadResponse:
-        if not path.startswith("/") or "\0" in path:
+        if not _is_absolute(path):
             return FileDownloadResponse(path=path, content=None, error="invalid_path")
-        source = shlex.quote(path)
-        parts: list[bytes] = []
-        while True:
-            start = sum(map(len, parts)) + 1
-            result = self._run(f"[ -d {source} ] && exit 21; tail -c +{start} -- {source} | head -c {PIECE}; exit ${{PIPESTATUS[0]}}")
-            # A pipe that was closed early is how a file ends that is longer than one piece.
-            if result.exit_code not in (0, 141):
-                return FileDownloadResponse(path=path, content=None, error=_error(result))
-            parts.append(result.stdout_bytes_exact())
-            if len(parts[-1]) < PIECE:
-                return FileDownloadResponse(path=path, content=b"".join(parts), error=None)
+        try:
+            return FileDownloadResponse(path=path, content=self._beside.read(path), error=None)
+        except OSError as error:
+            return FileDownloadResponse(path=path, content=None, error=_name(error))
 
 
-def _error(result: RunResult) -> Any:
-    """What went wrong, in deepagents' words where it has one."""
-    if result.exit_code == 21 or "Is a directory" in result.stderr:
+def _is_absolute(path: str) -> bool:
+    return path.startswith("/") and "\0" not in path
+
+
+def _name(error: OSError) -> FileOperationError:
+    """What went wrong, in deepagents' words."""
+    if isinstance(error, IsADirectoryError):
         return "is_directory"
-    if "Permission denied" in result.stderr or "Read-only" in result.stderr:
+    if isinstance(error, PermissionError):
         return "permission_denied"
-    if "No such file" in result.stderr:
-        return "file_not_found"
-    return "invalid_path"
+    return "file_not_found" if isinstance(error, FileNotFoundError) else "invalid_path"
 
 
 def _response(result: RunResult) -> ExecuteResponse:

@@ -434,7 +434,7 @@ def thread_of(config: RunnableConfig) -> Any:
 def find_ref(values: Mapping[str, Any]) -> dict[str, Any] | None:
     """The `session.ref` in a state, if there is one."""
     for value in values.values():
-        if type(value) is dict and value.keys() == {"session_id", "seq"}:
+        if type(value) is dict and value.keys() - {"step"} == {"session_id", "seq"}:
             if isinstance(value["session_id"], str) and isinstance(value["seq"], int):
                 return dict(value)
     return None

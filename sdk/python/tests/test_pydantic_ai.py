@@ -1,0 +1,90 @@
+"""Pydantic AI: its own suite for workspaces, and an agent that continues in the session of its first run."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import pytest
+from pydantic_ai import Agent, RunContext
+from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, WorkspaceRef
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.workspaces import Workspace, WorkspaceBackend, WorkspaceTimeoutError
+from pydantic_ai.workspaces.conformance import WorkspaceBackendSuite
+
+import shellkeep
+from shellkeep.pydantic_ai import PROVIDER, ShellkeepCapability, ShellkeepLocalWorkspace, ShellkeepWorkspace, workspace
+
+
+class TestLocal(WorkspaceBackendSuite):
+    """The published suite, with a daemon on this machine."""
+
+    @pytest.fixture
+    def anyio_backend(self) -> str:
+        return "asyncio"
+
+    @pytest.fixture
+    async def backend(self, daemon: shellkeep.Client) -> AsyncIterator[Any]:
+        made = ShellkeepLocalWorkspace(daemon)
+        yield made
+        await made.aclose()
+
+    @pytest.fixture
+    def fresh_backend(self, daemon: shellkeep.Client) -> Callable[[], Any]:
+        return lambda: ShellkeepLocalWorkspace(daemon)
+
+    @pytest.fixture
+    def attach_backend(self, daemon: shellkeep.Client) -> Callable[[WorkspaceRef], Any]:
+        return lambda ref: ShellkeepLocalWorkspace(daemon, ref)
+
+    @pytest.fixture
+    def destroy_environment(self, daemon: shellkeep.Client) -> Callable[[WorkspaceBackend], Awaitable[None]]:
+        async def destroy(made: WorkspaceBackend) -> None:
+            assert made.ref is not None
+            daemon.attach(made.ref.id).delete()
+
+        return destroy
+
+
+async def test_commands_and_files_of_a_daemon_elsewhere(client: shellkeep.Client) -> None:
+    """Without a way to its files, Pydantic AI works on them through the shell."""
+    backend = ShellkeepWorkspace(client)
+    files = Workspace(backend)
+    await files.write_bytes("dir/note", b"\xff\0one")
+    assert await files.read_bytes("dir/note") == b"\xff\0one"
+    assert (await backend.run(["cat", "dir/note"])).stdout == "\ufffd\0one"
+    with pytest.raises(WorkspaceTimeoutError) as late:
+        await backend.run("echo begun; sleep 600", shell=True, timeout=0.5)
+    assert late.value.stdout == "begun\n"
+    large = await backend.run("head -c 20000000 /dev/zero | tr '\\0' x", shell=True)
+    assert large.stdout == "x" * 20_000_000
+    await backend.aclose()
+
+
+def test_the_kind_follows_the_client(client: shellkeep.Client) -> None:
+    assert isinstance(workspace(client), ShellkeepLocalWorkspace)
+    assert type(workspace(shellkeep.Client("http://127.0.0.1:1", token="x"))) is ShellkeepWorkspace
+    with pytest.raises(ValueError, match="is of other"):
+        workspace(client, WorkspaceRef(provider="other", id="x"))
+
+
+def reply(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+    """Runs the command of the last user prompt, then answers with what it printed."""
+    last: Any = messages[-1].parts[-1]
+    if last.part_kind == "tool-return":
+        return ModelResponse(parts=[TextPart(last.content)])
+    return ModelResponse(parts=[ToolCallPart("sh", {"command": last.content})])
+
+
+async def test_a_later_run_continues_in_the_session(client: shellkeep.Client) -> None:
+    agent = Agent(FunctionModel(reply), capabilities=[ShellkeepCapability(client)])
+
+    @agent.tool
+    async def sh(ctx: RunContext[None], command: str) -> str:
+        assert ctx.workspace is not None
+        return (await ctx.workspace.run(command, shell=True)).stdout
+
+    first = await agent.run("export A=1; echo kept > note; pwd")
+    ref = WorkspaceRef(provider=PROVIDER, id=first.output.strip().rsplit("/", 1)[-1])
+    second = await agent.run("echo $A; cat note", workspace=ref)
+    assert second.output == "1\nkept\n"
