@@ -300,6 +300,7 @@ def test_odd_output(client: shellkeep.Client, thread: str) -> None:
     graph = agent(client, execution_policy=HostExecutionPolicy(max_output_bytes=1000))
     assert ask(graph, thread, "$ printf 'a\\377b'") == "a\ufffdb"
     assert ask(graph, thread, "$ true") == "<no output>"
+    assert ask(graph, thread, "$ echo a; echo b >&2; echo c") == "a\nb\nc\n"
     large = ask(graph, thread, "$ head -c 10485760 /dev/zero | tr '\\0' x")
     assert large == "x" * 1000 + "\n\n... Output truncated at 1000 bytes (observed 10485760)."
     graph = agent(client)

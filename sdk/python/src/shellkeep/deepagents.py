@@ -94,7 +94,13 @@ class ShellkeepBackend(SandboxBackendProtocol):
     def _arguments(self, command: str, timeout: int | None) -> dict[str, Any]:
         # Zero asks for no limit; the daemon's own is a day.
         seconds = self._timeout if timeout is None else timeout or 86_400
-        return {"timeout": seconds, "max_output": self._max_output, "stdin": "", "request_id": _request_id(command)}
+        return {
+            "timeout": seconds,
+            "max_output": self._max_output,
+            "stderr": "merge",
+            "stdin": "",
+            "request_id": _request_id(command),
+        }
 
     def ls(self, path: str) -> LsResult:
         return self._files.ls(path)

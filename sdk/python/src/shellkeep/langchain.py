@@ -204,7 +204,7 @@ class ShellkeepMiddleware(AgentMiddleware[Any, Any, Any]):
 
     def _arguments(self, call: _Call) -> dict[str, Any]:
         # Standard input is empty, as a tool that nobody types into needs it.
-        return {"timeout": self._limits.timeout, "stdin": "", "request_id": call.request_id}
+        return {"timeout": self._limits.timeout, "stderr": "merge", "stdin": "", "request_id": call.request_id}
 
     def _stream(self, runtime: ToolRuntime[Any, Any]) -> Callable[[str], object] | None:
         # A rule needs the whole output: what is not checked yet is not shown.
@@ -212,7 +212,7 @@ class ShellkeepMiddleware(AgentMiddleware[Any, Any, Any]):
 
     def _shown(self, result: RunResult) -> Shown:
         matches: dict[str, list[Any]] = {}
-        text = result.output
+        text = result.stdout
         try:
             for rule in self._rules:
                 text, found = rule.apply(text)

@@ -49,7 +49,11 @@ class ShellkeepEnvironment:
     def execute(self, action: dict[str, Any], cwd: str = "", *, timeout: int | None = None) -> dict[str, Any]:
         """Runs one command; raises `Submitted` when it says that the task is done."""
         result = self.session.run(
-            action.get("command", ""), cwd=cwd or None, timeout=timeout or self.config.timeout, stdin=""
+            action.get("command", ""),
+            cwd=cwd or None,
+            timeout=timeout or self.config.timeout,
+            stderr="merge",
+            stdin="",
         )
         notices = [notice.message for notice in result.notices]
         output = {

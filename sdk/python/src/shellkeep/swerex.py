@@ -97,7 +97,7 @@ class ShellkeepRuntime(AbstractRuntime):
             return BashObservation(output="", exit_code=0)
         if action.is_interactive_command or action.is_interactive_quit:
             raise ValueError("shellkeep runs interactive programs with start(tty=True); is_interactive_command is not supported")
-        result = await session.run(action.command, timeout=action.timeout or LONGEST, stdin="")
+        result = await session.run(action.command, timeout=action.timeout or LONGEST, stderr="merge", stdin="")
         if result.status == "timed_out":
             raise CommandTimeoutError(f"timeout after {action.timeout} seconds while running command {action.command!r}")
         if action.check == "raise" and not result.ok:
@@ -120,10 +120,11 @@ class ShellkeepRuntime(AbstractRuntime):
         text = " ".join(words) if command.shell else shlex.join(words)
         result = await (await self._own()).run(
             # In a shell of its own: what it sets is not kept, as SWE-ReX has it.
-            f"( {text}\n)" + (" 2>&1" if command.merge_output_streams else ""),
+            f"( {text}\n)",
             timeout=command.timeout or LONGEST,
             cwd=command.cwd,
             env=command.env,
+            stderr="merge" if command.merge_output_streams else None,
             stdin="",
         )
         if result.status == "timed_out":

@@ -1,4 +1,4 @@
-"""Work on a session's files beside its shell: in a second session, always in the first one's workspace."""
+"""A session's files beside its shell: through the daemon where they are in the workspace, else in a second session."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import uuid
 from typing import NoReturn
 
 from .._threads import session_id_for
+from ..errors import ShellkeepError
 from ..results import RunResult
 from .session import AsyncSession
 
@@ -19,6 +20,8 @@ PIECE = 4 * 1024 * 1024
 TIMEOUT = 60.0
 #: The exit code with which a step says that its path is a directory.
 IS_DIRECTORY = 21
+#: What the daemon says of a file that only a shell can reach, or only in pieces.
+ELSEWHERE = ("path_outside", "too_large", "payload_too_large")
 
 
 class AsyncBeside:
@@ -44,6 +47,14 @@ class AsyncBeside:
 
     async def read(self, path: str) -> bytes:
         """The bytes of a file; a relative path begins in the workspace."""
+        try:
+            return await self._session.files.read(path)
+        except ShellkeepError as error:
+            if error.code not in ELSEWHERE:
+                raise _of(error, path) from error
+        return await self._read_elsewhere(path)
+
+    async def _read_elsewhere(self, path: str) -> bytes:
         source = shlex.quote(os.path.join(self._session.workspace, path))
         parts: list[bytes] = []
         while True:
@@ -58,7 +69,15 @@ class AsyncBeside:
                 return b"".join(parts)
 
     async def write(self, path: str, data: bytes) -> None:
-        """Writes a file in one step, makes its directories, and keeps the mode of a file that was there."""
+        """Writes a file in one step, and makes its directories. In the workspace, the write is recorded."""
+        try:
+            await self._session.files.write(path, data)
+        except ShellkeepError as error:
+            if error.code not in ELSEWHERE:
+                raise _of(error, path) from error
+            await self._write_elsewhere(path, data)
+
+    async def _write_elsewhere(self, path: str, data: bytes) -> None:
         full = os.path.join(self._session.workspace, path)
         target = shlex.quote(full)
         mark = shlex.quote(f"{full}.{uuid.uuid4().hex[:8]}~")
@@ -73,6 +92,13 @@ class AsyncBeside:
             result = await self.run(f"{mode}; mv -fT -- {mark} {target}")
         if not result.ok:
             _fail(result, path)
+
+
+def _of(error: ShellkeepError, path: str) -> Exception:
+    """The error that Python itself raises for the same."""
+    if error.code == "file_not_found":
+        return FileNotFoundError(path)
+    return IsADirectoryError(path) if error.code == "is_directory" else error
 
 
 def _fail(result: RunResult, path: str) -> NoReturn:

@@ -1,5 +1,5 @@
 # Generated from _async by tools/generate_sync.py; do not edit.
-"""Work on a session's files beside its shell: in a second session, always in the first one's workspace."""
+"""A session's files beside its shell: through the daemon where they are in the workspace, else in a second session."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import uuid
 from typing import NoReturn
 
 from .._threads import session_id_for
+from ..errors import ShellkeepError
 from ..results import RunResult
 from .session import Session
 
@@ -20,6 +21,8 @@ PIECE = 4 * 1024 * 1024
 TIMEOUT = 60.0
 #: The exit code with which a step says that its path is a directory.
 IS_DIRECTORY = 21
+#: What the daemon says of a file that only a shell can reach, or only in pieces.
+ELSEWHERE = ("path_outside", "too_large", "payload_too_large")
 
 
 class Beside:
@@ -45,6 +48,14 @@ class Beside:
 
     def read(self, path: str) -> bytes:
         """The bytes of a file; a relative path begins in the workspace."""
+        try:
+            return self._session.files.read(path)
+        except ShellkeepError as error:
+            if error.code not in ELSEWHERE:
+                raise _of(error, path) from error
+        return self._read_elsewhere(path)
+
+    def _read_elsewhere(self, path: str) -> bytes:
         source = shlex.quote(os.path.join(self._session.workspace, path))
         parts: list[bytes] = []
         while True:
@@ -59,7 +70,15 @@ class Beside:
                 return b"".join(parts)
 
     def write(self, path: str, data: bytes) -> None:
-        """Writes a file in one step, makes its directories, and keeps the mode of a file that was there."""
+        """Writes a file in one step, and makes its directories. In the workspace, the write is recorded."""
+        try:
+            self._session.files.write(path, data)
+        except ShellkeepError as error:
+            if error.code not in ELSEWHERE:
+                raise _of(error, path) from error
+            self._write_elsewhere(path, data)
+
+    def _write_elsewhere(self, path: str, data: bytes) -> None:
         full = os.path.join(self._session.workspace, path)
         target = shlex.quote(full)
         mark = shlex.quote(f"{full}.{uuid.uuid4().hex[:8]}~")
@@ -74,6 +93,13 @@ class Beside:
             result = self.run(f"{mode}; mv -fT -- {mark} {target}")
         if not result.ok:
             _fail(result, path)
+
+
+def _of(error: ShellkeepError, path: str) -> Exception:
+    """The error that Python itself raises for the same."""
+    if error.code == "file_not_found":
+        return FileNotFoundError(path)
+    return IsADirectoryError(path) if error.code == "is_directory" else error
 
 
 def _fail(result: RunResult, path: str) -> NoReturn:
