@@ -29,6 +29,7 @@ from langgraph.types import Command
 
 import shellkeep
 from shellkeep.langchain import ShellkeepMiddleware
+from shellkeep.langgraph import resume_session
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
@@ -87,6 +88,17 @@ def test_an_approval_keeps_the_shell(client: shellkeep.Client, thread: str) -> N
     assert "__interrupt__" in state
     state = graph.invoke(approve, config(thread))
     assert state["messages"][-1].text == f"A=1 {pid}"
+
+
+def test_a_message_resumes_a_session(client: shellkeep.Client, thread: str) -> None:
+    graph = agent(client)
+    ask(graph, thread, "$ cd /tmp; export A=1")
+    state = resume_session(graph, thread, "$ echo $A $PWD")
+    assert state["messages"][-1].text == "1 /tmp\n"
+    updates = list(resume_session(graph, thread, "$ echo streamed", stream=True))
+    assert any("streamed" in str(update.get("model")) for update in updates)
+    with pytest.raises(shellkeep.SessionNotFound, match="has no state for session"):
+        resume_session(graph, f"{thread}-none", "hello")
 
 
 class CrashAfter(AgentMiddleware[Any, Any, Any]):

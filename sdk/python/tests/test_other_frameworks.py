@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from agent_framework_tools.shell import ShellExecutor
-from agents import Agent, Runner, ShellTool
+from agents import Agent, Runner, ShellTool, set_tracing_disabled
 from agents.memory import Session
 from agents.testing import ScriptedModel, assistant_message
 from google.adk.tools.environment import EnvironmentToolset
@@ -32,6 +32,9 @@ from shellkeep.mini import ShellkeepEnvironment as MiniEnvironment
 from shellkeep.msaf import ShellkeepExecutor
 from shellkeep.openai import ShellkeepMemory, shell_executor
 from shellkeep.swerex import ShellkeepRuntime
+
+# No trace is sent anywhere.
+set_tracing_disabled(True)
 
 
 def shell_call(call_id: str, *commands: str, timeout_ms: int | None = None) -> Any:
