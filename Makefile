@@ -1,7 +1,7 @@
 # What a person does with this tree, one target each. `make` alone lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help run test build fmt fmt-check lint tidy deny sbom soak mcp-tools schemathesis typescript python python-models bench clean
+.PHONY: help run test build fmt fmt-check lint tidy deny sbom soak mcp-tools schemathesis typescript python python-models wheel bench clean
 
 CARGO ?= cargo
 DATA ?= $(CURDIR)/target/run
@@ -89,6 +89,9 @@ python: ## check the types of the Python package and run its tests
 
 python-models: ## write the Python package's models anew from the /openapi.json of the debug build, and its sync client
 	@SHELLKEEP_BIN=$(CURDIR)/target/debug/shellkeep sdk/python/tools/generate.sh
+
+wheel: ## build one wheel into dist/: the program and the Python package, for glibc 2.28 and newer
+	@sdk/python/tools/wheel.sh
 
 # BENCH="--quick --no-peers" for a glance; see `target/release/shellkeep-bench --help`.
 bench: ## measure against the floor and the peers; writes the table and the plot under docs/

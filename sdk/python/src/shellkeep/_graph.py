@@ -289,7 +289,6 @@ class Cache:
         self.values = Bounded()
         self.records: dict[tuple[str, str, str], Record] = {}
         self.heads: dict[tuple[str, str], tuple[str, int]] = {}
-        self.seen: set[str] = set()
         self.dead: set[str | None] = set()
         self.indexed: set[str] = set()
         self.stale: list[Stale] = []
@@ -317,7 +316,6 @@ class Cache:
         for head in [head for head in list(self.heads) if head[0] == thread]:
             self.heads.pop(head, None)
         self._known = {entry for entry in self._known if entry[0] != thread}
-        self.seen.discard(thread)
         self.indexed = {key for key in self.indexed if not key.endswith(f"/{thread}")}
 
 
@@ -380,6 +378,13 @@ def time_of(checkpoint_id: str) -> float | None:
         return None
     ticks = ((parsed.int >> 80) << 12) | ((parsed.int >> 64) & 0xFFF)
     return (ticks - UUID_EPOCH) / 1e7
+
+
+def is_ref(value: object) -> bool:
+    """Whether a value in a state is a `session.ref`. The middleware's has a `step` too."""
+    if not isinstance(value, dict) or value.keys() - {"step"} != {"session_id", "seq"}:
+        return False
+    return isinstance(value["session_id"], str) and isinstance(value["seq"], int)
 
 
 def session_id(thread_id: object) -> str:

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from .._graph import Cache, Codec, DamagedThread, Record, Retention, Stale, ThreadUsage, Writes, time_of
+from .._graph import Cache, Codec, DamagedThread, Record, Retention, Stale, ThreadUsage, Writes, is_ref, time_of
 from ..errors import SessionNotFound, VersionConflict
 from ..values import Delete, KvEntry, KvOp, Put
 from .kv import AsyncKv
@@ -38,6 +38,10 @@ BATCH = 500
 FEW = 4
 #: How often a change is tried again after another process was faster.
 TRIES = 20
+
+
+class LateWrite(Exception):
+    """The thread was deleted while this was on its way."""
 
 
 @dataclass(slots=True)
@@ -75,15 +79,16 @@ class AsyncCheckpoints:
     async def put(self, thread: str, thread_id: str, ns: str, record: Record, values: Mapping[str, Any]) -> None:
         """Stores a checkpoint. `values` are those of all channels; `record.refs` is filled here."""
         place = await self.thread(thread)
-        if not await self._may_write(place, record.parent):
+        try:
+            for _ in range(TRIES):
+                if await self._put_once(place, ns, record, values):
+                    await self._index(thread, thread_id, record)
+                    await self._retain(place)
+                    return
+        except LateWrite:
             self.cache.dead.add(record.id)
             log.warning("thread %s was deleted; the late checkpoint %s is not kept", thread_id, record.id)
             return
-        await self._index(thread, thread_id, record)
-        for _ in range(TRIES):
-            if await self._put_once(place, ns, record, values):
-                await self._retain(place)
-                return
         raise VersionConflict("version_conflict", "too many processes write to this thread; try again", status=412)
 
     async def _put_once(self, place: AsyncThread, ns: str, record: Record, values: Mapping[str, Any]) -> bool:
@@ -101,7 +106,7 @@ class AsyncCheckpoints:
         ops.append(Put(f"c/{token(ns)}/{record.id}", self.codec.pack(record.to_plain())))
         ops.append(Put(f"h/{token(ns)}", newest.encode(), if_version=head[1]))
         try:
-            done = await self._batch(place, ops)
+            done = await self._write(place, ops, record.parent)
         except VersionConflict:
             now = await self._head(place, ns)
             if now[0] not in (head[0], record.parent, record.id):
@@ -127,9 +132,6 @@ class AsyncCheckpoints:
     ) -> None:
         """Stores the writes of a task. Of two at the same index the first counts; below zero, the last."""
         place = await self.thread(thread)
-        if not await self._may_write(place, checkpoint_id):
-            log.warning("%s was deleted; late writes of task %s are not kept", thread, task_id)
-            return
         objects: dict[str, bytes] = {}
         fresh = {index: (channel, self._encode_write(channel, value, objects)) for index, channel, value in writes}
         key = f"w/{token(ns)}/{checkpoint_id}/{quote(task_id, safe='')}"
@@ -139,7 +141,10 @@ class AsyncCheckpoints:
             value = self.codec.pack(Writes(task_id, path, merged).to_plain())
             ops: list[KvOp] = [Put(name, data) for name, data in objects.items()]
             try:
-                await self._batch(place, [*ops, Put(key, value, if_version=version)])
+                await self._write(place, [*ops, Put(key, value, if_version=version)], checkpoint_id)
+            except LateWrite:
+                log.warning("%s was deleted; late writes of task %s are not kept", thread, task_id)
+                return
             except VersionConflict:
                 found = await place.kv.get_versioned(key)
                 stored, version = (Writes(task_id, path, {}), 0) if found is None else (self._writes(found[0]), found[1])
@@ -160,13 +165,19 @@ class AsyncCheckpoints:
             await self.client.post("/v1/sessions", {"session_id": place.session_id}, repeatable=True)
             return await place.kv.batch(ops)
 
-    async def _may_write(self, place: AsyncThread, after: str | None) -> bool:
-        """Whether this is not late: a thread that was deleted does not come back with what was on its way."""
-        if after is None or place.session_id in self.cache.seen:
-            return after not in self.cache.dead
+    async def _write(self, place: AsyncThread, ops: Sequence[KvOp], after: str | None) -> Sequence[KvEntry]:
+        """Changes a thread after one of its checkpoints, or makes it. A thread that was deleted stays deleted."""
         if after in self.cache.dead:
-            return False
-        self.cache.seen.add(place.session_id)
+            raise LateWrite
+        try:
+            return await place.kv.batch(ops)
+        except SessionNotFound:
+            if after is not None and not await self._may_write(place, after):
+                raise LateWrite from None
+        return await self._batch(place, ops)
+
+    async def _may_write(self, place: AsyncThread, after: str) -> bool:
+        """Whether a thread that is not there is new. What was on its way when it was deleted does not bring it back."""
         deleted = await self._get(await self.index(), f"d/{place.session_id}")
         if deleted is None:
             return True
@@ -197,7 +208,7 @@ class AsyncCheckpoints:
         """Fills the references of a record: to its parent where a channel is unchanged, else to values."""
         for channel, version in record.versions.items():
             same = parent is not None and parent.versions.get(channel) == version and channel not in record.changed
-            if same and parent is not None:
+            if same and parent is not None and not is_ref(values.get(channel)):
                 if channel in parent.refs:
                     record.refs[channel] = inherit(parent, channel)
                 continue

@@ -1,110 +1,90 @@
-"""Reading and writing with asyncio. `_sync/io.py` has the same names for threads."""
+"""Reading and writing with asyncio. `_sync/io.py` has the same names for threads.
+
+Sockets are used without streams and transports, which belong to one event loop: an idle connection serves the next loop,
+and nothing is left to be closed when a loop ends.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
-from weakref import WeakKeyDictionary
 
 from .._endpoint import Endpoint
+from .._idle import READ_SIZE, Idle
 
 T = TypeVar("T")
-
-#: Bytes read at a time.
-READ_SIZE = 256 * 1024
-#: Connections kept open while nobody uses them.
-MAX_IDLE = 64
 
 
 class AsyncConnection:
     """One connection to the daemon."""
 
-    __slots__ = ("_reader", "_writer")
+    __slots__ = ("raw",)
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader = reader
-        self._writer = writer
+    def __init__(self, raw: socket.socket) -> None:
+        self.raw = raw
 
     @classmethod
     async def open(cls, endpoint: Endpoint) -> AsyncConnection:
         if endpoint.socket is not None:
-            reader, writer = await asyncio.open_unix_connection(endpoint.socket, limit=READ_SIZE)
-        else:
-            reader, writer = await asyncio.open_connection(endpoint.host, endpoint.port, limit=READ_SIZE)
-            raw = writer.get_extra_info("socket")
+            return cls(await connect(socket.AF_UNIX, endpoint.socket))
+        loop = asyncio.get_running_loop()
+        failure: OSError = OSError(f"no address for {endpoint.host}")
+        for family, _, _, _, address in await loop.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM):
+            try:
+                raw = await connect(family, address)
+            except OSError as error:
+                failure = error
+                continue
+            raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        return cls(reader, writer)
+            return cls(raw)
+        raise failure
 
     async def send(self, data: bytes) -> None:
-        self._writer.write(data)
-        # Small requests are sent at once; waiting is for those that fill the buffer.
-        if len(data) > READ_SIZE:
-            await self._writer.drain()
+        try:
+            sent = self.raw.send(data)
+        except BlockingIOError:
+            sent = 0
+        if sent < len(data):
+            await asyncio.get_running_loop().sock_sendall(self.raw, data[sent:])
 
     async def receive(self) -> bytes:
         """The next bytes; none at the end."""
-        return await self._reader.read(READ_SIZE)
-
-    def is_usable(self) -> bool:
-        """Whether the daemon has not closed it while it was idle."""
-        return not self._reader.at_eof() and not self._writer.is_closing() and self._reader.exception() is None
+        return await asyncio.get_running_loop().sock_recv(self.raw, READ_SIZE)
 
     def close(self) -> None:
-        self._writer.transport.abort()
+        self.raw.close()
+
+
+async def connect(family: int, address: Any) -> socket.socket:
+    raw = socket.socket(family, socket.SOCK_STREAM)
+    raw.setblocking(False)
+    try:
+        await asyncio.get_running_loop().sock_connect(raw, address)
+    except BaseException:
+        raw.close()
+        raise
+    return raw
 
 
 class AsyncPool:
-    """Idle connections. An event loop uses only its own."""
+    """Connections to one daemon."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
-        self._idle: WeakKeyDictionary[asyncio.AbstractEventLoop, list[AsyncConnection]] = WeakKeyDictionary()
-        self._ends: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncGenerator[None, None]] = WeakKeyDictionary()
+        self._idle = Idle()
 
     async def take(self) -> AsyncConnection:
-        loop = asyncio.get_running_loop()
-        idle = self._idle.get(loop)
-        if idle is None:
-            idle = self._idle[loop] = []
-            # A loop that ends closes its generators, and this one closes the loop's connections.
-            self._ends[loop] = _until_the_end(idle)
-            await self._ends[loop].__anext__()
-        while idle:
-            connection = idle.pop()
-            if connection.is_usable():
-                return connection
-            connection.close()
-        return await AsyncConnection.open(self.endpoint)
+        raw = self._idle.take()
+        return AsyncConnection(raw) if raw is not None else await AsyncConnection.open(self.endpoint)
 
     def give(self, connection: AsyncConnection) -> None:
-        idle = self._idle.setdefault(asyncio.get_running_loop(), [])
-        if len(idle) < MAX_IDLE:
-            idle.append(connection)
-        else:
-            connection.close()
+        self._idle.give(connection.raw)
 
     def close(self) -> None:
-        try:
-            running = asyncio.get_running_loop()
-        except RuntimeError:
-            running = None
-        for loop, idle in self._idle.items():
-            for connection in idle:
-                if loop is running:
-                    connection.close()
-                elif not loop.is_closed():
-                    loop.call_soon_threadsafe(connection.close)
-        self._idle.clear()
-
-
-async def _until_the_end(idle: list[AsyncConnection]) -> AsyncGenerator[None, None]:
-    try:
-        yield
-    finally:
-        while idle:
-            idle.pop().close()
+        self._idle.close()
 
 
 async def run_blocking(work: Callable[[], T]) -> T:

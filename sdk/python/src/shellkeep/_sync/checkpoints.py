@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from .._graph import Cache, Codec, DamagedThread, Record, Retention, Stale, ThreadUsage, Writes, time_of
+from .._graph import Cache, Codec, DamagedThread, Record, Retention, Stale, ThreadUsage, Writes, is_ref, time_of
 from ..errors import SessionNotFound, VersionConflict
 from ..values import Delete, KvEntry, KvOp, Put
 from .kv import Kv
@@ -39,6 +39,10 @@ BATCH = 500
 FEW = 4
 #: How often a change is tried again after another process was faster.
 TRIES = 20
+
+
+class LateWrite(Exception):
+    """The thread was deleted while this was on its way."""
 
 
 @dataclass(slots=True)
@@ -76,15 +80,16 @@ class Checkpoints:
     def put(self, thread: str, thread_id: str, ns: str, record: Record, values: Mapping[str, Any]) -> None:
         """Stores a checkpoint. `values` are those of all channels; `record.refs` is filled here."""
         place = self.thread(thread)
-        if not self._may_write(place, record.parent):
+        try:
+            for _ in range(TRIES):
+                if self._put_once(place, ns, record, values):
+                    self._index(thread, thread_id, record)
+                    self._retain(place)
+                    return
+        except LateWrite:
             self.cache.dead.add(record.id)
             log.warning("thread %s was deleted; the late checkpoint %s is not kept", thread_id, record.id)
             return
-        self._index(thread, thread_id, record)
-        for _ in range(TRIES):
-            if self._put_once(place, ns, record, values):
-                self._retain(place)
-                return
         raise VersionConflict("version_conflict", "too many processes write to this thread; try again", status=412)
 
     def _put_once(self, place: Thread, ns: str, record: Record, values: Mapping[str, Any]) -> bool:
@@ -102,7 +107,7 @@ class Checkpoints:
         ops.append(Put(f"c/{token(ns)}/{record.id}", self.codec.pack(record.to_plain())))
         ops.append(Put(f"h/{token(ns)}", newest.encode(), if_version=head[1]))
         try:
-            done = self._batch(place, ops)
+            done = self._write(place, ops, record.parent)
         except VersionConflict:
             now = self._head(place, ns)
             if now[0] not in (head[0], record.parent, record.id):
@@ -128,9 +133,6 @@ class Checkpoints:
     ) -> None:
         """Stores the writes of a task. Of two at the same index the first counts; below zero, the last."""
         place = self.thread(thread)
-        if not self._may_write(place, checkpoint_id):
-            log.warning("%s was deleted; late writes of task %s are not kept", thread, task_id)
-            return
         objects: dict[str, bytes] = {}
         fresh = {index: (channel, self._encode_write(channel, value, objects)) for index, channel, value in writes}
         key = f"w/{token(ns)}/{checkpoint_id}/{quote(task_id, safe='')}"
@@ -140,7 +142,10 @@ class Checkpoints:
             value = self.codec.pack(Writes(task_id, path, merged).to_plain())
             ops: list[KvOp] = [Put(name, data) for name, data in objects.items()]
             try:
-                self._batch(place, [*ops, Put(key, value, if_version=version)])
+                self._write(place, [*ops, Put(key, value, if_version=version)], checkpoint_id)
+            except LateWrite:
+                log.warning("%s was deleted; late writes of task %s are not kept", thread, task_id)
+                return
             except VersionConflict:
                 found = place.kv.get_versioned(key)
                 stored, version = (Writes(task_id, path, {}), 0) if found is None else (self._writes(found[0]), found[1])
@@ -161,13 +166,19 @@ class Checkpoints:
             self.client.post("/v1/sessions", {"session_id": place.session_id}, repeatable=True)
             return place.kv.batch(ops)
 
-    def _may_write(self, place: Thread, after: str | None) -> bool:
-        """Whether this is not late: a thread that was deleted does not come back with what was on its way."""
-        if after is None or place.session_id in self.cache.seen:
-            return after not in self.cache.dead
+    def _write(self, place: Thread, ops: Sequence[KvOp], after: str | None) -> Sequence[KvEntry]:
+        """Changes a thread after one of its checkpoints, or makes it. A thread that was deleted stays deleted."""
         if after in self.cache.dead:
-            return False
-        self.cache.seen.add(place.session_id)
+            raise LateWrite
+        try:
+            return place.kv.batch(ops)
+        except SessionNotFound:
+            if after is not None and not self._may_write(place, after):
+                raise LateWrite from None
+        return self._batch(place, ops)
+
+    def _may_write(self, place: Thread, after: str) -> bool:
+        """Whether a thread that is not there is new. What was on its way when it was deleted does not bring it back."""
         deleted = self._get(self.index(), f"d/{place.session_id}")
         if deleted is None:
             return True
@@ -198,7 +209,7 @@ class Checkpoints:
         """Fills the references of a record: to its parent where a channel is unchanged, else to values."""
         for channel, version in record.versions.items():
             same = parent is not None and parent.versions.get(channel) == version and channel not in record.changed
-            if same and parent is not None:
+            if same and parent is not None and not is_ref(values.get(channel)):
                 if channel in parent.refs:
                     record.refs[channel] = inherit(parent, channel)
                 continue

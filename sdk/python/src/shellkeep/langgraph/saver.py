@@ -30,6 +30,7 @@ from .._sync.checkpoints import Checkpoints, token
 from .._sync.client import Client
 from ..errors import InvalidRequest
 from ..results import SessionRef
+from .travel import atravel, travel
 
 
 class ShellkeepSaver(BaseCheckpointSaver[str]):
@@ -42,8 +43,9 @@ class ShellkeepSaver(BaseCheckpointSaver[str]):
     are applied every 16 checkpoints and by `retain`. State is stored as strict msgpack: types of your own
     must be in `allowed_types`, and what cannot be stored or loaded again is refused with its path in the state.
 
-    With `on_time_travel="rewind"` a run that starts from an old checkpoint first rewinds the session whose `session.ref`
-    is in that checkpoint's state: files, working directory and variables are those of that step.
+    A run that starts from an old checkpoint takes the session along whose `session.ref` is in that checkpoint's state,
+    so that files, working directory and variables are those of that step: `on_time_travel="fork"` gives the run a new
+    session and leaves the old one as it is, `"rewind"` takes the session itself back, `"ignore"` does neither.
     """
 
     def __init__(
@@ -55,13 +57,13 @@ class ShellkeepSaver(BaseCheckpointSaver[str]):
         ttl: float | None = None,
         keep_last: int | None = None,
         max_bytes: int | None = None,
-        on_time_travel: Literal["rewind", "ignore"] = "ignore",
+        on_time_travel: Literal["fork", "rewind", "ignore"] = "ignore",
         prefix: str = "graph",
     ) -> None:
         allowed = [(kind.__module__, kind.__name__) for kind in allowed_types]
         super().__init__(serde=serde or JsonPlusSerializer(allowed_msgpack_modules=allowed or None))
-        if on_time_travel not in ("rewind", "ignore"):
-            raise InvalidRequest("invalid_request", "on_time_travel is 'rewind' or 'ignore'; ShellkeepMiddleware can fork")
+        if on_time_travel not in ("fork", "rewind", "ignore"):
+            raise InvalidRequest("invalid_request", "on_time_travel is 'fork', 'rewind' or 'ignore'")
         self._owned = client is None
         self._client = client if isinstance(client, Client) else None
         self._async_client = client if isinstance(client, AsyncClient) else None
@@ -70,7 +72,7 @@ class ShellkeepSaver(BaseCheckpointSaver[str]):
         self._async_client = self._async_client or AsyncClient.on(found.wire.endpoint)
         self._prefix = prefix
         self._retention = Retention(ttl, keep_last, max_bytes)
-        self._on_time_travel = on_time_travel
+        self._on_time_travel: Literal["fork", "rewind", "ignore"] = on_time_travel
         self._cache = Cache()
         self._connect()
 
@@ -140,7 +142,10 @@ class ShellkeepSaver(BaseCheckpointSaver[str]):
         if record is None:
             return None
         writes = self._sync.writes(thread, ns, record.id)
-        return self._tuple(config, record, self._sync.values(thread, record), writes)
+        values = self._sync.values(thread, record)
+        if self._starts_at(config, record) and self._sync.head(thread, ns) != record.id:
+            values = self._bring(record, values)
+        return self._tuple(config, record, values, writes)
 
     def list(
         self,
@@ -168,9 +173,6 @@ class ShellkeepSaver(BaseCheckpointSaver[str]):
     ) -> RunnableConfig:
         thread, ns, parent = self._names(config)
         record = record_of(config, checkpoint, metadata, new_versions, ns, parent)
-        if self._travels(record):
-            before = self._sync.record(thread, ns, parent or "")
-            self._rewind(before)
         thread_id = thread_of(config)
         self._sync.put(thread, str(thread_id), ns, record, checkpoint["channel_values"])
         return thread_config(thread_id, ns, record.id)
@@ -231,7 +233,10 @@ class ShellkeepSaver(BaseCheckpointSaver[str]):
         if record is None:
             return None
         writes = await self._async.writes(thread, ns, record.id)
-        return self._tuple(config, record, await self._async.values(thread, record), writes)
+        values = await self._async.values(thread, record)
+        if self._starts_at(config, record) and await self._async.head(thread, ns) != record.id:
+            values = await self._abring(record, values)
+        return self._tuple(config, record, values, writes)
 
     async def alist(
         self,
@@ -259,9 +264,6 @@ class ShellkeepSaver(BaseCheckpointSaver[str]):
     ) -> RunnableConfig:
         thread, ns, parent = self._names(config)
         record = record_of(config, checkpoint, metadata, new_versions, ns, parent)
-        if self._travels(record):
-            before = await self._async.record(thread, ns, parent or "")
-            await self._arewind(before)
         thread_id = thread_of(config)
         await self._async.put(thread, str(thread_id), ns, record, checkpoint["channel_values"])
         return thread_config(thread_id, ns, record.id)
@@ -349,19 +351,25 @@ class ShellkeepSaver(BaseCheckpointSaver[str]):
             pending_writes=[(task_id, channel, value) for _, task_id, channel, _, value in ordered],
         )
 
-    def _travels(self, record: Record) -> bool:
-        is_old = record.parent is not None and record.metadata.get("source") == "fork"
-        return is_old and self._on_time_travel == "rewind" and record.ns == ""
+    def _starts_at(self, config: RunnableConfig, record: Record) -> bool:
+        """Whether a run starts from the checkpoint that a config names. A look at a state is not a run."""
+        configurable = config.get("configurable") or {}
+        is_run = any(key.startswith("__pregel_") for key in configurable)
+        return self._on_time_travel != "ignore" and is_run and bool(configurable.get("checkpoint_id")) and not record.ns
 
-    def _rewind(self, before: Record | None) -> None:
-        ref = None if before is None else moment_of(before)
-        if ref is not None and self._client is not None:
-            self._client.attach(ref).rewind(ref["seq"])
+    def _bring(self, record: Record, values: dict[str, Any]) -> dict[str, Any]:
+        """The state of an old checkpoint, after its session was brought there."""
+        old = moment_of(record)
+        if old is None or self._client is None or self._on_time_travel == "ignore":
+            return values
+        return replaced(values, old, travel(self._client, old, self._on_time_travel))
 
-    async def _arewind(self, before: Record | None) -> None:
-        ref = None if before is None else moment_of(before)
-        if ref is not None and self._async_client is not None:
-            await (await self._async_client.attach(ref)).rewind(ref["seq"])
+    async def _abring(self, record: Record, values: dict[str, Any]) -> dict[str, Any]:
+        """The state of an old checkpoint, after its session was brought there."""
+        old = moment_of(record)
+        if old is None or self._async_client is None or self._on_time_travel == "ignore":
+            return values
+        return replaced(values, old, await atravel(self._async_client, old, self._on_time_travel))
 
 
 class Query:
@@ -433,11 +441,15 @@ def thread_of(config: RunnableConfig) -> Any:
 
 def find_ref(values: Mapping[str, Any]) -> dict[str, Any] | None:
     """The `session.ref` in a state, if there is one."""
-    for value in values.values():
-        if type(value) is dict and value.keys() - {"step"} == {"session_id", "seq"}:
-            if isinstance(value["session_id"], str) and isinstance(value["seq"], int):
-                return dict(value)
-    return None
+    return next((dict(value) for value in values.values() if _graph.is_ref(value)), None)
+
+
+def replaced(values: Mapping[str, Any], old: SessionRef, new: SessionRef) -> dict[str, Any]:
+    """A state with another session in it."""
+    return {
+        channel: {**value, **new} if _graph.is_ref(value) and value["session_id"] == old["session_id"] else value
+        for channel, value in values.items()
+    }
 
 
 def moment_of(record: Record) -> SessionRef | None:

@@ -1,0 +1,81 @@
+"""What the client costs: `run("true")` beside the same request over a bare socket, in turns. Times are in microseconds.
+
+Usage: overhead.py [ROUNDS]
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import statistics
+import sys
+import time
+
+import shellkeep
+
+#: Commands of one kind between two commands of the other, so that both see the same machine.
+BLOCK = 50
+
+
+def raw(path: str, name: str, count: int) -> list[float]:
+    """The same requests, written by hand and read until the answer is whole."""
+    times = []
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.connect(path)
+        for number in range(count):
+            body = json.dumps({"command": "true", "request_id": f"{name}-{time.monotonic_ns()}-{number}"}).encode()
+            head = f"POST /v1/sessions/{name}/run HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+            request = f"{head}content-length: {len(body)}\r\n\r\n".encode() + body
+            start = time.perf_counter()
+            connection.sendall(request)
+            answer = b""
+            while b"\r\n\r\n" not in answer:
+                answer += connection.recv(65536)
+            length = int(answer.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
+            while len(answer) < answer.index(b"\r\n\r\n") + 4 + length:
+                answer += connection.recv(65536)
+            times.append(time.perf_counter() - start)
+    return times
+
+
+def sync(session: shellkeep.Session, count: int) -> list[float]:
+    times = []
+    for _ in range(count):
+        start = time.perf_counter()
+        session.run("true")
+        times.append(time.perf_counter() - start)
+    return times
+
+
+async def awaited(session: shellkeep.AsyncSession, count: int) -> list[float]:
+    times = []
+    for _ in range(count):
+        start = time.perf_counter()
+        await session.run("true")
+        times.append(time.perf_counter() - start)
+    return times
+
+
+async def main(rounds: int) -> None:
+    with shellkeep.Client.local() as client:
+        assert client.daemon is not None
+        path = client.daemon.socket
+        session = client.session("bench")
+        async with shellkeep.AsyncClient(socket=path) as other:
+            twin = await other.session("bench")
+            found: dict[str, list[float]] = {"raw": [], "sync": [], "async": []}
+            for number in range(rounds + 1):
+                pieces = {"raw": raw(path, "bench", BLOCK), "sync": sync(session, BLOCK)}
+                pieces["async"] = await awaited(twin, BLOCK)
+                if number > 0:
+                    for kind, times in pieces.items():
+                        found[kind] += times
+    base = statistics.median(found["raw"])
+    for kind, times in found.items():
+        middle = statistics.median(times)
+        print(f"{kind:6} median {middle * 1e6:7.0f} us, above raw {(middle - base) * 1e6:6.0f} us, n={len(times)}")
+
+
+if __name__ == "__main__":
+    asyncio.run(main(int(sys.argv[1]) if len(sys.argv) > 1 else 20))
