@@ -1,4 +1,6 @@
-"""What the client costs: `run("true")` beside the same request over a bare socket, in turns. Times are in microseconds.
+"""What the client costs: `run("true")` beside the same request over a bare socket, in turns.
+
+The processor time is that of this process, without the daemon: it holds on a busy machine too.
 
 Usage: overhead.py [ROUNDS]
 """
@@ -18,7 +20,20 @@ import shellkeep
 BLOCK = 50
 
 
-def raw(path: str, name: str, count: int) -> list[float]:
+#: The wall time and the processor time of each command.
+Times = list[tuple[float, float]]
+
+
+def now() -> tuple[float, float]:
+    return time.perf_counter(), time.process_time()
+
+
+def since(start: tuple[float, float]) -> tuple[float, float]:
+    wall, cpu = now()
+    return wall - start[0], cpu - start[1]
+
+
+def raw(path: str, name: str, count: int) -> Times:
     """The same requests, written by hand and read until the answer is whole."""
     times = []
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
@@ -27,7 +42,7 @@ def raw(path: str, name: str, count: int) -> list[float]:
             body = json.dumps({"command": "true", "request_id": f"{name}-{time.monotonic_ns()}-{number}"}).encode()
             head = f"POST /v1/sessions/{name}/run HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
             request = f"{head}content-length: {len(body)}\r\n\r\n".encode() + body
-            start = time.perf_counter()
+            start = now()
             connection.sendall(request)
             answer = b""
             while b"\r\n\r\n" not in answer:
@@ -35,25 +50,25 @@ def raw(path: str, name: str, count: int) -> list[float]:
             length = int(answer.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
             while len(answer) < answer.index(b"\r\n\r\n") + 4 + length:
                 answer += connection.recv(65536)
-            times.append(time.perf_counter() - start)
+            times.append(since(start))
     return times
 
 
-def sync(session: shellkeep.Session, count: int) -> list[float]:
+def sync(session: shellkeep.Session, count: int) -> Times:
     times = []
     for _ in range(count):
-        start = time.perf_counter()
+        start = now()
         session.run("true")
-        times.append(time.perf_counter() - start)
+        times.append(since(start))
     return times
 
 
-async def awaited(session: shellkeep.AsyncSession, count: int) -> list[float]:
+async def awaited(session: shellkeep.AsyncSession, count: int) -> Times:
     times = []
     for _ in range(count):
-        start = time.perf_counter()
+        start = now()
         await session.run("true")
-        times.append(time.perf_counter() - start)
+        times.append(since(start))
     return times
 
 
@@ -64,17 +79,18 @@ async def main(rounds: int) -> None:
         session = client.session("bench")
         async with shellkeep.AsyncClient(socket=path) as other:
             twin = await other.session("bench")
-            found: dict[str, list[float]] = {"raw": [], "sync": [], "async": []}
+            found: dict[str, Times] = {"raw": [], "sync": [], "async": []}
             for number in range(rounds + 1):
                 pieces = {"raw": raw(path, "bench", BLOCK), "sync": sync(session, BLOCK)}
                 pieces["async"] = await awaited(twin, BLOCK)
                 if number > 0:
                     for kind, times in pieces.items():
                         found[kind] += times
-    base = statistics.median(found["raw"])
+    bare = [statistics.median(column) * 1e6 for column in zip(*found["raw"])]
     for kind, times in found.items():
-        middle = statistics.median(times)
-        print(f"{kind:6} median {middle * 1e6:7.0f} us, above raw {(middle - base) * 1e6:6.0f} us, n={len(times)}")
+        wall, cpu = (statistics.median(column) * 1e6 for column in zip(*times))
+        above = f"above raw: wall {wall - bare[0]:5.0f} us, processor {cpu - bare[1]:5.0f} us"
+        print(f"{kind:6} wall {wall:6.0f} us, processor {cpu:5.0f} us; {above}; n={len(times)}")
 
 
 if __name__ == "__main__":

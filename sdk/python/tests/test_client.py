@@ -106,6 +106,12 @@ def test_errors_have_a_class_and_a_code(client: shellkeep.Client, session: shell
     assert (missing.value.code, missing.value.status, missing.value.retryable) == ("session_not_found", 404, False)
     with pytest.raises(shellkeep.InvalidRequest):
         client.session("not a name")
+    with pytest.raises(shellkeep.InvalidRequest, match="half a character"):
+        session.run("echo \udc80")
+    with pytest.raises(shellkeep.InvalidRequest, match="not JSON|only what JSON has"):
+        session.events.post("x_mine", {"handle": session})
+    with pytest.raises(shellkeep.InvalidRequest):
+        session.run("true", timeout=-1)
     run = session.start("sleep 300")
     with pytest.raises(shellkeep.SessionBusy) as busy:
         session.run("true", if_busy="reject")

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
+from .errors import InvalidRequest
+
 #: The largest head of an answer. The daemon's own are below 1 KB.
 MAX_HEAD = 64 * 1024
 
@@ -48,9 +50,19 @@ class Request:
         return b"".join(lines)
 
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
 def encode_json(value: Any) -> bytes:
     """JSON as the daemon reads it."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+    try:
+        return _ENCODER.encode(value).encode()
+    except UnicodeEncodeError as error:
+        wrong = error.object[error.start : error.end]
+        detail = f"{wrong!r} is half a character and cannot be sent as text; send bytes, or clean the text first"
+        raise InvalidRequest("not_unicode", detail) from None
+    except (TypeError, ValueError) as error:
+        raise InvalidRequest("not_json", f"{error}; only what JSON has can be sent") from None
 
 
 def segment(text: str, *, slashes: bool = False) -> str:

@@ -10,8 +10,8 @@ import weakref
 
 #: Connections kept open while nobody uses them.
 MAX_IDLE = 64
-#: Bytes read at a time.
-READ_SIZE = 256 * 1024
+#: Bytes read at a time. Above 128 KiB the allocator asks the kernel for fresh memory each time.
+READ_SIZE = 64 * 1024
 
 
 class Idle:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import base64
-import uuid
+import os
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
@@ -331,7 +331,7 @@ class Session(Handle):
         self, message: str, *, timeout: float | None = None, request_id: str | None = None
     ) -> ResumeResponse:
         """Sends a message to the session's agent and continues from its last step."""
-        body = {"message": message, "timeout": timeout, "request_id": request_id or uuid.uuid4().hex}
+        body = {"message": message, "timeout": timeout, "request_id": request_id or os.urandom(16).hex()}
         return ResumeResponse.from_json(self.client.post(f"{self.path}/resume", body, repeatable=True))
 
     def export(
@@ -353,7 +353,7 @@ class Session(Handle):
 
 def request_body(command: str, *, stdin: str | bytes | None, request_id: str | None, **rest: Any) -> dict[str, Any]:
     """The body of a run, with a `request_id` in any case."""
-    body: dict[str, Any] = {"command": command, "request_id": request_id or uuid.uuid4().hex}
+    body: dict[str, Any] = {"command": command, "request_id": request_id or os.urandom(16).hex()}
     if isinstance(stdin, bytes):
         body["stdin_base64"] = base64.b64encode(stdin).decode()
     elif stdin is not None:
