@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import uuid
+import zlib
 from collections import OrderedDict
 from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -28,6 +29,9 @@ UUID_EPOCH = 0x01B21DD213814000
 #: Types that every serializer has.
 PLAIN = (type(None), bool, int, float, str, bytes)
 CONTAINERS = (dict, list, tuple, set, frozenset)
+
+#: 64 characters that sort as they count.
+ORDERED = "-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
 
 
 class DamagedThread(ShellkeepError):
@@ -139,9 +143,14 @@ class Codec:
                 return found
         return path, value
 
-    # A record is plain data, but its metadata may be anything.
-    pack = dump
-    unpack = load
+    def pack(self, value: Any) -> bytes:
+        """A record as it is stored."""
+        data = self.dump(value)
+        small = zlib.compress(data, 6)
+        return b"z" + small if len(small) < len(data) else b"-" + data
+
+    def unpack(self, data: bytes) -> Any:
+        return self.load(zlib.decompress(data[1:]) if data[:1] == b"z" else data[1:])
 
 
 def _parts(value: Any) -> list[tuple[str, Any]]:
@@ -171,6 +180,8 @@ class Record:
     delta: dict[str, tuple[list[Any], Any]] = field(default_factory=dict)
     #: The session that the state named, and its last record: where shell and files were.
     session: dict[str, Any] | None = None
+    #: Values by their hash, of this checkpoint and of later ones that have them too.
+    pack: dict[bytes, bytes] = field(default_factory=dict)
     #: The channels that this step changed. Not stored.
     changed: Collection[str] = ()
 
@@ -189,8 +200,9 @@ class Record:
             "r": self.refs,
             "d": {channel: list(kept) for channel, kept in self.delta.items()},
             "x": self.session,
+            "o": list(self.pack.items()),
         }
-        return {key: value for key, value in plain.items() if value not in (None, "", {})}
+        return {key: value for key, value in plain.items() if value not in (None, "", {}, [])}
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> Record:
@@ -207,6 +219,7 @@ class Record:
             refs=plain.get("r", {}),
             delta={channel: (kept[0], kept[1]) for channel, kept in plain.get("d", {}).items()},
             session=plain.get("x"),
+            pack=dict(plain.get("o", ())),
         )
 
 
@@ -217,13 +230,17 @@ class Writes:
     task_id: str
     path: str
     writes: dict[int, tuple[str, Any]]
+    #: Values by their hash.
+    pack: dict[bytes, bytes] = field(default_factory=dict)
 
     def to_plain(self) -> list[Any]:
-        return [self.task_id, self.path, [[index, *write] for index, write in self.writes.items()]]
+        listed = [[index, *write] for index, write in self.writes.items()]
+        return [self.task_id, self.path, listed, list(self.pack.items())]
 
     @classmethod
     def from_plain(cls, plain: Sequence[Any]) -> Writes:
-        return cls(plain[0], plain[1], {index: (channel, ref) for index, channel, ref in plain[2]})
+        writes = {index: (channel, ref) for index, channel, ref in plain[2]}
+        return cls(plain[0], plain[1], writes, dict(plain[3]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +259,6 @@ class ThreadUsage:
 
     checkpoints: int = 0
     writes: int = 0
-    values: int = 0
     bytes: int = 0
 
     def plus(self, key: str, size: int) -> ThreadUsage:
@@ -250,7 +266,6 @@ class ThreadUsage:
         return ThreadUsage(
             self.checkpoints + key.startswith("c/"),
             self.writes + key.startswith("w/"),
-            self.values + key.startswith("o/"),
             self.bytes + len(key) + size,
         )
 
@@ -261,17 +276,17 @@ class Bounded:
     def __init__(self, limit: int = CACHED_BYTES) -> None:
         self._limit = limit
         self._size = 0
-        self._values: OrderedDict[str, bytes] = OrderedDict()
+        self._values: OrderedDict[bytes, bytes] = OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, key: str) -> bytes | None:
+    def get(self, key: bytes) -> bytes | None:
         with self._lock:
             value = self._values.get(key)
             if value is not None:
                 self._values.move_to_end(key)
             return value
 
-    def put(self, key: str, value: bytes) -> None:
+    def put(self, key: bytes, value: bytes) -> None:
         with self._lock:
             if key in self._values:
                 return
@@ -293,20 +308,20 @@ class Cache:
         self.indexed: set[str] = set()
         self.stale: list[Stale] = []
         self.puts: dict[str, int] = {}
-        self._known: set[tuple[str, str]] = set()
+        self._known: set[tuple[str, bytes]] = set()
 
     def add_record(self, thread: str, ns: str, record: Record) -> None:
         if len(self.records) >= CACHED_RECORDS:
             self.records.clear()
         self.records[(thread, ns, record.id)] = record
 
-    def know(self, thread: str, keys: Collection[str]) -> None:
+    def know(self, thread: str, keys: Collection[bytes]) -> None:
         """Notes that values are stored."""
         if len(self._known) >= KNOWN_VALUES:
             self._known.clear()
         self._known.update((thread, key) for key in keys)
 
-    def is_known(self, thread: str, key: str) -> bool:
+    def is_known(self, thread: str, key: bytes) -> bool:
         return (thread, key) in self._known
 
     def forget(self, thread: str) -> None:
@@ -366,6 +381,18 @@ def _seconds(ts: str, now: float) -> float:
         return datetime.fromisoformat(ts).timestamp()
     except ValueError:
         return now
+
+
+def id_key(checkpoint_id: str) -> str:
+    """A checkpoint's id as a part of a key, short, and so that the newest comes first."""
+    try:
+        number = uuid.UUID(checkpoint_id).int
+    except ValueError:
+        number = -1
+    if number >= 0 and str(uuid.UUID(int=number)) == checkpoint_id:
+        number = (1 << 128) - 1 - number
+        return "".join(ORDERED[(number >> shift) & 63] for shift in range(126, -1, -6))
+    return "~" + "".join(f"{255 - byte:02x}" for byte in checkpoint_id.encode()) + "~"
 
 
 def time_of(checkpoint_id: str) -> float | None:

@@ -3,13 +3,12 @@
 
 Keys, with the namespace escaped:
 
-    h/NS            the newest checkpoint of a namespace
-    c/NS/ID         a checkpoint: its record, small values, references to the rest
-    w/NS/ID/TASK    the writes of a task on top of a checkpoint
-    o/HASH          a value, by its hash
+    h/NS            changes with every checkpoint, and so fences processes from each other
+    c/NS/ID         a checkpoint: its record, references to values, and the values that are new with it
+    w/NS/ID/TASK    the writes of a task on top of a checkpoint, with their values
 
-An item of a list is a value of its own. A list is kept as "the first K items of the list in checkpoint C, then these",
-so a conversation that grows is stored once and not once for each step.
+A value is named by its hash, and an item of a list is a value of its own. A list is kept as "the first K items of the
+list in checkpoint C, then these", so a conversation that grows is stored once and not once for each step.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from .._graph import Cache, Codec, DamagedThread, Record, Retention, Stale, ThreadUsage, Writes, is_ref, time_of
+from .._graph import Cache, Codec, DamagedThread, Record, Retention, Stale, ThreadUsage, Writes, id_key, is_ref, time_of
 from ..errors import SessionNotFound, VersionConflict
 from ..values import Delete, KvEntry, KvOp, Put
 from .kv import Kv
@@ -35,8 +34,6 @@ log = logging.getLogger("shellkeep.langgraph")
 
 #: Changes in one batch.
 BATCH = 500
-#: How many single values are fetched one by one before all of a thread are fetched at once.
-FEW = 4
 #: How often a change is tried again after another process was faster.
 TRIES = 20
 
@@ -93,19 +90,18 @@ class Checkpoints:
         raise VersionConflict("version_conflict", "too many processes write to this thread; try again", status=412)
 
     def _put_once(self, place: Thread, ns: str, record: Record, values: Mapping[str, Any]) -> bool:
-        """Stores a checkpoint together with the name of the newest one, which fences processes from each other.
+        """Stores a checkpoint, if no other process has changed the thread since this one looked.
 
         False if another process was faster. It may have removed what this one takes for stored, so all is done again.
         """
         thread = place.session_id
         head = self.cache.heads.get((thread, ns)) or self._head(place, ns)
         parent = None if record.parent is None else self._record(place, ns, record.parent)
-        objects: dict[str, bytes] = {}
+        objects: dict[bytes, bytes] = {}
         self._refer(place, ns, record, parent, values, objects)
-        newest = max(head[0], record.id)
-        ops: list[KvOp] = [Put(key, value) for key, value in objects.items() if not self.cache.is_known(thread, key)]
-        ops.append(Put(f"c/{token(ns)}/{record.id}", self.codec.pack(record.to_plain())))
-        ops.append(Put(f"h/{token(ns)}", newest.encode(), if_version=head[1]))
+        record.pack = {digest: data for digest, data in objects.items() if not self.cache.is_known(thread, digest)}
+        ops: list[KvOp] = [Put(record_key(ns, record.id), self.codec.pack(record.to_plain()))]
+        ops.append(Put(f"h/{token(ns)}", b"-", if_version=head[1]))
         try:
             done = self._write(place, ops, record.parent)
         except VersionConflict:
@@ -115,7 +111,7 @@ class Checkpoints:
             self.cache.forget(thread)
             self.cache.heads[(thread, ns)] = now
             return False
-        self.cache.heads[(thread, ns)] = (newest, done[-1].version)
+        self.cache.heads[(thread, ns)] = (max(head[0], record.id), done[-1].version)
         self.cache.add_record(thread, ns, record)
         self.cache.know(thread, objects)
         return True
@@ -133,16 +129,15 @@ class Checkpoints:
     ) -> None:
         """Stores the writes of a task. Of two at the same index the first counts; below zero, the last."""
         place = self.thread(thread)
-        objects: dict[str, bytes] = {}
+        objects: dict[bytes, bytes] = {}
         fresh = {index: (channel, self._encode_write(channel, value, objects)) for index, channel, value in writes}
-        key = f"w/{token(ns)}/{checkpoint_id}/{quote(task_id, safe='')}"
+        key = f"w/{token(ns)}/{id_key(checkpoint_id)}/{task_key(task_id)}"
         stored, version = Writes(task_id, path, {}), 0
         for _ in range(TRIES):
             merged = {**fresh, **{i: w for i, w in stored.writes.items() if i >= 0 or i not in fresh}}
-            value = self.codec.pack(Writes(task_id, path, merged).to_plain())
-            ops: list[KvOp] = [Put(name, data) for name, data in objects.items()]
+            value = self.codec.pack(Writes(task_id, path, merged, {**stored.pack, **objects}).to_plain())
             try:
-                self._write(place, [*ops, Put(key, value, if_version=version)], checkpoint_id)
+                self._write(place, [Put(key, value, if_version=version)], checkpoint_id)
             except LateWrite:
                 log.warning("%s was deleted; late writes of task %s are not kept", thread, task_id)
                 return
@@ -154,7 +149,7 @@ class Checkpoints:
             return
         raise VersionConflict("version_conflict", f"too many processes write for task {task_id}; try again", status=412)
 
-    def _encode_write(self, channel: str, value: Any, objects: dict[str, bytes]) -> Any:
+    def _encode_write(self, channel: str, value: Any, objects: dict[bytes, bytes]) -> Any:
         with self.codec.at(channel):
             return self._encode(value, objects)
 
@@ -204,7 +199,7 @@ class Checkpoints:
         record: Record,
         parent: Record | None,
         values: Mapping[str, Any],
-        objects: dict[str, bytes],
+        objects: dict[bytes, bytes],
     ) -> None:
         """Fills the references of a record: to its parent where a channel is unchanged, else to values."""
         for channel, version in record.versions.items():
@@ -228,7 +223,7 @@ class Checkpoints:
                     record.refs[channel] = self._encode(value, objects)
 
     def _grow(
-        self, place: Thread, ns: str, parent: Record, channel: str, value: list[Any], objects: dict[str, bytes]
+        self, place: Thread, ns: str, parent: Record, channel: str, value: list[Any], objects: dict[bytes, bytes]
     ) -> Any:
         """A list as the beginning of the parent's list and what is new."""
         with self.codec.at(channel):
@@ -271,7 +266,7 @@ class Checkpoints:
                 items = items[:limit]
         return items, definer or record.id, depth or 0
 
-    def _encode(self, value: Any, objects: dict[str, bytes]) -> Any:
+    def _encode(self, value: Any, objects: dict[bytes, bytes]) -> Any:
         """A value as a reference; what is new goes to `objects`."""
         if type(value) is list:
             return ["l", None, 0, [self._item(item, objects, n) for n, item in enumerate(value)], 0]
@@ -284,15 +279,14 @@ class Checkpoints:
                 return ["d", parts]
         return self._item(value, objects)
 
-    def _item(self, value: Any, objects: dict[str, bytes], position: int | None = None) -> Any:
+    def _item(self, value: Any, objects: dict[bytes, bytes], position: int | None = None) -> Any:
         with self.codec.at(position):
             data = self.codec.dump(value)
         if len(data) <= SMALL:
             return ["i", data]
         digest = hashlib.sha256(data).digest()[:20]
-        key = object_key(digest)
-        objects[key] = data
-        self.cache.values.put(key, data)
+        objects[digest] = data
+        self.cache.values.put(digest, data)
         return digest
 
     # Reading
@@ -304,11 +298,25 @@ class Checkpoints:
         return head[0] or None
 
     def _head(self, place: Thread, ns: str) -> tuple[str, int]:
+        """The newest checkpoint of a namespace, and the version of the fence."""
         try:
-            found = place.kv.get_versioned(f"h/{token(ns)}")
+            fence = place.kv.get_versioned(f"h/{token(ns)}")
+            for entry in place.kv.list(f"c/{token(ns)}/", values=True, limit=1):
+                record = self._load(place.session_id, entry)
+                return record.id, 0 if fence is None else fence[1]
         except SessionNotFound:
             return "", 0
-        return ("", 0) if found is None else (found[0].decode(), found[1])
+        return "", 0 if fence is None else fence[1]
+
+    def _load(self, thread: str, entry: KvEntry) -> Record:
+        record = Record.from_plain(self.codec.unpack(entry.value or b""))
+        self._learn(record.pack)
+        self.cache.add_record(thread, record.ns, record)
+        return record
+
+    def _learn(self, pack: Mapping[bytes, bytes]) -> None:
+        for digest, data in pack.items():
+            self.cache.values.put(digest, data)
 
     def record(self, thread: str, ns: str, checkpoint_id: str) -> Record | None:
         """A checkpoint's record."""
@@ -318,19 +326,15 @@ class Checkpoints:
         known = None if fresh else self.cache.records.get((place.session_id, ns, checkpoint_id))
         if known is not None:
             return known
-        data = self._get(place, f"c/{token(ns)}/{checkpoint_id}")
-        if data is None:
-            return None
-        record = Record.from_plain(self.codec.unpack(data))
-        self.cache.add_record(place.session_id, ns, record)
-        return record
+        data = self._get(place, record_key(ns, checkpoint_id))
+        return None if data is None else self._load(place.session_id, KvEntry(checkpoint_id, 0, value=data))
 
     def _needed(self, place: Thread, ns: str, checkpoint_id: str) -> Record:
         record = self.cache.records.get((place.session_id, ns, checkpoint_id))
         if record is None:
             # A chain of lists leads here: what is missing of it is fetched at once.
-            for other in self.records(place.session_id, ns):
-                self.cache.add_record(place.session_id, ns, other)
+            for _ in self.records(place.session_id, ns):
+                pass
             record = self._record(place, ns, checkpoint_id)
         if record is None:
             raise DamagedThread("checkpoint_not_found", f"{checkpoint_id} is missing from {place.session_id}")
@@ -340,7 +344,7 @@ class Checkpoints:
         """The records of a thread, of one namespace or of all."""
         prefix = "c/" if ns is None else f"c/{token(ns)}/"
         for entry in self._scan(self.thread(thread), prefix):
-            yield Record.from_plain(self.codec.unpack(entry.value or b""))
+            yield self._load(thread, entry)
 
     def values(self, thread: str, record: Record) -> dict[str, Any]:
         """The channel values of a checkpoint."""
@@ -355,9 +359,9 @@ class Checkpoints:
         have = self._fetch(place, resolved.values())
         return {channel: self._decode(ref, have) for channel, ref in resolved.items()}
 
-    def _decode(self, ref: Any, have: Mapping[str, bytes]) -> Any:
+    def _decode(self, ref: Any, have: Mapping[bytes, bytes]) -> Any:
         if isinstance(ref, bytes):
-            return self.codec.load(have[object_key(ref)])
+            return self.codec.load(have[ref])
         if ref[0] == "i":
             return self.codec.load(ref[1])
         if ref[0] == "d":
@@ -367,7 +371,7 @@ class Checkpoints:
     def writes(self, thread: str, ns: str, checkpoint_id: str) -> list[tuple[str, str, str, int, Any]]:
         """The writes on top of a checkpoint: path, task, channel, index, value."""
         place = self.thread(thread)
-        stored = [self._writes(e.value or b"") for e in self._scan(place, f"w/{token(ns)}/{checkpoint_id}/")]
+        stored = [self._writes(e.value or b"") for e in self._scan(place, f"w/{token(ns)}/{id_key(checkpoint_id)}/")]
         return self.decode_writes(thread, stored)
 
     def decode_writes(self, thread: str, stored: Sequence[Writes]) -> list[tuple[str, str, str, int, Any]]:
@@ -381,7 +385,7 @@ class Checkpoints:
         ]
 
     def all_writes(self, thread: str, ns: str | None) -> dict[tuple[str, str], list[Writes]]:
-        """The writes of a thread, by namespace token and checkpoint."""
+        """The writes of a thread, by the keys of namespace and checkpoint."""
         prefix = "w/" if ns is None else f"w/{token(ns)}/"
         found: dict[tuple[str, str], list[Writes]] = {}
         for entry in self._scan(self.thread(thread), prefix):
@@ -390,31 +394,27 @@ class Checkpoints:
         return found
 
     def _writes(self, data: bytes) -> Writes:
-        return Writes.from_plain(self.codec.unpack(data))
+        writes = Writes.from_plain(self.codec.unpack(data))
+        self._learn(writes.pack)
+        return writes
 
-    def _fetch(self, place: Thread, refs: Iterable[Any]) -> dict[str, bytes]:
-        """The values that references name."""
-        have: dict[str, bytes] = {}
-        missing: list[str] = []
-        for key in map(object_key, digests(refs)):
-            known = self.cache.values.get(key)
+    def _fetch(self, place: Thread, refs: Iterable[Any]) -> dict[bytes, bytes]:
+        """The values that references name. If some are not at hand, all of the thread are read."""
+        have: dict[bytes, bytes] = {}
+        missing: set[bytes] = set()
+        for digest in digests(refs):
+            known = self.cache.values.get(digest)
             if known is None:
-                missing.append(key)
+                missing.add(digest)
             else:
-                have[key] = known
-        if len(missing) > FEW:
-            wanted = set(missing)
-            for entry in self._scan(place, "o/"):
-                if entry.key in wanted:
-                    have[entry.key] = entry.value or b""
-        for key in missing:
-            data = have.get(key)
-            if data is None:
-                data = self._get(place, key)
-            if data is None:
-                raise DamagedThread("value_not_found", f"value {key} is missing from {place.session_id}")
-            have[key] = data
-            self.cache.values.put(key, data)
+                have[digest] = known
+        if missing:
+            packs = [record.pack for record in self.records(place.session_id, None)]
+            stored = self.all_writes(place.session_id, None)
+            packs += [writes.pack for tasks in stored.values() for writes in tasks]
+            have.update((digest, data) for pack in packs for digest, data in pack.items() if digest in missing)
+        if any(digest not in have for digest in missing):
+            raise DamagedThread("value_not_found", f"{place.session_id} lacks a value that one of its checkpoints has")
         return have
 
     def _get(self, place: Thread, key: str) -> bytes | None:
@@ -455,7 +455,7 @@ class Checkpoints:
             if parent is None or parent not in everything or not remaining:
                 break
             current, parent = everything[parent], everything[parent].parent
-            mine = self.decode_writes(thread, stored.get((token(ns), current.id), []))
+            mine = self.decode_writes(thread, stored.get((token(ns), id_key(current.id)), []))
             for _, task, name, _, value in sorted(mine, key=lambda w: (w[0], w[1], w[3]), reverse=True):
                 if name in remaining:
                     found[name][0].append((task, name, value))
@@ -497,28 +497,23 @@ class Checkpoints:
         """Removes checkpoints in one atomic step; `None` if another process changed the thread meanwhile."""
         thread = place.session_id
         self.cache.forget(thread)
-        heads = {entry.key: entry for entry in self._scan(place, "h/")}
+        fences = {entry.key: entry.version for entry in self._scan(place, "h/", values=False)}
         records = [record for record in self.records(thread, None)]
         gone = {(r.ns, r.id) for r in records if not keep(r)}
         if not gone:
             return 0
-        for record in records:
-            self.cache.add_record(thread, record.ns, record)
-        stays = [record for record in records if (record.ns, record.id) not in gone]
-        ops: list[KvOp] = []
-        objects: dict[str, bytes] = {}
-        for record in stays:
-            if self._detach(place, record, gone, objects):
-                ops.append(Put(f"c/{token(record.ns)}/{record.id}", self.codec.pack(record.to_plain())))
         writes = self.all_writes(thread, None)
-        spaces = {(token(ns), checkpoint_id) for ns, checkpoint_id in gone}
-        ops += [Delete(f"c/{space}/{checkpoint_id}") for space, checkpoint_id in sorted(spaces)]
-        for (space, checkpoint_id), tasks in writes.items():
-            if (space, checkpoint_id) in spaces:
-                ops += [Delete(f"w/{space}/{checkpoint_id}/{quote(task.task_id, safe='')}") for task in tasks]
-        ops += new_heads(heads, stays)
-        ops += self._sweep(place, stays, [t for key, ts in writes.items() if key not in spaces for t in ts])
-        ops += [Put(key, value) for key, value in objects.items()]
+        stays = {key_of(record): record for record in records if (record.ns, record.id) not in gone}
+        objects = {digest: data for record in records for digest, data in record.pack.items()}
+        objects.update((digest, data) for ts in writes.values() for task in ts for digest, data in task.pack.items())
+        changed = {key for key, record in stays.items() if self._detach(place, record, gone, objects)}
+        changed |= self._repack(stays, writes, objects)
+        ops: list[KvOp] = [Put(f"c/{'/'.join(key)}", self.codec.pack(stays[key].to_plain())) for key in sorted(changed)]
+        ops += [Delete(record_key(ns, checkpoint_id)) for ns, checkpoint_id in sorted(gone)]
+        for key, tasks in writes.items():
+            if key not in stays:
+                ops += [Delete(f"w/{'/'.join(key)}/{task_key(task.task_id)}") for task in tasks]
+        ops += [Put(fence, b"-", if_version=version) for fence, version in fences.items()]
         try:
             self._batch(place, ops)
         except VersionConflict:
@@ -526,8 +521,30 @@ class Checkpoints:
         self.cache.forget(thread)
         return len(gone)
 
+    def _repack(
+        self,
+        stays: Mapping[tuple[str, str], Record],
+        writes: Mapping[tuple[str, str], Sequence[Writes]],
+        objects: Mapping[bytes, bytes],
+    ) -> set[tuple[str, str]]:
+        """Moves values that stay out of what goes. Returns the records that changed."""
+        held = {digest for key, tasks in writes.items() if key in stays for task in tasks for digest in task.pack}
+        for record in stays.values():
+            held |= record.pack.keys()
+        changed: set[tuple[str, str]] = set()
+        for key, record in stays.items():
+            wanted = digests(record.refs.values()) | digests(kept_refs(record))
+            wanted |= digests(ref for task in writes.get(key, ()) for _, ref in task.writes.values())
+            for digest in wanted - held:
+                if digest not in objects:
+                    raise DamagedThread("value_not_found", f"a value of checkpoint {record.id} is missing")
+                record.pack[digest] = objects[digest]
+                held.add(digest)
+                changed.add(key)
+        return changed
+
     def _detach(
-        self, place: Thread, record: Record, gone: set[tuple[str, str]], objects: dict[str, bytes]
+        self, place: Thread, record: Record, gone: set[tuple[str, str]], objects: dict[bytes, bytes]
     ) -> bool:
         """Makes a record independent of checkpoints that go. True if it changed."""
         changed = False
@@ -548,7 +565,7 @@ class Checkpoints:
             changed = self._keep_delta(place, record, objects) or changed
         return changed
 
-    def _keep_delta(self, place: Thread, record: Record, objects: dict[str, bytes]) -> bool:
+    def _keep_delta(self, place: Thread, record: Record, objects: dict[bytes, bytes]) -> bool:
         """Puts the history of delta channels into a record whose ancestors go."""
         counters = record.metadata.get("counters_since_delta_snapshot") or {}
         channels = [channel for channel in counters if channel not in record.refs and channel not in record.delta]
@@ -561,16 +578,6 @@ class Checkpoints:
             ]
             record.delta[channel] = (kept, self._encode(seed[0], objects) if seed else None)
         return True
-
-    def _sweep(self, place: Thread, stays: Sequence[Record], writes: Sequence[Writes]) -> list[KvOp]:
-        """Deletes the values that nothing refers to."""
-        used = set(map(object_key, digests(ref for record in stays for ref in record.refs.values())))
-        used.update(map(object_key, digests(ref for task in writes for _, ref in task.writes.values())))
-        for record in stays:
-            for kept, seed in record.delta.values():
-                refs = [ref for plain in kept for _, ref in Writes.from_plain(plain).writes.values()]
-                used.update(map(object_key, digests([*refs, *([] if seed is None else [seed])])))
-        return [Delete(e.key, if_version=e.version) for e in self._scan(place, "o/", values=False) if e.key not in used]
 
     def delete_runs(self, run_ids: Sequence[str]) -> None:
         """Removes the checkpoints of runs, in every thread."""
@@ -635,26 +642,34 @@ SMALL = 96
 MAX_DEPTH = 200
 
 
-def new_heads(heads: Mapping[str, KvEntry], stays: Sequence[Record]) -> list[KvOp]:
-    """The newest checkpoints after a removal. Each is written, so that processes that know the old ones look again."""
-    ops: list[KvOp] = []
-    for key, entry in heads.items():
-        newest = max((record.id for record in stays if f"h/{token(record.ns)}" == key), default=None)
-        if newest is None:
-            ops.append(Delete(key, if_version=entry.version))
-        else:
-            ops.append(Put(key, newest.encode(), if_version=entry.version))
-    return ops
-
-
 def token(ns: str) -> str:
     """A namespace as a part of a key."""
     plain = "-" + quote(ns, safe=":")
     return plain if len(plain) <= 300 else "~" + hashlib.sha256(ns.encode()).hexdigest()
 
 
-def object_key(digest: bytes) -> str:
-    return "o/" + base64.urlsafe_b64encode(digest).decode().rstrip("=")
+def task_key(task_id: str) -> str:
+    """A task as a part of a key. Its id is in the value."""
+    return base64.urlsafe_b64encode(hashlib.sha256(task_id.encode()).digest()[:12]).decode()
+
+
+def record_key(ns: str, checkpoint_id: str) -> str:
+    return f"c/{token(ns)}/{id_key(checkpoint_id)}"
+
+
+def key_of(record: Record) -> tuple[str, str]:
+    """How the writes of a checkpoint are found."""
+    return token(record.ns), id_key(record.id)
+
+
+def kept_refs(record: Record) -> list[Any]:
+    """The references in what a record keeps of removed ancestors."""
+    refs: list[Any] = []
+    for kept, seed in record.delta.values():
+        refs += [ref for plain in kept for _, ref in Writes.from_plain(plain).writes.values()]
+        if seed is not None:
+            refs.append(seed)
+    return refs
 
 
 def inherit(parent: Record, channel: str) -> Any:

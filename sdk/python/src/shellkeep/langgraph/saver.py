@@ -26,7 +26,7 @@ from .. import _graph
 from .._async.checkpoints import AsyncCheckpoints
 from .._async.client import AsyncClient
 from .._graph import Cache, Codec, Record, Retention, Stale, ThreadUsage
-from .._sync.checkpoints import Checkpoints, token
+from .._sync.checkpoints import Checkpoints, key_of
 from .._sync.client import Client
 from ..errors import InvalidRequest
 from ..results import SessionRef
@@ -457,11 +457,6 @@ def moment_of(record: Record) -> SessionRef | None:
     if record.session is None:
         return None
     return {"session_id": str(record.session["session_id"]), "seq": int(record.session["seq"])}
-
-
-def key_of(record: Record) -> tuple[str, str]:
-    """How the writes of a checkpoint are found."""
-    return token(record.ns), record.id
 
 
 def thread_config(thread_id: Any, ns: str = "", checkpoint_id: str | None = None) -> RunnableConfig:
