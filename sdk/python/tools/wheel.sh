@@ -17,6 +17,8 @@ if [[ ! -e $home/installed || $(<"$home/installed") != "$MATURIN $ZIG" ]]; then
 fi
 bin=$PWD/$home/bin
 
+# In a directory of its own, because zig is another compiler than the one that `make test` builds with.
+export CARGO_TARGET_DIR=$PWD/target/wheel
 mkdir -p dist
 rm -f dist/shellkeep-*.whl
 # maturin finds zig as a module of the Python that runs it.
