@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("shellkeep.langgraph")
 
+#: Chooses the checkpoints that stay, from all of a thread, as namespaces and ids.
+Keep = Callable[[Sequence[Record]], set[tuple[str, str]]]
 #: Changes in one batch.
 BATCH = 500
 #: How often a change is tried again after another process was faster.
@@ -481,8 +483,8 @@ class AsyncCheckpoints:
         except SessionNotFound:
             return
 
-    async def drop(self, thread: str, keep: Callable[[Record], bool]) -> int:
-        """Removes the checkpoints that `keep` does not want, and what only they used. Returns how many.
+    async def drop(self, thread: str, keep: Keep) -> int:
+        """Removes the checkpoints that `keep` does not choose, and what only they used. Returns how many.
 
         What stays is made independent first: lists are written out, and delta channels keep the writes they need.
         """
@@ -492,13 +494,13 @@ class AsyncCheckpoints:
                 return dropped
         raise VersionConflict("version_conflict", "too many processes write to this thread; try again", status=412)
 
-    async def _drop_once(self, place: AsyncThread, keep: Callable[[Record], bool]) -> int | None:
+    async def _drop_once(self, place: AsyncThread, keep: Keep) -> int | None:
         """Removes checkpoints in one atomic step; `None` if another process changed the thread meanwhile."""
         thread = place.session_id
         self.cache.forget(thread)
         fences = {entry.key: entry.version async for entry in self._scan(place, "h/", values=False)}
         records = [record async for record in self.records(thread, None)]
-        gone = {(r.ns, r.id) for r in records if not keep(r)}
+        gone = {(record.ns, record.id) for record in records} - keep(records)
         if not gone:
             return 0
         writes = await self.all_writes(thread, None)
@@ -585,7 +587,9 @@ class AsyncCheckpoints:
             prefix = f"r/{quote(run_id, safe='')}/"
             threads = [entry.key[len(prefix) :] async for entry in self._scan(await self.index(), prefix, values=False)]
             for thread in threads:
-                await self.drop(thread, lambda record: record.metadata.get("run_id") not in wanted)
+                await self.drop(
+                    thread, lambda rs: {(r.ns, r.id) for r in rs if r.metadata.get("run_id") not in wanted}
+                )
             if threads:
                 await self._batch(await self.index(), [Delete(prefix + thread) for thread in threads])
 
@@ -611,10 +615,7 @@ class AsyncCheckpoints:
 
     async def prune(self, thread: str) -> int:
         """Keeps only the newest checkpoint of each namespace."""
-        newest: dict[str, str] = {}
-        async for record in self.records(thread, None):
-            newest[record.ns] = max(newest.get(record.ns, ""), record.id)
-        return await self.drop(thread, lambda record: record.id == newest.get(record.ns))
+        return await self.drop(thread, newest_of)
 
     async def _retain(self, place: AsyncThread) -> None:
         if self.retention.is_due(self.cache, place.session_id):
@@ -622,10 +623,8 @@ class AsyncCheckpoints:
 
     async def retain(self, thread: str) -> int:
         """Removes what the retention does not keep. The newest checkpoint of each namespace always stays."""
-        records = [record async for record in self.records(thread, None)]
-        used = await self.usage(thread) if self.retention.max_bytes is not None else None
-        keep = self.retention.choose(records, None if used is None else used.bytes, time.time())
-        return await self.drop(thread, lambda record: (record.ns, record.id) in keep)
+        used = (await self.usage(thread)).bytes if self.retention.max_bytes is not None else None
+        return await self.drop(thread, lambda records: self.retention.choose(records, used, time.time()))
 
     async def usage(self, thread: str) -> ThreadUsage:
         """What a thread takes."""
@@ -639,6 +638,14 @@ class AsyncCheckpoints:
 SMALL = 96
 #: How many checkpoints a list may be spread over before it is written out.
 MAX_DEPTH = 200
+
+
+def newest_of(records: Sequence[Record]) -> set[tuple[str, str]]:
+    """The newest checkpoint of each namespace."""
+    newest: dict[str, str] = {}
+    for record in records:
+        newest[record.ns] = max(newest.get(record.ns, ""), record.id)
+    return set(newest.items())
 
 
 def token(ns: str) -> str:

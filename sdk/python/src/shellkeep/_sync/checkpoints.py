@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("shellkeep.langgraph")
 
+#: Chooses the checkpoints that stay, from all of a thread, as namespaces and ids.
+Keep = Callable[[Sequence[Record]], set[tuple[str, str]]]
 #: Changes in one batch.
 BATCH = 500
 #: How often a change is tried again after another process was faster.
@@ -482,8 +484,8 @@ class Checkpoints:
         except SessionNotFound:
             return
 
-    def drop(self, thread: str, keep: Callable[[Record], bool]) -> int:
-        """Removes the checkpoints that `keep` does not want, and what only they used. Returns how many.
+    def drop(self, thread: str, keep: Keep) -> int:
+        """Removes the checkpoints that `keep` does not choose, and what only they used. Returns how many.
 
         What stays is made independent first: lists are written out, and delta channels keep the writes they need.
         """
@@ -493,13 +495,13 @@ class Checkpoints:
                 return dropped
         raise VersionConflict("version_conflict", "too many processes write to this thread; try again", status=412)
 
-    def _drop_once(self, place: Thread, keep: Callable[[Record], bool]) -> int | None:
+    def _drop_once(self, place: Thread, keep: Keep) -> int | None:
         """Removes checkpoints in one atomic step; `None` if another process changed the thread meanwhile."""
         thread = place.session_id
         self.cache.forget(thread)
         fences = {entry.key: entry.version for entry in self._scan(place, "h/", values=False)}
         records = [record for record in self.records(thread, None)]
-        gone = {(r.ns, r.id) for r in records if not keep(r)}
+        gone = {(record.ns, record.id) for record in records} - keep(records)
         if not gone:
             return 0
         writes = self.all_writes(thread, None)
@@ -586,7 +588,9 @@ class Checkpoints:
             prefix = f"r/{quote(run_id, safe='')}/"
             threads = [entry.key[len(prefix) :] for entry in self._scan(self.index(), prefix, values=False)]
             for thread in threads:
-                self.drop(thread, lambda record: record.metadata.get("run_id") not in wanted)
+                self.drop(
+                    thread, lambda rs: {(r.ns, r.id) for r in rs if r.metadata.get("run_id") not in wanted}
+                )
             if threads:
                 self._batch(self.index(), [Delete(prefix + thread) for thread in threads])
 
@@ -612,10 +616,7 @@ class Checkpoints:
 
     def prune(self, thread: str) -> int:
         """Keeps only the newest checkpoint of each namespace."""
-        newest: dict[str, str] = {}
-        for record in self.records(thread, None):
-            newest[record.ns] = max(newest.get(record.ns, ""), record.id)
-        return self.drop(thread, lambda record: record.id == newest.get(record.ns))
+        return self.drop(thread, newest_of)
 
     def _retain(self, place: Thread) -> None:
         if self.retention.is_due(self.cache, place.session_id):
@@ -623,10 +624,8 @@ class Checkpoints:
 
     def retain(self, thread: str) -> int:
         """Removes what the retention does not keep. The newest checkpoint of each namespace always stays."""
-        records = [record for record in self.records(thread, None)]
-        used = self.usage(thread) if self.retention.max_bytes is not None else None
-        keep = self.retention.choose(records, None if used is None else used.bytes, time.time())
-        return self.drop(thread, lambda record: (record.ns, record.id) in keep)
+        used = (self.usage(thread)).bytes if self.retention.max_bytes is not None else None
+        return self.drop(thread, lambda records: self.retention.choose(records, used, time.time()))
 
     def usage(self, thread: str) -> ThreadUsage:
         """What a thread takes."""
@@ -640,6 +639,14 @@ class Checkpoints:
 SMALL = 96
 #: How many checkpoints a list may be spread over before it is written out.
 MAX_DEPTH = 200
+
+
+def newest_of(records: Sequence[Record]) -> set[tuple[str, str]]:
+    """The newest checkpoint of each namespace."""
+    newest: dict[str, str] = {}
+    for record in records:
+        newest[record.ns] = max(newest.get(record.ns, ""), record.id)
+    return set(newest.items())
 
 
 def token(ns: str) -> str:

@@ -197,7 +197,7 @@ class ShellkeepSaver(BaseCheckpointSaver[str]):
         for thread_id in thread_ids:
             thread = _graph.store_id(self._prefix, thread_id)
             if checked(strategy) == "delete":
-                self._sync.drop(thread, lambda record: False)
+                self._sync.drop(thread, lambda records: set())
             else:
                 self._sync.prune(thread)
 
@@ -288,7 +288,7 @@ class ShellkeepSaver(BaseCheckpointSaver[str]):
         for thread_id in thread_ids:
             thread = _graph.store_id(self._prefix, thread_id)
             if checked(strategy) == "delete":
-                await self._async.drop(thread, lambda record: False)
+                await self._async.drop(thread, lambda records: set())
             else:
                 await self._async.prune(thread)
 
