@@ -58,4 +58,5 @@ pins=$(grep -E '^pytest' "$package/tests/requirements.txt")
 # shellcheck disable=SC2086
 environment oldest "$oldest" $pins || missing "pytest cannot be installed for $oldest"
 cd "$package"
-../../target/python/oldest/bin/python -m pytest -q -p no:cacheprovider tests/test_client.py tests/test_async.py tests/test_broken.py
+../../target/python/oldest/bin/python -m pytest -q -p no:cacheprovider \
+  tests/test_client.py tests/test_async.py tests/test_broken.py tests/test_files.py

@@ -158,6 +158,30 @@ _Bad = TypeVar("_Bad", bound=Bad)
 
 
 @dataclass(frozen=True, slots=True)
+class ChangedSetting:
+    """A setting that has another value in the configuration than before."""
+
+    #: The value before.
+    from_: str
+    #: Its name.
+    name: str
+    #: The value now.
+    to: str
+
+    @classmethod
+    def from_json(cls: type[_ChangedSetting], data: Mapping[str, Any]) -> _ChangedSetting:
+        """Reads an answer; fields that a newer daemon added are left out."""
+        return cls(
+            from_=data["from"],
+            name=data["name"],
+            to=data["to"],
+        )
+
+
+_ChangedSetting = TypeVar("_ChangedSetting", bound=ChangedSetting)
+
+
+@dataclass(frozen=True, slots=True)
 class Changes:
     """What a command changed."""
 
@@ -406,6 +430,66 @@ _CheckpointUsage = TypeVar("_CheckpointUsage", bound=CheckpointUsage)
 
 
 @dataclass(frozen=True, slots=True)
+class DaemonStatus:
+    """Answer of `GET /v1/daemon`."""
+
+    #: Its data directory.
+    data: str
+    #: Where it listens.
+    doors: list[str]
+    #: Of them, with a shell.
+    live_shells: int
+    #: Its process id.
+    pid: int
+    #: Why it is degraded, one sentence each.
+    problems: list[str]
+    #: Commands that run.
+    running: int
+    #: Services that run.
+    services: int
+    #: Sessions it keeps.
+    sessions: int
+    #: When it was started.
+    started_at: str
+    #: In a word.
+    status: Literal["ready", "degraded"]
+    #: Seconds that running commands get to finish when it stops.
+    stop_grace: float
+    #: The kind of its store, as in `sqlite`.
+    store: str
+    #: Seconds since then.
+    uptime: float
+    #: Its version.
+    version: str
+    #: Its configuration file, if it has read one.
+    config_file: str | None = None
+
+    @classmethod
+    def from_json(cls: type[_DaemonStatus], data: Mapping[str, Any]) -> _DaemonStatus:
+        """Reads an answer; fields that a newer daemon added are left out."""
+        return cls(
+            data=data["data"],
+            doors=data["doors"],
+            live_shells=data["live_shells"],
+            pid=data["pid"],
+            problems=data["problems"],
+            running=data["running"],
+            services=data["services"],
+            sessions=data["sessions"],
+            started_at=data["started_at"],
+            status=data["status"],
+            stop_grace=data["stop_grace"],
+            store=data["store"],
+            uptime=data["uptime"],
+            version=data["version"],
+            config_file=data.get("config_file"),
+        )
+
+
+_DaemonStatus = TypeVar("_DaemonStatus", bound=DaemonStatus)
+
+
+@dataclass(frozen=True, slots=True)
 class Deleted:
     """The removal of a session by its agent."""
 
@@ -560,6 +644,45 @@ _FileChange = TypeVar("_FileChange", bound=FileChange)
 
 
 @dataclass(frozen=True, slots=True)
+class FileEntry:
+    """What is at a path."""
+
+    #: What it is.
+    kind: Literal["file", "directory", "symlink", "other"]
+    #: Its permissions in octal, such as `0644`.
+    mode: str
+    #: When its content last changed.
+    modified_at: str
+    #: The last part of the path.
+    name: str
+    #: The path, relative to the workspace.
+    path: str
+    #: Its size in bytes.
+    size: int
+    #: The exact bytes of it, where they are not UTF-8.
+    path_base64: str | None = None
+    #: Where a symbolic link points to.
+    target: str | None = None
+
+    @classmethod
+    def from_json(cls: type[_FileEntry], data: Mapping[str, Any]) -> _FileEntry:
+        """Reads an answer; fields that a newer daemon added are left out."""
+        return cls(
+            kind=data["kind"],
+            mode=data["mode"],
+            modified_at=data["modified_at"],
+            name=data["name"],
+            path=data["path"],
+            size=data["size"],
+            path_base64=data.get("path_base64"),
+            target=data.get("target"),
+        )
+
+
+_FileEntry = TypeVar("_FileEntry", bound=FileEntry)
+
+
+@dataclass(frozen=True, slots=True)
 class FileHistory:
     """When a path changed, oldest first."""
 
@@ -575,6 +698,90 @@ class FileHistory:
 
 
 _FileHistory = TypeVar("_FileHistory", bound=FileHistory)
+
+
+@dataclass(frozen=True, slots=True)
+class FileListing:
+    """What is at a path, and in it if it is a directory."""
+
+    #: What is at the path.
+    file: FileEntry
+    #: What is in the directory, by name.
+    files: list[FileEntry] | None = field(default_factory=list)
+    #: Where the next page starts.
+    next: str | None = None
+
+    @classmethod
+    def from_json(cls: type[_FileListing], data: Mapping[str, Any]) -> _FileListing:
+        """Reads an answer; fields that a newer daemon added are left out."""
+        return cls(
+            file=FileEntry.from_json(data["file"]),
+            files=data.get("files") or [],
+            next=data.get("next"),
+        )
+
+
+_FileListing = TypeVar("_FileListing", bound=FileListing)
+
+
+@dataclass(frozen=True, slots=True)
+class FileRemoved:
+    """A file or directory that was removed."""
+
+    #: The path, relative to the workspace.
+    path: str
+    #: Number of the record.
+    seq: int
+    #: What you should know.
+    notices: list[NoticeView] = field(default_factory=list)
+    #: The exact bytes of it, where they are not UTF-8.
+    path_base64: str | None = None
+
+    @classmethod
+    def from_json(cls: type[_FileRemoved], data: Mapping[str, Any]) -> _FileRemoved:
+        """Reads an answer; fields that a newer daemon added are left out."""
+        return cls(
+            path=data["path"],
+            seq=data["seq"],
+            notices=[NoticeView.from_json(x) for x in (data.get("notices") or [])],
+            path_base64=data.get("path_base64"),
+        )
+
+
+_FileRemoved = TypeVar("_FileRemoved", bound=FileRemoved)
+
+
+@dataclass(frozen=True, slots=True)
+class FileWritten:
+    """A file that was written."""
+
+    #: The path, relative to the workspace.
+    path: str
+    #: Number of the record, to rewind or fork to.
+    seq: int
+    #: The SHA-256 of its content, in hexadecimal.
+    sha256: str
+    #: Its size in bytes.
+    size: int
+    #: What you should know.
+    notices: list[NoticeView] = field(default_factory=list)
+    #: The exact bytes of it, where they are not UTF-8.
+    path_base64: str | None = None
+
+    @classmethod
+    def from_json(cls: type[_FileWritten], data: Mapping[str, Any]) -> _FileWritten:
+        """Reads an answer; fields that a newer daemon added are left out."""
+        return cls(
+            path=data["path"],
+            seq=data["seq"],
+            sha256=data["sha256"],
+            size=data["size"],
+            notices=[NoticeView.from_json(x) for x in (data.get("notices") or [])],
+            path_base64=data.get("path_base64"),
+        )
+
+
+_FileWritten = TypeVar("_FileWritten", bound=FileWritten)
 
 
 @dataclass(frozen=True, slots=True)
@@ -1217,6 +1424,8 @@ class OutputResponse:
     total: int
     #: The exact bytes, where they are not UTF-8.
     base64: str | None = None
+    #: Whether the run writes its standard error into `stdout`, so that this stream stays empty.
+    merged: bool | None = None
 
     @classmethod
     def from_json(cls: type[_OutputResponse], data: Mapping[str, Any]) -> _OutputResponse:
@@ -1229,6 +1438,7 @@ class OutputResponse:
             text=data["text"],
             total=data["total"],
             base64=data.get("base64"),
+            merged=data.get("merged"),
         )
 
 
@@ -1338,6 +1548,27 @@ class Readiness:
 
 
 _Readiness = TypeVar("_Readiness", bound=Readiness)
+
+
+@dataclass(frozen=True, slots=True)
+class Reloaded:
+    """Answer of `POST /v1/daemon/reload`."""
+
+    #: What is in force now.
+    changed: list[ChangedSetting]
+    #: What takes a restart to come into force.
+    needs_restart: list[ChangedSetting]
+
+    @classmethod
+    def from_json(cls: type[_Reloaded], data: Mapping[str, Any]) -> _Reloaded:
+        """Reads an answer; fields that a newer daemon added are left out."""
+        return cls(
+            changed=[ChangedSetting.from_json(x) for x in data["changed"]],
+            needs_restart=[ChangedSetting.from_json(x) for x in data["needs_restart"]],
+        )
+
+
+_Reloaded = TypeVar("_Reloaded", bound=Reloaded)
 
 
 @dataclass(frozen=True, slots=True)
@@ -1699,6 +1930,48 @@ _SessionList = TypeVar("_SessionList", bound=SessionList)
 
 
 @dataclass(frozen=True, slots=True)
+class SettingInForce:
+    """A setting in force."""
+
+    #: Where it came from.
+    source: str
+    #: Its value, as text.
+    value: str
+
+    @classmethod
+    def from_json(cls: type[_SettingInForce], data: Mapping[str, Any]) -> _SettingInForce:
+        """Reads an answer; fields that a newer daemon added are left out."""
+        return cls(
+            source=data["source"],
+            value=data["value"],
+        )
+
+
+_SettingInForce = TypeVar("_SettingInForce", bound=SettingInForce)
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsInForce:
+    """Answer of `GET /v1/daemon/settings`."""
+
+    #: By name, as in the configuration file.
+    settings: dict[str, SettingInForce]
+    #: The file that was read, if one was.
+    file: str | None = None
+
+    @classmethod
+    def from_json(cls: type[_SettingsInForce], data: Mapping[str, Any]) -> _SettingsInForce:
+        """Reads an answer; fields that a newer daemon added are left out."""
+        return cls(
+            settings={k: SettingInForce.from_json(x) for k, x in data["settings"].items()},
+            file=data.get("file"),
+        )
+
+
+_SettingsInForce = TypeVar("_SettingsInForce", bound=SettingsInForce)
+
+
+@dataclass(frozen=True, slots=True)
 class SignalSent:
     """Answer to a sent signal."""
 
@@ -1795,6 +2068,30 @@ class StateResponse:
 
 
 _StateResponse = TypeVar("_StateResponse", bound=StateResponse)
+
+
+@dataclass(frozen=True, slots=True)
+class Stopping:
+    """Answer of `POST /v1/daemon/stop`."""
+
+    #: Seconds that they get to finish.
+    grace: float
+    #: The daemon's process id.
+    pid: int
+    #: Commands that run now.
+    running: int
+
+    @classmethod
+    def from_json(cls: type[_Stopping], data: Mapping[str, Any]) -> _Stopping:
+        """Reads an answer; fields that a newer daemon added are left out."""
+        return cls(
+            grace=data["grace"],
+            pid=data["pid"],
+            running=data["running"],
+        )
+
+
+_Stopping = TypeVar("_Stopping", bound=Stopping)
 
 
 @dataclass(frozen=True, slots=True)
