@@ -60,7 +60,7 @@ struct Leader {
 #[derive(Debug, Default)]
 struct Held {
     name: String,
-    /// What stands after `NAME=` in the environment.
+    /// The value of `NAME=` in the environment.
     label: String,
     unified: Option<Group>,
     pids: Option<Group>,
@@ -262,7 +262,7 @@ impl Held {
         all.values().filter(is_ours).copied().collect()
     }
 
-    /// Sends a signal to those of the members that `choose` gives. The group stands still meanwhile, so nobody escapes
+    /// Sends a signal to those of the members that `choose` gives. The group is frozen meanwhile, so nobody escapes
     /// by forking. Gives handles on them.
     fn reach(&self, signal: Signal, choose: impl Fn(&[Stat]) -> Vec<Stat>) -> Vec<OwnedFd> {
         let _still = self.unified.as_ref().map(Still::hold);
@@ -330,7 +330,7 @@ fn signal_process_groups(members: &[Stat], signal: Signal) {
     }
     for (number, stamps) in groups {
         let Some(group) = handle::number(number) else { continue };
-        // While one of them stands still it stays in its group, and the group's number is not another's.
+        // While one of them is stopped it stays in its group, and the group's number is not another's.
         let stands = |stamp: &ProcessStamp| {
             let handle = handle::open_exact(*stamp)?;
             handle::send(&handle, Signal::STOP).then_some(())?;
@@ -342,7 +342,7 @@ fn signal_process_groups(members: &[Stat], signal: Signal) {
     }
 }
 
-/// A group that stands still for as long as this lives.
+/// A group that is frozen for as long as this lives.
 struct Still<'a>(&'a Group);
 
 impl<'a> Still<'a> {

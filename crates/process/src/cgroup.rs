@@ -146,7 +146,7 @@ impl Group {
         self.write("cgroup.freeze", if frozen { "1" } else { "0" })
     }
 
-    /// Whether everyone in it stands still by now.
+    /// Whether all processes in it are frozen.
     pub fn is_frozen(&self) -> bool {
         let text = fs::read_to_string(self.path.join("cgroup.events")).unwrap_or_default();
         text.lines().any(|line| line == "frozen 1")

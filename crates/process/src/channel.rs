@@ -76,7 +76,7 @@ impl Channel {
         Ok(())
     }
 
-    /// Whether something came that no driver sends. Nothing is read any more then, and the shell must be ended.
+    /// Whether something came that no driver sends. Then nothing more is read, and the shell must be killed.
     pub(crate) fn is_forged(&self) -> bool {
         self.is_forged
     }

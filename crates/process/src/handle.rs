@@ -18,7 +18,7 @@ pub(crate) fn session_of(pid: Pid) -> Option<Pid> {
     Pid::from_raw(unsafe { libc::getsid(pid.as_raw_pid()) }.max(0))
 }
 
-/// A handle on whoever has this number now.
+/// A handle on the process that has this number now.
 pub fn open(pid: u32) -> Option<OwnedFd> {
     pidfd_open(number(pid)?, PidfdFlags::NONBLOCK).ok()
 }

@@ -33,7 +33,7 @@ pub fn hide_from_same_user() -> io::Result<()> {
     Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
 }
 
-/// Descriptors that whoever started us left open do not go on to what we start.
+/// Descriptors that our parent left open are not inherited by what we start.
 pub fn keep_inherited_descriptors() -> io::Result<()> {
     close_on_exec_from(FIRST_OTHER)
 }

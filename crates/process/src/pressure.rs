@@ -7,7 +7,7 @@ use std::thread::available_parallelism;
 /// With this share of memory or more at hand, nothing waits for any; see [`stall_from_free`].
 const FREE_ENOUGH: f64 = 0.15;
 
-/// How much the machine has to do. Each figure is from 0 to 1; one that cannot be read stands as if all were well.
+/// How much the machine has to do. Each figure is from 0 to 1; one that cannot be read counts as no pressure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pressure {
     /// Share of time in which something waited for a CPU, over about ten seconds.

@@ -40,7 +40,7 @@ pub struct Stat {
 }
 
 impl Stat {
-    /// Reads one process. A zombie counts as gone: it keeps its number and start time, and does nothing any more.
+    /// Reads one process. A zombie counts as gone: it keeps its number and start time, and does nothing.
     pub fn read(pid: u32) -> Option<Self> {
         Self::read_any(pid).filter(|stat| stat.state != b'Z' && stat.state != b'X')
     }
@@ -59,7 +59,7 @@ impl Stat {
     }
 }
 
-/// The command's name stands in parentheses and may itself hold any byte, so fields are counted from the last one.
+/// The command's name is in parentheses and may itself hold any byte, so fields are counted from the last one.
 fn parse_stat(text: &[u8]) -> Option<Stat> {
     let open = text.iter().position(|&b| b == b'(')?;
     let close = text.iter().rposition(|&b| b == b')')?;
@@ -139,13 +139,13 @@ pub fn has_mark(pid: u32, mark: &[u8]) -> bool {
     environment(pid).split(|&b| b == 0).any(|entry| entry == mark)
 }
 
-/// What stands after this `NAME=…` in the environment a process was started with.
+/// The value of this `NAME=…` in the environment a process was started with.
 pub fn mark_after(pid: u32, prefix: &[u8]) -> Option<String> {
     let [found] = marks_after(pid, [prefix]);
     found
 }
 
-/// What stands after each of these `NAME=…` in the environment a process was started with.
+/// The values of these `NAME=…` in the environment a process was started with.
 pub fn marks_after<const COUNT: usize>(pid: u32, prefixes: [&[u8]; COUNT]) -> [Option<String>; COUNT] {
     let environment = environment(pid);
     let text = |found: &[u8]| String::from_utf8_lossy(found).into_owned();

@@ -206,18 +206,18 @@ impl Drop for Program {
     }
 }
 
-/// Between fork and exec: into the cage, with a session of its own, the usual limit of open files, the umask of whoever
-/// started us, and no descriptors but the standard three.
+/// Between fork and exec: into the cage, with a session of its own, the usual limit of open files, the umask of our parent,
+/// and no descriptors but the standard three.
 fn prepare(entrances: &[File], soft_descriptors: Option<u64>, mask: Option<u32>) -> io::Result<()> {
     for entrance in entrances {
-        // To a group's list of members, 0 is whoever writes it.
+        // In a group's list of members, 0 is the writer itself.
         rustix::io::write(entrance, b"0")?;
     }
     rustix::process::setsid()?;
     if let Some(mask) = mask {
         rustix::process::umask(Mode::from_raw_mode(mask));
     }
-    // Kernels before 5.11 do not know it; there the descriptors that we opened ourselves are closed all the same.
+    // Kernels before 5.11 do not know it; there the descriptors that we opened ourselves are still closed.
     let _ = own::keep_inherited_descriptors();
     if let Some(soft) = soft_descriptors {
         let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);

@@ -19,7 +19,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The driver as it was built; see `build.rs`.
 const DRIVER: &[u8] = include_bytes!(env!("SHELLKEEP_DRIVER"));
-/// What bash is told: load the driver, which then never returns. The number is `OBJECT_AT_START` in `driver.c`.
+/// The command for bash: load the driver, which then never returns. The number is `OBJECT_AT_START` in `driver.c`.
 const LOAD: &str = "enable -f /proc/self/fd/4 shellkeep";
 /// Where the control socket and the driver's object must be; the same numbers as in `driver.c`.
 const PLACES: [i32; 2] = [3, 4];

@@ -36,7 +36,7 @@ pub struct Reader {
 }
 
 /// Hands on what some streams have now; whether it was anything. What never stops is left for the next time, so that others
-/// get their turn, and a stream that has ended is given up.
+/// get their turn, and a stream that has ended is dropped.
 pub(crate) fn poll_streams<S: Copy + Send + Sync>(
     streams: [(&mut Option<Reader>, S); 2],
     cx: &mut Context<'_>,
@@ -63,7 +63,7 @@ pub enum Read {
     Bytes,
     /// Nothing yet.
     Empty,
-    /// Nobody can write any more.
+    /// Nobody can write to it.
     End,
 }
 

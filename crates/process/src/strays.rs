@@ -7,7 +7,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether whoever loses its parent below us becomes our child.
+/// Whether orphans below us become our children.
 static IS_SUBREAPER: AtomicBool = AtomicBool::new(false);
 
 /// Makes this process the parent of every process below it that loses its own. From then on [`reap_strays`] must be

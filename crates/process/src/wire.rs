@@ -137,7 +137,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Takes the frame with this nonce out of what was received, if it is there in full. Whatever stands before it was
+/// Takes the frame with this nonce out of what was received, if it is there in full. Anything before it was
 /// written by the command, not by the driver, and is dropped.
 pub fn take_frame(received: &mut Vec<u8>, nonce: &Nonce) -> Result<Option<(u32, Vec<u8>)>, TooLong> {
     let Some(start) = received.windows(NONCE_BYTES).position(|window| window == nonce) else {

@@ -2,8 +2,8 @@
 //! has a line already is passed over, so a batch may come again after a crash.
 //!
 //! A session whose files cannot be written is *stalled*: nothing more is written for it until [`Recorder::try_again`] has
-//! found that its files take lines again, and then whoever feeds the recorder brings what it missed. If that cannot be
-//! brought any more, the line that says so is a `hole`.
+//! found that its files take lines again, and then the recorder's feeder brings what it missed. If that is no longer
+//! possible, the line that says so is a `hole`.
 
 mod deleted;
 mod open_recording;
@@ -107,7 +107,7 @@ impl Recorder {
         self.stalled.iter().map(|(session_id, stalled)| (session_id, stalled.reason.as_str()))
     }
 
-    /// Looks whether a stalled session's files take lines again. If so, it is not stalled any more.
+    /// Checks whether a stalled session's files take lines again. If so, it is no longer stalled.
     pub fn try_again(&mut self, session_id: &SessionId) -> io::Result<()> {
         let Some(stalled) = self.stalled.get(session_id) else { return Ok(()) };
         open_recording::probe(&self.directory(session_id), stalled.needed)?;

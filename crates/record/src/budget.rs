@@ -27,7 +27,7 @@ impl Budget {
         Self::default()
     }
 
-    /// The caller is gone: nobody wants the answer any more.
+    /// The caller is gone: nobody needs the answer.
     pub fn cancel(&self) {
         self.gone.store(true, Ordering::Relaxed);
     }

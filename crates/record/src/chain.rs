@@ -29,7 +29,7 @@ const WITH_AUTHOR: &[u8; 32] = b"shellkeep line with its author 4";
 /// Keeps the hash of a line with files apart from every other hash.
 const FILES: &str = "shellkeep 2026-11 hash of a line and the files beside it";
 
-/// The key of a data directory. Whoever has it can say what a masked field was not; it stays with the host.
+/// The key of a data directory. Its owner can say what a masked field was not; it stays with the host.
 #[derive(Clone)]
 pub struct Key(pub [u8; 32]);
 

@@ -8,7 +8,7 @@ use crate::read::{Filter, ReadError, Recording};
 const PAGE: usize = 1000;
 
 impl Recording {
-    /// The checkpoints that are told of after a number, oldest first, at most so many.
+    /// The checkpoints that were recorded after a number, oldest first, at most `most`.
     pub fn checkpoints(&self, marks: &Marks, after: u64, most: usize) -> Result<Vec<CheckpointLine>, ReadError> {
         self.mark(marks, u64::MAX)?;
         let (mut found, mut at) = (Vec::new(), after);

@@ -71,7 +71,7 @@ impl Masker {
     }
 
     /// A copy of a line with its secrets masked. The commitments to what was masked are made with the key, or with the
-    /// salts that an export brings; without either, the copy proves nothing any more.
+    /// salts that an export brings; without either, the copy proves nothing.
     pub fn mask_line(&self, line: &Line, key: Option<&SessionKey>) -> Line {
         let of_line = key.map(|key| key.salt(line.seq)).or(line.proof.salt);
         let old = &line.proof;
@@ -215,7 +215,7 @@ fn mask() -> String {
     String::from_utf8_lossy(MASK).into_owned()
 }
 
-/// Two masked names may become the same; the second is told apart by a number.
+/// Two masked names may become the same; the second gets a number.
 fn free_name(taken: &Map<String, Value>, name: String) -> String {
     let mut free = name.clone();
     let mut number = 2;

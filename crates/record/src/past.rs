@@ -274,7 +274,7 @@ impl Fold {
             }
             "agent_state_saved" => self.agent_state = agent_state(data, &proof.files),
             "checkpoint_created" => self.files.kept(from(seq, data)?),
-            // What they led to is told, so what follows is known again.
+            // Their result is recorded, so what follows is known again.
             "records_lost" if data.get("shell").is_some() => self.begin_anew(seq, data, &proof.files)?,
             "records_lost" | "hole" => {
                 let reason = data["reason"].as_str().unwrap_or("no line tells of them").to_owned();

@@ -48,7 +48,7 @@ pub enum ReadError {
         /// The line.
         seq: u64,
     },
-    /// Nobody waits for it any more.
+    /// Nobody waits for it.
     #[error("the reader went away")]
     Cancelled,
 }

@@ -185,7 +185,7 @@ fn scrub_segment(
                         masked.lines.insert(line.seq, beside::sum(bytes));
                     }
                 }
-                // It proves nothing any more; its secrets go all the same.
+                // It no longer proves anything; its secrets are masked anyway.
                 Err(_) => {
                     written = masker.redactor().redact(raw.bytes);
                     changed |= written != raw.bytes;

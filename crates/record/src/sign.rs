@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Cow;
 use std::fmt;
 
-/// The secret key. Whoever has it can sign any history.
+/// The secret key. Its owner can sign any history.
 pub struct Signer(SigningKey);
 
 impl Signer {

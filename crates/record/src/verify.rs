@@ -22,7 +22,7 @@ const LOOKS: usize = 3;
 
 /// Type of the line that tells of a scrub.
 const SCRUBBED: &str = "scrubbed";
-/// A scrub masks first and is told of afterwards.
+/// A scrub masks first and is recorded afterwards.
 const UNTOLD: &str = "something in it is masked, and no scrub tells of it; one that was cut off leaves this, and another scrub \
                       of the same secret tells of it";
 

@@ -1,4 +1,4 @@
-//! What a rule answers: where a secret begins and how to find its end. The end may be far away, so it is told as a way
+//! What a rule answers: where a secret begins and how to find its end. The end may be far away, so it is given as a way
 //! to go on and not as a place.
 
 use crate::class::{Class, WORD};

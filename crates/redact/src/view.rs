@@ -5,7 +5,7 @@ use crate::class::{Class, DIGIT, WORD};
 use crate::rules::Rules;
 use std::cell::Cell;
 
-/// How far a rule may look ahead. Longer secrets are masked to their end all the same; this is only how much of one must
+/// How far a rule may look ahead. Longer secrets are still masked to their end; this is only how much of one must
 /// be seen to know it.
 pub(crate) const WINDOW: usize = 512;
 /// How far a rule may look back, and how long before its hint a secret may begin.

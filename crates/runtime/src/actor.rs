@@ -125,7 +125,7 @@ impl Actor {
                 if self.leave() {
                     return;
                 }
-                // Whoever has a sender uses it at once, or has gone away.
+                // A task that has a sender uses it at once, or has gone away.
                 tokio::time::sleep(LAST_LOOK).await;
             }
         }

@@ -36,7 +36,7 @@ pub const CORES_FOR_OTHERS: usize = 1;
 /// Commands that may run for each core, however great the pressure. Most that run for long wait for something, and must
 /// not shut out all others because somebody computes beside them.
 pub const LEAST_RUNNING_PER_CORE: usize = 16;
-/// The earliest time to try again that we name; a client that is told less hammers.
+/// The shortest time to retry after that we send; a client with a shorter one hammers.
 const LEAST_RETRY: Duration = Duration::from_secs(1);
 /// The latest; nobody knows more than a minute ahead.
 const MOST_RETRY: Duration = Duration::from_secs(60);
@@ -72,7 +72,7 @@ impl Default for AdmissionConfig {
     }
 }
 
-/// How admission stands.
+/// The state of admission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AdmissionFigures {
     /// Commands that run.
@@ -149,7 +149,7 @@ impl Drop for Ticket {
     }
 }
 
-/// A place in the line; given up when it is dropped.
+/// A place in the queue; released on drop.
 pub struct Waiter {
     gate: Arc<Admission>,
     agent: Arc<str>,
@@ -261,7 +261,7 @@ impl Admission {
         self.tell(state, verdicts);
     }
 
-    /// How it stands.
+    /// Its state.
     pub fn figures(&self) -> AdmissionFigures {
         let mut state = self.lock();
         AdmissionFigures {

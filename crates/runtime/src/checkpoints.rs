@@ -22,13 +22,13 @@ pub(crate) struct Checkpoints {
     /// How.
     pub(crate) config: CheckpointConfig,
     home: PathBuf,
-    /// Whoever works with files goes through it; a backup closes it for a moment.
+    /// All work with files goes through it; a backup closes it for a moment.
     pub(crate) gate: Arc<RwLock<()>>,
     watcher: Arc<Watcher>,
     faults: Arc<Faults>,
 }
 
-/// What a checkpoint is taken for, and who is told of in it.
+/// What a checkpoint is taken for, and who caused it.
 #[derive(Debug, Clone)]
 pub(crate) struct Wanted {
     /// What for.

@@ -1,5 +1,5 @@
 //! Who may do what. The host may do everything; an agent is known by a token and may touch its own sessions only. A
-//! token's secret is told once, when it is made; what is kept is its hash.
+//! token's secret is returned once, when it is created; what is kept is its hash.
 
 use crate::ops::{IssuedToken, NewToken, OpError, TokenView};
 use crate::sync::lock;

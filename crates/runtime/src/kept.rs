@@ -29,7 +29,7 @@ pub(crate) struct KeptFiles {
 #[derive(Debug, Default)]
 struct Checked(Mutex<HashMap<PathBuf, Stamp>>);
 
-/// What the system says of a file. Whoever writes to it changes the last, and cannot set it.
+/// What the system says of a file. Writing to it changes the last field, which nobody can set.
 #[derive(Debug, PartialEq, Eq)]
 struct Stamp {
     sum: FileSum,
@@ -107,7 +107,7 @@ impl KeptFiles {
         let recorded = FileSum { bytes: output.kept, hash: hash.clone() };
         match self.sum_in_force(id, &name, recorded).await? {
             Ok(None) => Err(OpError::FileChanged { session_id: id.to_string(), file: name }),
-            // Whoever reads it next meets the same error and knows what to say.
+            // The next reader gets the same error and reports it.
             Ok(Some(_)) | Err(_) => Ok(()),
         }
     }

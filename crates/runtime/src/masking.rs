@@ -194,7 +194,7 @@ impl SessionMask {
     }
 }
 
-/// Masks every text in a JSON value, and what stands under a name that looks secret as a whole.
+/// Masks every text in a JSON value, and the whole value of a name that looks secret.
 pub fn mask_json(redactor: &Redactor, value: &mut Json) {
     match value {
         Json::String(text) => *text = redactor.redact_str(text),

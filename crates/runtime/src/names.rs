@@ -62,7 +62,7 @@ impl Names {
         known.iter().filter(|(_, owner)| owner.as_deref() == Some(agent)).map(|(id, _)| id.clone()).collect()
     }
 
-    /// Adds a name if it is new and `store` succeeds. Both are one step for everyone else: whoever finds the name also
+    /// Adds a name if it is new and `store` succeeds. Both are one step for everyone else: a caller that finds the name also
     /// finds the session. Returns whether it was new.
     pub(crate) fn add_new<E>(
         &self,

@@ -45,7 +45,7 @@ pub fn left_process(stat: &proc::Stat, boot_id: &str) -> LeftProcess {
     }
 }
 
-/// What is lost when a live shell is given up, if anything is.
+/// What is lost when a live shell is dropped, if anything.
 pub fn given_up(shell: &LiveShell, why: &str) -> Vec<Notice> {
     let mut lost = Vec::new();
     let (processes, descriptors) = (processes(shell), descriptors(shell));

@@ -187,7 +187,7 @@ pub struct RunView {
     pub run_id: RunId,
     /// Number of the record of its end: a rewind or fork to it has what the run did. While it runs, of its start.
     pub seq: u64,
-    /// How it stands.
+    /// Its status.
     pub status: RunStatus,
     /// Exit code, once it has one.
     pub exit_code: Option<i32>,
@@ -195,7 +195,7 @@ pub struct RunView {
     pub signal: Option<String>,
     /// Standard output, head and tail, at most `max_output` bytes.
     pub stdout: StreamView,
-    /// Standard error, likewise.
+    /// The same for standard error.
     pub stderr: StreamView,
     /// Wall time.
     pub duration: Duration,
@@ -307,7 +307,7 @@ pub struct TokenView {
 pub struct IssuedToken {
     /// The token.
     pub token: TokenView,
-    /// Its secret, which is told this once and not kept.
+    /// Its secret, which is returned only here and not kept.
     pub secret: String,
 }
 
@@ -318,7 +318,7 @@ impl std::fmt::Debug for IssuedToken {
     }
 }
 
-/// How the engine stands.
+/// The status of the engine.
 #[derive(Debug, Clone)]
 pub struct Health {
     /// Why it is degraded; empty when all is well.

@@ -30,7 +30,7 @@ pub enum PageError {
 }
 
 impl PageError {
-    /// What a caller is told. `unreadable` says it of a file that cannot be read.
+    /// The error for a caller. `unreadable` makes one for a file that cannot be read.
     pub fn told(self, unreadable: impl FnOnce(io::Error) -> OpError) -> OpError {
         match self {
             Self::Pattern(error) => OpError::Invalid { detail: format!("grep is {error}") },
@@ -114,7 +114,7 @@ pub fn page(
             grep(&stream, &Grep { pattern, searching }, offset, limit)?
         }
     };
-    // What cannot be read any more must not keep a reader waiting for it.
+    // A reader must not wait for what can no longer be read.
     let next_offset = if next_offset == offset { next_offset } else { stream.skip_gap(next_offset) };
     Ok(OutputPage { bytes, offset, next_offset, total: record.total, complete, merged: record.merged })
 }
@@ -171,7 +171,7 @@ impl Grep<'_> {
         let masked = self.searching.mask.as_ref().map(|mask| mask.redact(block));
         let shown = masked.as_deref().unwrap_or(block);
         let lines = |text: &[u8]| text.iter().filter(|&&byte| byte == b'\n').count();
-        // What was masked over several lines cannot be told apart by lines any more; such a block is taken as a whole.
+        // What was masked over several lines can no longer be split into lines; such a block is taken as a whole.
         let by_lines = masked.is_none() || lines(shown) == lines(block);
         let mut lengths = block.split_inclusive(|&b| b == b'\n').map(<[u8]>::len);
         let mut taken = 0;

@@ -88,7 +88,7 @@ pub(crate) struct Settler<'a> {
 
 impl Settler<'_> {
     /// Ends everything that an earlier daemon had begun, and gives the removals of which files are left: they go when
-    /// nothing of the earlier daemon runs any more.
+    /// nothing of the earlier daemon is running.
     pub(crate) async fn settle(&self) -> Vec<Unfinished> {
         let mut unfinished = Vec::new();
         for LeftOver { id, begun, note } in left_over(self.data_dir) {

@@ -173,7 +173,7 @@ impl Pool {
         self.places.news.freed.listen(agent)
     }
 
-    /// A session has become idle; whoever waits may take its place.
+    /// A session has become idle; one that waits may take its place.
     pub fn one_is_idle(&self) {
         self.places.news.freed.ring();
     }
@@ -214,7 +214,7 @@ impl Pool {
             if pool.start_spare().await {
                 continue;
             }
-            // Whoever drops the pool calls this task one last time.
+            // Dropping the pool wakes this task one last time.
             drop(pool);
             places.news.wanted.notified().await;
         }

@@ -165,7 +165,7 @@ impl Registry {
         }
     }
 
-    /// Takes a session out if `may_leave`. Whoever writes to it takes a sender under the same lock, so no message can come
+    /// Takes a session out if `may_leave`. A writer takes a sender under the same lock, so no message can come
     /// after that. Returns whether it was taken out.
     pub(crate) fn leave(&self, id: &SessionId, may_leave: impl FnOnce() -> bool) -> bool {
         let mut sessions = self.sessions();

@@ -51,7 +51,7 @@ struct Seat {
     work: Mutex<Option<Arc<Work>>>,
 }
 
-/// A look at a seat. The seat is forgotten when nobody looks at it any more.
+/// A reference to a seat. The seat is forgotten with its last reference.
 pub(crate) struct Place {
     agents: Arc<Agents>,
     id: SessionId,

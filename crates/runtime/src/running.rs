@@ -340,7 +340,7 @@ impl Running {
     }
 }
 
-/// Writing to a command that does not read may take for ever, so it has a task of its own. It ends with the pipe.
+/// Writing to a command that does not read may never end, so it has a task of its own. It ends with the pipe.
 fn spawn_writer(writer: Arc<Writer>) -> mpsc::Sender<Vec<u8>> {
     let (sender, mut receiver) = mpsc::channel::<Vec<u8>>(INPUT_QUEUE);
     tokio::spawn(async move {

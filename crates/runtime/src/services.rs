@@ -80,7 +80,7 @@ pub struct Supervised {
 pub(crate) struct Reserved {
     /// What others see.
     pub(crate) seen: Arc<Supervised>,
-    /// What its supervisor is told.
+    /// A message for its supervisor.
     pub(crate) orders: mpsc::Receiver<Order>,
 }
 
@@ -303,7 +303,7 @@ impl Supervised {
         self.facts.borrow().clone()
     }
 
-    /// Tells its supervisor. One that has just ended does not listen any more, and need not.
+    /// Sends a message to its supervisor. One that has just ended no longer listens, and need not.
     pub(crate) async fn tell(&self, order: Order) {
         let _ = self.orders.send(order).await;
     }

@@ -47,7 +47,7 @@ impl SessionFiles {
         self.registry.ask(id, |answer| Message::Files(Box::new(task(answer)))).await
     }
 
-    /// Waits a moment until the files of the last command are kept, so that whoever asks after an answer finds them. Not
+    /// Waits a moment until the files of the last command are kept, so that a caller who asks after an answer finds them. Not
     /// for the session's own task.
     pub(crate) async fn settled(&self, id: &SessionId) {
         if self.checkpoints.config.on && !self.registry.is_awake(id) && is_open(&self.checkpoints.home(id)) {

@@ -52,7 +52,7 @@ impl RunStream {
         self.seq
     }
 
-    /// How the run stands now, without waiting; `None` once the result was handed out.
+    /// The run's current state, without waiting; `None` once the result was handed out.
     pub fn now(&self) -> Option<RunView> {
         match &self.source {
             Source::Live { cell, max_output } => Some(cell.view(*max_output)),

@@ -40,7 +40,7 @@ pub(crate) struct Turn {
     _node: OwnedSemaphorePermit,
 }
 
-/// Somebody who waits for a job. When it is gone the job is told.
+/// A caller that waits for a job. When the caller is gone, the job learns of it.
 pub(crate) struct Caller(Budget);
 
 impl Caller {

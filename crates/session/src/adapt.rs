@@ -115,7 +115,7 @@ pub struct LimitChange {
     pub reason: String,
 }
 
-/// How one resource stands.
+/// The state of one resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Strain {
     Low,

@@ -53,7 +53,7 @@ impl Author {
         Self { source: Source::Runtime, by }
     }
 
-    /// Whoever holds this token, or the host.
+    /// The holder of this token, or the host.
     pub fn caller(token: Option<&str>) -> Self {
         match token {
             Some(token) => Self { source: Source::Agent, by: Some(token.to_owned()) },

@@ -23,7 +23,7 @@ pub enum IdError {
     Character {
         /// The offending character, escaped.
         found: String,
-        /// Where it stands, from 0.
+        /// Its position, from 0.
         position: usize,
     },
 }

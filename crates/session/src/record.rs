@@ -97,10 +97,10 @@ pub enum Event {
     },
     /// What is running after a command, if it is not what was running before it.
     ProcessesLeft {
-        /// All of it; empty when nothing runs any more.
+        /// All of it; empty when nothing is running.
         processes: Vec<LeftProcess>,
     },
-    /// The shell was given up or lost between commands. The notices are for the next result.
+    /// The shell was dropped or lost between commands. The notices are for the next result.
     ShellStopped {
         /// Why, in a word: `hibernated`, `evicted`, `died`, `daemon_stopped`.
         reason: String,
@@ -134,11 +134,11 @@ pub enum Event {
         /// Its id.
         service_id: ServiceId,
     },
-    /// A service has no processes any more. If `status` is live, it will be started again.
+    /// A service's processes are gone. If `status` is live, it will be started again.
     ServiceEnded {
         /// Its id.
         service_id: ServiceId,
-        /// How it stands from now on.
+        /// Its status from now on.
         status: ServiceStatus,
         /// How it ended.
         end: ServiceEnd,

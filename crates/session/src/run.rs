@@ -4,7 +4,7 @@ use crate::{ByteString, RunId, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// How a run stands.
+/// The status of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunStatus {
@@ -167,7 +167,7 @@ pub struct Output {
     pub merged: bool,
 }
 
-/// Length and hash of a file beside the records: whoever has them can tell whether the file was changed.
+/// Length and hash of a file beside the records: they show whether the file was changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileSum {
     /// Its length.

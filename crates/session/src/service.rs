@@ -13,7 +13,7 @@ pub const FIRST_BACKOFF: Duration = Duration::from_secs(1);
 pub const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
 /// A service that was up for this long was well: its next failure is the first again.
 pub const WELL_AFTER: Duration = Duration::from_secs(60);
-/// Starts in a row that came to nothing, after which it is given up.
+/// Failed starts in a row after which it is not started again.
 pub const MAX_ATTEMPTS: u32 = 10;
 
 /// The share of one processor below which a service counts as idle.
@@ -21,7 +21,7 @@ pub const IDLE_CPU: f64 = 0.01;
 /// Clock ticks in a second, as `/proc` counts them.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// How a service stands.
+/// The status of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ServiceStatus {
@@ -139,7 +139,7 @@ pub struct ServiceSpec {
 pub struct Service {
     /// What it was made with.
     pub spec: ServiceSpec,
-    /// How it stands.
+    /// Its status.
     pub status: ServiceStatus,
     /// When it was first started.
     pub started_at: Timestamp,

@@ -11,7 +11,7 @@ use std::fmt;
 /// A variable: its attributes and its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Variable {
-    /// The letters of `declare`, sorted: `c i l n r t u x`. Arrays are told by their value.
+    /// The letters of `declare`, sorted: `c i l n r t u x`. Arrays are known by their value.
     pub attributes: String,
     /// The value.
     pub value: Value,

@@ -1,4 +1,4 @@
-//! Anchors: signed heads put where whoever can change the data directory cannot change them, at an interval. One thread
+//! Anchors: signed heads written at an interval to a place that nobody with access to the data directory alone can change. One thread
 //! carries them; recordings never wait for it, and what could not be delivered goes with the next delivery.
 
 use crate::lock::hold;
@@ -179,7 +179,7 @@ fn append(path: &Path, heads: &BTreeMap<String, SignedHead>) -> io::Result<()> {
     file.sync_data()
 }
 
-/// One request in plain HTTP/1.1: a hook on this machine or behind a relay. Who it is from is told by the signatures.
+/// One request in plain HTTP/1.1: a hook on this machine or behind a relay. The signatures say who it is from.
 fn post(host: &str, path: &str, heads: &BTreeMap<String, SignedHead>) -> io::Result<()> {
     let body = serde_json::to_vec(&serde_json::json!({ "heads": heads.values().collect::<Vec<_>>() }))?;
     let address = if host.rsplit(']').next().is_some_and(|end| end.contains(':')) {

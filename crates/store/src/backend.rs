@@ -133,7 +133,7 @@ pub trait Backend: Send {
     /// A session's conversation, ordered: at most `limit` messages after the one with the number `after`.
     fn messages(&mut self, session_id: &SessionId, after: u64, limit: usize) -> Result<Vec<Message>, BackendError>;
 
-    /// Masks what the redactor finds in everything that is kept of a session, so that no file has it any more. Safe to
+    /// Masks what the redactor finds in everything that is kept of a session, so that no file contains it. Safe to
     /// repeat.
     fn scrub(&mut self, session_id: &SessionId, redactor: &Redactor) -> Result<(), BackendError>;
 

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The variable that arms faults in a running daemon: `store_journal_write`, `store_journal_sync`, `store_backend_apply`, `record_write`,
-/// `record_turn`, separated by commas. Alone, such a point fails for ever; with `:3` the next three times; with `:every2` every second time.
+/// `record_turn`, separated by commas. Alone, such a point always fails; with `:3` the next three times; with `:every2` every second time.
 /// Other names belong to other parts of the daemon and are passed over.
 pub const FAULT_VARIABLE: &str = "SHELLKEEP_FAULT";
 
@@ -69,12 +69,12 @@ impl Faults {
         faults
     }
 
-    /// Makes a point fail the next `count` times; `u64::MAX` is for ever and 0 disarms.
+    /// Makes a point fail the next `count` times; `u64::MAX` means always and 0 disarms.
     pub fn arm(&self, point: Point, count: u64) {
         self.switch(point).left.store(count, Ordering::Relaxed);
     }
 
-    /// Makes every so-manieth call of a point fail; 0 disarms.
+    /// Makes every n-th call of a point fail; 0 disarms.
     pub fn arm_every(&self, point: Point, every: u64) {
         self.switch(point).every.store(every, Ordering::Relaxed);
     }

@@ -117,7 +117,7 @@ impl FilesystemBackend {
         if !self.live.contains_key(session_id)
             && let Some((state, counts, damaged)) = self.files(session_id).open(session_id)?
         {
-            // Damage that was found only now is told in `meta.json`, where lists look.
+            // Damage that was found only now is written to `meta.json`, where lists look.
             let changed = damaged.is_some();
             self.live.insert(session_id.clone(), Live { damaged, changed, counts, ..Live::new(state) });
         }

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub const FILE: &str = "identity.json";
 /// Version of the file. A newer one is refused.
 const FORMAT: u32 = 1;
-/// Former places that are remembered; a path of an older one is not relocated any more.
+/// Former places that are remembered; a path of an older one is not relocated.
 const MAX_FORMER: usize = 64;
 /// Largest file that is read; all places of it at their longest.
 const MAX_BYTES: u64 = 1 << 20;
@@ -241,9 +241,9 @@ fn arrive(was: &Place, is: &Place, original: impl FnOnce() -> Original) -> Arriv
     match (same_path, was.inode == is.inode && (same_path || was.device == is.device)) {
         // A file system that was mounted again may have another number.
         (true, true) => Arrival::Same,
-        // Nothing of the last boot runs any more, and the numbers of then mean nothing.
+        // Nothing of the last boot is running, and its process ids mean nothing now.
         (true, false) if !same_boot => Arrival::Same,
-        // Put in the place of the original, which is not there any more.
+        // Put in the place of the original, which is gone.
         (true, false) => Arrival::Moved,
         (false, is_same) => match (original(), is_same && same_boot) {
             (Original::Gone, true) => Arrival::Same,

@@ -34,7 +34,7 @@ pub(crate) const SEGMENT_BYTES: u64 = 64 * 1024 * 1024;
 /// daemon can spare.
 pub(crate) const QUEUE_BYTES: usize = 64 * 1024 * 1024;
 
-/// A thread's line buffer is given back above this size, so that one huge record does not pin memory for ever.
+/// A thread's line buffer is given back above this size, so that one huge record does not pin memory forever.
 const BUFFER_KEEP: usize = 256 * 1024;
 
 /// Why an append did not reach the journal.

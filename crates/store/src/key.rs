@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// The signing key, unless the host keeps it elsewhere.
 const SIGNING_KEY: &str = "sign.key";
 
-/// The public key, for whoever checks recordings on this machine.
+/// The public key, for checking recordings on this machine.
 pub const PUBLIC_KEY: &str = "sign.pub";
 
 /// Permission bits of group and others.

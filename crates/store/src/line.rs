@@ -9,7 +9,7 @@ use crc32fast::Hasher;
 use shellkeep_session::SessionId;
 use std::io::Write as _;
 
-/// What stands before the sum, and after it.
+/// What comes before the sum, and after it.
 const BEFORE: &[u8] = b",\"sum\":\"";
 const AFTER: &[u8] = b"\"}";
 
@@ -95,7 +95,7 @@ fn split(line: &[u8]) -> Option<(&[u8], [Option<u32>; 2])> {
     Some((rest, [sum::read_hex(owner), sum::read_hex(whole)]))
 }
 
-/// The id that a record's line begins with, as it stands there. No id has a character that JSON would write in another
+/// The id that a record's line begins with, as it is written there. No id has a character that JSON would write in another
 /// way.
 pub(crate) fn owner(line: &[u8]) -> Option<&[u8]> {
     let rest = line.strip_prefix(b"{\"session_id\":\"")?;

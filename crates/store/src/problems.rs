@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 /// A failing disk fails thousands of times a second; a reader of the log needs to hear it now and then.
 const WARN_EVERY: Duration = Duration::from_secs(5);
 
-/// Unreadable journal lines that are told one by one; beyond that the log has them.
+/// Unreadable journal lines that are listed one by one; the others are in the log.
 const UNREADABLE_LIMIT: usize = 16;
 
 /// The parts that can fail apart from each other.

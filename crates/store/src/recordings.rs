@@ -50,7 +50,7 @@ pub struct RecordOptions {
     pub segment_bytes: u64,
     /// How much of the journal is kept for recordings that are behind.
     pub behind_bytes: u64,
-    /// Masks what it finds, and what stands under a name that looks secret, before it is written.
+    /// Masks what it finds, and the values of names that look secret, before it is written.
     pub redactor: Option<Redactor>,
     /// Whether to start although records of the journal, or the whole store, are lost.
     pub accept_loss: bool,
@@ -314,7 +314,7 @@ impl Recordings {
         let Some(session_id) = found else { return false };
         let directory = self.set.directory(&session_id);
         let marks = Marks::new(&directory, self.set.key(&session_id));
-        // Whoever needs them sets them, if this does not.
+        // If this does not set them, the first reader that needs them does.
         let is_more = Recording::open(&directory).and_then(|recording| recording.mark(&marks, MARKED_AT_ONCE));
         if !is_more.unwrap_or(false) {
             self.unmarked.remove(&session_id);
@@ -344,7 +344,7 @@ impl Recordings {
         recovering
     }
 
-    /// Tells others how it stands, once nothing is missed any more or something is.
+    /// Reports the state once nothing is missing, or something is.
     pub(crate) fn publish(&mut self) {
         let stalled: BTreeMap<SessionId, String> =
             self.recorder.stalled().map(|(session_id, reason)| (session_id.clone(), reason.to_owned())).collect();

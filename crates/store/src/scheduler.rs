@@ -1,7 +1,7 @@
 //! The thread behind the journal. It schedules the journal's readers, in two priorities:
 //!
 //! - First come those who wait for an answer, and the backend that answers them. The thread sleeps until there is something
-//!   to do, lets records gather for a moment, and gives them to the backend in batches. Whoever asks sees everything that
+//!   to do, lets records gather for a moment, and gives them to the backend in batches. A query sees everything that
 //!   was appended before: if any of it is about what they ask for, the backend gets that first.
 //! - The recordings and the backend's upkeep get small turns, as long as nobody waits.
 
@@ -333,7 +333,7 @@ impl Scheduler {
     /// Writes again what a failed sync was about, if there is such a thing and it is time.
     fn sync_again(&mut self) {
         if self.shared.journal.is_suspect() && self.retry.is_time() {
-            // It is told in the store's problems.
+            // It is listed in the store's problems.
             let _ = self.sync();
         }
     }

@@ -279,7 +279,7 @@ impl Store {
         self.flush_recordings(Some(session_id.clone()), false).await
     }
 
-    /// The same, and signs how far the recording has come: for whoever checks it or hands it to others.
+    /// The same, and signs how far the recording has come: for checking it or handing it to others.
     pub async fn seal(&self, session_id: &SessionId) -> Result<(), ReadError> {
         if let Kind::Memory { memory, .. } = &self.inner.kind {
             if let Some(recordings) = &mut hold(memory).recordings {

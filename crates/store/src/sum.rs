@@ -1,4 +1,4 @@
-//! Checksums of what is stored. A line, row or file whose checksum does not match is damaged: it is told as such and never
+//! Checksums of what is stored. A line, row or file whose checksum does not match is damaged: it is reported as such and never
 //! taken for what was written. CRC-32 finds every change of up to 32 bits in a row and all but one in four billion of the
 //! others; it protects against disks and accidents, not against a forger (recordings have a keyed chain for that).
 //!

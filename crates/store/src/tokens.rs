@@ -1,4 +1,4 @@
-//! The agents' tokens, in one small file beside the store: whoever keeps sessions elsewhere keeps the keys to this
+//! The agents' tokens, in one small file beside the store: a host that keeps sessions elsewhere keeps the keys to this
 //! daemon here. A record has a token's hash and never the token.
 
 use crate::error::OpenError;

@@ -183,7 +183,7 @@ fn compare(
             path.push(b'/');
         }
         path.extend_from_slice(&name);
-        // A directory with something in it is told by that, and not for itself.
+        // A directory with something in it is listed by its entries, not by itself.
         let is_full = |side: &Side| side.kind == Kind::Directory && !side.id.is_empty_tree();
         leaf(path, (old.filter(|side| !is_full(side)), new.filter(|side| !is_full(side))), changes);
         let below = |side: Option<Side>| side.filter(is_full).map(|side| side.id);

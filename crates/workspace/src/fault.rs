@@ -1,5 +1,5 @@
 //! Switches that make the keeping of files fail on purpose, so that tests can show that a crash or a full disk loses
-//! nothing. They are handed in by whoever opens a repository; nothing is read from the environment here.
+//! nothing. They are passed in when a repository is opened; nothing is read from the environment here.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -76,7 +76,7 @@ impl RulesUse {
         Ok(rules)
     }
 
-    /// These are not held any more.
+    /// These are no longer held.
     pub fn give_back(&mut self, rules: Option<Arc<Gitignore>>) {
         if let Some(rules) = rules {
             self.files = self.files.saturating_sub(1);

@@ -158,7 +158,7 @@ impl Keeper {
         self.repo.is_none() && self.live.as_ref().is_some_and(|live| live.has_files())
     }
 
-    /// Whether changes are told as they happen. If not (no inotify, or no watch left), every save looks at everything.
+    /// Whether changes are reported as they happen. If not (no inotify, or no watch left), every save looks at everything.
     pub fn is_watching(&self) -> bool {
         self.live.as_ref().is_some_and(|live| live.is_watching())
     }

@@ -41,7 +41,7 @@ pub struct Conflict {
 pub struct Merge {
     /// What to apply, from our side as it is now. Stage it with the fork's repository.
     pub plan: Plan,
-    /// What stands against it. The plan has all that does not.
+    /// The conflicts. The plan has everything else.
     pub conflicts: Vec<Conflict>,
     /// Texts that both changed and that were merged by lines.
     pub merged: Vec<Vec<u8>>,

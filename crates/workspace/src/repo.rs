@@ -161,7 +161,7 @@ impl Repo {
         if self.contains(id) { Ok(()) } else { self.add(id, gix_object::Kind::Blob, bytes) }
     }
 
-    /// Keeps `size` bytes of a file from where it stands; over 1 MiB they are streamed. A file that has fewer is
+    /// Keeps `size` bytes of a file from its current offset; over 1 MiB they are streamed. A file that has fewer is
     /// [`RepoError::Short`]; one that cannot be read [`RepoError::Source`].
     pub fn blob_of(&mut self, file: &mut File, size: u64) -> Result<ObjectId> {
         if size > STREAM_BYTES {

@@ -65,7 +65,7 @@ pub struct Step {
     pub path: Vec<u8>,
     /// What is there now; `None` if nothing.
     pub old: Option<Item>,
-    /// What shall be there; `None` if nothing.
+    /// What must be there; `None` if nothing.
     pub new: Option<Item>,
 }
 

@@ -124,7 +124,7 @@ impl<'a> Look<'a> {
         let slash = way.iter().position(|byte| *byte == b'/');
         let name = &way[..slash.unwrap_or(way.len())];
         let rest = slash.map_or(&b""[..], |slash| &way[slash + 1..]);
-        // Not known any more: its parent's news told so, and where it went it was looked at as something new.
+        // No longer known: its parent reported that, and at its new place it was scanned as something new.
         let Some(Node::Directory(child)) = here.entries.get_mut(name) else { return Ok(()) };
         let opened = open_directory(place, name).ok().filter(|opened| is_inode(opened, child.inode));
         let is_decided_anew = slash.is_none() && names.keys().any(|name| ignored::decides(name));
@@ -335,7 +335,7 @@ impl<'a> Look<'a> {
         result
     }
 
-    /// What was at this path is no more, or is not kept any more.
+    /// What was at this path is gone, or is no longer kept.
     fn remove(&mut self, parent: &mut Directory, name: &[u8]) {
         self.omissions.clear(&self.path);
         match parent.entries.remove(name) {

@@ -1,5 +1,5 @@
 //! Being told what changes in workspaces. The kernel allows a user few inotify instances, fewer than there are sessions,
-//! so one serves the whole process: every live session watches its directories through it, and whoever looks reads what
+//! so one serves the whole process: every live session watches its directories through it, and each look reads what
 //! is queued for all of them.
 
 mod mail;
@@ -49,7 +49,7 @@ fn wanted() -> WatchFlags {
 /// The one watcher of a process, shared by all keepers.
 #[derive(Debug)]
 pub struct Watcher {
-    /// None where the system gives us no inotify; then nobody is told anything, and every look is a scan.
+    /// None where the system gives us no inotify; then nothing is reported, and every look is a scan.
     inotify: Option<OwnedFd>,
     watched: Mutex<HashMap<i32, Vec<Interest>>>,
     most: usize,
@@ -89,7 +89,7 @@ impl Watcher {
         Ok(())
     }
 
-    /// Reads what is queued and tells those whom it concerns. When this returns, all that was queued before is told,
+    /// Reads what is queued and passes it on. When this returns, all that was queued before is passed on,
     /// also what another thread was just reading.
     pub fn drain(&self) {
         let Some(inotify) = &self.inotify else { return };
@@ -160,7 +160,7 @@ fn tell(watched: &mut HashMap<i32, Vec<Interest>>, event: &inotify::Event<'_>) {
                 let depth = if is_directory && is_new { Depth::Below } else { Depth::Itself };
                 interest.mailbox.put(&interest.path, name, depth);
             }
-            // A change of the directory itself is told by its parent too; a root has none that is watched.
+            // A change of the directory itself is reported by its parent too; a root has none that is watched.
             None if !interest.path.is_empty() => {}
             None if flags.contains(ReadFlags::ATTRIB) => {
                 interest.mailbox.put(&interest.path, ROOT_ITSELF, Depth::Itself)

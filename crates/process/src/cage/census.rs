@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 /// What was read in the environments of processes that no cage's root explains: the cage that each is in, or keeps. To
-/// read one again and again is slow, and stands still while its owner forks and is not let run.
+/// read one again and again is slow, and blocks while its owner forks and is not let run.
 #[derive(Debug, Default)]
 pub(super) struct Marks {
     read: HashMap<ProcessStamp, [Option<String>; 2]>,
@@ -52,7 +52,7 @@ impl Census {
                 keepers.insert(keeper.pid, cage.name.clone());
             }
         }
-        // To read an environment may take long while its owner forks, so whoever is known otherwise is not asked.
+        // To read an environment may take long while its owner forks, so a process that is known otherwise is skipped.
         for stat in all.values() {
             if let Some(name) = sessions.get(&stat.session) {
                 names.entry(stat.pid).or_insert_with(|| name.clone());

@@ -214,8 +214,8 @@ impl Held {
         }
     }
 
-    /// Waits until everyone has come to a stop. Without a group they are told by a signal: first by process groups, in
-    /// which most are, then whoever is found elsewhere.
+    /// Waits until everyone has come to a stop. Without a group they get a signal: first by process groups, in
+    /// which most are, then those found elsewhere.
     fn stand_still(&self) {
         if let Some(group) = &self.unified {
             let since = Instant::now();

@@ -51,7 +51,7 @@ impl CageFactory {
             doomed.extend(all.filter(|path| !is_kept(path)).map(Group::owned));
         }
         let mut ended = HashSet::new();
-        // All are told before any is waited for.
+        // All are signalled before any is waited for.
         for group in &doomed {
             ended.extend(group.members().unwrap_or_default());
             kill_members(group);

@@ -1,7 +1,7 @@
 //! Which cage a process belongs to, decided for the right to use a socket. Being wrong here gives away rights, so
 //! everything that is not certain is [`Belongs::Unclear`].
 //!
-//! The proof is descent: a process cannot choose its ancestors. Whoever loses its parent becomes a child of the nearest
+//! The proof is descent: a process cannot choose its ancestors. An orphan becomes a child of the nearest
 //! subreaper above it, which is us (see [`crate::become_subreaper`]) or the keeper of its service, so nothing that a shell
 //! started can get out from below us while we live. A session of processes proves the same while its leader lives,
 //! because nobody can join one. The control group and the mark in the environment can be changed from inside: they can

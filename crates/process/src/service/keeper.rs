@@ -1,4 +1,4 @@
-//! Starting the keeper: the small program, built from `keeper/*.c`, that stands between us and a service.
+//! Starting the keeper: the small program, built from `keeper/*.c`, that runs between us and a service.
 
 use crate::cage::Cage;
 use crate::service::ServiceSpec;

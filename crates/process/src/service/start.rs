@@ -76,7 +76,7 @@ pub(super) async fn start(
 }
 
 impl Starting {
-    /// Puts both where they belong, before the main process is told anything.
+    /// Puts both where they belong, before the main process gets its command.
     fn enclose(&mut self, main: u32) -> io::Result<ServiceStamps> {
         let gone = || io::Error::from_raw_os_error(libc::ESRCH);
         let stamp = |pid: u32| -> io::Result<ProcessStamp> { Ok(Stat::read_any(pid).ok_or_else(gone)?.stamp()) };

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// Changes are told in batches: a service that writes a million lines a second is one news every so often.
+/// Changes are reported in batches: a service that writes a million lines a second causes few reports.
 const BATCH: Duration = Duration::from_millis(5);
 /// Room for the kernel's news.
 const NEWS_BYTES: usize = 16 << 10;

@@ -25,7 +25,8 @@ const SIGNALS_BYTES: usize = 8;
 pub(crate) struct Entrance {
     /// The directory of its group in the unified hierarchy.
     pub(crate) group: OwnedFd,
-    /// The list of tasks in its group of version 1, if it has one. Whoever writes itself there, alone, is in it at once.
+    /// The list of tasks in its group of version 1, if it has one. A single-threaded process that writes itself there is in
+    /// it at once.
     pub(crate) tasks: Option<File>,
 }
 
@@ -63,7 +64,7 @@ struct Birth<'a> {
 }
 
 /// Starts a program in a group, with a session of its own and all signals as they are by default. Fails where the kernel,
-/// or whoever stands before it, does not know how; then nothing was started.
+/// or a filter in front of it, does not support that; then nothing was started.
 pub(super) fn start(program: &Program<'_>, entrance: &Entrance) -> io::Result<u32> {
     let birth = Birth { program, tasks: entrance.tasks.as_ref().map(AsRawFd::as_raw_fd), error: AtomicI32::new(0) };
     // Sixteen bytes each, as a stack must be aligned.
@@ -79,7 +80,7 @@ pub(super) fn start(program: &Program<'_>, entrance: &Entrance) -> io::Result<u3
     };
     // A handler of ours must not run in it.
     let blocked = Blocked::all()?;
-    // SAFETY: the arguments are whole; the stack is the child's alone and outlives it, as this thread stands still until
+    // SAFETY: the arguments are whole; the stack is the child's alone and outlives it, as this thread is suspended until
     // the child is another program or has ended.
     let pid = unsafe { clone_and_call(&arguments, &birth) };
     drop(blocked);
@@ -115,7 +116,7 @@ unsafe fn try_to_become(birth: &Birth<'_>) -> Option<()> {
     // SAFETY: as for the caller.
     unsafe {
         if let Some(tasks) = birth.tasks {
-            // To a group's list, 0 is whoever writes it.
+            // In a group's list, 0 is the writer itself.
             (libc::write(tasks, c"0".as_ptr().cast(), 1) == 1).then_some(())?;
         }
         done(libc::setsid())?;

@@ -25,7 +25,8 @@ struct Snapshot<'a> {
     shell: &'a ShellState,
 }
 
-/// Writes the file, and gives its length and hash. The session's first line follows it, so whoever finds that line finds the file whole.
+/// Writes the file, and returns its length and hash. The session's first line is written after it, so a reader that finds
+/// that line finds the file whole.
 pub(super) fn write(
     directory: &Path,
     meta: &SessionMeta,

@@ -6,7 +6,7 @@ use crate::player::Summary;
 use crate::player::summary;
 use serde_json::Value;
 
-/// Fields of a command that are told in another way, or that only the session itself needs.
+/// Fields of a command that are shown in another way, or that only the session itself needs.
 pub const TOLD: [&str; 13] = [
     "tool_name",
     "parameters",
@@ -72,7 +72,7 @@ pub fn is_run(line: &Line) -> bool {
         && line.data.get("status").is_some()
 }
 
-/// A text field; bytes that are no text are told by what can be read of them.
+/// A text field; bytes that are not text are shown as far as they can be read.
 pub fn text(value: Option<&Value>) -> String {
     match value {
         Some(Value::String(text)) => text.clone(),

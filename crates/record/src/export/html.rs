@@ -17,7 +17,7 @@ const SCRIPT: &str = include_str!("page.js");
 const MOST_FIELD: usize = 64 << 10;
 /// Bytes of a page, beyond which browsers become slow.
 const MOST_PAGE: u64 = 64 << 20;
-/// Characters of a field that stands on a line with others.
+/// Characters of a field that shares a line with others.
 const SHORT: usize = 100;
 /// A pause of more seconds than this is said between two events.
 const PAUSE: f64 = 60.0;
@@ -30,7 +30,7 @@ pub(super) struct About {
     pub intact: bool,
     /// What the check found, in a sentence.
     pub verdict: String,
-    /// What must be random for whoever wrote into the recording.
+    /// What nobody who wrote into the recording could have known.
     pub nonce: String,
 }
 

@@ -147,7 +147,7 @@ pub(crate) fn posted_by(line: &Line) -> Option<String> {
     (line.author.source == Source::Agent).then(|| format!("posted by {}", line.author))
 }
 
-/// What an event says. Before an agent's word stands that it is one.
+/// What an event says. What an agent posted is marked as such.
 fn said(line: &Line) -> String {
     match posted_by(line) {
         Some(words) => format!("[{words}] {}", text(line)),

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 /// What the lines tell of files, and of lines that a scrub masked.
 #[derive(Default)]
 pub(super) struct Beside {
-    /// The newest that is told of each, and the number of the line.
+    /// The newest sum of each that was recorded, and the number of the line.
     told: BTreeMap<String, (FileSum, u64)>,
     /// Those that were removed to make room.
     reclaimed: BTreeSet<String>,

@@ -134,7 +134,7 @@ fn ca_sin(digits: &[u8]) -> bool {
     !matches!(digits[0], 0 | 8) && luhn(digits)
 }
 
-/// Date of birth, a digit for sex and century. The check digit was given up in 2020.
+/// Date of birth, a digit for sex and century. The check digit was dropped in 2020.
 fn kr_rrn(digits: &[u8]) -> bool {
     is_day(number(&digits[2..4]), number(&digits[4..6])) && (1..=8).contains(&digits[6])
 }

@@ -1,4 +1,4 @@
-//! Hashes of passwords, as systems and databases keep them: `$6$salt$hash`. Whoever has one can try passwords against it.
+//! Hashes of passwords, as systems and databases keep them: `$6$salt$hash`. With one, passwords can be tried offline.
 
 use crate::class::{Class, WORD};
 use crate::found::{Found, Tail};

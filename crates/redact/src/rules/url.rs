@@ -24,7 +24,7 @@ pub(crate) fn find(view: &View, _start: usize, from: usize) -> Option<Found> {
     }
     let stop = view.run(from, &AUTHORITY, USER_INFO);
     let authority = view.slice(from, stop);
-    // A mask was put by another rule. Where it stands is no password any more, and behind it nothing is known.
+    // A mask was put by another rule. There is no password in its place, and nothing is known of what follows.
     let known = memchr::memmem::find(authority, crate::MASK).unwrap_or(authority.len());
     let host = memchr::memrchr(b'@', &authority[..known])?;
     let user_info = &authority[..host];

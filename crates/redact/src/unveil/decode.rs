@@ -1,4 +1,4 @@
-//! Reading what hides a text: colours within it, base64, hex digits, the rows of a dump. Each is told apart by looking at
+//! Reading what hides a text: colours within it, base64, hex digits, the rows of a dump. Each is recognised by looking at
 //! few bytes, because nearly no text hides anything.
 
 use crate::MASK;

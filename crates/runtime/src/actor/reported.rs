@@ -1,4 +1,4 @@
-//! What a session's callers were told about its checkpoints, so that they are told once.
+//! What was reported to a session's callers about its checkpoints, so that each problem is reported once.
 
 use super::journal::Journal;
 use crate::checkpoints::Wanted;

@@ -14,7 +14,7 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-/// Masks a secret in everything that is kept. The shell is given up first: it knows the secret, and what it knows would be
+/// Masks a secret in everything that is kept. The shell is dropped first: it knows the secret, and what it knows would be
 /// written down again.
 pub(super) async fn scrub(session: &mut Session, Secret(secret): Secret) -> Result<Scrubbed, OpError> {
     session.rest("scrubbed", "the last one knew a secret that was masked");

@@ -32,7 +32,7 @@ pub(super) struct Found {
     /// What could not be restored.
     pub(super) notices: Vec<Notice>,
     /// Why the shell is not in the session's directory, if it is not. It runs only commands that come with a directory,
-    /// and is given up after the first.
+    /// and is dropped after the first.
     pub(super) cwd_missing: Option<String>,
 }
 

@@ -253,7 +253,7 @@ async fn one_agent_has_not_all_places_for_the_young_while_others_are_about() {
     let _late = answer(&mut later).unwrap().ok().unwrap();
     assert!(answer(&mut third).is_none());
     tokio::time::advance(YOUNG).await;
-    assert!(third.turn().await.is_ok(), "what is not young any more is not counted");
+    assert!(third.turn().await.is_ok(), "what is no longer young is not counted");
 }
 
 #[tokio::test(start_paused = true)]
@@ -269,7 +269,7 @@ async fn an_agent_that_is_alone_has_all_places() {
 }
 
 /// Tasks on several threads ask, hold, leave while they wait, and leave when they have just been let in; a wake-up that
-/// gets lost leaves one of them waiting for ever.
+/// gets lost leaves one of them waiting forever.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn nobody_is_forgotten() {
     const TASKS: usize = 64;
@@ -303,7 +303,7 @@ async fn nobody_is_forgotten() {
             served
         });
     }
-    while let Some(done) = timeout(LONG, tasks.join_next()).await.expect("somebody waits for ever") {
+    while let Some(done) = timeout(LONG, tasks.join_next()).await.expect("one of them waits forever") {
         served.fetch_add(done.unwrap(), Ordering::SeqCst);
     }
     let figures = gate.figures();

@@ -26,7 +26,7 @@ const FILED: [&str; 10] = [
     "end_session",
     "refused",
 ];
-/// Refusals that are noted in [`WINDOW`]; more are counted. Whoever guesses tokens must not fill the disk or the log.
+/// Refusals that are noted in [`WINDOW`]; more are counted. An attacker who guesses tokens must not fill the disk or the log.
 const MOST_REFUSALS: u32 = 20;
 /// See [`MOST_REFUSALS`].
 const WINDOW: Duration = Duration::from_secs(1);

@@ -159,7 +159,7 @@ impl FileOps<'_> {
         })
     }
 
-    /// What a session's checkpoints take of the disk. With `thin`, old ones are given up by the policy first.
+    /// What a session's checkpoints take of the disk. With `thin`, old ones are pruned by the policy first.
     pub fn checkpoint_use<'a>(
         &'a self,
         id: &'a SessionId,

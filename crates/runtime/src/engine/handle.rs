@@ -75,7 +75,7 @@ impl Engine {
         })
     }
 
-    /// Closes the store, after [`Engine::shutdown`] and when no answer is under way any more. An error says what is lost.
+    /// Closes the store, after [`Engine::shutdown`] and when no answer is in progress. An error says what is lost.
     pub fn close_store(&self) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(async move {
             let Ok(inner) = self.access.as_host() else { return Ok(()) };

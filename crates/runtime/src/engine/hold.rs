@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-/// No longer than this, whoever asks: sessions that sleep cannot be woken meanwhile.
+/// No caller may hold for longer: sessions that sleep cannot be woken meanwhile.
 pub const HOLD_LIMIT: Duration = Duration::from_secs(30);
 /// How often it is looked whether the daemon stops, which does not wait for a backup.
 const LOOK: Duration = Duration::from_millis(100);

@@ -1,4 +1,4 @@
-//! Operations on the node as a whole: quotas, how it stands, and one round of its housekeeping.
+//! Operations on the node as a whole: quotas, status, and one round of its housekeeping.
 
 use super::access::{Access, Permitted};
 use super::handle::Engine;
@@ -31,7 +31,7 @@ impl Engine {
 }
 
 impl NodeOps<'_> {
-    /// How the engine stands. An agent learns whether it works and how many shells of its own live.
+    /// The status of the engine. An agent learns whether it works and how many shells of its own live.
     pub fn health(&self) -> BoxFuture<'_, Health> {
         Box::pin(async move {
             let inner = self.access.at_large();
@@ -87,7 +87,7 @@ impl NodeOps<'_> {
         })
     }
 
-    /// How the node stands. The host's to see.
+    /// The status of the node. Only the host may see it.
     pub fn view(&self) -> BoxFuture<'_, Result<NodeView, OpError>> {
         Box::pin(async move {
             let inner = self.access.as_host()?;
@@ -179,7 +179,7 @@ impl NodeOps<'_> {
         Ok(deleted::list(inner.ctx.data_dir.root()).into_iter().map(delete::view).collect())
     }
 
-    /// The agent is done: its services are stopped, its shells given up, its sessions may be reclaimed later. The
+    /// The agent is done: its services are stopped, its shells are dropped, its sessions may be reclaimed later. The
     /// host's right.
     pub fn end_agent<'a>(&'a self, agent: &'a str) -> BoxFuture<'a, Result<EndedAgent, OpError>> {
         Box::pin(async move {

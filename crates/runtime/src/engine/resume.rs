@@ -20,9 +20,9 @@ use shellkeep_session::{Author, QuotaName, SessionId, SessionState, StoredResume
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Messages of the conversation that an agent is told; it can read the others over HTTP.
+/// Messages of the conversation that an agent gets; it can read the others over HTTP.
 const MESSAGES_TOLD: u64 = 100;
-/// Bytes of them; of longer ones the newest are told, and the last in any case.
+/// Bytes of them. Of a longer conversation it gets the newest messages, and always the last one.
 const MESSAGES_BYTES: usize = 4 << 20;
 
 /// What an earlier call with the same key came to.
@@ -69,7 +69,7 @@ impl Engine {
             if let Earlier::Ended(view) = earlier {
                 return Ok(ResumeStream::ended(*view));
             }
-            // In a task of its own: whoever hangs up now has had the message recorded, and then its end is recorded too.
+            // In a task of its own: if the caller hangs up now, the message is recorded, and so its end must be too.
             let access = self.access.clone();
             let beginning =
                 tokio::spawn(async move { begin_resume(&access, inner, id, request, timeout, turn, earlier).await });
@@ -271,7 +271,7 @@ fn same(request_id: &str, first: &str, second: &str) -> Result<(), OpError> {
     if first == second { Ok(()) } else { Err(OpError::RequestIdReused { request_id: request_id.to_owned() }) }
 }
 
-/// The newest messages, as many as an agent is told.
+/// The newest messages, as many as an agent gets.
 fn newest(mut messages: Vec<shellkeep_session::Message>) -> Vec<shellkeep_session::Message> {
     let mut bytes = 0;
     let is_too_much = |message: &&shellkeep_session::Message| {

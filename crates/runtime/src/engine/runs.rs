@@ -45,7 +45,7 @@ impl Engine {
         })
     }
 
-    /// How a run stands; waits up to `wait` for its end.
+    /// The status of a run; waits up to `wait` for its end.
     pub fn run_view<'a>(
         &'a self,
         id: &'a SessionId,

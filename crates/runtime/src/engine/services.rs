@@ -272,7 +272,7 @@ pub(super) async fn stop(
     view(inner, seen).await
 }
 
-/// Leaves an unfinished last line for the next page, so that a secret in it is not cut; a very long line is cut all the same.
+/// Leaves an unfinished last line for the next page, so that a secret in it is not cut; a very long line is cut anyway.
 fn whole_lines(page: &mut LogPage) {
     if let Some(end) = page.bytes.iter().rposition(|byte| *byte == b'\n') {
         page.bytes.truncate(end + 1);

@@ -30,7 +30,7 @@ pub enum OpError {
     /// The tokens cannot be written.
     #[error("cannot save the tokens: {detail}. Check the data directory's disk and try again")]
     TokensUnavailable {
-        /// What stands now, and why.
+        /// What is in force now, and why.
         detail: String,
     },
     /// No such session.
@@ -53,7 +53,7 @@ pub enum OpError {
         /// The run.
         run_id: String,
     },
-    /// The output is not kept any more.
+    /// The output is no longer kept.
     #[error(
         "the output of run '{run_id}' was deleted to make room for newer output; its status and exit code are still available. Run the command again if you need its output"
     )]
@@ -228,7 +228,7 @@ pub enum OpError {
         /// The session.
         session_id: String,
     },
-    /// An old state of the agent is not kept any more.
+    /// An old state of the agent is no longer kept.
     #[error("version {version} of the agent's state was deleted to make room for newer output")]
     AgentStateReclaimed {
         /// Which.
@@ -250,7 +250,7 @@ pub enum OpError {
         /// Why.
         reason: String,
     },
-    /// No such checkpoint, or it is not kept any more.
+    /// No such checkpoint, or it was pruned.
     #[error(
         "{} '{checkpoint}' {}",
         if *was_kept { "checkpoint" } else { "there is no checkpoint" },

@@ -65,7 +65,7 @@ pub struct CheckpointView {
     pub seq: u64,
     /// When it was taken.
     pub at: Timestamp,
-    /// Whether its files are still there; old ones are given up.
+    /// Whether its files are still there; old checkpoints are pruned.
     pub kept: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Operations on the node as a whole: quotas, and how it stands.
+//! Operations on the node as a whole: quotas and status.
 
 use super::ServiceView;
 use shellkeep_session::{QuotaName, Timestamp};
@@ -48,7 +48,7 @@ pub struct QuotasView {
     pub changes: Vec<LimitChangeView>,
 }
 
-/// How the node stands.
+/// The status of the node.
 #[derive(Debug, Clone)]
 pub struct NodeView {
     /// Since when the daemon runs.

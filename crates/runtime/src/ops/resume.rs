@@ -12,7 +12,7 @@ pub const MAX_RESUME_MESSAGE: usize = 1 << 20;
 /// Run a session's agent on from its last step, with a message.
 #[derive(Debug, Clone)]
 pub struct ResumeSession {
-    /// What it is told.
+    /// The message.
     pub message: String,
     /// How long it may work on it; as the session's config says if not given.
     pub timeout: Option<Duration>,

@@ -61,7 +61,7 @@ pub struct ServiceView {
     pub command: ByteString,
     /// Where it started.
     pub cwd: ByteString,
-    /// How it stands.
+    /// Its status.
     pub status: ServiceStatus,
     /// Its first process, or the oldest that is left of it.
     pub pid: Option<u32>,

@@ -31,7 +31,7 @@ pub(super) struct Trouble {
 #[derive(Debug, Default)]
 struct State {
     failing: Option<Failing>,
-    /// The last failure, which may be over: who waited meanwhile is told of it.
+    /// The last failure, which may be over: callers that waited meanwhile get it as the reason.
     last: Option<NoShell>,
     /// When a failure was last logged, and how many were not since. Kept when a start works: one may work now and then
     /// while most fail.
@@ -135,6 +135,6 @@ mod tests {
         trouble.may_try_again();
         assert!(trouble.now().is_none() && trouble.pause().is_none() && trouble.last().is_some());
         assert!(trouble.is_over() && !trouble.is_over());
-        assert!(trouble.last().is_some(), "who waited is told why");
+        assert!(trouble.last().is_some(), "a caller that waited gets the reason");
     }
 }

@@ -193,7 +193,7 @@ impl Drive {
         tokio::select! {
             biased;
             end = over(&self.work, self.deadline) => Err(end),
-            // An agent that has closed its input is not told anything any more; it may go on all the same.
+            // An agent that has closed its input gets no more lines; it may continue without them.
             _ = self.to_tell.send(line) => Ok(()),
         }
     }
@@ -288,7 +288,7 @@ impl Drive {
         }
     }
 
-    /// The session or its store did not take something: the agent is told, unless there is nothing left to work for.
+    /// The session or its store refused something: the agent gets an error, unless there is nothing left to work for.
     async fn not_kept(&mut self, error: OpError) -> Result<(), End> {
         match error {
             OpError::SessionNotFound { .. } => Err(End::Interrupted { reason: "the session was removed".to_owned() }),
@@ -328,7 +328,7 @@ impl Drive {
         if let Err(error) = self.write_down(&mut view).await {
             tracing::warn!(session = %self.id, %error, "the end of an agent's work is not recorded");
         }
-        // Whoever hears the result may send the next message at once.
+        // A caller that gets the result may send the next message at once.
         self.turn = None;
         self.work.finish(view);
     }

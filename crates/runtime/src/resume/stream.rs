@@ -67,7 +67,7 @@ impl ResumeStream {
         match self.source {
             Source::Live(mut live) => live.watch.result().await,
             Source::Ended(Some(view)) => *view,
-            // It was given out already, and whoever has it does not ask again.
+            // It was returned already, and its caller does not ask again.
             Source::Ended(None) => std::future::pending().await,
         }
     }

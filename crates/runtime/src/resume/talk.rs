@@ -229,7 +229,7 @@ fn set<T>(place: &mut T, value: T) -> bool {
     true
 }
 
-/// What an agent is told first.
+/// The first line to an agent.
 pub struct Opening<'a> {
     /// Whose agent it is.
     pub session_id: &'a str,

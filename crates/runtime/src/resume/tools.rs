@@ -85,7 +85,7 @@ impl Tools {
         self.running = Some(Running { call, cell, outcome });
     }
 
-    /// Waits for the end of a command; for ever if none runs. Nothing is lost if it is dropped before it returns.
+    /// Waits for the end of a command; forever if none runs. Nothing is lost if it is dropped before it returns.
     pub(super) async fn ended(&mut self) -> (String, Outcome) {
         let outcome = match &mut self.running {
             Some(running) => running.outcome.as_mut().await,
@@ -110,7 +110,7 @@ impl Tools {
             let _ = tokio::time::timeout(GRACE, &mut outcome).await;
             return;
         }
-        // It waits for the session. Nobody wants it any more, but its place in line cannot be given up.
+        // It waits for the session. Nobody needs it now, but its place in the queue cannot be released.
         tokio::spawn(async move {
             tokio::select! {
                 _ = outcome.as_mut() => {}

@@ -280,7 +280,7 @@ impl Supervisor {
         }
     }
 
-    /// Makes news a fact; `None` if there is no session any more.
+    /// Records news; `None` if the session is gone.
     async fn tell(&mut self, news: ServiceNews) -> Option<()> {
         let (answer, waiting) = oneshot::channel();
         let service_id = self.seen.service_id.clone();

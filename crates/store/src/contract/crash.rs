@@ -285,7 +285,7 @@ fn a_reader_needs_only_its_own_session(house: House) {
     store.faults().arm(Point::BackendApply, 0);
     waiting.assert_in(&store);
     assert!(store.problems().is_empty());
-    // What was read ahead is applied once, whoever asked for it.
+    // What was read ahead is applied once, no matter who asked for it.
     waiting.say(Event::ShellStarted { generation: 3 });
     waiting.append_last(&store).unwrap();
     resting.assert_in(&store);
@@ -321,7 +321,7 @@ fn a_newer_directory_is_refused() {
     let house = House::new("file://store");
     drop(house.open());
     let path = house.path().join("store/applied.json");
-    // A newer program may put its checksum elsewhere, and its format is told all the same.
+    // A newer program may put its checksum elsewhere, and its format is still recognised.
     fs::write(&path, "{\"format\": 5, \"id\": \"x\", \"mark\": {\"segment\": 1, \"offset\": 0}}").unwrap();
     assert!(matches!(house.try_open(), Err(OpenError::NewerFormat { found: 5, ours: 4, .. })));
 }
@@ -423,7 +423,7 @@ fn a_failed_sync_is_told_and_what_it_was_about_is_written_again() {
         let last = house.segments().pop().unwrap();
         let text = fs::read_to_string(&last).unwrap();
         assert!(last.ends_with("0000000002.jsonl") && text.lines().count() == 3, "{text}");
-        // What the disk has of the first segment after the last good sync does not matter any more.
+        // What the disk has of the first segment no longer matters after the last good sync.
         let killed = house.after_kill();
         let first = killed.path().join("journal/0000000001.jsonl");
         let mut bytes = fs::read(&first).unwrap();

@@ -53,7 +53,7 @@ fn names_are_told_with_their_agents() {
         for (name, agent) in [("c", Some("ann")), ("a", Some("bob")), ("d", None), ("b", Some("ann"))] {
             Teller::begin(name, agent).append_to(&store);
         }
-        // One that is set aside is there all the same, so that it can be destroyed.
+        // One that is set aside still exists, so that it can be destroyed.
         let mut gap = Teller::begin("e", Some("ann"));
         gap.say(Event::ShellStarted { generation: 1 });
         gap.say(Event::ShellStarted { generation: 2 });

@@ -70,7 +70,7 @@ fn indiscreet() -> Teller {
 fn a_scrubbed_secret_is_in_no_file(house: House) {
     let store = house.open();
     let mut teller = indiscreet();
-    // A variable that changed before lives on in what a database does not use any more.
+    // An earlier value of a variable lives on in unused pages of a database.
     let run = teller.start(None);
     let others: Vec<Teller> = (0..20).map(|number| Teller::told(&format!("other-{number}"))).collect();
     teller.append_to(&store);

@@ -376,7 +376,7 @@ impl SessionFiles {
         Ok(Some((state.into_state(meta.into_meta()), counts, damaged)))
     }
 
-    /// A row of a list. What cannot be read is told in it.
+    /// A row of a list. If the session cannot be read, it says so.
     pub(super) fn summary(&self, session_id: &SessionId) -> Result<Option<SessionSummary>> {
         if !self.directory.join("state.json").exists() {
             let remains = self.has_remains().then(|| {

@@ -127,7 +127,7 @@ impl Background {
     }
 
     /// The first segment of the journal that recordings need, if the backend needs those from `applied` on. Recordings
-    /// that are too far behind are given up: they get a hole.
+    /// that are too far behind are dropped: they get a hole.
     pub(super) fn needs_from(&mut self, applied: u64) -> u64 {
         let Some(recorder) = &mut self.recorder else { return applied };
         let keep = recorder.reader.mark().segment.min(applied);

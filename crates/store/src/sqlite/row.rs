@@ -151,7 +151,7 @@ impl SessionRow {
         })
     }
 
-    /// The row of a list. What cannot be read is told in it and spoils no other row.
+    /// The row of a list. If it cannot be read, it says so and affects no other row.
     pub(super) fn summary(self, session_id: &SessionId) -> SessionSummary {
         let unknown = unknown_state(session_id);
         let mut reason = self.damaged.clone();

@@ -1,4 +1,4 @@
-//! Giving disk back: pages that nothing uses any more go to the end of the file, and the file becomes shorter.
+//! Returning disk space: unused pages go to the end of the file, and the file becomes shorter.
 
 use super::row::failed;
 use crate::backend::BackendError;

@@ -66,7 +66,7 @@ impl<'a> Worker<'a> {
         Self { shared, listing, buffer: vec![0; file::BUFFER], copied: Copied::default() }
     }
 
-    /// Copies a directory; those in it are left to whoever comes first.
+    /// Copies a directory; those in it are left to the first free thread.
     pub fn directory(&mut self, job: Job) -> io::Result<()> {
         let Some(pair) = self.open(&job)? else { return Ok(()) };
         let pair = Arc::new(pair);

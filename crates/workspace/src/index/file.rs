@@ -1,4 +1,4 @@
-//! The index in a file, so that a session that wakes need not read every file again. It is a cache: whoever finds it
+//! The index in a file, so that a session that wakes need not read every file again. It is a cache: a reader that finds it
 //! missing, broken or of another version goes on without it.
 
 use super::{Base, Directory, Index, Leaf, Node, Stamp, Written};

@@ -121,7 +121,7 @@ impl Live {
         self.wants_everything = true;
     }
 
-    /// What is known is what the last checkpoint says; what was on the way there does not matter any more.
+    /// What is known is what the last checkpoint says; what happened before it no longer matters.
     pub fn settle(&mut self, repo: Option<&mut Repo>) {
         self.index.changes.clear();
         // Nothing in the index is from after that checkpoint, so nothing of what gathered is needed.

@@ -16,7 +16,7 @@ pub enum Trouble {
         /// What the system said.
         source: io::Error,
     },
-    /// The workspace was there and is not any more.
+    /// The workspace was there and is gone.
     #[error(
         "the workspace {} is gone, so its files are not kept; the checkpoints that there are stay. Put the directory \
          back, or rewind the session",

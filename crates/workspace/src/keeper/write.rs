@@ -27,7 +27,7 @@ enum Read {
     Whole { id: ObjectId, stamp: Stamp, is_racy: bool },
     /// It was written to meanwhile; this is what was read.
     Torn { id: Option<ObjectId> },
-    /// It is not there any more, or something else is.
+    /// It is gone, or something else is there.
     Gone,
     /// We may not.
     Refused,
@@ -56,7 +56,7 @@ impl<'a> Writing<'a> {
         Self { repo, limits, mailbox, omissions, begun, files: 0, path: Vec::new(), room: Vec::new() }
     }
 
-    /// Writes a directory and all that is marked below it. It is none if it is not there any more; then what was known
+    /// Writes a directory and all that is marked below it. It is none if the directory is gone; then what was known
     /// of it stays until the news of that are looked at.
     pub fn directory(&mut self, directory: &mut Directory, place: Option<&OwnedFd>) -> Result<Written, Trouble> {
         if let Some(written) = directory.written {
@@ -201,7 +201,7 @@ impl<'a> Writing<'a> {
         }
     }
 
-    /// It must be looked at again, whoever may or may not tell us.
+    /// It must be looked at again, even if no change is reported.
     fn again(&self, name: &[u8]) {
         self.mailbox.put(&Arc::from(self.path.as_slice()), name, Depth::Below);
     }
@@ -223,7 +223,7 @@ impl<'a> Writing<'a> {
 
 fn refusal(error: Errno) -> Read {
     match error {
-        // Not there, or no file (any more): the news of that will come.
+        // Gone, or no longer a file: the watcher will report that.
         Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::INVAL | Errno::NXIO => Read::Gone,
         _ => Read::Refused,
     }

@@ -20,7 +20,7 @@ use std::time::SystemTime;
 
 /// What is staged, by the number of its task.
 pub(super) const NEW: &str = "new";
-/// What is taken out of the workspace, likewise.
+/// The same for what is taken out of the workspace.
 pub(super) const OLD: &str = "old";
 /// Room for the directories' own growth while applying, freed right before.
 const BALLAST: &str = "ballast";

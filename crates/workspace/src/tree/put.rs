@@ -1,4 +1,4 @@
-//! Writing a file: aside first, then by one rename, so that whoever reads it finds the old content or the new.
+//! Writing a file: aside first, then by one rename, so that a reader finds the old content or the new.
 
 use super::{MODE_BITS, Place, Tree, TreeError, sha256, sha256_of, split};
 use rustix::fs::{

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// So many names are kept one by one; who is told more looks at everything, which costs no more by then.
+/// Names that are kept one by one; beyond that, everything is scanned, which costs no more by then.
 const MAX_NAMES: usize = 50_000;
 
 /// How far a look must go.
@@ -52,7 +52,7 @@ impl Mail {
     }
 }
 
-/// Where a keeper's news wait. Filled by whoever drains the watcher.
+/// Where a keeper's news wait. Filled when the watcher is drained.
 #[derive(Debug, Default)]
 pub(crate) struct Mailbox {
     is_full: AtomicBool,

@@ -62,7 +62,7 @@ fn assert_only_ours(page: &str) {
     for tag in tags(page) {
         let name = tag.trim_start_matches('/').split([' ', '\n']).next().unwrap();
         assert!(KNOWN.contains(&name), "a tag that is not ours: <{tag}>");
-        // What stands in quotes is a value; what is left are the names of attributes.
+        // What is in quotes is a value; what is left are the names of attributes.
         let names: String = tag.split('"').step_by(2).collect();
         assert!(tag.matches('"').count().is_multiple_of(2), "a value that does not end: <{tag}>");
         assert!(!names.contains(" on"), "a handler: <{tag}>");

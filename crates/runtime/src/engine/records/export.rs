@@ -1,4 +1,4 @@
-//! A recording written out for somebody else, piece by piece, at the pace of whoever reads it.
+//! An export of a recording, piece by piece, at the pace of its reader.
 
 use crate::engine::inner::Inner;
 use crate::ops::{ExportFormat, OpError};
@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// A recording that is being written out.
 pub struct ExportStream {
     pieces: mpsc::Receiver<Result<Vec<u8>, OpError>>,
-    /// Ends the reading when nobody wants the pieces any more.
+    /// Stops reading when nobody needs the pieces.
     _caller: Caller,
 }
 

@@ -55,7 +55,7 @@ impl EventStream {
         }
     }
 
-    /// Reads on. What it has read is told only when all of it is there.
+    /// Reads on. Returns what it has read only when all of it is there.
     fn read(&mut self) -> BoxFuture<'_, Result<Vec<Line>, OpError>> {
         Box::pin(async move {
             let inner = self.inner.upgrade().ok_or(OpError::ShuttingDown)?;
