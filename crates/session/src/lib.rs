@@ -15,7 +15,8 @@
 //! - [`adapt`]: limits that follow the pressure on the machine.
 //! - [`record`]: what happened, one numbered record at a time. The only door into [`state`].
 //! - [`relocate`]: a shell's state for a workspace that is elsewhere.
-//! - [`state`]: a session, as the fold of its records.
+//! - [`state`]: a session as a value.
+//! - [`fold`]: a session's state as the fold of its records.
 //! - [`decide`]: what may happen next.
 //! - [`plan`]: what to do with a session after a crash.
 
@@ -25,6 +26,7 @@ pub mod author;
 pub mod bytes;
 pub mod checkpoint;
 pub mod decide;
+pub mod fold;
 pub mod id;
 pub mod plan;
 pub mod quota;

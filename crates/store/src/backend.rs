@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use shellkeep_redact::Redactor;
-use shellkeep_session::state::ApplyError;
+use shellkeep_session::fold::ApplyError;
 use shellkeep_session::{
     ByteString, Event, Message, Record, RunId, SessionId, SessionMeta, SessionState, ShellState, StoredResume,
     StoredRun, Timestamp,

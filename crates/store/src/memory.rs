@@ -76,7 +76,7 @@ impl Session {
         Self { state, first_shell, runs, keys, messages, resumes: HashMap::new(), damaged: None }
     }
 
-    fn apply(&mut self, record: &Record) -> Result<(), shellkeep_session::state::ApplyError> {
+    fn apply(&mut self, record: &Record) -> Result<(), shellkeep_session::fold::ApplyError> {
         self.state.apply(record)?;
         if let Some(run) = started_run(record) {
             self.keys.extend(run.request_id.clone().map(|key| (key, run.seq)));

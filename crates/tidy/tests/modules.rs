@@ -9,8 +9,7 @@ use shellkeep_tidy::tree::{self, TextFile};
 const MOST_METHODS: usize = 25;
 
 /// How many files of a crate are in circles. A crate that is not listed has none.
-const IN_CIRCLES: &[(&str, usize)] =
-    &[("crates/process", 12), ("crates/session", 2), ("crates/shellkeep", 15), ("crates/workspace", 25)];
+const IN_CIRCLES: &[(&str, usize)] = &[("crates/process", 12), ("crates/shellkeep", 15), ("crates/workspace", 25)];
 
 /// Types with more methods, and how many they have.
 const LARGE_TYPES: &[(&str, usize)] = &[
@@ -18,7 +17,7 @@ const LARGE_TYPES: &[(&str, usize)] = &[
     ("crates/record/src/read.rs Recording", 31),
     ("crates/runtime/src/engine/handle.rs Engine", 31),
     ("crates/store/src/filesystem/files.rs SessionFiles", 28),
-    ("crates/store/src/store.rs Store", 40),
+    ("crates/store/src/store.rs Store", 39),
     ("crates/workspace/src/repo.rs Repo", 46),
 ];
 

@@ -1,0 +1,285 @@
+//! A session's state as the fold of its records: what each record changes.
+
+use crate::agent::{FINAL_OUTPUT, USER_INPUT};
+use crate::state::{ActiveRun, SessionState};
+use crate::{Event, Record, Service, ServiceStatus, service};
+use std::collections::BTreeMap;
+
+/// A record that does not follow from the state it is applied to.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ApplyError {
+    /// The numbers do not follow each other.
+    #[error("record {found} does not follow record {after}")]
+    OutOfOrder {
+        /// Last applied.
+        after: u64,
+        /// Given.
+        found: u64,
+    },
+    /// The first record must create the session.
+    #[error("a session begins with its creation, not with record {found}")]
+    NotCreated {
+        /// Given.
+        found: u64,
+    },
+}
+
+impl SessionState {
+    /// The state after a session's first record.
+    pub fn create(record: &Record) -> Result<Self, ApplyError> {
+        match &record.event {
+            Event::SessionCreated { meta, shell } if record.seq == 1 => Ok(Self {
+                meta: (**meta).clone(),
+                seq: 1,
+                last_active_at: record.at,
+                generation: 0,
+                active_runs: BTreeMap::new(),
+                processes: Vec::new(),
+                services: BTreeMap::new(),
+                ended_at: None,
+                pending_notices: Vec::new(),
+                agent_state: None,
+                agent_versions: 0,
+                messages: 0,
+                agent_step: 0,
+                files: None,
+                shell: (**shell).clone(),
+            }),
+            _ => Err(ApplyError::NotCreated { found: record.seq }),
+        }
+    }
+
+    /// Takes over one record.
+    pub fn apply(&mut self, record: &Record) -> Result<(), ApplyError> {
+        if let Event::RecordsLost { from, state, .. } = &record.event
+            && (*from..=record.seq).contains(&(self.seq + 1))
+        {
+            *self = Self { seq: record.seq, last_active_at: record.at, ..(**state).clone() };
+            return Ok(());
+        }
+        if record.seq != self.seq + 1 {
+            return Err(ApplyError::OutOfOrder { after: self.seq, found: record.seq });
+        }
+        self.seq = record.seq;
+        self.last_active_at = record.at;
+        match &record.event {
+            Event::SessionCreated { .. }
+            | Event::SessionDestroyed
+            | Event::SessionDeleted { .. }
+            | Event::RunInput { .. }
+            | Event::RecordsLost { .. }
+            | Event::Forked { .. } => {}
+            Event::RunStarted { run_id, request_id, command, .. } => {
+                self.ended_at = None;
+                let run = ActiveRun {
+                    request_id: request_id.clone(),
+                    command: command.clone(),
+                    started_at: record.at,
+                    detached: false,
+                };
+                self.active_runs.insert(run_id.clone(), run);
+            }
+            Event::RunFinished { run_id, delta, .. } => {
+                let detached = self.active_runs.remove(run_id).is_some_and(|run| run.detached);
+                if !detached {
+                    // The result has carried them to the caller.
+                    self.pending_notices.clear();
+                }
+                self.shell.apply(delta);
+            }
+            Event::RunDetached { run_id } => {
+                if let Some(run) = self.active_runs.get_mut(run_id) {
+                    run.detached = true;
+                }
+                self.pending_notices.clear();
+            }
+            Event::ShellStarted { generation } => self.generation = *generation,
+            Event::ProcessesLeft { processes } => self.processes = processes.clone(),
+            Event::ShellStopped { notices, .. } => {
+                self.processes.clear();
+                self.pending_notices.extend(notices.iter().cloned());
+            }
+            Event::Restarted { shell } => {
+                self.processes.clear();
+                self.shell = (**shell).clone();
+                self.pending_notices.clear();
+            }
+            Event::Scrubbed { shell, agent_state, .. } => {
+                self.shell = (**shell).clone();
+                self.agent_state = agent_state.clone();
+            }
+            Event::Checkpointed { .. } | Event::Rewound { .. } => self.apply_to_files(record),
+            Event::SessionEnded { .. } => self.ended_at = Some(record.at),
+            Event::Noted { .. } | Event::AgentStateSaved { .. } | Event::MessageAdded { .. } => {
+                self.apply_to_agent(record);
+            }
+            Event::ServiceStarted { .. }
+            | Event::ServiceLive { .. }
+            | Event::ServiceReady { .. }
+            | Event::ServiceEnded { .. } => self.apply_to_service(record),
+        }
+        Ok(())
+    }
+
+    /// What its agent told or saved.
+    fn apply_to_agent(&mut self, record: &Record) {
+        match &record.event {
+            Event::Noted { event_type, .. } if event_type == FINAL_OUTPUT => self.agent_step = record.seq,
+            // Somebody speaks to its agent: it is in use again.
+            Event::Noted { event_type, .. } if event_type == USER_INPUT => self.ended_at = None,
+            Event::AgentStateSaved { state, .. } => {
+                self.agent_versions = self.last_agent_version().max(state.version);
+                self.agent_state = Some(state.clone());
+                self.agent_step = record.seq;
+            }
+            Event::MessageAdded { message, .. } => self.messages = message.seq_id,
+            _ => {}
+        }
+    }
+
+    fn apply_to_files(&mut self, record: &Record) {
+        match &record.event {
+            Event::Checkpointed { checkpoint } => self.files = Some(checkpoint.at.clone()),
+            Event::Rewound { files, shell, agent_state, notices, .. } => {
+                self.processes.clear();
+                self.shell = (**shell).clone();
+                let restored = agent_state.as_ref().map_or(0, |state| state.version);
+                self.agent_versions = self.last_agent_version().max(restored);
+                self.agent_state = agent_state.clone();
+                // What the agent does from here on is not what it did before.
+                self.agent_step = record.seq;
+                self.files = files.clone();
+                self.pending_notices.extend(notices.iter().cloned());
+            }
+            _ => {}
+        }
+    }
+
+    fn apply_to_service(&mut self, record: &Record) {
+        match &record.event {
+            Event::ServiceStarted { service_id, spec } => {
+                self.ended_at = None;
+                let service = Service {
+                    spec: (**spec).clone(),
+                    status: ServiceStatus::Starting,
+                    started_at: record.at,
+                    stamps: None,
+                    restarts: 0,
+                    end: None,
+                };
+                self.services.insert(service_id.clone(), service);
+                service::forget_old(&mut self.services);
+            }
+            Event::ServiceLive { service_id, stamps, restarts } => {
+                if let Some(service) = self.services.get_mut(service_id) {
+                    let at_once = service.spec.ready.is_none();
+                    service.status = if at_once { ServiceStatus::Running } else { ServiceStatus::Starting };
+                    service.stamps = Some(stamps.clone());
+                    service.restarts = *restarts;
+                }
+            }
+            Event::ServiceReady { service_id } => {
+                if let Some(service) = self.services.get_mut(service_id) {
+                    service.status = ServiceStatus::Running;
+                }
+            }
+            Event::ServiceEnded { service_id, status, end, notices } => {
+                if let Some(service) = self.services.get_mut(service_id) {
+                    service.status = *status;
+                    service.stamps = None;
+                    service.end = Some(end.clone());
+                }
+                self.pending_notices.extend(notices.iter().cloned());
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{AgentState, Author, Content, Message, SessionId, SessionMeta, Timestamp};
+    use serde_json::{Value, json};
+
+    fn created() -> SessionState {
+        let session_id = SessionId::parse("s").unwrap();
+        let meta = SessionMeta {
+            session_id: session_id.clone(),
+            agent: None,
+            agent_config: Value::Null,
+            created_at: Timestamp::UNIX_EPOCH,
+            workspace: "/w".into(),
+            by: None,
+            forked_from: None,
+        };
+        let event = Event::SessionCreated { meta: Box::new(meta), shell: Box::default() };
+        SessionState::create(&Record { session_id, seq: 1, at: Timestamp::UNIX_EPOCH, event }).unwrap()
+    }
+
+    fn after(state: &mut SessionState, event: Event) {
+        let (session_id, seq) = (state.meta.session_id.clone(), state.seq + 1);
+        state.apply(&Record { session_id, seq, at: Timestamp::UNIX_EPOCH, event }).unwrap();
+    }
+
+    fn noted(event_type: &str) -> Event {
+        Event::Noted { event_type: event_type.to_owned(), data: json!({}), author: Author::default() }
+    }
+
+    #[test]
+    fn a_step_ends_with_a_saved_state_or_a_final_output_and_with_nothing_else() {
+        let mut state = created();
+        after(&mut state, noted(USER_INPUT));
+        after(&mut state, noted("tool_call"));
+        assert_eq!(state.agent_step, 0);
+        let content = Content::Inline("{}".into());
+        let saved = AgentState { version: 1, media_type: "application/json".to_owned(), content };
+        after(&mut state, Event::AgentStateSaved { state: Box::new(saved), author: Author::default() });
+        assert_eq!(state.agent_step, 4);
+        let (role, content, at) = ("user".to_owned(), json!("x"), Timestamp::UNIX_EPOCH);
+        let message = Box::new(Message { seq_id: 1, role, content, at });
+        after(&mut state, Event::MessageAdded { message, author: Author::default() });
+        after(&mut state, noted("resume_ended"));
+        assert_eq!(state.agent_step, 4);
+        after(&mut state, noted(FINAL_OUTPUT));
+        assert_eq!(state.agent_step, 7);
+    }
+
+    #[test]
+    fn a_version_of_the_agents_state_is_never_used_twice() {
+        let save = |state: &mut SessionState| {
+            let version = state.last_agent_version() + 1;
+            let content = Content::Inline("{}".into());
+            let saved = AgentState { version, media_type: "application/json".to_owned(), content };
+            after(state, Event::AgentStateSaved { state: Box::new(saved), author: Author::default() });
+            version
+        };
+        let mut state = created();
+        let first = save(&mut state);
+        let rewound = Event::Rewound {
+            to: 1,
+            by: None,
+            files: None,
+            kept_back: Vec::new(),
+            shell: Box::default(),
+            agent_state: None,
+            notices: Vec::new(),
+        };
+        after(&mut state, rewound);
+        assert_eq!((first, state.agent_state.is_none()), (1, true));
+        assert_eq!(save(&mut state), 2);
+        // A session that was kept before versions were counted goes on from the state in force.
+        state.agent_versions = 0;
+        assert_eq!(save(&mut state), 3);
+    }
+
+    #[test]
+    fn a_session_is_in_use_again_when_somebody_speaks_to_its_agent() {
+        let mut state = created();
+        after(&mut state, Event::SessionEnded { reason: "done".to_owned() });
+        after(&mut state, noted("x_afterwards"));
+        assert!(state.ended_at.is_some());
+        after(&mut state, noted(USER_INPUT));
+        assert_eq!(state.ended_at, None);
+    }
+}
