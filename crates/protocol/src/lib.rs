@@ -57,8 +57,8 @@ pub use record::{
 };
 pub use resume::{AnswerEvent, ResumeRequest, ResumeResponse, ResumeStatus};
 pub use run::{
-    BusyChoice, Changes, DisconnectChoice, NameChanges, NoticeView, OutputEvent, RunParams, RunRequest, RunResponse,
-    RunStatus, StartedEvent, StderrChoice, TimeoutChoice,
+    BusyChoice, Changes, DisconnectChoice, NameChanges, NoticeView, OutputEvent, RunDetail, RunList, RunListParams,
+    RunParams, RunRequest, RunResponse, RunStatus, RunSummary, StartedEvent, StderrChoice, TimeoutChoice,
 };
 pub use service::{
     AllServicesParams, LogEvent, LogParams, LogResponse, ReadyWhen, RestartChoice, Service, ServiceList, ServiceParams,

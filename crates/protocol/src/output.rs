@@ -19,9 +19,12 @@ pub struct OutputParams {
     /// Most bytes to return; 1 MiB unless given, 16 MiB at most.
     #[serde(default, deserialize_with = "crate::query::blank")]
     pub limit: Option<u64>,
-    /// Only the last so many bytes.
+    /// Only the last bytes, this many.
     #[serde(default, deserialize_with = "crate::query::blank")]
     pub tail: Option<u64>,
+    /// Only the last lines, this many; not together with `tail`.
+    #[serde(default, deserialize_with = "crate::query::blank")]
+    pub tail_lines: Option<u64>,
     /// Only lines that match this regular expression.
     #[serde(default, deserialize_with = "crate::query::blank")]
     pub grep: Option<String>,

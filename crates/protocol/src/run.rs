@@ -14,9 +14,9 @@ pub struct RunRequest {
     /// The text, as for `bash -c`: anything but NUL.
     #[schema(example = "make test")]
     pub command: String,
-    /// Seconds it may take.
+    /// Seconds it may take: 30 unless given, and 86400 (a day) with `blocking: false`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(default = 30, exclusive_minimum = 0, maximum = 86400)]
+    #[schema(exclusive_minimum = 0, maximum = 86400)]
     pub timeout: Option<f64>,
     /// Whether the answer waits for the end. If not, it comes at once with status `running`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -116,6 +116,80 @@ pub struct RunParams {
     #[serde(default, deserialize_with = "crate::query::blank")]
     #[param(default = 1048576, maximum = 16777216)]
     pub max_output: Option<usize>,
+}
+
+/// Query of `GET …/runs`.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct RunListParams {
+    /// Most runs to return.
+    #[serde(default, deserialize_with = "crate::query::blank")]
+    #[param(default = 100, minimum = 1, maximum = 1000)]
+    pub limit: Option<usize>,
+    /// Only runs that started before this one: a run id, or the number of a record. Pass the `next` of the last page.
+    #[serde(default, deserialize_with = "crate::query::blank")]
+    pub before: Option<String>,
+}
+
+/// A page of runs, newest first.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct RunList {
+    /// The runs.
+    pub runs: Vec<RunSummary>,
+    /// Where the next page starts, if there is one: pass it as `before`.
+    pub next: Option<String>,
+}
+
+/// A run in a list, without its output.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct RunSummary {
+    /// Its id.
+    pub run_id: String,
+    /// Number of the record of its end, so that a rewind or fork to it has what the run did. While it runs: of its start.
+    pub seq: u64,
+    /// The text; its first 4096 bytes, if it is longer.
+    pub command: String,
+    /// Bytes of the whole text.
+    pub command_bytes: usize,
+    /// How it stands.
+    pub status: RunStatus,
+    /// Exit code as bash says it, 128+n for a signal; `null` while it runs or when it is lost.
+    pub exit_code: Option<i32>,
+    /// The signal that ended it, without `SIG`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal: Option<String>,
+    /// When it started.
+    pub started_at: String,
+    /// Wall time in milliseconds; so far, if it still runs.
+    pub duration_ms: f64,
+    /// The session's working directory after it; absent while it runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    /// Whether it runs on in the background, so that the session no longer waits for it.
+    pub background: bool,
+    /// Bytes the command wrote to standard output.
+    pub stdout_bytes: u64,
+    /// Bytes the command wrote to standard error.
+    pub stderr_bytes: u64,
+    /// The caller's key, if it gave one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
+    /// The id of the agent's token that asked for it; absent if the host did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+}
+
+/// A run with what it was asked to do.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct RunDetail {
+    /// The run.
+    #[serde(flatten)]
+    pub run: RunResponse,
+    /// The text.
+    pub command: String,
+    /// When it started.
+    pub started_at: String,
 }
 
 /// A run.

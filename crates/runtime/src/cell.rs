@@ -5,7 +5,7 @@ use crate::output::{self, OutputLog, Place};
 use crate::page::{PageError, Searching, page};
 use crate::sync::lock;
 use shellkeep_redact::Redactor;
-use shellkeep_session::{ByteString, Changes, Notice, Output, RunId, RunResult, RunStatus, StoredRun};
+use shellkeep_session::{ByteString, Changes, Notice, Output, RunId, RunResult, RunStatus, StoredRun, Timestamp};
 use std::fs::File;
 use std::io;
 use std::path::Path;
@@ -47,6 +47,15 @@ pub struct Typist {
     pub answer: oneshot::Sender<()>,
 }
 
+/// What a watcher takes for the end of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// The session no longer waits for it, though it may run on.
+    OfWaiting,
+    /// It has a result.
+    OfRun,
+}
+
 /// Controls that may wait for the driving task; more means that nobody drives it.
 pub const CONTROL_QUEUE: usize = 64;
 
@@ -65,8 +74,10 @@ pub struct RunCell {
     pub is_merged: bool,
     /// How long it may take.
     pub timeout: Duration,
-    /// When it started.
+    /// When it started, by the clock that cannot be set.
     pub started: Instant,
+    /// When it started, as its record tells it.
+    pub started_at: Timestamp,
     /// Where to send controls.
     pub control: mpsc::Sender<RunControl>,
     /// The session's working directory when it started.
@@ -101,6 +112,8 @@ pub struct NewCell {
     pub is_merged: bool,
     /// How long it may take.
     pub timeout: Duration,
+    /// When it started, as its record tells it.
+    pub started_at: Timestamp,
     /// The session's working directory.
     pub cwd: ByteString,
     /// The token that asked for it.
@@ -133,6 +146,7 @@ impl RunCell {
             is_merged: new.is_merged,
             timeout: new.timeout,
             started: Instant::now(),
+            started_at: new.started_at,
             control,
             cwd: new.cwd,
             by: new.by,
@@ -203,13 +217,18 @@ impl RunCell {
         self.result.get().is_some()
     }
 
+    /// Whether it has come to an end.
+    pub fn has_come_to(&self, end: End) -> bool {
+        self.is_finished() || (end == End::OfWaiting && self.is_detached())
+    }
+
     /// Waits for more to read than `[stdout, stderr]` bytes, or for the end.
-    pub async fn more_than(&self, seen: [u64; 2]) {
+    pub async fn more_than(&self, seen: [u64; 2], end: End) {
         loop {
             let changed = self.changed.notified();
             tokio::pin!(changed);
             changed.as_mut().enable();
-            if self.is_finished() || self.is_detached() || self.readable() != seen {
+            if self.has_come_to(end) || self.readable() != seen {
                 return;
             }
             changed.await;

@@ -47,6 +47,10 @@ pub const DEFAULT_TOOL: &str = "run_command";
 pub const MAX_COMMAND: usize = 16 << 20;
 /// Longest `stdin` a call may carry.
 pub const MAX_STDIN: usize = 16 << 20;
+/// Most runs of one page of a list.
+pub const MAX_RUN_PAGE: usize = 1000;
+/// Bytes of a command's text in a list, so that a page of long scripts stays a page.
+pub const MAX_LISTED_COMMAND: usize = 4096;
 /// Most bytes one page of output holds.
 pub const MAX_OUTPUT_PAGE: u64 = 16 << 20;
 
@@ -211,6 +215,61 @@ pub struct RunView {
     pub by: Option<String>,
 }
 
+/// A run with what it was asked to do.
+#[derive(Debug, Clone)]
+pub struct RunDetail {
+    /// The run.
+    pub run: RunView,
+    /// The text.
+    pub command: ByteString,
+    /// When it started.
+    pub started_at: Timestamp,
+}
+
+/// A run in a list, without its output.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunSummary {
+    /// Its id.
+    pub run_id: RunId,
+    /// Number of the record of its end. While it runs, of its start.
+    pub seq: u64,
+    /// The text; the beginning of it, if it is longer than [`MAX_LISTED_COMMAND`].
+    pub command: ByteString,
+    /// Bytes of the whole text.
+    pub command_bytes: usize,
+    /// How it stands.
+    pub status: RunStatus,
+    /// Exit code, once it has one.
+    pub exit_code: Option<i32>,
+    /// The signal that ended it, without `SIG`.
+    pub signal: Option<String>,
+    /// When it started.
+    pub started_at: Timestamp,
+    /// Wall time, so far if it still runs.
+    pub duration: Duration,
+    /// The session's working directory afterwards, once it has ended.
+    pub cwd: Option<ByteString>,
+    /// Whether it runs on beside the session.
+    pub background: bool,
+    /// Bytes it wrote to standard output.
+    pub stdout_bytes: u64,
+    /// Bytes it wrote to standard error.
+    pub stderr_bytes: u64,
+    /// The caller's key.
+    pub request_id: Option<String>,
+    /// The id of the agent's token that asked for it; none if the host did.
+    pub by: Option<String>,
+}
+
+/// A page of runs, newest first.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunPage {
+    /// The runs.
+    pub runs: Vec<RunSummary>,
+    /// Where the next page starts, if there is one: pass it as `before`.
+    pub next: Option<RunId>,
+}
+
 /// A stream of a run in a result.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StreamView {
@@ -240,10 +299,19 @@ pub struct OutputQuery {
     pub offset: u64,
     /// Most bytes to return.
     pub limit: u64,
-    /// Only the last so many bytes (of what `offset` leaves).
-    pub tail: Option<u64>,
+    /// Only the end (of what `offset` leaves).
+    pub tail: Option<Tail>,
     /// Only lines that match this regular expression.
     pub grep: Option<String>,
+}
+
+/// How much of the end of a stream is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tail {
+    /// The last bytes.
+    Bytes(u64),
+    /// The last lines. A last line without a line feed counts.
+    Lines(u64),
 }
 
 /// A page of a run's output.

@@ -3,7 +3,7 @@
 //! A stream that outgrew its quota has a gap: what came after the kept bytes is gone, but for the last ones. Offsets count
 //! what the command wrote, so a reader who comes to the gap is taken to its end and sees that in the page's offset.
 
-use crate::ops::{MAX_OUTPUT_PAGE, OpError, OutputPage, OutputQuery};
+use crate::ops::{MAX_OUTPUT_PAGE, OpError, OutputPage, OutputQuery, Tail};
 use crate::output;
 use crate::work::SEARCH_TIME;
 use shellkeep_record::{Budget, Pattern, PatternError, Spent};
@@ -13,7 +13,7 @@ use std::io;
 use std::path::Path;
 
 /// Bytes searched at a time; a line longer than this is searched in pieces.
-const GREP_BLOCK: usize = 1 << 20;
+const BLOCK: usize = 1 << 20;
 
 /// Why a page of output could not be given.
 #[derive(Debug)]
@@ -73,6 +73,30 @@ impl<R: Fn(u64, usize) -> io::Result<Vec<u8>>> Stream<'_, R> {
         if offset >= self.record.kept { offset.max(self.tail_start()) } else { offset }
     }
 
+    /// Where the last lines begin, not before `from`. What is before the gap is not the end.
+    fn last_lines(&self, lines: u64, from: u64, budget: &Budget) -> Result<u64, PageError> {
+        let (total, gap_end) = (self.record.total, self.tail_start());
+        let floor = if self.record.kept < gap_end { from.max(gap_end) } else { from };
+        let (mut found, mut end) = (0, total);
+        while end > floor && found < lines {
+            if budget.is_spent() {
+                return Err(PageError::Spent { next_offset: end });
+            }
+            let start = end.saturating_sub(BLOCK as u64).max(floor);
+            let block = self.read(start, (end - start) as usize).map_err(PageError::Io)?;
+            for (index, _) in block.iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n') {
+                let next_line = start + index as u64 + 1;
+                // The line feed at the very end begins no line.
+                found += u64::from(next_line < total);
+                if found == lines {
+                    return Ok(next_line);
+                }
+            }
+            end = start;
+        }
+        Ok(if lines == 0 { total } else { floor })
+    }
+
     /// Bytes from an offset that is not in the gap, up to the gap or the end.
     fn read(&self, offset: u64, limit: usize) -> io::Result<Vec<u8>> {
         if offset < self.record.kept {
@@ -100,7 +124,11 @@ pub fn page(
     read: impl Fn(u64, usize) -> io::Result<Vec<u8>>,
 ) -> Result<OutputPage, PageError> {
     let stream = Stream { record, read };
-    let from_end = query.tail.map_or(0, |tail| record.total.saturating_sub(tail));
+    let from_end = match query.tail {
+        None => 0,
+        Some(Tail::Bytes(bytes)) => record.total.saturating_sub(bytes),
+        Some(Tail::Lines(lines)) => stream.last_lines(lines, query.offset, &searching.budget)?,
+    };
     let offset = stream.skip_gap(query.offset.max(from_end));
     let limit = usize::try_from(query.limit.min(MAX_OUTPUT_PAGE)).unwrap_or(usize::MAX);
     let (bytes, next_offset) = match &query.grep {
@@ -134,7 +162,7 @@ fn grep<R: Fn(u64, usize) -> io::Result<Vec<u8>>>(
 ) -> Result<(Vec<u8>, u64), PageError> {
     let mut found = Vec::new();
     while offset < stream.record.total {
-        let block = stream.read(offset, GREP_BLOCK).map_err(PageError::Io)?;
+        let block = stream.read(offset, BLOCK).map_err(PageError::Io)?;
         if block.is_empty() {
             break;
         }
@@ -278,10 +306,38 @@ mod tests {
         let rest = page(&record, true, &query(first.next_offset, None, None), &Searching::default(), read).unwrap();
         assert_eq!((rest.bytes.as_slice(), rest.offset, rest.next_offset), (b"END\n".as_slice(), 96, 100));
         assert_eq!(page(&record, true, &query(50, None, None), &Searching::default(), read).unwrap().bytes, b"END\n");
-        assert_eq!(page(&record, true, &query(0, Some(3), None), &Searching::default(), read).unwrap().bytes, b"ND\n");
+        assert_eq!(
+            page(&record, true, &query(0, Some(Tail::Bytes(3)), None), &Searching::default(), read).unwrap().bytes,
+            b"ND\n"
+        );
         assert_eq!(
             page(&record, true, &query(0, None, Some("END")), &Searching::default(), read).unwrap().bytes,
             b"END\n"
         );
+        let lines = page(&record, true, &query(0, Some(Tail::Lines(9)), None), &Searching::default(), read).unwrap();
+        assert_eq!(lines.bytes, b"END\n", "what is before the gap is not the end");
+    }
+
+    #[test]
+    fn the_last_lines_are_counted_from_the_end() {
+        let from = |text: &str, lines: u64, offset: u64| {
+            let read = |start: u64, limit: usize| {
+                let start = start as usize;
+                Ok(text.as_bytes()[start..text.len().min(start + limit)].to_vec())
+            };
+            let (stream, limit, tail) = (Which::Stdout, 1 << 30, Some(Tail::Lines(lines)));
+            let query = OutputQuery { stream, offset, limit, tail, grep: None };
+            let page = page(&whole(text.as_bytes()), true, &query, &Searching::default(), read).unwrap();
+            String::from_utf8(page.bytes).unwrap()
+        };
+        assert_eq!(from("one\ntwo\nthree\n", 2, 0), "two\nthree\n");
+        assert_eq!(from("one\ntwo\nthree", 2, 0), "two\nthree");
+        assert_eq!(from("one\n\n\n", 2, 0), "\n\n");
+        assert_eq!((from("one\n", 9, 0), from("one\n", 0, 0), from("", 1, 0)), ("one\n".into(), "".into(), "".into()));
+        assert_eq!(from("one\ntwo\nthree\n", 9, 5), "wo\nthree\n", "not before the offset");
+        let long: String = (0..400_000).map(|n| format!("line {n}\n")).collect();
+        assert!(long.len() > 3 * BLOCK);
+        let last = from(&long, 300_000, 0);
+        assert!(last.starts_with("line 100000\n") && last.lines().count() == 300_000, "{}", &last[..40]);
     }
 }

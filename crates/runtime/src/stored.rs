@@ -59,6 +59,11 @@ impl Stored {
         found.ok_or_else(missing)
     }
 
+    /// Runs of a session that started before a record, newest first.
+    pub(crate) async fn runs(&self, id: &SessionId, before: u64, limit: usize) -> Result<Vec<StoredRun>, OpError> {
+        self.store.runs(id, before, limit).await.map_err(|error| read_error(id, error))
+    }
+
     /// The conversation of a session after message number `after`.
     pub(crate) async fn messages(&self, id: &SessionId, after: u64, limit: usize) -> Result<MessagePage, OpError> {
         let found = self.store.messages(id, after, limit + 1).await;

@@ -1,7 +1,7 @@
 //! A running command, watched: its output as it comes, then its result. A slow watcher reads later from what is kept
 //! and never holds up the command.
 
-use crate::cell::RunCell;
+use crate::cell::{End, RunCell};
 use crate::ops::{OpError, RunChunk, RunView, Stream};
 use shellkeep_session::RunId;
 use std::sync::Arc;
@@ -19,13 +19,14 @@ pub struct RunStream {
 }
 
 enum Source {
-    Live { cell: Arc<RunCell>, max_output: usize },
+    Live { cell: Arc<RunCell>, max_output: usize, end: End },
     Ended(std::vec::IntoIter<RunChunk>),
 }
 
 impl RunStream {
-    pub(crate) fn live(cell: Arc<RunCell>, max_output: usize) -> Self {
-        Self { run_id: cell.run_id.clone(), seq: cell.seq, source: Source::Live { cell, max_output }, seen: [0; 2] }
+    pub(crate) fn live(cell: Arc<RunCell>, max_output: usize, end: End) -> Self {
+        let (run_id, seq) = (cell.run_id.clone(), cell.seq);
+        Self { run_id, seq, source: Source::Live { cell, max_output, end }, seen: [0; 2] }
     }
 
     pub(crate) fn ended(view: RunView) -> Self {
@@ -55,7 +56,7 @@ impl RunStream {
     /// The run's current state, without waiting; `None` once the result was handed out.
     pub fn now(&self) -> Option<RunView> {
         match &self.source {
-            Source::Live { cell, max_output } => Some(cell.view(*max_output)),
+            Source::Live { cell, max_output, .. } => Some(cell.view(*max_output)),
             Source::Ended(chunks) => result_in(chunks.as_slice()),
         }
     }
@@ -74,12 +75,12 @@ impl RunStream {
 
     /// The next piece.
     pub async fn next(&mut self) -> Option<Result<RunChunk, OpError>> {
-        let (cell, max_output) = match &mut self.source {
-            Source::Live { cell, max_output } => (Arc::clone(cell), *max_output),
+        let (cell, max_output, end) = match &mut self.source {
+            Source::Live { cell, max_output, end } => (Arc::clone(cell), *max_output, *end),
             Source::Ended(chunks) => return chunks.next().map(Ok),
         };
         loop {
-            let ended = cell.is_finished() || cell.is_detached();
+            let ended = cell.has_come_to(end);
             for (index, stream) in [Stream::Stdout, Stream::Stderr].into_iter().enumerate() {
                 match cell.read(stream, self.seen[index], CHUNK) {
                     Ok(bytes) if bytes.is_empty() => {}
@@ -107,7 +108,7 @@ impl RunStream {
                 self.source = Source::Ended(last);
                 return next.map(Ok);
             }
-            cell.more_than(self.seen).await;
+            cell.more_than(self.seen, end).await;
         }
     }
 }

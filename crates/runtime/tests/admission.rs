@@ -61,8 +61,8 @@ impl Node {
 
     /// Tells it to go on, and waits for its end.
     async fn let_go(&self, id: &SessionId, run: &RunId) {
-        self.engine.input(id, run, b"on\n".to_vec(), true).await.unwrap();
-        let view = self.engine.run_view(id, run, LONG, 0).await.unwrap();
+        self.engine.runs().input(id, run, b"on\n".to_vec(), true).await.unwrap();
+        let view = self.engine.runs().view(id, run, LONG, 0).await.unwrap().run;
         assert_eq!(view.exit_code, Some(0), "{view:?}");
     }
 
@@ -262,7 +262,7 @@ async fn a_command_in_the_background_makes_room_for_another() {
         RunCommand { timeout: Duration::from_millis(50), on_timeout: OnTimeout::Background, ..patient("read line") };
     let run = node.engine.run(&id, outgrown).await.unwrap().run_id;
     node.until("nothing that counts as running", |node| node.running == 0).await;
-    let view = node.engine.run_view(&id, &run, Duration::ZERO, 0).await.unwrap();
+    let view = node.engine.runs().view(&id, &run, Duration::ZERO, 0).await.unwrap().run;
     assert_eq!(view.status, RunStatus::Running, "{view:?}");
     ok(node.send(&id, RunCommand::new("true")).await);
     node.stop().await;

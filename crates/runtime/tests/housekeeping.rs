@@ -419,7 +419,7 @@ async fn what_writes_on_beyond_the_disk_quota_is_ended() {
     let ending = async {
         loop {
             node.engine.node().keep_house().await.unwrap();
-            let view = node.engine.run_view(&id, &run, Duration::from_millis(20), 0).await.unwrap();
+            let view = node.engine.runs().view(&id, &run, Duration::from_millis(20), 0).await.unwrap().run;
             if view.status != shellkeep_session::RunStatus::Running {
                 return view;
             }

@@ -59,6 +59,7 @@ pub fn router(engine: Engine, auth: Auth, metrics: PrometheusHandle, control: Ar
         .route("/v1/sessions/{session_id}/restart", post(sessions::restart))
         .route("/v1/sessions/{session_id}/end", post(sessions::end))
         .route("/v1/sessions/{session_id}/run", post(runs::run))
+        .route("/v1/sessions/{session_id}/runs", get(runs::list))
         .route("/v1/sessions/{session_id}/runs/{run_id}", get(runs::get))
         .route("/v1/sessions/{session_id}/runs/{run_id}/output", get(output::read))
         .route("/v1/sessions/{session_id}/runs/{run_id}/input", post(output::input))

@@ -19,15 +19,15 @@ pub use session::session;
 pub use workspace_file::*;
 
 use crate::refusal::Refusal;
-use check::{DEFAULT_OUTPUT_PAGE, decode, no_nul, variables, within};
+use check::{DEFAULT_OUTPUT_PAGE, decode, no_nul, tail, variables, within};
 use session::named;
 use shellkeep_protocol::{
     self as wire, BusyChoice, RunRequest, RunResponse, StderrChoice, StreamName, TimeoutChoice, text,
 };
 use shellkeep_runtime::{
     CreateSession, DEFAULT_MAX_OUTPUT, DEFAULT_TIMEOUT, IfBusy, IssuedToken, MAX_COMMAND, MAX_MAX_OUTPUT,
-    MAX_OUTPUT_PAGE, MAX_STDIN, MAX_TIMEOUT, NewToken, OnTimeout, OutputPage, OutputQuery, RunCommand, RunView,
-    SessionPage, Stream, TokenView,
+    MAX_OUTPUT_PAGE, MAX_STDIN, MAX_TIMEOUT, NewToken, OnTimeout, OutputPage, OutputQuery, RunCommand, RunDetail,
+    RunPage, RunSummary, RunView, SessionPage, Stream, TokenView,
 };
 use shellkeep_session::{ByteString, id};
 use std::time::Duration;
@@ -59,6 +59,7 @@ pub fn create(request: wire::CreateSessionRequest) -> Result<CreateSession, Refu
 /// A request to run a command.
 pub fn run(request: RunRequest) -> Result<RunCommand, Refusal> {
     let stdin = stdin(request.stdin, request.stdin_base64)?;
+    let blocking = request.blocking.unwrap_or(true);
     if request.command.len() > MAX_COMMAND {
         return Err(Refusal::too_large(format!("command: at most {MAX_COMMAND} bytes; put more into a file or stdin")));
     }
@@ -70,8 +71,8 @@ pub fn run(request: RunRequest) -> Result<RunCommand, Refusal> {
     }
     Ok(RunCommand {
         command: no_nul("command", request.command)?.into(),
-        timeout: timeout(request.timeout)?,
-        blocking: request.blocking.unwrap_or(true),
+        timeout: timeout(request.timeout, blocking)?,
+        blocking,
         cwd: request.cwd.map(|cwd| no_nul("cwd", cwd)).transpose()?.map(ByteString::from),
         env: variables(request.env)?,
         stdin,
@@ -96,17 +97,33 @@ pub fn run(request: RunRequest) -> Result<RunCommand, Refusal> {
 }
 
 /// A request to read output.
-pub fn output(params: wire::OutputParams) -> OutputQuery {
-    OutputQuery {
+pub fn output(params: wire::OutputParams) -> Result<OutputQuery, Refusal> {
+    Ok(OutputQuery {
         stream: match params.stream.unwrap_or_default() {
             StreamName::Stdout => Stream::Stdout,
             StreamName::Stderr => Stream::Stderr,
         },
         offset: params.offset.unwrap_or(0),
         limit: params.limit.unwrap_or(DEFAULT_OUTPUT_PAGE).min(MAX_OUTPUT_PAGE),
-        tail: params.tail,
+        tail: tail(params.tail, params.tail_lines)?,
         grep: params.grep,
-    }
+    })
+}
+
+/// A request to list runs: before which record, and how many.
+pub fn run_list(params: &wire::RunListParams) -> Result<(Option<u64>, usize), Refusal> {
+    let number = |text: &str| {
+        let digits = text.strip_prefix('r').unwrap_or(text);
+        let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+        let number = is_number.then(|| digits.parse().ok()).flatten();
+        number.ok_or_else(|| {
+            let shown = text.escape_debug();
+            Refusal::invalid(format!(
+                "before: '{shown}' is neither a run id nor a record's number; pass the `next` of the last page"
+            ))
+        })
+    };
+    Ok((params.before.as_deref().map(number).transpose()?, page_limit(params.limit)?))
 }
 
 /// A request to send input: the bytes, and whether they are the last.
@@ -188,6 +205,41 @@ pub fn run_view(view: RunView) -> RunResponse {
     }
 }
 
+/// A run with what it was asked to do, for the caller.
+pub fn run_detail(detail: RunDetail) -> wire::RunDetail {
+    wire::RunDetail {
+        run: run_view(detail.run),
+        command: detail.command.to_text().into_owned(),
+        started_at: detail.started_at.to_string(),
+    }
+}
+
+/// A page of runs, for the caller.
+pub fn run_page(page: RunPage) -> wire::RunList {
+    let runs = page.runs.into_iter().map(run_summary).collect();
+    wire::RunList { runs, next: page.next.map(String::from) }
+}
+
+fn run_summary(run: RunSummary) -> wire::RunSummary {
+    wire::RunSummary {
+        run_id: run.run_id.into(),
+        seq: run.seq,
+        command: run.command.to_text().into_owned(),
+        command_bytes: run.command_bytes,
+        status: run.status.into(),
+        exit_code: run.exit_code,
+        signal: run.signal,
+        started_at: run.started_at.to_string(),
+        duration_ms: run.duration.as_nanos() as f64 / 1e6,
+        cwd: run.cwd.map(|cwd| cwd.to_text().into_owned()),
+        background: run.background,
+        stdout_bytes: run.stdout_bytes,
+        stderr_bytes: run.stderr_bytes,
+        request_id: run.request_id,
+        by: run.by,
+    }
+}
+
 /// A request for a token.
 pub fn new_token(request: wire::CreateTokenRequest) -> NewToken {
     let wire::CreateTokenRequest { agent, name, may_restart } = request;
@@ -229,8 +281,10 @@ pub fn output_page(stream: Stream, page: OutputPage) -> wire::OutputResponse {
     }
 }
 
-fn timeout(seconds: Option<f64>) -> Result<Duration, Refusal> {
-    seconds.map_or(Ok(DEFAULT_TIMEOUT), |seconds| within(seconds, "; for what runs longer start a service"))
+/// How long a command may take. Nobody waits for one that is not blocking, so only the longest timeout ends it.
+fn timeout(seconds: Option<f64>, blocking: bool) -> Result<Duration, Refusal> {
+    let default = if blocking { DEFAULT_TIMEOUT } else { MAX_TIMEOUT };
+    seconds.map_or(Ok(default), |seconds| within(seconds, "; for what runs longer start a service"))
 }
 
 fn stdin(text: Option<String>, base64: Option<String>) -> Result<Option<ByteString>, Refusal> {
@@ -267,6 +321,8 @@ mod tests {
         let command = run(request("true")).unwrap();
         assert_eq!(command.timeout, Duration::from_secs(30));
         assert!(command.blocking && !command.tty);
+        let unwatched = run(RunRequest { blocking: Some(false), ..request("true") }).unwrap();
+        assert_eq!(unwatched.timeout, MAX_TIMEOUT);
         assert_eq!((command.on_timeout, command.if_busy), (OnTimeout::Interrupt, IfBusy::Wait));
     }
 

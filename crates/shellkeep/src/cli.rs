@@ -32,6 +32,8 @@ pub enum Command {
     Serve(commands::serve::ServeArgs),
     /// Run a command in a session
     Run(commands::run::RunArgs),
+    /// List runs, wait for them, read their output, send them input and signals
+    Runs(commands::runs::RunsArgs),
     /// Send a message to a session's agent and continue from its last step
     Resume(commands::resume::ResumeArgs),
     /// Serve MCP over stdio

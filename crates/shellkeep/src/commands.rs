@@ -22,6 +22,7 @@ pub mod restore;
 pub mod resume;
 pub mod rewind;
 pub mod run;
+pub mod runs;
 pub mod scrub;
 pub mod serve;
 pub mod services;

@@ -20,6 +20,7 @@ fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Serve(args) => commands::serve::execute(args),
         Command::Run(args) => commands::run::execute(args),
+        Command::Runs(args) => commands::runs::execute(args),
         Command::Resume(args) => commands::resume::execute(args),
         Command::Mcp(args) => commands::mcp::execute(args),
         Command::Sessions(args) => commands::sessions::execute(args),

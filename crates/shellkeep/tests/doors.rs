@@ -297,14 +297,116 @@ fn services_on_the_command_line() {
     assert!(out(&shellkeep(&daemon, &["services", "ls", "--agent", "nobody"])).is_empty());
     let log = shellkeep(&daemon, &["services", "logs", &id, "--grep", "^Serving HTTP.*port"]);
     assert!(out(&log).starts_with("Serving HTTP on 127.0.0.1"), "{log:?}");
-    assert_eq!(out(&shellkeep(&daemon, &["services", "logs", "-s", "demo", &id, "--tail", "1"])), "\n");
-    let stopped = shellkeep(&daemon, &["services", "stop", &id, "--grace", "10"]);
+    // By its name too, wherever it is; --tail counts lines.
+    let last = out(&shellkeep(&daemon, &["services", "logs", "web", "--tail", "1"]));
+    assert!(last.starts_with("Serving HTTP") && last.lines().count() == 1, "{last}");
+    let shown = out(&shellkeep(&daemon, &["services", "show", "web"]));
+    assert!(shown.starts_with(&format!("{id} (web) is running")) && shown.contains(&serve), "{shown}");
+    let stopped = shellkeep(&daemon, &["services", "stop", "web", "--grace", "10"]);
     assert!(stopped.status.success() && out(&stopped).starts_with(&format!("{id} (web) stopped")), "{stopped:?}");
     // It does not run any more, so the session must be said.
     let gone = shellkeep(&daemon, &["services", "logs", &id]);
     assert_eq!(gone.status.code(), Some(1));
     assert!(err(&gone).contains("-s"), "{gone:?}");
     assert!(out(&shellkeep(&daemon, &["services", "logs", "-s", "demo", &id])).contains("Serving HTTP"));
+}
+
+#[test]
+fn runs_over_http() {
+    let daemon = Daemon::start();
+    daemon.create("s");
+    for number in 0..12 {
+        daemon.sh("s", &format!("echo {number}; (exit {number})"));
+    }
+    let page = |query: &str| daemon.get(&format!("/v1/sessions/s/runs{query}"));
+    let first = page("?limit=5").json();
+    let codes = |page: &Value| -> Vec<Value> {
+        page["runs"].as_array().unwrap().iter().map(|run| run["exit_code"].clone()).collect()
+    };
+    assert_eq!(codes(&first), [11, 10, 9, 8, 7].map(Value::from).to_vec(), "{first}");
+    let newest = &first["runs"][0];
+    assert_eq!((&newest["command"], &newest["stdout_bytes"]), (&json!("echo 11; (exit 11)"), &json!(3)), "{newest}");
+    let detail = daemon.get(&format!("/v1/sessions/s/runs/{}", newest["run_id"].as_str().unwrap())).json();
+    for same in ["run_id", "seq", "command", "started_at", "exit_code", "cwd"] {
+        assert_eq!(detail[same], newest[same], "{same}");
+    }
+    let rest = page(&format!("?before={}", first["next"].as_str().unwrap())).json();
+    assert_eq!((codes(&rest), &rest["next"]), ((0..7).rev().map(Value::from).collect(), &Value::Null), "{rest}");
+    // One that runs on beside the session is in the list, is watched to its end, and is read by lines.
+    let command = "echo a; echo b; echo oops >&2; read line; echo c $line";
+    let run = daemon.run("s", json!({"command": command, "blocking": false}));
+    let path = format!("/v1/sessions/s/runs/{}", run.run_id());
+    let listed = page("?limit=1").json()["runs"][0].clone();
+    assert_eq!((&listed["run_id"], &listed["status"]), (&json!(run.run_id()), &json!("running")), "{listed}");
+    let mut events = Request::new("GET", &path).header("accept", "text/event-stream").open(&daemon.door()).unwrap();
+    let mut seen = String::new();
+    let mut told = false;
+    let result = loop {
+        let event = events.next_event().expect("a result before the end");
+        let data: Value = serde_json::from_str(&event.data).unwrap();
+        match event.event.as_str() {
+            "stdout" => seen += data["text"].as_str().unwrap(),
+            "stderr" => assert_eq!(data["text"], "oops\n"),
+            "result" => break data,
+            other => panic!("{other}"),
+        }
+        if seen.contains("b\n") && !std::mem::replace(&mut told, true) {
+            assert_eq!(daemon.post(&format!("{path}/input"), &json!({"text": "x\n"})).status, 200);
+        }
+    };
+    assert_eq!((seen.as_str(), &result["exit_code"]), ("a\nb\nc x\n", &json!(0)));
+    let read = |query: &str| daemon.get(&format!("{path}/output?{query}"));
+    assert_eq!(read("tail_lines=2").json()["text"], "b\nc x\n");
+    assert_eq!(read("tail=4").json()["text"], "c x\n");
+    for (query, code) in
+        [("?limit=0", "invalid_request"), ("?before=now", "invalid_request"), ("?x=1", "invalid_request")]
+    {
+        assert_eq!(page(query).json()["code"], code, "{query}");
+    }
+    assert_eq!(read("tail=1&tail_lines=1").json()["code"], "invalid_request");
+    assert_eq!(daemon.get("/v1/sessions/none/runs").json()["code"], "session_not_found");
+}
+
+#[test]
+fn a_run_that_nobody_waited_for_is_no_dead_end() {
+    let daemon = Daemon::start();
+    let start = |command: &str| {
+        let started = shellkeep(&daemon, &["run", "-s", "demo", "--no-wait", "--", command]);
+        assert!(started.status.success(), "{started:?}");
+        out(&started).trim().to_owned()
+    };
+    let id = start("read name; echo hello $name; echo bye >&2; exit 7");
+    assert!(out(&shellkeep(&daemon, &["runs", "ls", "demo"])).contains("running"));
+    let waited = shellkeep(&daemon, &["runs", "wait", "demo", &id, "--timeout", "0.01"]);
+    assert_eq!((waited.status.code(), err(&waited)), (Some(124), format!("shellkeep: {id} is running\n")));
+    assert!(shellkeep(&daemon, &["runs", "input", "-s", "demo", &id, "--", "ann"]).status.success());
+    let waited = shellkeep(&daemon, &["runs", "wait", "-s", "demo", &id]);
+    assert_eq!((waited.status.code(), err(&waited)), (Some(7), format!("shellkeep: {id} ended with exit code 7\n")));
+    let read = shellkeep(&daemon, &["runs", "output", "demo", &id]);
+    assert_eq!((out(&read).as_str(), err(&read).as_str()), ("hello ann\n", "bye\n"));
+    let listed = out(&shellkeep(&daemon, &["runs", "ls", "demo"]));
+    let row: Vec<&str> = listed.trim_end().split('\t').collect();
+    assert_eq!((row[0], row[3], row[4].starts_with("read name")), (id.as_str(), "7", true), "{listed}");
+    assert!(out(&shellkeep(&daemon, &["runs", "show", "demo", &id])).contains("  read name; echo hello $name"));
+    let id = start("echo begun; sleep 600");
+    let follow = ["runs", "output", "demo", &id, "-f"];
+    let mut following = command(&daemon, &follow).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(following.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "begun");
+    assert!(shellkeep(&daemon, &["runs", "signal", "demo", &id]).status.success());
+    let followed = following.wait_with_output().unwrap();
+    assert!(followed.status.success() && err(&followed).contains("was interrupted by INT"), "{followed:?}");
+    let again = shellkeep(&daemon, &["runs", "signal", "demo", &id]);
+    assert_eq!((again.status.code(), err(&again).contains("run_ended")), (Some(1), true), "{again:?}");
+    for (args, code) in [
+        (&["runs", "show", "demo", "r999"][..], 1),
+        (&["runs", "show", "r1"], 2),
+        (&["runs", "show", "-s", "demo", "demo", "r1"], 2),
+        (&["runs", "ls", "none"], 1),
+        (&["runs", "ls"], 2),
+    ] {
+        assert_eq!(shellkeep(&daemon, args).status.code(), Some(code), "{args:?}");
+    }
 }
 
 #[test]

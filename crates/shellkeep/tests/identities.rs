@@ -60,6 +60,7 @@ const ROUTES: &[(&str, &str, &[Call])] = &[
             ("", "{\"command\": 5}"),
         ],
     ),
+    ("get", "/v1/sessions/{session_id}/runs", &[("", ""), ("?limit=1", ""), ("?before=x", "")]),
     ("get", "/v1/sessions/{session_id}/runs/{run_id}", &[("", ""), ("?wait=1", ""), ("?wait=x", "")]),
     ("get", "/v1/sessions/{session_id}/runs/{run_id}/output", &[("", ""), ("?tail=5", ""), ("?grep=(", "")]),
     ("post", "/v1/sessions/{session_id}/runs/{run_id}/input", &[("", "{\"text\": \"x\"}"), ("", "{\"eof\": true}")]),

@@ -114,6 +114,10 @@ pub trait Backend: Send {
     /// One run of a session.
     fn run(&mut self, session_id: &SessionId, run_id: &RunId) -> Result<Option<StoredRun>, BackendError>;
 
+    /// Runs of a session, newest first: at most `limit` that started before the record `before`, without the bytes of
+    /// their outputs. It costs the same however long the session's history is.
+    fn runs(&mut self, session_id: &SessionId, before: u64, limit: usize) -> Result<Vec<StoredRun>, BackendError>;
+
     /// The run that a caller's key started.
     fn run_by_request(&mut self, session_id: &SessionId, request_id: &str) -> Result<Option<StoredRun>, BackendError>;
 
@@ -266,6 +270,16 @@ pub(crate) fn fresh_id() -> std::io::Result<String> {
     let mut bytes = [0; 16];
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// A run without the bytes of its outputs, as a list has it.
+pub(crate) fn listed_run(mut run: StoredRun) -> StoredRun {
+    if let Some(result) = &mut run.result {
+        for output in [&mut result.stdout, &mut result.stderr] {
+            (output.inline, output.tail) = (None, None);
+        }
+    }
+    run
 }
 
 /// The run that a record starts, if it starts one.

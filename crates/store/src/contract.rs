@@ -253,6 +253,7 @@ impl Teller {
         let notice = Notice { code: NoticeCode::Rewound, message: "taken back".to_owned() };
         teller.say(Event::Rewound {
             to: seq,
+            step: None,
             by: None,
             files: Some(first),
             kept_back: vec![LeftOut { path: "x".into(), reason: "changed meanwhile".to_owned() }],

@@ -9,10 +9,11 @@ mod files;
 mod json;
 mod requests;
 mod resumes;
+mod runs;
 mod scrub;
 
 use crate::backend::{
-    Backend, BackendError, Entry, Known, Mark, SessionSummary, Step, begin, fresh_id, started_run, step,
+    Backend, BackendError, Entry, Known, Mark, SessionSummary, Step, begin, fresh_id, listed_run, started_run, step,
 };
 use crate::error::{Durability, OpenError};
 use crate::lock;
@@ -285,6 +286,12 @@ impl Backend for FilesystemBackend {
 
     fn run(&mut self, session_id: &SessionId, run_id: &RunId) -> Result<Option<StoredRun>> {
         if self.healthy(session_id)? { self.files(session_id).run(run_id) } else { Ok(None) }
+    }
+
+    fn runs(&mut self, session_id: &SessionId, before: u64, limit: usize) -> Result<Vec<StoredRun>> {
+        let runs =
+            if self.healthy(session_id)? { runs::newest(&self.files(session_id), before, limit)? } else { Vec::new() };
+        Ok(runs.into_iter().map(listed_run).collect())
     }
 
     fn run_by_request(&mut self, session_id: &SessionId, request_id: &str) -> Result<Option<StoredRun>> {

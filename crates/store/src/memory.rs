@@ -1,7 +1,8 @@
 //! Sessions in memory: for tests and for hosts that want nothing kept.
 
 use crate::backend::{
-    Backend, BackendError, Entry, Known, Mark, SessionSummary, Step, begin, started_run, step, unknown_state,
+    Backend, BackendError, Entry, Known, Mark, SessionSummary, Step, begin, listed_run, started_run, step,
+    unknown_state,
 };
 use crate::mask;
 use shellkeep_record::Masker;
@@ -162,6 +163,12 @@ impl Backend for MemoryBackend {
     fn run(&mut self, session_id: &SessionId, run_id: &RunId) -> Result<Option<StoredRun>, BackendError> {
         let session = self.healthy(session_id)?;
         Ok(session.and_then(|session| session.runs.values().rev().find(|run| run.run_id == *run_id)).cloned())
+    }
+
+    fn runs(&mut self, session_id: &SessionId, before: u64, limit: usize) -> Result<Vec<StoredRun>, BackendError> {
+        let session = self.healthy(session_id)?;
+        let runs = session.into_iter().flat_map(|session| session.runs.range(..before).rev());
+        Ok(runs.take(limit).map(|(_, run)| listed_run(run.clone())).collect())
     }
 
     fn run_by_request(&mut self, session_id: &SessionId, request_id: &str) -> Result<Option<StoredRun>, BackendError> {

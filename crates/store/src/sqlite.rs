@@ -8,7 +8,7 @@ mod scrub;
 mod space;
 mod sums;
 
-use crate::backend::{Agents, Backend, BackendError, Entry, Mark, Name, SessionSummary};
+use crate::backend::{Agents, Backend, BackendError, Entry, Mark, Name, SessionSummary, listed_run};
 use crate::error::{Durability, OpenError};
 use crate::lock;
 use apply::Live;
@@ -229,6 +229,19 @@ impl Backend for SqliteBackend {
             return Ok(Some(found));
         }
         self.one_run(session_id, "WHERE session = ?1 AND run_id = ?2 ORDER BY seq DESC LIMIT 1", &[&session, &run])
+    }
+
+    fn runs(&mut self, session_id: &SessionId, before: u64, limit: usize) -> Result<Vec<StoredRun>, BackendError> {
+        self.row(session_id)?;
+        let sql = select_runs("WHERE session = ?1 AND seq < ?2 ORDER BY seq DESC LIMIT ?3");
+        let mut statement = self.db.prepare_cached(&sql).map_err(failed)?;
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let mut rows = statement.query(params![session_id.as_str(), int(before), limit]).map_err(failed)?;
+        let mut runs = Vec::new();
+        while let Some(row) = rows.next().map_err(failed)? {
+            runs.push(listed_run(read_run(row)?));
+        }
+        Ok(runs)
     }
 
     fn run_by_request(&mut self, session_id: &SessionId, request_id: &str) -> Result<Option<StoredRun>, BackendError> {

@@ -198,6 +198,13 @@ impl Store {
         self.ask_about(session_id, move |backend| backend.run(&about, &run_id)).await
     }
 
+    /// Runs of a session, newest first: at most `limit` that started before the record `before`, without the bytes of
+    /// their outputs.
+    pub async fn runs(&self, session_id: &SessionId, before: u64, limit: usize) -> Result<Vec<StoredRun>, ReadError> {
+        let about = session_id.clone();
+        self.ask_about(session_id, move |backend| backend.runs(&about, before, limit)).await
+    }
+
     /// The run that a caller's key started, so that a retry never runs twice. It costs the same however long the session's
     /// history is, and waits for nothing to be written.
     pub async fn run_by_request(

@@ -239,6 +239,8 @@ impl Session {
             is_terminal: command.tty,
             is_merged: command.merge_stderr,
             timeout: command.timeout,
+            // Its record is the last one.
+            started_at: state.last_active_at,
             cwd: state.shell.cwd.clone(),
             by: command.by.clone(),
             directory: Arc::clone(&self.outputs),

@@ -3,7 +3,7 @@
 use super::access::{Access, Permitted};
 use super::handle::Engine;
 use crate::cell::RunCell;
-use crate::ops::{BoxFuture, OpError, OutputPage, OutputQuery, Stream};
+use crate::ops::{BoxFuture, OpError, OutputPage, OutputQuery, Stream, Tail};
 use crate::output::{self, Place};
 use crate::page::{self, PageError, Searching};
 use crate::recover;
@@ -64,7 +64,9 @@ pub(super) async fn read(
         inner.ctx.kept_files.check_output(&id, &place.path(), &kept).await?;
         RunOutput::Kept(Box::new(kept), place)
     };
-    let page = if query.grep.is_none() {
+    // What may have to read all of it is done beside the runtime's threads.
+    let is_short = query.grep.is_none() && !matches!(query.tail, Some(Tail::Lines(_)));
+    let page = if is_short {
         output.page(&query, &Searching::default())
     } else {
         let search =

@@ -2,18 +2,24 @@
 
 use super::access::{Access, Permitted};
 use super::handle::Engine;
+use super::inner::Inner;
 use crate::actor::{Message, RunReply, Started};
-use crate::cell::{self, RunCell, RunControl, Typist};
+use crate::cell::{self, End, RunCell, RunControl, Typist};
 use crate::ops::*;
 use crate::stream::RunStream;
 use crate::{translate, validate};
-use shellkeep_session::{ByteString, RunId, SessionId};
+use shellkeep_session::{ByteString, Output, RunId, RunResult, RunStatus, SessionId, StoredRun};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// Longest wait in one call of `run_view`.
+/// Longest wait in one call.
 pub const MAX_WAIT: Duration = Duration::from_secs(300);
+
+/// Operations on runs that were started before.
+pub struct RunOps<'a> {
+    access: &'a Access,
+}
 
 impl Engine {
     /// Runs a command; returns at its end, or at once if it is not blocking.
@@ -39,29 +45,90 @@ impl Engine {
         Box::pin(async move {
             let max_output = command.max_output;
             Ok(match begin(&self.access, id, command).await? {
-                Started::Live(cell) => RunStream::live(cell, max_output),
+                Started::Live(cell) => RunStream::live(cell, max_output, End::OfWaiting),
                 Started::Before(view) => RunStream::ended(*view),
             })
         })
     }
 
+    /// Operations on runs that were started before.
+    pub fn runs(&self) -> RunOps<'_> {
+        RunOps { access: &self.access }
+    }
+}
+
+impl RunOps<'_> {
     /// The status of a run; waits up to `wait` for its end.
-    pub fn run_view<'a>(
+    pub fn view<'a>(
         &'a self,
         id: &'a SessionId,
         run_id: &'a RunId,
         wait: Duration,
         max_output: usize,
-    ) -> BoxFuture<'a, Result<RunView, OpError>> {
+    ) -> BoxFuture<'a, Result<RunDetail, OpError>> {
         Box::pin(async move {
             let Permitted { inner, id } = self.access.over(id)?;
             if let Some(cell) = inner.ctx.runs.get(&id, run_id) {
                 let _ = tokio::time::timeout(wait.min(MAX_WAIT), cell.finished()).await;
-                return Ok(cell.view(max_output));
+                let run = cell.view(max_output);
+                return Ok(RunDetail { run, command: cell.command.clone(), started_at: cell.started_at });
             }
-            let mut run = inner.stored.run(&id, run_id).await?;
-            inner.ctx.kept_files.check_run(&id, &mut run).await?;
-            Ok(cell::stored_view(&run, &inner.ctx.data_dir.outputs(&id), max_output, &ByteString::default()))
+            stored_detail(inner, &id, run_id, max_output).await
+        })
+    }
+
+    /// Watches a run that was started before: its output from the beginning, then its result.
+    pub fn watch<'a>(
+        &'a self,
+        id: &'a SessionId,
+        run_id: &'a RunId,
+        max_output: usize,
+    ) -> BoxFuture<'a, Result<RunStream, OpError>> {
+        Box::pin(async move {
+            let Permitted { inner, id } = self.access.over(id)?;
+            Ok(match inner.ctx.runs.get(&id, run_id) {
+                Some(cell) => RunStream::live(cell, max_output, End::OfRun),
+                None => RunStream::ended(stored_detail(inner, &id, run_id, max_output).await?.run),
+            })
+        })
+    }
+
+    /// Waits until a run has written more than `[stdout, stderr]` bytes or has ended, or until `wait` is over.
+    pub fn more_output<'a>(
+        &'a self,
+        id: &'a SessionId,
+        run_id: &'a RunId,
+        seen: [u64; 2],
+        wait: Duration,
+    ) -> BoxFuture<'a, Result<(), OpError>> {
+        Box::pin(async move {
+            let Permitted { inner, id } = self.access.over(id)?;
+            if let Some(cell) = inner.ctx.runs.get(&id, run_id) {
+                let _ = tokio::time::timeout(wait.min(MAX_WAIT), cell.more_than(seen, End::OfRun)).await;
+            }
+            Ok(())
+        })
+    }
+
+    /// The runs of a session that started before a record, newest first, a page at a time.
+    pub fn list<'a>(
+        &'a self,
+        id: &'a SessionId,
+        before: Option<u64>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<RunPage, OpError>> {
+        Box::pin(async move {
+            let Permitted { inner, id } = self.access.over(id)?;
+            let limit = limit.clamp(1, MAX_RUN_PAGE);
+            let mut stored = inner.stored.runs(&id, before.unwrap_or(u64::MAX), limit + 1).await?;
+            let has_more = stored.len() > limit;
+            stored.truncate(limit);
+            let next = if has_more { stored.last().map(|last| last.run_id.clone()) } else { None };
+            let runs = stored.into_iter().map(|run| {
+                let cell = inner.ctx.runs.get(&id, &run.run_id);
+                summary(run, cell.as_deref())
+            });
+            Ok(RunPage { runs: runs.collect(), next })
         })
     }
 
@@ -74,7 +141,7 @@ impl Engine {
         end: bool,
     ) -> BoxFuture<'a, Result<(), OpError>> {
         Box::pin(async move {
-            let cell = live_cell(&self.access, "input", id, run_id).await?;
+            let cell = live_cell(self.access, "input", id, run_id).await?;
             if !cell.accepts_input(end) {
                 return Err(OpError::NoInput { run_id: run_id.to_string() });
             }
@@ -99,9 +166,49 @@ impl Engine {
                 let detail = format!("'{signal}' is no signal; use a name such as INT, TERM, KILL, HUP, USR1");
                 return Err(OpError::Invalid { detail });
             };
-            let cell = live_cell(&self.access, "signal", id, run_id).await?;
+            let cell = live_cell(self.access, "signal", id, run_id).await?;
             control(&cell, RunControl::Signal { number }).await
         })
+    }
+}
+
+/// A run that has ended.
+async fn stored_detail(inner: &Inner, id: &SessionId, run_id: &RunId, max_output: usize) -> Result<RunDetail, OpError> {
+    let mut stored = inner.stored.run(id, run_id).await?;
+    inner.ctx.kept_files.check_run(id, &mut stored).await?;
+    let run = cell::stored_view(&stored, &inner.ctx.data_dir.outputs(id), max_output, &ByteString::default());
+    Ok(RunDetail { run, command: stored.command, started_at: stored.started_at })
+}
+
+/// A row of a list. What a run that has not ended has done so far is known by its cell alone.
+fn summary(run: StoredRun, cell: Option<&RunCell>) -> RunSummary {
+    let command_bytes = run.command.0.len();
+    let mut command = run.command;
+    command.0.truncate(MAX_LISTED_COMMAND);
+    let live = cell.filter(|_| run.result.is_none());
+    let now = live.map(|cell| cell.view(0));
+    let result = run.result.as_ref();
+    let written = |stream: fn(&RunResult) -> &Output| result.map_or(0, |result| stream(result).total);
+    RunSummary {
+        seq: run.ended_seq.unwrap_or(run.seq),
+        command,
+        command_bytes,
+        status: result.map_or(RunStatus::Running, |result| result.status),
+        exit_code: result.and_then(|result| result.exit_code),
+        signal: result.and_then(|result| result.signal.clone()),
+        started_at: run.started_at,
+        duration: match (&now, result) {
+            (Some(now), _) => now.duration,
+            (None, Some(result)) => Duration::from_micros(result.duration_us),
+            (None, None) => Duration::ZERO,
+        },
+        cwd: result.map(|result| result.cwd.clone()),
+        background: live.is_some_and(RunCell::is_detached),
+        stdout_bytes: now.as_ref().map_or_else(|| written(|result| &result.stdout), |now| now.stdout.total),
+        stderr_bytes: now.as_ref().map_or_else(|| written(|result| &result.stderr), |now| now.stderr.total),
+        run_id: run.run_id,
+        request_id: run.request_id,
+        by: run.by,
     }
 }
 

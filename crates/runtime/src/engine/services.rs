@@ -226,13 +226,13 @@ impl ServiceOps<'_> {
         Ok(LogPage { bytes, offset, next_offset, first: 0, total, complete })
     }
 
-    /// Follows a service's log from `offset`, or from the last `tail` bytes.
+    /// Follows a service's log from `offset`, or from `tail` on.
     pub fn follow_log<'a>(
         &'a self,
         id: &'a SessionId,
         service_id: &'a ServiceId,
         offset: u64,
-        tail: Option<u64>,
+        tail: Option<Tail>,
     ) -> BoxFuture<'a, Result<LogStream, OpError>> {
         Box::pin(async move {
             let Permitted { inner, id } = self.access.over(id)?;
@@ -243,9 +243,16 @@ impl ServiceOps<'_> {
             let (directory, seen) = log_of(inner, &id, service_id).await?;
             let unreadable = |error: std::io::Error| OpError::StoreUnavailable { reason: format!("the log: {error}") };
             let watch = LogWatch::new(&directory).map_err(unreadable)?;
-            let log = ServiceLog::at(directory);
-            let (_, end) = log.bounds().map_err(unreadable)?;
-            let offset = tail.map_or(offset, |tail| offset.max(end.saturating_sub(tail)));
+            let log = ServiceLog::at(directory.clone());
+            let find = move |budget: &Budget| {
+                let searching = Searching { budget: budget.clone(), mask: None };
+                let query = LogQuery { offset, limit: 0, tail, grep: None };
+                log_page(&ServiceLog::at(directory), &query, false, &searching).map(|page| page.offset)
+            };
+            let offset = match tail {
+                None => offset,
+                Some(_) => inner.work.short(self.access.scope().agent(), Some(SEARCH_TIME), find).await??,
+            };
             let redactor = inner.ctx.secrets.mask_of(&id).await?;
             Ok(LogStream { log, watch, seen, offset, redactor })
         })

@@ -40,7 +40,7 @@ pub enum OpError {
         session_id: String,
     },
     /// No such run.
-    #[error("session '{session_id}' has no run '{run_id}'; run ids are in the results of its commands")]
+    #[error("session '{session_id}' has no run '{run_id}'")]
     RunNotFound {
         /// The session.
         session_id: String,
@@ -437,6 +437,7 @@ impl OpError {
         Some(match self {
             Self::TokenNotFound { .. } => Hint::ListTokens,
             Self::SessionNotFound { .. } => Hint::ListSessions,
+            Self::RunNotFound { .. } => Hint::ListRuns,
             Self::FileChanged { .. } => Hint::Verify,
             Self::NoInput { .. } => Hint::KeepInputOpen,
             Self::Busy { .. } => Hint::WaitForRun,

@@ -8,6 +8,8 @@ pub enum Hint {
     ListSessions,
     /// Use a token that exists.
     ListTokens,
+    /// Use a run that exists.
+    ListRuns,
     /// Check the rest of the recording.
     Verify,
     /// Start the command so that it accepts input later.
@@ -44,6 +46,7 @@ impl Hint {
     const NAMES: [(Self, &'static str); 17] = [
         (Self::ListSessions, "list_sessions"),
         (Self::ListTokens, "list_tokens"),
+        (Self::ListRuns, "list_runs"),
         (Self::Verify, "verify"),
         (Self::KeepInputOpen, "keep_input_open"),
         (Self::WaitForRun, "wait_for_run"),

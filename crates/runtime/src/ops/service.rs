@@ -1,5 +1,6 @@
 //! Operations on services.
 
+use super::Tail;
 use shellkeep_session::{ByteString, Ready, RestartPolicy, ServiceId, ServiceStatus, SessionId, Timestamp};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -96,8 +97,8 @@ pub struct LogQuery {
     pub offset: u64,
     /// Most bytes to return.
     pub limit: u64,
-    /// Only the last so many bytes.
-    pub tail: Option<u64>,
+    /// Only the end.
+    pub tail: Option<Tail>,
     /// Only lines that match this regular expression.
     pub grep: Option<String>,
 }

@@ -2,7 +2,7 @@
 
 use super::talk::ToolCall;
 use crate::actor::Started;
-use crate::cell::{RunCell, RunControl};
+use crate::cell::{End, RunCell, RunControl};
 use crate::engine::{self, Access};
 use crate::ops::{OpError, RunChunk, RunCommand, RunView};
 use crate::stream::RunStream;
@@ -135,7 +135,7 @@ async fn run(access: Access, id: SessionId, command: RunCommand, place: Place) -
     if !blocking {
         return Ok(cell.view(max_output));
     }
-    let mut stream = RunStream::live(cell, max_output);
+    let mut stream = RunStream::live(cell, max_output, End::OfWaiting);
     loop {
         match stream.next().await {
             Some(Ok(RunChunk::Result(view))) => return Ok(*view),

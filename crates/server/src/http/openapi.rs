@@ -28,6 +28,7 @@ use utoipa::{Modify, OpenApi};
         super::sessions::hibernate,
         super::sessions::restart,
         super::runs::run,
+        super::runs::list,
         super::runs::get,
         super::output::read,
         super::output::input,
@@ -126,7 +127,7 @@ mod tests {
     fn the_document_names_every_route_and_every_schema_it_uses() {
         let document = document();
         let text = document.to_string();
-        assert_eq!(document["paths"].as_object().unwrap().len(), 53);
+        assert_eq!(document["paths"].as_object().unwrap().len(), 54);
         let run = &document["paths"]["/v1/sessions/{session_id}/run"]["post"]["responses"];
         for status in ["200", "400", "401", "404", "409", "413", "429", "503"] {
             assert!(run.get(status).is_some(), "{status}");

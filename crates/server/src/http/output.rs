@@ -14,8 +14,8 @@ use shellkeep_protocol::{InputAccepted, InputRequest, OutputParams, OutputRespon
 
 /// Reads a run's output, also while it runs.
 ///
-/// `offset` and `limit` walk through it: start at 0 and go on at `next_offset`. `tail` gives the last so many bytes,
-/// `grep` the lines that match a regular expression. All counts are bytes.
+/// `offset` and `limit` walk through it: start at 0 and go on at `next_offset`. `tail` gives the last bytes, `tail_lines`
+/// the last lines, `grep` the lines that match a regular expression. All counts but `tail_lines` are bytes.
 #[utoipa::path(
     get, path = "/v1/sessions/{session_id}/runs/{run_id}/output", tag = "runs", operation_id = "read_output",
     params(
@@ -30,7 +30,7 @@ pub async fn read(
     RunPath(id, run_id): RunPath,
     Params(params): Params<OutputParams>,
 ) -> Result<Response, Refusal> {
-    let query = translate::output(params);
+    let query = translate::output(params)?;
     let stream = query.stream;
     let page = engine.output(&id, &run_id, query).await?;
     Ok(json(StatusCode::OK, &translate::output_page(stream, page)))
@@ -53,7 +53,7 @@ pub async fn input(
 ) -> Result<Response, Refusal> {
     let (bytes, end) = translate::input(request)?;
     let accepted = InputAccepted { run_id: run_id.to_string(), bytes: bytes.len() };
-    detached(async move { engine.input(&id, &run_id, bytes, end).await }).await??;
+    detached(async move { engine.runs().input(&id, &run_id, bytes, end).await }).await??;
     Ok(json(StatusCode::OK, &accepted))
 }
 
@@ -72,6 +72,6 @@ pub async fn signal(
     RunPath(id, run_id): RunPath,
     Json(request): Json<SignalRequest, SMALL_LIMIT>,
 ) -> Result<Response, Refusal> {
-    engine.signal(&id, &run_id, &request.signal).await?;
+    engine.runs().signal(&id, &run_id, &request.signal).await?;
     Ok(json(StatusCode::OK, &SignalSent { run_id: run_id.into(), signal: request.signal }))
 }

@@ -24,6 +24,7 @@ fn words(hint: Hint) -> &'static str {
     match hint {
         Hint::ListSessions => "list sessions with GET /v1/sessions, or create one with POST /v1/sessions",
         Hint::ListTokens => "list tokens with GET /v1/tokens",
+        Hint::ListRuns => "list its runs with GET …/runs",
         Hint::Verify => "check the rest of the recording with POST …/verify",
         Hint::KeepInputOpen => "to send input later, start the command with blocking=false and without stdin",
         Hint::WaitForRun => {

@@ -1,4 +1,4 @@
-//! `POST …/run` and `GET …/runs/{run_id}`.
+//! `POST …/run`, `GET …/runs` and `GET …/runs/{run_id}`.
 
 use super::door::{Door, json};
 use super::responses::{Busy, Common, Full};
@@ -12,7 +12,9 @@ use crate::translate;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
-use shellkeep_protocol::{DisconnectChoice, OutputEvent, RunParams, RunRequest, RunResponse};
+use shellkeep_protocol::{
+    DisconnectChoice, OutputEvent, RunDetail, RunList, RunListParams, RunParams, RunRequest, RunResponse,
+};
 use shellkeep_runtime::{Attached, HangUp, RunCommand, attached};
 use std::time::Instant;
 
@@ -55,7 +57,26 @@ pub async fn run(
     Ok(json(StatusCode::OK, &translate::run_view(view)))
 }
 
-/// How a run stands. `wait` holds the answer back until its end, or until so many seconds have passed.
+/// The runs of a session, newest first. A page costs the same however many runs there were.
+#[utoipa::path(
+    get, path = "/v1/sessions/{session_id}/runs", tag = "runs", operation_id = "list_runs",
+    params(("session_id" = String, Path, description = "The session"), RunListParams),
+    responses((status = 200, description = "A page of runs", body = RunList), Common)
+)]
+pub async fn list(
+    Scoped(engine): Scoped,
+    SessionPath(id): SessionPath,
+    Params(params): Params<RunListParams>,
+) -> Result<Response, Refusal> {
+    let (before, limit) = translate::run_list(&params)?;
+    let page = engine.runs().list(&id, before, limit).await?;
+    Ok(json(StatusCode::OK, &translate::run_page(page)))
+}
+
+/// A run. `wait` holds the answer back until the run ends, for at most this many seconds.
+///
+/// With `Accept: text/event-stream` the run is watched: its output from the beginning as events `stdout` and `stderr`, then
+/// `result`, as for `POST …/run`.
 #[utoipa::path(
     get, path = "/v1/sessions/{session_id}/runs/{run_id}", tag = "runs", operation_id = "get_run",
     params(
@@ -63,17 +84,26 @@ pub async fn run(
         ("run_id" = String, Path, description = "The run"),
         RunParams
     ),
-    responses((status = 200, description = "The run", body = RunResponse), Common)
+    responses(
+        (status = 200, description = "The run, or its events", content(
+            (RunDetail = "application/json"), (OutputEvent = "text/event-stream"))),
+        Common
+    )
 )]
 pub async fn get(
     Scoped(engine): Scoped,
     RunPath(id, run_id): RunPath,
+    headers: HeaderMap,
     Params(params): Params<RunParams>,
 ) -> Result<Response, Refusal> {
     let wait = translate::wait(params.wait)?;
     let max_output = translate::max_output(params.max_output)?;
-    let view = engine.run_view(&id, &run_id, wait, max_output).await?;
-    Ok(json(StatusCode::OK, &translate::run_view(view)))
+    if wants_events(&headers) {
+        let place = sse::place(&engine)?;
+        return Ok(sse::run(place, engine.runs().watch(&id, &run_id, max_output).await?));
+    }
+    let detail = engine.runs().view(&id, &run_id, wait, max_output).await?;
+    Ok(json(StatusCode::OK, &translate::run_detail(detail)))
 }
 
 /// What a command ends with, if it is to end with its caller.

@@ -103,9 +103,9 @@ pub async fn stop(
 
 /// Reads a service's log: stdout and stderr as they were written.
 ///
-/// `offset` and `limit` walk through it: start at 0 and go on at `next_offset`. `tail` gives the last so many bytes,
-/// `grep` the lines that match a regular expression. With `Accept: text/event-stream` the log is followed from `offset`,
-/// or from the last `tail` bytes: events `log` (data: `{text, base64?, offset, next_offset}`) as it is written, then
+/// `offset` and `limit` walk through it: start at 0 and go on at `next_offset`. `tail` gives the last bytes,
+/// `tail_lines` the last lines, `grep` the lines that match a regular expression. With `Accept: text/event-stream` the log is followed from `offset`,
+/// or from the last `tail` bytes or `tail_lines` lines: events `log` (data: `{text, base64?, offset, next_offset}`) as it is written, then
 /// `end` (data: the service).
 #[utoipa::path(
     get, path = "/v1/sessions/{session_id}/services/{service_id}/logs", tag = "services", operation_id = "read_log",
@@ -132,6 +132,6 @@ pub async fn logs(
         let stream = engine.services().follow_log(&id, &service_id, offset, tail).await?;
         return Ok(sse::log(place, stream, id, service_id));
     }
-    let page = engine.services().log(&id, &service_id, translate::log_query(params)).await?;
+    let page = engine.services().log(&id, &service_id, translate::log_query(params)?).await?;
     Ok(json(StatusCode::OK, &translate::log_page(page)))
 }

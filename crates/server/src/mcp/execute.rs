@@ -75,7 +75,7 @@ async fn cancelled(call: &Call<'_>, context: &RequestContext<RoleServer>) {
 }
 
 async fn interrupt(seat: &Seat, run_id: &RunId) {
-    match seat.engine.signal(&seat.session, run_id, "INT").await {
+    match seat.engine.runs().signal(&seat.session, run_id, "INT").await {
         // It ended by itself at the same moment.
         Ok(()) | Err(OpError::RunEnded { .. }) => {}
         Err(error) => tracing::warn!(%error, "a cancelled command could not be interrupted"),

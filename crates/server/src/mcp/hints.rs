@@ -27,6 +27,7 @@ pub fn protocol_error(refusal: &Refusal) -> ErrorData {
 fn words(hint: Hint) -> Option<&'static str> {
     Some(match hint {
         Hint::ListSessions => "check the name with list_services, or omit session to use this client's own",
+        Hint::ListRuns => "use an id that run_command returned",
         Hint::ListServices => "list services with list_services",
         Hint::StopService => "stop a service with stop_service",
         Hint::KeepInputOpen => "to send input later, start the command with run_command and blocking=false",

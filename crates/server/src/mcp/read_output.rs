@@ -106,12 +106,13 @@ async fn read_run(handler: &Handler, seat: &Seat, run_id: &RunId, given: Argumen
         offset: given.offset,
         limit: Some(MODEL_OUTPUT as u64),
         tail: tail(&given),
+        tail_lines: None,
         grep: given.grep,
     };
-    let query = translate::output(params);
+    let query = translate::output(params)?;
     let (stream, searched) = (query.stream, query.grep.is_some());
     let mut page = seat.engine.output(&seat.session, run_id, query).await.map_err(no_session)?;
-    let run = seat.engine.run_view(&seat.session, run_id, Duration::ZERO, 0).await?;
+    let run = seat.engine.runs().view(&seat.session, run_id, Duration::ZERO, 0).await?.run;
     if !searched && page.next_offset < page.total {
         page.next_offset -= leave_cut_character(&mut page.bytes);
     }
@@ -137,10 +138,11 @@ async fn read_log(seat: &Seat, service_id: &ServiceId, given: Arguments) -> Resu
         offset: given.offset,
         limit: Some(MODEL_OUTPUT as u64),
         tail: tail(&given).or(from_end),
+        tail_lines: None,
         grep: given.grep,
     };
     let (asked, searched) = (params.offset.unwrap_or(0), params.grep.is_some());
-    let query = translate::log_query(params);
+    let query = translate::log_query(params)?;
     let mut page = seat.engine.services().log(&seat.session, service_id, query).await.map_err(no_session)?;
     let service = seat.engine.services().get(&seat.session, service_id, Duration::ZERO).await?;
     if !searched && page.next_offset < page.total {

@@ -7,14 +7,13 @@ use crate::translate;
 use rmcp::model::{ErrorData, ListResourcesResult, ReadResourceResult, Resource, ResourceContents, ResourceTemplate};
 use serde_json::json;
 use shellkeep_protocol::text;
-use shellkeep_runtime::{Engine, MAX_OUTPUT_PAGE, OpError, OutputQuery, RunView, Stream};
+use shellkeep_runtime::{Engine, MAX_OUTPUT_PAGE, OpError, OutputQuery, RunSummary, Stream};
 use shellkeep_session::{RunId, SessionId};
-use std::time::Duration;
 
 /// Where all of them are.
 const ROOT: &str = "shellkeep://sessions/";
-/// Records looked at for recent runs. A run has two, so this is some twenty runs: a list that a person can read.
-const RECENT_RECORDS: u64 = 40;
+/// Runs whose outputs are listed: as many as a person reads.
+const RECENT_RUNS: usize = 20;
 const JSON: &str = "application/json";
 const TEXT: &str = "text/plain";
 
@@ -58,19 +57,15 @@ pub async fn list(seat: &Seat) -> Result<ListResourcesResult, ErrorData> {
             .with_description(format!("In {}", view.cwd.to_text()))
             .with_mime_type(JSON),
     ];
-    for seq in (view.seq.saturating_sub(RECENT_RECORDS)..=view.seq).rev() {
-        match seat.engine.run_view(session, &RunId::from_seq(seq), Duration::ZERO, 0).await {
-            Ok(run) => resources.extend(outputs(session, &run)),
-            Err(OpError::RunNotFound { .. }) => {}
-            Err(error) => return Err(protocol_error(&error.into())),
-        }
-    }
+    let recent =
+        seat.engine.runs().list(session, None, RECENT_RUNS).await.map_err(|error| protocol_error(&error.into()))?;
+    resources.extend(recent.runs.iter().flat_map(|run| outputs(session, run)));
     Ok(ListResourcesResult::with_all_items(resources))
 }
 
-fn outputs(session: &SessionId, run: &RunView) -> Vec<Resource> {
+fn outputs(session: &SessionId, run: &RunSummary) -> Vec<Resource> {
     let id = &run.run_id;
-    let streams = [("stdout", run.stdout.total), ("stderr", run.stderr.total)];
+    let streams = [("stdout", run.stdout_bytes), ("stderr", run.stderr_bytes)];
     let written = streams.into_iter().filter(|(_, bytes)| *bytes > 0);
     let resource = |(name, bytes): (&str, u64)| {
         Resource::new(format!("{ROOT}{session}/runs/{id}/{name}"), format!("{id}.{name}"))

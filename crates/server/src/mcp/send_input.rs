@@ -60,7 +60,7 @@ async fn send(
     let eof = given.eof.unwrap_or(false);
     let (bytes, end) = translate::input(InputRequest { text: Some(given.text), base64: None, eof })?;
     let accepted = InputAccepted { run_id: run_id.to_string(), bytes: bytes.len() };
-    match seat.engine.input(&seat.session, &run_id, bytes, end).await {
+    match seat.engine.runs().input(&seat.session, &run_id, bytes, end).await {
         Err(OpError::SessionNotFound { session_id }) => {
             return Err(OpError::RunNotFound { session_id, run_id: run_id.to_string() }.into());
         }

@@ -13,7 +13,7 @@ use rmcp::model::{CallToolResult, Tool, ToolAnnotations};
 use rmcp::service::RequestContext;
 use serde::Deserialize;
 use shellkeep_protocol::{ReadyWhen, RestartChoice, Service, StartServiceRequest};
-use shellkeep_runtime::{LogPage, LogQuery, ServiceView};
+use shellkeep_runtime::{LogPage, LogQuery, ServiceView, Tail};
 use shellkeep_session::ServiceStatus;
 use utoipa::ToSchema;
 
@@ -87,7 +87,7 @@ pub async fn last_words(seat: &Seat, view: &ServiceView) -> Result<Option<LogPag
     if matches!(view.status, ServiceStatus::Running | ServiceStatus::Stopped) {
         return Ok(None);
     }
-    let query = LogQuery { offset: 0, limit: LAST_WORDS, tail: Some(LAST_WORDS), grep: None };
+    let query = LogQuery { offset: 0, limit: LAST_WORDS, tail: Some(Tail::Bytes(LAST_WORDS)), grep: None };
     Ok(Some(seat.engine.services().log(&view.session_id, &view.service_id, query).await?))
 }
 

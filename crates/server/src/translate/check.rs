@@ -2,7 +2,7 @@
 
 use crate::refusal::Refusal;
 use shellkeep_protocol::text;
-use shellkeep_runtime::MAX_TIMEOUT;
+use shellkeep_runtime::{MAX_TIMEOUT, Tail};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -19,6 +19,14 @@ pub fn within(seconds: f64, advice: &str) -> Result<Duration, Refusal> {
         let most = MAX_TIMEOUT.as_secs();
         Refusal::invalid(format!("timeout: {seconds} is not a number of seconds from {MIN_TIMEOUT} to {most}{advice}"))
     })
+}
+
+/// How much of the end of a stream is wanted.
+pub fn tail(bytes: Option<u64>, lines: Option<u64>) -> Result<Option<Tail>, Refusal> {
+    match (bytes, lines) {
+        (Some(_), Some(_)) => Err(Refusal::invalid("give tail (bytes) or tail_lines, not both")),
+        (bytes, lines) => Ok(bytes.map(Tail::Bytes).or(lines.map(Tail::Lines))),
+    }
 }
 
 /// The bytes of a base64 field.

@@ -1,10 +1,10 @@
 //! Services: from the wire to the runtime's vocabulary and back.
 
-use super::check::{DEFAULT_OUTPUT_PAGE, no_nul, variables};
+use super::check::{DEFAULT_OUTPUT_PAGE, no_nul, tail, variables};
 use crate::refusal::Refusal;
 use shellkeep_protocol::{self as wire, text};
 use shellkeep_runtime::{
-    LogPage, LogQuery, MAX_COMMAND, MAX_OUTPUT_PAGE, MAX_STOP_GRACE, STOP_GRACE, ServiceView, StartService,
+    LogPage, LogQuery, MAX_COMMAND, MAX_OUTPUT_PAGE, MAX_STOP_GRACE, STOP_GRACE, ServiceView, StartService, Tail,
 };
 use shellkeep_session::ByteString;
 use std::time::Duration;
@@ -53,24 +53,24 @@ fn span(name: &str, seconds: Option<f64>, default: Duration, most: Duration) -> 
 }
 
 /// A request to read a log.
-pub fn log_query(params: wire::LogParams) -> LogQuery {
-    LogQuery {
+pub fn log_query(params: wire::LogParams) -> Result<LogQuery, Refusal> {
+    Ok(LogQuery {
         offset: params.offset.unwrap_or(0),
         limit: params.limit.unwrap_or(DEFAULT_OUTPUT_PAGE).min(MAX_OUTPUT_PAGE),
-        tail: params.tail,
+        tail: tail(params.tail, params.tail_lines)?,
         grep: params.grep,
-    }
+    })
 }
 
 /// A request to follow a log: where to begin.
-pub fn log_follow(params: &wire::LogParams) -> Result<(u64, Option<u64>), Refusal> {
+pub fn log_follow(params: &wire::LogParams) -> Result<(u64, Option<Tail>), Refusal> {
     if params.limit.is_some() || params.grep.is_some() {
         return Err(Refusal::invalid(
-            "a log that is followed (Accept: text/event-stream) takes `offset` or `tail` and neither `limit` nor `grep`; \
-             read it page by page for those",
+            "a log that is followed (Accept: text/event-stream) takes `offset`, `tail` or `tail_lines` and neither `limit` \
+             nor `grep`; read it page by page for those",
         ));
     }
-    Ok((params.offset.unwrap_or(0), params.tail))
+    Ok((params.offset.unwrap_or(0), tail(params.tail, params.tail_lines)?))
 }
 
 /// A service, for the caller.

@@ -16,8 +16,14 @@ fn command(hint: Hint) -> Option<&'static str> {
     Some(match hint {
         Hint::ListSessions => "list sessions with `shellkeep sessions ls`, or create one with `shellkeep sessions new`",
         Hint::ListTokens => "list tokens with `shellkeep tokens ls`",
+        Hint::ListRuns => "list its runs with `shellkeep runs ls SESSION`",
         Hint::Verify => "check the rest of the recording with `shellkeep verify`",
-        Hint::WaitForRun => "wait for that run, or interrupt it",
+        Hint::WaitForRun => {
+            "wait for it with `shellkeep runs wait SESSION RUN`, or interrupt it with `shellkeep runs signal SESSION RUN`"
+        }
+        Hint::KeepInputOpen => {
+            "to send input later, start the command with `shellkeep run --no-wait` and without --stdin"
+        }
         Hint::TakeWorkspaces => {
             "to let the copy work there, stop the original for good and start this daemon once with `shellkeep serve \
              --take-workspaces`; to keep them separate, use `shellkeep fork`, or pass --cwd with a directory inside the copy"
@@ -35,7 +41,7 @@ fn command(hint: Hint) -> Option<&'static str> {
         }
         Hint::ConfigureAgent => "create a session with an agent: `shellkeep sessions new NAME -- PROGRAM ARGUMENTS`",
         Hint::WaitForAgent => "wait until it has finished",
-        Hint::KeepInputOpen | Hint::ReadAgentState | Hint::SaveAgentState | Hint::ReadOlderAgentState => return None,
+        Hint::ReadAgentState | Hint::SaveAgentState | Hint::ReadOlderAgentState => return None,
     })
 }
 

@@ -34,6 +34,7 @@ const MAX_STDIN: u64 = 16 << 20;
   shellkeep run -s demo -- 'echo $A in $PWD'
   git diff | shellkeep run -s demo --stdin -- 'wc -l'
   shellkeep run -s demo --timeout 600 --background-on-timeout -- 'make all'
+  shellkeep run -s demo --no-wait -- 'make all'     (then `shellkeep runs wait|output|input|signal`)
 
 The session is created if it does not exist; it then starts in the current directory and keeps the files of the project
 that this is in: the nearest directory upwards with a .git or a project file (Cargo.toml, package.json, pyproject.toml, …),
@@ -50,7 +51,7 @@ pub struct RunArgs {
     /// The session
     #[arg(short, long, value_name = "NAME")]
     session: String,
-    /// Seconds the command may take [default: 30]
+    /// Seconds the command may take [default: 30; with --no-wait a day]
     #[arg(long, value_name = "S")]
     timeout: Option<f64>,
     /// Working directory for this command only
@@ -203,7 +204,11 @@ fn finished(args: &RunArgs, result: &RunResponse) -> Result<u8, Failure> {
         (_, Some(code)) => Ok(u8::try_from(code & 0xff).unwrap_or(RUN_FAILED)),
         (RunStatus::Running, None) if args.no_wait => Ok(0),
         (RunStatus::Running, None) => {
-            terminal::notice(&format!("it runs on as {}", result.run_id));
+            let (session, id) = (&args.session, &result.run_id);
+            terminal::notice(&format!(
+                "it runs on as {id}: `shellkeep runs output {session} {id} -f` follows it, `shellkeep runs wait {session} {id}` \
+                 waits for its end"
+            ));
             Ok(TIMED_OUT)
         }
         (RunStatus::TimedOut, None) => Ok(TIMED_OUT),

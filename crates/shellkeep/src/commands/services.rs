@@ -22,8 +22,8 @@ It starts with the session's directory, variables and functions, goes on when th
 Examples:
   shellkeep services start -s demo --name web --ready-port 8000 -- 'python3 -m http.server 8000'
   shellkeep services ls
-  shellkeep services logs -f s3
-  shellkeep services stop s3
+  shellkeep services logs -f web
+  shellkeep services stop web
 
 Exit codes: 0 done, 1 not done (no such service, over quota, no daemon; `start`: it has ended or failed), 2 wrong usage."
 )]
@@ -44,17 +44,17 @@ enum Action {
     Start(start::StartArgs),
     /// Stop services and everything they have started
     #[command(after_help = "Examples:
-  shellkeep services stop s3
+  shellkeep services stop web
   shellkeep services stop -s demo s3 s7 --grace 30")]
     Stop {
-        /// The session; needed only where several have a service of that id
+        /// The session; needed only where several have such a service
         #[arg(short, long, value_name = "NAME")]
         session: Option<String>,
         /// Seconds they have to end by themselves before they are killed [default: 5]
         #[arg(long, value_name = "S")]
         grace: Option<f64>,
-        /// The services
-        #[arg(required = true, value_name = "ID")]
+        /// The services, by name or id
+        #[arg(required = true, value_name = "SERVICE")]
         ids: Vec<String>,
     },
     /// List services: those that run, or with -s those of a session, ended ones too
@@ -71,6 +71,16 @@ enum Action {
         agent: Option<String>,
         #[command(flatten)]
         table: TableArgs,
+    },
+    /// Show one service
+    #[command(after_help = "Examples:\n  shellkeep services show web\n  shellkeep services show -s demo s3 --json")]
+    Show {
+        /// The session; needed only where several have such a service, or where the service has ended
+        #[arg(short, long, value_name = "NAME")]
+        session: Option<String>,
+        /// The service's name or id
+        #[arg(value_name = "SERVICE")]
+        id: String,
     },
     /// Print a service's log, or follow it
     Logs(logs::LogsArgs),
@@ -92,6 +102,17 @@ async fn act(args: ServicesArgs) -> Result<ExitCode, Failure> {
         Action::Ls { session, agent, table } => {
             let mut client = Client::open(&args.daemon).await?;
             list(&mut client, session.as_deref(), agent.as_deref(), table, json).await
+        }
+        Action::Show { session, id } => {
+            let mut client = Client::open(&args.daemon).await?;
+            let path = find::path(&mut client, session.as_deref(), &id).await?;
+            let service: Service = client.get(&path).await?;
+            if json {
+                terminal::json(&service)?
+            } else {
+                show::detail(&service)
+            }
+            Ok(ExitCode::SUCCESS)
         }
         Action::Logs(logs) => {
             let mut client = Client::open(&args.daemon).await?;

@@ -5,6 +5,7 @@ use crate::ReadError;
 
 tell!(memory = "memory://", filesystem = "file://store", sqlite = "sqlite://store.db"; (
     a_session_reads_back_as_it_was_told, lists_come_in_pages_by_id, runs_are_found_by_id_and_by_request,
+    runs_are_listed_newest_first,
     a_destroyed_session_is_gone_and_can_begin_anew, a_gap_sets_one_session_aside, old_records_change_nothing,
     unfinished_runs_name_their_sessions, a_second_daemon_is_refused, bytes_that_are_no_text_survive,
     many_threads_append_at_once, a_restart_begins_with_the_first_shell, who_asked_is_kept,
@@ -62,6 +63,33 @@ fn runs_are_found_by_id_and_by_request(house: House) {
     assert_eq!(wait(store.run_by_request(&id("a"), "req-3")).unwrap(), None);
     assert_eq!(wait(store.run(&id("a"), &RunId::from_seq(99))).unwrap(), None);
     assert_eq!(wait(store.run_by_request(&id("b"), "req-1")).unwrap(), None);
+}
+
+fn runs_are_listed_newest_first(house: House) {
+    let store = house.open();
+    let mut teller = Teller::begin("a", None);
+    teller.append_to(&store);
+    let mut started = Vec::new();
+    for number in 0..12 {
+        let run_id = teller.start(None);
+        teller.append_last(&store).unwrap();
+        started.insert(0, run_id.clone());
+        if number < 11 {
+            teller.finish(&run_id, ShellDelta::default());
+            teller.append_last(&store).unwrap();
+        }
+    }
+    let page = |before, limit| wait(store.runs(&id("a"), before, limit)).unwrap();
+    let names = |runs: Vec<shellkeep_session::StoredRun>| runs.into_iter().map(|run| run.run_id).collect::<Vec<_>>();
+    assert_eq!(names(page(u64::MAX, 5)), started[..5]);
+    // Ids of one and of two digits are ordered by number.
+    assert_eq!(names(page(started[4].seq().unwrap(), 99)), started[5..]);
+    assert_eq!(names(page(started[11].seq().unwrap(), 99)), []);
+    let newest = page(u64::MAX, 2);
+    assert_eq!(newest[0].result, None);
+    let ended = newest[1].result.clone().unwrap();
+    assert_eq!((ended.stdout.inline, ended.stdout.total), (None, result().stdout.total));
+    assert_eq!(wait(store.runs(&id("nobody"), u64::MAX, 9)).unwrap(), []);
 }
 
 fn a_destroyed_session_is_gone_and_can_begin_anew(house: House) {

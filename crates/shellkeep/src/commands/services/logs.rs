@@ -20,8 +20,8 @@ const NO_READER: u8 = 141;
 /// Arguments of `services logs`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  shellkeep services logs s3
-  shellkeep services logs -s demo s3 --tail 4096
+  shellkeep services logs web
+  shellkeep services logs -s demo s3 --tail 50
   shellkeep services logs s3 --grep 'error|warn'
   shellkeep services logs -f s3
 
@@ -31,11 +31,11 @@ page of up to 16 MiB, or with -f a line for each piece and at the end the servic
 
 Exit codes: 0 done, 1 not done (no such service, no daemon), 2 wrong usage, 141 nobody reads the output.")]
 pub struct LogsArgs {
-    /// The session; needed only where several have a service of that id, or where the service has ended
+    /// The session; needed only where several have such a service, or where the service has ended
     #[arg(short, long, value_name = "NAME")]
     session: Option<String>,
-    /// Only the last so many bytes
-    #[arg(long, value_name = "BYTES")]
+    /// Only the last N lines
+    #[arg(long, value_name = "N")]
     tail: Option<u64>,
     /// From this byte on
     #[arg(long, value_name = "BYTES", conflicts_with = "tail")]
@@ -46,8 +46,8 @@ pub struct LogsArgs {
     /// Follow it until the service ends
     #[arg(short, long)]
     follow: bool,
-    /// The service
-    #[arg(value_name = "ID")]
+    /// The service's name or id
+    #[arg(value_name = "SERVICE")]
     id: String,
 }
 
@@ -84,7 +84,7 @@ async fn print(client: &mut Client, path: &str, args: &LogsArgs) -> Result<ExitC
 async fn follow(client: &mut Client, path: &str, args: &LogsArgs, json: bool) -> Result<ExitCode, Failure> {
     let begin = match (args.offset, args.tail) {
         (Some(offset), _) => format!("?offset={offset}"),
-        (None, Some(tail)) => format!("?tail={tail}"),
+        (None, Some(lines)) => format!("?tail_lines={lines}"),
         (None, None) => String::new(),
     };
     let mut events = client.get_events(&format!("{path}{begin}")).await?;
@@ -126,7 +126,7 @@ fn query(path: &str, args: &LogsArgs, offset: Option<u64>, limit: u64) -> String
     // The tail is where it begins; from there on it goes by offset.
     match (offset.or(args.offset), args.tail) {
         (Some(offset), _) => query += &format!("&offset={offset}"),
-        (None, Some(tail)) => query += &format!("&tail={tail}"),
+        (None, Some(lines)) => query += &format!("&tail_lines={lines}"),
         (None, None) => {}
     }
     if let Some(pattern) = &args.grep {

@@ -50,6 +50,17 @@ fn colour(service: &Service) -> Option<Colour> {
     }
 }
 
+/// One service.
+pub fn detail(service: &Service) {
+    terminal::line(sentence(service));
+    terminal::line(format!("session {}", service.session_id));
+    terminal::line(format!("started {}, last active {}", service.started_at, service.last_active_at));
+    terminal::line(format!("in {}", terminal::harmless(&service.cwd)));
+    terminal::line(format!("log: {}", in_units(service.log_bytes)));
+    terminal::line("command:");
+    terminal::harmless(&service.command).lines().for_each(|line| terminal::line(format!("  {line}")));
+}
+
 /// A service in a line, without control characters.
 pub fn sentence(service: &Service) -> String {
     terminal::harmless(&service.sentence()).to_string()

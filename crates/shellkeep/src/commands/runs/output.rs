@@ -1,0 +1,182 @@
+//! `shellkeep runs output`.
+
+use super::show;
+use super::which::RunArgs;
+use crate::cli::DaemonArgs;
+use crate::client::{Client, ClientError, escaped};
+use crate::failure::Failure;
+use crate::terminal;
+use clap::{Args, ValueEnum};
+use serde::de::DeserializeOwned;
+use serde_json::json;
+use shellkeep_protocol::{OutputEvent, OutputResponse, Problem, RunDetail, RunResponse, RunStatus, text};
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+/// Bytes asked for at a time.
+const PAGE: u64 = 1 << 20;
+/// The longest page the daemon gives: what `--json` prints.
+const LONGEST_PAGE: u64 = 16 << 20;
+/// Exit code when nobody reads our output any more: 128 + SIGPIPE.
+const NO_READER: u8 = 141;
+
+/// Arguments of `runs output`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  shellkeep runs output demo r12
+  shellkeep runs output demo r12 --tail 20
+  shellkeep runs output demo r12 --stream stderr --grep 'error|warn'
+  shellkeep runs output demo r12 -f
+
+The run's stdout goes to stdout and its stderr to stderr. Output is kept after the end of the run. With -f it is followed
+from the beginning until the run ends or you press Ctrl-C, which does not end the run.
+
+Exit codes: 0 done, 1 not done (no such session or run, no daemon), 2 wrong usage, 141 nobody reads the output.")]
+pub struct OutputArgs {
+    #[command(flatten)]
+    run: RunArgs,
+    /// Only this stream
+    #[arg(long, value_name = "STREAM")]
+    stream: Option<Stream>,
+    /// Only the last N lines of each stream
+    #[arg(long, value_name = "N")]
+    tail: Option<u64>,
+    /// From this byte on
+    #[arg(long, value_name = "BYTES", conflicts_with = "tail")]
+    offset: Option<u64>,
+    /// Only lines that match this regular expression
+    #[arg(long, value_name = "REGEX")]
+    grep: Option<String>,
+    /// Follow it until the run ends
+    #[arg(short, long, conflicts_with_all = ["tail", "offset", "grep"])]
+    follow: bool,
+}
+
+/// A stream of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Stream {
+    /// Standard output
+    Stdout,
+    /// Standard error
+    Stderr,
+}
+
+impl Stream {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Stdout => "stdout",
+            Self::Stderr => "stderr",
+        }
+    }
+
+    /// Writes where the run wrote. False if nobody reads it.
+    fn write(self, bytes: &[u8]) -> Result<bool, Failure> {
+        match self {
+            Self::Stdout => write(&mut io::stdout().lock(), bytes),
+            Self::Stderr => write(&mut io::stderr().lock(), bytes),
+        }
+    }
+}
+
+/// Does it.
+pub async fn output(daemon: &DaemonArgs, args: OutputArgs, json: bool) -> Result<ExitCode, Failure> {
+    let path = args.run.path()?;
+    let mut client = Client::open(daemon).await?;
+    if args.follow {
+        let detail: RunDetail = client.get(&format!("{path}?max_output=0")).await?;
+        if detail.run.status == RunStatus::Running {
+            return follow(&mut client, &path, &args, json).await;
+        }
+    }
+    let streams =
+        [Stream::Stdout, Stream::Stderr].into_iter().filter(|one| args.stream.is_none_or(|only| only == *one));
+    let mut pages = serde_json::Map::new();
+    for stream in streams {
+        if json {
+            let page: OutputResponse = client.get(&query(&path, &args, stream, None, LONGEST_PAGE)).await?;
+            pages.insert(stream.name().to_owned(), json!(page));
+        } else if !print(&mut client, &path, &args, stream).await? {
+            return Ok(ExitCode::from(NO_READER));
+        }
+    }
+    if json {
+        terminal::json(&pages)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints what there is by now. False if nobody reads it.
+async fn print(client: &mut Client, path: &str, args: &OutputArgs, stream: Stream) -> Result<bool, Failure> {
+    let mut page: OutputResponse = client.get(&query(path, args, stream, None, PAGE)).await?;
+    let end = page.total;
+    loop {
+        let (next, stuck) = (page.next_offset, page.next_offset <= page.offset);
+        if !stream.write(&text::decode(page.text, page.base64.as_deref()).map_err(Failure::client)?)? {
+            return Ok(false);
+        }
+        if next >= end || stuck {
+            return Ok(true);
+        }
+        page = client.get(&query(path, args, stream, Some(next), PAGE)).await?;
+    }
+}
+
+fn query(path: &str, args: &OutputArgs, stream: Stream, offset: Option<u64>, limit: u64) -> String {
+    let mut query = format!("{path}/output?stream={}&limit={limit}", stream.name());
+    // The tail is where it begins; from there on it goes by offset.
+    match (offset.or(args.offset), args.tail) {
+        (Some(offset), _) => query += &format!("&offset={offset}"),
+        (None, Some(lines)) => query += &format!("&tail_lines={lines}"),
+        (None, None) => {}
+    }
+    if let Some(pattern) = &args.grep {
+        query += &format!("&grep={}", escaped(pattern));
+    }
+    query
+}
+
+async fn follow(client: &mut Client, path: &str, args: &OutputArgs, json: bool) -> Result<ExitCode, Failure> {
+    let mut events = client.get_events(path).await?;
+    while let Some(event) = events.next().await? {
+        let stream = match event.name.as_str() {
+            "stdout" => Stream::Stdout,
+            "stderr" => Stream::Stderr,
+            "error" => return Err(ClientError::Refused(Box::new(read::<Problem>(&event.data)?)).into()),
+            "result" => {
+                if json {
+                    terminal::line(&event.data);
+                } else {
+                    terminal::notice(&show::sentence(&read::<RunResponse>(&event.data)?));
+                }
+                return Ok(ExitCode::SUCCESS);
+            }
+            // A newer daemon may tell more than we know.
+            _ => continue,
+        };
+        if args.stream.is_some_and(|only| only != stream) {
+            continue;
+        }
+        let is_heard = if json {
+            let line = format!("{}\n", json!({"stream": stream.name(), "output": read::<OutputEvent>(&event.data)?}));
+            Stream::Stdout.write(line.as_bytes())?
+        } else {
+            stream.write(&read::<OutputEvent>(&event.data)?.into_bytes().map_err(Failure::client)?)?
+        };
+        if !is_heard {
+            return Ok(ExitCode::from(NO_READER));
+        }
+    }
+    Err(Failure::client("the daemon ended the output before the run did; follow it again"))
+}
+
+fn write(stream: &mut impl Write, bytes: &[u8]) -> Result<bool, Failure> {
+    match stream.write_all(bytes).and_then(|()| stream.flush()) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(Failure::client(format!("the output cannot be written: {error}"))),
+    }
+}
+
+fn read<T: DeserializeOwned>(data: &str) -> Result<T, Failure> {
+    serde_json::from_str(data).map_err(|error| Failure::client(format!("the daemon's answer cannot be read: {error}")))
+}

@@ -1,0 +1,102 @@
+//! Runs as a person reads them.
+
+use crate::commands::files::shown_path;
+use crate::terminal::{self, Cell, Colour, Column};
+use shellkeep_protocol::{RunDetail, RunList, RunResponse, RunStatus, RunSummary};
+use shellkeep_session::plan::shorten;
+use shellkeep_terminal::words;
+
+/// Runs, one to a row, newest first.
+pub fn table(list: RunList) {
+    let rows = list.runs.iter().map(|run| {
+        let (result, colour) = result(run);
+        [
+            run.run_id.clone().into(),
+            Cell::time(&run.started_at),
+            took(run.duration_ms).into(),
+            Cell::coloured(result, colour),
+            Cell::from(one_line(run)),
+        ]
+    });
+    let columns = [
+        Column::word("run"),
+        Column::word("started"),
+        Column::number("took"),
+        Column::word("result"),
+        Column::text("command"),
+    ];
+    terminal::table(columns, rows.collect());
+    if let Some(next) = list.next.filter(|_| terminal::is_terminal()) {
+        terminal::notice(&format!("there are older ones: --before {next}, or --limit N"));
+    }
+}
+
+/// One run.
+pub fn detail(detail: &RunDetail) {
+    let RunDetail { run, command, started_at } = detail;
+    let status = how_it_ended(run.status, run.exit_code, run.signal.as_deref());
+    terminal::line(format!("{} {status}", terminal::coloured(&run.run_id, Colour::Yellow)));
+    terminal::line(format!("started {}, took {}", terminal::moment(started_at), took(run.duration_ms)));
+    terminal::line(format!(
+        "wrote {} to stdout, {} to stderr",
+        words::bytes(run.stdout_bytes),
+        words::bytes(run.stderr_bytes)
+    ));
+    if run.status != RunStatus::Running {
+        terminal::line(format!("record {}, in {}", run.seq, shown_path(&run.cwd)));
+    }
+    if let Some(by) = &run.by {
+        terminal::line(format!("asked for by token {by}"));
+    }
+    terminal::line("command:");
+    terminal::harmless(command).lines().for_each(|line| terminal::line(format!("  {line}")));
+    run.notices.iter().for_each(|notice| terminal::notice(&notice.message));
+}
+
+/// How a run stands, in a sentence for a notice.
+pub fn sentence(run: &RunResponse) -> String {
+    format!("{} {}", run.run_id, how_it_ended(run.status, run.exit_code, run.signal.as_deref()))
+}
+
+/// How a run ended, in words.
+fn how_it_ended(status: RunStatus, exit_code: Option<i32>, signal: Option<&str>) -> String {
+    let code = exit_code.map_or_else(|| "no exit code".to_owned(), |code| format!("exit code {code}"));
+    match (status, signal) {
+        (RunStatus::Running, _) => "is running".to_owned(),
+        (RunStatus::Exited, _) => format!("ended with {code}"),
+        (RunStatus::TimedOut, _) => format!("was ended at its timeout ({code})"),
+        (RunStatus::Interrupted, Some(signal)) => format!("was interrupted by {signal} ({code})"),
+        (RunStatus::Interrupted, None) => format!("was interrupted ({code})"),
+        (RunStatus::Lost, _) => "was lost: the daemon died while it ran, and nobody knows how it ended".to_owned(),
+    }
+}
+
+/// How a run ended, in a word, and its colour: an exit code, or what else happened.
+pub fn result(run: &RunSummary) -> (String, Option<Colour>) {
+    match (run.status, run.exit_code) {
+        (RunStatus::Running, _) if run.background => ("background".to_owned(), Some(Colour::Yellow)),
+        (RunStatus::Running, _) => ("running".to_owned(), Some(Colour::Green)),
+        (RunStatus::Exited, Some(0)) => ("0".to_owned(), None),
+        (RunStatus::Exited, code) => (code.map_or_else(|| "?".to_owned(), |code| code.to_string()), Some(Colour::Red)),
+        (RunStatus::TimedOut, _) => ("timed out".to_owned(), Some(Colour::Red)),
+        (RunStatus::Interrupted, _) => {
+            (run.signal.clone().unwrap_or_else(|| "interrupted".to_owned()), Some(Colour::Red))
+        }
+        (RunStatus::Lost, _) => ("lost".to_owned(), Some(Colour::Red)),
+    }
+}
+
+/// A command on one line.
+pub fn one_line(run: &RunSummary) -> String {
+    let text = shorten(&run.command);
+    if run.command_bytes > run.command.len() && text.len() == run.command.len() { format!("{text}…") } else { text }
+}
+
+/// How long it took: exact while that is short.
+pub fn took(milliseconds: f64) -> String {
+    match milliseconds {
+        ms if ms < 1000.0 => format!("{ms:.0} ms"),
+        ms if ms < 60_000.0 => format!("{:.1} s", ms / 1000.0),
+        ms => words::span(ms / 1000.0),
+    }
+}
