@@ -45,6 +45,9 @@ pub struct Checkpoint {
     /// The run that changed the files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<String>,
+    /// The command of that run; its first 4096 bytes, if it is longer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
     /// Files that are new.
     pub added: u64,
     /// Files that are not what they were.
@@ -119,6 +122,9 @@ pub struct CheckpointList {
     pub checkpoints: Vec<Checkpoint>,
     /// Pass this as `after` for the next page; `null` on the last one.
     pub next: Option<u64>,
+    /// The id of the checkpoint that the files were last kept in, or rewound to; `null` before the first.
+    #[serde(default)]
+    pub current: Option<String>,
 }
 
 /// A checkpoint and what it changed.
@@ -349,7 +355,8 @@ impl From<&str> for Place {
 #[serde(deny_unknown_fields)]
 pub struct RewindRequest {
     /// To when: a record's number, a run id (`r12`: after that run), a checkpoint's id, a commit or the beginning of one,
-    /// `-N` (N changing runs back), an RFC 3339 time, or `latest`.
+    /// `-N` (N changing runs back), an RFC 3339 time, `latest`, `undo` (before the last change: a command, a merge, or a
+    /// rewind to a moment that was named), or `redo` (before the last undo, if nothing has changed since).
     pub to: Place,
     /// Only say what would change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -382,6 +389,9 @@ pub struct RewindResponse {
     /// Rewind to this in order to take it back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undo: Option<u64>,
+    /// The run that `undo` takes back; absent if it takes back a rewind or a merge, or if the rewind is no undo.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undone: Option<String>,
     /// Whether nothing was done.
     pub dry_run: bool,
     /// The first of the files that change.

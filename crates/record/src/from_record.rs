@@ -6,8 +6,8 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use shellkeep_session::{
-    AgentState, ByteString, Call, Content, Event, FileSum, Output, Record, RunId, RunResult, RunStatus, SessionMeta,
-    SessionState, ShellDelta, ShellState,
+    AgentState, ByteString, Call, Content, Event, FileSum, Output, Record, RewindStep, RunId, RunResult, RunStatus,
+    SessionMeta, SessionState, ShellDelta, ShellState,
 };
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -113,8 +113,9 @@ pub fn line_content<'a>(record: &'a Record, beside: Beside<'_>) -> LineContent<'
             ("scrubbed", fields.unless_empty("checkpoints", checkpoints))
         }
         Event::Checkpointed { checkpoint } => ("checkpoint_created", new().all(checkpoint)),
-        Event::Rewound { to, by, files, kept_back, shell, agent_state, notices } => {
-            let fields = new().value("to", to).maybe("by", by.as_deref()).value("files", files).value("shell", shell);
+        Event::Rewound { to, step, by, files, kept_back, shell, agent_state, notices } => {
+            let fields = new().value("to", to).maybe("step", step.map(RewindStep::as_str)).maybe("by", by.as_deref());
+            let fields = fields.value("files", files).value("shell", shell);
             let fields = fields.unless_empty("kept_back", kept_back).unless_empty("notices", notices);
             ("session_rewound", fields.maybe_agent_state(agent_state.as_deref()))
         }

@@ -12,6 +12,7 @@
 //! - [`mask`]: copies of lines in which secrets are masked and which still prove the rest.
 //! - [`scrub`]: masking a secret in the files themselves.
 //! - [`past`]: what a session was at an earlier record.
+//! - [`steps`]: what an undo or a redo takes back.
 //! - [`player`]: going through it as a person does.
 //! - [`export`]: copies for others: lines, a cast, a page.
 //!
@@ -37,6 +38,7 @@ mod private;
 pub mod read;
 pub mod scrub;
 pub mod sign;
+pub mod steps;
 mod tail;
 pub mod unsigned;
 pub mod verify;

@@ -88,7 +88,7 @@ impl Recording {
     }
 
     /// Whether a run changed the shell or the files.
-    fn is_change(&self, ended: &Line) -> Result<bool, ReadError> {
+    pub(crate) fn is_change(&self, ended: &Line) -> Result<bool, ReadError> {
         let Some(run_id) = run_of(ended) else { return Ok(false) };
         if ended.data.get("changes").is_some() {
             return Ok(true);
@@ -106,6 +106,6 @@ impl Recording {
 }
 
 /// Which run a line tells the end of; a tool call that an agent's framework told of has none.
-fn run_of(line: &Line) -> Option<&str> {
+pub(crate) fn run_of(line: &Line) -> Option<&str> {
     line.data.get("run_id")?.as_str()
 }

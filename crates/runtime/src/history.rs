@@ -9,7 +9,8 @@ use crate::thinning;
 use shellkeep_record::Recording;
 use shellkeep_record::marks::{CheckpointLine, Marks};
 use shellkeep_record::past::{Past, PastError};
-use shellkeep_session::{Checkpoint, FilesAt, RunId, SessionId, Timestamp};
+use shellkeep_record::steps::{self, Step};
+use shellkeep_session::{Checkpoint, FilesAt, RewindStep, RunId, SessionId, Timestamp};
 use shellkeep_store::Store;
 use shellkeep_workspace::repo::ObjectId;
 use std::sync::Arc;
@@ -112,7 +113,31 @@ impl History {
                 found.ok_or_else(|| none(format!("session '{id}' did not exist at {time}; it is younger")))
             }
             Moment::Checkpoint(name) => Ok(self.checkpoint_named(id, name).await?.checkpoint.covers),
+            Moment::Step(step) => Ok(self.step(id, *step).await?.before),
         }
+    }
+
+    /// The run that going to a moment takes back, if it is an undo of a run.
+    pub(crate) async fn undone(&self, id: &SessionId, moment: &Moment) -> Result<Option<RunId>, OpError> {
+        match moment {
+            Moment::Step(RewindStep::Undo) => Ok(self.step(id, RewindStep::Undo).await?.run_id),
+            _ => Ok(None),
+        }
+    }
+
+    /// What an undo or a redo takes back.
+    async fn step(&self, id: &SessionId, step: RewindStep) -> Result<Step, OpError> {
+        let (found, detail) = match step {
+            RewindStep::Undo => (
+                self.recordings.read(id, steps::last_change).await?,
+                format!("there is nothing to undo: no command in session '{id}' has changed files or the shell"),
+            ),
+            RewindStep::Redo => (
+                self.recordings.read(id, steps::last_undo).await?,
+                format!("there is nothing to redo: session '{id}' has changed since its last undo, or there was none"),
+            ),
+        };
+        found.ok_or(OpError::NoSuchMoment { detail })
     }
 
     /// The number of the record with which a run ended.
@@ -195,5 +220,5 @@ fn no_such_run(id: &SessionId, run_id: &RunId) -> OpError {
 /// A checkpoint as its line tells it.
 fn view(line: &CheckpointLine) -> Option<CheckpointView> {
     let checkpoint: Checkpoint = serde_json::from_value(line.data.clone()).ok()?;
-    Some(CheckpointView { checkpoint, seq: line.seq, at: line.timestamp, kept: true })
+    Some(CheckpointView { checkpoint, seq: line.seq, at: line.timestamp, kept: true, command: None })
 }

@@ -84,7 +84,13 @@ mod tests {
     fn at(minute: i64) -> CheckpointView {
         let at = FilesAt { name: minute.to_string(), commit: String::new() };
         let checkpoint = Checkpoint::of(at, 1, Cause::Manual);
-        CheckpointView { checkpoint, seq: 1, at: Timestamp::from_second(minute * 60).unwrap(), kept: true }
+        CheckpointView {
+            checkpoint,
+            seq: 1,
+            at: Timestamp::from_second(minute * 60).unwrap(),
+            kept: true,
+            command: None,
+        }
     }
 
     fn kept(minutes: &[i64], all: usize, now: i64) -> Vec<i64> {

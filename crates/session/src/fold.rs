@@ -258,6 +258,7 @@ mod tests {
         let first = save(&mut state);
         let rewound = Event::Rewound {
             to: 1,
+            step: None,
             by: None,
             files: None,
             kept_back: Vec::new(),

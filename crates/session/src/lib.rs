@@ -47,7 +47,7 @@ pub use checkpoint::{Cause, Checkpoint, FilesAt, LeftOut, Origin};
 pub use id::{IdError, RunId, ServiceId, SessionId};
 pub use jiff::Timestamp;
 pub use quota::{QuotaName, Quotas};
-pub use record::{Event, FORMAT_VERSION, Record};
+pub use record::{Event, FORMAT_VERSION, Record, RewindStep};
 pub use resume::{ResumeMark, StoredResume};
 pub use run::{Call, Changes, FileSum, Notice, NoticeCode, Output, RunResult, RunStatus, StoredRun};
 pub use service::{Ready, RestartPolicy, Service, ServiceEnd, ServiceSpec, ServiceStamps, ServiceStatus, Stamp};

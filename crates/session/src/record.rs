@@ -210,6 +210,9 @@ pub enum Event {
     Rewound {
         /// Number of that record.
         to: u64,
+        /// Whether it was a step of undo or redo; none if a moment was named.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        step: Option<RewindStep>,
         /// Who asked for it: an agent's token, or nobody but the host.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<String>,
@@ -255,6 +258,26 @@ pub enum Event {
         /// The name under which its recording is kept.
         kept_as: SessionId,
     },
+}
+
+/// A rewind that takes back one change, or takes back an undo.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RewindStep {
+    /// The last change is taken back.
+    Undo,
+    /// The last undo is taken back.
+    Redo,
+}
+
+impl RewindStep {
+    /// Its name, as it is recorded.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Undo => "undo",
+            Self::Redo => "redo",
+        }
+    }
 }
 
 impl Event {

@@ -18,8 +18,8 @@ const AFTER: &str = "Examples:
   shellkeep run -s demo -- 'cd /tmp; export NAME=ann'   a session remembers
   shellkeep run -s demo -- 'echo $NAME in $PWD'         ann in /tmp, whatever died in between
   shellkeep services start -s demo -- 'npm run dev'     a server that keeps running
-  shellkeep checkpoints demo                            its files, as they were after each command
-  shellkeep rewind demo 12                              and back
+  shellkeep log demo                                    what each command did to its files
+  shellkeep undo demo                                   take the last one back
   shellkeep sessions ls
   shellkeep doctor
 
@@ -60,6 +60,12 @@ pub enum Command {
     Checkpoints(commands::checkpoints::CheckpointsArgs),
     /// Compare a session's files at two moments
     Diff(commands::diff::DiffArgs),
+    /// Show what was done in a session, one row to a command
+    Log(commands::log::LogArgs),
+    /// Take back the last change of a session: files, shell and agent state
+    Undo(commands::undo::UndoArgs),
+    /// Take back the last undo
+    Redo(commands::undo::RedoArgs),
     /// Rewind a session to an earlier moment: files, shell and agent state
     Rewind(commands::rewind::RewindArgs),
     /// Fork a session, and merge its changes back

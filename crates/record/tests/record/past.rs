@@ -52,6 +52,7 @@ fn the_past_is_what_the_state_was_then() {
         47,
         Event::Rewound {
             to: 42,
+            step: None,
             by: None,
             files: Some(files("a")),
             kept_back: Vec::new(),

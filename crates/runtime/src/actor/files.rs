@@ -327,7 +327,7 @@ impl Files {
         metrics::histogram!("shellkeep_checkpoint_seconds").record(took);
         journal.record(Event::Checkpointed { checkpoint: Box::new(checkpoint.clone()) });
         self.kept_to.kept(covers);
-        Some(CheckpointView { checkpoint, seq: journal.state().seq, at: Timestamp::now(), kept: true })
+        Some(CheckpointView { checkpoint, seq: journal.state().seq, at: Timestamp::now(), kept: true, command: None })
     }
 
     /// Reports once why the files cannot be kept.

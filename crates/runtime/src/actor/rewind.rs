@@ -12,7 +12,7 @@ use crate::ops::*;
 use crate::pending;
 use crate::{notices, state_file};
 use shellkeep_record::past::Past;
-use shellkeep_session::{AgentState, Cause, Content, Event, FilesAt, LeftOut, Notice, ShellState, decide};
+use shellkeep_session::{AgentState, Cause, Content, Event, FilesAt, LeftOut, Notice, RewindStep, ShellState, decide};
 use shellkeep_store::FileChange;
 use shellkeep_workspace::repo::{ObjectId, RepoError};
 use shellkeep_workspace::restore::{self, KeptBack, Plan, RestoreError};
@@ -22,6 +22,8 @@ use std::sync::Arc;
 /// What a session is to become.
 struct Target {
     past: Past,
+    /// Whether it is a step of undo or redo.
+    step: Option<RewindStep>,
     /// The part of its shell that can be restored.
     shell: ShellState,
     agent_state: Option<AgentState>,
@@ -38,13 +40,19 @@ pub(super) async fn rewind(session: &mut Session, request: Rewind, by: Option<St
     let made = session.ctx.workspaces.ensure(&session.journal.state().meta.workspace);
     made.map_err(|error| files_failed(&session.journal, "could not be scanned", &error))?;
     complete_interrupted(session).await?;
+    let undone = session.ctx.history.undone(session.id(), &request.to).await?;
     let past = session.ctx.history.past(session.id(), &request.to).await?;
-    let target = target(session, past).await?;
+    let step = match request.to {
+        Moment::Step(step) => Some(step),
+        _ => None,
+    };
+    let target = Target { step, ..target(session, past).await? };
     let now = commit_now(session).await?;
     let (plan, kept) = plan(session, now, target.past.files.clone()).await?;
     let uncertain = uncertain(session, &target.past, now).await;
     let mut rewound = rewound(session, &target, &plan, &kept);
     (rewound.uncertain, rewound.uncertain_total) = (uncertain.first.clone(), uncertain.total);
+    rewound.undone = undone;
     if request.dry_run {
         return Ok(rewound);
     }
@@ -70,7 +78,7 @@ async fn target(session: &mut Session, past: Past) -> Result<Target, OpError> {
         notices.push(notices::agent_state_gone(version));
         agent_state = session.journal.state().agent_state.as_deref().cloned();
     }
-    Ok(Target { past, shell, agent_state, secrets, notices })
+    Ok(Target { past, step: None, shell, agent_state, secrets, notices })
 }
 
 /// The version of the agent's state at that moment, if its file is gone or is not what was saved.
@@ -121,6 +129,7 @@ fn rewound(session: &Session, target: &Target, plan: &Plan, kept: &[KeptBack]) -
         to: target.past.seq,
         seq: None,
         undo: None,
+        undone: None,
         files,
         files_total,
         kept_back: kept_back(kept),
@@ -158,6 +167,7 @@ async fn apply(
     told.extend(target.notices.iter().cloned());
     let mut event = Event::Rewound {
         to: target.past.seq,
+        step: target.step,
         by,
         files,
         kept_back: kept_back(&kept),

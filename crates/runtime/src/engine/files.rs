@@ -10,7 +10,7 @@ use crate::actor::FilesTask;
 use crate::checkpoints::commit_of;
 use crate::file_views as views;
 use crate::ops::*;
-use shellkeep_session::{ByteString, FilesAt, SessionId};
+use shellkeep_session::{ByteString, Cause, FilesAt, SessionId};
 use shellkeep_workspace::diff::{self, PatchOptions};
 use shellkeep_workspace::repo::{Kind, ObjectId, Repo, RepoError};
 use std::collections::HashSet;
@@ -47,8 +47,10 @@ impl FileOps<'_> {
             let kept: HashSet<String> = kept.into_iter().map(|(name, _)| name).collect();
             for view in &mut checkpoints {
                 view.kept = kept.contains(&view.checkpoint.at.name);
+                view.command = command_of(inner, &id, &view.checkpoint.cause).await?;
             }
-            Ok(CheckpointPage { checkpoints, next })
+            let current = inner.ctx.registry.snapshot(&id).await?.files;
+            Ok(CheckpointPage { checkpoints, next, current })
         })
     }
 
@@ -64,6 +66,7 @@ impl FileOps<'_> {
             let commit = commit_of(&view.checkpoint.at);
             let is_there = move |repo: Option<&Repo>| Ok(repo.zip(commit).is_some_and(|(repo, id)| repo.contains(id)));
             view.kept = inner.files.with_repo(&id, is_there).await?;
+            view.command = command_of(inner, &id, &view.checkpoint.cause).await?;
             Ok(view)
         })
     }
@@ -176,6 +179,21 @@ impl FileOps<'_> {
             let (checkpoints, bytes) = inner.files.with_repo(&id, measure).await?;
             Ok(CheckpointUse { session_id, checkpoints, bytes, limit, reclaimed })
         })
+    }
+}
+
+/// The command of the run that a checkpoint was taken for.
+async fn command_of(inner: &Inner, id: &SessionId, cause: &Cause) -> Result<Option<ByteString>, OpError> {
+    let Cause::Tool { run_id, .. } = cause else { return Ok(None) };
+    match inner.stored.run(id, run_id).await {
+        Ok(run) => {
+            let mut command = run.command;
+            command.0.truncate(MAX_LISTED_COMMAND);
+            Ok(Some(command))
+        }
+        // A fork has the checkpoints of the session it came from, and not its runs.
+        Err(OpError::RunNotFound { .. }) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

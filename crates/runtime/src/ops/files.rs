@@ -2,7 +2,7 @@
 
 use super::SessionView;
 use shellkeep_session::{
-    ByteString, Changes, Checkpoint, FilesAt, LeftOut, Notice, RunId, ServiceId, SessionId, Timestamp,
+    ByteString, Changes, Checkpoint, FilesAt, LeftOut, Notice, RewindStep, RunId, ServiceId, SessionId, Timestamp,
 };
 use std::time::Duration;
 
@@ -30,13 +30,20 @@ pub enum Moment {
     Time(Timestamp),
     /// As in a checkpoint, by its name, or by its commit or the beginning of it.
     Checkpoint(String),
+    /// Before the last change that is in force, or, for a redo, before the last undo.
+    Step(RewindStep),
 }
 
 impl Moment {
     /// The moment that somebody calls so: `12` is a record, `r12` a run, `-2` two changing runs back,
-    /// `2026-11-16T08:00:00Z` a time, and everything else the name or the commit of a checkpoint. Digits alone are a
+    /// `2026-11-16T08:00:00Z` a time, `undo` before the last change, `redo` before the last undo, and everything else the name or the commit of a checkpoint. Digits alone are a
     /// record's number: a commit that begins so needs one of its letters.
     pub fn parse(text: &str) -> Self {
+        match text {
+            "undo" => return Self::Step(RewindStep::Undo),
+            "redo" => return Self::Step(RewindStep::Redo),
+            _ => {}
+        }
         let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten();
         if let Some(seq) = digits(text) {
             return Self::Seq(seq);
@@ -67,6 +74,8 @@ pub struct CheckpointView {
     pub at: Timestamp,
     /// Whether its files are still there; old checkpoints are pruned.
     pub kept: bool,
+    /// The command that changed the files, if a command did; its beginning, if it is long.
+    pub command: Option<ByteString>,
 }
 
 /// A page of checkpoints, oldest first.
@@ -76,6 +85,8 @@ pub struct CheckpointPage {
     pub checkpoints: Vec<CheckpointView>,
     /// Where the next page starts, if there is one: pass it as `after`.
     pub next: Option<u64>,
+    /// The checkpoint that the files were last kept in, or taken back to.
+    pub current: Option<FilesAt>,
 }
 
 /// Compare two states of the files.
@@ -189,6 +200,8 @@ pub struct Rewound {
     pub seq: Option<u64>,
     /// What to rewind to in order to take it back.
     pub undo: Option<u64>,
+    /// The run that an undo takes back; none if it takes back a rewind or a merge, or is no undo.
+    pub undone: Option<RunId>,
     /// The first of the files that change.
     pub files: Vec<FileChange>,
     /// How many files change, all in all.

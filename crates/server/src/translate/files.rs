@@ -135,7 +135,7 @@ pub fn merge_back(request: wire::MergeBackRequest) -> MergeBack {
 
 /// A checkpoint, for the caller.
 pub fn checkpoint(view: CheckpointView) -> wire::Checkpoint {
-    let CheckpointView { checkpoint, seq, at, kept } = view;
+    let CheckpointView { checkpoint, seq, at, kept, command } = view;
     let (cause, run_id, tool_name) = match checkpoint.cause {
         Cause::Tool { run_id, tool_name } => (wire::CheckpointCause::Tool, Some(run_id.into()), Some(tool_name)),
         Cause::Base => (wire::CheckpointCause::Base, None, None),
@@ -154,6 +154,7 @@ pub fn checkpoint(view: CheckpointView) -> wire::Checkpoint {
         cause,
         tool_name,
         run_id,
+        command: command.map(|command| command.to_text().into_owned()),
         added: checkpoint.added,
         changed: checkpoint.changed,
         deleted: checkpoint.deleted,
@@ -169,7 +170,8 @@ pub fn checkpoint(view: CheckpointView) -> wire::Checkpoint {
 
 /// A page of checkpoints, for the caller.
 pub fn checkpoint_list(page: CheckpointPage) -> wire::CheckpointList {
-    wire::CheckpointList { checkpoints: page.checkpoints.into_iter().map(checkpoint).collect(), next: page.next }
+    let checkpoints = page.checkpoints.into_iter().map(checkpoint).collect();
+    wire::CheckpointList { checkpoints, next: page.next, current: page.current.map(|current| current.name) }
 }
 
 /// A difference, for the caller.
@@ -214,6 +216,7 @@ pub fn rewound(rewound: Rewound, dry_run: bool) -> wire::RewindResponse {
         to: rewound.to,
         seq: rewound.seq,
         undo: rewound.undo,
+        undone: rewound.undone.map(Into::into),
         dry_run,
         files: file_changes(rewound.files),
         files_total: rewound.files_total,

@@ -4,6 +4,7 @@ mod show;
 mod usage;
 
 use super::files::{of_session, path_parameter};
+use super::moment::moment;
 use crate::cli::DaemonArgs;
 use crate::client::{self, Client, escaped};
 use crate::failure::Failure;
@@ -24,7 +25,8 @@ const PAGE: usize = 1000;
     subcommand_negates_reqs = true,
     after_help = "After each command that created, changed or deleted files in the session's workspace, its files are kept: that is a
 checkpoint. C is a checkpoint's id, its commit or the beginning of it, `latest`, or another moment (the files as they were
-then): a run id (r12: after that run), the number of a record, -N (N changing runs back), an RFC 3339 time. A PATH is meant from the session's workspace.
+then): a run id (r12: after that run), the number of a record, -N (N changing runs back), how long ago (10m, 1h30m, 2d), an
+RFC 3339 time. A PATH is meant from the session's workspace.
 
 Examples:
   shellkeep checkpoints demo
@@ -34,7 +36,7 @@ Examples:
   shellkeep checkpoints du
   shellkeep checkpoints ls -- show          (a session named like a subcommand)
 
-See also `shellkeep diff`, `shellkeep rewind`, `shellkeep fork`.
+See also `shellkeep log`, `shellkeep undo`, `shellkeep diff`, `shellkeep rewind`, `shellkeep fork`.
 
 Exit codes: 0 done, 1 not done (no such session, checkpoint or file; no daemon), 2 wrong usage."
 )]
@@ -133,7 +135,7 @@ async fn act(args: CheckpointsArgs) -> Result<ExitCode, Failure> {
     match action {
         Action::Ls { session } => list(client, &session, after, limit.unwrap_or(usize::MAX), json).await?,
         Action::Show { session, checkpoint } => {
-            let path = of_session(&session, &format!("checkpoints/{}", escaped(&checkpoint)))?;
+            let path = of_session(&session, &format!("checkpoints/{}", escaped(&moment(&checkpoint))))?;
             let detail: CheckpointDetail = terminal::patiently("comparing", client.get(&path)).await?;
             if json { terminal::json(&detail)? } else { show::detail(&detail) }
         }
@@ -151,22 +153,22 @@ async fn act(args: CheckpointsArgs) -> Result<ExitCode, Failure> {
 
 async fn list(client: &mut Client, session: &str, after: u64, limit: usize, json: bool) -> Result<(), Failure> {
     let reading = async {
-        let (mut checkpoints, mut next) = (Vec::new(), Some(after));
+        let (mut checkpoints, mut next, mut current) = (Vec::new(), Some(after), None);
         while let (Some(after), true) = (next, checkpoints.len() < limit) {
             let count = PAGE.min(limit - checkpoints.len());
             let path = of_session(session, &format!("checkpoints?after={after}&limit={count}"))?;
             let page: CheckpointList = client.get(&path).await?;
             checkpoints.extend(page.checkpoints);
-            next = page.next;
+            (next, current) = (page.next, page.current);
         }
-        Ok::<_, Failure>(CheckpointList { checkpoints, next })
+        Ok::<_, Failure>(CheckpointList { checkpoints, next, current })
     };
     let list = terminal::patiently("reading", reading).await?;
     if json {
         return terminal::json(&list);
     }
     let is_empty = list.checkpoints.is_empty();
-    show::table(list.checkpoints);
+    show::table(list.checkpoints, list.current.as_deref());
     if is_empty && terminal::is_terminal() {
         let session: Session = client.get(of_session(session, "")?.trim_end_matches('/')).await?;
         terminal::notice(&format!(
@@ -195,7 +197,7 @@ async fn save(client: &mut Client, session: &str, json: bool) -> Result<(), Fail
 }
 
 async fn cat(client: &mut Client, session: &str, checkpoint: &str, path: &OsStr) -> Result<(), Failure> {
-    let rest = format!("checkpoints/{}/file?{}", escaped(checkpoint), path_parameter(path));
+    let rest = format!("checkpoints/{}/file?{}", escaped(&moment(checkpoint)), path_parameter(path));
     let mut body = client.get_body(&of_session(session, &rest)?).await?;
     let broken = |error| Failure::client(format!("the answer broke off: {error}"));
     while let Some(frame) = body.frame().await {

@@ -3,6 +3,7 @@
 mod paint;
 
 use super::files::{of_session, path_parameter, print_changes};
+use super::moment::moment;
 use crate::cli::DaemonArgs;
 use crate::client::{self, Client, escaped};
 use crate::failure::Failure;
@@ -20,7 +21,7 @@ const MOST_BYTES: usize = 64 << 20;
 #[derive(Debug, Args)]
 #[command(
     after_help = "FROM and TO are moments: a run id (r12: after that run), the number of a record, a checkpoint's id, its commit or the
-beginning of it, -N (N changing runs back), an RFC 3339 time, `latest`; TO may be `now`. As with `git diff`, without both it is what has changed since the last checkpoint, and with one it
+beginning of it, -N (N changing runs back), how long ago (10m, 1h30m, 2d), an RFC 3339 time, `latest`; TO may be `now`. As with `git diff`, without both it is what has changed since the last checkpoint, and with one it
 is what has changed since then. What one command changed: `shellkeep checkpoints show SESSION C`.
 
 On a terminal the patch is coloured (NO_COLOR switches that off); else it is plain, in git's format.
@@ -115,7 +116,7 @@ pub async fn ask(client: &mut Client, session: &str, wanted: &Wanted<'_>) -> Res
     }
     for (name, value) in [("from", wanted.from), ("to", wanted.to)] {
         if let Some(value) = value {
-            path += &format!("&{name}={}", escaped(value));
+            path += &format!("&{name}={}", escaped(&moment(value)));
         }
     }
     if let Some(below) = wanted.path {

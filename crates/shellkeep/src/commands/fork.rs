@@ -2,6 +2,7 @@
 
 use super::diff::{self, Wanted};
 use super::files::{of_session, print_changes, print_left};
+use super::moment::moment;
 use crate::cli::DaemonArgs;
 use crate::client::{self, Client, ClientError};
 use crate::failure::Failure;
@@ -40,7 +41,7 @@ pub struct ForkArgs {
     session: Option<String>,
     /// The new session's name [default: a UUID]
     name: Option<String>,
-    /// From when: a run id, a record's number, a checkpoint's id or commit, -N, a time, latest [default: now]
+    /// From when: a run id, a record's number, a checkpoint's id or commit, -N, 10m, a time, latest [default: now]
     #[arg(long, value_name = "MOMENT", allow_negative_numbers = true)]
     at: Option<String>,
     /// Fork also a session that works outside its workspace; both work on the same files there
@@ -119,7 +120,7 @@ async fn act(args: ForkArgs) -> Result<ExitCode, Failure> {
 
 async fn fork(client: &mut Client, args: &ForkArgs) -> Result<ExitCode, Failure> {
     let path = of_session(args.session.as_deref().unwrap_or_default(), "fork")?;
-    let at = args.at.as_deref().map(Place::from);
+    let at = args.at.as_deref().map(|at| Place::from(moment(at).as_str()));
     let share_files = args.share_files.then_some(true);
     let request = ForkRequest { at, session_id: args.name.clone(), user_id: None, share_files };
     let forked: ForkResponse = terminal::patiently("copying the files", client.post(&path, &request)).await?;

@@ -1,12 +1,14 @@
 //! `shellkeep rewind`: takes a session back to an earlier moment.
 
 use super::files::{of_session, print_changes, print_left, shell_changes, shown_path};
+use super::moment::moment;
 use crate::cli::DaemonArgs;
 use crate::client::{self, Client};
 use crate::failure::Failure;
 use crate::terminal;
 use clap::{Args, ValueEnum};
 use shellkeep_protocol::{Place, RewindRequest, RewindResponse, ServicesChoice};
+use shellkeep_session::NoticeCode;
 use std::process::ExitCode;
 
 /// Arguments of `rewind`.
@@ -17,12 +19,13 @@ at moment TO:
   r12                    after that run
   12                     after that record (`shellkeep events`; `seq` of a run's answer)
   -1                     before the last run that changed something; -2 before the last two, and so on
+  10m, 1h30m, 2d         how long ago
   2026-11-16T08:00:00Z   a time
   ID, COMMIT, latest     as in a checkpoint (`shellkeep checkpoints`), or in the newest one
 What is replaced is kept in a checkpoint first, and the command that undoes the rewind is printed. Files that no checkpoint
 holds (ignored, too big, .git) are left alone. Nothing is taken out of the recording.
 
-On a terminal it shows what would change and asks first, unless --yes is given. Elsewhere it does not ask.
+`shellkeep undo` takes back the last change, `shellkeep log` shows what there is to go back to. On a terminal it shows what would change and asks first, unless --yes is given. Elsewhere it does not ask.
 
 Examples:
   shellkeep rewind demo r12 --dry-run
@@ -35,7 +38,7 @@ Exit codes: 0 done (or shown, with --dry-run), 1 not done (no such session or mo
 pub struct RewindArgs {
     /// The session
     session: String,
-    /// Record number, run id, checkpoint id, commit prefix, -N, a time or 'latest'
+    /// Run id, record number, -N, 10m, a time, checkpoint id, commit prefix or 'latest'
     #[arg(allow_negative_numbers = true)]
     to: String,
     /// Only show what would change
@@ -79,11 +82,11 @@ async fn act(args: RewindArgs) -> Result<ExitCode, Failure> {
             Services::Stop => ServicesChoice::Stop,
         }),
     };
-    let mut to = Place::from(args.to.as_str());
+    let mut to = Place::from(moment(&args.to).as_str());
     if !args.dry_run && !args.yes && !args.json && terminal::can_ask() {
         let asked = request(to, true);
         let preview: RewindResponse = terminal::patiently("comparing", client.post(&path, &asked)).await?;
-        tell(&preview, &args.session);
+        tell(&preview, &args.session, "");
         if !terminal::confirmed(&format!("take {} back to record {}?", args.session, preview.to))? {
             return Err(Failure::client("nothing was changed"));
         }
@@ -95,13 +98,14 @@ async fn act(args: RewindArgs) -> Result<ExitCode, Failure> {
     if args.json {
         terminal::json(&rewound)?;
     } else {
-        tell(&rewound, &args.session);
+        let back = rewound.undo.map(|undo| format!("undo with: shellkeep rewind {} {undo}", args.session));
+        tell(&rewound, &args.session, &back.unwrap_or_default());
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// What changes or has changed.
-fn tell(rewound: &RewindResponse, session: &str) {
+/// What changes or has changed, and the command that takes it back.
+pub fn tell(rewound: &RewindResponse, session: &str, back: &str) {
     let RewindResponse { to, files_total, .. } = rewound;
     if rewound.dry_run {
         terminal::line(format!("rewinding {session} to record {to} would change:"));
@@ -127,8 +131,10 @@ fn tell(rewound: &RewindResponse, session: &str) {
     if !rewound.services_stopped.is_empty() {
         terminal::line(format!("services that are stopped: {}", rewound.services_stopped.join(" ")));
     }
-    rewound.notices.iter().for_each(|notice| terminal::notice(&notice.message));
-    if let Some(undo) = rewound.undo {
-        terminal::line(format!("undo with: shellkeep rewind {session} {undo}"));
+    // That it was rewound is said above, and to the next caller.
+    let told = rewound.notices.iter().filter(|notice| notice.code != NoticeCode::Rewound);
+    told.for_each(|notice| terminal::notice(&notice.message));
+    if rewound.undo.is_some() {
+        terminal::line(back);
     }
 }

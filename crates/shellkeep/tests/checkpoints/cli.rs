@@ -100,6 +100,77 @@ fn a_rewind_is_shown_done_and_undone() {
 }
 
 #[test]
+fn changes_are_undone_and_redone_one_at_a_time() {
+    let daemon = Daemon::start();
+    daemon.create("demo");
+    let nothing = program(&daemon, &["undo", "demo"]);
+    assert_eq!(nothing.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&nothing.stderr).contains("nothing to undo"), "{nothing:?}");
+    let mut runs = Vec::new();
+    for command in ["echo one > a", "echo two > a", "rm a"] {
+        runs.push(daemon.sh("demo", command).run_id().to_owned());
+        daemon.checkpoints("demo");
+    }
+    // A command that changed nothing is not undone.
+    daemon.sh("demo", "cat a || true");
+    let preview = text(&program(&daemon, &["undo", "demo", "--dry-run"]));
+    assert!(preview.starts_with(&format!("would undo {}: rm a\n", runs[2])), "{preview}");
+    let undone = text(&program(&daemon, &["undo", "demo"]));
+    assert!(undone.starts_with(&format!("undid {}: rm a\n", runs[2])), "{undone}");
+    assert!(undone.ends_with("redo with: shellkeep redo demo\n"), "{undone}");
+    assert_eq!(daemon.tree("demo"), files(&[("a", "two\n")]));
+    assert!(text(&program(&daemon, &["undo", "demo"])).starts_with(&format!("undid {}: ", runs[1])));
+    assert_eq!(daemon.tree("demo"), files(&[("a", "one\n")]));
+    for left in [files(&[("a", "two\n")]), files(&[])] {
+        text(&program(&daemon, &["redo", "demo"]));
+        assert_eq!(daemon.tree("demo"), left);
+    }
+    assert_eq!(program(&daemon, &["redo", "demo"]).status.code(), Some(1), "all is redone");
+    // A rewind to a moment is one change, whatever it took back.
+    text(&program(&daemon, &["rewind", "demo", &runs[0]]));
+    assert_eq!(daemon.tree("demo"), files(&[("a", "one\n")]));
+    text(&program(&daemon, &["undo", "demo"]));
+    assert_eq!(daemon.tree("demo"), files(&[]));
+    text(&program(&daemon, &["undo", "demo"]));
+    assert_eq!(daemon.tree("demo"), files(&[("a", "two\n")]));
+    // What happens after an undo is what is undone next, and there is nothing to redo then.
+    daemon.sh("demo", "X=1");
+    assert_eq!(program(&daemon, &["redo", "demo"]).status.code(), Some(1));
+    let undone = text(&program(&daemon, &["undo", "demo"]));
+    assert!(undone.contains(": X=1\n") && undone.contains("shell: variables: -X"), "{undone}");
+    assert_eq!(daemon.tree("demo"), files(&[("a", "two\n")]));
+    // As long ago as before the session there is nothing; a moment ago is as now.
+    assert_eq!(program(&daemon, &["rewind", "demo", "3d"]).status.code(), Some(1));
+    text(&program(&daemon, &["rewind", "demo", "0s"]));
+    assert_eq!(daemon.tree("demo"), files(&[("a", "two\n")]));
+}
+
+#[test]
+fn a_log_has_a_row_for_each_command() {
+    let daemon = Daemon::start();
+    daemon.create("demo");
+    let first = daemon.sh("demo", "echo a > a; echo b > b").run_id().to_owned();
+    daemon.checkpoints("demo");
+    let second = daemon.sh("demo", "echo x >> a; rm b; false").run_id().to_owned();
+    daemon.checkpoints("demo");
+    daemon.sh("demo", "true");
+    text(&program(&daemon, &["undo", "demo"]));
+    let log = text(&program(&daemon, &["log", "demo"]));
+    let rows: Vec<Vec<&str>> = log.lines().map(|line| line.split('\t').collect()).collect();
+    assert_eq!(rows.len(), 4, "{log}");
+    assert!(rows[0][0].starts_with('#') && rows[0][5].starts_with("(undo to record "), "{log}");
+    assert_eq!((rows[1][3], rows[1][4], rows[1][5]), ("0", "", "true"), "{log}");
+    assert_eq!((rows[2][0], rows[2][3], rows[2][4]), (second.as_str(), "1", "~1 -1"), "{log}");
+    assert_eq!((rows[3][0], rows[3][3], rows[3][4]), (first.as_str(), "0", "+2 <-"), "{log}");
+    let json = told(&program(&daemon, &["log", "demo", "--limit", "2", "--json"]));
+    assert_eq!((json["log"].as_array().unwrap().len(), &json["next"]), (3, &json!(second)), "{json}");
+    assert_eq!(json["log"][2]["files"]["deleted"], 1, "{json}");
+    let list = text(&program(&daemon, &["checkpoints", "demo"]));
+    let here: Vec<&str> = list.lines().filter(|line| line.contains("you are here")).collect();
+    assert!(here.len() == 1 && here[0].ends_with("echo a > a; echo b > b"), "{list}");
+}
+
+#[test]
 fn a_person_is_asked_before_a_rewind() {
     let daemon = Daemon::start();
     daemon.create("demo");

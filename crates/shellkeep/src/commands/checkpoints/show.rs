@@ -1,26 +1,43 @@
 //! Checkpoints in words: a table of them, one with its files, and the history of a path.
 
 use crate::commands::files::{print_changes, print_left};
-use crate::terminal::{self, Cell, Colour};
+use crate::terminal::{self, Cell, Colour, Column};
 use shellkeep_protocol::{Checkpoint, CheckpointCause, CheckpointDetail, HistoryEntry};
+use shellkeep_session::plan::shorten;
 use shellkeep_terminal::words;
 
-/// Checkpoints, one to a row.
-pub fn table(checkpoints: Vec<Checkpoint>) {
+/// Checkpoints, one to a row. `current` is the one that the files are at.
+pub fn table(checkpoints: Vec<Checkpoint>, current: Option<&str>) {
     let rows = checkpoints.into_iter().map(|checkpoint| {
+        let here = current == Some(checkpoint.checkpoint_id.as_str());
+        let command = checkpoint.command.as_deref().map(shorten).unwrap_or_default();
         let [added, changed, deleted] = [checkpoint.added, checkpoint.changed, checkpoint.deleted];
-        let (by, remark) = (by(&checkpoint), remark(&checkpoint));
+        let (by, mut remark) = (by(&checkpoint), remark(&checkpoint));
+        if here {
+            remark = format!("<- you are here {remark}").trim_end().to_owned();
+        }
         [
             checkpoint.seq.to_string().into(),
-            time(&checkpoint.created_at).into(),
+            Cell::time(&checkpoint.created_at),
             checkpoint.checkpoint_id.into(),
             by.into(),
             Cell::coloured(format!("+{added} ~{changed} -{deleted}"), None),
-            size(checkpoint.bytes).into(),
+            Cell::size(checkpoint.bytes),
             Cell::coloured(remark, Some(Colour::Yellow)),
+            Cell::from(command),
         ]
     });
-    terminal::table(["seq", "time", "checkpoint", "by", "files", "size", ""], rows.collect());
+    let columns = [
+        Column::number("seq").if_room(),
+        Column::word("time"),
+        Column::id("checkpoint").if_room(),
+        Column::word("by"),
+        Column::word("files"),
+        Column::number("size").if_room(),
+        Column::word(""),
+        Column::text("command"),
+    ];
+    terminal::table(columns, rows.collect());
 }
 
 /// One checkpoint and what it changed.
@@ -30,6 +47,9 @@ pub fn detail(detail: &CheckpointDetail) {
     terminal::line(format!("commit {}", checkpoint.commit));
     terminal::line(format!("record {}, holds what was done up to record {}", checkpoint.seq, checkpoint.covers));
     terminal::line(format!("taken {} for {}", checkpoint.created_at, by(checkpoint)));
+    if let Some(command) = &checkpoint.command {
+        terminal::line(format!("command: {}", terminal::harmless(command)));
+    }
     terminal::line(format!(
         "files: {} new, {} changed, {} gone; {} on the disk",
         checkpoint.added,
@@ -85,7 +105,7 @@ fn time(at: &str) -> String {
 }
 
 /// In units for a person, in bytes for a program.
-pub fn size(bytes: u64) -> String {
+fn size(bytes: u64) -> String {
     if terminal::is_terminal() { words::bytes(bytes) } else { bytes.to_string() }
 }
 

@@ -1,0 +1,93 @@
+//! What undo and redo take back. Changes are looked through from the newest on; an undo takes back the newest change that no
+//! other undo has taken back, and a redo the newest undo.
+
+use crate::line::Line;
+use crate::moment::run_of;
+use crate::read::{ReadError, Recording};
+use shellkeep_session::RunId;
+
+/// A change of a session: by a run, a rewind or a merge.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    /// Number of the line after which the session was as before the change.
+    pub before: u64,
+    /// The run, if a run did it.
+    pub run_id: Option<RunId>,
+}
+
+/// How a change came about.
+#[derive(Clone, Copy)]
+enum Kind {
+    /// By a run, a merge, or a rewind to a moment that was named.
+    Change,
+    /// By an undo.
+    Undo,
+    /// By a redo.
+    Redo,
+}
+
+/// What a change means to who looks for one, from the newest on.
+enum Seen {
+    /// It takes back one that is older.
+    TakesBack,
+    /// A newer one has taken it back.
+    TakenBack,
+    /// It is the one.
+    Wanted,
+    /// There is none.
+    Barrier,
+}
+
+/// What an undo takes back: the last change that is in force. None if there is none.
+pub fn last_change(recording: &Recording) -> Result<Option<Step>, ReadError> {
+    last_step(recording, |kind, taken_back| match kind {
+        Kind::Undo => Seen::TakesBack,
+        Kind::Change | Kind::Redo if taken_back => Seen::TakenBack,
+        Kind::Change | Kind::Redo => Seen::Wanted,
+    })
+}
+
+/// What a redo takes back: the last undo after which nothing else has changed. None if there is none.
+pub fn last_undo(recording: &Recording) -> Result<Option<Step>, ReadError> {
+    last_step(recording, |kind, taken_back| match kind {
+        Kind::Redo => Seen::TakesBack,
+        Kind::Undo if taken_back => Seen::TakenBack,
+        Kind::Undo => Seen::Wanted,
+        Kind::Change => Seen::Barrier,
+    })
+}
+
+/// Looks through the changes, newest first. `see` is told of each whether a newer one has taken it back.
+fn last_step(recording: &Recording, see: impl Fn(Kind, bool) -> Seen) -> Result<Option<Step>, ReadError> {
+    let (mut before, mut taken_back) = (u64::MAX, 0_u64);
+    while let Some(line) = recording.before(before)? {
+        before = line.seq;
+        let Some((kind, step)) = step(recording, &line)? else { continue };
+        match see(kind, taken_back > 0) {
+            Seen::TakesBack => taken_back += 1,
+            Seen::TakenBack => taken_back -= 1,
+            Seen::Wanted => return Ok(Some(step)),
+            Seen::Barrier => return Ok(None),
+        }
+    }
+    Ok(None)
+}
+
+/// The change that a line tells of, if it tells of one.
+fn step(recording: &Recording, line: &Line) -> Result<Option<(Kind, Step)>, ReadError> {
+    let here = Step { before: line.seq.saturating_sub(1), run_id: None };
+    Ok(match line.event_type.as_str() {
+        "session_rewound" => Some(match line.data["step"].as_str() {
+            Some("undo") => (Kind::Undo, here),
+            Some("redo") => (Kind::Redo, here),
+            _ => (Kind::Change, here),
+        }),
+        "checkpoint_created" if line.data["cause"] == "merge" => Some((Kind::Change, here)),
+        "tool_call" if recording.is_change(line)? => {
+            let run_id = run_of(line).and_then(|id| RunId::parse(id).ok());
+            let started = run_id.as_ref().and_then(RunId::seq).unwrap_or(line.seq);
+            Some((Kind::Change, Step { before: started.saturating_sub(1), run_id }))
+        }
+        _ => None,
+    })
+}

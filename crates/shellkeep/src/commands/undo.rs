@@ -1,0 +1,93 @@
+//! `shellkeep undo` and `shellkeep redo`: a session's changes, one at a time, back and forth.
+
+use super::files::of_session;
+use super::rewind::tell;
+use crate::cli::DaemonArgs;
+use crate::client::{self, Client};
+use crate::failure::Failure;
+use crate::terminal;
+use clap::Args;
+use shellkeep_protocol::{Place, RewindRequest, RewindResponse, RunDetail};
+use shellkeep_session::RewindStep;
+use shellkeep_session::plan::shorten;
+use std::process::ExitCode;
+
+/// Arguments of `undo`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Takes back the last command that changed files or the shell, or the last rewind or merge: files, shell and the agent's
+saved state become what they were before it. Undo again for the change before that; `shellkeep redo` takes an undo back.
+Nothing is lost: what is replaced is kept in a checkpoint first. Files that no checkpoint holds are left alone.
+
+Examples:
+  shellkeep undo demo
+  shellkeep undo demo --dry-run
+  shellkeep undo demo && shellkeep redo demo
+
+Exit codes: 0 done (or shown, with --dry-run), 1 not done (no such session, nothing to undo), 2 wrong usage."
+)]
+pub struct UndoArgs {
+    #[command(flatten)]
+    step: StepArgs,
+}
+
+/// Arguments of `redo`.
+#[derive(Debug, Args)]
+#[command(after_help = "Takes back the last undo, as long as nothing else has changed the session since.
+
+Examples:
+  shellkeep redo demo
+  shellkeep redo demo --dry-run
+
+Exit codes: 0 done (or shown, with --dry-run), 1 not done (no such session, nothing to redo), 2 wrong usage.")]
+pub struct RedoArgs {
+    #[command(flatten)]
+    step: StepArgs,
+}
+
+#[derive(Debug, Args)]
+struct StepArgs {
+    /// The session
+    session: String,
+    /// Only show what would change
+    #[arg(long)]
+    dry_run: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    daemon: DaemonArgs,
+}
+
+/// Takes back the last change.
+pub fn undo(args: UndoArgs) -> Result<ExitCode, Failure> {
+    client::block_on(step(args.step, RewindStep::Undo))
+}
+
+/// Takes back the last undo.
+pub fn redo(args: RedoArgs) -> Result<ExitCode, Failure> {
+    client::block_on(step(args.step, RewindStep::Redo))
+}
+
+async fn step(args: StepArgs, step: RewindStep) -> Result<ExitCode, Failure> {
+    let StepArgs { session, dry_run, json, daemon } = args;
+    let path = of_session(&session, "rewind")?;
+    let mut client = Client::open(&daemon).await?;
+    let request = RewindRequest { to: Place::Name(step.as_str().to_owned()), dry_run: Some(dry_run), services: None };
+    let rewound: RewindResponse = terminal::patiently("rewinding", client.post(&path, &request)).await?;
+    if json {
+        terminal::json(&rewound)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(run_id) = &rewound.undone {
+        let run: RunDetail = client.get(&of_session(&session, &format!("runs/{run_id}?max_output=0"))?).await?;
+        let verb = if dry_run { "would undo" } else { "undid" };
+        terminal::line(format!("{verb} {run_id}: {}", terminal::harmless(&shorten(&run.command))));
+    }
+    let back = match step {
+        RewindStep::Undo => format!("redo with: shellkeep redo {session}"),
+        RewindStep::Redo => format!("undo with: shellkeep undo {session}"),
+    };
+    tell(&rewound, &session, &back);
+    Ok(ExitCode::SUCCESS)
+}
