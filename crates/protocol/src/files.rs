@@ -123,7 +123,6 @@ pub struct CheckpointList {
     /// Pass this as `after` for the next page; `null` on the last one.
     pub next: Option<u64>,
     /// The id of the checkpoint that the files were last kept in, or rewound to; `null` before the first.
-    #[serde(default)]
     pub current: Option<String>,
 }
 
@@ -354,9 +353,8 @@ impl From<&str> for Place {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RewindRequest {
-    /// To when: a record's number, a run id (`r12`: after that run), a checkpoint's id, a commit or the beginning of one,
-    /// `-N` (N changing runs back), an RFC 3339 time, `latest`, `undo` (before the last change: a command, a merge, or a
-    /// rewind to a moment that was named), or `redo` (before the last undo, if nothing has changed since).
+    /// To when: a moment as for a fork, or `undo` (before the last command, merge or rewind that changed something), or
+    /// `redo` (before the last undo, if nothing has changed since).
     pub to: Place,
     /// Only say what would change.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -89,7 +89,7 @@ pub use admission::{Admission, AdmissionConfig, AdmissionFigures};
 pub use disk::Reclaim;
 pub use engine::{
     Engine, EngineConfig, EventStream, ExportStream, FileOps, FromSession, Guest, HOLD_LIMIT, Hold, IdentityOps,
-    KEEP_DELETED, LogStream, NodeOps, OnStop, RecordOps, RunOps, ServiceOps, StartError, Visitor,
+    KEEP_DELETED, LogStream, MAX_WAIT, NodeOps, OnStop, RecordOps, RunOps, ServiceOps, StartError, Visitor,
 };
 pub use hang_up::{Attached, HangUp, attached};
 pub use identities::{Revocation, Scope};

@@ -5,32 +5,37 @@
 //! - [`stdio`]: `/v1/mcp/stdio`, the daemon's end of `shellkeep mcp`; [`lines`] is its framing.
 //! - [`handler`]: one client, and [`protocol`]: what it may ask. [`calls`] is what happens to a call while it runs.
 //! - [`tools`]: the list of tools; one file for each of them: [`run_command`], [`start_service`], [`stop_service`],
-//!   [`list_services`], [`read_output`], [`send_input`], [`bash`]. [`execute`] is what those that run a command share,
+//!   [`list_services`], [`read_output`], [`send_input`], [`signal`], [`list_checkpoints`], [`diff`], [`rewind`], [`bash`]. [`execute`] is what those that run a command share,
 //!   [`target`] what those that take an id do.
 //! - [`seat`]: whose session it is; [`names`] gives names to those who brought none.
 //! - [`resources`]: sessions and outputs as resources.
-//! - [`text`], [`service_text`], [`schema`], [`progress`]: a result in words, a service in words, a type as a JSON
+//! - [`text`], [`plain`], [`service_text`], [`schema`], [`progress`]: a result in words, a service in words, a type as a JSON
 //!   Schema, output as it comes.
 
 mod bash;
 mod bound;
 mod calls;
+mod diff;
 mod execute;
 mod handler;
 mod hints;
 mod hub;
 mod lines;
+mod list_checkpoints;
 mod list_services;
 mod names;
+mod plain;
 mod progress;
 mod protocol;
 mod read_output;
 mod resources;
+mod rewind;
 mod run_command;
 mod schema;
 mod seat;
 mod send_input;
 pub(crate) mod service_text;
+mod signal;
 mod start_service;
 mod stdio;
 mod stop_service;

@@ -96,6 +96,8 @@ pub struct Settings {
     pub bash: Setting<PathBuf>,
     /// Whether an agent's new token may restart its sessions when its maker does not say.
     pub agent_may_restart: Setting<bool>,
+    /// Whether MCP offers tools for checkpoints.
+    pub mcp_undo: Setting<bool>,
     /// What an answered command survives.
     pub durability: Setting<Durability>,
     /// What is logged.
@@ -197,6 +199,7 @@ impl Settings {
                 |layer| layer.agent_may_restart,
                 || Ok(false),
             )?,
+            mcp_undo: layers.or("SHELLKEEP_MCP_UNDO", |layer| layer.mcp_undo, true)?,
             durability: layers.pick("SHELLKEEP_DURABILITY", |layer| layer.durability, || Ok(Durability::Process))?,
             log: layers.pick("SHELLKEEP_LOG", |layer| layer.log.clone(), || Ok(DEFAULT_LOG.to_owned()))?,
             project_workspace: layers.or(
@@ -224,6 +227,7 @@ impl Settings {
             show("env_pass", &self.env_pass, |names| names.join(",")),
             show("bash", &self.bash, |path| shown_path(path)),
             show("agent_may_restart", &self.agent_may_restart, ToString::to_string),
+            show("mcp_undo", &self.mcp_undo, ToString::to_string),
             show("durability", &self.durability, ToString::to_string),
             show("log", &self.log, String::clone),
             show("project_workspace", &self.project_workspace, ToString::to_string),

@@ -339,6 +339,7 @@ async fn start_engine(settings: &Settings, store: Store, record: RecordConfig) -
         spare_shells: settings.spare_shells.value,
         quotas: settings.quotas(),
         agent_may_restart: settings.agent_may_restart.value,
+        mcp_undo: settings.mcp_undo.value,
         admission: AdmissionConfig {
             queue_length: settings.queue_length.value,
             queue_wait: settings.queue_wait.value.0.unwrap_or(defaults.queue_wait),

@@ -347,6 +347,7 @@ fn runs_over_http() {
         match event.event.as_str() {
             "stdout" => seen += data["text"].as_str().unwrap(),
             "stderr" => assert_eq!(data["text"], "oops\n"),
+            "started" => assert_eq!(data["run_id"], run.run_id()),
             "result" => break data,
             other => panic!("{other}"),
         }

@@ -28,6 +28,8 @@ pub struct EngineConfig {
     pub quotas: Quotas,
     /// Whether a new token may restart its sessions when its maker does not say.
     pub agent_may_restart: bool,
+    /// Whether a model is offered tools to list checkpoints, to compare them and to go back to them.
+    pub mcp_undo: bool,
     /// How many commands run and wait.
     pub admission: AdmissionConfig,
     /// Variables of the daemon that new sessions get beside the usual ones: names, or beginnings such as `AWS_*`.
@@ -68,6 +70,7 @@ impl EngineConfig {
             spare_shells: 2,
             quotas: Quotas::default(),
             agent_may_restart: false,
+            mcp_undo: true,
             admission: AdmissionConfig::default(),
             env_pass: Vec::new(),
             cages: CageMode::Auto,

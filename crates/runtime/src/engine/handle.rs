@@ -52,6 +52,12 @@ impl Engine {
         }
     }
 
+    /// Whether a model is offered tools for checkpoints: where files are kept, unless the host has set otherwise.
+    pub fn offers_undo(&self) -> bool {
+        let inner = self.access.at_large();
+        inner.config.mcp_undo && inner.ctx.checkpoints.config.on
+    }
+
     /// Lends something of which there is a limited amount; dropping the share returns it.
     pub fn lend(&self, what: Lent, amount: u64) -> Result<Share, OpError> {
         Ok(self.access.at_large().shares.take(what, self.access.scope().agent(), amount)?)

@@ -43,7 +43,7 @@ pub enum Hint {
 }
 
 impl Hint {
-    const NAMES: [(Self, &'static str); 17] = [
+    const NAMES: [(Self, &'static str); 18] = [
         (Self::ListSessions, "list_sessions"),
         (Self::ListTokens, "list_tokens"),
         (Self::ListRuns, "list_runs"),

@@ -100,7 +100,7 @@ pub async fn get(
     let max_output = translate::max_output(params.max_output)?;
     if wants_events(&headers) {
         let place = sse::place(&engine)?;
-        return Ok(sse::run(place, engine.runs().watch(&id, &run_id, max_output).await?));
+        return Ok(sse::run(place, engine.runs().watch(&id, &run_id, max_output).await?, None));
     }
     let detail = engine.runs().view(&id, &run_id, wait, max_output).await?;
     Ok(json(StatusCode::OK, &translate::run_detail(detail)))

@@ -30,6 +30,7 @@ pub async fn execute(
     if handler.is_heard(context) {
         handler.notices_told(&seat, &view);
     }
+    handler.output_shown(&seat, &view);
     let text = text::run(&view, &view.notices, style);
     answer(text, &translate::run_view(view))
 }

@@ -9,9 +9,11 @@ use axum::http::request::Parts;
 use rmcp::RoleServer;
 use rmcp::model::ErrorData;
 use rmcp::service::RequestContext;
-use shellkeep_runtime::{RunView, Share};
+use shellkeep_runtime::{OpError, RunView, Share, Stream};
+use shellkeep_session::{RunId, RunStatus};
 use std::str::FromStr;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 /// Which tools a client is offered.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -86,10 +88,41 @@ impl Handler {
         !context.ct.is_cancelled() && self.pipe.as_ref().is_none_or(|pipe| !pipe.is_released())
     }
 
+    /// Waits for more output of a run than its model has seen, or from `offset` of one stream on, or for its end.
+    pub(super) async fn more_output(
+        &self,
+        seat: &Seat,
+        run_id: &RunId,
+        read: Option<(Stream, u64)>,
+        wait: Duration,
+    ) -> Result<(), OpError> {
+        let agent = seat.engine.scope().agent();
+        let mut seen = self.hub.seen.of(agent, &seat.session, run_id);
+        match read {
+            Some((Stream::Stdout, offset)) => seen[0] = offset,
+            Some((Stream::Stderr, offset)) => seen[1] = offset,
+            None => {}
+        }
+        seat.engine.runs().more_output(&seat.session, run_id, seen, wait).await
+    }
+
+    /// Remembers how much of a run's output was shown.
+    pub(super) fn output_shown(&self, seat: &Seat, view: &RunView) {
+        if view.status == RunStatus::Running {
+            let bytes = [view.stdout.total, view.stderr.total];
+            self.hub.seen.note(seat.engine.scope().agent(), &seat.session, &view.run_id, bytes);
+        }
+    }
+
     /// Remembers that a run's notices were told. True if they had not been told before.
     pub(super) fn notices_told(&self, seat: &Seat, view: &RunView) -> bool {
         let agent = seat.engine.scope().agent();
         !view.notices.is_empty() && self.hub.told.first_time(agent, &seat.session, &view.run_id)
+    }
+
+    /// Whether the tools for checkpoints are offered.
+    pub(super) fn offers_undo(&self, context: &RequestContext<RoleServer>) -> bool {
+        self.seat(context).is_ok_and(|seat| seat.engine.offers_undo())
     }
 
     /// The tools that a request may call: what its address says, else what the connection said.

@@ -31,14 +31,14 @@ fn words(hint: Hint) -> Option<&'static str> {
         Hint::ListServices => "list services with list_services",
         Hint::StopService => "stop a service with stop_service",
         Hint::KeepInputOpen => "to send input later, start the command with run_command and blocking=false",
-        Hint::WaitForRun => "follow that run with read_output, or wait until it has ended",
+        Hint::WaitForRun => "wait for it with read_output(id, wait=30), or interrupt it with signal(id)",
         Hint::TakeWorkspaces => "pass a cwd inside the copy, or ask the host",
+        Hint::ListCheckpoints => "list what there is to return to with list_checkpoints",
         Hint::Verify | Hint::SeparateFiles | Hint::ConfigureAgent => "ask the host",
         Hint::ListTokens
         | Hint::ReadAgentState
         | Hint::SaveAgentState
         | Hint::ReadOlderAgentState
-        | Hint::ListCheckpoints
         | Hint::ListFiles
         | Hint::ResolveConflicts
         | Hint::WaitForAgent => return None,

@@ -6,7 +6,7 @@ use crate::refusal::Refusal;
 use axum::http::request::Parts;
 use shellkeep_runtime::Engine;
 use shellkeep_session::{RunId, SessionId};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What all MCP clients of a door share.
@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(crate) struct Hub {
     pub(super) names: Names,
     pub(super) told: Told,
+    pub(super) seen: Seen,
 }
 
 /// Runs whose notices a model has read, so that it reads them once.
@@ -34,6 +35,27 @@ impl Told {
             told.clear();
         }
         told.insert((agent.map(str::to_owned), session.clone(), run_id.clone()))
+    }
+}
+
+/// How much of its runs' outputs a model has been shown, so that it can wait for more.
+#[derive(Clone, Default)]
+pub(super) struct Seen(Arc<Mutex<HashMap<Heard, [u64; 2]>>>);
+
+impl Seen {
+    /// Bytes of stdout and stderr that there were when a model last read a run.
+    pub(super) fn of(&self, agent: Option<&str>, session: &SessionId, run_id: &RunId) -> [u64; 2] {
+        let seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.get(&(agent.map(str::to_owned), session.clone(), run_id.clone())).copied().unwrap_or_default()
+    }
+
+    /// A model has read a run.
+    pub(super) fn note(&self, agent: Option<&str>, session: &SessionId, run_id: &RunId, bytes: [u64; 2]) {
+        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if seen.len() >= MAX_TOLD {
+            seen.clear();
+        }
+        seen.insert((agent.map(str::to_owned), session.clone(), run_id.clone()), bytes);
     }
 }
 

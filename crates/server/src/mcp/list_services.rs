@@ -11,7 +11,6 @@ use rmcp::RoleServer;
 use rmcp::model::{CallToolResult, Tool, ToolAnnotations};
 use rmcp::service::RequestContext;
 use serde::Deserialize;
-use shellkeep_protocol::ServiceList;
 use shellkeep_runtime::{OpError, ServiceView};
 use utoipa::ToSchema;
 
@@ -26,9 +25,7 @@ pub const TOOL: Entry = Entry {
     },
 };
 
-const DESCRIPTION: &str = "List your services: id, name, status, pid, ports, exit code, when each was last active. Shows \
-those that run and those that ended lately, so that you can see what became of one. Read a log with read_output(id), stop \
-a service with stop_service(service_id).";
+const DESCRIPTION: &str = "List your services, running and lately ended: id, name, status, pid, ports, exit code.";
 
 /// What it takes: nothing.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -62,7 +59,5 @@ async fn elsewhere(seat: &Seat, own: &[ServiceView]) -> Result<Vec<ServiceView>,
 
 fn define() -> Tool {
     Tool::new("list_services", DESCRIPTION, schema::of_arguments::<Arguments>())
-        .with_title("List services")
-        .with_raw_output_schema(schema::of::<ServiceList>())
-        .with_annotations(ToolAnnotations::new().read_only(true).destructive(false).idempotent(true).open_world(false))
+        .with_annotations(ToolAnnotations::new().read_only(true).destructive(false))
 }

@@ -58,12 +58,13 @@ impl ServerHandler for Handler {
         _request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(tools::definitions(self.toolset(&context)?).to_vec()))
+        let undo = self.offers_undo(&context);
+        Ok(ListToolsResult::with_all_items(tools::definitions(self.toolset(&context)?, undo)))
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        let all = [Toolset::Default, Toolset::Bash].into_iter().flat_map(tools::definitions);
-        all.into_iter().find(|tool| tool.name == name).cloned()
+        let mut all = [Toolset::Default, Toolset::Bash].into_iter().flat_map(|set| tools::offered(set, true));
+        all.find(|(tool, _)| tool.name == name).map(|(tool, _)| tool.clone())
     }
 
     async fn call_tool(
@@ -71,7 +72,7 @@ impl ServerHandler for Handler {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let tool = tools::find(self.toolset(&context)?, &request.name)?;
+        let tool = tools::find(self.toolset(&context)?, self.offers_undo(&context), &request.name)?;
         let called = (tool.call)(self, request.arguments.unwrap_or_default(), &context).await;
         Ok(called.unwrap_or_else(|refusal| tool::refused(&refusal)).into())
     }

@@ -1,11 +1,12 @@
 //! `read_output`: what a command or a service printed, while it runs and afterwards.
 
 use super::handler::Handler;
+use super::plain::plain;
 use super::schema;
 use super::seat::Seat;
 use super::service_text;
 use super::target::Target;
-use super::text::{self, MODEL_OUTPUT, Style, paragraph};
+use super::text::{self, MODEL_OUTPUT, paragraph};
 use super::tool::{Entry, answer, arguments};
 use crate::refusal::Refusal;
 use crate::translate;
@@ -14,7 +15,7 @@ use rmcp::model::{CallToolResult, Tool, ToolAnnotations};
 use rmcp::service::RequestContext;
 use serde::{Deserialize, Serialize};
 use shellkeep_protocol::{LogParams, LogResponse, OutputParams, OutputResponse, ServiceStatus, StreamName};
-use shellkeep_runtime::{OpError, RunView, ServiceView};
+use shellkeep_runtime::{MAX_WAIT, OpError, RunView, ServiceView, Stream, Tail};
 use shellkeep_session::{RunId, RunStatus, ServiceId};
 use std::time::Duration;
 use utoipa::ToSchema;
@@ -25,33 +26,29 @@ pub const TOOL: Entry = Entry {
     call: |handler, given, context| Box::pin(async move { read(handler, arguments(given)?, context).await }),
 };
 
-const DESCRIPTION: &str = "Read what a command or a service printed: to follow a command that was started with \
-blocking=false, to see the part of a long output that run_command left out, or to read a service's log. Nothing is run \
-again.
-
-Returns up to 30,000 bytes, whether it still runs, and its exit code once it has ended. Read on from where you stopped \
-with offset; jump to the end with tail; find lines with grep. A command is read from the beginning and has two streams; a \
-service is read from the end unless you give offset, and has one log for both. Output is kept after the end.";
+const DESCRIPTION: &str = "Read what a run or service printed, up to 30,000 bytes, and how it stands; also after its end. Runs are \
+read from the beginning, logs from the end.";
 
 /// What it takes.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Arguments {
-    /// The id that run_command returned (`run_id`), such as r12, or start_service (`service_id`), such as s12.
+    /// Such as r12 or s12.
     id: String,
-    /// Which stream of a command: stdout (the default) or stderr. A service has one log for both.
+    /// Seconds to wait for new output or the end, at most 300.
+    wait: Option<f64>,
+    /// Default: both.
     stream: Option<StreamName>,
-    /// First byte to return; go on with the `next_offset` of the last answer.
-    #[schema(default = 0)]
+    /// First byte; continue at next_offset.
     offset: Option<u64>,
-    /// Only the last so many bytes, up to 30000 (with grep: search only these).
+    /// Only the last bytes.
     tail: Option<u64>,
-    /// Only lines that match this regular expression.
+    /// Only lines that match this regex.
     grep: Option<String>,
 }
 
 /// What it gives.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
 struct Answer {
     /// Which stream; absent for a service, whose log has both.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -72,6 +69,9 @@ struct Answer {
     total: u64,
     /// Whether it has ended, so that `total` is final.
     complete: bool,
+    /// Standard error of a run, where no stream was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stderr: Option<OutputResponse>,
     /// How it stands: running, exited, timed_out, interrupted or lost; of a service also starting, stopped or failed.
     status: String,
     /// Its exit code, once it has one.
@@ -84,9 +84,10 @@ async fn read(
     context: &RequestContext<RoleServer>,
 ) -> Result<CallToolResult, Refusal> {
     let seat = handler.seat(context)?;
+    let wait = translate::wait(given.wait)?;
     match Target::parse(&given.id)? {
-        Target::Run(run_id) => read_run(handler, &seat, &run_id, given).await,
-        Target::Service(service_id) => read_log(&seat, &service_id, given).await,
+        Target::Run(run_id) => read_run(handler, &seat, &run_id, given, wait).await,
+        Target::Service(service_id) => read_log(&seat, &service_id, given, wait).await,
     }
 }
 
@@ -95,43 +96,78 @@ fn tail(given: &Arguments) -> Option<u64> {
     if given.grep.is_some() { given.tail } else { given.tail.map(|tail| tail.min(MODEL_OUTPUT as u64)) }
 }
 
-async fn read_run(handler: &Handler, seat: &Seat, run_id: &RunId, given: Arguments) -> Result<CallToolResult, Refusal> {
+async fn read_run(
+    handler: &Handler,
+    seat: &Seat,
+    run_id: &RunId,
+    given: Arguments,
+    wait: Duration,
+) -> Result<CallToolResult, Refusal> {
     let no_session = |error| match error {
         // The session is made by its first command, and so are the ids this tool takes.
         OpError::SessionNotFound { session_id } => OpError::RunNotFound { session_id, run_id: run_id.to_string() },
         other => other,
     };
-    let params = OutputParams {
-        stream: given.stream,
-        offset: given.offset,
-        limit: Some(MODEL_OUTPUT as u64),
-        tail: tail(&given),
-        tail_lines: None,
-        grep: given.grep,
+    let stream = given.stream.unwrap_or_default();
+    let which = if stream == StreamName::Stdout { Stream::Stdout } else { Stream::Stderr };
+    let from = given.offset.map(|offset| (which, offset));
+    handler.more_output(seat, run_id, from, wait).await.map_err(no_session)?;
+    let first = page_of(seat, run_id, &given, stream).await?;
+    // Without a stream both are shown. An offset counts bytes of one, so then the other is only told of.
+    let second = match given.stream {
+        None if given.offset.is_none() => Some(page_of(seat, run_id, &given, StreamName::Stderr).await?),
+        _ => None,
     };
-    let query = translate::output(params)?;
-    let (stream, searched) = (query.stream, query.grep.is_some());
-    let mut page = seat.engine.output(&seat.session, run_id, query).await.map_err(no_session)?;
     let run = seat.engine.runs().view(&seat.session, run_id, Duration::ZERO, 0).await?.run;
-    if !searched && page.next_offset < page.total {
-        page.next_offset -= leave_cut_character(&mut page.bytes);
-    }
+    handler.output_shown(seat, &run);
     let notices = if run.status != RunStatus::Running && handler.notices_told(seat, &run) {
         text::notices_in_words(&run.notices)
     } else {
         String::new()
     };
-    let page = translate::output_page(stream, page);
-    answer(run_in_words(notices, &page, &run), &run_answer(page, &run))
+    let words = run_in_words(notices, &first, second.as_ref(), &run);
+    answer(words, &run_answer(first, second, &run))
 }
 
-async fn read_log(seat: &Seat, service_id: &ServiceId, given: Arguments) -> Result<CallToolResult, Refusal> {
+/// A page of one stream of a run.
+async fn page_of(
+    seat: &Seat,
+    run_id: &RunId,
+    given: &Arguments,
+    stream: StreamName,
+) -> Result<OutputResponse, Refusal> {
+    let params = OutputParams {
+        stream: Some(stream),
+        offset: given.offset,
+        limit: Some(MODEL_OUTPUT as u64),
+        tail: tail(given),
+        tail_lines: None,
+        grep: given.grep.clone(),
+    };
+    let query = translate::output(params)?;
+    let (stream, searched) = (query.stream, query.grep.is_some());
+    let mut page = seat.engine.output(&seat.session, run_id, query).await?;
+    if !searched && page.next_offset < page.total {
+        page.next_offset -= leave_cut_character(&mut page.bytes);
+    }
+    Ok(translate::output_page(stream, page))
+}
+
+async fn read_log(
+    seat: &Seat,
+    service_id: &ServiceId,
+    given: Arguments,
+    wait: Duration,
+) -> Result<CallToolResult, Refusal> {
     let no_session = |error| match error {
         OpError::SessionNotFound { session_id } => {
             OpError::ServiceNotFound { session_id, service_id: service_id.to_string() }
         }
         other => other,
     };
+    if !wait.is_zero() {
+        more_log(seat, service_id, given.offset, wait).await.map_err(no_session)?;
+    }
     // What a log says now is at its end.
     let from_end = (given.offset.is_none() && given.grep.is_none()).then_some(MODEL_OUTPUT as u64);
     let params = LogParams {
@@ -150,6 +186,16 @@ async fn read_log(seat: &Seat, service_id: &ServiceId, given: Arguments) -> Resu
     }
     let page = translate::log_page(page);
     answer(log_in_words(&page, asked, &service), &log_answer(page, &service))
+}
+
+/// Waits until a service has written more than `offset`, or more than it has by now.
+async fn more_log(seat: &Seat, service_id: &ServiceId, offset: Option<u64>, wait: Duration) -> Result<(), OpError> {
+    let from_end = offset.is_none().then_some(Tail::Bytes(0));
+    let mut log = seat.engine.services().follow_log(&seat.session, service_id, offset.unwrap_or(0), from_end).await?;
+    match tokio::time::timeout(wait.min(MAX_WAIT), log.next()).await {
+        Ok(Some(Err(error))) => Err(error),
+        Ok(_) | Err(_) => Ok(()),
+    }
 }
 
 /// Leaves a character that was cut at the end to the next page. Returns how many bytes of it were there.
@@ -173,16 +219,35 @@ fn range(text: &mut String, page: &str, offset: u64, next_offset: u64, total: u6
     }
 }
 
-fn run_in_words(mut text: String, page: &OutputResponse, run: &RunView) -> String {
-    paragraph(&mut text, &page.text);
-    range(&mut text, &page.text, page.offset, page.next_offset, page.total);
-    let id = &run.run_id;
-    let ending = match run.status {
-        RunStatus::Running => format!("[{id} is still running]"),
-        RunStatus::Exited => format!("[{id} has ended, exit code {}]", run.exit_code.unwrap_or_default()),
-        _ => text::ending(run, Style::Full),
+fn run_in_words(mut text: String, first: &OutputResponse, second: Option<&OutputResponse>, run: &RunView) -> String {
+    paragraph(&mut text, &plain(&first.text));
+    let both_empty = second.is_some_and(|second| second.text.is_empty());
+    if second.is_none() || both_empty || !first.text.is_empty() {
+        range(&mut text, &first.text, first.offset, first.next_offset, first.total);
+    }
+    if let Some(second) = second.filter(|second| second.total > 0) {
+        paragraph(&mut text, "[stderr]");
+        paragraph(&mut text, &plain(&second.text));
+        if second.next_offset < second.total {
+            let (id, next, total) = (&run.run_id, second.next_offset, second.total);
+            paragraph(
+                &mut text,
+                &format!(
+                    "[stderr has {total} bytes; read on with read_output(id=\"{id}\", stream=\"stderr\", offset={next})]"
+                ),
+            );
+        } else if second.text.is_empty() {
+            paragraph(&mut text, &format!("[none of its {} bytes match]", second.total));
+        }
+    }
+    let (other, bytes) = match first.stream {
+        StreamName::Stdout => ("stderr", run.stderr.total),
+        StreamName::Stderr => ("stdout", run.stdout.total),
     };
-    paragraph(&mut text, &ending);
+    if second.is_none() && bytes > 0 {
+        paragraph(&mut text, &format!("[{other} has {bytes} bytes; read it with stream=\"{other}\"]"));
+    }
+    paragraph(&mut text, &text::standing(run));
     text
 }
 
@@ -191,23 +256,32 @@ fn log_in_words(page: &LogResponse, asked: u64, service: &ServiceView) -> String
     if asked < page.first && page.offset == page.first {
         paragraph(&mut text, &format!("[the log before byte {} is no longer kept]", page.first));
     }
-    paragraph(&mut text, &page.text);
+    if asked < page.offset && page.first < page.offset {
+        let (from, total) = (page.offset, page.total);
+        paragraph(
+            &mut text,
+            &format!("[from byte {from} of {total} on; read it from the beginning with offset={}]", page.first),
+        );
+    }
+    paragraph(&mut text, &plain(&page.text));
     range(&mut text, &page.text, page.offset, page.next_offset, page.total);
     paragraph(&mut text, &format!("[{}]", service_text::line(service)));
     text
 }
 
-fn run_answer(page: OutputResponse, run: &RunView) -> Answer {
+fn run_answer(page: OutputResponse, stderr: Option<OutputResponse>, run: &RunView) -> Answer {
     let OutputResponse { stream, text, base64, offset, next_offset, total, complete, .. } = page;
+    let (stream, first) = (Some(stream), None);
     let (status, exit_code) = (word(run.status), run.exit_code);
-    Answer { stream: Some(stream), text, base64, offset, next_offset, first: None, total, complete, status, exit_code }
+    Answer { stream, text, base64, offset, next_offset, first, total, complete, stderr, status, exit_code }
 }
 
 fn log_answer(page: LogResponse, service: &ServiceView) -> Answer {
     let LogResponse { text, base64, offset, next_offset, first, total, complete } = page;
     let status = ServiceStatus::from(service.status).as_str().to_owned();
     let (first, exit_code) = (Some(first), service.exit_code);
-    Answer { stream: None, text, base64, offset, next_offset, first, total, complete, status, exit_code }
+    let (stream, stderr) = (None, None);
+    Answer { stream, text, base64, offset, next_offset, first, total, complete, stderr, status, exit_code }
 }
 
 fn word(status: RunStatus) -> String {
@@ -223,9 +297,7 @@ fn word(status: RunStatus) -> String {
 
 fn define() -> Tool {
     Tool::new("read_output", DESCRIPTION, schema::of_arguments::<Arguments>())
-        .with_title("Read output")
-        .with_raw_output_schema(schema::of::<Answer>())
-        .with_annotations(ToolAnnotations::new().read_only(true).destructive(false).idempotent(true).open_world(false))
+        .with_annotations(ToolAnnotations::new().read_only(true).destructive(false))
 }
 
 #[cfg(test)]
@@ -251,6 +323,8 @@ mod tests {
             )
         );
         assert!(log_in_words(&page("", 4, 0, 4), 4, &service).starts_with("[nothing at offset 4; 4 bytes"));
+        let end = log_in_words(&page("end\n", 96, 0, 100), 0, &service);
+        assert!(end.starts_with("[from byte 96 of 100 on; read it from the beginning with offset=0]\nend\n"), "{end}");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use utoipa::ToSchema;
 
 /// The schema of `T`, complete in itself.
-pub fn of<T: ToSchema>() -> Arc<JsonObject> {
+fn of<T: ToSchema>() -> Arc<JsonObject> {
     let mut parts = Vec::new();
     T::schemas(&mut parts);
     let mut root = match serde_json::to_value(T::schema()) {
@@ -41,6 +41,8 @@ pub fn of_arguments<T: ToSchema>() -> Arc<JsonObject> {
             if let Value::Object(property) = property {
                 without_null(property);
                 inline(property, &definitions);
+                // What a number may be is said in words, or in the refusal; here it costs every conversation.
+                ["format", "minimum"].iter().for_each(|key| drop(property.remove(*key)));
             }
         }
     }

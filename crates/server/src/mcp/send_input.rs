@@ -21,23 +21,18 @@ pub const TOOL: Entry = Entry {
     call: |handler, given, context| Box::pin(async move { send(handler, arguments(given)?, context).await }),
 };
 
-const DESCRIPTION: &str = "Write to the standard input of a command that you started with run_command(blocking=false): \
-answer its question, or feed a REPL.
-
-The text arrives exactly as given, so end it with a line break to press Enter. With eof=true the input ends after it, as \
-Ctrl-D would. Returns at once; see what the command says to it with read_output(id).";
+const DESCRIPTION: &str = "Write to the stdin of a command started with blocking=false. End a line with \\n, then read_output with \
+wait.";
 
 /// What it takes.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    /// The id that run_command returned, such as r12.
+    /// Such as r12.
     id: String,
-    /// The text to send. Usually ends with a line break. May be empty if eof is set.
-    #[schema(example = "yes\n")]
+    /// Sent exactly as given.
     text: String,
-    /// Whether the input ends here.
-    #[schema(default = false)]
+    /// End the input after it.
     eof: Option<bool>,
 }
 
@@ -67,14 +62,14 @@ async fn send(
         sent => sent?,
     }
     let ended = if end { " and ended its input" } else { "" };
-    let text =
-        format!("Sent {} bytes to {run_id}{ended}. See its answer with read_output(id=\"{run_id}\").", accepted.bytes);
+    let text = format!(
+        "Sent {} bytes to {run_id}{ended}. See its answer with read_output(id=\"{run_id}\", wait=10).",
+        accepted.bytes
+    );
     answer(text, &accepted)
 }
 
 fn define() -> Tool {
     Tool::new("send_input", DESCRIPTION, schema::of_arguments::<Arguments>())
-        .with_title("Send input to a command")
-        .with_raw_output_schema(schema::of::<InputAccepted>())
-        .with_annotations(ToolAnnotations::new().read_only(false).destructive(true).idempotent(false).open_world(true))
+        .with_annotations(ToolAnnotations::new().read_only(false).destructive(true))
 }

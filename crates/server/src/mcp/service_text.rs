@@ -1,6 +1,7 @@
 //! A service in words, for a model: what it is called, how it stands, where it listens, the end of its log when it did
 //! not make it, and what to do next. Pure, so that tests are tables.
 
+use super::plain::plain;
 use super::text::paragraph;
 use crate::translate;
 use shellkeep_protocol::text::encode;
@@ -46,11 +47,11 @@ pub fn line(view: &ServiceView) -> String {
 
 fn end_of_log(text: &mut String, log: LogPage) {
     if log.total == 0 {
-        paragraph(text, "[no output yet]");
+        paragraph(text, "[it printed nothing]");
         return;
     }
     let cut = log.offset > log.first;
-    let (words, _) = encode(log.bytes);
+    let words = plain(&encode(log.bytes).0);
     // The first line of a tail is seldom whole.
     let words = match words.split_once('\n') {
         Some((_, rest)) if cut && !rest.is_empty() => rest,
@@ -142,7 +143,7 @@ pub mod tests {
              [it has ended; read its whole log with read_output(id=\"s12\", offset=0)]"
         );
         assert!(service(&failed, Some(log("whole\nlog", 0))).contains("[its log]\nwhole\nlog\n["));
-        assert!(service(&failed, Some(log("", 0))).contains("[no output yet]"));
+        assert!(service(&failed, Some(log("", 0))).contains("[it printed nothing]"));
         // One long line is shown rather than nothing.
         assert!(service(&failed, Some(log("a long line\n", 100))).contains("a long line"));
     }

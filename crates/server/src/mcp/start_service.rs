@@ -12,7 +12,7 @@ use rmcp::RoleServer;
 use rmcp::model::{CallToolResult, Tool, ToolAnnotations};
 use rmcp::service::RequestContext;
 use serde::Deserialize;
-use shellkeep_protocol::{ReadyWhen, RestartChoice, Service, StartServiceRequest};
+use shellkeep_protocol::{ReadyWhen, RestartChoice, StartServiceRequest};
 use shellkeep_runtime::{LogPage, LogQuery, ServiceView, Tail};
 use shellkeep_session::ServiceStatus;
 use utoipa::ToSchema;
@@ -29,42 +29,27 @@ const READY_WAIT: f64 = 30.0;
 /// shows by then.
 const SETTLE_WAIT: f64 = 1.0;
 
-const DESCRIPTION: &str = "Start a command that keeps running while you do other things: a dev server, a database, a watcher, a \
-worker. Returns an id such as s12, its pid and the ports it listens on.
-
-It starts with your session's working directory, variables, functions and venv, and does not keep the session busy. It \
-keeps running when your call ends, when the session sleeps and when the daemon is restarted, until you stop it with \
-stop_service(service_id). Do not add `&`, nohup or a redirection: what it prints goes to a log that you read with \
-read_output(id).
-
-- Say when it is ready with one of ready_port, ready_log and ready_http: the call then waits for that, up to 30 seconds. \
-Without it the call returns after a second. Either way you see at once if it failed, with the end of its log.
-- It has no input. For an interactive program use run_command(blocking=false) and send_input.
-- The number of running services is limited (often to 5). Stop those that you no longer need; list_services shows them. A \
-service that is idle for hours is stopped.";
+const DESCRIPTION: &str = "Start a server, database or watcher that keeps running beside your session, with its directory and \
+variables. Returns id, pid and ports; read_output shows its log. No & or nohup. With one of ready_* the call waits until it is \
+ready, up to 30 s. Stop what you no longer need: few may run at once.";
 
 /// What it takes.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    /// The bash command, as you would type it, in the foreground.
-    #[schema(example = "npm run dev")]
+    /// In the foreground.
     command: String,
-    /// A name for it, such as web.
+    /// Such as web.
     name: Option<String>,
-    /// It is ready when it listens on this TCP port.
-    #[schema(minimum = 1, maximum = 65535, example = 5173)]
+    /// Ready when it listens here.
     ready_port: Option<u16>,
-    /// It is ready when a line of its output matches this regular expression.
-    #[schema(example = "listening on")]
+    /// Ready when its log matches this regex.
     ready_log: Option<String>,
-    /// It is ready when this URL on this machine answers with a status below 400.
-    #[schema(example = "http://127.0.0.1:5173/")]
+    /// Ready when this local URL answers below 400.
     ready_http: Option<String>,
-    /// Where it starts. Omit it to use the session's working directory.
+    /// Default: the session's.
     cwd: Option<String>,
-    /// What happens when it ends by itself. never (default): it stays stopped. on_failure: it restarts unless the exit
-    /// code is 0. always: it restarts.
+    /// Default never.
     restart: Option<RestartChoice>,
 }
 
@@ -108,9 +93,7 @@ fn request(given: Arguments) -> Result<StartServiceRequest, Refusal> {
 
 fn define() -> Tool {
     Tool::new("start_service", DESCRIPTION, schema::of_arguments::<Arguments>())
-        .with_title("Start a service")
-        .with_raw_output_schema(schema::of::<Service>())
-        .with_annotations(ToolAnnotations::new().read_only(false).destructive(true).idempotent(false).open_world(true))
+        .with_annotations(ToolAnnotations::new().read_only(false).destructive(true))
 }
 
 #[cfg(test)]

@@ -11,7 +11,6 @@ use rmcp::RoleServer;
 use rmcp::model::{CallToolResult, Tool, ToolAnnotations};
 use rmcp::service::RequestContext;
 use serde::Deserialize;
-use shellkeep_protocol::Service;
 use shellkeep_runtime::{OpError, STOP_GRACE};
 use shellkeep_session::{ServiceId, SessionId};
 use utoipa::ToSchema;
@@ -22,17 +21,16 @@ pub const TOOL: Entry = Entry {
     call: |handler, given, context| Box::pin(async move { stop(handler, arguments(given)?, context).await }),
 };
 
-const DESCRIPTION: &str = "Stop a service that you started with start_service, or whatever else list_services shows, with \
-everything it has started itself. It is asked to end, and after 5 seconds it is killed. Returns when it is gone. Its log \
-stays and is read with read_output(id). To stop one that has already ended is no error.";
+const DESCRIPTION: &str =
+    "Stop a service and everything it started; it is killed if it has not ended after 5 s. Its log stays.";
 
 /// What it takes.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    /// The id that start_service returned or list_services shows, such as s12.
+    /// Such as s12.
     service_id: String,
-    /// The session it is in, where list_services shows one beside it. Leave it out for your own.
+    /// Its session, if list_services shows one.
     session: Option<String>,
 }
 
@@ -61,7 +59,5 @@ async fn stop(
 
 fn define() -> Tool {
     Tool::new("stop_service", DESCRIPTION, schema::of_arguments::<Arguments>())
-        .with_title("Stop a service")
-        .with_raw_output_schema(schema::of::<Service>())
-        .with_annotations(ToolAnnotations::new().read_only(false).destructive(true).idempotent(true).open_world(false))
+        .with_annotations(ToolAnnotations::new().read_only(false).destructive(true))
 }

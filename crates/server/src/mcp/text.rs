@@ -1,9 +1,10 @@
 //! A run in words, for a model: notices first, then what it printed, then how it ended when that needs saying. Pure, so
 //! that tests are tables.
 
+use super::plain::plain;
 use shellkeep_protocol::text::encode;
 use shellkeep_runtime::{RunView, StreamView};
-use shellkeep_session::{Notice, RunStatus};
+use shellkeep_session::{Notice, NoticeCode, RunStatus};
 use std::fmt::Write as _;
 
 /// Bytes of each stream that a tool's answer carries; head and tail are kept. About 8,000 tokens: what a model can take
@@ -22,8 +23,8 @@ pub enum Style {
 /// A run in words.
 pub fn run(view: &RunView, notices: &[Notice], style: Style) -> String {
     let mut text = notices_in_words(notices);
-    let stdout = lossy(&view.stdout);
-    let stderr = lossy(&view.stderr);
+    let stdout = readable(&view.stdout);
+    let stderr = readable(&view.stderr);
     paragraph(&mut text, &stdout);
     if style == Style::Full && !stderr.is_empty() {
         paragraph(&mut text, "[stderr]");
@@ -31,7 +32,7 @@ pub fn run(view: &RunView, notices: &[Notice], style: Style) -> String {
     paragraph(&mut text, &stderr);
     if let Some(late) = &view.background_output {
         paragraph(&mut text, "[output of earlier background work]");
-        paragraph(&mut text, &late.to_text());
+        paragraph(&mut text, &plain(&late.to_text()));
     }
     if style == Style::Full {
         for (name, stream) in [("stdout", &view.stdout), ("stderr", &view.stderr)] {
@@ -41,6 +42,9 @@ pub fn run(view: &RunView, notices: &[Notice], style: Style) -> String {
         }
     }
     paragraph(&mut text, &ending(view, style));
+    if let (Style::Full, Some(cwd)) = (style, &view.changes.cwd) {
+        paragraph(&mut text, &format!("[cwd {cwd}]"));
+    }
     if text.is_empty() {
         text.push_str("(no output)");
     }
@@ -50,7 +54,8 @@ pub fn run(view: &RunView, notices: &[Notice], style: Style) -> String {
 /// Notices, one to a line.
 pub fn notices_in_words(notices: &[Notice]) -> String {
     let mut text = String::new();
-    for notice in notices {
+    // How a command timed out is told at the end, in words that lead to tools.
+    for notice in notices.iter().filter(|notice| notice.code != NoticeCode::TimedOut) {
         paragraph(&mut text, &format!("[notice] {}", notice.message));
     }
     text
@@ -63,24 +68,38 @@ pub fn ending(view: &RunView, style: Style) -> String {
     let code = view.exit_code.map(|code| format!("exit code {code}{signal}")).unwrap_or_default();
     match view.status {
         RunStatus::Exited if view.exit_code == Some(0) => String::new(),
-        RunStatus::Exited => format!("[{code}]"),
+        RunStatus::Exited if style == Style::Classic || view.changes.cwd.is_some() => format!("[{code}]"),
+        RunStatus::Exited => format!("[{code}; cwd {}]", view.cwd.to_text()),
         RunStatus::TimedOut => format!(
-            "[timed out after {:.1} s and was killed; the session keeps its state. Set a longer timeout, or run it \
-             in the background{}]",
+            "[timed out after {:.1} s and was killed; its output so far and the session's state are kept. {}]",
             view.duration.as_secs_f64(),
-            if style == Style::Full { " with blocking=false; use start_service for a server" } else { " with &" }
+            match style {
+                Style::Full => "Set a longer timeout, or use blocking=false; for a server use start_service",
+                Style::Classic => "Run it in the background with &, and its output redirected to a file",
+            }
         ),
         RunStatus::Interrupted => format!("[interrupted, {code}; the session keeps its state]"),
-        RunStatus::Running => {
-            format!(
-                "[running as {id}; follow it with read_output(id=\"{id}\"), type into it with send_input(id=\"{id}\")]"
-            )
-        }
+        RunStatus::Running => format!(
+            "[running as {id}; wait for more with read_output(id=\"{id}\", wait=30), type into it with \
+             send_input(id=\"{id}\"), interrupt it with signal(id=\"{id}\")]"
+        ),
         RunStatus::Lost => {
             "[lost: the daemon died while this command ran, so its result is unknown. It was not run again; check what it \
              did before you repeat it]"
                 .to_owned()
         }
+    }
+}
+
+/// How a run stands, for who asked about it by its id.
+pub fn standing(view: &RunView) -> String {
+    let id = &view.run_id;
+    match view.status {
+        RunStatus::Running => format!("[{id} is still running]"),
+        RunStatus::Exited => format!("[{id} has ended, exit code {}]", view.exit_code.unwrap_or_default()),
+        RunStatus::TimedOut => format!("[{id} timed out after {:.1} s and was killed]", view.duration.as_secs_f64()),
+        RunStatus::Interrupted => format!("[{id} was interrupted, exit code {}]", view.exit_code.unwrap_or_default()),
+        RunStatus::Lost => ending(view, Style::Full),
     }
 }
 
@@ -106,14 +125,14 @@ fn truncation(name: &str, stream: &StreamView, id: &str) -> String {
     text
 }
 
-fn lossy(stream: &StreamView) -> String {
-    encode(stream.bytes.clone()).0
+fn readable(stream: &StreamView) -> String {
+    plain(&encode(stream.bytes.clone()).0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use shellkeep_session::{Changes, NoticeCode, RunId};
+    use shellkeep_session::{Changes, RunId};
     use std::time::Duration;
 
     fn view(stdout: &str, stderr: &str, status: RunStatus, exit_code: Option<i32>) -> RunView {
@@ -127,7 +146,7 @@ mod tests {
             stdout: stream(stdout),
             stderr: stream(stderr),
             duration: Duration::from_millis(1500),
-            cwd: Default::default(),
+            cwd: "/w".into(),
             changes: Changes::default(),
             background_output: None,
             notices: Vec::new(),
@@ -141,7 +160,8 @@ mod tests {
         let table = [
             (view("hi\n", "", done, Some(0)), "hi\n"),
             (view("", "", done, Some(0)), "(no output)"),
-            (view("a", "b\n", done, Some(3)), "a\n[stderr]\nb\n[exit code 3]"),
+            (view("a", "b\n", done, Some(3)), "a\n[stderr]\nb\n[exit code 3; cwd /w]"),
+            (view("\u{1b}[31mred\u{1b}[0m\n", "", done, Some(0)), "red\n"),
             (
                 view("", "", RunStatus::Interrupted, Some(130)),
                 "[interrupted, exit code 130; the session keeps its state]",
@@ -151,6 +171,9 @@ mod tests {
             assert_eq!(run(&view, &[], Style::Full), expected);
         }
         assert_eq!(run(&view("a\n", "b\n", done, Some(0)), &[], Style::Classic), "a\nb\n");
+        let changes = Changes { cwd: Some("/usr".to_owned()), ..Changes::default() };
+        let moved = RunView { changes, ..view("hi\n", "", done, Some(0)) };
+        assert_eq!(run(&moved, &[], Style::Full), "hi\n[cwd /usr]");
     }
 
     #[test]

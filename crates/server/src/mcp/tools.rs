@@ -2,39 +2,51 @@
 
 use super::handler::Toolset;
 use super::tool::Entry;
-use super::{bash, list_services, read_output, run_command, send_input, start_service, stop_service};
+use super::{
+    bash, diff, list_checkpoints, list_services, read_output, rewind, run_command, send_input, signal, start_service,
+    stop_service,
+};
 use rmcp::model::{ErrorData, Tool};
 use std::sync::LazyLock;
 
-const DEFAULT: &[Entry] = &[
+const SHELL: &[Entry] = &[
     run_command::TOOL,
     start_service::TOOL,
     stop_service::TOOL,
     list_services::TOOL,
     read_output::TOOL,
     send_input::TOOL,
+    signal::TOOL,
 ];
+const FILES: &[Entry] = &[list_checkpoints::TOOL, diff::TOOL, rewind::TOOL];
 const BASH: &[Entry] = &[bash::TOOL];
 
-/// The definitions of a toolset, made once.
-pub fn definitions(set: Toolset) -> &'static [Tool] {
-    static DEFAULTS: LazyLock<Vec<Tool>> = LazyLock::new(|| DEFAULT.iter().map(|tool| (tool.define)()).collect());
-    static CLASSIC: LazyLock<Vec<Tool>> = LazyLock::new(|| BASH.iter().map(|tool| (tool.define)()).collect());
-    match set {
-        Toolset::Default => &DEFAULTS,
-        Toolset::Bash => &CLASSIC,
-    }
+/// The tools of a set, with their definitions, which are made once. `undo` says whether those for checkpoints are offered.
+pub fn offered(set: Toolset, undo: bool) -> impl Iterator<Item = &'static (Tool, &'static Entry)> {
+    type Defined = LazyLock<Vec<(Tool, &'static Entry)>>;
+    static SHELL_TOOLS: Defined = LazyLock::new(|| defined(SHELL));
+    static FILE_TOOLS: Defined = LazyLock::new(|| defined(FILES));
+    static BASH_TOOLS: Defined = LazyLock::new(|| defined(BASH));
+    let (first, second): (&Defined, Option<&Defined>) = match set {
+        Toolset::Default => (&SHELL_TOOLS, undo.then_some(&FILE_TOOLS)),
+        Toolset::Bash => (&BASH_TOOLS, None),
+    };
+    first.iter().chain(second.into_iter().flat_map(|tools| tools.iter()))
+}
+
+fn defined(entries: &'static [Entry]) -> Vec<(Tool, &'static Entry)> {
+    entries.iter().map(|entry| ((entry.define)(), entry)).collect()
+}
+
+/// The definitions of a set.
+pub fn definitions(set: Toolset, undo: bool) -> Vec<Tool> {
+    offered(set, undo).map(|(tool, _)| tool.clone()).collect()
 }
 
 /// The tool with this name.
-pub fn find(set: Toolset, name: &str) -> Result<&'static Entry, ErrorData> {
-    let entries = match set {
-        Toolset::Default => DEFAULT,
-        Toolset::Bash => BASH,
-    };
-    let known = definitions(set).iter().zip(entries);
-    known.clone().find(|(tool, _)| tool.name == name).map(|(_, entry)| entry).ok_or_else(|| {
-        let names: Vec<&str> = known.map(|(tool, _)| tool.name.as_ref()).collect();
+pub fn find(set: Toolset, undo: bool, name: &str) -> Result<&'static Entry, ErrorData> {
+    offered(set, undo).find(|(tool, _)| tool.name == name).map(|(_, entry)| *entry).ok_or_else(|| {
+        let names: Vec<&str> = offered(set, undo).map(|(tool, _)| tool.name.as_ref()).collect();
         ErrorData::invalid_params(format!("there is no tool '{name}'; there are: {}", names.join(", ")), None)
     })
 }
@@ -47,9 +59,9 @@ mod tests {
     #[test]
     fn every_tool_is_described_to_its_last_argument() {
         for set in [Toolset::Default, Toolset::Bash] {
-            for tool in definitions(set) {
+            for tool in definitions(set, true) {
                 let tool = serde_json::to_value(tool).unwrap();
-                assert!(tool["description"].as_str().unwrap().len() > 100, "{tool}");
+                assert!(tool["description"].as_str().unwrap().len() > 60, "{tool}");
                 assert!(tool["annotations"]["readOnlyHint"].is_boolean(), "{tool}");
                 let input = &tool["inputSchema"];
                 assert_eq!(
@@ -61,15 +73,29 @@ mod tests {
                     assert!(argument["description"].is_string(), "{name} of {tool}");
                 }
                 assert!(!input.to_string().contains("null") && !input.to_string().contains("$ref"), "{input}");
-                assert!(set == Toolset::Bash || tool["outputSchema"]["type"] == "object", "{tool}");
                 assert!(!tool.to_string().contains("#/components"), "{tool}");
             }
         }
     }
 
+    /// A conversation pays for all definitions with each of its turns. Four bytes of such text are about a token.
+    #[test]
+    fn all_definitions_together_are_short() {
+        let bytes = serde_json::to_string(&definitions(Toolset::Default, true)).unwrap().len();
+        assert!(bytes <= 1500 * 4, "{bytes} bytes, about {} tokens", bytes / 4);
+    }
+
+    #[test]
+    fn what_the_host_does_not_offer_is_not_there() {
+        let names =
+            |undo| definitions(Toolset::Default, undo).iter().map(|tool| tool.name.to_string()).collect::<Vec<_>>();
+        assert_eq!(names(true)[..names(false).len()], names(false));
+        assert!(names(true).contains(&"rewind".to_owned()) && find(Toolset::Default, false, "rewind").is_err());
+    }
+
     #[test]
     fn an_unknown_tool_and_an_unknown_argument_are_named() {
-        let Err(error) = find(Toolset::Bash, "run_command") else { panic!("it was found") };
+        let Err(error) = find(Toolset::Bash, true, "run_command") else { panic!("it was found") };
         assert!(error.message.contains("'run_command'") && error.message.contains("bash"), "{error}");
         let given = serde_json::json!({"id": "r1", "ofset": 1}).as_object().cloned().unwrap();
         let Err(refusal) = arguments::<read_output::Arguments>(given) else { panic!("it was taken") };

@@ -46,7 +46,8 @@ pub struct McpArgs {
 /// A set of tools.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum ToolsetName {
-    /// run_command, start_service, stop_service, list_services, read_output, send_input
+    /// run_command, start_service, stop_service, list_services, read_output, send_input, signal, list_checkpoints, diff,
+    /// rewind
     Default,
     /// The classic bash{command, restart}
     Bash,

@@ -88,6 +88,9 @@ pub struct Layer {
     /// Whether an agent may restart its sessions when its token's maker does not say [default: false]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub agent_may_restart: Option<bool>,
+    /// Whether MCP offers list_checkpoints, diff and rewind [default: true]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub mcp_undo: Option<bool>,
     /// What an answered command survives [default: process]
     #[arg(long, value_name = "WHAT")]
     pub durability: Option<Durability>,
@@ -152,6 +155,7 @@ pub fn from_environment(env: Environment) -> Result<Layer, Failure> {
         env_pass: env("SHELLKEEP_ENV_PASS").map(|names| names.split(',').map(|name| name.trim().to_owned()).collect()),
         bash: env("SHELLKEEP_BASH").map(PathBuf::from),
         agent_may_restart: parsed(env, "SHELLKEEP_AGENT_MAY_RESTART")?,
+        mcp_undo: parsed(env, "SHELLKEEP_MCP_UNDO")?,
         durability: parsed(env, "SHELLKEEP_DURABILITY")?,
         log: env("SHELLKEEP_LOG"),
         project_workspace: parsed(env, "SHELLKEEP_PROJECT_WORKSPACE")?,

@@ -105,7 +105,9 @@ impl Client {
     pub fn call(&mut self, tool: &str, arguments: Value) -> Answer {
         let answer = self.request("tools/call", json!({"name": tool, "arguments": arguments}));
         assert!(answer["result"].is_object(), "{answer}");
-        Answer(answer["result"].clone())
+        let answer = Answer(answer["result"].clone());
+        note_view(tool, &arguments, &answer);
+        answer
     }
 
     pub fn run(&mut self, command: &str) -> Answer {
@@ -140,6 +142,23 @@ impl Drop for Client {
     fn drop(&mut self) {
         self.crash();
     }
+}
+
+/// Adds what a model is told to a file of all that it is told in these tests, for a person to read as a model would.
+fn note_view(tool: &str, arguments: &Value, answer: &Answer) {
+    const LONGEST: usize = 600;
+    let shorten = |text: &str| {
+        let all: Vec<char> = text.chars().collect();
+        match all.len() {
+            0..=LONGEST => text.to_owned(),
+            length => [&all[..LONGEST / 2], &['…'], &all[length - LONGEST / 2..]].concat().iter().collect(),
+        }
+    };
+    let kind = if answer.is_error() { " -> error" } else { "" };
+    let entry = format!("=== {tool} {}{kind}\n{}\n\n", shorten(&arguments.to_string()), shorten(answer.text()));
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("models-view.txt");
+    let opened = std::fs::File::options().create(true).append(true).open(&path);
+    opened.and_then(|mut file| file.write_all(entry.as_bytes())).unwrap_or_else(|error| panic!("{path:?}: {error}"));
 }
 
 impl Answer {

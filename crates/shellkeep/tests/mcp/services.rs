@@ -92,7 +92,7 @@ fn a_service_that_does_not_make_it_says_why() {
     assert_eq!((&failed.data()["status"], &failed.data()["exit_code"]), (&json!("failed"), &json!(127)));
     assert!(failed.text().contains("no-such-program: command not found"), "{}", failed.text());
     let silent = client.call("start_service", json!({"command": "true", "ready_log": "x"}));
-    assert!(silent.text().contains("[no output yet]"), "{}", silent.text());
+    assert!(silent.text().contains("[it printed nothing]"), "{}", silent.text());
 }
 
 #[test]

@@ -34,6 +34,10 @@ fn the_tools_are_those_of_the_contract() {
         ("list_services", Value::Null, true),
         ("read_output", json!(["id"]), true),
         ("send_input", json!(["id", "text"]), false),
+        ("signal", json!(["id"]), false),
+        ("list_checkpoints", Value::Null, true),
+        ("diff", Value::Null, true),
+        ("rewind", json!(["to"]), false),
     ];
     assert_eq!(names(&tools), table.each_ref().map(|(name, ..)| *name));
     for (at, (name, required, is_read_only)) in table.into_iter().enumerate() {
@@ -42,7 +46,6 @@ fn the_tools_are_those_of_the_contract() {
         assert_eq!(tool["annotations"]["readOnlyHint"], is_read_only, "{name}");
         assert_eq!(tool["annotations"]["destructiveHint"], !is_read_only, "{name}");
     }
-    assert!(tools["result"]["tools"][0]["outputSchema"]["properties"]["exit_code"].is_object());
     assert_eq!(client.leave(), Some(0));
 }
 
@@ -52,12 +55,14 @@ fn a_result_is_words_for_the_model_and_data_for_the_program() {
     let home = project(&daemon, "home");
     let mut client = Client::start(&daemon, &home, &[]);
     let answer = client.run("echo out; echo err >&2; exit 3");
-    assert_eq!(answer.text(), "out\n[stderr]\nerr\n[exit code 3]");
+    assert_eq!(answer.text(), format!("out\n[stderr]\nerr\n[exit code 3; cwd {}]", home.display()));
     assert!(!answer.is_error());
     let data = answer.data();
     assert_eq!((&data["stdout"], &data["stderr"], &data["exit_code"]), (&json!("out\n"), &json!("err\n"), &json!(3)));
     // The same as HTTP has it, to the last field.
-    let over_http = daemon.wait_run(&client.session(), &answer.run_id(), 0).json;
+    let mut over_http = daemon.wait_run(&client.session(), &answer.run_id(), 0).json;
+    assert_eq!(over_http["command"].take(), "echo out; echo err >&2; exit 3");
+    over_http.as_object_mut().unwrap().retain(|name, _| name != "command" && name != "started_at");
     assert_eq!(*data, over_http);
     assert_eq!(client.run("true").text(), "(no output)");
     assert_eq!(client.run("pwd").data()["stdout"], json!(format!("{}\n", home.display())));
@@ -160,7 +165,8 @@ fn ten_mebibytes_are_shown_in_part_and_read_in_full() {
     assert_eq!(client.call("read_output", json!({"id": id, "grep": "^needle"})).data()["text"], "needle\n");
     assert_eq!(client.call("read_output", json!({"id": id, "tail": 7})).data()["text"], "needle\n");
     let stderr = client.call("read_output", json!({"id": id, "stream": "stderr"}));
-    assert_eq!(stderr.text(), format!("needle\n[{id} has ended, exit code 0]"));
+    let other = "[stdout has 10485767 bytes; read it with stream=\"stdout\"]";
+    assert_eq!(stderr.text(), format!("needle\n{other}\n[{id} has ended, exit code 0]"));
     let uri = format!("shellkeep://sessions/{}/runs/{id}/stdout", client.session());
     let whole = client.request("resources/read", json!({"uri": uri}));
     assert_eq!(whole["result"]["contents"][0]["text"].as_str().unwrap().len(), 10_485_767);
@@ -208,6 +214,79 @@ fn what_runs_beside_is_followed_and_answered() {
 }
 
 #[test]
+fn a_model_waits_for_output_and_interrupts() {
+    let daemon = Daemon::start();
+    let mut client = Client::start(&daemon, daemon.directory(), &[]);
+    let command = "echo begun; echo oops >&2; while read line; do echo \"got $line\"; done";
+    let started = client.call("run_command", json!({"command": command, "blocking": false}));
+    let id = started.run_id();
+    // Both streams are shown, whichever came first.
+    let page = until("both are there", || {
+        let page = client.call("read_output", json!({"id": id, "wait": 30}));
+        (page.text().contains("begun") && page.text().contains("oops")).then_some(page)
+    });
+    assert_eq!(page.text(), format!("begun\n[stderr]\noops\n[{id} is still running]"));
+    client.call("send_input", json!({"id": id, "text": "one\n"}));
+    // It comes back with the answer, long before the wait is over.
+    let page = client.call("read_output", json!({"id": id, "wait": 300}));
+    assert!(page.text().contains("got one\n"), "{}", page.text());
+    client.call("send_input", json!({"id": id, "text": "two\n"}));
+    let page = client.call("read_output", json!({"id": id, "wait": 300, "offset": 14}));
+    assert!(page.text().starts_with("got two\n[stderr has 5 bytes;"), "{}", page.text());
+    let ended = client.call("signal", json!({"id": id}));
+    assert_eq!(ended.text(), format!("Sent INT to {id}.\n[{id} was interrupted, exit code 130]"));
+    assert_eq!(client.run("echo free").text(), "free\n");
+    // What only wrote to stderr is not nothing.
+    let quiet = client.run("echo only >&2").run_id();
+    let page = client.call("read_output", json!({"id": quiet}));
+    assert_eq!(page.text(), format!("[stderr]\nonly\n[{quiet} has ended, exit code 0]"));
+}
+
+#[test]
+fn a_model_sees_what_it_changed_and_undoes_it() {
+    let daemon = Daemon::start();
+    daemon.create("s");
+    let mut client = Client::start(&daemon, daemon.directory(), &["-s", "s"]);
+    assert!(client.call("list_checkpoints", json!({})).text().starts_with("No command has changed files"));
+    assert!(client.call("diff", json!({})).text().contains("nothing to compare"));
+    let nothing = client.call("rewind", json!({"to": "undo"}));
+    assert!(nothing.is_error() && nothing.text().contains("nothing to undo"), "{}", nothing.text());
+    let first = client.run("echo one > a; printf '\\033[31mred\\033[0m\\n'");
+    assert_eq!(first.text(), "red\n");
+    client.run("mkdir sub; touch sub/keep; cd sub");
+    let second = client.run("echo two > ../a; echo x > b").run_id();
+    let list = client.call("list_checkpoints", json!({}));
+    let lines: Vec<&str> = list.text().lines().collect();
+    assert!(
+        lines[0].starts_with(&second) && lines[0].ends_with("1 added, 1 changed <- the files are here"),
+        "{lines:?}"
+    );
+    let patch = client.call("diff", json!({}));
+    assert!(patch.text().contains("-one\n+two\n") && patch.text().contains("b/sub/b"), "{}", patch.text());
+    let trial = client.call("rewind", json!({"to": "undo", "dry_run": true}));
+    assert!(trial.text().starts_with("Would return to"), "{}", trial.text());
+    let undone = client.call("rewind", json!({"to": "undo"}));
+    assert!(undone.text().contains(&format!("(undoes {second})")), "{}", undone.text());
+    assert!(undone.text().contains("modified a") && undone.text().contains("deleted sub/b"), "{}", undone.text());
+    assert!(client.run("cat ../a").text().ends_with("one\n"));
+    let back = undone.data()["undo"].as_u64().unwrap().to_string();
+    assert!(!client.call("rewind", json!({"to": back})).is_error());
+    assert!(client.run("cat ../a b").text().ends_with("two\nx\n"));
+    let wrong = client.call("rewind", json!({"to": "r999"}));
+    assert!(wrong.is_error() && wrong.text().contains("(run_not_found)"), "{}", wrong.text());
+}
+
+#[test]
+fn the_host_may_keep_undo_from_models() {
+    let daemon = Daemon::with(Settings::default().env("SHELLKEEP_MCP_UNDO", "false"));
+    let mut client = Client::start(&daemon, daemon.directory(), &[]);
+    let tools = client.request("tools/list", json!({}));
+    assert!(names(&tools).contains(&"signal") && !names(&tools).contains(&"rewind"), "{tools}");
+    let refused = client.request("tools/call", json!({"name": "rewind", "arguments": {"to": "undo"}}));
+    assert_eq!(refused["error"]["code"], -32602, "{refused}");
+}
+
+#[test]
 fn a_notice_reaches_the_model_once() {
     let daemon = Daemon::start();
     let mut client = Client::start(&daemon, daemon.directory(), &[]);
@@ -233,6 +312,8 @@ fn a_timeout_is_said_and_survived() {
     let answer = client.call("run_command", json!({"command": "x=5; echo begun; sleep 600", "timeout": 0.3}));
     assert!(answer.text().contains("begun\n") && answer.text().contains("[timed out after"), "{}", answer.text());
     assert!(!answer.is_error());
+    // What it advises can be done with the tools there are.
+    assert!(answer.text().contains("blocking=false") && !answer.text().contains("on_timeout"), "{}", answer.text());
     assert_eq!(client.run("echo $x").text(), "5\n");
 }
 

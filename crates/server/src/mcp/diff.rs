@@ -1,0 +1,93 @@
+//! `diff`: how the files of the workspace differ between two moments.
+
+use super::handler::Handler;
+use super::plain::plain;
+use super::schema;
+use super::text::{MODEL_OUTPUT, paragraph};
+use super::tool::{Entry, answer, arguments};
+use crate::refusal::Refusal;
+use crate::translate;
+use rmcp::RoleServer;
+use rmcp::model::{CallToolResult, Tool, ToolAnnotations};
+use rmcp::service::RequestContext;
+use serde::Deserialize;
+use shellkeep_protocol::{DiffResponse, FileChange};
+use shellkeep_runtime::{DiffQuery, Moment, OpError};
+use utoipa::ToSchema;
+
+/// The tool.
+pub const TOOL: Entry = Entry {
+    define,
+    call: |handler, given, context| Box::pin(async move { diff(handler, arguments(given)?, context).await }),
+};
+
+/// Files that are named when the patch is too long to be shown.
+const NAMED: usize = 100;
+
+const DESCRIPTION: &str = "Show how the files of your workspace differ between two moments, as a patch.";
+
+/// What it takes.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    /// r12 (after that run), -2 (before the last 2 changing runs), a checkpoint or a time. Default -1.
+    from: Option<String>,
+    /// Default: now.
+    to: Option<String>,
+    /// Only this file or directory.
+    path: Option<String>,
+}
+
+async fn diff(
+    handler: &Handler,
+    given: Arguments,
+    context: &RequestContext<RoleServer>,
+) -> Result<CallToolResult, Refusal> {
+    let seat = handler.seat(context)?;
+    let from = match given.from.as_deref() {
+        Some(from) => translate::moment("from", from)?,
+        None => Moment::Back(1),
+    };
+    let to = given.to.as_deref().map(|to| translate::moment_or_now("to", to)).transpose()?.flatten();
+    let path = translate::path(given.path, None)?;
+    let query = DiffQuery { from: Some(from), to, path, patch: Some(MODEL_OUTPUT), binary: false };
+    let is_default = given.from.is_none();
+    let view = match seat.engine.files().diff(&seat.session, query).await {
+        Err(OpError::NoSuchMoment { .. } | OpError::SessionNotFound { .. }) if is_default => {
+            return Ok(CallToolResult::success(vec![rmcp::model::ContentBlock::text(
+                "No command has changed anything yet, so there is nothing to compare.",
+            )]));
+        }
+        found => found?,
+    };
+    let diff = translate::diff(view);
+    answer(in_words(&diff), &diff)
+}
+
+fn in_words(diff: &DiffResponse) -> String {
+    if diff.files.is_empty() {
+        return "No file differs.".to_owned();
+    }
+    let mut text = plain(diff.patch.as_deref().unwrap_or_default());
+    if diff.truncated {
+        paragraph(&mut text, "[the patch is longer; give path to see one file. All that differ:]");
+        diff.files.iter().take(NAMED).for_each(|file| paragraph(&mut text, &line(file)));
+        if diff.files.len() > NAMED {
+            paragraph(&mut text, &format!("and {} more", diff.files.len() - NAMED));
+        }
+    }
+    text
+}
+
+/// A file that differs, in one line.
+pub fn line(file: &FileChange) -> String {
+    let lines = [("+", file.insertions), ("-", file.deletions)];
+    let lines =
+        lines.iter().filter_map(|(sign, lines)| lines.filter(|lines| *lines > 0).map(|n| format!(" {sign}{n}")));
+    format!("{} {}{}", file.kind, plain(&file.path), lines.collect::<String>())
+}
+
+fn define() -> Tool {
+    Tool::new("diff", DESCRIPTION, schema::of_arguments::<Arguments>())
+        .with_annotations(ToolAnnotations::new().read_only(true).destructive(false))
+}

@@ -1,0 +1,122 @@
+//! `list_checkpoints`: which commands changed files, and where the files are now.
+
+use super::handler::Handler;
+use super::plain::plain;
+use super::schema;
+use super::seat::Seat;
+use super::tool::{Entry, answer, arguments};
+use crate::refusal::Refusal;
+use crate::translate;
+use rmcp::RoleServer;
+use rmcp::model::{CallToolResult, Tool, ToolAnnotations};
+use rmcp::service::RequestContext;
+use serde::Deserialize;
+use shellkeep_protocol::{Checkpoint, CheckpointList};
+use shellkeep_runtime::OpError;
+use shellkeep_session::plan::shorten;
+use utoipa::ToSchema;
+
+/// The tool.
+pub const TOOL: Entry = Entry {
+    define,
+    call: |handler, given, context| Box::pin(async move { list(handler, arguments(given)?, context).await }),
+};
+
+/// Checkpoints that are shown unless the caller wants another number.
+const SHOWN: usize = 10;
+/// Most checkpoints of one answer.
+const MOST: usize = 100;
+/// Records that are looked at first for the newest checkpoints; then twice as many, and so on.
+const FIRST_LOOK: u64 = 256;
+
+const DESCRIPTION: &str =
+    "List the commands that changed files in your workspace, newest first, with ids for diff and rewind.";
+
+/// What it takes.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    /// Default 10, at most 100.
+    limit: Option<usize>,
+}
+
+async fn list(
+    handler: &Handler,
+    given: Arguments,
+    context: &RequestContext<RoleServer>,
+) -> Result<CallToolResult, Refusal> {
+    let seat = handler.seat(context)?;
+    let limit = given.limit.unwrap_or(SHOWN).clamp(1, MOST);
+    let newest = match newest(&seat, limit).await {
+        // The session is made by its first command.
+        Err(OpError::SessionNotFound { .. }) => CheckpointList { checkpoints: Vec::new(), next: None, current: None },
+        found => found?,
+    };
+    answer(in_words(&newest), &newest)
+}
+
+/// The newest checkpoints, newest first. Looks as far back as it has to.
+async fn newest(seat: &Seat, limit: usize) -> Result<CheckpointList, OpError> {
+    let last = seat.engine.get(&seat.session).await?.seq;
+    let mut look = FIRST_LOOK;
+    loop {
+        let mut after = last.saturating_sub(look);
+        let is_all = after == 0;
+        let (mut found, current) = loop {
+            let page =
+                seat.engine.files().checkpoints(&seat.session, after, shellkeep_runtime::MAX_CHECKPOINT_PAGE).await?;
+            match page.next {
+                // There are more than fit into a page: only the last ones matter.
+                Some(next) => after = next,
+                None => break (page.checkpoints, page.current),
+            }
+        };
+        if found.len() >= limit || is_all {
+            found.reverse();
+            found.truncate(limit);
+            let checkpoints = found.into_iter().map(translate::checkpoint).collect();
+            return Ok(CheckpointList { checkpoints, next: None, current: current.map(|current| current.name) });
+        }
+        look = look.saturating_mul(4);
+    }
+}
+
+fn in_words(list: &CheckpointList) -> String {
+    if list.checkpoints.is_empty() {
+        return "No command has changed files in your workspace yet. Files outside the workspace are not saved."
+            .to_owned();
+    }
+    let current = list.current.as_deref();
+    let lines = list.checkpoints.iter().map(|checkpoint| line(checkpoint, current));
+    let hint = "[diff(from=\"r12\") shows what changed since r12; rewind(to=\"r12\") returns to the state after r12]";
+    lines.chain([hint.to_owned()]).collect::<Vec<_>>().join("\n")
+}
+
+fn line(checkpoint: &Checkpoint, current: Option<&str>) -> String {
+    let Checkpoint { checkpoint_id, added, changed, deleted, .. } = checkpoint;
+    let counts = [(added, "added"), (changed, "changed"), (deleted, "deleted")];
+    let counts = counts.iter().filter(|(count, _)| **count > 0).map(|(count, verb)| format!("{count} {verb}"));
+    let counts = counts.collect::<Vec<_>>().join(", ");
+    let (name, what) = match (&checkpoint.run_id, &checkpoint.command) {
+        (Some(run_id), Some(command)) => (run_id.as_str(), format!("`{}`", plain(&shorten(command)))),
+        (Some(run_id), None) => (run_id.as_str(), "a command".to_owned()),
+        (None, _) => (checkpoint_id.as_str(), format!("({})", checkpoint.cause)),
+    };
+    let gone = if checkpoint.kept { "" } else { " [no longer kept]" };
+    let here = if current == Some(checkpoint_id) { " <- the files are here" } else { "" };
+    format!(
+        "{name} {} {what}: {}{gone}{here}",
+        to_the_second(&checkpoint.created_at),
+        if counts.is_empty() { "no change" } else { &counts }
+    )
+}
+
+/// A time on the wire without its fractions.
+fn to_the_second(at: &str) -> String {
+    at.split_once('.').map_or_else(|| at.to_owned(), |(seconds, _)| format!("{seconds}Z"))
+}
+
+fn define() -> Tool {
+    Tool::new("list_checkpoints", DESCRIPTION, schema::of_arguments::<Arguments>())
+        .with_annotations(ToolAnnotations::new().read_only(true).destructive(false))
+}

@@ -1,0 +1,90 @@
+//! `rewind`: files and shell as they were at an earlier moment.
+
+use super::diff::line;
+use super::handler::Handler;
+use super::schema;
+use super::text::paragraph;
+use super::tool::{Entry, answer, arguments};
+use crate::detached::detached;
+use crate::refusal::Refusal;
+use crate::translate;
+use rmcp::RoleServer;
+use rmcp::model::{CallToolResult, Tool, ToolAnnotations};
+use rmcp::service::RequestContext;
+use serde::Deserialize;
+use shellkeep_protocol::RewindResponse;
+use shellkeep_runtime::{OpError, Rewind, ServicesAfter};
+use utoipa::ToSchema;
+
+/// The tool.
+pub const TOOL: Entry = Entry {
+    define,
+    call: |handler, given, context| Box::pin(async move { rewind(handler, arguments(given)?, context).await }),
+};
+
+/// Files that are named; the rest is counted.
+const NAMED: usize = 30;
+
+const DESCRIPTION: &str = "Take the files of your workspace, the working directory and the variables back to an earlier moment. What is \
+replaced is saved first. Services keep running.";
+
+/// What it takes.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    /// undo (the last change), redo, or a moment as in diff.
+    to: String,
+    /// Only show what would change.
+    dry_run: Option<bool>,
+}
+
+async fn rewind(
+    handler: &Handler,
+    given: Arguments,
+    context: &RequestContext<RoleServer>,
+) -> Result<CallToolResult, Refusal> {
+    let seat = handler.seat(context)?;
+    let dry_run = given.dry_run.unwrap_or(false);
+    let request = Rewind { to: translate::moment("to", &given.to)?, dry_run, services: ServicesAfter::Leave };
+    let (engine, session) = (seat.engine, seat.session);
+    // A client that goes away must not leave files half way between two moments.
+    let rewound = detached(async move { engine.files().rewind(&session, request).await }).await?;
+    let rewound = rewound.map_err(|error| match error {
+        OpError::SessionNotFound { .. } => {
+            OpError::NoSuchMoment { detail: "there is nothing to undo: no command has run in this session".to_owned() }
+        }
+        other => other,
+    })?;
+    let rewound = translate::rewound(rewound, dry_run);
+    answer(in_words(&rewound), &rewound)
+}
+
+fn in_words(rewound: &RewindResponse) -> String {
+    let what = rewound.undone.as_ref().map(|run_id| format!(" (undoes {run_id})")).unwrap_or_default();
+    let mut text = match rewound.dry_run {
+        true => format!("Would return to the state after record {}{what}.", rewound.to),
+        false => format!("The session is as it was after record {}{what}.", rewound.to),
+    };
+    match rewound.files_total {
+        0 => paragraph(&mut text, "No file changes."),
+        1 => paragraph(&mut text, "1 file, compared with before:"),
+        total => paragraph(&mut text, &format!("{total} files, compared with before:")),
+    }
+    rewound.files.iter().take(NAMED).for_each(|file| paragraph(&mut text, &line(file)));
+    if rewound.files_total > NAMED as u64 {
+        paragraph(&mut text, &format!("and {} more", rewound.files_total - NAMED as u64));
+    }
+    for kept in rewound.kept_back.iter().take(NAMED) {
+        paragraph(&mut text, &format!("left as it is: {} ({})", kept.path, kept.reason));
+    }
+    paragraph(&mut text, &format!("[cwd {}]", rewound.cwd));
+    if let Some(undo) = rewound.undo {
+        paragraph(&mut text, &format!("[to take this back: rewind(to=\"{undo}\")]"));
+    }
+    text
+}
+
+fn define() -> Tool {
+    Tool::new("rewind", DESCRIPTION, schema::of_arguments::<Arguments>())
+        .with_annotations(ToolAnnotations::new().read_only(false).destructive(true))
+}

@@ -1,0 +1,73 @@
+//! `signal`: interrupts a running command, or sends it another signal.
+
+use super::handler::Handler;
+use super::schema;
+use super::target::Target;
+use super::text;
+use super::tool::{Entry, answer, arguments};
+use crate::refusal::Refusal;
+use axum::http::StatusCode;
+use rmcp::RoleServer;
+use rmcp::model::{CallToolResult, Tool, ToolAnnotations};
+use rmcp::service::RequestContext;
+use serde::Deserialize;
+use serde_json::json;
+use shellkeep_runtime::OpError;
+use std::time::Duration;
+use utoipa::ToSchema;
+
+/// The tool.
+pub const TOOL: Entry = Entry {
+    define,
+    call: |handler, given, context| Box::pin(async move { send(handler, arguments(given)?, context).await }),
+};
+
+/// What is sent unless another signal is named: Ctrl-C.
+const DEFAULT: &str = "INT";
+/// How long a call waits to see whether the command ends. Most do at once.
+const END_WAIT: Duration = Duration::from_secs(1);
+
+const DESCRIPTION: &str = "Interrupt a command started with blocking=false; the session keeps its state.";
+
+/// What it takes.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    /// Such as r12.
+    id: String,
+    /// INT (default, as Ctrl-C), TERM, KILL, …
+    signal: Option<String>,
+}
+
+async fn send(
+    handler: &Handler,
+    given: Arguments,
+    context: &RequestContext<RoleServer>,
+) -> Result<CallToolResult, Refusal> {
+    let seat = handler.seat(context)?;
+    let run_id = match Target::parse(&given.id)? {
+        Target::Run(run_id) => run_id,
+        Target::Service(id) => {
+            let detail = format!("{id} is a service; end it with stop_service(service_id=\"{id}\")");
+            return Err(Refusal::new(StatusCode::BAD_REQUEST, "invalid_request", detail));
+        }
+    };
+    let name = given.signal.as_deref().unwrap_or(DEFAULT);
+    match seat.engine.runs().signal(&seat.session, &run_id, name).await {
+        Err(OpError::SessionNotFound { session_id }) => {
+            return Err(OpError::RunNotFound { session_id, run_id: run_id.to_string() }.into());
+        }
+        sent => sent?,
+    }
+    let run = seat.engine.runs().view(&seat.session, &run_id, END_WAIT, 0).await?.run;
+    let mut words = format!("Sent {name} to {run_id}.");
+    text::paragraph(&mut words, &text::standing(&run));
+    let status = shellkeep_protocol::RunStatus::from(run.status);
+    let data = json!({"run_id": run_id.as_str(), "signal": name, "status": status, "exit_code": run.exit_code});
+    answer(words, &data)
+}
+
+fn define() -> Tool {
+    Tool::new("signal", DESCRIPTION, schema::of_arguments::<Arguments>())
+        .with_annotations(ToolAnnotations::new().read_only(false).destructive(true))
+}
