@@ -281,7 +281,7 @@ impl Files {
             Outcome::Begun(Some(wanted), result) | Outcome::Saved(wanted, result) => {
                 self.on_saved(journal, wanted, result);
             }
-            Outcome::Begun(None, Err(trouble)) => self.report(journal, &trouble),
+            Outcome::Begun(None, Err(trouble)) => self.is_full |= self.reported.trouble(journal, &trouble),
             Outcome::Begun(None, Ok(_)) => {}
             Outcome::Rested { open } => {
                 self.keeping = Keeping::Off;
@@ -315,7 +315,7 @@ impl Files {
                 return None;
             }
             Err(trouble) => {
-                self.report(journal, &trouble);
+                self.is_full |= self.reported.trouble(journal, &trouble);
                 return None;
             }
         };
@@ -328,13 +328,6 @@ impl Files {
         journal.record(Event::Checkpointed { checkpoint: Box::new(checkpoint.clone()) });
         self.kept_to.kept(covers);
         Some(CheckpointView { checkpoint, seq: journal.state().seq, at: Timestamp::now(), kept: true, command: None })
-    }
-
-    /// Reports once why the files cannot be kept.
-    fn report(&mut self, journal: &mut Journal, trouble: &Trouble) {
-        self.is_full |= matches!(trouble, Trouble::Full { .. });
-        metrics::counter!("shellkeep_checkpoint_failures_total").increment(1);
-        self.reported.trouble(journal, trouble);
     }
 
     /// Nothing of the session runs: its files need not be watched.

@@ -55,13 +55,15 @@ impl Reported {
         }
     }
 
-    /// The next result reports why files could not be kept, if that is new.
-    pub(super) fn trouble(&mut self, journal: &mut Journal, trouble: &Trouble) {
+    /// The next result reports why files could not be kept, if that is new. Returns whether there is no room for more.
+    pub(super) fn trouble(&mut self, journal: &mut Journal, trouble: &Trouble) -> bool {
+        metrics::counter!("shellkeep_checkpoint_failures_total").increment(1);
         let reason = trouble.to_string();
         if self.trouble.as_ref() != Some(&reason) {
             tracing::warn!(session = %journal.id(), reason, "files could not be kept");
             journal.tell([notices::files_not_kept(&reason)]);
             self.trouble = Some(reason);
         }
+        matches!(trouble, Trouble::Full { .. })
     }
 }
