@@ -46,7 +46,7 @@ pub use files::{
     Side,
 };
 pub use health::{Live, Readiness, ReadinessStatus};
-pub use node::{AgentEnded, Node};
+pub use node::{AgentEnded, Node, RunningCommand};
 pub use output::{InputAccepted, InputRequest, OutputParams, OutputResponse, SignalRequest, SignalSent, StreamName};
 pub use problem::Problem;
 pub use quota::{LimitChange, Quota, QuotasRequest, QuotasResponse};

@@ -23,6 +23,8 @@ pub struct Node {
     pub waiting: usize,
     /// Agents whose commands wait.
     pub agents_waiting: usize,
+    /// The commands that have run longest, at most 100 of them.
+    pub commands: Vec<RunningCommand>,
     /// Commands started since the daemon runs.
     pub commands_total: u64,
     /// Services that run.
@@ -42,6 +44,24 @@ pub struct Node {
     pub quotas: QuotasResponse,
     /// Why it is degraded; empty when all is well.
     pub problems: Vec<String>,
+}
+
+/// A command that runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct RunningCommand {
+    /// The session that it runs in.
+    pub session_id: String,
+    /// The agent that the session belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// The run.
+    pub run_id: String,
+    /// Its text, cut after 1,000 characters; secrets are masked if the daemon masks what it records.
+    pub command: String,
+    /// Seconds since it started.
+    pub seconds: f64,
+    /// Whether it outgrew its timeout and runs in the background.
+    pub background: bool,
 }
 
 /// Answer of `POST /v1/agents/{agent}/end`.

@@ -48,6 +48,20 @@ impl LiveRuns {
             .collect()
     }
 
+    /// The runs that started first, at most `limit` of them, the oldest first.
+    pub(crate) fn longest(&self, limit: usize) -> Vec<(SessionId, Arc<RunCell>)> {
+        let unfinished = |cell: &Arc<RunCell>| !cell.is_finished();
+        let mut runs: Vec<_> = self
+            .cells()
+            .iter()
+            .filter(|(_, cell)| unfinished(cell))
+            .map(|((id, _), cell)| (id.clone(), Arc::clone(cell)))
+            .collect();
+        runs.sort_by_key(|(_, cell)| cell.started);
+        runs.truncate(limit);
+        runs
+    }
+
     /// Kills the runs of the sessions that `wanted` selects, in the background too.
     pub(crate) async fn kill(&self, wanted: impl Fn(&SessionId) -> bool) {
         for cell in self.unfinished(wanted) {

@@ -139,7 +139,7 @@ pub fn moment(at: &str) -> String {
 }
 
 /// Columns of the terminal, unless it does not say, or is so narrow that it had better break lines itself.
-fn width() -> Option<usize> {
+pub fn width() -> Option<usize> {
     let columns = tcgetwinsize(std::io::stdout()).ok()?.ws_col;
     (columns >= NARROWEST).then_some(columns.into())
 }

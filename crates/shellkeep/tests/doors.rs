@@ -232,6 +232,16 @@ fn the_node_and_its_figures() {
     assert_eq!(node["quotas"]["services"]["used"], 1);
     assert!(node["memory"].as_u64().unwrap() > 1 << 20 && node["uptime"].as_f64().unwrap() > 0.0, "{node}");
     assert!(node["commands_total"].as_u64().unwrap() >= 1 && node["processes"].as_u64().unwrap() >= 2, "{node}");
+    assert_eq!(node["commands"], json!([]), "nothing runs");
+    daemon.post("/v1/sessions/s/run", &json!({"command": "sleep 600 # in s", "timeout": 900, "blocking": false}));
+    let node = daemon.get("/v1/node").json();
+    let command = &node["commands"][0];
+    assert_eq!((&command["session_id"], &command["command"]), (&json!("s"), &json!("sleep 600 # in s")), "{node}");
+    assert!(command["seconds"].is_f64() && command["background"] == json!(false), "{command}");
+    let run_id = command["run_id"].as_str().unwrap();
+    daemon.signal_run("s", run_id, "KILL");
+    daemon.wait_run("s", run_id, 20);
+    assert_eq!(daemon.get("/v1/node").json()["commands"], json!([]), "it has ended");
     let metrics = daemon.get("/metrics").text();
     for line in [
         "shellkeep_sessions 1",

@@ -58,10 +58,12 @@ const RULES: &[Rule] = &[
             "protocol",
             "server",
             "terminal",
+            "top",
         ],
         must_not_have: &["libc"],
     },
     Rule { name: "terminal", may_name: &["session"], must_not_have: &["axum", "hyper", "rusqlite", "clap", "libc"] },
+    Rule { name: "top", may_name: &["protocol", "session", "terminal"], must_not_have: INPUT_AND_OUTPUT },
     Rule { name: "poll", may_name: &[], must_not_have: &["axum", "hyper", "rusqlite", "clap"] },
     Rule { name: "tidy", may_name: &[], must_not_have: INPUT_AND_OUTPUT },
 ];

@@ -5,6 +5,7 @@ use super::handle::Engine;
 use super::hold::{self, Hold};
 use super::inner::Inner;
 use super::{delete, services};
+use crate::cell::RunCell;
 use crate::ops::*;
 use crate::services::StopReason;
 use shellkeep_process::proc;
@@ -17,6 +18,11 @@ use std::time::Duration;
 
 /// What is wrong with a daemon that is about to stop.
 const STOPPING: &str = "the daemon is stopping; it accepts no new commands";
+
+/// Commands named in the view of a node: more than a screen shows, and few enough to send every second.
+const MOST_RUNNING: usize = 100;
+/// Characters of a command in that view: a line of a very wide terminal.
+const MOST_SHOWN: usize = 1000;
 
 /// Operations on the node as a whole.
 pub struct NodeOps<'a> {
@@ -104,6 +110,13 @@ impl NodeOps<'_> {
                 running_limit: figures.running_limit,
                 waiting: figures.waiting,
                 agents_waiting: figures.agents_waiting,
+                commands: inner
+                    .ctx
+                    .runs
+                    .longest(MOST_RUNNING)
+                    .iter()
+                    .map(|(id, cell)| running(inner, id, cell))
+                    .collect(),
                 commands_total: figures.commands_total,
                 services: inner.ctx.services.used(),
                 processes: inner.factory.count(),
@@ -213,6 +226,18 @@ impl NodeOps<'_> {
             inner.ctx.services.background.stop_all(STOP_GRACE, |other| *other == *id).await;
             services::end_session(inner, &id, "the host ended it").await
         })
+    }
+}
+
+/// A command that runs, for the view of the node.
+fn running(inner: &Inner, id: &SessionId, cell: &RunCell) -> RunningView {
+    RunningView {
+        session_id: id.clone(),
+        agent: inner.ctx.names.agent_of(id).map(|agent| agent.to_string()),
+        run_id: cell.run_id.clone(),
+        command: cell.command.to_text().chars().take(MOST_SHOWN).collect(),
+        elapsed: cell.started.elapsed(),
+        background: cell.is_detached(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Operations on the node as a whole: quotas and status.
 
 use super::ServiceView;
-use shellkeep_session::{QuotaName, Timestamp};
+use shellkeep_session::{QuotaName, RunId, SessionId, Timestamp};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
@@ -48,6 +48,23 @@ pub struct QuotasView {
     pub changes: Vec<LimitChangeView>,
 }
 
+/// A command that runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunningView {
+    /// The session that it runs in.
+    pub session_id: SessionId,
+    /// The agent that the session belongs to.
+    pub agent: Option<String>,
+    /// The run.
+    pub run_id: RunId,
+    /// Its text, as it is recorded, cut.
+    pub command: String,
+    /// How long it has run.
+    pub elapsed: Duration,
+    /// Whether it outgrew its timeout and runs in the background.
+    pub background: bool,
+}
+
 /// The status of the node.
 #[derive(Debug, Clone)]
 pub struct NodeView {
@@ -67,6 +84,8 @@ pub struct NodeView {
     pub waiting: usize,
     /// Agents whose commands wait.
     pub agents_waiting: usize,
+    /// The commands that have run longest, the longest first.
+    pub commands: Vec<RunningView>,
     /// Commands started since the daemon runs.
     pub commands_total: u64,
     /// Services that run.

@@ -2,7 +2,7 @@
 
 use crate::refusal::Refusal;
 use shellkeep_protocol as wire;
-use shellkeep_runtime::{EndedAgent, LimitChangeView, NodeView, QuotaChanges, QuotaView, QuotasView};
+use shellkeep_runtime::{EndedAgent, LimitChangeView, NodeView, QuotaChanges, QuotaView, QuotasView, RunningView};
 use shellkeep_session::QuotaName;
 
 /// A request to change quotas.
@@ -46,6 +46,7 @@ pub fn node(view: NodeView) -> wire::Node {
         running_limit: view.running_limit,
         waiting: view.waiting,
         agents_waiting: view.agents_waiting,
+        commands: view.commands.into_iter().map(running).collect(),
         commands_total: view.commands_total,
         services: view.services,
         processes: view.processes,
@@ -58,6 +59,17 @@ pub fn node(view: NodeView) -> wire::Node {
     }
 }
 
+fn running(view: RunningView) -> wire::RunningCommand {
+    wire::RunningCommand {
+        session_id: view.session_id.into(),
+        agent: view.agent,
+        run_id: view.run_id.to_string(),
+        command: view.command,
+        seconds: view.elapsed.as_secs_f64(),
+        background: view.background,
+    }
+}
+
 /// What an agent's end did, for the host.
 pub fn ended_agent(ended: EndedAgent) -> wire::AgentEnded {
     let EndedAgent { agent, sessions, services } = ended;
@@ -67,6 +79,7 @@ pub fn ended_agent(ended: EndedAgent) -> wire::AgentEnded {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use shellkeep_session::{RunId, SessionId};
 
     #[test]
     fn quotas_are_changed_by_name() {
@@ -90,6 +103,14 @@ mod tests {
             running_limit: 9,
             waiting: 0,
             agents_waiting: 0,
+            commands: vec![RunningView {
+                session_id: SessionId::parse("demo").unwrap(),
+                agent: None,
+                run_id: RunId::from_seq(3),
+                command: "make test".to_owned(),
+                elapsed: std::time::Duration::from_millis(2500),
+                background: false,
+            }],
             commands_total: 7,
             services: 1,
             processes: 3,
@@ -113,6 +134,9 @@ mod tests {
         let json = serde_json::to_value(&node).unwrap();
         assert_eq!(json["quotas"]["services"], serde_json::json!({"configured": 500, "limit": 400, "used": 1}));
         assert_eq!((&json["uptime"], &json["changes"]), (&serde_json::json!(1.5), &serde_json::json!([])));
+        let command = serde_json::json!({"session_id": "demo", "run_id": "r3", "command": "make test", "seconds": 2.5,
+            "background": false});
+        assert_eq!(json["commands"], serde_json::json!([command]));
         // The command line reads the same type back.
         assert_eq!(serde_json::from_value::<wire::Node>(json).unwrap(), node);
     }

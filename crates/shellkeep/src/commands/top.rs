@@ -1,43 +1,29 @@
 //! `shellkeep top`: the daemon as it works, live.
 
-mod app;
-mod columns;
-mod draw;
 mod follow;
-mod keys;
-mod layout;
-pub mod list;
-mod log;
-mod panes;
 mod poll;
-mod quotas;
-mod rates;
-pub mod screen;
-mod snapshot;
-pub mod theme;
-mod views;
-mod wants;
 
 use crate::cli::DaemonArgs;
 use crate::client::{self, Client, Endpoint};
 use crate::failure::Failure;
 use crate::terminal;
-use app::{App, Effect};
 use clap::Args;
-use draw::Look;
 use poll::Poller;
 use ratatui::crossterm::event::{Event, KeyEventKind};
-use screen::Screen;
 use shellkeep_protocol::{Node, ServiceList};
 use shellkeep_session::Timestamp;
+use shellkeep_terminal::Signals;
+use shellkeep_terminal::screen::{self, Screen};
+use shellkeep_terminal::theme::Theme;
+use shellkeep_top::app::{App, Effect};
+use shellkeep_top::draw::{self, Look};
+use shellkeep_top::wants::{Followed, News, ServiceKey, Wants};
+use shellkeep_top::{layout, snapshot};
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
-use theme::Theme;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
-use wants::{Followed, News, ServiceKey, Wants};
 
 /// News that may wait to be drawn; the poller waits when we are slow.
 const NEWS_WAITING: usize = 32;
@@ -128,13 +114,6 @@ struct Helpers {
     followed: Option<Followed>,
 }
 
-/// What ends us from outside.
-pub struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-    hangup: Signal,
-}
-
 impl Live {
     fn start(endpoint: Endpoint, interval: Duration) -> Result<Self, Failure> {
         let (sender, news) = mpsc::channel(NEWS_WAITING);
@@ -151,7 +130,7 @@ impl Live {
     }
 
     async fn run(mut self) -> Result<ExitCode, Failure> {
-        let mut signals = Signals::listen()?;
+        let mut signals = Signals::listen().map_err(Failure::client)?;
         let mut redraw = tokio::time::interval(REDRAW);
         loop {
             self.draw()?;
@@ -239,28 +218,3 @@ impl Helpers {
         }
     }
 }
-
-impl Signals {
-    /// Listens from now on.
-    pub fn listen() -> Result<Self, Failure> {
-        let listen = |kind| signal(kind).map_err(Failure::client);
-        Ok(Self {
-            terminate: listen(SignalKind::terminate())?,
-            interrupt: listen(SignalKind::interrupt())?,
-            hangup: listen(SignalKind::hangup())?,
-        })
-    }
-
-    /// The number of the signal that came.
-    pub async fn next(&mut self) -> u8 {
-        let came = tokio::select! {
-            _ = self.terminate.recv() => SignalKind::terminate(),
-            _ = self.interrupt.recv() => SignalKind::interrupt(),
-            _ = self.hangup.recv() => SignalKind::hangup(),
-        };
-        u8::try_from(came.as_raw_value()).unwrap_or(0)
-    }
-}
-
-#[cfg(test)]
-mod samples;

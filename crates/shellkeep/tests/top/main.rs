@@ -44,6 +44,11 @@ fn a_session_appears_a_log_is_followed_and_a_service_is_stopped() {
     top.wait_for("live");
     top.send("\r");
     top.wait_for("functions    1: greet");
+    daemon.create("busy");
+    daemon.post("/v1/sessions/busy/run", &json!({"command": "sleep 1234", "timeout": 2000, "blocking": false}));
+    top.wait_until("what runs where", |screen| {
+        screen.contents().contains("running 1 of") && screen.contents().contains("busy     –      r3   sleep 1234")
+    });
     let service = daemon.start_service("demo", json!({"command": PARROT, "name": "parrot", "ready": {"log": "ready"}}));
     let pid = services::pid(&service);
     daemon.service_until("demo", services::id(&service), "running");

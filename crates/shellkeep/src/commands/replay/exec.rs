@@ -11,7 +11,6 @@ use super::source::Events;
 use super::target::Target;
 use crate::cli::DaemonArgs;
 use crate::client::Client;
-use crate::commands::top::Signals;
 use crate::failure::{CANNOT_START, Failure};
 use crate::terminal;
 use even::Even;
@@ -24,6 +23,7 @@ use shellkeep_protocol::{
 use shellkeep_record::Line;
 use shellkeep_record::export::ansi;
 use shellkeep_record::player::Player;
+use shellkeep_terminal::Signals;
 use stage::{Snapshot, Stage};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -60,7 +60,7 @@ pub async fn run(wish: Wish, daemon: &DaemonArgs) -> Result<ExitCode, Failure> {
 }
 
 async fn replay(wish: Wish, daemon: &DaemonArgs) -> Result<ExitCode, Failure> {
-    let mut signals = Signals::listen()?;
+    let mut signals = Signals::listen().map_err(Failure::client)?;
     let mut events = Events::open(&wish.target, daemon).await?;
     let mut client = Client::open(daemon).await?;
     let snapshot = Snapshot::read(&wish.target, &mut events, &mut client).await?;

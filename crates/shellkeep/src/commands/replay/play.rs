@@ -1,11 +1,11 @@
 //! Playing in real time: commands and their output appear as they did, with the pauses cut.
 
 use super::source::Events;
-use crate::commands::top::Signals;
 use crate::failure::Failure;
 use shellkeep_record::Line;
 use shellkeep_record::export::frames::{Frame, frames};
 use shellkeep_record::player::{Pace, Player};
+use shellkeep_terminal::Signals;
 use std::collections::VecDeque;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
@@ -17,7 +17,7 @@ const AHEAD: usize = 64;
 
 /// Plays from the event the player is at to the end.
 pub async fn play(player: &mut Player<Events>, pace: Pace) -> Result<ExitCode, Failure> {
-    let mut signals = Signals::listen()?;
+    let mut signals = Signals::listen().map_err(Failure::client)?;
     let mut before = None;
     loop {
         let some: VecDeque<Line> = player.rest().take(AHEAD).collect::<Result<_, _>>().map_err(Failure::client)?;

@@ -8,13 +8,13 @@ mod opened;
 mod wrap;
 
 use super::source::Events;
-use crate::commands::top::Signals;
-use crate::commands::top::screen::{self, Screen};
-use crate::commands::top::theme::Theme;
 use crate::failure::Failure;
 use app::{App, Effect};
 use ratatui::crossterm::event::{Event, KeyEventKind};
 use shellkeep_record::player::Player;
+use shellkeep_terminal::Signals;
+use shellkeep_terminal::screen::{self, Screen};
+use shellkeep_terminal::theme::Theme;
 use std::process::ExitCode;
 
 /// Exit codes of a program that a signal ended, as shells say it.
@@ -23,7 +23,7 @@ const SIGNALLED: u8 = 128;
 /// Shows the player until it is left. `locked` keeps secrets hidden whatever is pressed.
 pub async fn run(player: Player<Events>, locked: bool) -> Result<ExitCode, Failure> {
     let mut app = App::new(player, locked).map_err(Failure::client)?;
-    let mut signals = Signals::listen()?;
+    let mut signals = Signals::listen().map_err(Failure::client)?;
     let unusable = |error| Failure::client(format!("the terminal cannot be used: {error}; try --fast"));
     let mut screen = Screen::open().map_err(unusable)?;
     let mut keys = screen::events();

@@ -2,9 +2,9 @@
 //! service that writes faster than anybody reads costs no more than one that does not.
 
 use super::poll::{ANSWER_LIMIT, RETRY, service_path};
-use super::wants::{Followed, News};
 use crate::client::{Client, ClientError, Endpoint};
 use shellkeep_protocol::LogResponse;
+use shellkeep_top::wants::{Followed, News};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::timeout;

@@ -1,13 +1,13 @@
 //! Asks the daemon, again and again, for what the screen wants to know. It asks only for what is in sight, and a question
 //! that takes long is asked less often, so that looking on does not become the load one looks at.
 
-use super::wants::{News, ServiceKey, SessionDetail, SessionsPage, SessionsQuery, Wants};
 use crate::client::{Client, ClientError, Endpoint};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use shellkeep_protocol::{
     Node, Readiness, Service, ServiceList, Session, SessionList, StateResponse, StopServiceRequest,
 };
+use shellkeep_top::wants::{News, ServiceKey, SessionDetail, SessionsPage, SessionsQuery, Wants};
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, timeout};
@@ -301,7 +301,21 @@ async fn post<B: Serialize, R: DeserializeOwned>(client: &mut Client, path: &str
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::top::samples::page;
+
+    /// A page of sessions `s000` and on; those with an even number belong to an agent.
+    fn page(from: usize, count: usize, next: bool) -> SessionsPage {
+        let session = |number: usize| {
+            let agent = (number % 2 == 0).then_some("builder");
+            let fields = serde_json::json!({
+                "session_id": format!("s{number:03}"), "agent": agent, "agent_config": {}, "created_at": "",
+                "last_active_at": "", "cwd": "/", "workspace": "/", "live": false, "generation": 0, "seq": 0,
+            });
+            serde_json::from_value::<Session>(fields).unwrap()
+        };
+        let sessions: Vec<Session> = (from..from + count).map(session).collect();
+        let last = sessions.last().map(|session| session.session_id.clone());
+        SessionsPage { next: last.filter(|_| next), searched: sessions.len(), sessions, complete: true }
+    }
 
     fn names(page: &SessionsPage) -> Vec<&str> {
         page.sessions.iter().map(|session| session.session_id.as_str()).collect()

@@ -5,11 +5,11 @@ use super::detail;
 use super::opened::Opened;
 use super::wrap::wrap;
 use crate::commands::replay::source::Events;
-use crate::commands::top::list::List;
-use crate::commands::top::theme::{Level, Theme};
 use ratatui::text::Line;
 use shellkeep_record::player::{Player, Summary, Wanted};
 use shellkeep_session::Timestamp;
+use shellkeep_terminal::list::List;
+use shellkeep_terminal::theme::{Level, Theme};
 
 /// What a key asks for beyond a change of the screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,5 @@
 //! One event as it is read: a command as a terminal showed it, everything else field by field.
 
-use crate::commands::top::theme::{Level, Theme};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use serde_json::Value;
@@ -9,6 +8,7 @@ use shellkeep_record::export::ansi::{self, Colour};
 use shellkeep_record::export::frames::{TOLD, cut, is_run, text};
 use shellkeep_record::player::{Kind, kind};
 use shellkeep_session::{Source, Timestamp};
+use shellkeep_terminal::theme::{Level, Theme};
 
 /// Bytes of one text that are shown here; `o` opens the rest.
 const MOST_TEXT: usize = 64 << 10;

@@ -2,13 +2,13 @@
 
 use super::app::{App, Purpose};
 use super::detail::hue;
-use crate::commands::top::theme::{Level, Theme};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, BorderType, Clear, Padding, Paragraph, Wrap};
 use shellkeep_record::player::Summary;
+use shellkeep_terminal::theme::{Level, Theme};
 use shellkeep_terminal::words;
 
 /// From this width on, list and event stand beside each other.

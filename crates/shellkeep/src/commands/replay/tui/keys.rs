@@ -1,9 +1,9 @@
 //! What each key does.
 
 use super::app::{App, Effect, Prompt, Purpose};
-use crate::commands::top::theme::Level;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use shellkeep_record::player::Wanted;
+use shellkeep_terminal::theme::Level;
 
 /// Longest line that can be typed.
 const MOST_TYPED: usize = 200;

@@ -2,11 +2,11 @@
 
 use super::detail;
 use crate::commands::replay::source::{Events, stream_name};
-use crate::commands::top::theme::Theme;
 use ratatui::text::Line;
 use shellkeep_protocol::StreamName;
 use shellkeep_record::Line as Event;
 use shellkeep_record::export::frames::{is_run, text};
+use shellkeep_terminal::theme::Theme;
 
 /// Bytes that are in sight to be scrolled through. Beyond them the next part is read.
 const PART: u64 = 256 << 10;

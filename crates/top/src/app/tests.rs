@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test says what it expected by panicking")]
 
 use super::*;
-use crate::commands::top::samples::{app, detail, page, services};
-use crate::commands::top::wants::{Followed, SessionsQuery};
+use crate::samples::{app, detail, page, services};
+use crate::wants::{Followed, SessionsQuery};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use shellkeep_protocol::{LogResponse, ServiceStatus};
 
@@ -230,7 +230,7 @@ fn the_daemon_goes_and_comes() {
     app.on_news(News::Lost { reason: "refused".to_owned() }, AT);
     assert_eq!(app.link, Link::Lost { reason: "refused".to_owned() });
     assert!(app.node.is_some(), "what was known stays in sight");
-    app.on_news(News::Found(crate::commands::top::samples::daemon()), AT);
+    app.on_news(News::Found(crate::samples::daemon()), AT);
     assert_eq!(app.link, Link::Up { version: "0.1.0".to_owned(), pid: 4242 });
 }
 

@@ -1,13 +1,13 @@
 //! The quotas: what is used, what is in force, what was configured.
 
-use super::{Look, bar, framed, title};
-use crate::commands::top::app::App;
-use crate::commands::top::quotas::{amount, full, label, sorted};
-use crate::commands::top::theme::Level;
+use super::parts::{Look, bar, framed, title};
+use crate::app::App;
+use crate::quotas::{amount, full, label, sorted};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::{Line, Span};
 use shellkeep_protocol::Quota;
+use shellkeep_terminal::theme::Level;
 use shellkeep_terminal::words;
 
 /// Cells of a name before its bar.

@@ -2,15 +2,16 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test says what it expected by panicking")]
 
 use super::*;
-use crate::commands::top::app::Tab;
-use crate::commands::top::samples::{self, now};
-use crate::commands::top::wants::News;
+use crate::app::Tab;
+use crate::samples::{self, now};
+use crate::wants::News;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::style::{Color, Modifier};
 use shellkeep_protocol::LogResponse;
+use shellkeep_terminal::theme::Theme;
 use std::time::Duration;
 
 const AT: Duration = Duration::from_secs(200);
@@ -290,11 +291,37 @@ fn a_question_and_the_help_lie_over_the_rest() {
     assert!(help.contains("follow the log of a service") && help.contains("any key closes this"), "{help}");
 }
 
+/// What people asked of it first: which session runs what, and for how long.
+#[test]
+fn commands_that_run_are_in_sight() {
+    let mut app = samples::app();
+    let node = shellkeep_protocol::Node { commands: samples::commands(), ..samples::node() };
+    app.on_news(News::Node(Box::new(node.clone())), AT);
+    let expected = [
+        "╭ running 12 of 64 · 10 more ──────────────────────────────────────────────────╮",
+        "│     for  session  agent    run  command                                      │",
+        "│ 12m 34s  api      builder  r12  cargo test --workspace                       │",
+        "│     42s  demo     builder  r7   npm ci && npm run build -- --mode productio… │",
+    ];
+    assert_eq!(lines(&mut app, 80, 24)[8..12], expected, "they take the place of the quotas");
+    let tall = lines(&mut app, 200, 50);
+    assert!(tall[8].starts_with("╭ running 12 of 64 · 3 more ─"), "{}", tall[8]);
+    assert!(tall[12].starts_with("│      1s  notes    builder  r3   sleep 5"), "{}", tall[12]);
+    assert!(tall[20].starts_with("╭ 1 Services"), "{}", tall[20]);
+    let idle = shellkeep_protocol::Node { running: 0, commands: Vec::new(), ..node };
+    app.on_news(News::Node(Box::new(idle)), AT);
+    assert!(lines(&mut app, 80, 24)[8].starts_with("╭ quotas ─"));
+    let tall = lines(&mut app, 200, 50);
+    assert!(tall[8].starts_with("╭ running 0 of 64 ─") && tall[20].starts_with("╭ 1 Services"), "nothing moves");
+}
+
 #[test]
 fn every_size_can_be_drawn() {
     for width in (1..=9).chain([20, 31, 60, 103, 104, 149, 150, 300]) {
         for height in (1..=5).chain([8, 9, 10, 16, 17, 22, 40]) {
             let mut app = samples::app();
+            let node = shellkeep_protocol::Node { commands: samples::commands(), ..samples::node() };
+            app.on_news(News::Node(Box::new(node)), AT);
             for keys in ["", "2", "\n", "q3", "1\n", "l", "q", "qx", "n?"] {
                 press(&mut app, keys);
                 drawn(&mut app, width, height, true);

@@ -1,7 +1,7 @@
 //! One look at the node as plain text, for a pipe or a file.
 
 use super::quotas::{amount, sorted};
-use shellkeep_protocol::{LimitChange, Node, Quota, Service};
+use shellkeep_protocol::{LimitChange, Node, Quota, RunningCommand, Service};
 use shellkeep_session::Timestamp;
 use shellkeep_terminal::words;
 use std::fmt::Write as _;
@@ -15,6 +15,10 @@ pub fn text(node: &Node, services: &[Service], now: Timestamp) -> String {
     for (name, value) in facts(node) {
         // Writing to a string does not fail.
         let _ = writeln!(out, "{name:<14}{value}");
+    }
+    if !node.commands.is_empty() {
+        let rows: Vec<Vec<String>> = node.commands.iter().map(command_row).collect();
+        section(&mut out, &["FOR", "SESSION", "AGENT", "RUN", "COMMAND"], &rows);
     }
     section(&mut out, &["QUOTA", "USED", "IN FORCE", "CONFIGURED"], &quota_rows(node));
     if !services.is_empty() {
@@ -74,6 +78,16 @@ fn quota_rows(node: &Node) -> Vec<Vec<String>> {
         vec![name.to_owned(), used, amount(name, quota.limit), amount(name, quota.configured)]
     };
     sorted(&node.quotas.quotas).into_iter().map(row).collect()
+}
+
+fn command_row(command: &RunningCommand) -> Vec<String> {
+    vec![
+        words::span(command.seconds).replace(' ', ""),
+        command.session_id.clone(),
+        command.agent.clone().unwrap_or_default(),
+        command.run_id.clone(),
+        command.command.trim_end().to_owned(),
+    ]
 }
 
 fn service_row(service: &Service, now: Timestamp) -> Vec<String> {

@@ -1,8 +1,8 @@
 //! The lists of services and of sessions: what is in them, what of it is shown, and what is selected.
 
-use super::list::{List, Step};
 use super::wants::{ServiceKey, SessionsPage, SessionsQuery};
 use shellkeep_protocol::{Service, Session};
+use shellkeep_terminal::list::{List, Step};
 
 /// How services are put in order.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -4,8 +4,8 @@
 use super::app::App;
 use super::wants::{News, SessionDetail, SessionsPage, SessionsQuery, StateSummary};
 use shellkeep_protocol::{
-    LimitChange, Node, Quota, QuotasResponse, Readiness, ReadinessStatus, RestartChoice, Service, ServiceStatus,
-    Session,
+    LimitChange, Node, Quota, QuotasResponse, Readiness, ReadinessStatus, RestartChoice, RunningCommand, Service,
+    ServiceStatus, Session,
 };
 use shellkeep_session::Timestamp;
 use std::time::Duration;
@@ -62,6 +62,7 @@ pub fn node() -> Node {
         running_limit: 64,
         waiting: 7,
         agents_waiting: 2,
+        commands: Vec::new(),
         commands_total: 1_000_000,
         services: 490,
         processes: 423,
@@ -78,6 +79,23 @@ pub fn node() -> Node {
         },
         problems: Vec::new(),
     }
+}
+
+/// Commands that run.
+pub fn commands() -> Vec<RunningCommand> {
+    let command = |session: &str, run: &str, seconds, command: &str| RunningCommand {
+        session_id: session.to_owned(),
+        agent: Some("builder".to_owned()),
+        run_id: run.to_owned(),
+        command: command.to_owned(),
+        seconds,
+        background: false,
+    };
+    vec![
+        command("api", "r12", 754.0, "cargo test --workspace\n"),
+        command("demo", "r7", 42.4, "npm ci && npm run build -- --mode production --report --verbose"),
+        command("notes", "r3", 1.2, "sleep 5"),
+    ]
 }
 
 pub fn service(session: &str, id: &str, name: &str, status: ServiceStatus) -> Service {

@@ -1,8 +1,8 @@
 //! A service's log as it is looked at: the last lines of it, where one is in them, and what is searched for.
 
-use super::list::Step;
 use super::wants::Followed;
 use shellkeep_protocol::LogResponse;
+use shellkeep_terminal::list::Step;
 use shellkeep_terminal::words;
 use std::collections::VecDeque;
 
@@ -246,7 +246,7 @@ fn shown(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::top::wants::ServiceKey;
+    use crate::wants::ServiceKey;
 
     fn log(height: usize) -> Log {
         let key = ServiceKey { session: "demo".into(), service: "s1".into() };

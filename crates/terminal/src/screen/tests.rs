@@ -31,7 +31,7 @@ fn a_panic_gives_the_terminal_back() {
     let mut child = Command::new("setsid")
         .arg("--ctty")
         .arg(std::env::current_exe().unwrap())
-        .args(["--ignored", "--exact", "--nocapture", "commands::top::screen::tests::somebody_panics_on_the_screen"])
+        .args(["--ignored", "--exact", "--nocapture", "screen::tests::somebody_panics_on_the_screen"])
         .stdin(side())
         .stdout(side())
         .stderr(side())

@@ -1,13 +1,13 @@
 //! The state of the screen: a plain value that keys and news change and that the drawing reads. It asks nobody anything;
 //! what it wants to know it says in [`Wants`].
 
-use super::list::List;
 use super::panes::{ServicesPane, SessionsPane};
 use super::rates::Rates;
-use super::theme::Level;
 use super::views::View;
 use super::wants::{News, ServiceKey, Wants};
 use shellkeep_protocol::{Node, Service};
+use shellkeep_terminal::list::List;
+use shellkeep_terminal::theme::Level;
 use std::time::Duration;
 
 /// How long a message stays.

@@ -1,14 +1,14 @@
 //! The node in figures, gauges and a picture of its commands per second.
 
-use super::{Look, bar, framed, link, title};
-use crate::commands::top::app::{App, Link};
-use crate::commands::top::rates::WINDOW;
-use crate::commands::top::theme::Level;
+use super::parts::{Look, bar, framed, link, title};
+use crate::app::{App, Link};
+use crate::rates::WINDOW;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Sparkline};
 use shellkeep_protocol::Node;
+use shellkeep_terminal::theme::Level;
 use shellkeep_terminal::words;
 
 /// Cells between the two columns of figures.

@@ -1,12 +1,12 @@
 //! What each key does. One function for each thing that can be in front.
 
 use super::app::{App, Effect, Prompt, Purpose, Question, Tab};
-use super::list::Step;
 use super::log::Log;
-use super::theme::Level;
 use super::views::{ServiceView, SessionView, View};
 use super::wants::{Followed, ServiceKey};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use shellkeep_terminal::list::Step;
+use shellkeep_terminal::theme::Level;
 use std::time::Duration;
 
 /// Longest line that can be typed: longer than any name.

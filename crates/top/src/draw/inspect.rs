@@ -1,15 +1,16 @@
 //! One session, or one service, with everything that is known about it.
 
-use super::{Look, framed, nothing, tables, title};
-use crate::commands::top::theme::Level;
-use crate::commands::top::views::{ServiceView, SessionView};
-use crate::commands::top::wants::SessionDetail;
+use super::parts::{Look, framed, nothing, title};
+use super::tables;
+use crate::views::{ServiceView, SessionView};
+use crate::wants::SessionDetail;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Wrap};
 use shellkeep_protocol::{RestartChoice, Service};
+use shellkeep_terminal::theme::Level;
 use shellkeep_terminal::words;
 
 /// Lines of facts about a session, above its services.

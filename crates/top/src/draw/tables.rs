@@ -1,17 +1,18 @@
 //! The lists: services, sessions, changes of limits.
 
-use super::{Look, framed, nothing};
-use crate::commands::top::app::{App, Tab};
-use crate::commands::top::columns::{self, Column, GAP};
-use crate::commands::top::list::List;
-use crate::commands::top::theme::{Level, Theme};
+use super::parts::{Look, framed, nothing};
+use crate::app::{App, Tab};
+use crate::columns::{self, Column, GAP};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Rect};
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Cell, Row, Table};
 use shellkeep_protocol::{LimitChange, Service, ServiceStatus, Session};
+use shellkeep_terminal::list::List;
+use shellkeep_terminal::theme::{Level, Theme};
 use shellkeep_terminal::words;
+use std::ops::Range;
 
 const SERVICES: [Column; 11] = [
     Column::text("id", 3, 1),
@@ -46,7 +47,7 @@ const CHANGES: [Column; 4] = [
 ];
 
 /// A cell's text and look.
-type Word = (String, Style);
+pub type Word = (String, Style);
 
 /// The lists under their headings, one of them open.
 pub fn tabs(frame: &mut Frame<'_>, area: Rect, app: &App, look: Look) {
@@ -149,7 +150,15 @@ pub fn services(frame: &mut Frame<'_>, area: Rect, services: &[Service], list: &
             (service.restarts.to_string(), restarts),
         ]
     };
-    table(frame, area, &SERVICES, &services.iter().map(word).collect::<Vec<_>>(), list, look);
+    table(
+        frame,
+        area,
+        &SERVICES,
+        &services.iter().map(word).collect::<Vec<_>>(),
+        list.window(),
+        Some(list.selected),
+        look,
+    );
 }
 
 /// A status's look.
@@ -183,7 +192,8 @@ fn sessions(frame: &mut Frame<'_>, area: Rect, app: &App, look: Look) {
         ]
     };
     let rows: Vec<Vec<Word>> = app.sessions.page.sessions.iter().map(word).collect();
-    table(frame, area, &SESSIONS, &rows, &app.sessions.list, look);
+    let list = &app.sessions.list;
+    table(frame, area, &SESSIONS, &rows, list.window(), Some(list.selected), look);
 }
 
 fn changes(frame: &mut Frame<'_>, area: Rect, app: &App, look: Look) {
@@ -201,15 +211,24 @@ fn changes(frame: &mut Frame<'_>, area: Rect, app: &App, look: Look) {
             (words::clean(&change.reason), Style::new()),
         ]
     };
-    table(frame, area, &CHANGES, &changes.iter().map(word).collect::<Vec<_>>(), &app.changes, look);
+    let rows: Vec<Vec<Word>> = changes.iter().map(word).collect();
+    table(frame, area, &CHANGES, &rows, app.changes.window(), Some(app.changes.selected), look);
 }
 
 fn or_dash(text: Option<&str>) -> String {
     text.map_or_else(|| "–".to_owned(), words::clean)
 }
 
-/// A table with the columns that fit, scrolled to where the list is.
-fn table(frame: &mut Frame<'_>, area: Rect, columns: &[Column], rows: &[Vec<Word>], list: &List, look: Look) {
+/// A table with the columns that fit: the rows of a window, one of them selected.
+pub fn table(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    columns: &[Column],
+    rows: &[Vec<Word>],
+    window: Range<usize>,
+    selected: Option<usize>,
+    look: Look,
+) {
     let width = |place: usize| rows.iter().map(|row| Span::raw(&*row[place].0).width()).max().unwrap_or(0);
     let wanted: Vec<u16> = (0..columns.len()).map(|place| u16::try_from(width(place)).unwrap_or(u16::MAX)).collect();
     let kept = columns::fit(columns, &wanted, area.width);
@@ -220,9 +239,8 @@ fn table(frame: &mut Frame<'_>, area: Rect, columns: &[Column], rows: &[Vec<Word
     let heading = kept
         .iter()
         .map(|(column, width)| line(*column, *width, &(columns[*column].title.to_owned(), look.theme.faint())));
-    let window = list.window();
     let shown = rows.iter().enumerate().take(window.end).skip(window.start).map(|(place, words)| {
-        let selected = place == list.selected;
+        let selected = Some(place) == selected;
         let cell = |(column, width): &(usize, u16)| {
             let (text, style) = &words[*column];
             line(*column, *width, &(text.clone(), if selected { Style::new() } else { *style }))

@@ -12,6 +12,12 @@ const WIDEST: u16 = 150;
 pub const HEADER: u16 = 8;
 /// Height of the quotas where they stand below the node: the ones with a bar, and borders.
 const QUOTAS: u16 = 5;
+/// Height of the commands that run: a heading, three of them, and borders.
+const RUNNING: u16 = 6;
+/// From this height on, they have a place of their own and more room, whether some run or not.
+const TALL: u16 = 36;
+/// Their height there.
+const RUNNING_TALL: u16 = 12;
 /// The least height that the list needs to be of use.
 const BODY: u16 = 8;
 
@@ -26,6 +32,8 @@ pub struct Places {
     pub rate: Option<Rect>,
     /// The quotas.
     pub quotas: Option<Rect>,
+    /// The commands that run.
+    pub running: Option<Rect>,
     /// The list, or what was opened.
     pub body: Rect,
     /// Keys, messages, the line that is typed.
@@ -46,7 +54,17 @@ pub fn places(area: Rect, app: &App) -> Places {
     };
     let [top, body, footer] =
         Layout::vertical([Constraint::Length(header), Constraint::Min(0), Constraint::Length(1)]).areas(area);
-    let mut places = Places { body, footer, ..Places::default() };
+    let mut places = Places { footer, ..Places::default() };
+    let has_commands = app.node.as_ref().is_some_and(|node| !node.commands.is_empty());
+    let running = match body.height {
+        _ if log || app.node.is_none() => 0,
+        height if area.height >= TALL && height >= BODY + RUNNING_TALL => RUNNING_TALL,
+        height if has_commands && height >= BODY + RUNNING => RUNNING,
+        _ => 0,
+    };
+    let [above, body] = Layout::vertical([Constraint::Length(running), Constraint::Min(0)]).areas(body);
+    places.running = (running > 0).then_some(above);
+    places.body = body;
     if header == 1 {
         places.line = Some(top);
     } else if area.width >= WIDEST {
@@ -59,7 +77,12 @@ pub fn places(area: Rect, app: &App) -> Places {
     } else {
         let [node, quotas] = Layout::vertical([Constraint::Length(HEADER), Constraint::Min(0)]).areas(top);
         places.node = Some(node);
-        places.quotas = (quotas.height > 2).then_some(quotas);
+        // Where there is room for one of the two, what happens now comes before what may happen.
+        let quotas = (quotas.height > 2).then_some(quotas);
+        match has_commands && places.running.is_none() {
+            true => places.running = quotas,
+            false => places.quotas = quotas,
+        }
     }
     places
 }

@@ -1,9 +1,9 @@
 //! What can be opened on top of the lists: a session, a service, a log.
 
-use super::list::List;
 use super::log::Log;
 use super::wants::{ServiceKey, SessionDetail};
 use shellkeep_protocol::Service;
+use shellkeep_terminal::list::List;
 
 /// Something that was opened.
 #[derive(Debug)]

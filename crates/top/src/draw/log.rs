@@ -1,12 +1,12 @@
 //! A log, with what was searched for.
 
-use super::{Look, framed, nothing, title};
-use crate::commands::top::log::Log;
-use crate::commands::top::theme::Level;
+use super::parts::{Look, framed, nothing, title};
+use crate::log::Log;
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
+use shellkeep_terminal::theme::Level;
 use shellkeep_terminal::words;
 
 /// The pane of a log.

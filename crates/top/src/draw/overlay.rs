@@ -1,8 +1,8 @@
 //! What lies over the rest, and the line at the bottom: keys, messages, questions, help.
 
-use super::{Look, framed, title};
-use crate::commands::top::app::{App, Purpose, Question, Tab};
-use crate::commands::top::views::View;
+use super::parts::{Look, framed, title};
+use crate::app::{App, Purpose, Question, Tab};
+use crate::views::View;
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
