@@ -8,11 +8,13 @@ mod clock;
 mod files;
 mod source;
 pub(crate) mod summary;
+pub(crate) mod totals;
 
 pub use clock::Pace;
 pub use files::{Files, FilesError};
 pub use source::{Page, Source, Wanted};
 pub use summary::{Kind, Summary, kind};
+pub use totals::Totals;
 
 use crate::line::Line;
 use std::collections::VecDeque;

@@ -5,7 +5,8 @@ use super::ansi::{self, Colour, Style};
 use super::frames::{TOLD, cut, is_run, text};
 use super::options::{ExportError, Options};
 use crate::line::Line;
-use crate::player::{Kind, Summary};
+use crate::player::totals::span;
+use crate::player::{Kind, Summary, Totals};
 use serde_json::Value;
 use shellkeep_session::{Source, Timestamp};
 use std::fmt::Write as _;
@@ -57,10 +58,11 @@ pub(super) fn write(
         if left {
             break;
         }
-        out.write_all(page.event(&line).as_bytes())?;
+        out.write_all(page.take(line).as_bytes())?;
         shown += 1;
     }
-    out.write_all(foot(shown, left, about).as_bytes())?;
+    out.write_all(page.rest().as_bytes())?;
+    out.write_all(foot(&page.totals, shown, left, about).as_bytes())?;
     Ok(out.flush()?)
 }
 
@@ -79,7 +81,7 @@ fn head(first: Option<&Line>, about: &About, options: &Options<'_>) -> String {
         let mut fact = |name: &str, value: &str| {
             let _ = write!(html, "<span>{name} <b>{}</b></span> ", escape(&ansi::plain(cut(value, 1000))));
         };
-        fact("began", &first.timestamp.to_string());
+        fact("began", &first.timestamp.strftime("%Y-%m-%d %H:%M:%S UTC").to_string());
         for (name, field) in [("agent", "agent"), ("in", "cwd"), ("by", "by")] {
             let value = text(first.data.get(field));
             if !value.is_empty() {
@@ -99,8 +101,18 @@ fn head(first: Option<&Line>, about: &About, options: &Options<'_>) -> String {
     html
 }
 
-fn foot(shown: usize, left: bool, about: &About) -> String {
+fn foot(totals: &Totals, shown: usize, left: bool, about: &About) -> String {
     let mut html = String::from("</main>\n");
+    // The page is written while it is read, so the sums come last; the style sheet puts them on top.
+    let figures = totals.figures();
+    if !figures.is_empty() {
+        html.push_str("<p class=\"totals\">");
+        for (value, name) in figures {
+            let class = if name == "failed" && totals.failed > 0 { " class=\"bad\"" } else { "" };
+            let _ = write!(html, "<span{class}><b>{value}</b> {name}</span> ");
+        }
+        html.push_str("</p>\n");
+    }
     if left {
         let _ = writeln!(
             html,
@@ -122,10 +134,40 @@ fn foot(shown: usize, left: bool, about: &About) -> String {
 struct Page {
     began: Option<Timestamp>,
     before: Option<Timestamp>,
+    totals: Totals,
+    /// A command that started or ended; the next event may belong to its row.
+    waiting: Option<Line>,
 }
 
 impl Page {
-    fn event(&mut self, line: &Line) -> String {
+    /// Takes an event. Start, end and changed files of a command become one row.
+    fn take(&mut self, line: Line) -> String {
+        self.totals.add(&line);
+        let waiting = self.waiting.take();
+        if let Some(waiting) = &waiting {
+            if waiting.event_type == "run_started" && is_run(&line) && run_of(waiting) == run_of(&line) {
+                self.waiting = Some(line);
+                return String::new();
+            }
+            if is_run(waiting) && line.event_type == "checkpoint_created" && run_of(waiting) == run_of(&line) {
+                return self.event(waiting, Some(&line));
+            }
+        }
+        let mut html = waiting.map_or_else(String::new, |waiting| self.event(&waiting, None));
+        if line.event_type == "run_started" || is_run(&line) {
+            self.waiting = Some(line);
+        } else {
+            html += &self.event(&line, None);
+        }
+        html
+    }
+
+    /// The row that still waits.
+    fn rest(&mut self) -> String {
+        self.waiting.take().map_or_else(String::new, |line| self.event(&line, None))
+    }
+
+    fn event(&mut self, line: &Line, files: Option<&Line>) -> String {
         let summary = Summary::of(line);
         let began = *self.began.get_or_insert(line.timestamp);
         let mut html = String::new();
@@ -141,7 +183,8 @@ impl Page {
         let _ = write!(
             html,
             "<details class=\"e k-{}{bad}{turn}\" id=\"e{}\" data-t=\"{}\"><summary><time title=\"{} · event {}\">+{}</time>\
-             <span class=\"type\">{}</span><span class=\"text\">{}</span><span class=\"end\">{}</span>{}</summary>\n<div class=\"body\">\n",
+             <span class=\"type\">{}</span><span class=\"text\">{}</span><span class=\"files\">{}</span><span class=\"end\">{}</span>{}</summary>\n\
+             <div class=\"body\">\n",
             class(summary.kind),
             line.seq,
             escape(&line.event_type),
@@ -150,13 +193,42 @@ impl Page {
             clock(offset),
             escape(&line.event_type),
             escape(&summary.text),
+            files.map(counts).unwrap_or_default(),
             escape(summary.outcome.as_deref().unwrap_or_default()),
             took(summary.seconds),
         );
         body(&mut html, line);
+        if let Some(files) = files {
+            changed(&mut html, files);
+        }
         html.push_str("</div></details>\n");
         html
     }
+}
+
+/// The run that an event is about.
+fn run_of(line: &Line) -> Option<&str> {
+    line.data.get("run_id").or_else(|| line.data.pointer("/cause/tool/run_id"))?.as_str()
+}
+
+/// `+2 ~1 −1`: files that were created, changed and deleted.
+fn counts(checkpoint: &Line) -> String {
+    let number = |name: &str| checkpoint.data.get(name).and_then(Value::as_u64).unwrap_or(0);
+    let signs = [("+", number("added")), ("~", number("changed")), ("−", number("deleted"))];
+    let told = signs.into_iter().filter(|(_, number)| *number > 0);
+    told.map(|(sign, number)| format!("{sign}{number}")).collect::<Vec<_>>().join(" ")
+}
+
+/// The files that a command changed, and how to see them.
+fn changed(html: &mut String, checkpoint: &Line) {
+    let name = text(checkpoint.data.get("name"));
+    let _ = writeln!(
+        html,
+        "<p class=\"facts\"><span>files <b>{}</b></span> <span>checkpoint <b>{}</b> (event {})</span></p>",
+        counts(checkpoint),
+        escape(&ansi::plain(&name)),
+        checkpoint.seq
+    );
 }
 
 fn took(seconds: Option<f64>) -> String {
@@ -342,16 +414,6 @@ fn clock(seconds: f64) -> String {
     let (hours, minutes, rest) = (tenths / 36_000, tenths / 600 % 60, tenths % 600);
     let rest = format!("{:02}.{}", rest / 10, rest % 10);
     if hours > 0 { format!("{hours}:{minutes:02}:{rest}") } else { format!("{minutes}:{rest}") }
-}
-
-/// A length of time as a person says it.
-fn span(seconds: f64) -> String {
-    match seconds {
-        ..0.9995 => format!("{:.0} ms", seconds.max(0.0) * 1000.0),
-        ..59.95 => format!("{seconds:.1} s"),
-        ..3600.0 => format!("{} min {} s", seconds as u64 / 60, seconds as u64 % 60),
-        _ => format!("{} h {} min", seconds as u64 / 3600, seconds as u64 / 60 % 60),
-    }
 }
 
 /// Text of others inside the page: nothing of it is a tag or ends an attribute.

@@ -4,20 +4,29 @@ use super::source::Events;
 use crate::failure::Failure;
 use crate::terminal::{self, Colour};
 use serde::Serialize;
-use shellkeep_record::player::{Player, Summary};
+use shellkeep_record::player::{Player, Summary, Totals};
+use shellkeep_terminal::words;
 use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::process::ExitCode;
 
-/// Prints events, all or the key ones.
+/// Columns that the text of an event has at least.
+const NARROWEST: usize = 12;
+
+/// Prints events, all or the key ones; a person reads the totals below them.
 pub fn print(player: &mut Player<Events>, fast: bool, json: bool) -> Result<ExitCode, Failure> {
     let mut out = BufWriter::new(io::stdout().lock());
-    let written = if fast {
-        let told = player.fast();
-        each(told, |summary| if json { object(&mut out, &summary) } else { row(&mut out, &summary) })
-    } else {
-        let rest = player.rest();
-        each(rest, |line| if json { object(&mut out, &line) } else { row(&mut out, &Summary::of(&line)) })
-    };
+    let mut totals = Totals::default();
+    let written = each(player.rest(), |line| {
+        totals.add(&line);
+        let summary = Summary::of(&line);
+        match (fast && !summary.is_key(), json, fast) {
+            (true, ..) => Ok(()),
+            (_, true, true) => object(&mut out, &summary),
+            (_, true, false) => object(&mut out, &line),
+            (_, false, _) => row(&mut out, &summary),
+        }
+    });
+    let written = written.and_then(|()| sum(&mut out, &totals, json).map_err(Stop::Unread));
     match written.and_then(|()| out.flush().map_err(Stop::Unread)) {
         Ok(()) => Ok(ExitCode::SUCCESS),
         // A reader that went away has what it wanted.
@@ -25,6 +34,15 @@ pub fn print(player: &mut Player<Events>, fast: bool, json: bool) -> Result<Exit
         Err(Stop::Unread(error)) => Err(Failure::client(error)),
         Err(Stop::Source(words)) => Err(Failure::client(words)),
     }
+}
+
+/// What all of it was, in a line for a person.
+fn sum(out: &mut impl Write, totals: &Totals, json: bool) -> io::Result<()> {
+    let figures: Vec<String> = totals.figures().into_iter().map(|(value, name)| format!("{value} {name}")).collect();
+    if json || figures.is_empty() || !io::stdout().is_terminal() {
+        return Ok(());
+    }
+    writeln!(out, "\n{}", figures.join(", "))
 }
 
 enum Stop {
@@ -59,13 +77,20 @@ pub fn row(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
         return writeln!(out, "{seq}\t{timestamp}\t{event_type}\t{text}\t{how}");
     }
     let time = timestamp.strftime("%H:%M:%S");
+    // One line an event: the text gives way, how it went stays.
+    let before = format!("{seq:>5}  {time}  {event_type:<18} ");
+    let taken = words::width(&before) + words::width(&how) + 2;
+    let text = match terminal::width() {
+        Some(width) => words::cut(text, width.saturating_sub(taken).max(NARROWEST)),
+        None => text.clone(),
+    };
     let how = match (how.is_empty(), summary.failed) {
         (true, _) => String::new(),
-        (false, true) => terminal::coloured(&format!("  [{how}]"), Colour::Red),
-        (false, false) => terminal::coloured(&format!("  [{how}]"), Colour::Green),
+        (false, true) => terminal::coloured(&format!("  {how}"), Colour::Red),
+        (false, false) => terminal::coloured(&format!("  {how}"), Colour::Green),
     };
-    let kind = terminal::coloured(&format!("{event_type:<16}"), Colour::Yellow);
-    writeln!(out, "{seq:>7}  {time}  {kind} {text}{how}")?;
+    let kind = terminal::coloured(&format!("{event_type:<18}"), Colour::Yellow);
+    writeln!(out, "{seq:>5}  {time}  {kind} {text}{how}")?;
     for notice in &summary.notices {
         writeln!(out, "{:>36} {notice}", "⚠")?;
     }
