@@ -90,7 +90,7 @@ pub fn execute(args: BackupArgs) -> Result<ExitCode, Failure> {
             words::bytes(*bytes)
         ));
         if *left_out > 0 {
-            terminal::line(format!("left out: {left_out} sockets, pipes or devices"));
+            terminal::line(format!("left out: {left_out} (sockets, pipes, devices)"));
         }
     }
     Ok(ExitCode::SUCCESS)

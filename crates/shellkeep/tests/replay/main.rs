@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test says what it expected by panicking")]
 
 mod browser;
+mod documents;
 mod exec;
 mod export;
 mod player;

@@ -9,6 +9,8 @@ use shellkeep_terminal::words;
 use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::process::ExitCode;
 
+/// Columns before the text of an event: number, time and type.
+const MARGIN: usize = 36;
 /// Columns that the text of an event has at least.
 const NARROWEST: usize = 12;
 
@@ -92,7 +94,8 @@ pub fn row(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
     let kind = terminal::coloured(&format!("{event_type:<18}"), Colour::Yellow);
     writeln!(out, "{seq:>5}  {time}  {kind} {text}{how}")?;
     for notice in &summary.notices {
-        writeln!(out, "{:>36} {notice}", "⚠")?;
+        let room = terminal::width().map_or(usize::MAX, |width| width.saturating_sub(MARGIN).max(NARROWEST));
+        writeln!(out, "{:>mark$} {}", "⚠", words::cut(notice, room), mark = MARGIN - 1)?;
     }
     Ok(())
 }

@@ -6,6 +6,7 @@ use super::steps::LeftOut;
 use crate::failure::Failure;
 use crate::terminal::{self, Colour};
 use serde::Serialize;
+use shellkeep_terminal::words;
 
 /// What a replay found.
 #[derive(Debug, Serialize)]
@@ -70,7 +71,9 @@ impl Report {
             true => terminal::coloured("identical", Colour::Green),
             false => terminal::coloured("DIFFERENT", Colour::Red),
         };
-        let files = self.files.map_or_else(String::new, |files| format!(", {files} files compared"));
+        let files = self
+            .files
+            .map_or_else(String::new, |files| format!(", {} compared", words::counted(files as usize, "file")));
         terminal::line(format!("{verdict}: {} of {} commands came out the same{files}", self.compared, self.steps));
         match &self.first_difference {
             None => {}

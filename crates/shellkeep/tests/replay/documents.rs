@@ -1,0 +1,183 @@
+//! The examples of the documents are run as they are written, line by line on a terminal in a fresh home, and what they
+//! print is compared with what is shown. Times, ids, sizes and hashes may differ, and so may the breaks of lines.
+
+use crate::support::bash;
+use crate::support::daemon::{free_port, signal};
+use regex::Regex;
+use rustix::fs::{Mode, OFlags, open};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+/// The port in the documents; the test uses one that is free.
+const PORT: &str = "8123";
+/// Stands before the output of each command.
+const MARK: &str = "@@ next @@";
+
+/// A command of a document and what it is shown to print.
+struct Example {
+    line: usize,
+    command: String,
+    shown: String,
+}
+
+/// The `console` blocks of a document: `$ ` begins a command, what follows it is its output.
+fn examples(text: &str) -> Vec<Example> {
+    let mut found: Vec<Example> = Vec::new();
+    let mut inside = false;
+    for (number, line) in text.lines().enumerate() {
+        match (inside, line, line.strip_prefix("$ ")) {
+            (false, "```console", _) => inside = true,
+            (true, "```", _) => inside = false,
+            (true, _, Some(command)) => {
+                found.push(Example { line: number + 1, command: command.to_owned(), shown: String::new() });
+            }
+            (true, output, None) => {
+                let shown = &mut found.last_mut().expect("a block begins with a command").shown;
+                shown.push_str(output);
+                shown.push('\n');
+            }
+            (false, ..) => {}
+        }
+    }
+    found
+}
+
+/// Runs commands one after the other in one bash on a terminal. Gives what each of them printed.
+fn run(home: &Path, examples: &[Example]) -> Vec<String> {
+    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+    grantpt(&master).unwrap();
+    unlockpt(&master).unwrap();
+    let name = ptsname(&master, Vec::new()).unwrap();
+    let side = open(&name, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty()).unwrap();
+    tcsetwinsize(&side, Winsize { ws_row: 24, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
+    let step = |example: &Example| format!("printf '{MARK}\\n'\n{}\n", example.command);
+    let script = home.join("script");
+    fs::write(&script, format!("cd ~/app\n{}", examples.iter().map(step).collect::<String>())).unwrap();
+    let program = Path::new(env!("CARGO_BIN_EXE_shellkeep")).parent().unwrap();
+    let copy = || Stdio::from(side.try_clone().unwrap());
+    let mut child = Command::new("bash")
+        .arg(&script)
+        .env_clear()
+        .envs(bash::environment())
+        .env("HOME", home)
+        .env("PATH", format!("{}:/usr/local/bin:/usr/bin:/bin", program.display()))
+        .env("NO_COLOR", "1")
+        .stdin(Stdio::null())
+        .stdout(copy())
+        .stderr(copy())
+        .spawn()
+        .unwrap();
+    let mut reader = File::from(master);
+    let reading = std::thread::spawn(move || {
+        let mut output = Vec::new();
+        // A terminal that nobody has open any more ends with an error.
+        let _ = reader.read_to_end(&mut output);
+        String::from_utf8_lossy(&output).into_owned()
+    });
+    child.wait().unwrap();
+    drop(side);
+    let output = reading.join().unwrap();
+    output.split(&format!("{MARK}\r\n")).skip(1).map(str::to_owned).collect()
+}
+
+/// A text without what differs from one run to the next: `even` says what that is.
+fn evened(text: &str, home: &Path, even: &[(Regex, &str)]) -> String {
+    let text = text.replace(&*home.to_string_lossy(), "~");
+    let text = even.iter().fold(text, |text, (what, by)| what.replace_all(&text, *by).into_owned());
+    text.split_whitespace().collect()
+}
+
+fn even() -> Vec<(Regex, &'static str)> {
+    [
+        ("\x1b\\[[0-9;?]*[A-Za-z]", ""),
+        (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?Z?", "TIME"),
+        (r"\b\d\d:\d\d:\d\d\b", "TIME"),
+        (r"\b(\d+[smhd] ago|now)\b", "AGO"),
+        (r#""duration_ms":[\d.]+"#, "DURATION"),
+        (r"\b\d+(\.\d+)? (ms|s)\b", "DURATION"),
+        (r"\b\d+(\.\d+)? (B|KiB|MiB)\b", "SIZE"),
+        (r"\b[0-9a-f]{12,}\b", "HASH"),
+        (r"\b(record|event) \d+", "$1 N"),
+        (r"\bup to event \d+", "up to event N"),
+        (r"\b\d+ events\b", "N events"),
+        (r"\b\d+ files? \(", "N files ("),
+        (r"\b\d+ files? restored", "N files restored"),
+        (r"\b(rewind \S+) \d+", "$1 N"),
+        (r"\b[rs]\d+\b", "ID"),
+        (r#""seq":\d+"#, "SEQ"),
+        (r"(?m)^ +\d+  TIME", "N TIME"),
+        (r"\b\d{4,}\b", "NUMBER"),
+    ]
+    .into_iter()
+    .map(|(what, by)| (Regex::new(what).unwrap(), by))
+    .collect()
+}
+
+/// Whether a text is what is shown; `…` stands for anything.
+fn is_as_shown(printed: &str, shown: &str) -> bool {
+    let parts: Vec<&str> = shown.split('…').collect();
+    let [first, middle @ .., last] = parts.as_slice() else { return printed == shown };
+    let Some(mut rest) = printed.strip_prefix(first) else { return false };
+    for part in middle {
+        let Some(place) = rest.find(part) else { return false };
+        rest = &rest[place + part.len()..];
+    }
+    rest.ends_with(last)
+}
+
+fn follow(name: &str) {
+    let home = tempfile::tempdir().unwrap();
+    fs::create_dir(home.path().join("app")).unwrap();
+    let text = fs::read_to_string(Path::new(ROOT).join(name)).unwrap();
+    let examples = examples(&text.replace(PORT, &free_port().port().to_string()));
+    assert!(!examples.is_empty(), "{name} has no examples");
+    let printed = run(home.path(), &examples);
+    if let Ok(pid) = fs::read_to_string(home.path().join(".local/share/shellkeep/lock")) {
+        signal(pid.trim().parse().unwrap(), "TERM");
+    }
+    assert_eq!(printed.len(), examples.len(), "every command was run: {printed:?}");
+    let even = even();
+    for (example, printed) in examples.iter().zip(&printed) {
+        let [seen, shown] = [printed, &example.shown].map(|text| evened(text, home.path(), &even));
+        let Example { line, command, shown: text } = example;
+        assert!(
+            is_as_shown(&seen, &shown),
+            "{name}:{line}: $ {command}\nprinted:\n{printed}\nshown:\n{text}\ncompared:\n{seen}\n{shown}"
+        );
+    }
+}
+
+#[test]
+fn the_readme() {
+    follow("README.md");
+}
+
+#[test]
+fn ten_tasks() {
+    follow("docs/tasks.md");
+}
+
+#[test]
+fn what_is_shown_is_compared() {
+    for (printed, shown, same) in [
+        ("ab", "ab", true),
+        ("ab", "a", false),
+        ("a", "ab", false),
+        ("axxb", "a…b", true),
+        ("axxbc", "a…b", false),
+        ("axbxb", "a…b", true),
+        ("axx", "a…", true),
+        ("xxb", "…b", true),
+        ("", "", true),
+    ] {
+        assert_eq!(is_as_shown(printed, shown), same, "{printed} {shown}");
+    }
+    let text = "x\n```console\n$ one\nout\n\nput\n$ two\n```\n$ none\n```sh\n$ not\n```\n";
+    let found: Vec<(String, String)> = examples(text).into_iter().map(|one| (one.command, one.shown)).collect();
+    assert_eq!(found, [("one".to_owned(), "out\n\nput\n".to_owned()), ("two".to_owned(), String::new())]);
+}
