@@ -102,6 +102,7 @@ fn even() -> Vec<(Regex, &'static str)> {
         (r"\b\d+(\.\d+)? (ms|s)\b", "DURATION"),
         (r"\b\d+(\.\d+)? (B|KiB|MiB)\b", "SIZE"),
         (r"\b[0-9a-f]{12,}\b", "HASH"),
+        (r"\btok_[\w-]+", "TOKEN"),
         (r"\b(record|event) \d+", "$1 N"),
         (r"\bup to event \d+", "up to event N"),
         (r"\b\d+ events\b", "N events"),
@@ -155,6 +156,13 @@ fn follow(name: &str) {
 #[test]
 fn the_readme() {
     follow("README.md");
+}
+
+#[test]
+fn a_page_for_each_task() {
+    for name in ["give-an-agent-a-shell", "watch-it", "undo-it", "prove-it", "run-it-for-a-team"] {
+        follow(&format!("docs/{name}.md"));
+    }
 }
 
 #[test]
