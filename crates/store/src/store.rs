@@ -79,16 +79,12 @@ impl Store {
         held: Held,
     ) -> Self {
         let memory = Box::new(Mutex::new(Memory { backend, recordings }));
-        Self::new(Kind::Memory { memory, faults, problems }, held)
-    }
-
-    fn new(kind: Kind, held: Held) -> Self {
-        Self { inner: Arc::new(Inner { kind, followers: Followers::default(), held }) }
+        Self { inner: Inner::new(Kind::Memory { memory, faults, problems }, held) }
     }
 
     /// A store with a running writer.
     pub(crate) fn journalled(shared: Arc<Shared>, thread: JoinHandle<()>, durability: Durability, held: Held) -> Self {
-        Self::new(Kind::Journalled { shared, thread: Mutex::new(Some(thread)), durability }, held)
+        Self { inner: Inner::new(Kind::Journalled { shared, thread: Mutex::new(Some(thread)), durability }, held) }
     }
 
     /// Which data directory it is of.
@@ -450,6 +446,10 @@ impl Memory {
 }
 
 impl Inner {
+    fn new(kind: Kind, held: Held) -> Arc<Self> {
+        Arc::new(Self { kind, followers: Followers::default(), held })
+    }
+
     fn close(&self) {
         if let Kind::Journalled { shared, thread, .. } = &self.kind {
             shared.close();
