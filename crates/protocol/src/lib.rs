@@ -21,6 +21,7 @@ pub mod audit;
 pub mod daemon;
 pub mod files;
 pub mod health;
+pub mod kv;
 pub mod node;
 pub mod output;
 pub mod problem;
@@ -46,6 +47,7 @@ pub use files::{
     Side,
 };
 pub use health::{Live, Readiness, ReadinessStatus};
+pub use kv::{KvBatch, KvChanged, KvChangedKey, KvEntry, KvList, KvOp, KvOpKind, KvParams, KvWritten};
 pub use node::{AgentEnded, Node, RunningCommand};
 pub use output::{InputAccepted, InputRequest, OutputParams, OutputResponse, SignalRequest, SignalSent, StreamName};
 pub use problem::Problem;

@@ -25,6 +25,11 @@ pub fn decode(text: String, base64: Option<&str>) -> Result<Vec<u8>, base64::Dec
     }
 }
 
+/// Bytes in base64.
+pub fn base64(bytes: &[u8]) -> String {
+    STANDARD.encode(bytes)
+}
+
 /// A value of a shell: text, or `{"base64": …}` where the bytes are not UTF-8.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(untagged)]

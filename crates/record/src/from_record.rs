@@ -104,19 +104,24 @@ pub fn line_content<'a>(record: &'a Record, beside: Beside<'_>) -> LineContent<'
         }
         Event::SessionEnded { reason } => ("session_ended", new().value("reason", reason)),
         Event::AgentStateSaved { state, .. } => ("agent_state_saved", agent_state(state)),
+        Event::KvChanged { version, changes, .. } => {
+            ("kv_changed", new().value("version", version).value("changes", changes))
+        }
         Event::MessageAdded { message, .. } => {
             let fields = new().value("seq_id", &message.seq_id).text("role", &message.role);
             ("message_added", fields.value("content", &message.content))
         }
-        Event::Scrubbed { by, seqs, files, checkpoints, .. } => {
+        Event::Scrubbed { by, seqs, files, kv, checkpoints, .. } => {
             let fields = new().maybe("by", by.as_deref()).value("seqs", seqs).value("files", files);
+            let fields = if kv.is_empty() { fields } else { fields.value("kv", kv) };
             ("scrubbed", fields.unless_empty("checkpoints", checkpoints))
         }
         Event::Checkpointed { checkpoint } => ("checkpoint_created", new().all(checkpoint)),
-        Event::Rewound { to, step, by, files, kept_back, shell, agent_state, notices } => {
+        Event::Rewound { to, step, by, files, kept_back, shell, agent_state, kv, notices } => {
             let fields = new().value("to", to).maybe("step", step.map(RewindStep::as_str)).maybe("by", by.as_deref());
             let fields = fields.value("files", files).value("shell", shell);
             let fields = fields.unless_empty("kept_back", kept_back).unless_empty("notices", notices);
+            let fields = if let Some(kv) = kv { fields.value("kv", kv) } else { fields };
             ("session_rewound", fields.maybe_agent_state(agent_state.as_deref()))
         }
         Event::Forked { session_id, at } => ("session_forked", new().value("session_id", session_id).value("at", at)),

@@ -13,6 +13,7 @@
 //! - [`scrub`]: masking a secret in the files themselves.
 //! - [`past`]: what a session was at an earlier record.
 //! - [`steps`]: what an undo or a redo takes back.
+//! - `kv`: what it tells of the session's keyed store.
 //! - [`player`]: going through it as a person does.
 //! - [`export`]: copies for others: lines, a cast, a page.
 //!
@@ -27,6 +28,7 @@ pub mod export;
 pub mod from_record;
 mod hash;
 pub mod heads;
+mod kv;
 pub mod line;
 pub mod marks;
 pub mod mask;

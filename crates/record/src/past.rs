@@ -23,6 +23,8 @@ pub struct Past {
     pub shell: ShellState,
     /// What its agent had saved.
     pub agent_state: Option<AgentState>,
+    /// The version of its keyed store.
+    pub kv_version: u64,
     /// The checkpoint that holds its files; none if there was none yet.
     pub files: Option<FilesAt>,
     /// What of the files in it may not be as it was.
@@ -89,6 +91,8 @@ pub enum PastError {
 pub(crate) struct Fold {
     shell: Option<ShellState>,
     agent_state: Option<AgentState>,
+    #[serde(default)]
+    kv_version: u64,
     files: Files,
     /// Why the shell is not known.
     hole: Option<(u64, String)>,
@@ -236,6 +240,7 @@ fn is_wanted(event_type: &str) -> bool {
             | "session_rewound"
             | "tool_call"
             | "agent_state_saved"
+            | "kv_changed"
             | "checkpoint_created"
             | "records_lost"
             | "hole"
@@ -250,7 +255,8 @@ impl Fold {
         match (self.shell, self.hole) {
             (Some(shell), None) => {
                 let unsure = self.files.unsure();
-                Ok(Past { seq, shell, agent_state: self.agent_state, files: self.files.at, unsure })
+                let (agent_state, kv_version) = (self.agent_state, self.kv_version);
+                Ok(Past { seq, shell, agent_state, kv_version, files: self.files.at, unsure })
             }
             (_, Some((before, reason))) => Err(PastError::Hole { before, reason }),
             (None, None) => Err(PastError::BadRecord { seq: 1, reason: "it does not begin a session".to_owned() }),
@@ -273,6 +279,7 @@ impl Fold {
                 }
             }
             "agent_state_saved" => self.agent_state = agent_state(data, &proof.files),
+            "kv_changed" => self.kv_changed(data),
             "checkpoint_created" => self.files.kept(from(seq, data)?),
             // Their result is recorded, so what follows is known again.
             "records_lost" if data.get("shell").is_some() => self.begin_anew(seq, data, &proof.files)?,
@@ -280,7 +287,10 @@ impl Fold {
                 let reason = data["reason"].as_str().unwrap_or("no line tells of them").to_owned();
                 self.hole = Some((seq, reason));
             }
-            "session_rewound" => self.begin_anew(seq, data, &proof.files)?,
+            "session_rewound" => {
+                self.begin_anew(seq, data, &proof.files)?;
+                self.kv_changed(&data["kv"]);
+            }
             "session_created" | "session_restarted" => {
                 self.shell = Some(from(seq, &data["shell"])?);
                 self.hole = None;
@@ -288,6 +298,11 @@ impl Fold {
             _ => {}
         }
         Ok(())
+    }
+
+    /// The keyed store has another version, if this says so.
+    fn kv_changed(&mut self, data: &Value) {
+        self.kv_version = data["version"].as_u64().unwrap_or(self.kv_version);
     }
 
     /// A line that tells all that the session is.

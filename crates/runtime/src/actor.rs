@@ -15,6 +15,7 @@ mod fork;
 mod hold;
 mod journal;
 mod kept_to;
+mod kv;
 mod merge;
 mod message;
 mod notes;
@@ -33,13 +34,14 @@ mod unsure;
 pub(crate) use fork::is_outside;
 pub(crate) use kept_to::{all_open, is_open, reopen};
 use message::{Answer, Caller};
-pub use message::{FileChanged, FilesTask, ForkOrder, MAILBOX, MAX_WAITING, Message, RunReply, ServiceNews, Started};
+pub use message::{
+    FileChanged, FilesTask, ForkOrder, KvTask, MAILBOX, MAX_WAITING, Message, RunReply, ServiceNews, Started,
+};
 pub use slot::Slot;
 
 use crate::admission::{Asked, Ticket};
 use crate::context::SessionContext;
 use crate::crash::{self, Point};
-use crate::hang_up::HangUp;
 use crate::ops::*;
 use crate::pending::Removal;
 use crate::running::Step;
@@ -208,6 +210,10 @@ impl Actor {
                 self.linger();
                 file_change::before(&mut self.session, answer).await;
             }
+            Message::Kv(task) => {
+                self.linger();
+                kv::do_task(&mut self.session, *task).await;
+            }
             Message::FileChanged { change, answer } => {
                 self.linger();
                 let _ = answer.send(file_change::after(&mut self.session, change).await);
@@ -271,7 +277,7 @@ impl Actor {
     /// waited for it.
     async fn start(&mut self, mut submitted: Submitted, ticket: Option<Ticket>) {
         let session = &mut self.session;
-        if submitted.command.hang_up.as_ref().is_some_and(HangUp::is_over) {
+        if submitted.command.hang_up.as_ref().is_some_and(crate::hang_up::HangUp::is_over) {
             // It waited for its turn; nobody is left to hear that it never began.
             return drop(submitted.reply);
         }

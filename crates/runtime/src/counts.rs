@@ -5,7 +5,7 @@ use metrics::{Counter, counter, describe_counter};
 use shellkeep_session::Event;
 
 /// The runtime's own kinds, as a recording names them.
-const KINDS: [&str; 23] = [
+const KINDS: [&str; 24] = [
     "session_created",
     "run_started",
     "tool_call",
@@ -29,6 +29,7 @@ const KINDS: [&str; 23] = [
     "session_destroyed",
     "run_input",
     "session_deleted",
+    "kv_changed",
 ];
 
 /// The counters.
@@ -80,6 +81,7 @@ impl Counts {
             Event::SessionDestroyed => 20,
             Event::RunInput { .. } => 21,
             Event::SessionDeleted { .. } => 22,
+            Event::KvChanged { .. } => 23,
         };
         self.kinds[index].increment(1);
     }

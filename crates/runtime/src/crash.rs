@@ -21,6 +21,12 @@ pub enum Point {
     InputRecorded,
     /// An agent's state is written; the agent was not told.
     StateSaved,
+    /// A change of the keyed store is in its index; that is not written.
+    KvWritten,
+    /// It is written that the keyed store changed; nobody was told.
+    KvRecorded,
+    /// It is written that a rewind took the keyed store back; its index is as before.
+    KvRewound,
     /// A checkpoint that the last daemon owed is about to be made.
     FilesOwed,
     /// A checkpoint is made; that is not written.
@@ -53,6 +59,9 @@ impl Point {
             Self::ServiceStarted => "service_started",
             Self::InputRecorded => "input_recorded",
             Self::StateSaved => "state_saved",
+            Self::KvWritten => "kv_written",
+            Self::KvRecorded => "kv_recorded",
+            Self::KvRewound => "kv_rewound",
             Self::FilesOwed => "files_owed",
             Self::FilesKept => "files_kept",
             Self::RewindStaged => "rewind_staged",

@@ -14,6 +14,7 @@ use crate::stored::Stored;
 use shellkeep_process::CageFactory;
 use shellkeep_record::beside::RECLAIMED;
 use shellkeep_session::{Author, QuotaName, SessionId};
+use shellkeep_store::keyed;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -238,5 +239,6 @@ fn measure(ctx: &SessionContext, id: &SessionId) -> bool {
 fn directories_of(ctx: &SessionContext, id: &SessionId) -> Vec<PathBuf> {
     let workspace = checkpoints::path(&ctx.workspaces.of(id)).to_owned();
     let outputs = ctx.data_dir.outputs(id).to_path_buf();
-    vec![workspace, outputs, ctx.data_dir.services(id), ctx.checkpoints.home(id)]
+    let values = keyed::directory(ctx.data_dir.root(), id.as_str());
+    vec![workspace, outputs, values, ctx.data_dir.services(id), ctx.checkpoints.home(id)]
 }

@@ -6,7 +6,7 @@ use shellkeep_session::{ByteString, Event, Record, SessionId, SessionMeta, Sessi
 use shellkeep_store::deleted::{self, DeletedSession};
 use shellkeep_store::pending::{Begun, LeftOver, left_over};
 pub(crate) use shellkeep_store::{Deletion, Pending};
-use shellkeep_store::{FileChange, ReadError, Store};
+use shellkeep_store::{FileChange, ReadError, Store, keyed};
 use shellkeep_workspace::fault::Faults;
 use shellkeep_workspace::{Workspaces, copy, restore};
 use std::fs;
@@ -66,6 +66,7 @@ pub(crate) fn remove_files(deletion: &Deletion, data_dir: &Path, workspaces: &Wo
     let _ = fs::remove_dir_all(outputs);
     let _ = fs::remove_dir_all(data_dir.join("services").join(deletion.id.as_str()));
     let _ = fs::remove_dir_all(checkpoints);
+    let _ = fs::remove_dir_all(keyed::directory(data_dir, deletion.id.as_str()));
 }
 
 /// A removal that an earlier daemon had begun.

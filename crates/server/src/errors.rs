@@ -3,7 +3,7 @@
 use crate::refusal::{RETRY_AFTER, Refusal};
 use crate::translate;
 use axum::http::StatusCode;
-use shellkeep_runtime::{FileError, OpError, QuotaMet, whole_seconds};
+use shellkeep_runtime::{FileError, KvError, OpError, QuotaMet, whole_seconds};
 use std::time::Duration;
 
 /// When a daemon that stops may be back, if it restarts: the time that commands usually need to finish.
@@ -57,6 +57,7 @@ impl From<OpError> for Refusal {
             }
             OpError::FileNotFound { checkpoint, path } => refusal.with("checkpoint", checkpoint).with("path", path),
             OpError::File(error) => refused_file(refusal, &error),
+            OpError::Kv(error) => refused_key(refusal, error),
             OpError::FilesFailed { session_id, .. } | OpError::SessionExists { session_id } => {
                 refusal.with("session_id", session_id)
             }
@@ -92,6 +93,7 @@ fn status(error: &OpError) -> StatusCode {
         | OpError::BadWorkspace { .. } => StatusCode::BAD_REQUEST,
         OpError::NotAllowed { .. } => StatusCode::FORBIDDEN,
         OpError::File(error) => file_status(error),
+        OpError::Kv(error) => kv_status(error),
         OpError::SessionNotFound { .. }
         | OpError::RunNotFound { .. }
         | OpError::ServiceNotFound { .. }
@@ -152,6 +154,24 @@ fn refused_file(refusal: Refusal, error: &FileError) -> Refusal {
         FileError::TooLarge { size, limit, .. } => refusal.with("size", *size).with("limit", *limit),
         FileError::Unexpected { current, .. } => refusal.with("sha256", current.clone()),
         _ => refusal,
+    }
+}
+
+fn kv_status(error: &KvError) -> StatusCode {
+    match error {
+        KvError::NotFound { .. } | KvError::ValueNotFound { .. } => StatusCode::NOT_FOUND,
+        KvError::Conflict { .. } => StatusCode::PRECONDITION_FAILED,
+        KvError::Damaged { .. } => StatusCode::INTERNAL_SERVER_ERROR,
+        KvError::Unavailable { .. } => StatusCode::SERVICE_UNAVAILABLE,
+    }
+}
+
+fn refused_key(refusal: Refusal, error: KvError) -> Refusal {
+    match error {
+        KvError::NotFound { key, .. } => refusal.with("key", key),
+        KvError::Conflict { key, current } => refusal.with("key", key).with("version", current),
+        KvError::ValueNotFound { sha256 } => refusal.with("sha256", sha256),
+        KvError::Damaged { .. } | KvError::Unavailable { .. } => refusal,
     }
 }
 

@@ -10,6 +10,7 @@ mod files;
 mod health;
 mod hold;
 mod index;
+mod kv;
 mod messages;
 mod metrics;
 mod node;
@@ -88,6 +89,8 @@ pub fn router(engine: Engine, auth: Auth, metrics: PrometheusHandle, control: Ar
             get(workspace_files::read).put(workspace_files::write).delete(workspace_files::remove)
         })
         .route("/v1/sessions/{session_id}/files/history", get(files::history))
+        .route("/v1/sessions/{session_id}/kv", get(kv::list).post(kv::change))
+        .route("/v1/sessions/{session_id}/kv/{*key}", get(kv::get).put(kv::put).delete(kv::delete))
         .route("/v1/sessions/{session_id}/rewind", post(rewind::rewind))
         .route("/v1/sessions/{session_id}/fork", post(rewind::fork))
         .route("/v1/sessions/{session_id}/merge_back", post(rewind::merge_back))

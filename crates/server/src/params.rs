@@ -19,6 +19,9 @@ pub struct ServicePath(pub SessionId, pub ServiceId);
 /// `{session_id}` and `{checkpoint}` of a path.
 pub struct CheckpointPath(pub SessionId, pub String);
 
+/// `{session_id}` and `{key}` of a path.
+pub struct KeyPath(pub SessionId, pub String);
+
 /// `{agent}` of a path.
 pub struct AgentPath(pub String);
 
@@ -65,6 +68,16 @@ impl<S: Send + Sync> FromRequestParts<S> for CheckpointPath {
         let params = path_params(parts, state).await?;
         // Which of the ways to name a moment it is, is found out where moments are read.
         Ok(Self(session_id(&params)?, text(&params, "checkpoint")?.to_owned()))
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for KeyPath {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+        let params = path_params(parts, state).await?;
+        // Keys are checked where batches are.
+        Ok(Self(session_id(&params)?, text(&params, "key")?.to_owned()))
     }
 }
 

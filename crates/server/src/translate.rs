@@ -3,6 +3,7 @@
 
 mod check;
 mod files;
+mod kv;
 mod node;
 mod record;
 mod resume;
@@ -11,6 +12,7 @@ mod session;
 mod workspace_file;
 
 pub use files::*;
+pub use kv::*;
 pub use node::{ended_agent, node, quota_changes, quotas};
 pub use record::*;
 pub use resume::{resume, resumed};

@@ -2,7 +2,7 @@
 
 use crate::agent::{FINAL_OUTPUT, USER_INPUT};
 use crate::state::{ActiveRun, SessionState};
-use crate::{Event, Record, Service, ServiceStatus, service};
+use crate::{Event, KvState, Record, Service, ServiceStatus, service};
 use std::collections::BTreeMap;
 
 /// A record that does not follow from the state it is applied to.
@@ -43,6 +43,7 @@ impl SessionState {
                 messages: 0,
                 agent_step: 0,
                 files: None,
+                kv: KvState::default(),
                 shell: (**shell).clone(),
             }),
             _ => Err(ApplyError::NotCreated { found: record.seq }),
@@ -110,6 +111,7 @@ impl SessionState {
             }
             Event::Checkpointed { .. } | Event::Rewound { .. } => self.apply_to_files(record),
             Event::SessionEnded { .. } => self.ended_at = Some(record.at),
+            Event::KvChanged { version, .. } => self.kv.version = self.kv.version.max(*version),
             Event::Noted { .. } | Event::AgentStateSaved { .. } | Event::MessageAdded { .. } => {
                 self.apply_to_agent(record);
             }
@@ -140,7 +142,7 @@ impl SessionState {
     fn apply_to_files(&mut self, record: &Record) {
         match &record.event {
             Event::Checkpointed { checkpoint } => self.files = Some(checkpoint.at.clone()),
-            Event::Rewound { files, shell, agent_state, notices, .. } => {
+            Event::Rewound { files, shell, agent_state, kv, notices, .. } => {
                 self.processes.clear();
                 self.shell = (**shell).clone();
                 let restored = agent_state.as_ref().map_or(0, |state| state.version);
@@ -149,6 +151,9 @@ impl SessionState {
                 // What the agent does from here on is not what it did before.
                 self.agent_step = record.seq;
                 self.files = files.clone();
+                if let Some(restored) = kv {
+                    self.kv = KvState { version: self.kv.version.max(restored.version), restored: Some(*restored) };
+                }
                 self.pending_notices.extend(notices.iter().cloned());
             }
             _ => {}
@@ -264,6 +269,7 @@ mod tests {
             kept_back: Vec::new(),
             shell: Box::default(),
             agent_state: None,
+            kv: None,
             notices: Vec::new(),
         };
         after(&mut state, rewound);

@@ -25,11 +25,13 @@ pub enum QuotaName {
     DiskBytesPerSession,
     /// Bytes of a service's log; the oldest give way.
     ServiceLogBytes,
+    /// Bytes of the values in a session's keyed store. Old values give way to new ones.
+    KvBytesPerSession,
 }
 
 impl QuotaName {
     /// How many there are.
-    pub const COUNT: usize = 9;
+    pub const COUNT: usize = 10;
 
     /// All of them, in the order they are shown.
     pub const ALL: [Self; Self::COUNT] = [
@@ -42,6 +44,7 @@ impl QuotaName {
         Self::OutputBytesPerSession,
         Self::DiskBytesPerSession,
         Self::ServiceLogBytes,
+        Self::KvBytesPerSession,
     ];
 
     /// Its name.
@@ -56,6 +59,7 @@ impl QuotaName {
             Self::OutputBytesPerSession => "output_bytes_per_session",
             Self::DiskBytesPerSession => "disk_bytes_per_session",
             Self::ServiceLogBytes => "service_log_bytes",
+            Self::KvBytesPerSession => "kv_bytes_per_session",
         }
     }
 
@@ -70,7 +74,10 @@ impl QuotaName {
             Self::Services | Self::ServicesPerAgent => (0, 100_000),
             Self::LiveShells => (1, 100_000),
             Self::Processes | Self::SessionProcesses => (1, 4_000_000),
-            Self::OutputBytesPerRun | Self::OutputBytesPerSession | Self::DiskBytesPerSession => (0, 1 << 50),
+            Self::OutputBytesPerRun
+            | Self::OutputBytesPerSession
+            | Self::DiskBytesPerSession
+            | Self::KvBytesPerSession => (0, 1 << 50),
             Self::ServiceLogBytes => (64 << 10, 1 << 40),
         }
     }
@@ -79,7 +86,11 @@ impl QuotaName {
     pub fn is_bytes(self) -> bool {
         matches!(
             self,
-            Self::OutputBytesPerRun | Self::OutputBytesPerSession | Self::DiskBytesPerSession | Self::ServiceLogBytes
+            Self::OutputBytesPerRun
+                | Self::OutputBytesPerSession
+                | Self::DiskBytesPerSession
+                | Self::ServiceLogBytes
+                | Self::KvBytesPerSession
         )
     }
 }
@@ -119,6 +130,7 @@ impl Default for Quotas {
             (QuotaName::OutputBytesPerSession, 1 << 30),
             (QuotaName::DiskBytesPerSession, 10 << 30),
             (QuotaName::ServiceLogBytes, 16 << 20),
+            (QuotaName::KvBytesPerSession, 1 << 30),
         ] {
             quotas.set(name, limit);
         }

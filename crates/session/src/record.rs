@@ -2,16 +2,16 @@
 
 use crate::state::{LeftProcess, SessionState};
 use crate::{
-    AgentState, Author, ByteString, Call, Checkpoint, FileSum, FilesAt, LeftOut, Message, Notice, RunId, RunResult,
-    ServiceEnd, ServiceId, ServiceSpec, ServiceStamps, ServiceStatus, SessionId, SessionMeta, ShellDelta, ShellState,
-    Timestamp,
+    AgentState, Author, ByteString, Call, Checkpoint, FileSum, FilesAt, KvChange, KvRestored, KvScrubbed, LeftOut,
+    Message, Notice, RunId, RunResult, ServiceEnd, ServiceId, ServiceSpec, ServiceStamps, ServiceStatus, SessionId,
+    SessionMeta, ShellDelta, ShellState, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// Version of everything this crate writes. A reader refuses a newer one.
-pub const FORMAT_VERSION: u32 = 4;
+pub const FORMAT_VERSION: u32 = 5;
 
 /// One fact.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -171,6 +171,16 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Author::is_unknown")]
         author: Author,
     },
+    /// Keys of the keyed store changed, all of them or none.
+    KvChanged {
+        /// The store's version from now on.
+        version: u64,
+        /// What changed.
+        changes: Vec<KvChange>,
+        /// Who asked for it.
+        #[serde(default, skip_serializing_if = "Author::is_unknown")]
+        author: Author,
+    },
     /// The conversation has one message more.
     MessageAdded {
         /// The message.
@@ -191,6 +201,9 @@ pub enum Event {
         /// What those of them are now whose hashes the recording keeps, by name.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         sums: BTreeMap<String, FileSum>,
+        /// What was masked in the keyed store.
+        #[serde(default, skip_serializing_if = "KvScrubbed::is_empty")]
+        kv: KvScrubbed,
         /// Names of the checkpoints that held it and are gone.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         checkpoints: Vec<String>,
@@ -227,6 +240,9 @@ pub enum Event {
         /// What is now kept for the agent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         agent_state: Option<Box<AgentState>>,
+        /// What the keyed store is now, if that changed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        kv: Option<KvRestored>,
         /// What the next caller should know.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         notices: Vec<Notice>,
@@ -289,9 +305,10 @@ impl Event {
     /// Who it comes from.
     pub fn author(&self) -> Author {
         match self {
-            Self::Noted { author, .. } | Self::AgentStateSaved { author, .. } | Self::MessageAdded { author, .. } => {
-                author.clone()
-            }
+            Self::Noted { author, .. }
+            | Self::AgentStateSaved { author, .. }
+            | Self::KvChanged { author, .. }
+            | Self::MessageAdded { author, .. } => author.clone(),
             Self::SessionCreated { meta, .. } => Author::runtime(meta.by.clone()),
             Self::SessionDeleted { by, .. }
             | Self::RunInput { by, .. }

@@ -1,7 +1,8 @@
 //! A session as a value: everything that is known of it.
 
 use crate::{
-    AgentState, ByteString, FilesAt, Notice, Origin, RunId, Service, ServiceId, SessionId, ShellState, Timestamp,
+    AgentState, ByteString, FilesAt, KvState, Notice, Origin, RunId, Service, ServiceId, SessionId, ShellState,
+    Timestamp,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -100,6 +101,9 @@ pub struct SessionState {
     /// The checkpoint that its files were last kept in, or taken back to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub files: Option<FilesAt>,
+    /// What is known of its keyed store.
+    #[serde(default, skip_serializing_if = "KvState::is_unused")]
+    pub kv: KvState,
     /// What its shell knows.
     pub shell: ShellState,
 }

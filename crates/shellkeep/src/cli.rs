@@ -56,6 +56,8 @@ pub enum Command {
     Scrub(commands::scrub::ScrubArgs),
     /// List, read, write and remove files of a session
     Files(commands::workspace_files::FilesArgs),
+    /// Read and change a session's keyed store
+    Kv(commands::kv::KvArgs),
     /// List, show and create checkpoints of a session's files
     Checkpoints(commands::checkpoints::CheckpointsArgs),
     /// Compare a session's files at two moments

@@ -13,6 +13,7 @@ pub mod export;
 pub mod files;
 pub mod fork;
 pub mod key;
+pub mod kv;
 pub mod log;
 pub mod mcp;
 mod moment;

@@ -32,6 +32,7 @@ fn main() -> ExitCode {
         Command::Key(args) => commands::key::execute(args),
         Command::Scrub(args) => commands::scrub::execute(args),
         Command::Files(args) => commands::workspace_files::execute(args),
+        Command::Kv(args) => commands::kv::execute(args),
         Command::Checkpoints(args) => commands::checkpoints::execute(args),
         Command::Diff(args) => commands::diff::execute(args),
         Command::Log(args) => commands::log::execute(args),

@@ -146,6 +146,11 @@ const ROUTES: &[(&str, &str, &[Call])] = &[
     ("get", "/v1/sessions/{session_id}/files", &[("", ""), ("?path=/etc", ""), ("?limit=0", "")]),
     ("get", "/v1/sessions/{session_id}/files/content", &[("?path=a", ""), ("", ""), ("?path=/etc", "")]),
     ("put", "/v1/sessions/{session_id}/files/content", &[("?path=a", "x"), ("", "x"), ("?path=/etc/x", "x")]),
+    ("get", "/v1/sessions/{session_id}/kv", &[("", ""), ("?prefix=a", ""), ("?limit=0", "")]),
+    ("post", "/v1/sessions/{session_id}/kv", &[("", "{\"ops\": [{\"op\": \"delete\", \"key\": \"a\"}]}"), ("", "{}")]),
+    ("get", "/v1/sessions/{session_id}/kv/{key}", &[("", "")]),
+    ("put", "/v1/sessions/{session_id}/kv/{key}", &[("", "x")]),
+    ("delete", "/v1/sessions/{session_id}/kv/{key}", &[("", "")]),
     ("delete", "/v1/sessions/{session_id}/files/content", &[("?path=a", ""), ("", ""), ("?path=/etc/x", "")]),
     (
         "post",
@@ -238,7 +243,7 @@ fn another_agents_session_is_like_none() {
                     let ask = |session: &str| {
                         let target = path.replace("{session_id}", session).replace("{run_id}", &run_id);
                         let target = target.replace("{service_id}", &service_id);
-                        let target = target.replace("{checkpoint}", "latest") + query;
+                        let target = target.replace("{checkpoint}", "latest").replace("{key}", "a") + query;
                         let request = Request::new(&method.to_uppercase(), &target).header("accept", accept);
                         let mut answer = bob.send(request.json(*body));
                         answer.headers.retain(|(name, _)| name != "date");

@@ -261,6 +261,7 @@ pub(crate) fn unknown_state(session_id: &SessionId) -> SessionState {
         messages: 0,
         agent_step: 0,
         files: None,
+        kv: Default::default(),
         shell: ShellState::default(),
     }
 }

@@ -15,9 +15,10 @@ use crate::{AppendError, Durability, OpenError, RecordOptions, Store};
 use shellkeep_record::{Recording, Verdict, verify};
 use shellkeep_session::shell::{Function, Variable};
 use shellkeep_session::{
-    AgentState, Author, Cause, Checkpoint, Content, Event, FilesAt, LeftOut, Message, Notice, NoticeCode, Output,
-    Ready, Record, RestartPolicy, RunId, RunResult, RunStatus, ServiceEnd, ServiceId, ServiceSpec, ServiceStamps,
-    ServiceStatus, SessionId, SessionMeta, SessionState, ShellDelta, ShellState, Stamp, Timestamp,
+    AgentState, Author, Cause, Checkpoint, Content, Event, FilesAt, KvChange, KvRestored, KvValue, LeftOut, Message,
+    Notice, NoticeCode, Output, Ready, Record, RestartPolicy, RunId, RunResult, RunStatus, ServiceEnd, ServiceId,
+    ServiceSpec, ServiceStamps, ServiceStatus, SessionId, SessionMeta, SessionState, ShellDelta, ShellState, Stamp,
+    Timestamp,
 };
 use std::future::Future;
 use std::path::{Path, PathBuf};
@@ -224,6 +225,31 @@ impl Teller {
         teller
     }
 
+    /// A session with everything behind it that version 4 knows, and a keyed store that was changed and taken back.
+    pub(super) fn keyed(name: &str) -> Self {
+        let mut teller = Self::branched(name);
+        let value = |digit: &str| KvValue { sha256: digit.repeat(64), bytes: 5, content_type: "text/plain".to_owned() };
+        let change = |version: u64, value: Option<KvValue>| {
+            let changes = vec![KvChange { key: "plan".to_owned(), version, value }];
+            Event::KvChanged { version, changes, author: Author::caller(None) }
+        };
+        teller.say(change(1, Some(value("a"))));
+        teller.say(change(2, None));
+        let state = teller.state.clone();
+        teller.say(Event::Rewound {
+            to: state.seq - 1,
+            step: None,
+            by: None,
+            files: state.files.clone(),
+            kept_back: Vec::new(),
+            shell: Box::new(state.shell.clone()),
+            agent_state: state.agent_state.clone(),
+            kv: Some(KvRestored { from: 1, version: 3 }),
+            notices: Vec::new(),
+        });
+        teller
+    }
+
     /// A session that was kept, taken back and copied, as there are since version 3.
     pub(super) fn branched(name: &str) -> Self {
         let mut teller = Self::told(name);
@@ -259,6 +285,7 @@ impl Teller {
             kept_back: vec![LeftOut { path: "x".into(), reason: "changed meanwhile".to_owned() }],
             shell: Box::new(teller.state.shell.clone()),
             agent_state: teller.state.agent_state.clone(),
+            kv: None,
             notices: vec![notice],
         });
         teller.say(Event::Forked { session_id: id("other"), at: seq });

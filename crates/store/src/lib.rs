@@ -22,6 +22,7 @@
 //! - [`tokens`]: the agents' tokens, in a file of their own.
 //! - [`pending`], [`ended`], [`deleted`], [`quotas`]: small facts beside the sessions, in files of their own.
 //! - `sealed`: how such files are written and read.
+//! - [`keyed`]: a session's keyed store, in a database of its own.
 //! - [`anchor`]: signed heads of recordings, put elsewhere.
 //! - [`audit`]: who changed rights or removed something, and who was refused.
 //! - [`backend`]: what a backend does; `memory`, `filesystem` and `sqlite` are the backends.
@@ -43,6 +44,7 @@ mod follow;
 pub mod identity;
 pub mod journal;
 mod key;
+pub mod keyed;
 mod line;
 mod lock;
 mod marker;
@@ -74,6 +76,7 @@ pub use error::{Durability, OpenError, ReadError, SyncError};
 pub use identity::{Arrival, CopyOf, Home};
 pub use journal::AppendError;
 pub use key::PUBLIC_KEY;
+pub use keyed::{Keyed, KeyedEntry, KeyedError, KeyedUse};
 pub use mask::masked_state;
 pub use pending::{Deletion, FileChange, Pending};
 pub use quotas::QuotaFile;

@@ -32,6 +32,7 @@ pub fn label(name: &str) -> String {
         Some(QuotaName::OutputBytesPerSession) => "output/session".to_owned(),
         Some(QuotaName::DiskBytesPerSession) => "disk/session".to_owned(),
         Some(QuotaName::ServiceLogBytes) => "log/service".to_owned(),
+        Some(QuotaName::KvBytesPerSession) => "kv/session".to_owned(),
         _ => words::clean(name).replace('_', " "),
     }
 }

@@ -121,7 +121,7 @@ pub fn kind(event_type: &str) -> Kind {
         "llm_call" => Kind::Model,
         "tool_call" | "run_started" | "run_input" | "run_detached" => Kind::Tool,
         "final_output" => Kind::Output,
-        "state_transition" | "agent_state_saved" | "message_added" => Kind::Agent,
+        "state_transition" | "agent_state_saved" | "message_added" | "kv_changed" => Kind::Agent,
         "hole" | "records_lost" | "scrubbed" => Kind::Record,
         other if other.starts_with("service_") => Kind::Service,
         other if other.starts_with("session_") || other.starts_with("shell_") || other == "processes_left" => {
@@ -176,6 +176,7 @@ pub(crate) fn text(line: &Line) -> String {
         "final_output" => field("output"),
         "state_transition" => format!("{} → {}", field("from_node"), field("to_node")),
         "message_added" => format!("{}: {}", field("role"), field("content")),
+        "kv_changed" => keys(data),
         "agent_state_saved" => format!("version {}, {} bytes", field("version"), field("bytes")),
         "session_created" => match data.get("forked_from") {
             Some(origin) => {
@@ -207,6 +208,13 @@ pub(crate) fn text(line: &Line) -> String {
         }
         _ => flat(data),
     }
+}
+
+/// `version 3: plan, notes`, with the keys that a change names.
+fn keys(data: &Value) -> String {
+    let changes = data.get("changes").and_then(Value::as_array).map_or(&[] as &[Value], Vec::as_slice);
+    let names: Vec<String> = changes.iter().filter_map(|change| change.get("key")).map(flat).collect();
+    format!("version {}: {}", data.get("version").map(flat).unwrap_or_default(), names.join(", "))
 }
 
 /// `⟲ rewound to #12`, and what is not as it was then.

@@ -58,6 +58,7 @@ fn the_past_is_what_the_state_was_then() {
             kept_back: Vec::new(),
             shell: Box::new(shell),
             agent_state: None,
+            kv: None,
             notices: Vec::new(),
         },
     ));

@@ -13,7 +13,19 @@ fn scrubbed(seq: u64, seqs: Vec<u64>, files: Vec<String>) -> Record {
 
 fn scrubbed_to(seq: u64, seqs: Vec<u64>, files: Vec<String>, sums: BTreeMap<String, FileSum>) -> Record {
     let shell = Box::new(ShellState::default());
-    record(seq, Event::Scrubbed { by: None, seqs, files, sums, checkpoints: Vec::new(), shell, agent_state: None })
+    record(
+        seq,
+        Event::Scrubbed {
+            by: None,
+            seqs,
+            files,
+            sums,
+            kv: Default::default(),
+            checkpoints: Vec::new(),
+            shell,
+            agent_state: None,
+        },
+    )
 }
 
 fn everything(directory: &Path) -> String {

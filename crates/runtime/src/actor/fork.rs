@@ -3,6 +3,7 @@
 
 use super::checkpoint::save_now;
 use super::files::{files_failed, parent};
+use super::kv;
 use super::message::ForkOrder;
 use super::session::Session;
 use super::unsure::{Uncertain, uncertain};
@@ -50,6 +51,8 @@ struct Began {
     left_out_total: u64,
     /// Paths that may differ from that moment.
     uncertain: Uncertain,
+    /// The records of its keyed store.
+    values: Vec<Event>,
 }
 
 /// Creates another session from this one.
@@ -112,13 +115,15 @@ async fn copy_to(
     let copied = copy_files(session, copying).await?;
     let mut shell = past.as_ref().map_or_else(|| session.journal.state().shell.clone(), |past| past.shell.clone());
     relocate(&mut shell, &session.journal.state().meta.workspace, &workspace);
+    let kv_version = past.as_ref().map(|past| past.kv_version);
+    let values = kv::fork(session, &order.id, kv_version, order.by.as_deref()).await?;
     let agent_state = match past {
         Some(past) => past.agent_state,
         None => session.journal.state().agent_state.as_deref().cloned(),
     };
     let agent_state = copy_agent_state(session, &order.id, agent_state).await;
     let (left_out, left_out_total) = (copied.left_out, copied.left_out_total);
-    let began = Began { at, workspace, left_out, left_out_total, uncertain };
+    let began = Began { at, workspace, left_out, left_out_total, uncertain, values };
     begin_fork(session, order, began, shell, agent_state, files).await
 }
 
@@ -185,7 +190,7 @@ async fn begin_fork(
     agent_state: Option<AgentState>,
     files: Option<FilesAt>,
 ) -> Result<Forked, OpError> {
-    let Began { at, workspace, left_out, left_out_total, uncertain } = began;
+    let Began { at, workspace, left_out, left_out_total, uncertain, values } = began;
     let origin = Origin { session_id: session.id().clone(), seq: at };
     let live: Vec<String> = session
         .journal
@@ -216,6 +221,7 @@ async fn begin_fork(
         agent_state
             .map(|state| Event::AgentStateSaved { state: Box::new(state), author: Author::runtime(order.by.clone()) }),
     );
+    events.extend(values);
     events.extend(files.map(|at| Event::Checkpointed { checkpoint: Box::new(Checkpoint::of(at, 1, Cause::Fork)) }));
     events.push(Event::ShellStopped { reason: "forked".to_owned(), notices: told.clone() });
     let session = forks::begin(&session.ctx, &order.id, session.journal.state().meta.agent.as_deref(), events).await?;

@@ -8,7 +8,7 @@ use crate::running::{Running, Typed};
 use crate::services::Supervised;
 use shellkeep_process::Fact;
 use shellkeep_session::{
-    AgentState, Author, Notice, RunId, Service, ServiceEnd, ServiceId, ServiceStamps, ServiceStatus, SessionId,
+    AgentState, Author, KvTold, Notice, RunId, Service, ServiceEnd, ServiceId, ServiceStamps, ServiceStatus, SessionId,
     SessionState, ShellState, Timestamp,
 };
 use shellkeep_workspace::repo::ObjectId;
@@ -129,6 +129,8 @@ pub enum Message {
     FilesKept(Answer<()>),
     /// Answer when a file may be changed beside the commands.
     BeforeChange(Answer<()>),
+    /// Work with the keyed store.
+    Kv(Box<KvTask>),
     /// A tool that runs no command has changed a file.
     FileChanged {
         /// What it did.
@@ -151,6 +153,40 @@ pub enum Message {
         running: Box<Running>,
         /// How it ended.
         ended: Ended,
+    },
+}
+
+/// Work with a session's keyed store, done beside a running command.
+pub enum KvTask {
+    /// Read a value.
+    Get {
+        /// The key.
+        key: String,
+        /// Who waits.
+        answer: Answer<(KvEntry, Vec<u8>)>,
+    },
+    /// List keys.
+    Scan {
+        /// Which.
+        query: KvQuery,
+        /// Who waits.
+        answer: Answer<KvPage>,
+    },
+    /// Change keys.
+    Change {
+        /// How.
+        ops: Vec<KvOp>,
+        /// Who asks.
+        author: Author,
+        /// Answered when it is kept.
+        answer: Answer<KvChangedKeys>,
+    },
+    /// Compare the store with what the recording tells of it.
+    Check {
+        /// What it tells.
+        told: KvTold,
+        /// Answered with what is wrong.
+        answer: Answer<Vec<String>>,
     },
 }
 

@@ -3,6 +3,7 @@
 
 use super::checkpoint::{change_files, changed_but, commit_now, save_now};
 use super::files::files_failed;
+use super::kv;
 use super::session::Session;
 use super::unsure::{Uncertain, uncertain};
 use crate::checkpoints::commit_of;
@@ -12,7 +13,9 @@ use crate::ops::*;
 use crate::pending;
 use crate::{notices, state_file};
 use shellkeep_record::past::Past;
-use shellkeep_session::{AgentState, Cause, Content, Event, FilesAt, LeftOut, Notice, RewindStep, ShellState, decide};
+use shellkeep_session::{
+    AgentState, Cause, Content, Event, FilesAt, KvRestored, LeftOut, Notice, RewindStep, ShellState, decide,
+};
 use shellkeep_store::FileChange;
 use shellkeep_workspace::repo::{ObjectId, RepoError};
 use shellkeep_workspace::restore::{self, KeptBack, Plan, RestoreError};
@@ -27,6 +30,8 @@ struct Target {
     /// The part of its shell that can be restored.
     shell: ShellState,
     agent_state: Option<AgentState>,
+    /// What becomes of the keyed store, if anything.
+    kv: Option<KvRestored>,
     /// Variables whose values the recording masks.
     secrets: usize,
     /// What cannot be restored.
@@ -59,6 +64,12 @@ pub(super) async fn rewind(session: &mut Session, request: Rewind, by: Option<St
     save_now(session, Cause::Rewind).await?;
     session.rest("rewound", "the session was rewound");
     rewound.kept_back = apply(session, &target, plan, kept, uncertain, by).await?;
+    if let Some(restored) = target.kv {
+        let missing = kv::rewind(session, restored).await;
+        if !missing.is_empty() {
+            session.journal.tell([kv::values_gone(&missing)]);
+        }
+    }
     rewound.undo = Some(session.journal.state().seq - 1);
     rewound.seq = Some(session.journal.state().seq);
     rewound.notices = session.journal.state().pending_notices.clone();
@@ -78,7 +89,8 @@ async fn target(session: &mut Session, past: Past) -> Result<Target, OpError> {
         notices.push(notices::agent_state_gone(version));
         agent_state = session.journal.state().agent_state.as_deref().cloned();
     }
-    Ok(Target { past, step: None, shell, agent_state, secrets, notices })
+    let kv = kv::plan_rewind(session, past.kv_version).await?;
+    Ok(Target { past, step: None, shell, agent_state, kv, secrets, notices })
 }
 
 /// The version of the agent's state at that moment, if its file is gone or is not what was saved.
@@ -173,6 +185,7 @@ async fn apply(
         kept_back: kept_back(&kept),
         shell: Box::new(target.shell.clone()),
         agent_state: agent_state.map(Box::new),
+        kv: target.kv,
         notices: told,
     };
     if plan.steps.is_empty() {
@@ -220,7 +233,11 @@ async fn complete_interrupted(session: &mut Session) -> Result<(), OpError> {
         })
         .await?;
     match completed {
-        Ok(Some(event)) => drop(session.journal.record(event)),
+        Ok(Some(event)) => {
+            session.journal.record(event);
+            // Opening it again takes it back with the rest.
+            session.kv.close();
+        }
         Ok(None) => {}
         Err(reason) => {
             return Err(files_failed(&session.journal, "are only partly changed by an earlier rewind", &*reason));

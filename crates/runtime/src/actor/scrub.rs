@@ -1,6 +1,7 @@
 //! Masking a secret for good: in the session's records and files, which the store does, in what its actor holds, and in
 //! the checkpoints of its files.
 
+use super::kv;
 use super::session::Session;
 use crate::ops::{FilesReason, OpError, Scrubbed, Secret};
 use crate::state_file;
@@ -25,6 +26,8 @@ pub(super) async fn scrub(session: &mut Session, Secret(secret): Secret) -> Resu
     let mask = redactor.clone();
     let logs = tokio::task::spawn_blocking(move || mask_in_place(&services, "services", &mask)).await?;
     let mut files = logs.map_err(|error| failed(format!("cannot mask a service's log: {error}")))?;
+    let (kv, keys) = kv::scrub(session, &redactor).await?;
+    files.extend(keys.iter().map(|key| format!("kv/{key}")));
     let outputs = Some(session.outputs.to_path_buf());
     let scrubbed = session.ctx.store.scrub(session.id(), &redactor, outputs).await;
     let scrubbed = scrubbed.map_err(|error| read_error(session.id(), error))?;
@@ -41,6 +44,7 @@ pub(super) async fn scrub(session: &mut Session, Secret(secret): Secret) -> Resu
         seqs: scrubbed.seqs.clone(),
         files: files.clone(),
         sums: scrubbed.sums,
+        kv,
         checkpoints: checkpoints.clone(),
         shell: Box::new(session.journal.state().shell.clone()),
         agent_state: session.journal.state().agent_state.clone(),

@@ -3,6 +3,7 @@
 use super::call::call;
 use super::files::Files;
 use super::journal::{Finished, Journal};
+use super::kv::Kv;
 use super::message::{Answer, Caller, Message, Started};
 use super::phase::{Phase, Run};
 use super::shell::{Acquired, Found, acquire, check_cwd, cwd_gone, resolve_cwd};
@@ -34,6 +35,7 @@ pub(super) struct Session {
     pub(super) ctx: Arc<SessionContext>,
     pub(super) journal: Journal,
     pub(super) files: Files,
+    pub(super) kv: Kv,
     pub(super) phase: Phase,
     pub(super) slot: Arc<Slot>,
     /// Directory of the runs' output.
@@ -52,6 +54,7 @@ impl Session {
         Self {
             outputs: ctx.data_dir.outputs(journal.id()),
             files: Files::new(Arc::clone(&ctx)),
+            kv: Kv::default(),
             ctx,
             journal,
             phase: Phase::resting(None),

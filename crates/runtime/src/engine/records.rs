@@ -11,12 +11,12 @@ use follow::filter;
 use super::access::{Access, Permitted};
 use super::handle::Engine;
 use super::inner::Inner;
-use crate::actor::Message;
+use crate::actor::{KvTask, Message};
 use crate::ops::*;
 use crate::recordings::unreadable;
 use crate::validate::records as validate;
 use shellkeep_record::{Budget, CONFIG_SNAPSHOT, Checks, Filter, Line, Recording, SignatureChecks, beside, past};
-use shellkeep_session::{AgentState, SessionId};
+use shellkeep_session::{AgentState, KvTold, SessionId};
 
 /// Operations on what is recorded of a session, and on its agent's conversation and state.
 pub struct RecordOps<'a> {
@@ -113,8 +113,22 @@ impl RecordOps<'_> {
                 shellkeep_record::check(recording, &checks)
             };
             let (agent, directory) = (inner.ctx.names.agent_of(&id), inner.recordings.flush(&id).await?);
-            let checking = move |budget: &Budget| check(&Recording::open(&directory)?.within(budget.clone()));
-            inner.work.long(agent.as_deref(), checking).await?.map_err(|error| unreadable(&id, error))
+            let is_there = self.access.deleted_session(&id).is_none();
+            let checking = move |budget: &Budget| {
+                let recording = Recording::open(&directory)?.within(budget.clone());
+                let verdict = check(&recording)?;
+                let told = match is_there && verdict.bad.is_none() {
+                    true => Some(recording.kv_told(known)?),
+                    false => None,
+                };
+                Ok::<_, shellkeep_record::ReadError>((verdict, told))
+            };
+            let checked = inner.work.long(agent.as_deref(), checking).await?;
+            let (verdict, told) = checked.map_err(|error| unreadable(&id, error))?;
+            match told {
+                Some(told) => check_kv(inner, &id, verdict, told).await,
+                None => Ok(verdict),
+            }
         })
     }
 
@@ -268,4 +282,18 @@ fn page(
 ) -> Result<EventPage, shellkeep_record::ReadError> {
     let page = recording.page(after, limit.clamp(1, MAX_EVENT_PAGE), filter)?;
     Ok(EventPage { events: page.lines, next: page.next })
+}
+
+/// Compares the keyed store with what the lines, which are right, tell of it.
+async fn check_kv(inner: &Inner, id: &SessionId, mut verdict: Verdict, told: KvTold) -> Result<Verdict, OpError> {
+    if told.version() == 0 {
+        return Ok(verdict);
+    }
+    let task = |answer| Message::Kv(Box::new(KvTask::Check { told, answer }));
+    let wrong = inner.ctx.registry.ask(id, task).await?;
+    if let Some(reason) = wrong.into_iter().next() {
+        let file = shellkeep_store::keyed::FILE.to_owned();
+        verdict.bad = Some(shellkeep_record::Bad { file, line_number: 0, seq: None, reason });
+    }
+    Ok(verdict)
 }

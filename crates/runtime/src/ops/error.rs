@@ -1,6 +1,6 @@
 //! Why an operation was refused.
 
-use super::{FileError, FilesReason, Hint, QuotaMet, ResumeError};
+use super::{FileError, FilesReason, Hint, KvError, QuotaMet, ResumeError};
 use crate::shares::Full;
 use std::time::Duration;
 use tokio::task::JoinError;
@@ -293,6 +293,9 @@ pub enum OpError {
     /// A file of the workspace was not read, written or removed.
     #[error(transparent)]
     File(#[from] FileError),
+    /// The keyed store was not read or changed.
+    #[error(transparent)]
+    Kv(#[from] KvError),
     /// A session has this name already.
     #[error("session '{session_id}' already exists; choose another name, or omit it to get a generated one")]
     SessionExists {
@@ -417,6 +420,7 @@ impl OpError {
             Self::FilesFailed { .. } => "files_failed",
             Self::FileNotFound { .. } => "file_not_found",
             Self::File(error) => error.code(),
+            Self::Kv(error) => error.code(),
             Self::SessionExists { .. } => "session_exists",
             Self::NoOrigin { .. } => "no_origin",
             Self::FilesNotApart { .. } => "files_not_apart",
@@ -453,6 +457,7 @@ impl OpError {
             Self::Resume(ResumeError::NoAgent { .. }) => Hint::ConfigureAgent,
             Self::Resume(ResumeError::Busy { .. }) => Hint::WaitForAgent,
             Self::File(error) => return error.hint(),
+            Self::Kv(error) => return error.hint(),
             _ => return None,
         })
     }

@@ -40,10 +40,12 @@ pub enum Hint {
     WaitForAgent,
     /// Use a file that exists.
     ListFiles,
+    /// Use a key that exists.
+    ListKeys,
 }
 
 impl Hint {
-    const NAMES: [(Self, &'static str); 18] = [
+    const NAMES: [(Self, &'static str); 19] = [
         (Self::ListSessions, "list_sessions"),
         (Self::ListTokens, "list_tokens"),
         (Self::ListRuns, "list_runs"),
@@ -62,6 +64,7 @@ impl Hint {
         (Self::ConfigureAgent, "configure_agent"),
         (Self::WaitForAgent, "wait_for_agent"),
         (Self::ListFiles, "list_files"),
+        (Self::ListKeys, "list_keys"),
     ];
 
     /// Its stable name, for a door in another process.

@@ -43,6 +43,7 @@ fn words(hint: Hint) -> &'static str {
         Hint::ReadOlderAgentState => {
             "save a new state, read an earlier version with ?version=, or rewind to a record before it"
         }
+        Hint::ListKeys => "list its keys with GET …/kv?prefix=",
         Hint::ListFiles => "list its files with GET …/files?path=",
         Hint::ListCheckpoints => "list checkpoints with GET …/checkpoints",
         Hint::SeparateFiles => {

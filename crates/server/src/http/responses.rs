@@ -19,6 +19,8 @@ pub struct Ended;
 pub struct Files;
 /// Refusals of what is done with one file.
 pub struct SingleFile;
+/// Refusals of the keyed store.
+pub struct KvRefused;
 /// Refusals of a search.
 pub struct Searched;
 /// Refusals of events.
@@ -133,6 +135,19 @@ impl IntoResponses for SingleFile {
             ("413", "`too_large` with `size` and `limit`: read it in parts; `payload_too_large`"),
             ("500", "`files_failed`: the detail says how the files stand now; `session_damaged`, `internal_error`"),
             ("507", "`files_failed`: the disk is full"),
+        ])
+    }
+}
+
+impl IntoResponses for KvRefused {
+    fn responses() -> BTreeMap<String, RefOr<Answer>> {
+        refusals(&[
+            (
+                "404",
+                "`session_not_found`; `key_not_found`; `value_not_found`: the session has no value with that `sha256`",
+            ),
+            ("412", "`version_conflict` with the `key` and its `version`, 0 if it does not exist; nothing was changed"),
+            ("500", "`value_damaged`: it is not what was put, and is not served; `session_damaged`, `internal_error`"),
         ])
     }
 }

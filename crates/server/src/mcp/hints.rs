@@ -40,6 +40,7 @@ fn words(hint: Hint) -> Option<&'static str> {
         | Hint::SaveAgentState
         | Hint::ReadOlderAgentState
         | Hint::ListFiles
+        | Hint::ListKeys
         | Hint::ResolveConflicts
         | Hint::WaitForAgent => return None,
     })

@@ -30,6 +30,7 @@ fn command(hint: Hint) -> Option<&'static str> {
         }
         Hint::ListServices => "list services with `shellkeep services ls`",
         Hint::StopService => "stop a service with `shellkeep services stop`",
+        Hint::ListKeys => "list its keys with `shellkeep kv ls SESSION`",
         Hint::ListFiles => "list its files with `shellkeep files ls SESSION`",
         Hint::ListCheckpoints => "list checkpoints with `shellkeep checkpoints SESSION`",
         Hint::SeparateFiles => {

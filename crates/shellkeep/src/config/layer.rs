@@ -58,6 +58,9 @@ pub struct Layer {
     /// Bytes of a service's log that are kept [default: 16777216]
     #[arg(long, value_name = "BYTES")]
     pub service_log_bytes: Option<u64>,
+    /// Bytes of the values in a session's keyed store [default: 1073741824]
+    #[arg(long, value_name = "BYTES")]
+    pub kv_bytes_per_session: Option<u64>,
     /// Stop a service after this long without output, connections or work, as in 2h; `never` [default: 2h]
     #[arg(long, value_name = "TIME")]
     pub idle_services: Option<Span>,
@@ -124,6 +127,7 @@ impl Layer {
             QuotaName::OutputBytesPerSession => self.output_bytes_per_session,
             QuotaName::DiskBytesPerSession => self.disk_bytes_per_session,
             QuotaName::ServiceLogBytes => self.service_log_bytes,
+            QuotaName::KvBytesPerSession => self.kv_bytes_per_session,
         }
     }
 }
@@ -145,6 +149,7 @@ pub fn from_environment(env: Environment) -> Result<Layer, Failure> {
         output_bytes_per_session: parsed(env, "SHELLKEEP_OUTPUT_BYTES_PER_SESSION")?,
         disk_bytes_per_session: parsed(env, "SHELLKEEP_DISK_BYTES_PER_SESSION")?,
         service_log_bytes: parsed(env, "SHELLKEEP_SERVICE_LOG_BYTES")?,
+        kv_bytes_per_session: parsed(env, "SHELLKEEP_KV_BYTES_PER_SESSION")?,
         idle_services: parsed(env, "SHELLKEEP_IDLE_SERVICES")?,
         services_on_stop: parsed(env, "SHELLKEEP_SERVICES_ON_STOP")?,
         queue_length: parsed(env, "SHELLKEEP_QUEUE_LENGTH")?,

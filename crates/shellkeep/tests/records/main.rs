@@ -4,6 +4,7 @@
 
 mod crash;
 mod disk;
+mod kv;
 mod masked;
 mod order;
 mod proof;

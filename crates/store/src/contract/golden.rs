@@ -36,6 +36,8 @@ fn records(text: &str) -> Vec<Record> {
 
 #[test]
 fn journal_lines_keep_their_form() {
+    compare("v5-journal.jsonl", &segment(&Teller::keyed("golden")));
+    // Whatever version 4 had is written as it was.
     compare("v4-journal.jsonl", &segment(&Teller::branched("golden")));
     compare("v4-deleted-journal.jsonl", &segment(&Teller::deleted("golden")));
     // Without numbers and sums, whatever version 3 had is written as it was.
@@ -51,11 +53,12 @@ fn golden_journals_are_still_read() {
     assert_eq!(records(include_str!("../../golden/v1-journal.jsonl")), Teller::lived("golden").records);
     assert_eq!(records(include_str!("../../golden/v2-journal.jsonl")), Teller::told("golden").records);
     assert_eq!(records(include_str!("../../golden/v3-journal.jsonl")), Teller::branched("golden").records);
-    let fourth = [
+    let summed = [
+        (include_str!("../../golden/v5-journal.jsonl"), Teller::keyed("golden")),
         (include_str!("../../golden/v4-journal.jsonl"), Teller::branched("golden")),
         (include_str!("../../golden/v4-deleted-journal.jsonl"), Teller::deleted("golden")),
     ];
-    for (text, teller) in fourth {
+    for (text, teller) in summed {
         assert_eq!(records(text), teller.records);
         for (line, number) in text.lines().zip(1..) {
             assert_eq!(crate::line::check(line.as_bytes()), Ok(number));
@@ -71,7 +74,7 @@ fn the_recording_of_a_deleted_session_keeps_its_form() {
     Teller::deleted("golden").append_to(&store);
     wait(store.flush()).unwrap();
     let directory = house.path().join("deleted/golden.deleted.7/recording");
-    compare("v4-deleted-events.jsonl", &std::fs::read_to_string(directory.join("events.jsonl")).unwrap());
+    compare("v5-deleted-events.jsonl", &std::fs::read_to_string(directory.join("events.jsonl")).unwrap());
 }
 
 #[test]
@@ -79,18 +82,18 @@ fn session_files_keep_their_form() {
     let house = House::new("file://store");
     std::fs::write(house.path().join("record.key"), "07".repeat(32)).unwrap();
     let store = house.open();
-    let mut teller = Teller::branched("golden");
+    let mut teller = Teller::keyed("golden");
     teller.start(Some("req-2"));
     teller.append_to(&store);
     wait(store.flush()).unwrap();
     let directory = house.path().join("store/sessions/golden");
     for (file, golden) in [
-        ("meta.json", "v4-meta.json"),
-        ("state.json", "v4-state.json"),
-        ("config_snapshot.json", "v4-config_snapshot.json"),
-        ("runs/r3.json", "v4-run.json"),
-        ("messages/2.json", "v4-message.json"),
-        ("events.jsonl", "v4-events.jsonl"),
+        ("meta.json", "v5-meta.json"),
+        ("state.json", "v5-state.json"),
+        ("config_snapshot.json", "v5-config_snapshot.json"),
+        ("runs/r3.json", "v5-run.json"),
+        ("messages/2.json", "v5-message.json"),
+        ("events.jsonl", "v5-events.jsonl"),
     ] {
         compare(golden, &std::fs::read_to_string(directory.join(file)).unwrap());
     }
@@ -104,7 +107,9 @@ fn golden_recordings_still_verify() {
         include_str!("../../golden/v2-events.jsonl"),
         include_str!("../../golden/v3-events.jsonl"),
         include_str!("../../golden/v4-events.jsonl"),
+        include_str!("../../golden/v5-events.jsonl"),
         include_str!("../../golden/v4-deleted-events.jsonl"),
+        include_str!("../../golden/v5-deleted-events.jsonl"),
     ] {
         let directory = TempDir::new().unwrap();
         std::fs::write(directory.path().join("events.jsonl"), text).unwrap();
@@ -116,6 +121,11 @@ fn golden_recordings_still_verify() {
 
 /// A store with one session whose files are these.
 fn house_with(meta: &str, state: &str, run: &str) -> House {
+    house_of(meta, state, run, "r21.json")
+}
+
+/// The same, with another name for its second run.
+fn house_of(meta: &str, state: &str, run: &str, second: &str) -> House {
     let house = House::new("file://store");
     let directory = house.path().join("store/sessions/golden");
     std::fs::create_dir_all(directory.join("runs")).unwrap();
@@ -124,7 +134,7 @@ fn house_with(meta: &str, state: &str, run: &str) -> House {
     std::fs::write(directory.join("meta.json"), meta).unwrap();
     std::fs::write(directory.join("state.json"), state).unwrap();
     // As many files as the state says there are.
-    for file in ["r3.json", "r21.json"] {
+    for file in ["r3.json", second] {
         std::fs::write(directory.join("runs").join(file), run).unwrap();
     }
     std::fs::create_dir_all(directory.join("messages")).unwrap();
@@ -168,4 +178,11 @@ fn golden_session_files_are_still_read() {
         include_str!("../../golden/v4-run.json"),
     );
     assert_read(&fourth, Teller::branched("golden"));
+    let fifth = house_of(
+        include_str!("../../golden/v5-meta.json"),
+        include_str!("../../golden/v5-state.json"),
+        include_str!("../../golden/v5-run.json"),
+        "r24.json",
+    );
+    assert_read(&fifth, Teller::keyed("golden"));
 }

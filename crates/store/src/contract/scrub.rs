@@ -97,6 +97,7 @@ fn a_scrubbed_secret_is_in_no_file(house: House) {
         seqs,
         files,
         sums: Default::default(),
+        kv: Default::default(),
         checkpoints: Vec::new(),
         shell,
         agent_state,

@@ -4,8 +4,8 @@ use super::json::{failed, read, write};
 use crate::backend::{BackendError, Mark, SessionSummary, unknown_state};
 use serde::{Deserialize, Serialize};
 use shellkeep_session::{
-    ActiveRun, AgentState, ByteString, FORMAT_VERSION, FilesAt, LeftProcess, Message, Notice, Origin, RunId, Service,
-    ServiceId, SessionId, SessionMeta, SessionState, ShellState, StoredRun, Timestamp,
+    ActiveRun, AgentState, ByteString, FORMAT_VERSION, FilesAt, KvState, LeftProcess, Message, Notice, Origin, RunId,
+    Service, ServiceId, SessionId, SessionMeta, SessionState, ShellState, StoredRun, Timestamp,
 };
 use std::collections::BTreeMap;
 use std::fs;
@@ -110,6 +110,9 @@ pub(super) struct StateFile {
     /// The checkpoint of the files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub files: Option<FilesAt>,
+    /// What is known of the keyed store.
+    #[serde(default, skip_serializing_if = "KvState::is_unused")]
+    pub kv: KvState,
     /// How many files there are at least of its runs and messages, so that one that vanished is missed.
     #[serde(default, skip_serializing_if = "Counts::is_zero")]
     pub files_written: Counts,
@@ -198,6 +201,7 @@ impl StateFile {
             messages: state.messages,
             agent_step: state.agent_step,
             files: state.files.clone(),
+            kv: state.kv,
             shell: state.shell.clone(),
         }
     }
@@ -219,6 +223,7 @@ impl StateFile {
             messages: self.messages,
             agent_step: self.agent_step,
             files: self.files,
+            kv: self.kv,
             shell: self.shell,
         }
     }

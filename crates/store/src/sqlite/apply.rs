@@ -410,6 +410,7 @@ impl Live {
             messages: state.messages,
             agent_step: state.agent_step,
             files: state.files.take(),
+            kv: state.kv,
         };
         let pending_json = json(&pending)?;
         state.active_runs = pending.active_runs;

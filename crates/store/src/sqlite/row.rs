@@ -6,7 +6,7 @@ use rusqlite::Row;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use shellkeep_session::{
-    ActiveRun, ByteString, FilesAt, LeftProcess, Notice, RunId, Service, ServiceId, SessionId, SessionMeta,
+    ActiveRun, ByteString, FilesAt, KvState, LeftProcess, Notice, RunId, Service, ServiceId, SessionId, SessionMeta,
     SessionState, Timestamp,
 };
 use std::collections::BTreeMap;
@@ -34,6 +34,9 @@ pub(super) struct Pending {
     /// The checkpoint of the files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) files: Option<FilesAt>,
+    /// What is known of the keyed store.
+    #[serde(default, skip_serializing_if = "KvState::is_unused")]
+    pub(super) kv: KvState,
 }
 
 fn is_zero(number: &u64) -> bool {
@@ -147,6 +150,7 @@ impl SessionRow {
             messages: pending.messages,
             agent_step: pending.agent_step,
             files: pending.files,
+            kv: pending.kv,
             shell,
         })
     }

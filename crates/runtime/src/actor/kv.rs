@@ -1,0 +1,336 @@
+//! The keyed store of a session: opened when it is first used, changed only together with a record.
+
+use super::message::KvTask;
+use super::session::Session;
+use crate::context::SessionContext;
+use crate::crash::{self, Point};
+use crate::ops::*;
+use shellkeep_redact::Redactor;
+use shellkeep_session::{
+    Author, Event, KvChange, KvRestored, KvScrubbed, KvState, KvTold, KvValue, Notice, NoticeCode, QuotaName, SessionId,
+};
+use shellkeep_store::keyed::{self, Keyed};
+use shellkeep_store::{Durability, KeyedError};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+/// Changes that one record of a new fork tells of.
+const FORKED_AT_ONCE: usize = 1000;
+
+/// The keyed store of a session, once it is open. The mutex is never contended: a database may move between threads, but
+/// not be shared, and an actor's parts must.
+#[derive(Default)]
+pub(super) struct Kv {
+    open: Mutex<Option<Keyed>>,
+}
+
+impl Kv {
+    /// Does something with the store beside the runtime's threads; it is opened first if it is not.
+    async fn with<T: Send + 'static>(
+        &mut self,
+        place: Place,
+        work: impl FnOnce(&mut Keyed) -> Result<T, KeyedError> + Send + 'static,
+    ) -> Result<T, OpError> {
+        let open = self.open.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        let working = tokio::task::spawn_blocking(move || {
+            // A backup closes the gate for a moment.
+            let _open = place.gate.read().unwrap_or_else(PoisonError::into_inner);
+            let mut keyed = match open {
+                Some(keyed) => keyed,
+                None => Keyed::open(&place.directory, place.recorded, place.durability)?,
+            };
+            let done = work(&mut keyed)?;
+            Ok::<_, KeyedError>((keyed, done))
+        });
+        // A store that failed is opened again next time, which takes back what was not recorded.
+        let (keyed, done) = working.await?.map_err(refused)?;
+        self.open = Mutex::new(Some(keyed));
+        Ok(done)
+    }
+
+    /// Closes it, so that its files can be removed or replaced.
+    pub(super) fn close(&mut self) {
+        self.open = Mutex::default();
+    }
+}
+
+/// Where a session's store is, and how far it is recorded.
+struct Place {
+    directory: PathBuf,
+    recorded: KvState,
+    durability: Durability,
+    gate: Arc<RwLock<()>>,
+}
+
+fn place(session: &Session) -> Place {
+    Place {
+        directory: directory(&session.ctx, session.id()),
+        recorded: session.journal.state().kv,
+        durability: durability(&session.ctx),
+        gate: Arc::clone(&session.ctx.checkpoints.gate),
+    }
+}
+
+fn durability(ctx: &SessionContext) -> Durability {
+    if ctx.store.survives_power() { Durability::Power } else { Durability::Process }
+}
+
+fn directory(ctx: &SessionContext, id: &SessionId) -> PathBuf {
+    keyed::directory(ctx.data_dir.root(), id.as_str())
+}
+
+fn refused(error: KeyedError) -> OpError {
+    let reason = error.to_string();
+    OpError::Kv(match error {
+        KeyedError::Damaged { .. } => KvError::Damaged { reason },
+        KeyedError::Database(_) | KeyedError::Io(_) => KvError::Unavailable { reason },
+    })
+}
+
+/// Does what a caller asked for.
+pub(super) async fn do_task(session: &mut Session, task: KvTask) {
+    match task {
+        KvTask::Get { key, answer } => drop(answer.send(get(session, key).await)),
+        KvTask::Scan { query, answer } => drop(answer.send(scan(session, query).await)),
+        KvTask::Change { ops, author, answer } => drop(answer.send(change(session, ops, author).await)),
+        KvTask::Check { told, answer } => drop(answer.send(check(session, told).await)),
+    }
+}
+
+/// A key with its value.
+async fn get(session: &mut Session, key: String) -> Result<(KvEntry, Vec<u8>), OpError> {
+    let missing = KvError::NotFound { session_id: session.id().to_string(), key: key.clone() };
+    if session.journal.state().kv.is_unused() {
+        return Err(missing.into());
+    }
+    let place = place(session);
+    let read = move |keyed: &mut Keyed| match keyed.get(&key)? {
+        Some(found) => keyed.read(&found).map(|bytes| Some((found, bytes))),
+        None => Ok(None),
+    };
+    session.kv.with(place, read).await?.ok_or_else(|| missing.into())
+}
+
+/// A page of keys.
+async fn scan(session: &mut Session, query: KvQuery) -> Result<KvPage, OpError> {
+    if session.journal.state().kv.is_unused() {
+        return Ok(KvPage { entries: Vec::new(), next: None });
+    }
+    let place = place(session);
+    let read = move |keyed: &mut Keyed| {
+        let KvQuery { prefix, after, limit, values } = query;
+        let mut found = keyed.scan(&prefix, &after, limit + 1)?;
+        let mut has_more = found.len() > limit;
+        found.truncate(limit);
+        let (mut entries, mut bytes) = (Vec::new(), 0);
+        for entry in found {
+            bytes += if values { entry.value.bytes } else { 0 };
+            if bytes > MAX_KV_PAGE_BYTES && !entries.is_empty() {
+                has_more = true;
+                break;
+            }
+            let value = if values { Some(keyed.read(&entry)?) } else { None };
+            entries.push((entry, value));
+        }
+        let next = entries.last().filter(|_| has_more).map(|(entry, _)| entry.key.clone());
+        Ok(KvPage { entries, next })
+    };
+    session.kv.with(place, read).await
+}
+
+/// What a batch would write.
+struct Prepared {
+    changes: Vec<KvChange>,
+    values: Vec<(String, Vec<u8>)>,
+    /// Keys that were to be deleted and are not there.
+    absent: Vec<String>,
+}
+
+/// Changes keys: all of them or none. When this returns, the change survives a crash.
+async fn change(session: &mut Session, ops: Vec<KvOp>, author: Author) -> Result<KvChangedKeys, OpError> {
+    // Lost records are reported first, because that takes a number.
+    session.journal.next_seq();
+    let version = session.journal.state().kv.version + 1;
+    let limit = session.ctx.quotas.get(QuotaName::KvBytesPerSession);
+    let mark: Vec<u8> = ops.iter().flat_map(|op| op.key.bytes()).collect();
+    let place = place(session);
+    let write = move |keyed: &mut Keyed| {
+        let prepared = match prepare(keyed, ops, version)? {
+            Ok(prepared) => prepared,
+            Err(error) => return Ok(Err(OpError::from(error))),
+        };
+        if let Some(met) = over_quota(keyed, &prepared, limit)? {
+            return Ok(Err(met));
+        }
+        keyed.change(&prepared.changes, &prepared.values)?;
+        Ok(Ok((prepared.changes, prepared.absent)))
+    };
+    let (changes, absent) = session.kv.with(place, write).await??;
+    crash::point(Point::KvWritten, &mark);
+    let changed = changes.iter().map(|change| (change.key.clone(), entry_of(change)));
+    let entries = changed.chain(absent.into_iter().map(|key| (key, None))).collect();
+    if changes.is_empty() {
+        let state = session.journal.state();
+        return Ok(KvChangedKeys { entries, version: state.kv.version, seq: state.seq, notices: Vec::new() });
+    }
+    let offered = session.journal.offer(Event::KvChanged { version, changes, author });
+    let on_disk = session.ctx.sync().await;
+    match offered {
+        Ok(notice) => {
+            crash::point(Point::KvRecorded, &mark);
+            let seq = session.journal.state().seq;
+            Ok(KvChangedKeys { entries, version, seq, notices: notice.into_iter().chain(on_disk).collect() })
+        }
+        Err(error) => {
+            session.kv.with(self::place(session), move |keyed| keyed.take_back(version - 1)).await?;
+            Err(OpError::StoreUnavailable { reason: error.to_string() })
+        }
+    }
+}
+
+fn entry_of(change: &KvChange) -> Option<KvEntry> {
+    let value = change.value.clone()?;
+    Some(KvEntry { key: change.key.clone(), version: change.version, value })
+}
+
+/// Compares a batch with what is there.
+fn prepare(keyed: &Keyed, ops: Vec<KvOp>, version: u64) -> Result<Result<Prepared, KvError>, KeyedError> {
+    let mut prepared = Prepared { changes: Vec::new(), values: Vec::new(), absent: Vec::new() };
+    for KvOp { key, change, if_version } in ops {
+        if let Some(wanted) = if_version {
+            let current = keyed.get(&key)?.map_or(0, |found| found.version);
+            if current != wanted {
+                return Ok(Err(KvError::Conflict { key, current }));
+            }
+        }
+        let value = match change {
+            // What is not there need not be deleted.
+            KvPut::Delete if keyed.get(&key)?.is_none() => {
+                prepared.absent.push(key);
+                continue;
+            }
+            KvPut::Delete => None,
+            KvPut::Known { sha256, content_type } => {
+                let staged = prepared.values.iter().find(|(known, _)| *known == sha256);
+                let size = match staged {
+                    Some((_, bytes)) => Some(bytes.len() as u64),
+                    None => keyed.size_of(&sha256)?,
+                };
+                let Some(bytes) = size else { return Ok(Err(KvError::ValueNotFound { sha256 })) };
+                Some(KvValue { sha256, bytes, content_type })
+            }
+            KvPut::Bytes { bytes, content_type } => {
+                let sha256 = keyed::hash(&bytes);
+                let value = KvValue { sha256: sha256.clone(), bytes: bytes.len() as u64, content_type };
+                prepared.values.push((sha256, bytes));
+                Some(value)
+            }
+        };
+        prepared.changes.push(KvChange { key, version, value });
+    }
+    Ok(Ok(prepared))
+}
+
+/// Makes room for new values by dropping those that only the past needs. Refuses if that is not enough.
+fn over_quota(keyed: &mut Keyed, prepared: &Prepared, limit: u64) -> Result<Option<OpError>, KeyedError> {
+    let mut new = 0;
+    for (sha256, bytes) in &prepared.values {
+        new += if keyed.size_of(sha256)?.is_none() { bytes.len() as u64 } else { 0 };
+    }
+    if new == 0 {
+        return Ok(None);
+    }
+    let mut replaced = 0;
+    for change in &prepared.changes {
+        replaced += keyed.get(&change.key)?.map_or(0, |found| found.value.bytes);
+    }
+    let used = keyed.used()?;
+    if used.current.saturating_sub(replaced).saturating_add(new) > limit {
+        let quota = QuotaName::KvBytesPerSession;
+        let met = QuotaMet { quota, limit, used: used.current, agent: None, services: Vec::new() };
+        return Ok(Some(OpError::QuotaExceeded(Box::new(met))));
+    }
+    let over = used.kept.saturating_add(new).saturating_sub(limit);
+    if over > 0 {
+        keyed.make_room(over)?;
+    }
+    Ok(None)
+}
+
+/// What a rewind does to the store; nothing if it has what it had then.
+pub(super) async fn plan_rewind(session: &mut Session, version: u64) -> Result<Option<KvRestored>, OpError> {
+    let recorded = session.journal.state().kv;
+    if recorded.is_unused() {
+        return Ok(None);
+    }
+    let place = place(session);
+    let differs = session.kv.with(place, move |keyed| keyed.differs_from(version)).await?;
+    Ok(differs.then_some(KvRestored { from: version, version: recorded.version + 1 }))
+}
+
+/// Takes the store back, after the record that says so. What fails here is done when the store is opened again.
+pub(super) async fn rewind(session: &mut Session, restored: KvRestored) -> Vec<String> {
+    crash::point(Point::KvRewound, session.id().as_str().as_bytes());
+    session.kv.close();
+    let place = place(session);
+    // Opening it takes it back.
+    match session.kv.with(place, move |keyed| keyed.missing(restored.from)).await {
+        Ok(missing) => missing,
+        Err(error) => {
+            tracing::error!(session = %session.id(), %error, "the keyed store is taken back when it is next opened");
+            Vec::new()
+        }
+    }
+}
+
+/// What the next caller should know of keys whose values at that moment are gone.
+pub(super) fn values_gone(keys: &[String]) -> Notice {
+    let (first, count) = (keys.first().map_or("", String::as_str), keys.len());
+    let message = format!(
+        "The values of {count} keys at that moment were removed to free space ('{first}' first); these keys stay as they are."
+    );
+    Notice { code: NoticeCode::Rewound, message }
+}
+
+/// Copies the store for a fork: as it is, or as it was at a version. Returns the records that tell of it.
+pub(super) async fn fork(
+    session: &mut Session,
+    id: &SessionId,
+    at: Option<u64>,
+    by: Option<&str>,
+) -> Result<Vec<Event>, OpError> {
+    let version = session.journal.state().kv.version;
+    if version == 0 {
+        return Ok(Vec::new());
+    }
+    let (to, durability) = (directory(&session.ctx, id), durability(&session.ctx));
+    let place = place(session);
+    let copied = session.kv.with(place, move |keyed| keyed.copy_to(&to, at, durability)).await?;
+    let author = Author::runtime(by.map(str::to_owned));
+    let change =
+        |entry: &KvEntry| KvChange { key: entry.key.clone(), version: entry.version, value: Some(entry.value.clone()) };
+    let records = copied.chunks(FORKED_AT_ONCE).map(|entries| Event::KvChanged {
+        version,
+        changes: entries.iter().map(change).collect(),
+        author: author.clone(),
+    });
+    Ok(records.collect())
+}
+
+/// Masks a secret in the store. Returns what was masked, and the names of the keys.
+pub(super) async fn scrub(session: &mut Session, redactor: &Redactor) -> Result<(KvScrubbed, Vec<String>), OpError> {
+    if session.journal.state().kv.is_unused() {
+        return Ok(Default::default());
+    }
+    let (place, redactor) = (place(session), redactor.clone());
+    session.kv.with(place, move |keyed| keyed.scrub(&redactor)).await
+}
+
+/// What is wrong with the store against what the recording tells of it.
+async fn check(session: &mut Session, told: KvTold) -> Result<Vec<String>, OpError> {
+    if session.journal.state().kv.is_unused() {
+        return Ok(Vec::new());
+    }
+    let place = place(session);
+    session.kv.with(place, move |keyed| keyed.compare(told.entries(), told.version())).await
+}

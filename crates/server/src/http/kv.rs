@@ -1,0 +1,134 @@
+//! `…/kv`: a session's keyed store. Values are bytes of any kind, with versions; a batch is made as a whole.
+
+use super::door::json;
+use super::responses::{Common, KvRefused};
+use crate::auth::Scoped;
+use crate::body::{Json, RUN_LIMIT, Raw};
+use crate::detached::detached;
+use crate::params::{KeyPath, Params, SessionPath};
+use crate::refusal::Refusal;
+use crate::translate;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use shellkeep_protocol::{KvBatch, KvChanged, KvList, KvParams, KvWritten};
+use shellkeep_runtime::{KvOp, KvPut, Lent, MAX_KV_VALUE};
+
+/// Lists keys in their order, a page at a time: pass `next` as `after`.
+#[utoipa::path(
+    get, path = "/v1/sessions/{session_id}/kv", tag = "kv", operation_id = "list_kv",
+    params(("session_id" = String, Path, description = "The session"), KvParams),
+    responses((status = 200, description = "The keys", body = KvList), KvRefused, Common)
+)]
+pub async fn list(
+    Scoped(engine): Scoped,
+    SessionPath(id): SessionPath,
+    Params(params): Params<KvParams>,
+) -> Result<Response, Refusal> {
+    let page = engine.kv().list(&id, translate::kv_query(params)?).await?;
+    Ok(json(StatusCode::OK, &translate::kv_list(page)))
+}
+
+/// A value, with the content type it was put with and its version as the `ETag`.
+#[utoipa::path(
+    get, path = "/v1/sessions/{session_id}/kv/{key}", tag = "kv", operation_id = "get_kv",
+    params(
+        ("session_id" = String, Path, description = "The session"),
+        ("key" = String, Path, description = "The key, percent-encoded; it may contain slashes")
+    ),
+    responses(
+        (status = 200, description = "The bytes", body = Vec<u8>, content_type = "application/octet-stream"),
+        KvRefused, Common
+    )
+)]
+pub async fn get(Scoped(engine): Scoped, KeyPath(id, key): KeyPath) -> Result<Response, Refusal> {
+    let (entry, bytes) = engine.kv().get(&id, key).await?;
+    let share = engine.lend(Lent::BodyBytes, bytes.len() as u64)?;
+    let unsaid = HeaderValue::from_static(translate::UNSAID);
+    // What an agent has put is not to be shown by a browser as if it were ours.
+    let headers = HeaderMap::from_iter([
+        (header::CONTENT_TYPE, HeaderValue::from_str(&entry.value.content_type).unwrap_or(unsaid)),
+        (
+            header::ETAG,
+            HeaderValue::from_str(&format!("\"{}\"", entry.version)).unwrap_or(HeaderValue::from_static("")),
+        ),
+        (header::CONTENT_DISPOSITION, HeaderValue::from_static("attachment")),
+        (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+    ]);
+    Ok((headers, super::sse::held(bytes, share)).into_response())
+}
+
+/// Puts a value: the body, as it is, up to 64 MiB, with the `Content-Type` you give.
+///
+/// With `If-Match: "3"` it is put only if the key is at version 3, with `If-None-Match: *` only if it does not exist. The
+/// answer comes when the value survives a crash.
+#[utoipa::path(
+    put, path = "/v1/sessions/{session_id}/kv/{key}", tag = "kv", operation_id = "put_kv",
+    params(
+        ("session_id" = String, Path, description = "The session"),
+        ("key" = String, Path, description = "The key, percent-encoded; it may contain slashes"),
+        ("If-Match" = Option<String>, Header, description = "The version that the key must have now, as in `\"3\"`"),
+        ("If-None-Match" = Option<String>, Header, description = "`*`: the key must not exist yet")
+    ),
+    request_body(content = Vec<u8>, content_type = "application/octet-stream", description = "The value"),
+    responses((status = 200, description = "It is put", body = KvWritten), KvRefused, Common)
+)]
+pub async fn put(
+    Scoped(engine): Scoped,
+    KeyPath(id, key): KeyPath,
+    headers: HeaderMap,
+    Raw(body): Raw<MAX_KV_VALUE>,
+) -> Result<Response, Refusal> {
+    let content_type = match headers.get(header::CONTENT_TYPE).map(|value| value.to_str()) {
+        None => translate::UNSAID.to_owned(),
+        Some(Ok(value)) => value.trim().to_owned(),
+        Some(Err(_)) => return Err(Refusal::invalid("content-type: a media type such as application/json")),
+    };
+    let change = KvPut::Bytes { bytes: body.to_vec(), content_type };
+    drop(body);
+    let op = KvOp { key, change, if_version: translate::kv_version(&headers)? };
+    let changed = detached(async move { engine.kv().change(&id, vec![op]).await }).await??;
+    let tag = [(header::ETAG, format!("\"{}\"", changed.version))];
+    let written = translate::kv_written(changed).ok_or_else(|| Refusal::internal("a put gave no entry".to_owned()))?;
+    Ok((tag, json(StatusCode::OK, &written)).into_response())
+}
+
+/// Deletes a key. One that does not exist is deleted already.
+#[utoipa::path(
+    delete, path = "/v1/sessions/{session_id}/kv/{key}", tag = "kv", operation_id = "delete_kv",
+    params(
+        ("session_id" = String, Path, description = "The session"),
+        ("key" = String, Path, description = "The key, percent-encoded; it may contain slashes"),
+        ("If-Match" = Option<String>, Header, description = "The version that the key must have now, as in `\"3\"`")
+    ),
+    responses((status = 204, description = "It is gone"), KvRefused, Common)
+)]
+pub async fn delete(
+    Scoped(engine): Scoped,
+    KeyPath(id, key): KeyPath,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    let if_version = translate::kv_version(&headers)?;
+    let op = KvOp { key, change: KvPut::Delete, if_version };
+    detached(async move { engine.kv().change(&id, vec![op]).await }).await??;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+/// Changes keys all or not at all.
+///
+/// A `put` sends its value, or names the SHA-256 of one that the session has already. With `if_version` the whole batch is
+/// made only if the key is at that version; 0 is a key that does not exist.
+#[utoipa::path(
+    post, path = "/v1/sessions/{session_id}/kv", tag = "kv", operation_id = "change_kv",
+    params(("session_id" = String, Path, description = "The session")),
+    request_body = KvBatch,
+    responses((status = 200, description = "All of it is done", body = KvChanged), KvRefused, Common)
+)]
+pub async fn change(
+    Scoped(engine): Scoped,
+    SessionPath(id): SessionPath,
+    Json(batch): Json<KvBatch, RUN_LIMIT>,
+) -> Result<Response, Refusal> {
+    let ops = translate::kv_batch(batch)?;
+    let changed = detached(async move { engine.kv().change(&id, ops).await }).await??;
+    Ok(json(StatusCode::OK, &translate::kv_changed(changed)))
+}

@@ -1,0 +1,178 @@
+//! `shellkeep kv`: the keyed store of a session.
+
+use super::files::of_session;
+use crate::cli::DaemonArgs;
+use crate::client::{self, Client, escaped};
+use crate::failure::Failure;
+use crate::terminal;
+use clap::{Args, Subcommand, ValueHint};
+use http_body_util::BodyExt as _;
+use shellkeep_protocol::{KvBatch, KvChanged, KvEntry, KvList, KvOp, KvOpKind, text};
+use std::io::Read as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Largest value; `MAX_KV_VALUE` of the daemon, less what base64 and JSON add.
+const MAX_VALUE: u64 = 40 << 20;
+/// Keys asked for at a time.
+const PAGE: usize = 1000;
+
+/// Arguments of `kv`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "A session's keyed store holds values of any bytes under text keys, each with a version. It is part of the session: a rewind
+takes it back, a fork copies it.
+
+Examples:
+  shellkeep kv put demo plan < plan.json
+  shellkeep kv get demo plan
+  shellkeep kv put demo plan --if-version 3 --from plan.json
+  shellkeep kv ls demo --prefix user/
+  shellkeep kv rm demo plan
+
+Exit codes: 0 done, 1 not done (no such session or key, another version, no daemon), 2 wrong usage."
+)]
+pub struct KvArgs {
+    #[command(subcommand)]
+    action: Action,
+    /// Print JSON
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(flatten)]
+    daemon: DaemonArgs,
+}
+
+/// What to do with keys.
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Print a value
+    Get {
+        /// The session
+        session: String,
+        /// The key
+        key: String,
+    },
+    /// Put a value from stdin or from a local file
+    Put {
+        /// The session
+        session: String,
+        /// The key
+        key: String,
+        /// The local file to read [default: stdin]
+        #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+        from: Option<PathBuf>,
+        /// What the value is, as in application/json
+        #[arg(long, value_name = "TYPE")]
+        content_type: Option<String>,
+        /// Only if the key has this version now; 0 if it must not exist
+        #[arg(long, value_name = "N")]
+        if_version: Option<u64>,
+    },
+    /// Delete a key
+    Rm {
+        /// The session
+        session: String,
+        /// The key
+        key: String,
+        /// Only if the key has this version now
+        #[arg(long, value_name = "N")]
+        if_version: Option<u64>,
+    },
+    /// List keys
+    Ls {
+        /// The session
+        session: String,
+        /// Only keys that begin like this
+        #[arg(long, value_name = "TEXT", default_value = "")]
+        prefix: String,
+    },
+}
+
+/// Does it.
+pub fn execute(args: KvArgs) -> Result<ExitCode, Failure> {
+    client::block_on(act(args))
+}
+
+async fn act(args: KvArgs) -> Result<ExitCode, Failure> {
+    let KvArgs { action, json, daemon } = args;
+    // Read first: a daemon is not started for a file that cannot be read.
+    let value = match &action {
+        Action::Put { from, .. } => local(from.as_ref())?,
+        _ => Vec::new(),
+    };
+    let mut client = Client::open(&daemon).await?;
+    let client = &mut client;
+    match action {
+        Action::Get { session, key } => {
+            let body = client.get_body(&of_session(&session, &format!("kv/{}", escaped(&key)))?).await?;
+            let broken = |error| Failure::client(format!("the connection to the daemon broke: {error}"));
+            terminal::bytes(&body.collect().await.map_err(broken)?.to_bytes())?;
+        }
+        Action::Put { session, key, content_type, if_version, .. } => {
+            let value_base64 = Some(text::base64(&value));
+            let op = KvOp { op: KvOpKind::Put, key, value_base64, sha256: None, content_type, if_version };
+            changed(client, &session, op, json).await?;
+        }
+        Action::Rm { session, key, if_version } => {
+            let (value_base64, sha256, content_type) = (None, None, None);
+            let op = KvOp { op: KvOpKind::Delete, key, value_base64, sha256, content_type, if_version };
+            changed(client, &session, op, json).await?;
+        }
+        Action::Ls { session, prefix } => list(client, &session, &prefix, json).await?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn changed(client: &mut Client, session: &str, op: KvOp, json: bool) -> Result<(), Failure> {
+    let batch = KvBatch { ops: vec![op] };
+    let changed: KvChanged = client.post(&of_session(session, "kv")?, &batch).await?;
+    if json {
+        return terminal::json(&changed);
+    }
+    for key in &changed.kv {
+        let what = key.size.map_or_else(|| "deleted".to_owned(), |size| format!("{size} bytes"));
+        terminal::line(terminal::harmless(&format!("{}: {what}, version {}", key.key, key.version)));
+    }
+    changed.notices.iter().for_each(|notice| terminal::notice(&notice.message));
+    Ok(())
+}
+
+/// What is to be put.
+fn local(from: Option<&PathBuf>) -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
+    let (name, read) = match from {
+        Some(path) => {
+            let file = std::fs::File::open(path);
+            (path.display().to_string(), file.and_then(|file| file.take(MAX_VALUE + 1).read_to_end(&mut bytes)))
+        }
+        None => ("stdin".to_owned(), std::io::stdin().lock().take(MAX_VALUE + 1).read_to_end(&mut bytes)),
+    };
+    read.map_err(|error| Failure::client(format!("{name} cannot be read: {error}")))?;
+    if bytes.len() as u64 > MAX_VALUE {
+        return Err(Failure::client(format!("{name} is larger than 40 MiB, the most that this command puts")));
+    }
+    Ok(bytes)
+}
+
+async fn list(client: &mut Client, session: &str, prefix: &str, json: bool) -> Result<(), Failure> {
+    let mut all = KvList { kv: Vec::new(), next: None };
+    loop {
+        let after = escaped(all.next.as_deref().unwrap_or_default());
+        let query = format!("kv?prefix={}&limit={PAGE}&after={after}", escaped(prefix));
+        let page: KvList = client.get(&of_session(session, &query)?).await?;
+        all.kv.extend(page.kv);
+        all.next = page.next;
+        if all.next.is_none() {
+            break;
+        }
+    }
+    if json {
+        return terminal::json(&all);
+    }
+    let row = |entry: KvEntry| {
+        let shown = [entry.key, entry.version.to_string(), entry.size.to_string(), entry.content_type];
+        shown.map(|text| terminal::harmless(&text))
+    };
+    terminal::table(["key", "version", "size", "type"], all.kv.into_iter().map(row).collect());
+    Ok(())
+}

@@ -1,0 +1,357 @@
+//! The keyed store of one session: keys, their versions and their values, in a database of its own beside the journal.
+//!
+//! The journal decides what happened. A change is written here first and then recorded; one that was not recorded when the
+//! daemon died is taken back when the store is opened ([`Keyed::open`] is told the last recorded version). Old versions
+//! stay, so that a rewind or a fork finds them; their values go first when room is needed. What is current has a table of
+//! its own, so a scan does not grow with history.
+
+mod past;
+mod scrub;
+
+use crate::error::Durability;
+use rusqlite::types::Value as Sql;
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
+use shellkeep_session::{KvChange, KvRestored, KvState, KvValue};
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The file of a session's store, in a directory of its own.
+pub const FILE: &str = "kv.sqlite";
+
+/// `entries` is what is current, `history` every version there was (a deletion has no hash), `contents` the values by hash.
+const SCHEMA: &str = "
+CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS contents (sha256 TEXT PRIMARY KEY, bytes INTEGER NOT NULL, content BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS history (
+    key TEXT NOT NULL, version INTEGER NOT NULL, sha256 TEXT, bytes INTEGER NOT NULL, content_type TEXT NOT NULL,
+    PRIMARY KEY (key, version)
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS history_by_version ON history (version);
+CREATE INDEX IF NOT EXISTS history_by_content ON history (sha256);
+CREATE TABLE IF NOT EXISTS entries (
+    key TEXT PRIMARY KEY, version INTEGER NOT NULL, sha256 TEXT NOT NULL, bytes INTEGER NOT NULL,
+    content_type TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS entries_by_content ON entries (sha256);
+";
+
+/// Why the keyed store cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyedError {
+    /// The database refused.
+    #[error("the keyed store cannot be used: {0}")]
+    Database(#[from] rusqlite::Error),
+    /// Its directory cannot be made.
+    #[error("the keyed store cannot be made: {0}")]
+    Io(#[from] io::Error),
+    /// A value is not what was put.
+    #[error("the value of '{key}' is damaged: {reason}")]
+    Damaged {
+        /// Whose value.
+        key: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+/// A key with what is known of its value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyedEntry {
+    /// The key.
+    pub key: String,
+    /// Its version.
+    pub version: u64,
+    /// Its value, without the bytes.
+    pub value: KvValue,
+}
+
+/// What a store takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct KeyedUse {
+    /// Bytes of the values that are current.
+    pub current: u64,
+    /// Bytes of all values that are kept.
+    pub kept: u64,
+}
+
+/// The keyed store of one session, open.
+#[derive(Debug)]
+pub struct Keyed {
+    db: Connection,
+}
+
+/// Where a session's keyed store is, below the data directory.
+pub fn directory(data: &Path, session: &str) -> PathBuf {
+    data.join("kv").join(session)
+}
+
+impl Keyed {
+    /// Opens or makes the store in a directory, and brings it to what the journal recorded.
+    pub fn open(directory: &Path, recorded: KvState, durability: Durability) -> Result<Self, KeyedError> {
+        std::fs::create_dir_all(directory)?;
+        let mut keyed = Self { db: Connection::open(directory.join(FILE))? };
+        keyed.set_up(durability)?;
+        keyed.settle(recorded)?;
+        Ok(keyed)
+    }
+
+    /// Whether a session has a store.
+    pub fn exists(directory: &Path) -> bool {
+        directory.join(FILE).exists()
+    }
+
+    fn set_up(&mut self, durability: Durability) -> Result<(), KeyedError> {
+        self.db.pragma_update(None, "journal_mode", "WAL")?;
+        let synchronous = if durability == Durability::Power { "FULL" } else { "NORMAL" };
+        self.db.pragma_update(None, "synchronous", synchronous)?;
+        // What a scrub or a deletion takes out must not stay in unused pages.
+        self.db.pragma_update(None, "secure_delete", "ON")?;
+        Ok(self.db.execute_batch(SCHEMA)?)
+    }
+
+    /// Takes back what was not recorded, and does what was recorded and not done.
+    fn settle(&mut self, recorded: KvState) -> Result<(), KeyedError> {
+        if let Some(restored) = recorded.restored
+            && self.restored_to()? < restored.version
+        {
+            // The record of a rewind comes before the rewind of the store.
+            self.take_back(restored.version - 1)?;
+            self.restore(restored)?;
+        }
+        self.take_back(recorded.version)
+    }
+
+    /// A key and what is known of its value.
+    pub fn get(&self, key: &str) -> Result<Option<KeyedEntry>, KeyedError> {
+        let sql = "SELECT key, version, sha256, bytes, content_type FROM entries WHERE key = ?1";
+        Ok(self.db.prepare_cached(sql)?.query_row([key], entry).optional()?)
+    }
+
+    /// The bytes of a value, compared with their hash.
+    pub fn read(&self, found: &KeyedEntry) -> Result<Vec<u8>, KeyedError> {
+        let damaged = |reason: &str| KeyedError::Damaged { key: found.key.clone(), reason: reason.to_owned() };
+        let sql = "SELECT content FROM contents WHERE sha256 = ?1";
+        let bytes: Option<Vec<u8>> =
+            self.db.prepare_cached(sql)?.query_row([&found.value.sha256], |row| row.get(0)).optional()?;
+        let bytes = bytes.ok_or_else(|| damaged("it is missing"))?;
+        if bytes.len() as u64 != found.value.bytes || hash(&bytes) != found.value.sha256 {
+            return Err(damaged("it does not have the hash of what was put"));
+        }
+        Ok(bytes)
+    }
+
+    /// How large the value with this hash is, if there is one.
+    pub fn size_of(&self, sha256: &str) -> Result<Option<u64>, KeyedError> {
+        let sql = "SELECT bytes FROM contents WHERE sha256 = ?1";
+        let found: Option<i64> = self.db.prepare_cached(sql)?.query_row([sha256], |row| row.get(0)).optional()?;
+        Ok(found.map(i64::unsigned_abs))
+    }
+
+    /// At most `limit` keys with a prefix after a key, in their order.
+    pub fn scan(&self, prefix: &str, after: &str, limit: usize) -> Result<Vec<KeyedEntry>, KeyedError> {
+        let sql = "SELECT key, version, sha256, bytes, content_type FROM entries \
+                   WHERE key > ?1 AND key >= ?2 AND (?3 IS NULL OR key < ?3) ORDER BY key LIMIT ?4";
+        let end = after_prefix(prefix).map_or(Sql::Null, Sql::Text);
+        let mut statement = self.db.prepare_cached(sql)?;
+        // Every key is longer than the empty one.
+        let found = statement.query_map(params![after, prefix, end, limit as i64], entry)?;
+        Ok(found.collect::<Result<_, _>>()?)
+    }
+
+    /// Writes changes with the values that they bring. They count once they are recorded.
+    pub fn change(&mut self, changes: &[KvChange], values: &[(String, Vec<u8>)]) -> Result<(), KeyedError> {
+        let transaction = self.db.transaction()?;
+        {
+            let mut add = transaction
+                .prepare_cached("INSERT OR IGNORE INTO contents (sha256, bytes, content) VALUES (?1, ?2, ?3)")?;
+            for (sha256, bytes) in values {
+                add.execute(params![sha256, bytes.len() as i64, bytes])?;
+            }
+            for change in changes {
+                set(&transaction, change)?;
+            }
+        }
+        Ok(transaction.commit()?)
+    }
+
+    /// Takes back all changes after a version.
+    pub fn take_back(&mut self, version: u64) -> Result<(), KeyedError> {
+        let transaction = self.db.transaction()?;
+        {
+            let later = "SELECT DISTINCT key FROM history WHERE version > ?1";
+            let mut statement = transaction.prepare_cached(later)?;
+            let keys: Vec<String> =
+                statement.query_map([version as i64], |row| row.get(0))?.collect::<Result<_, _>>()?;
+            transaction.prepare_cached("DELETE FROM history WHERE version > ?1")?.execute([version as i64])?;
+            for key in keys {
+                past::make_current(&transaction, &key, i64::MAX)?;
+            }
+        }
+        Ok(transaction.commit()?)
+    }
+
+    /// What it takes.
+    pub fn used(&self) -> Result<KeyedUse, KeyedError> {
+        let sum = |sql: &str| self.db.prepare_cached(sql)?.query_row([], |row| row.get::<_, i64>(0));
+        let current = "SELECT coalesce(sum(bytes), 0) FROM contents WHERE sha256 IN (SELECT sha256 FROM entries)";
+        let (current, kept) = (sum(current)?, sum("SELECT coalesce(sum(bytes), 0) FROM contents")?);
+        Ok(KeyedUse { current: current.unsigned_abs(), kept: kept.unsigned_abs() })
+    }
+
+    /// Drops values that only the past needs, the oldest first, until `bytes` are free or none is left. Returns how many
+    /// bytes were freed.
+    pub fn make_room(&mut self, bytes: u64) -> Result<u64, KeyedError> {
+        let transaction = self.db.transaction()?;
+        let mut freed = 0;
+        {
+            let oldest = "SELECT c.sha256, c.bytes FROM contents c WHERE c.sha256 NOT IN (SELECT sha256 FROM entries) \
+                          ORDER BY (SELECT max(version) FROM history h WHERE h.sha256 = c.sha256)";
+            let mut statement = transaction.prepare_cached(oldest)?;
+            let mut rows = statement.query([])?;
+            let mut remove = transaction.prepare_cached("DELETE FROM contents WHERE sha256 = ?1")?;
+            let mut dropped: Vec<String> = Vec::new();
+            while let (true, Some(row)) = (freed < bytes, rows.next()?) {
+                dropped.push(row.get(0)?);
+                freed += row.get::<_, i64>(1)?.unsigned_abs();
+            }
+            for sha256 in dropped {
+                remove.execute([sha256])?;
+            }
+        }
+        transaction.commit()?;
+        Ok(freed)
+    }
+
+    /// Compares what is current with what the records tell, up to a version of the store. Returns what is wrong.
+    pub fn compare(&self, mut told: BTreeMap<String, (u64, String)>, version: u64) -> Result<Vec<String>, KeyedError> {
+        let mut wrong = Vec::new();
+        let mut after = String::new();
+        loop {
+            let page = self.scan("", &after, 100)?;
+            let Some(last) = page.last() else { break };
+            after.clone_from(&last.key);
+            for found in &page {
+                let is_told =
+                    told.remove(&found.key).is_some_and(|told| told == (found.version, found.value.sha256.clone()));
+                // What was put after the records were read is not among them.
+                if !is_told && found.version <= version {
+                    wrong.push(format!("the value of '{}' is not the one that was recorded", found.key));
+                }
+                match self.read(found) {
+                    Ok(_) => {}
+                    Err(error @ KeyedError::Damaged { .. }) => wrong.push(error.to_string()),
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        let later = "SELECT 1 FROM history WHERE key = ?1 AND version > ?2";
+        for key in told.into_keys() {
+            if !self.db.prepare_cached(later)?.exists(params![key, version as i64])? {
+                wrong.push(format!("'{key}' was recorded and is missing"));
+            }
+        }
+        Ok(wrong)
+    }
+}
+
+/// Takes over one change, into the history and into what is current.
+fn set(db: &Connection, change: &KvChange) -> rusqlite::Result<()> {
+    let KvChange { key, version, value } = change;
+    let sql = "INSERT OR REPLACE INTO history (key, version, sha256, bytes, content_type) VALUES (?1, ?2, ?3, ?4, ?5)";
+    let (sha256, bytes, content_type) = match value {
+        Some(value) => (Some(&value.sha256), value.bytes as i64, value.content_type.as_str()),
+        None => (None, 0, ""),
+    };
+    db.prepare_cached(sql)?.execute(params![key, *version as i64, sha256, bytes, content_type])?;
+    past::make_current(db, key, i64::MAX)
+}
+
+fn entry(row: &Row<'_>) -> rusqlite::Result<KeyedEntry> {
+    Ok(KeyedEntry {
+        key: row.get(0)?,
+        version: row.get::<_, i64>(1)?.unsigned_abs(),
+        value: KvValue { sha256: row.get(2)?, bytes: row.get::<_, i64>(3)?.unsigned_abs(), content_type: row.get(4)? },
+    })
+}
+
+/// The first text after all texts with a prefix; none if there is no such text.
+fn after_prefix(prefix: &str) -> Option<String> {
+    let mut letters: Vec<char> = prefix.chars().collect();
+    while let Some(last) = letters.pop() {
+        // The numbers of surrogates are no characters.
+        let next = if last == '\u{d7ff}' { Some('\u{e000}') } else { char::from_u32(u32::from(last) + 1) };
+        if let Some(next) = next {
+            letters.push(next);
+            return Some(letters.into_iter().collect());
+        }
+    }
+    None
+}
+
+/// The SHA-256 of a value, in hexadecimal.
+pub fn hash(bytes: &[u8]) -> String {
+    use sha2::Digest as _;
+    sha2::Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+impl Keyed {
+    /// Whether the content at a version differs from what is current.
+    pub fn differs_from(&self, version: u64) -> Result<bool, KeyedError> {
+        Ok(!past::differences(&self.db, version)?.is_empty())
+    }
+
+    /// Takes the content back to what it was. Keys that differ get the new version; those whose values were dropped to make
+    /// room stay as they are.
+    fn restore(&mut self, restored: KvRestored) -> Result<(), KeyedError> {
+        let KvRestored { from, version } = restored;
+        let transaction = self.db.transaction()?;
+        for (key, value) in past::differences(&transaction, from)? {
+            let is_there = match &value {
+                Some(value) => past::has_content(&transaction, &value.sha256)?,
+                None => true,
+            };
+            if is_there {
+                set(&transaction, &KvChange { key, version, value })?;
+            }
+        }
+        past::set_restored(&transaction, version)?;
+        Ok(transaction.commit()?)
+    }
+
+    /// Keys that differ from what they were at a version, because their values were dropped.
+    pub fn missing(&self, version: u64) -> Result<Vec<String>, KeyedError> {
+        Ok(past::differences(&self.db, version)?.into_iter().map(|(key, _)| key).collect())
+    }
+
+    fn restored_to(&self) -> Result<u64, KeyedError> {
+        Ok(past::restored_to(&self.db)?)
+    }
+
+    /// Copies the content of a version, or what is current, to another session's store, which must not exist yet.
+    pub fn copy_to(
+        &self,
+        directory: &Path,
+        at: Option<u64>,
+        durability: Durability,
+    ) -> Result<Vec<KeyedEntry>, KeyedError> {
+        let entries = past::content(&self.db, at)?;
+        let mut copy = Self::open(directory, KvState::default(), durability)?;
+        let transaction = copy.db.transaction()?;
+        let mut copied = Vec::new();
+        for found in entries {
+            // A value that was dropped to make room is not in the copy either.
+            let Ok(bytes) = self.read(&found) else { continue };
+            let KeyedEntry { key, version, value } = found.clone();
+            let add = "INSERT OR IGNORE INTO contents (sha256, bytes, content) VALUES (?1, ?2, ?3)";
+            transaction.prepare_cached(add)?.execute(params![value.sha256, bytes.len() as i64, bytes])?;
+            set(&transaction, &KvChange { key, version, value: Some(value) })?;
+            copied.push(found);
+        }
+        transaction.commit()?;
+        Ok(copied)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,193 @@
+//! Tests of the keyed store of one session.
+
+use super::*;
+use shellkeep_redact::Redactor;
+use tempfile::TempDir;
+
+struct House {
+    directory: TempDir,
+    recorded: KvState,
+    keyed: Keyed,
+}
+
+impl House {
+    fn new() -> Self {
+        let directory = TempDir::new().unwrap();
+        let keyed = Keyed::open(directory.path(), KvState::default(), Durability::Process).unwrap();
+        Self { directory, recorded: KvState::default(), keyed }
+    }
+
+    /// Opens it again, as after a crash.
+    fn reopen(&mut self) {
+        self.keyed = Keyed::open(self.directory.path(), self.recorded, Durability::Process).unwrap();
+    }
+
+    /// Writes a batch, and records it if `recorded`.
+    fn put(&mut self, batch: &[(&str, Option<&str>)], recorded: bool) -> u64 {
+        let version = self.recorded.version + 1;
+        let mut values = Vec::new();
+        let changes: Vec<KvChange> = batch
+            .iter()
+            .map(|(key, text)| {
+                let value = text.map(|text| {
+                    let sha256 = hash(text.as_bytes());
+                    values.push((sha256.clone(), text.as_bytes().to_vec()));
+                    KvValue { sha256, bytes: text.len() as u64, content_type: "text/plain".to_owned() }
+                });
+                KvChange { key: (*key).to_owned(), version, value }
+            })
+            .collect();
+        self.keyed.change(&changes, &values).unwrap();
+        if recorded {
+            self.recorded.version = version;
+        }
+        version
+    }
+
+    fn rewind(&mut self, from: u64) -> KvRestored {
+        let restored = KvRestored { from, version: self.recorded.version + 1 };
+        self.recorded = KvState { version: restored.version, restored: Some(restored) };
+        restored
+    }
+
+    fn content(&self) -> Vec<(String, u64, String)> {
+        let read = |found: KeyedEntry| {
+            let bytes = self.keyed.read(&found).unwrap();
+            (found.key, found.version, String::from_utf8(bytes).unwrap())
+        };
+        self.keyed.scan("", "", 1000).unwrap().into_iter().map(read).collect()
+    }
+}
+
+fn content(list: &[(&str, u64, &str)]) -> Vec<(String, u64, String)> {
+    list.iter().map(|(key, version, text)| ((*key).to_owned(), *version, (*text).to_owned())).collect()
+}
+
+#[test]
+fn what_was_not_recorded_is_taken_back() {
+    let mut house = House::new();
+    house.put(&[("a", Some("1")), ("b", Some("2"))], true);
+    house.put(&[("a", Some("3")), ("b", None), ("c", Some("4"))], false);
+    assert_eq!(house.content(), content(&[("a", 2, "3"), ("c", 2, "4")]));
+    house.reopen();
+    assert_eq!(house.content(), content(&[("a", 1, "1"), ("b", 1, "2")]));
+    house.put(&[("a", Some("5"))], true);
+    house.reopen();
+    assert_eq!(house.content(), content(&[("a", 2, "5"), ("b", 1, "2")]));
+}
+
+#[test]
+fn keys_are_scanned_by_prefix_in_their_order() {
+    let mut house = House::new();
+    house.put(&[("a/1", Some("x")), ("a/2", Some("x")), ("a", Some("x")), ("b", Some("x")), ("é", Some("x"))], true);
+    let keys = |prefix: &str, after: &str, limit: usize| {
+        let found = house.keyed.scan(prefix, after, limit).unwrap();
+        found.into_iter().map(|entry| entry.key).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(keys("", "", 10), "a a/1 a/2 b é");
+    assert_eq!(keys("a/", "", 10), "a/1 a/2");
+    assert_eq!(keys("a/", "a/1", 10), "a/2");
+    assert_eq!(keys("a", "", 2), "a a/1");
+    assert_eq!((keys("z", "", 9), keys("é", "", 9)), (String::new(), "é".to_owned()));
+    assert_eq!(after_prefix("a\u{10ffff}"), Some("b".to_owned()));
+    assert_eq!((after_prefix("\u{10ffff}"), after_prefix("")), (None, None));
+    assert_eq!(after_prefix("\u{d7ff}"), Some("\u{e000}".to_owned()));
+}
+
+/// The record of a rewind comes first; a daemon that dies then leaves the store to be taken back at the next opening.
+#[test]
+fn a_rewind_is_done_when_the_store_is_opened() {
+    let mut house = House::new();
+    let first = house.put(&[("a", Some("1")), ("b", Some("2"))], true);
+    let second = house.put(&[("a", Some("3")), ("b", None), ("c", Some("4"))], true);
+    assert!(house.keyed.differs_from(first).unwrap() && !house.keyed.differs_from(second).unwrap());
+    house.rewind(first);
+    house.reopen();
+    assert_eq!(house.content(), content(&[("a", 3, "1"), ("b", 3, "2")]));
+    house.reopen();
+    assert_eq!(house.content(), content(&[("a", 3, "1"), ("b", 3, "2")]));
+    // And back: the rewind itself can be undone.
+    house.rewind(second);
+    house.reopen();
+    assert_eq!(house.content(), content(&[("a", 4, "3"), ("c", 4, "4")]));
+    house.put(&[("d", Some("5"))], false);
+    house.reopen();
+    assert_eq!(house.content(), content(&[("a", 4, "3"), ("c", 4, "4")]));
+}
+
+#[test]
+fn a_copy_has_the_content_of_its_time() {
+    let mut house = House::new();
+    let first = house.put(&[("a", Some("1")), ("b", Some("2"))], true);
+    house.put(&[("a", Some("3")), ("b", None)], true);
+    let (past, now) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let copied = house.keyed.copy_to(past.path(), Some(first), Durability::Process).unwrap();
+    assert_eq!(copied.len(), 2);
+    let open = |directory: &TempDir| {
+        let recorded = KvState { version: 2, restored: None };
+        let keyed = Keyed::open(directory.path(), recorded, Durability::Process).unwrap();
+        House { directory: TempDir::new().unwrap(), recorded, keyed }.content()
+    };
+    assert_eq!(open(&past), content(&[("a", 1, "1"), ("b", 1, "2")]));
+    house.keyed.copy_to(now.path(), None, Durability::Process).unwrap();
+    assert_eq!(open(&now), content(&[("a", 2, "3")]));
+}
+
+#[test]
+fn old_values_give_way() {
+    let mut house = House::new();
+    let first = house.put(&[("a", Some("first")), ("b", Some("kept"))], true);
+    house.put(&[("a", Some("second"))], true);
+    house.put(&[("a", Some("third"))], true);
+    assert_eq!(house.keyed.used().unwrap(), KeyedUse { current: 9, kept: 20 });
+    assert_eq!(house.keyed.make_room(1).unwrap(), 5);
+    assert_eq!(house.keyed.used().unwrap(), KeyedUse { current: 9, kept: 15 });
+    assert_eq!(house.keyed.make_room(100).unwrap(), 6);
+    // What is gone cannot come back; the key stays as it is.
+    house.rewind(first);
+    house.reopen();
+    assert_eq!(house.content(), content(&[("a", 3, "third"), ("b", 1, "kept")]));
+    assert_eq!(house.keyed.missing(first).unwrap(), ["a"]);
+}
+
+#[test]
+fn a_secret_is_masked_in_every_version() {
+    let mut house = House::new();
+    let first = house.put(&[("a", Some("a horse-battery")), ("b", Some("plain"))], true);
+    house.put(&[("a", Some("new")), ("horse-battery/x", Some("y"))], true);
+    let redactor = Redactor::new(&Default::default()).unwrap().with_secrets(["horse-battery"]).unwrap();
+    let (scrubbed, names) = house.keyed.scrub(&redactor).unwrap();
+    assert_eq!((scrubbed.values.len(), scrubbed.removed.len(), names.len()), (1, 1, 2));
+    assert_eq!(house.content(), content(&[("a", 2, "new"), ("b", 1, "plain")]));
+    house.rewind(first);
+    house.reopen();
+    assert_eq!(house.content(), content(&[("a", 3, "a ***"), ("b", 1, "plain")]));
+    for file in std::fs::read_dir(house.directory.path()).unwrap() {
+        let bytes = std::fs::read(file.unwrap().path()).unwrap();
+        assert!(!bytes.windows(13).any(|part| part == b"horse-battery"), "it is in a page of the file");
+    }
+    assert!(house.keyed.scrub(&redactor).unwrap().0.is_empty());
+}
+
+#[test]
+fn what_differs_from_the_records_is_found() {
+    let mut house = House::new();
+    house.put(&[("a", Some("1")), ("b", Some("2"))], true);
+    let told = |list: &[(&str, u64, &str)]| -> BTreeMap<String, (u64, String)> {
+        list.iter().map(|(key, version, text)| ((*key).to_owned(), (*version, hash(text.as_bytes())))).collect()
+    };
+    let right = told(&[("a", 1, "1"), ("b", 1, "2")]);
+    assert_eq!(house.keyed.compare(right.clone(), 1).unwrap(), Vec::<String>::new());
+    assert_eq!(house.keyed.compare(told(&[("a", 1, "1"), ("b", 1, "3")]), 1).unwrap().len(), 1);
+    assert_eq!(house.keyed.compare(told(&[("a", 1, "1"), ("b", 1, "2"), ("c", 1, "3")]), 1).unwrap().len(), 1);
+    // What came after the records were read is no damage.
+    house.put(&[("a", None), ("c", Some("3"))], true);
+    assert_eq!(house.keyed.compare(right.clone(), 1).unwrap(), Vec::<String>::new());
+    house
+        .keyed
+        .db
+        .execute("UPDATE contents SET content = CAST('X' AS BLOB) WHERE content = CAST('2' AS BLOB)", [])
+        .unwrap();
+    let wrong = house.keyed.compare(right, 1).unwrap();
+    assert!(wrong.len() == 1 && wrong[0].contains("'b'"), "{wrong:?}");
+}
