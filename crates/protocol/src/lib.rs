@@ -68,7 +68,7 @@ pub use service::{
 };
 pub use session::{CreateSessionRequest, Deleted, ForkResponse, ForkedFrom, ListParams, Session, SessionList};
 pub use state::StateResponse;
-pub use token::{CreateTokenRequest, IssuedToken, TokenInfo, TokenList};
+pub use token::{CreateTokenRequest, IssuedToken, TokenInfo, TokenList, TokenRole};
 pub use workspace_file::{
     FileEntry, FileKind, FileListing, FileRemoved, FileWritten, ListFilesParams, ReadFileParams, RemoveFileParams,
     WriteFileParams,

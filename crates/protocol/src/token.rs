@@ -8,14 +8,30 @@ use utoipa::ToSchema;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateTokenRequest {
-    /// Whose it is: the agent that sees and touches its own sessions with it.
-    pub agent: String,
+    /// What it may do. Without it: `agent`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<TokenRole>,
+    /// The agent that sees and uses its own sessions with it; for the role `agent` only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
     /// What you call it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Whether it may restart its sessions. Without it: as the daemon's `agent_may_restart` says.
+    /// Whether the agent may restart its sessions. Without it: as the daemon's `agent_may_restart` says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub may_restart: Option<bool>,
+}
+
+/// What a token may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TokenRole {
+    /// See and use an agent's own sessions.
+    Agent,
+    /// Read everything that is kept of all sessions, verify it, and change nothing.
+    Auditor,
+    /// Read `/metrics`, `/healthz` and `/readyz`.
+    Metrics,
 }
 
 /// A token, without its secret.
@@ -23,8 +39,10 @@ pub struct CreateTokenRequest {
 pub struct TokenInfo {
     /// Its public name, as in the audit trail and in `by` of a run.
     pub id: String,
-    /// Whose it is.
-    pub agent: String,
+    /// What it may do.
+    pub role: TokenRole,
+    /// The agent it is for; `null` for other roles.
+    pub agent: Option<String>,
     /// What the host calls it.
     pub name: Option<String>,
     /// Whether it may restart its sessions.

@@ -1,7 +1,7 @@
 //! Who may do what. The host may do everything; an agent is known by a token and may touch its own sessions only. A
 //! token's secret is returned once, when it is created; what is kept is its hash.
 
-use crate::ops::{IssuedToken, NewToken, OpError, TokenView};
+use crate::ops::{IssuedToken, NewBearer, NewToken, OpError, ReaderRole, TokenBearer, TokenView};
 use crate::sync::lock;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -40,6 +40,16 @@ pub enum Scope {
         /// The id of the token it came with.
         token: String,
     },
+    /// Reads everything that is kept of all sessions, and changes nothing.
+    Auditor {
+        /// The id of the token it came with.
+        token: String,
+    },
+    /// Reads the daemon's health and figures.
+    Metrics {
+        /// The id of the token it came with.
+        token: String,
+    },
     /// Only this session: a process of the session itself, which showed no token, in a session that is no agent's.
     Session {
         /// The session.
@@ -54,10 +64,10 @@ const NO_AGENT: &str = "";
 const OWN_PROCESS: &str = "session";
 
 impl Scope {
-    /// The agent whose sessions it is limited to; `None` for the host alone.
+    /// The agent whose sessions it is limited to; `None` for the host and for those who only read.
     pub fn agent(&self) -> Option<&str> {
         match self {
-            Self::Host => None,
+            Self::Host | Self::Auditor { .. } | Self::Metrics { .. } => None,
             Self::Agent { agent, .. } => Some(agent),
             Self::Session { .. } => Some(NO_AGENT),
         }
@@ -68,7 +78,7 @@ impl Scope {
     pub fn token(&self) -> Option<&str> {
         match self {
             Self::Host => None,
-            Self::Agent { token, .. } => Some(token),
+            Self::Agent { token, .. } | Self::Auditor { token } | Self::Metrics { token } => Some(token),
             Self::Session { .. } => Some(OWN_PROCESS),
         }
     }
@@ -77,7 +87,7 @@ impl Scope {
     pub fn only_session(&self) -> Option<&SessionId> {
         match self {
             Self::Session { session_id } => Some(session_id),
-            Self::Host | Self::Agent { .. } => None,
+            Self::Host | Self::Agent { .. } | Self::Auditor { .. } | Self::Metrics { .. } => None,
         }
     }
 }
@@ -170,14 +180,19 @@ impl Identities {
     pub fn issue(&self, request: NewToken) -> Result<IssuedToken, OpError> {
         let mut records = self.records();
         check(&request, &records)?;
+        let bearer = match request.bearer {
+            NewBearer::Agent { agent, may_restart } => {
+                TokenBearer::Agent { agent, may_restart: may_restart.unwrap_or(self.may_restart) }
+            }
+            NewBearer::Reader(role) => TokenBearer::Reader { role },
+        };
         let random = |reason: std::io::Error| unwritten(format!("no token was made: {reason}"));
         let secret = format!("{TOKEN_PREFIX}{}", random_text(SECRET_BYTES).map_err(random)?);
         let hash = blake3::hash(secret.as_bytes());
         let record = TokenRecord {
             id: format!("tok_{}", random_text(ID_BYTES).map_err(random)?),
-            agent: request.agent,
+            bearer,
             name: request.name,
-            may_restart: request.may_restart.unwrap_or(self.may_restart),
             created_at: Timestamp::now(),
             hash: hash.to_hex().to_string(),
             revoked_at: None,
@@ -218,8 +233,14 @@ impl Identities {
 
 impl Active {
     fn new(record: &TokenRecord) -> Self {
-        let scope =
-            Scope::Agent { agent: record.agent.clone(), may_restart: record.may_restart, token: record.id.clone() };
+        let token = record.id.clone();
+        let scope = match &record.bearer {
+            TokenBearer::Agent { agent, may_restart } => {
+                Scope::Agent { agent: agent.clone(), may_restart: *may_restart, token }
+            }
+            TokenBearer::Reader { role: ReaderRole::Auditor } => Scope::Auditor { token },
+            TokenBearer::Reader { role: ReaderRole::Metrics } => Scope::Metrics { token },
+        };
         Self { scope: Arc::new(scope), alive: watch::Sender::new(()) }
     }
 
@@ -230,22 +251,8 @@ impl Active {
 
 fn check(request: &NewToken, records: &[TokenRecord]) -> Result<(), OpError> {
     let invalid = |detail: String| Err(OpError::Invalid { detail });
-    let agent = &request.agent;
-    if let Err(error) = id::check(agent) {
-        return invalid(format!("agent: {error}"));
-    }
-    if agent.len() > MAX_AGENT {
-        return invalid(format!("agent: {} characters; with a token it has at most {MAX_AGENT}", agent.len()));
-    }
-    // `thread_a_b_c` could be b_c of a, or c of a_b. One of the two would meet sessions of the other.
-    let extends = |long: &str, short: &str| long.strip_prefix(short).is_some_and(|rest| rest.starts_with('_'));
-    let meets = |record: &&TokenRecord| extends(&record.agent, agent) || extends(agent, &record.agent);
-    if let Some(other) = records.iter().find(meets) {
-        return invalid(format!(
-            "agent: the names of '{agent}' and '{}' begin alike up to a _, so their sessions' ids could be the same; \
-             choose another name",
-            other.agent
-        ));
+    if let NewBearer::Agent { agent, .. } = &request.bearer {
+        check_agent(agent, records)?;
     }
     let bad_name =
         |name: &String| name.trim().is_empty() || name.chars().count() > MAX_NAME || name.chars().any(char::is_control);
@@ -256,6 +263,29 @@ fn check(request: &NewToken, records: &[TokenRecord]) -> Result<(), OpError> {
         return invalid(format!("there are {MAX_TOKENS} tokens already; revoke those that nobody needs"));
     }
     Ok(())
+}
+
+fn check_agent(agent: &str, records: &[TokenRecord]) -> Result<(), OpError> {
+    let invalid = |detail: String| Err(OpError::Invalid { detail });
+    if let Err(error) = id::check(agent) {
+        return invalid(format!("agent: {error}"));
+    }
+    if agent.len() > MAX_AGENT {
+        return invalid(format!("agent: {} characters; with a token it has at most {MAX_AGENT}", agent.len()));
+    }
+    // `thread_a_b_c` could be b_c of a, or c of a_b. One of the two would meet sessions of the other.
+    let extends = |long: &str, short: &str| long.strip_prefix(short).is_some_and(|rest| rest.starts_with('_'));
+    let others = records.iter().filter_map(|record| match &record.bearer {
+        TokenBearer::Agent { agent, .. } => Some(agent),
+        TokenBearer::Reader { .. } => None,
+    });
+    match others.into_iter().find(|other| extends(other, agent) || extends(agent, other)) {
+        None => Ok(()),
+        Some(other) => invalid(format!(
+            "agent: the names of '{agent}' and '{other}' begin alike up to a _, so their sessions' ids could be the same; \
+             choose another name"
+        )),
+    }
 }
 
 fn forget_the_oldest(records: &mut Vec<TokenRecord>) {
@@ -271,9 +301,8 @@ fn forget_the_oldest(records: &mut Vec<TokenRecord>) {
 fn view(record: &TokenRecord) -> TokenView {
     TokenView {
         id: record.id.clone(),
-        agent: record.agent.clone(),
+        bearer: record.bearer.clone(),
         name: record.name.clone(),
-        may_restart: record.may_restart,
         created_at: record.created_at,
         revoked_at: record.revoked_at,
     }
@@ -301,7 +330,7 @@ mod tests {
     }
 
     fn new(agent: &str) -> NewToken {
-        NewToken { agent: agent.to_owned(), name: None, may_restart: None }
+        NewToken { bearer: NewBearer::Agent { agent: agent.to_owned(), may_restart: None }, name: None }
     }
 
     #[tokio::test]
@@ -361,9 +390,8 @@ mod tests {
     fn only_the_latest_revocations_are_remembered() {
         let record = |n: usize, revoked: bool| TokenRecord {
             id: format!("tok_{n}"),
-            agent: "ann".to_owned(),
+            bearer: TokenBearer::Agent { agent: "ann".to_owned(), may_restart: false },
             name: None,
-            may_restart: false,
             created_at: Timestamp::UNIX_EPOCH,
             hash: String::new(),
             revoked_at: revoked.then(|| Timestamp::from_second(n as i64).unwrap()),

@@ -21,6 +21,7 @@ pub use node::*;
 pub use records::*;
 pub use resume::*;
 pub use service::*;
+pub use shellkeep_store::{ReaderRole, TokenBearer};
 pub use workspace_file::*;
 
 use crate::hang_up::HangUp;
@@ -344,15 +345,27 @@ pub enum RunChunk {
     Result(Box<RunView>),
 }
 
-/// Make a token for an agent.
+/// Make a token.
 #[derive(Debug, Clone)]
 pub struct NewToken {
-    /// Whose it is.
-    pub agent: String,
+    /// Whom it is for.
+    pub bearer: NewBearer,
     /// What the host calls it.
     pub name: Option<String>,
-    /// Whether it may restart its sessions; as the host has set it for all if not given.
-    pub may_restart: Option<bool>,
+}
+
+/// Whom a new token is for.
+#[derive(Debug, Clone)]
+pub enum NewBearer {
+    /// An agent.
+    Agent {
+        /// The agent.
+        agent: String,
+        /// Whether it may restart its sessions; as the host has set it for all if not given.
+        may_restart: Option<bool>,
+    },
+    /// Somebody who only reads.
+    Reader(ReaderRole),
 }
 
 /// A token as the host sees it: everything but its secret.
@@ -360,12 +373,10 @@ pub struct NewToken {
 pub struct TokenView {
     /// Its public name, as in the audit trail.
     pub id: String,
-    /// Whose it is.
-    pub agent: String,
+    /// Whom it is for.
+    pub bearer: TokenBearer,
     /// What the host calls it.
     pub name: Option<String>,
-    /// Whether it may restart its sessions.
-    pub may_restart: bool,
     /// When it was made.
     pub created_at: Timestamp,
     /// When it was revoked, if it was.

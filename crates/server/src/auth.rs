@@ -6,6 +6,7 @@
 use crate::connections::Way;
 use crate::metrics::RequestMetrics;
 use crate::refusal::Refusal;
+use crate::rights;
 use crate::until::until;
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::request::Parts;
@@ -107,7 +108,13 @@ pub(crate) async fn gate(State(gate): State<Arc<Gate>>, mut request: Request, ne
             Err(refusal) => closing(refusal),
         },
         Ok(Caller::Agent(guest)) => match proven(&request, &guest.engine) {
-            Ok(()) => serve_guest(guest, request, next).await,
+            Ok(()) => match rights::check(guest.engine.scope(), request.method(), request.uri().path()) {
+                Ok(()) => serve_guest(guest, request, next).await,
+                Err(refusal) => {
+                    guest.engine.audit_refusal(None, &named(&request), "not_allowed");
+                    refusal.into_response()
+                }
+            },
             Err(refusal) => closing(refusal),
         },
         Err(refusal) => {

@@ -22,6 +22,7 @@ mod metrics;
 mod params;
 mod refusal;
 mod repoll;
+mod rights;
 mod translate;
 mod until;
 

@@ -24,12 +24,12 @@ use crate::refusal::Refusal;
 use check::{DEFAULT_OUTPUT_PAGE, decode, no_nul, tail, variables, within};
 use session::named;
 use shellkeep_protocol::{
-    self as wire, BusyChoice, RunRequest, RunResponse, StderrChoice, StreamName, TimeoutChoice, text,
+    self as wire, BusyChoice, RunRequest, RunResponse, StderrChoice, StreamName, TimeoutChoice, TokenRole, text,
 };
 use shellkeep_runtime::{
     CreateSession, DEFAULT_MAX_OUTPUT, DEFAULT_TIMEOUT, IfBusy, IssuedToken, MAX_COMMAND, MAX_MAX_OUTPUT,
-    MAX_OUTPUT_PAGE, MAX_STDIN, MAX_TIMEOUT, NewToken, OnTimeout, OutputPage, OutputQuery, RunCommand, RunDetail,
-    RunPage, RunSummary, RunView, SessionPage, Stream, TokenView,
+    MAX_OUTPUT_PAGE, MAX_STDIN, MAX_TIMEOUT, NewBearer, NewToken, OnTimeout, OutputPage, OutputQuery, ReaderRole,
+    RunCommand, RunDetail, RunPage, RunSummary, RunView, SessionPage, Stream, TokenBearer, TokenView,
 };
 use shellkeep_session::{ByteString, id};
 use std::time::Duration;
@@ -243,18 +243,36 @@ fn run_summary(run: RunSummary) -> wire::RunSummary {
 }
 
 /// A request for a token.
-pub fn new_token(request: wire::CreateTokenRequest) -> NewToken {
-    let wire::CreateTokenRequest { agent, name, may_restart } = request;
-    NewToken { agent, name, may_restart }
+pub fn new_token(request: wire::CreateTokenRequest) -> Result<NewToken, Refusal> {
+    let wire::CreateTokenRequest { role, agent, name, may_restart } = request;
+    let reader = match role.unwrap_or(TokenRole::Agent) {
+        TokenRole::Agent => {
+            let agent =
+                agent.ok_or_else(|| Refusal::invalid("missing field `agent`: whose sessions the token is for"))?;
+            return Ok(NewToken { bearer: NewBearer::Agent { agent, may_restart }, name });
+        }
+        TokenRole::Auditor => ReaderRole::Auditor,
+        TokenRole::Metrics => ReaderRole::Metrics,
+    };
+    if agent.is_some() || may_restart.is_some() {
+        return Err(Refusal::invalid("agent, may_restart: a token that only reads is for no agent; leave them out"));
+    }
+    Ok(NewToken { bearer: NewBearer::Reader(reader), name })
 }
 
 /// A token without its secret, for the host.
 pub fn token(view: TokenView) -> wire::TokenInfo {
+    let (role, agent, may_restart) = match view.bearer {
+        TokenBearer::Agent { agent, may_restart } => (TokenRole::Agent, Some(agent), may_restart),
+        TokenBearer::Reader { role: ReaderRole::Auditor } => (TokenRole::Auditor, None, false),
+        TokenBearer::Reader { role: ReaderRole::Metrics } => (TokenRole::Metrics, None, false),
+    };
     wire::TokenInfo {
         id: view.id,
-        agent: view.agent,
+        role,
+        agent,
         name: view.name,
-        may_restart: view.may_restart,
+        may_restart,
         created_at: view.created_at.to_string(),
         revoked_at: view.revoked_at.map(|at| at.to_string()),
     }

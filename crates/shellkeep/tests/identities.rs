@@ -580,3 +580,60 @@ fn the_command_line_makes_lists_and_revokes() {
     assert_eq!(late.status.code(), Some(255), "{late:?}");
     assert_eq!(shellkeep(&daemon, None, &["tokens", "revoke", "tok_none"]).status.code(), Some(1));
 }
+
+/// What of all documented routes an auditor may read only as the host.
+const HOST_ONLY: [&str; 1] = ["/v1/daemon/settings"];
+/// What a token for metrics may read.
+const FIGURES: [&str; 3] = ["/metrics", "/healthz", "/readyz"];
+
+/// Every documented route with each role that only reads: a new route cannot be forgotten, and none changes anything.
+#[test]
+fn readers_read_and_change_nothing_on_every_route() {
+    let daemon = daemon();
+    daemon.create("s");
+    let run = daemon.sh("s", "echo kept > file").run_id().to_owned();
+    let service = daemon.post("/v1/sessions/s/services", &json!({"command": "exec sleep 600"})).json();
+    let service = service["service_id"].as_str().unwrap().to_owned();
+    let auditor = Agent::new(&daemon, json!({"role": "auditor"}));
+    let metrics = Agent::new(&daemon, json!({"role": "metrics", "name": "prometheus"}));
+    let before = daemon.get("/v1/sessions/s").json();
+    let document = daemon.get("/openapi.json").json();
+    let mut tried = 0;
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        let target = path
+            .replace("{session_id}", "s")
+            .replace("{run_id}", &run)
+            .replace("{service_id}", &service)
+            .replace("{checkpoint}", "latest")
+            .replace("{token_id}", &auditor.id)
+            .replace(['{', '}'], "");
+        for method in methods.as_object().unwrap().keys().map(|method| method.to_uppercase()) {
+            let asked = |reader: &Agent<'_>| {
+                let request = Request::new(&method, &target);
+                reader.send(if method == "GET" { request } else { request.json("{}") })
+            };
+            let (audited, measured) = (asked(&auditor), asked(&metrics));
+            let is_figure = method == "GET" && FIGURES.contains(&path.as_str());
+            assert_eq!(measured.status == 403, !is_figure, "metrics: {method} {path}: {}", measured.text());
+            let reads = method == "GET" && !HOST_ONLY.contains(&path.as_str()) && path != "/v1/live";
+            let verifies = path.ends_with("/verify");
+            assert_eq!(audited.status == 403, !(reads || verifies), "auditor: {method} {path}: {}", audited.text());
+            assert_ne!(audited.status, 401, "{method} {path}");
+            if audited.status == 403 {
+                assert_eq!(audited.json()["code"], "not_allowed", "{method} {path}");
+            }
+            tried += 1;
+        }
+    }
+    assert!(tried > 50, "{tried} routes");
+    assert_eq!(daemon.get("/v1/sessions/s").json()["seq"], before["seq"]);
+    assert_eq!(auditor.get("/v1/sessions/s").json()["session_id"], "s");
+    assert_eq!(auditor.get("/v1/sessions").json()["sessions"].as_array().unwrap().len(), 1);
+    assert!(metrics.get("/metrics").text().contains("shellkeep_sessions 1"));
+    assert_eq!(code(&auditor.post("/mcp", &json!({}))), is(403, "not_allowed"));
+    for wrong in
+        [json!({}), json!({"role": "auditor", "agent": "ann"}), json!({"role": "metrics", "may_restart": true})]
+    {
+        assert_eq!(code(&daemon.post("/v1/tokens", &wrong)), is(400, "invalid_request"), "{wrong}");
+    }
+}

@@ -83,4 +83,4 @@ pub use quotas::QuotaFile;
 pub use recordings::RecordOptions;
 pub use sealed::Survives;
 pub use store::{Store, StoreHold};
-pub use tokens::{TokenFile, TokenRecord};
+pub use tokens::{ReaderRole, TokenBearer, TokenFile, TokenRecord};

@@ -18,14 +18,12 @@ const MAX_BYTES: u64 = 16 << 20;
 pub struct TokenRecord {
     /// Its public name, as in the audit trail.
     pub id: String,
-    /// Whose it is.
-    pub agent: String,
+    /// Whom it is for.
+    #[serde(flatten)]
+    pub bearer: TokenBearer,
     /// What the host calls it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Whether it may restart its sessions.
-    #[serde(default)]
-    pub may_restart: bool,
     /// When it was made.
     pub created_at: Timestamp,
     /// The secret's BLAKE3 hash, in hexadecimal digits.
@@ -33,6 +31,46 @@ pub struct TokenRecord {
     /// When it was revoked, if it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revoked_at: Option<Timestamp>,
+}
+
+/// Whom a token is for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum TokenBearer {
+    /// An agent, which uses its own sessions.
+    Agent {
+        /// The agent.
+        agent: String,
+        /// Whether it may restart its sessions.
+        #[serde(default)]
+        may_restart: bool,
+    },
+    /// Somebody who only reads.
+    Reader {
+        /// What.
+        role: ReaderRole,
+    },
+}
+
+/// What somebody may read who only reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReaderRole {
+    /// Everything that is kept of all sessions.
+    Auditor,
+    /// The daemon's health and figures.
+    Metrics,
+}
+
+impl TokenBearer {
+    /// In words, for the audit trail.
+    pub fn describe(&self) -> &str {
+        match self {
+            Self::Agent { agent, .. } => agent,
+            Self::Reader { role: ReaderRole::Auditor } => "an auditor",
+            Self::Reader { role: ReaderRole::Metrics } => "metrics",
+        }
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -76,9 +114,8 @@ mod tests {
     fn record(id: &str) -> TokenRecord {
         TokenRecord {
             id: id.to_owned(),
-            agent: "ann".to_owned(),
+            bearer: TokenBearer::Agent { agent: "ann".to_owned(), may_restart: false },
             name: None,
-            may_restart: false,
             created_at: Timestamp::UNIX_EPOCH,
             hash: "00".repeat(32),
             revoked_at: None,

@@ -55,7 +55,7 @@ impl Access {
 
     /// A session that its agent removed, for the host.
     pub(super) fn deleted_session(&self, id: &SessionId) -> Option<DeletedSession> {
-        self.as_host().ok()?.recordings.deleted(id)
+        self.as_reader().ok()?.recordings.deleted(id)
     }
 
     /// As whom it is used.
@@ -93,7 +93,19 @@ impl Access {
                 let detail = "this is the host's right; an agent's token does not give it. Ask the host";
                 Err(OpError::NotAllowed { detail: detail.to_owned() })
             }
+            Scope::Auditor { .. } | Scope::Metrics { .. } => {
+                let detail = "this token only reads; use the host's token, or ask the host";
+                Err(OpError::NotAllowed { detail: detail.to_owned() })
+            }
             Scope::Session { session_id } => Err(only_its_own(session_id)),
+        }
+    }
+
+    /// What the host may see, and those who read for it.
+    pub(super) fn as_reader(&self) -> Result<&Arc<Inner>, OpError> {
+        match &*self.scope {
+            Scope::Auditor { .. } | Scope::Metrics { .. } => Ok(&self.inner),
+            Scope::Host | Scope::Agent { .. } | Scope::Session { .. } => self.as_host(),
         }
     }
 
@@ -104,6 +116,9 @@ impl Access {
 
     /// The name by which a session of the caller is stored. An agent may leave out the part of it that is the agent.
     fn find<'a>(&self, id: &'a SessionId) -> Option<Cow<'a, SessionId>> {
+        if let Scope::Metrics { .. } = &*self.scope {
+            return None;
+        }
         let Scope::Agent { agent, .. } = &*self.scope else {
             let is_permitted = self.scope.only_session().is_none_or(|own| own == id);
             return (is_permitted && self.inner.ctx.names.contains(id)).then_some(Cow::Borrowed(id));

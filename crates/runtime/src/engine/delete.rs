@@ -28,6 +28,10 @@ impl Engine {
                 Scope::Agent { token, .. } if !inner.config.keep_deleted.is_zero() => {
                     Removal::Keep { by: token.clone() }
                 }
+                Scope::Auditor { .. } | Scope::Metrics { .. } => {
+                    self.access.as_host()?;
+                    Removal::Purge
+                }
                 Scope::Agent { .. } | Scope::Session { .. } | Scope::Host => Removal::Purge,
             };
             if let Scope::Agent { agent, token, .. } = self.access.scope() {

@@ -48,7 +48,7 @@ impl Engine {
         match self.access.scope() {
             Scope::Host => self.access.at_large().config.agent_may_restart,
             Scope::Agent { may_restart, .. } => *may_restart,
-            Scope::Session { .. } => false,
+            Scope::Auditor { .. } | Scope::Metrics { .. } | Scope::Session { .. } => false,
         }
     }
 

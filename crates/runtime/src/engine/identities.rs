@@ -33,22 +33,23 @@ impl IdentityOps<'_> {
         Some(Guest { engine: Engine { access: self.access.scoped(bearer.scope) }, revocation: bearer.revocation })
     }
 
-    /// Makes a token for an agent. The host's right.
+    /// Makes a token. The host's right.
     pub fn create_token(&self, request: NewToken) -> BoxFuture<'_, Result<IssuedToken, OpError>> {
         Box::pin(async move {
             let inner = Arc::clone(self.access.as_host()?);
             let issued = blocking(move || inner.identities.issue(request)).await?;
             let IssuedToken { token, .. } = &issued;
-            tracing::info!(token = token.id, agent = token.agent, may_restart = token.may_restart, "a token was made");
-            self.access.audit("create_token", &format!("{} of {}", token.id, token.agent));
+            let whose = token.bearer.describe();
+            tracing::info!(token = token.id, whose, "a token was made");
+            self.access.audit("create_token", &format!("{} of {whose}", token.id));
             Ok(issued)
         })
     }
 
-    /// All tokens, those that were revoked too. The host's right.
+    /// All tokens, those that were revoked too. For the host and auditors.
     pub fn tokens(&self) -> BoxFuture<'_, Result<Vec<TokenView>, OpError>> {
         Box::pin(async move {
-            let inner = Arc::clone(self.access.as_host()?);
+            let inner = Arc::clone(self.access.as_reader()?);
             blocking(move || Ok(inner.identities.list())).await
         })
     }

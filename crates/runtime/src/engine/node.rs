@@ -58,7 +58,12 @@ impl NodeOps<'_> {
         })
     }
 
-    /// Figures about everybody are the host's.
+    /// Figures about everybody are for the host, auditors and metrics.
+    pub fn check_figures(&self) -> Result<(), OpError> {
+        self.access.as_reader().map(|_| ())
+    }
+
+    /// What only the host may see.
     pub fn check_host(&self) -> Result<(), OpError> {
         self.access.as_host().map(|_| ())
     }
@@ -96,7 +101,7 @@ impl NodeOps<'_> {
     /// The status of the node. Only the host may see it.
     pub fn view(&self) -> BoxFuture<'_, Result<NodeView, OpError>> {
         Box::pin(async move {
-            let inner = self.access.as_host()?;
+            let inner = self.access.as_reader()?;
             let figures = inner.ctx.admission.figures();
             let health = self.health().await;
             let pressure = inner.adaptive.pressure().unwrap_or_else(|| inner.config.senses.pressure());
@@ -170,7 +175,7 @@ impl NodeOps<'_> {
     /// The last entries of the audit trail, the oldest first. The host's right.
     pub fn audit_trail(&self, limit: usize) -> BoxFuture<'_, Result<Vec<AuditEntry>, OpError>> {
         Box::pin(async move {
-            let inner: Arc<Inner> = Arc::clone(self.access.as_host()?);
+            let inner: Arc<Inner> = Arc::clone(self.access.as_reader()?);
             let read = tokio::task::spawn_blocking(move || inner.audit.last(limit)).await?;
             read.map_err(|error| OpError::StoreUnavailable { reason: format!("the audit trail: {error}") })
         })
@@ -188,7 +193,7 @@ impl NodeOps<'_> {
 
     /// Sessions that agents removed and whose recordings are kept, by name. The host's right.
     pub fn deleted(&self) -> Result<Vec<SessionView>, OpError> {
-        let inner = self.access.as_host()?;
+        let inner = self.access.as_reader()?;
         Ok(deleted::list(inner.ctx.data_dir.root()).into_iter().map(delete::view).collect())
     }
 

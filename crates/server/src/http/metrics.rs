@@ -10,13 +10,13 @@ use axum::response::{IntoResponse, Response};
 use metrics::gauge;
 use shellkeep_runtime::NodeView;
 
-/// Figures in Prometheus' text format. For the host: they count everybody's.
+/// Figures in Prometheus' text format. For the host, and for tokens with the role `metrics` or `auditor`.
 #[utoipa::path(
     get, path = "/metrics", tag = "daemon", operation_id = "metrics",
     responses((status = 200, description = "Figures", content_type = "text/plain; version=0.0.4", body = String), Common)
 )]
 pub(crate) async fn scrape(State(door): State<Door>, Scoped(engine): Scoped) -> Result<Response, Refusal> {
-    engine.node().check_host()?;
+    engine.node().check_figures()?;
     let health = engine.node().health().await;
     gauge!("shellkeep_shells", "state" => "live").set(health.live_shells as f64);
     gauge!("shellkeep_shells", "state" => "spare").set(health.spare_shells as f64);

@@ -1,4 +1,4 @@
-//! `/v1/tokens`: keys for agents, made, listed and revoked by the host.
+//! `/v1/tokens`: keys for agents, auditors and metrics, made, listed and revoked by the host.
 
 use super::door::json;
 use super::responses::Common;
@@ -11,7 +11,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use shellkeep_protocol::{CreateTokenRequest, IssuedToken, TokenList};
 
-/// Makes a token for an agent. Its secret is in this answer and nowhere else.
+/// Makes a token: for an agent, an auditor or metrics. Its secret is in this answer and nowhere else.
 #[utoipa::path(
     post, path = "/v1/tokens", tag = "tokens", operation_id = "create_token",
     request_body = CreateTokenRequest,
@@ -21,7 +21,7 @@ pub async fn create(
     Scoped(engine): Scoped,
     Json(request): Json<CreateTokenRequest, SMALL_LIMIT>,
 ) -> Result<Response, Refusal> {
-    let issued = engine.identities().create_token(translate::new_token(request)).await?;
+    let issued = engine.identities().create_token(translate::new_token(request)?).await?;
     Ok(json(StatusCode::CREATED, &translate::issued_token(issued)))
 }
 

@@ -1,11 +1,11 @@
-//! `shellkeep tokens`: makes, lists and revokes the tokens of agents.
+//! `shellkeep tokens`: makes, lists and revokes tokens: of agents, auditors and metrics.
 
 use crate::cli::DaemonArgs;
 use crate::client::{self, Client};
 use crate::failure::Failure;
 use crate::terminal::{self, Cell, Column, Table, TableArgs};
-use clap::{Args, Subcommand};
-use shellkeep_protocol::{CreateTokenRequest, IssuedToken, TokenInfo, TokenList};
+use clap::{Args, Subcommand, ValueEnum};
+use shellkeep_protocol::{CreateTokenRequest, IssuedToken, TokenInfo, TokenList, TokenRole};
 use shellkeep_session::id;
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
@@ -15,6 +15,8 @@ use std::process::ExitCode;
 #[command(after_help = "An agent that comes with its token sees and touches only its own sessions. Its session `x` has
 the id `thread_AGENT_x`, and it may use either name. A token is shown once, when it is made; the daemon keeps its hash.
 The agent gives it as SHELLKEEP_TOKEN or as `Authorization: Bearer TOKEN`, over TCP or over the socket.
+With the role auditor, a token reads everything of all sessions and changes nothing; with the role metrics, it reads
+/metrics, /healthz and /readyz.
 
 Examples:
   shellkeep tokens new --agent builder --name laptop
@@ -39,11 +41,17 @@ pub struct TokensArgs {
 #[derive(Debug, Subcommand)]
 enum Action {
     /// Make a token and print it, this once
-    #[command(after_help = "Example:\n  shellkeep tokens new --agent builder --name 'ci of main' --may-restart")]
+    #[command(
+        alias = "create",
+        after_help = "Examples:\n  shellkeep tokens new --agent builder --name 'ci of main' --may-restart\n  shellkeep tokens new --role auditor --name 'review of May'\n  shellkeep tokens new --role metrics > /etc/prometheus/shellkeep.token"
+    )]
     New {
+        /// What it may do
+        #[arg(long, value_name = "ROLE", default_value = "agent")]
+        role: Role,
         /// The agent it is for
-        #[arg(long)]
-        agent: String,
+        #[arg(long, required_if_eq("role", "agent"))]
+        agent: Option<String>,
         /// What you call it
         #[arg(long)]
         name: Option<String>,
@@ -65,6 +73,27 @@ enum Action {
     },
 }
 
+/// What a token may do.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Role {
+    /// See and use an agent's own sessions
+    Agent,
+    /// Read everything of all sessions, verify it, and change nothing
+    Auditor,
+    /// Read /metrics, /healthz and /readyz
+    Metrics,
+}
+
+impl From<Role> for TokenRole {
+    fn from(role: Role) -> Self {
+        match role {
+            Role::Agent => Self::Agent,
+            Role::Auditor => Self::Auditor,
+            Role::Metrics => Self::Metrics,
+        }
+    }
+}
+
 /// Does it.
 pub fn execute(args: TokensArgs) -> Result<ExitCode, Failure> {
     client::block_on(act(args))
@@ -73,8 +102,8 @@ pub fn execute(args: TokensArgs) -> Result<ExitCode, Failure> {
 async fn act(args: TokensArgs) -> Result<ExitCode, Failure> {
     let mut client = Client::open(&args.daemon).await?;
     match args.action {
-        Action::New { agent, name, may_restart } => {
-            let request = CreateTokenRequest { agent, name, may_restart };
+        Action::New { role, agent, name, may_restart } => {
+            let request = CreateTokenRequest { role: Some(role.into()), agent, name, may_restart };
             show_new(&client.post("/v1/tokens", &request).await?, args.json)?;
         }
         Action::Ls => list(client.get("/v1/tokens").await?, args.table, args.json)?,
@@ -90,8 +119,13 @@ fn show_new(issued: &IssuedToken, json: bool) -> Result<(), Failure> {
     }
     terminal::line(&issued.token);
     if std::io::stdout().is_terminal() {
-        let TokenInfo { id, agent, .. } = &issued.info;
-        terminal::notice(&format!("this is {id} of agent {agent}; keep it now, it is not shown again"));
+        let TokenInfo { id, role, agent, .. } = &issued.info;
+        let whose = match (role, agent) {
+            (_, Some(agent)) => format!("of agent {agent}"),
+            (TokenRole::Metrics, None) => "for metrics".to_owned(),
+            (TokenRole::Agent | TokenRole::Auditor, None) => "for an auditor".to_owned(),
+        };
+        terminal::notice(&format!("this is {id} {whose}; keep it now, it is not shown again"));
     }
     Ok(())
 }
@@ -109,10 +143,15 @@ fn list(list: TokenList, table: TableArgs, json: bool) -> Result<(), Failure> {
         Column::word("revoked"),
     ];
     let rows = list.tokens.into_iter().map(|token| {
-        let rights = if token.may_restart { "own sessions, restart" } else { "own sessions" };
+        let rights = match token.role {
+            TokenRole::Agent if token.may_restart => "own sessions, restart",
+            TokenRole::Agent => "own sessions",
+            TokenRole::Auditor => "read everything",
+            TokenRole::Metrics => "read metrics",
+        };
         [
             token.id.into(),
-            token.agent.into(),
+            Cell::or_dash(token.agent),
             Cell::or_dash(token.name),
             rights.into(),
             Cell::time(&token.created_at),

@@ -1,0 +1,68 @@
+//! What a token that only reads may ask for, by method and path. Everything that is not listed is refused, so that a route
+//! that changes something is closed to it from the start.
+
+use crate::refusal::Refusal;
+use axum::http::{Method, StatusCode};
+use shellkeep_runtime::Scope;
+
+/// What a token for metrics may read.
+const FIGURES: [&str; 3] = ["/metrics", "/healthz", "/readyz"];
+/// Routes that are read by method, but carry a conversation that changes something.
+const CONVERSATIONS: [&str; 3] = ["/mcp", "/v1/mcp/", "/v1/live"];
+
+/// Refuses a request that its token is not for. The host and agents have other limits, which the engine knows.
+pub(crate) fn check(scope: &Scope, method: &Method, path: &str) -> Result<(), Refusal> {
+    let reads = method == Method::GET || method == Method::HEAD;
+    let (is_allowed, role) = match scope {
+        Scope::Host | Scope::Agent { .. } | Scope::Session { .. } => return Ok(()),
+        Scope::Metrics { .. } => (reads && FIGURES.contains(&path), "metrics"),
+        Scope::Auditor { .. } => {
+            let converses = CONVERSATIONS.iter().any(|start| path.starts_with(start));
+            ((reads && !converses) || is_verification(method, path), "auditor")
+        }
+    };
+    if is_allowed {
+        return Ok(());
+    }
+    let what =
+        if role == "metrics" { "reads /metrics, /healthz and /readyz only" } else { "reads and changes nothing" };
+    let detail = format!("this token has the role {role} and {what}; use an agent's token, or the host's");
+    Err(Refusal::new(StatusCode::FORBIDDEN, "not_allowed", detail))
+}
+
+/// Verifying reads a recording and changes nothing, though it is a POST.
+fn is_verification(method: &Method, path: &str) -> bool {
+    let inner = path.strip_prefix("/v1/sessions/").and_then(|rest| rest.strip_suffix("/verify"));
+    method == Method::POST && inner.is_some_and(|session| !session.contains('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn readers_read_and_nothing_else() {
+        let auditor = Scope::Auditor { token: "tok_1".to_owned() };
+        let metrics = Scope::Metrics { token: "tok_2".to_owned() };
+        for (method, path, audits, measures) in [
+            (Method::GET, "/v1/sessions", true, false),
+            (Method::GET, "/v1/sessions/s/export", true, false),
+            (Method::GET, "/metrics", true, true),
+            (Method::GET, "/readyz", true, true),
+            (Method::HEAD, "/healthz", true, true),
+            (Method::POST, "/v1/sessions/s/verify", true, false),
+            (Method::POST, "/v1/sessions/s/x/verify", false, false),
+            (Method::POST, "/v1/sessions/s/run", false, false),
+            (Method::PUT, "/v1/sessions/s/files/content", false, false),
+            (Method::DELETE, "/v1/sessions/s", false, false),
+            (Method::POST, "/metrics", false, false),
+            (Method::GET, "/mcp", false, false),
+            (Method::GET, "/v1/mcp/stdio", false, false),
+            (Method::GET, "/v1/live", false, false),
+        ] {
+            assert_eq!(check(&auditor, &method, path).is_ok(), audits, "auditor {method} {path}");
+            assert_eq!(check(&metrics, &method, path).is_ok(), measures, "metrics {method} {path}");
+            assert!(check(&Scope::Host, &method, path).is_ok());
+        }
+    }
+}
