@@ -1,7 +1,7 @@
 # What a person does with this tree, one target each. `make` alone lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help run test build fmt fmt-check lint tidy deny sbom soak mcp-tools schemathesis typescript python python-models wheel bench clean
+.PHONY: help run test build install dist fmt fmt-check lint tidy deny sbom soak mcp-tools schemathesis typescript python python-models wheel bench clean
 
 CARGO ?= cargo
 DATA ?= $(CURDIR)/target/run
@@ -12,6 +12,21 @@ help: ## list the targets
 build: ## build the program for release
 	@echo "Building shellkeep; the first time this takes some minutes."
 	@start=$$(date +%s); $(CARGO) build --release --bin shellkeep && echo "Built in $$(($$(date +%s) - start)) s."
+
+# DESTDIR=… stages it for a package.
+PREFIX ?= /usr/local
+install: build ## install the program, completions and man pages below PREFIX (/usr/local)
+	deploy/stage.sh target/release/shellkeep "$(DESTDIR)$(PREFIX)"
+
+DIST = shellkeep-$(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)-$(shell uname -m)-linux
+dist: build ## put a stripped tarball with completions and man pages, and its checksum, into dist/
+	rm -rf "dist/$(DIST)"
+	deploy/stage.sh target/release/shellkeep "dist/$(DIST)"
+	strip "dist/$(DIST)/bin/shellkeep"
+	tar -C dist --sort=name --owner=0 --group=0 --numeric-owner -czf "dist/$(DIST).tar.gz" "$(DIST)"
+	rm -rf "dist/$(DIST)"
+	cd dist && sha256sum "$(DIST).tar.gz" >"$(DIST).tar.gz.sha256"
+	@ls -l dist/$(DIST).tar.gz*
 
 run: build ## build and start the daemon in the foreground, its data in target/run (DATA=… for elsewhere)
 	@mkdir -p "$(DATA)"

@@ -1,7 +1,7 @@
 //! Counters of this door. The handles are made once: a request only adds to them.
 
 use axum::http::StatusCode;
-use metrics::{Counter, Histogram, counter, describe_counter, describe_gauge, describe_histogram, histogram};
+use metrics::{Counter, Histogram, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 use std::time::Duration;
 
@@ -16,8 +16,10 @@ const UPKEEP: Duration = Duration::from_secs(5);
 
 /// Counters of what is rare, which other crates make when it first happens. They are there from the first scrape on,
 /// because that they came to be would be no increase to Prometheus.
-const RARE: [(&str, &str); 8] = [
+const RARE: [(&str, &str); 10] = [
     ("shellkeep_agent_bad_lines_total", "Lines of agents that could not be taken"),
+    ("shellkeep_checkpoint_failures_total", "Checkpoints that could not be taken, or not completely"),
+    ("shellkeep_checkpoints_total", "Checkpoints of sessions' files that were taken"),
     ("shellkeep_evictions_total", "Shells stopped because another session needed their place"),
     ("shellkeep_output_failures_total", "Outputs that could not be kept"),
     ("shellkeep_record_failures_total", "Times that a session's recording could not be written"),
@@ -54,6 +56,10 @@ impl RequestMetrics {
             describe_counter!(name, words);
             counter!(name).increment(0);
         }
+        describe_counter!("shellkeep_resumes_total", "Messages that agents have answered, by how that ended");
+        counter!("shellkeep_resumes_total", "status" => "done").increment(0);
+        gauge!("shellkeep_record_behind_bytes").increment(0.0);
+        gauge!("shellkeep_record_stalled").increment(0.0);
         let class = |class: &'static str| counter!("shellkeep_http_requests_total", "class" => class);
         Self {
             answered: [class("2xx"), class("3xx"), class("4xx"), class("5xx")],

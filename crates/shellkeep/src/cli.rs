@@ -100,6 +100,9 @@ pub enum Command {
     Doctor(commands::doctor::DoctorArgs),
     /// Print completions for a shell
     Completions(commands::completions::CompletionsArgs),
+    /// Write the man pages
+    #[command(hide = true)]
+    Man(commands::man::ManArgs),
 }
 
 /// Which daemon to talk to.

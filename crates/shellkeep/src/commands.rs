@@ -15,6 +15,7 @@ pub mod fork;
 pub mod key;
 pub mod kv;
 pub mod log;
+pub mod man;
 pub mod mcp;
 mod moment;
 pub mod quotas;

@@ -54,6 +54,7 @@ fn main() -> ExitCode {
         Command::Config(args) => commands::config::execute(args),
         Command::Doctor(args) => commands::doctor::execute(args),
         Command::Completions(args) => commands::completions::execute(args),
+        Command::Man(args) => commands::man::execute(args),
     };
     done.unwrap_or_else(|failure| {
         terminal::notice(&failure.to_string());

@@ -8,6 +8,7 @@ mod support;
 mod audit;
 mod environment;
 mod forged;
+mod install;
 mod lifecycle;
 mod peers;
 mod private;
