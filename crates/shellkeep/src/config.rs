@@ -10,7 +10,7 @@ pub use checkpoints::CheckpointSettings;
 pub use layer::Layer;
 pub use paths::{DaemonPaths, keeps_projects};
 pub use record::RecordSettings;
-pub use values::{Cages, Durability, OnStop, Span};
+pub use values::{Cages, Durability, LogFormat, OnStop, Span};
 
 use crate::failure::Failure;
 use shellkeep_runtime::{AdmissionConfig, Reclaim};
@@ -34,8 +34,17 @@ const KEEP_PROJECTS: bool = true;
 const DEFAULT_STOP_GRACE: Span = Span(Some(Duration::from_secs(10)));
 /// Longest grace; a machine that shuts down does not wait longer.
 const MOST_STOP_GRACE: Duration = Duration::from_secs(3600);
+
 /// What is logged unless told otherwise. The MCP library warns of every mistake of a client, who is told anyway.
 const DEFAULT_LOG: &str = "warn,rmcp=error,shellkeep=info";
+/// A log file of this size can still be read in an editor.
+const DEFAULT_FILE_BYTES: u64 = 10_000_000;
+/// Old log files that are kept unless told otherwise.
+const DEFAULT_FILES: usize = 5;
+/// The smallest log file, so that not every line begins a new one.
+const LEAST_FILE_BYTES: u64 = 1_000;
+/// Most old log files: each rotation renames them all.
+const MOST_FILES: usize = 1_000;
 
 /// Where a value came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -100,8 +109,8 @@ pub struct Settings {
     pub mcp_undo: Setting<bool>,
     /// What an answered command survives.
     pub durability: Setting<Durability>,
-    /// What is logged.
-    pub log: Setting<String>,
+    /// The log.
+    pub log: LogSettings,
     /// Whether the command line keeps the files of projects.
     pub project_workspace: Setting<bool>,
     /// How long running commands may go on when the daemon stops.
@@ -110,6 +119,21 @@ pub struct Settings {
     pub record: RecordSettings,
     /// The checkpoints of sessions' files.
     pub checkpoints: CheckpointSettings,
+}
+
+/// The settings of the log in force.
+#[derive(Debug, Clone)]
+pub struct LogSettings {
+    /// What is logged.
+    pub filter: Setting<String>,
+    /// How it is written.
+    pub format: Setting<LogFormat>,
+    /// Where, if not to stderr.
+    pub file: Setting<Option<PathBuf>>,
+    /// A new file is begun at this size.
+    pub file_bytes: Setting<u64>,
+    /// How many old files are kept.
+    pub files: Setting<usize>,
 }
 
 /// A setting as it is shown.
@@ -201,7 +225,7 @@ impl Settings {
             )?,
             mcp_undo: layers.or("SHELLKEEP_MCP_UNDO", |layer| layer.mcp_undo, true)?,
             durability: layers.pick("SHELLKEEP_DURABILITY", |layer| layer.durability, || Ok(Durability::Process))?,
-            log: layers.pick("SHELLKEEP_LOG", |layer| layer.log.clone(), || Ok(DEFAULT_LOG.to_owned()))?,
+            log: LogSettings::load(&layers)?,
             project_workspace: layers.or(
                 "SHELLKEEP_PROJECT_WORKSPACE",
                 |layer| layer.project_workspace,
@@ -229,7 +253,6 @@ impl Settings {
             show("agent_may_restart", &self.agent_may_restart, ToString::to_string),
             show("mcp_undo", &self.mcp_undo, ToString::to_string),
             show("durability", &self.durability, ToString::to_string),
-            show("log", &self.log, String::clone),
             show("project_workspace", &self.project_workspace, ToString::to_string),
             show("stop_grace", &self.stop_grace, ToString::to_string),
             show("idle_services", &self.idle_services, ToString::to_string),
@@ -240,6 +263,7 @@ impl Settings {
             show("reclaim_bytes", &self.reclaim_bytes, ToString::to_string),
             show("cages", &self.cages, ToString::to_string),
         ];
+        shown.extend(self.log.shown());
         shown.extend(self.record.shown());
         shown.extend(self.checkpoints.shown());
         shown.extend(self.quotas.iter().map(|(name, setting)| show(setting_of(*name), setting, ToString::to_string)));
@@ -270,6 +294,7 @@ impl Settings {
             let message = format!("env_pass: '{wrong}' is not the name of a variable, nor a prefix such as AWS_*");
             return Err(Failure::start(message));
         }
+        self.log.check()?;
         self.record.check()?;
         self.checkpoints.check()?;
         Ok(self)
@@ -297,6 +322,46 @@ impl Settings {
     /// One quota.
     pub fn quota(&self, name: QuotaName) -> u64 {
         self.quotas[name as usize].1.value
+    }
+}
+
+impl LogSettings {
+    /// Joins the layers.
+    fn load(layers: &Layers) -> Result<Self, Failure> {
+        Ok(Self {
+            filter: layers.or("SHELLKEEP_LOG", |layer| layer.log.clone(), DEFAULT_LOG.to_owned())?,
+            format: layers.or("SHELLKEEP_LOG_FORMAT", |layer| layer.log_format, LogFormat::Text)?,
+            file: layers.or("SHELLKEEP_LOG_FILE", |layer| layer.log_file.clone().map(Some), None)?,
+            file_bytes: layers.or("SHELLKEEP_LOG_FILE_BYTES", |layer| layer.log_file_bytes, DEFAULT_FILE_BYTES)?,
+            files: layers.or("SHELLKEEP_LOG_FILES", |layer| layer.log_files, DEFAULT_FILES)?,
+        })
+    }
+
+    /// Every setting, for showing.
+    fn shown(&self) -> [Shown; 5] {
+        [
+            show("log", &self.filter, String::clone),
+            show("log_format", &self.format, ToString::to_string),
+            show("log_file", &self.file, |path| match path {
+                Some(path) => path.display().to_string(),
+                None => "stderr".to_owned(),
+            }),
+            show("log_file_bytes", &self.file_bytes, ToString::to_string),
+            show("log_files", &self.files, ToString::to_string),
+        ]
+    }
+
+    /// Whether they can be used.
+    fn check(&self) -> Result<(), Failure> {
+        let (bytes, files) = (self.file_bytes.value, self.files.value);
+        if bytes < LEAST_FILE_BYTES {
+            let message = format!("log_file_bytes is {bytes}; it must be at least {LEAST_FILE_BYTES}");
+            return Err(Failure::start(message));
+        }
+        if files > MOST_FILES {
+            return Err(Failure::start(format!("log_files is {files}; it must be at most {MOST_FILES}")));
+        }
+        Ok(())
     }
 }
 

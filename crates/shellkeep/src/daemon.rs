@@ -58,7 +58,7 @@ enum End {
 
 /// Runs a daemon until a signal or an order ends it.
 pub fn run(start: Start) -> Result<ExitCode, Failure> {
-    let log = log::start(&start.settings.log.value)?;
+    let log = log::start(&start.settings.log)?;
     let again = Again::prepare(&start.sources)?;
     keep_to_ourselves()?;
     shellkeep_process::spawn::raise_descriptor_limit();

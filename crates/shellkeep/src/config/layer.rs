@@ -3,7 +3,7 @@
 use super::Environment;
 use super::checkpoints::{self, CheckpointLayer};
 use super::record::{self, RecordLayer};
-use super::values::{Cages, Durability, OnStop, Span};
+use super::values::{Cages, Durability, LogFormat, OnStop, Span};
 use crate::failure::Failure;
 use clap::{Args, ValueHint};
 use serde::Deserialize;
@@ -97,9 +97,21 @@ pub struct Layer {
     /// What an answered command survives [default: process]
     #[arg(long, value_name = "WHAT")]
     pub durability: Option<Durability>,
-    /// What is logged to stderr, as in `warn` or `warn,shellkeep=debug` [default: warn,rmcp=error,shellkeep=info]
+    /// What is logged, as in `warn` or `warn,shellkeep=debug` [default: warn,rmcp=error,shellkeep=info]
     #[arg(long, value_name = "FILTER")]
     pub log: Option<String>,
+    /// How the log is written: `text`, or `json` with an object on each line [default: text]
+    #[arg(long, value_name = "FORMAT")]
+    pub log_format: Option<LogFormat>,
+    /// Write the log to this file instead of stderr
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub log_file: Option<PathBuf>,
+    /// Begin a new log file at this size; the old one becomes FILE.1 [default: 10000000]
+    #[arg(long, value_name = "BYTES")]
+    pub log_file_bytes: Option<u64>,
+    /// How many old log files are kept [default: 5]
+    #[arg(long, value_name = "N")]
+    pub log_files: Option<usize>,
     /// Whether sessions that `run`, `services start` and `mcp` create in a project keep the project's files [default: true]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub project_workspace: Option<bool>,
@@ -163,6 +175,10 @@ pub fn from_environment(env: Environment) -> Result<Layer, Failure> {
         mcp_undo: parsed(env, "SHELLKEEP_MCP_UNDO")?,
         durability: parsed(env, "SHELLKEEP_DURABILITY")?,
         log: env("SHELLKEEP_LOG"),
+        log_format: parsed(env, "SHELLKEEP_LOG_FORMAT")?,
+        log_file: env("SHELLKEEP_LOG_FILE").map(PathBuf::from),
+        log_file_bytes: parsed(env, "SHELLKEEP_LOG_FILE_BYTES")?,
+        log_files: parsed(env, "SHELLKEEP_LOG_FILES")?,
         project_workspace: parsed(env, "SHELLKEEP_PROJECT_WORKSPACE")?,
         stop_grace: parsed(env, "SHELLKEEP_STOP_GRACE")?,
         record: record::from_environment(env)?,
@@ -202,6 +218,7 @@ impl Layer {
             &mut self.socket,
             &mut self.data,
             &mut self.bash,
+            &mut self.log_file,
             &mut self.record.secrets_file,
             &mut self.record.signing_key,
         ];

@@ -61,6 +61,16 @@ pub enum Cages {
     Marks,
 }
 
+/// How the log is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum LogFormat {
+    /// A line for people.
+    Text,
+    /// A JSON object on each line.
+    Json,
+}
+
 macro_rules! by_name {
     ($kind:ident: $($name:literal = $value:ident),*) => {
         impl FromStr for $kind {
@@ -85,6 +95,7 @@ macro_rules! by_name {
 }
 
 by_name!(OnStop: "keep" = Keep, "stop" = Stop);
+by_name!(LogFormat: "text" = Text, "json" = Json);
 by_name!(Cages: "auto" = Auto, "no_limits" = NoLimits, "marks" = Marks);
 
 /// A length of time such as `90s`, `15min`, `2h` or `7d`; `never` is none.

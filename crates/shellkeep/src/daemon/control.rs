@@ -60,11 +60,11 @@ impl Control for Running {
         let read = self.sources.load().map_err(|failure| failure.to_string())?;
         let mut current = self.current();
         let report = compare(&current.shown(), &read.shown());
-        if current.log.value != read.log.value {
-            self.log.set(&read.log.value)?;
+        if current.log.filter.value != read.log.filter.value {
+            self.log.set(&read.log.filter.value)?;
         }
         current.file = read.file;
-        current.log = read.log;
+        current.log.filter = read.log.filter;
         current.stop_grace = read.stop_grace;
         current.project_workspace = read.project_workspace;
         current.quotas = read.quotas;

@@ -5,6 +5,7 @@ use crate::support::{Daemon, Door, Request, Settings, bash};
 use serde_json::{Value, json};
 use std::fs;
 use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Output, Stdio};
 
 /// The command line on this daemon's socket.
@@ -188,4 +189,39 @@ fn the_first_thing_to_try_leads_to_this_daemon() {
     assert_eq!(hint, format!("shellkeep run --data '{}' -s demo -- 'echo hello from $PWD'", data.display()));
     signal(child.id(), "TERM");
     assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn the_log_is_json_in_files_that_do_not_grow() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log.json");
+    let settings = Settings::default()
+        .set("--log-file", log.to_str().unwrap())
+        .set("--log-format", "json")
+        .set("--log-file-bytes", "1500")
+        .set("--log-files", "2")
+        .set("--log", "warn,shellkeep=debug");
+    let mut daemon = Daemon::on(directory, settings);
+    for number in 0..40 {
+        daemon.create(&format!("s{number}"));
+    }
+    assert_eq!(daemon.stop(), Some(0));
+    let room = daemon.directory();
+    let mut last = String::new();
+    for name in ["log.json.2", "log.json.1", "log.json"] {
+        let text = fs::read_to_string(room.join(name)).unwrap();
+        assert!(!text.is_empty() && text.len() <= 1500, "{name} has {} bytes", text.len());
+        assert_eq!(fs::metadata(room.join(name)).unwrap().permissions().mode() & 0o777, 0o600);
+        for line in text.lines() {
+            let event: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+            for field in ["timestamp", "level", "target", "message"] {
+                assert!(event[field].is_string(), "{field} of {line}");
+            }
+            assert!(event["fields"].is_object(), "{line}");
+            last = line.to_owned();
+        }
+    }
+    assert!(last.contains("every session is saved"), "{last}");
+    assert!(!room.join("log.json.3").exists());
+    assert_eq!(daemon.log(), "", "nothing goes to stderr");
 }
