@@ -21,9 +21,12 @@ bin=$PWD/$home/bin
 export CARGO_TARGET_DIR=$PWD/target/wheel
 mkdir -p dist
 rm -f dist/shellkeep-*.whl
-# maturin finds zig as a module of the Python that runs it.
-PATH=$bin:$PATH "$bin/maturin" build --manifest-path crates/shellkeep/Cargo.toml --profile "${WHEEL_PROFILE:-release}" \
-  --strip --zig --compatibility "manylinux_${FLOOR/./_}" --out dist --locked
+# maturin reads pyproject.toml where it runs, and finds zig as a module of the Python beside it.
+(
+  cd sdk/python
+  PATH=$bin:$PATH "$bin/maturin" build --profile "${WHEEL_PROFILE:-release}" --strip --zig \
+    --compatibility "manylinux_${FLOOR/./_}" --out ../../dist --locked
+)
 wheel=$(echo dist/shellkeep-*.whl)
 python3 sdk/python/tools/check_wheel.py "$wheel" "$FLOOR"
 

@@ -71,17 +71,11 @@ class AsyncKv:
         )
         return KvEntry.from_json((await self._session.client.wire.request(request)).json())
 
-    async def delete(self, key: str, *, if_version: int | None = None) -> bool:
-        """Removes a key; false if there was none."""
+    async def delete(self, key: str, *, if_version: int | None = None) -> None:
+        """Removes a key. One that does not exist is removed already."""
         target = f"{self._path}/{segment(key, slashes=True)}"
         request = Request("DELETE", target, headers=precondition(if_version), repeatable=if_version is None)
-        try:
-            await self._session.client.wire.request(request)
-        except NotFound as error:
-            if error.code == "key_not_found":
-                return False
-            raise
-        return True
+        await self._session.client.wire.request(request)
 
     async def list(
         self, prefix: str = "", *, after: str | None = None, values: bool = False, limit: int | None = None

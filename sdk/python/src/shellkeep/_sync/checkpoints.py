@@ -496,7 +496,7 @@ class Checkpoints:
         raise VersionConflict("version_conflict", "too many processes write to this thread; try again", status=412)
 
     def _drop_once(self, place: Thread, keep: Keep) -> int | None:
-        """Removes checkpoints in one atomic step; `None` if another process changed the thread meanwhile."""
+        """Removes checkpoints, behind a fence; `None` if another process changed the thread meanwhile."""
         thread = place.session_id
         self.cache.forget(thread)
         fences = {entry.key: entry.version for entry in self._scan(place, "h/", values=False)}
@@ -511,13 +511,15 @@ class Checkpoints:
         changed = {key for key, record in stays.items() if self._detach(place, record, gone, objects)}
         changed |= self._repack(stays, writes, objects)
         ops: list[KvOp] = [Put(f"c/{'/'.join(key)}", self.codec.pack(stays[key].to_plain())) for key in sorted(changed)]
-        ops += [Delete(record_key(ns, checkpoint_id)) for ns, checkpoint_id in sorted(gone)]
+        rest: list[KvOp] = [Delete(record_key(ns, checkpoint_id)) for ns, checkpoint_id in sorted(gone)]
         for key, tasks in writes.items():
             if key not in stays:
-                ops += [Delete(f"w/{'/'.join(key)}/{task_key(task.task_id)}") for task in tasks]
-        ops += [Put(fence, b"-", if_version=version) for fence, version in fences.items()]
+                rest += [Delete(f"w/{'/'.join(key)}/{task_key(task.task_id)}") for task in tasks]
+        # What stays is made independent first, and the fence is passed with it; what goes is then needed by nobody.
+        ops = [*(Put(fence, b"-", if_version=version) for fence, version in fences.items()), *ops, *rest]
         try:
-            self._batch(place, ops)
+            for start in range(0, len(ops), BATCH):
+                self._batch(place, ops[start : start + BATCH])
         except VersionConflict:
             return None
         self.cache.forget(thread)

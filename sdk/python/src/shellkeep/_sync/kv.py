@@ -72,17 +72,11 @@ class Kv:
         )
         return KvEntry.from_json((self._session.client.wire.request(request)).json())
 
-    def delete(self, key: str, *, if_version: int | None = None) -> bool:
-        """Removes a key; false if there was none."""
+    def delete(self, key: str, *, if_version: int | None = None) -> None:
+        """Removes a key. One that does not exist is removed already."""
         target = f"{self._path}/{segment(key, slashes=True)}"
         request = Request("DELETE", target, headers=precondition(if_version), repeatable=if_version is None)
-        try:
-            self._session.client.wire.request(request)
-        except NotFound as error:
-            if error.code == "key_not_found":
-                return False
-            raise
-        return True
+        self._session.client.wire.request(request)
 
     def list(
         self, prefix: str = "", *, after: str | None = None, values: bool = False, limit: int | None = None
