@@ -1,0 +1,80 @@
+"""Long-term memory, beside LangGraph's own store."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import pytest
+from langgraph.store.base import BaseStore, GetOp, PutOp
+from langgraph.store.memory import InMemoryStore
+
+import shellkeep
+from shellkeep.langgraph import ShellkeepStore
+
+
+pytestmark = pytest.mark.usefixtures("keyed")
+
+
+@pytest.fixture
+def store(client: shellkeep.Client) -> ShellkeepStore:
+    return ShellkeepStore(client, session=f"store-{uuid.uuid4().hex[:12]}")
+
+
+def fill(store: BaseStore) -> None:
+    store.put(("users", "ann"), "likes", {"food": "rice", "rank": 1})
+    store.put(("users", "ann", "notes"), "n/1 ü", {"text": "x" * 1000, "rank": 2})
+    store.put(("users", "bob"), "likes", {"food": "figs", "rank": 3})
+    store.put(("usersx",), "other", {"rank": 4})
+    store.put(("users", "bob"), "gone", {"rank": 5})
+    store.delete(("users", "bob"), "gone")
+
+
+def found(items: Any) -> list[Any]:
+    return sorted((item.namespace, item.key, str(item.value)) for item in items)
+
+
+def test_the_same_as_in_memory(store: ShellkeepStore) -> None:
+    model = InMemoryStore()
+    for one in (model, store):
+        fill(one)
+    searches: list[tuple[tuple[str, ...], dict[str, Any]]] = [
+        ((), {}),
+        (("users",), {}),
+        (("users", "ann"), {}),
+        (("users",), {"filter": {"rank": {"$gt": 1}}}),
+        (("users",), {"filter": {"food": "rice"}}),
+        (("none",), {}),
+    ]
+    for prefix, query in searches:
+        assert found(store.search(prefix, **query)) == found(model.search(prefix, **query)), (prefix, query)
+    for options in [{}, {"prefix": ("users",)}, {"max_depth": 1}, {"suffix": ("notes",)}, {"prefix": ("users", "*")}]:
+        assert store.list_namespaces(**options) == model.list_namespaces(**options), options  # type: ignore[arg-type]
+    assert store.get(("users", "bob"), "gone") is None
+
+
+async def test_a_batch_reads_first_and_writes_at_once(store: ShellkeepStore) -> None:
+    place = ("a",)
+    await store.aput(place, "k", {"n": 1})
+    first = await store.aget(place, "k")
+    results = await store.abatch([PutOp(place, "k", {"n": 2}), GetOp(place, "k"), PutOp(place, "l", {"n": 3})])
+    assert results[0] is None and results[1].value == {"n": 1}  # type: ignore[union-attr]
+    again = await store.aget(place, "k")
+    assert first is not None and again is not None
+    assert (again.value, again.created_at == first.created_at, again.updated_at > first.updated_at) == ({"n": 2}, True, True)
+    assert len(await store.asearch(place)) == 2
+
+
+def test_items_past_their_time_are_gone(store: ShellkeepStore) -> None:
+    store.put(("t",), "short", {"n": 1}, ttl=-1)
+    store.put(("t",), "long", {"n": 2}, ttl=60)
+    assert [item.key for item in store.search(("t",))] == ["long"]
+    assert store.get(("t",), "short") is None
+
+
+def test_what_it_cannot_do_is_said(store: ShellkeepStore) -> None:
+    with pytest.raises(shellkeep.InvalidRequest, match="filter="):
+        store.search(("t",), query="meaning")
+    store.put(("t",), "k", {"n": 2})
+    with pytest.raises(shellkeep.InvalidRequest, match=r"\$gte"):
+        store.search(("t",), filter={"n": {"$near": 1}})
