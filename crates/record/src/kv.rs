@@ -3,34 +3,32 @@
 use crate::read::{ReadError, Recording};
 use shellkeep_session::{KvChange, KvTold};
 
-impl Recording {
-    /// What the lines up to a number tell of the keyed store. A line that does not say what it should tells nothing; the
-    /// comparison finds that.
-    pub fn kv_told(&self, through: u64) -> Result<KvTold, ReadError> {
-        let mut told = KvTold::default();
-        let mut raw = self.raw(1)?;
-        while let Some(line) = raw.next()? {
-            let peek = line.peek()?;
-            if peek.seq > through {
-                break;
-            }
-            if !matches!(&*peek.event_type, "kv_changed" | "session_rewound" | "scrubbed") {
-                continue;
-            }
-            let line = line.parse()?;
-            match line.event_type.as_str() {
-                "kv_changed" => {
-                    let changes = serde_json::from_value::<Vec<KvChange>>(line.data["changes"].clone());
-                    told.changed(line.data["version"].as_u64().unwrap_or(0), changes.unwrap_or_default());
-                }
-                "session_rewound" => {
-                    if let Ok(restored) = serde_json::from_value(line.data["kv"].clone()) {
-                        told.restored(restored);
-                    }
-                }
-                _ => told.scrubbed(&serde_json::from_value(line.data["kv"].clone()).unwrap_or_default()),
-            }
+/// What the lines up to a number tell of the keyed store. A line that does not say what it should tells nothing; the
+/// comparison finds that.
+pub fn kv_told(recording: &Recording, through: u64) -> Result<KvTold, ReadError> {
+    let mut told = KvTold::default();
+    let mut raw = recording.raw(1)?;
+    while let Some(line) = raw.next()? {
+        let peek = line.peek()?;
+        if peek.seq > through {
+            break;
         }
-        Ok(told)
+        if !matches!(&*peek.event_type, "kv_changed" | "session_rewound" | "scrubbed") {
+            continue;
+        }
+        let line = line.parse()?;
+        match line.event_type.as_str() {
+            "kv_changed" => {
+                let changes = serde_json::from_value::<Vec<KvChange>>(line.data["changes"].clone());
+                told.changed(line.data["version"].as_u64().unwrap_or(0), changes.unwrap_or_default());
+            }
+            "session_rewound" => {
+                if let Ok(restored) = serde_json::from_value(line.data["kv"].clone()) {
+                    told.restored(restored);
+                }
+            }
+            _ => told.scrubbed(&serde_json::from_value(line.data["kv"].clone()).unwrap_or_default()),
+        }
     }
+    Ok(told)
 }

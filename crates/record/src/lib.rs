@@ -51,6 +51,7 @@ pub use budget::{Budget, Spent};
 pub use chain::{Key, SessionKey};
 pub use hash::Hash;
 pub use heads::SignedHead;
+pub use kv::kv_told;
 pub use line::{Head, Hole, Line, Peek, Proof};
 pub use mask::{ExportLine, Masker};
 pub use pattern::{Pattern, PatternError};

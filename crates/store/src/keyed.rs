@@ -5,13 +5,17 @@
 //! stay, so that a rewind or a fork finds them; their values go first when room is needed. What is current has a table of
 //! its own, so a scan does not grow with history.
 
+mod entry;
 mod past;
 mod scrub;
 
+pub use entry::KeyedEntry;
+
 use crate::error::Durability;
+use entry::entry;
 use rusqlite::types::Value as Sql;
-use rusqlite::{Connection, OptionalExtension as _, Row, params};
-use shellkeep_session::{KvChange, KvRestored, KvState, KvValue};
+use rusqlite::{Connection, OptionalExtension as _, params};
+use shellkeep_session::{KvChange, KvRestored, KvState};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,21 +23,50 @@ use std::path::{Path, PathBuf};
 /// The file of a session's store, in a directory of its own.
 pub const FILE: &str = "kv.sqlite";
 
-/// `entries` is what is current, `history` every version there was (a deletion has no hash), `contents` the values by hash.
+/// The type of a value that was put without one. It is not written down.
+const DEFAULT_TYPE: &str = "application/octet-stream";
+
+/// `entries` is what is current, `history` every version there was (a deletion has no content). `contents` has the values
+/// by hash, each with the number of entries that have it, and `blobs` their bytes, as long as they are kept. The views show
+/// entries and history with the hashes. What the values take is counted by triggers, because each change asks for it.
 const SCHEMA: &str = "
 CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS contents (sha256 TEXT PRIMARY KEY, bytes INTEGER NOT NULL, content BLOB NOT NULL);
+INSERT OR IGNORE INTO meta (name, value) VALUES ('current', 0), ('kept', 0);
+CREATE TABLE IF NOT EXISTS contents (
+    id INTEGER PRIMARY KEY, sha256 BLOB NOT NULL UNIQUE, bytes INTEGER NOT NULL, uses INTEGER NOT NULL DEFAULT 0
+);
+CREATE INDEX IF NOT EXISTS contents_unused ON contents (id) WHERE uses = 0;
+CREATE TABLE IF NOT EXISTS blobs (id INTEGER PRIMARY KEY, content BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS history (
-    key TEXT NOT NULL, version INTEGER NOT NULL, sha256 TEXT, bytes INTEGER NOT NULL, content_type TEXT NOT NULL,
-    PRIMARY KEY (key, version)
+    key TEXT NOT NULL, version INTEGER NOT NULL, content INTEGER, content_type TEXT, PRIMARY KEY (key, version)
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS history_by_version ON history (version);
-CREATE INDEX IF NOT EXISTS history_by_content ON history (sha256);
 CREATE TABLE IF NOT EXISTS entries (
-    key TEXT PRIMARY KEY, version INTEGER NOT NULL, sha256 TEXT NOT NULL, bytes INTEGER NOT NULL,
-    content_type TEXT NOT NULL
+    key TEXT PRIMARY KEY, version INTEGER NOT NULL, content INTEGER NOT NULL, content_type TEXT
 ) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS entries_by_content ON entries (sha256);
+CREATE VIEW IF NOT EXISTS current_values AS
+    SELECT key, version, lower(hex(sha256)) AS sha256, bytes,
+           coalesce(content_type, 'application/octet-stream') AS content_type, content
+    FROM entries JOIN contents ON id = content;
+CREATE VIEW IF NOT EXISTS past_values AS
+    SELECT key, version, lower(hex(sha256)) AS sha256, bytes,
+           coalesce(content_type, 'application/octet-stream') AS content_type, content
+    FROM history JOIN contents ON id = content;
+CREATE TRIGGER IF NOT EXISTS entry_added AFTER INSERT ON entries BEGIN
+    UPDATE contents SET uses = uses + 1 WHERE id = NEW.content;
+END;
+CREATE TRIGGER IF NOT EXISTS entry_removed AFTER DELETE ON entries BEGIN
+    UPDATE contents SET uses = uses - 1 WHERE id = OLD.content;
+END;
+CREATE TRIGGER IF NOT EXISTS content_used AFTER UPDATE OF uses ON contents WHEN (OLD.uses = 0) <> (NEW.uses = 0) BEGIN
+    UPDATE meta SET value = value + iif(NEW.uses = 0, -NEW.bytes, NEW.bytes) WHERE name = 'current';
+END;
+CREATE TRIGGER IF NOT EXISTS blob_added AFTER INSERT ON blobs BEGIN
+    UPDATE meta SET value = value + length(NEW.content) WHERE name = 'kept';
+END;
+CREATE TRIGGER IF NOT EXISTS blob_removed AFTER DELETE ON blobs BEGIN
+    UPDATE meta SET value = value - length(OLD.content) WHERE name = 'kept';
+END;
 ";
 
 /// Why the keyed store cannot be used.
@@ -53,17 +86,6 @@ pub enum KeyedError {
         /// What is wrong with it.
         reason: String,
     },
-}
-
-/// A key with what is known of its value.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeyedEntry {
-    /// The key.
-    pub key: String,
-    /// Its version.
-    pub version: u64,
-    /// Its value, without the bytes.
-    pub value: KvValue,
 }
 
 /// What a store takes.
@@ -124,14 +146,14 @@ impl Keyed {
 
     /// A key and what is known of its value.
     pub fn get(&self, key: &str) -> Result<Option<KeyedEntry>, KeyedError> {
-        let sql = "SELECT key, version, sha256, bytes, content_type FROM entries WHERE key = ?1";
+        let sql = "SELECT key, version, sha256, bytes, content_type FROM current_values WHERE key = ?1";
         Ok(self.db.prepare_cached(sql)?.query_row([key], entry).optional()?)
     }
 
     /// The bytes of a value, compared with their hash.
     pub fn read(&self, found: &KeyedEntry) -> Result<Vec<u8>, KeyedError> {
         let damaged = |reason: &str| KeyedError::Damaged { key: found.key.clone(), reason: reason.to_owned() };
-        let sql = "SELECT content FROM contents WHERE sha256 = ?1";
+        let sql = "SELECT content FROM blobs JOIN contents USING (id) WHERE sha256 = unhex(?1)";
         let bytes: Option<Vec<u8>> =
             self.db.prepare_cached(sql)?.query_row([&found.value.sha256], |row| row.get(0)).optional()?;
         let bytes = bytes.ok_or_else(|| damaged("it is missing"))?;
@@ -143,14 +165,14 @@ impl Keyed {
 
     /// How large the value with this hash is, if there is one.
     pub fn size_of(&self, sha256: &str) -> Result<Option<u64>, KeyedError> {
-        let sql = "SELECT bytes FROM contents WHERE sha256 = ?1";
+        let sql = "SELECT bytes FROM contents JOIN blobs USING (id) WHERE sha256 = unhex(?1)";
         let found: Option<i64> = self.db.prepare_cached(sql)?.query_row([sha256], |row| row.get(0)).optional()?;
         Ok(found.map(i64::unsigned_abs))
     }
 
     /// At most `limit` keys with a prefix after a key, in their order.
     pub fn scan(&self, prefix: &str, after: &str, limit: usize) -> Result<Vec<KeyedEntry>, KeyedError> {
-        let sql = "SELECT key, version, sha256, bytes, content_type FROM entries \
+        let sql = "SELECT key, version, sha256, bytes, content_type FROM current_values \
                    WHERE key > ?1 AND key >= ?2 AND (?3 IS NULL OR key < ?3) ORDER BY key LIMIT ?4";
         let end = after_prefix(prefix).map_or(Sql::Null, Sql::Text);
         let mut statement = self.db.prepare_cached(sql)?;
@@ -163,10 +185,8 @@ impl Keyed {
     pub fn change(&mut self, changes: &[KvChange], values: &[(String, Vec<u8>)]) -> Result<(), KeyedError> {
         let transaction = self.db.transaction()?;
         {
-            let mut add = transaction
-                .prepare_cached("INSERT OR IGNORE INTO contents (sha256, bytes, content) VALUES (?1, ?2, ?3)")?;
             for (sha256, bytes) in values {
-                add.execute(params![sha256, bytes.len() as i64, bytes])?;
+                add(&transaction, sha256, bytes)?;
             }
             for change in changes {
                 set(&transaction, change)?;
@@ -193,10 +213,9 @@ impl Keyed {
 
     /// What it takes.
     pub fn used(&self) -> Result<KeyedUse, KeyedError> {
-        let sum = |sql: &str| self.db.prepare_cached(sql)?.query_row([], |row| row.get::<_, i64>(0));
-        let current = "SELECT coalesce(sum(bytes), 0) FROM contents WHERE sha256 IN (SELECT sha256 FROM entries)";
-        let (current, kept) = (sum(current)?, sum("SELECT coalesce(sum(bytes), 0) FROM contents")?);
-        Ok(KeyedUse { current: current.unsigned_abs(), kept: kept.unsigned_abs() })
+        let mut statement = self.db.prepare_cached("SELECT value FROM meta WHERE name = ?1")?;
+        let mut counted = |name: &str| statement.query_row([name], |row| row.get::<_, i64>(0)).map(i64::unsigned_abs);
+        Ok(KeyedUse { current: counted("current")?, kept: counted("kept")? })
     }
 
     /// Drops values that only the past needs, the oldest first, until `bytes` are free or none is left. Returns how many
@@ -205,18 +224,17 @@ impl Keyed {
         let transaction = self.db.transaction()?;
         let mut freed = 0;
         {
-            let oldest = "SELECT c.sha256, c.bytes FROM contents c WHERE c.sha256 NOT IN (SELECT sha256 FROM entries) \
-                          ORDER BY (SELECT max(version) FROM history h WHERE h.sha256 = c.sha256)";
+            let oldest = "SELECT id, bytes FROM contents JOIN blobs USING (id) WHERE uses = 0 ORDER BY id";
             let mut statement = transaction.prepare_cached(oldest)?;
             let mut rows = statement.query([])?;
-            let mut remove = transaction.prepare_cached("DELETE FROM contents WHERE sha256 = ?1")?;
-            let mut dropped: Vec<String> = Vec::new();
+            let mut remove = transaction.prepare_cached("DELETE FROM blobs WHERE id = ?1")?;
+            let mut dropped: Vec<i64> = Vec::new();
             while let (true, Some(row)) = (freed < bytes, rows.next()?) {
                 dropped.push(row.get(0)?);
                 freed += row.get::<_, i64>(1)?.unsigned_abs();
             }
-            for sha256 in dropped {
-                remove.execute([sha256])?;
+            for id in dropped {
+                remove.execute([id])?;
             }
         }
         transaction.commit()?;
@@ -255,24 +273,32 @@ impl Keyed {
     }
 }
 
+/// Keeps a value. Returns its number.
+fn add(db: &Connection, sha256: &str, bytes: &[u8]) -> rusqlite::Result<i64> {
+    let sql = "INSERT INTO contents (sha256, bytes) VALUES (unhex(?1), ?2) ON CONFLICT DO NOTHING";
+    db.prepare_cached(sql)?.execute(params![sha256, bytes.len() as i64])?;
+    let sql = "SELECT id FROM contents WHERE sha256 = unhex(?1)";
+    let id = db.prepare_cached(sql)?.query_row([sha256], |row| row.get(0))?;
+    let sql = "INSERT INTO blobs (id, content) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
+    db.prepare_cached(sql)?.execute(params![id, bytes])?;
+    Ok(id)
+}
+
 /// Takes over one change, into the history and into what is current.
 fn set(db: &Connection, change: &KvChange) -> rusqlite::Result<()> {
     let KvChange { key, version, value } = change;
-    let sql = "INSERT OR REPLACE INTO history (key, version, sha256, bytes, content_type) VALUES (?1, ?2, ?3, ?4, ?5)";
-    let (sha256, bytes, content_type) = match value {
-        Some(value) => (Some(&value.sha256), value.bytes as i64, value.content_type.as_str()),
-        None => (None, 0, ""),
+    let version = *version as i64;
+    let (content, content_type) = match value {
+        Some(value) => {
+            let sql = "SELECT id FROM contents WHERE sha256 = unhex(?1)";
+            let id: i64 = db.prepare_cached(sql)?.query_row([&value.sha256], |row| row.get(0))?;
+            (Some(id), Some(value.content_type.as_str()).filter(|content_type| *content_type != DEFAULT_TYPE))
+        }
+        None => (None, None),
     };
-    db.prepare_cached(sql)?.execute(params![key, *version as i64, sha256, bytes, content_type])?;
+    let sql = "INSERT OR REPLACE INTO history (key, version, content, content_type) VALUES (?1, ?2, ?3, ?4)";
+    db.prepare_cached(sql)?.execute(params![key, version, content, content_type])?;
     past::make_current(db, key, i64::MAX)
-}
-
-fn entry(row: &Row<'_>) -> rusqlite::Result<KeyedEntry> {
-    Ok(KeyedEntry {
-        key: row.get(0)?,
-        version: row.get::<_, i64>(1)?.unsigned_abs(),
-        value: KvValue { sha256: row.get(2)?, bytes: row.get::<_, i64>(3)?.unsigned_abs(), content_type: row.get(4)? },
-    })
 }
 
 /// The first text after all texts with a prefix; none if there is no such text.
@@ -343,8 +369,7 @@ impl Keyed {
             // A value that was dropped to make room is not in the copy either.
             let Ok(bytes) = self.read(&found) else { continue };
             let KeyedEntry { key, version, value } = found.clone();
-            let add = "INSERT OR IGNORE INTO contents (sha256, bytes, content) VALUES (?1, ?2, ?3)";
-            transaction.prepare_cached(add)?.execute(params![value.sha256, bytes.len() as i64, bytes])?;
+            add(&transaction, &value.sha256, &bytes)?;
             set(&transaction, &KvChange { key, version, value: Some(value) })?;
             copied.push(found);
         }

@@ -1,66 +1,24 @@
 //! The keyed store of a session: opened when it is first used, changed only together with a record.
 
+pub(super) mod open;
+
 use super::message::KvTask;
 use super::session::Session;
 use crate::context::SessionContext;
 use crate::crash::{self, Point};
 use crate::ops::*;
+use open::Place;
 use shellkeep_redact::Redactor;
 use shellkeep_session::{
-    Author, Event, KvChange, KvRestored, KvScrubbed, KvState, KvTold, KvValue, Notice, NoticeCode, QuotaName, SessionId,
+    Author, Event, KvChange, KvRestored, KvScrubbed, KvTold, KvValue, Notice, NoticeCode, QuotaName, SessionId,
 };
 use shellkeep_store::keyed::{self, Keyed};
 use shellkeep_store::{Durability, KeyedError};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::Arc;
 
 /// Changes that one record of a new fork tells of.
 const FORKED_AT_ONCE: usize = 1000;
-
-/// The keyed store of a session, once it is open. The mutex is never contended: a database may move between threads, but
-/// not be shared, and an actor's parts must.
-#[derive(Default)]
-pub(super) struct Kv {
-    open: Mutex<Option<Keyed>>,
-}
-
-impl Kv {
-    /// Does something with the store beside the runtime's threads; it is opened first if it is not.
-    async fn with<T: Send + 'static>(
-        &mut self,
-        place: Place,
-        work: impl FnOnce(&mut Keyed) -> Result<T, KeyedError> + Send + 'static,
-    ) -> Result<T, OpError> {
-        let open = self.open.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        let working = tokio::task::spawn_blocking(move || {
-            // A backup closes the gate for a moment.
-            let _open = place.gate.read().unwrap_or_else(PoisonError::into_inner);
-            let mut keyed = match open {
-                Some(keyed) => keyed,
-                None => Keyed::open(&place.directory, place.recorded, place.durability)?,
-            };
-            let done = work(&mut keyed)?;
-            Ok::<_, KeyedError>((keyed, done))
-        });
-        // A store that failed is opened again next time, which takes back what was not recorded.
-        let (keyed, done) = working.await?.map_err(refused)?;
-        self.open = Mutex::new(Some(keyed));
-        Ok(done)
-    }
-
-    /// Closes it, so that its files can be removed or replaced.
-    pub(super) fn close(&mut self) {
-        self.open = Mutex::default();
-    }
-}
-
-/// Where a session's store is, and how far it is recorded.
-struct Place {
-    directory: PathBuf,
-    recorded: KvState,
-    durability: Durability,
-    gate: Arc<RwLock<()>>,
-}
 
 fn place(session: &Session) -> Place {
     Place {
@@ -77,14 +35,6 @@ fn durability(ctx: &SessionContext) -> Durability {
 
 fn directory(ctx: &SessionContext, id: &SessionId) -> PathBuf {
     keyed::directory(ctx.data_dir.root(), id.as_str())
-}
-
-fn refused(error: KeyedError) -> OpError {
-    let reason = error.to_string();
-    OpError::Kv(match error {
-        KeyedError::Damaged { .. } => KvError::Damaged { reason },
-        KeyedError::Database(_) | KeyedError::Io(_) => KvError::Unavailable { reason },
-    })
 }
 
 /// Does what a caller asked for.

@@ -3,7 +3,7 @@
 use super::call::call;
 use super::files::Files;
 use super::journal::{Finished, Journal};
-use super::kv::Kv;
+use super::kv::open::Kv;
 use super::message::{Answer, Caller, Message, Started};
 use super::phase::{Phase, Run};
 use super::shell::{Acquired, Found, acquire, check_cwd, cwd_gone, resolve_cwd};

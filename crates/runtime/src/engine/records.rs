@@ -118,7 +118,7 @@ impl RecordOps<'_> {
                 let recording = Recording::open(&directory)?.within(budget.clone());
                 let verdict = check(&recording)?;
                 let told = match is_there && verdict.bad.is_none() {
-                    true => Some(recording.kv_told(known)?),
+                    true => Some(shellkeep_record::kv_told(&recording, known)?),
                     false => None,
                 };
                 Ok::<_, shellkeep_record::ReadError>((verdict, told))

@@ -1,18 +1,18 @@
 //! What a keyed store was at an earlier version.
 
-use super::{KeyedEntry, entry};
+use super::entry::{KeyedEntry, entry};
 use rusqlite::{Connection, OptionalExtension as _, params};
 use shellkeep_session::KvValue;
 
-/// The latest row of each key up to a version; a deletion is one without a hash.
-const AT: &str = "SELECT h.key, h.version, h.sha256, h.bytes, h.content_type FROM history h WHERE h.version = \
-                  (SELECT max(version) FROM history i WHERE i.key = h.key AND i.version <= ?1)";
+/// What each key that was not deleted had at a version.
+const AT: &str = "SELECT key, version, sha256, bytes, content_type, content FROM past_values p WHERE version = \
+                  (SELECT max(version) FROM history h WHERE h.key = p.key AND h.version <= ?1)";
 
 /// Makes the latest version of a key up to `at` the current one.
 pub(super) fn make_current(db: &Connection, key: &str, at: i64) -> rusqlite::Result<()> {
     db.prepare_cached("DELETE FROM entries WHERE key = ?1")?.execute([key])?;
-    let sql = "INSERT INTO entries (key, version, sha256, bytes, content_type) \
-               SELECT key, version, sha256, bytes, content_type FROM history WHERE key = ?1 AND sha256 IS NOT NULL \
+    let sql = "INSERT INTO entries (key, version, content, content_type) \
+               SELECT key, version, content, content_type FROM history WHERE key = ?1 AND content IS NOT NULL \
                AND version = (SELECT max(version) FROM history WHERE key = ?1 AND version <= ?2)";
     db.prepare_cached(sql)?.execute(params![key, at]).map(|_| ())
 }
@@ -21,8 +21,8 @@ pub(super) fn make_current(db: &Connection, key: &str, at: i64) -> rusqlite::Res
 pub(super) fn differences(db: &Connection, version: u64) -> rusqlite::Result<Vec<(String, Option<KvValue>)>> {
     let sql = format!(
         "SELECT coalesce(p.key, e.key), p.sha256, p.bytes, p.content_type FROM \
-         (SELECT * FROM ({AT}) WHERE sha256 IS NOT NULL) p FULL JOIN entries e ON e.key = p.key \
-         WHERE p.sha256 IS NOT e.sha256 OR p.content_type IS NOT e.content_type"
+         ({AT}) p FULL JOIN current_values e ON e.key = p.key \
+         WHERE p.content IS NOT e.content OR p.content_type IS NOT e.content_type"
     );
     let mut statement = db.prepare_cached(&sql)?;
     let found = statement.query_map([version as i64], |row| {
@@ -43,11 +43,11 @@ pub(super) fn differences(db: &Connection, version: u64) -> rusqlite::Result<Vec
 pub(super) fn content(db: &Connection, at: Option<u64>) -> rusqlite::Result<Vec<KeyedEntry>> {
     match at {
         Some(version) => {
-            let sql = format!("SELECT * FROM ({AT}) WHERE sha256 IS NOT NULL ORDER BY key");
+            let sql = format!("{AT} ORDER BY key");
             db.prepare_cached(&sql)?.query_map([version as i64], entry)?.collect()
         }
         None => {
-            let sql = "SELECT key, version, sha256, bytes, content_type FROM entries ORDER BY key";
+            let sql = "SELECT key, version, sha256, bytes, content_type FROM current_values ORDER BY key";
             db.prepare_cached(sql)?.query_map([], entry)?.collect()
         }
     }
@@ -55,7 +55,7 @@ pub(super) fn content(db: &Connection, at: Option<u64>) -> rusqlite::Result<Vec<
 
 /// Whether a value is kept.
 pub(super) fn has_content(db: &Connection, sha256: &str) -> rusqlite::Result<bool> {
-    db.prepare_cached("SELECT 1 FROM contents WHERE sha256 = ?1")?.exists([sha256])
+    db.prepare_cached("SELECT 1 FROM contents JOIN blobs USING (id) WHERE sha256 = unhex(?1)")?.exists([sha256])
 }
 
 /// The version of the last rewind that was done here.

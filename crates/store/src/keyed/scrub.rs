@@ -1,8 +1,8 @@
 //! Masking a secret in a keyed store: in every value there is, current or past. A key that has the secret in its name goes,
 //! because a masked name would be another key.
 
-use super::{Keyed, KeyedError, hash};
-use rusqlite::params;
+use super::{Keyed, KeyedError, add, hash, past};
+use rusqlite::{Connection, params};
 use shellkeep_redact::Redactor;
 use shellkeep_session::KvScrubbed;
 
@@ -20,31 +20,23 @@ impl Keyed {
                 scrubbed.removed.push(redactor.redact_str(key));
                 names.push(redactor.redact_str(key));
             }
-            let mut hashes = transaction.prepare("SELECT sha256 FROM contents")?;
-            let hashes: Vec<String> = hashes.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
-            for old in hashes {
+            transaction.execute_batch("CREATE INDEX history_by_content ON history (content)")?;
+            let mut values =
+                transaction.prepare("SELECT id, lower(hex(sha256)) FROM contents JOIN blobs USING (id)")?;
+            let values: Vec<(i64, String)> =
+                values.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<_, _>>()?;
+            for (id, old) in values {
                 let bytes: Vec<u8> =
-                    transaction
-                        .query_row("SELECT content FROM contents WHERE sha256 = ?1", [&old], |row| row.get(0))?;
+                    transaction.query_row("SELECT content FROM blobs WHERE id = ?1", [id], |row| row.get(0))?;
                 if redactor.find(&bytes).is_empty() {
                     continue;
                 }
                 let bytes = redactor.redact(&bytes);
-                let (new, length) = (hash(&bytes), bytes.len() as i64);
-                let add = "INSERT OR IGNORE INTO contents (sha256, bytes, content) VALUES (?1, ?2, ?3)";
-                transaction.execute(add, params![new, length, bytes])?;
-                transaction.execute("DELETE FROM contents WHERE sha256 = ?1", [&old])?;
-                for table in ["history", "entries"] {
-                    let sql = format!("UPDATE {table} SET sha256 = ?1, bytes = ?2 WHERE sha256 = ?3");
-                    transaction.execute(&sql, params![new, length, old])?;
-                }
-                let mut keys =
-                    transaction.prepare("SELECT DISTINCT key FROM history WHERE sha256 = ?1 ORDER BY key")?;
-                for key in keys.query_map([&new], |row| row.get(0))? {
-                    names.push(key?);
-                }
+                let new = hash(&bytes);
+                names.extend(replace(&transaction, id, add(&transaction, &new, &bytes)?)?);
                 scrubbed.values.insert(old, new);
             }
+            transaction.execute_batch("DROP INDEX history_by_content")?;
         }
         transaction.commit()?;
         // The log in front of the database has the old pages.
@@ -55,4 +47,17 @@ impl Keyed {
         names.dedup();
         Ok((scrubbed, names))
     }
+}
+
+/// Puts one value in the place of another, everywhere, and forgets the other. Returns the keys that had it.
+fn replace(db: &Connection, old: i64, new: i64) -> rusqlite::Result<Vec<String>> {
+    let mut keys = db.prepare_cached("SELECT DISTINCT key FROM history WHERE content = ?1 ORDER BY key")?;
+    let keys: Vec<String> = keys.query_map([old], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    db.prepare_cached("UPDATE history SET content = ?1 WHERE content = ?2")?.execute(params![new, old])?;
+    for key in &keys {
+        past::make_current(db, key, i64::MAX)?;
+    }
+    db.prepare_cached("DELETE FROM blobs WHERE id = ?1")?.execute([old])?;
+    db.prepare_cached("DELETE FROM contents WHERE id = ?1")?.execute([old])?;
+    Ok(keys)
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use shellkeep_redact::Redactor;
+use shellkeep_session::KvValue;
 use tempfile::TempDir;
 
 struct House {
@@ -186,7 +187,7 @@ fn what_differs_from_the_records_is_found() {
     house
         .keyed
         .db
-        .execute("UPDATE contents SET content = CAST('X' AS BLOB) WHERE content = CAST('2' AS BLOB)", [])
+        .execute("UPDATE blobs SET content = CAST('X' AS BLOB) WHERE content = CAST('2' AS BLOB)", [])
         .unwrap();
     let wrong = house.keyed.compare(right, 1).unwrap();
     assert!(wrong.len() == 1 && wrong[0].contains("'b'"), "{wrong:?}");
