@@ -64,7 +64,7 @@ fn killed_in_the_middle_of_a_fork() {
     daemon.create("origin");
     daemon.sh("origin", "echo one > a");
     crash(&mut daemon, "/v1/sessions/origin/fork", json!({"session_id": NAME.to_owned() + "-fork"}));
-    assert_eq!(names(&daemon.data().join("workspaces")), ["origin"]);
+    assert_eq!(names(&daemon.data().join("workspaces")), [NAME, "origin"]);
     assert_eq!(names(&daemon.data().join("checkpoints")), ["origin"]);
     assert!(names(&daemon.data().join("pending")).is_empty());
     assert_eq!(daemon.sh("origin", "cat a").out(), "one\n");

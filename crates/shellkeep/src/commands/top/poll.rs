@@ -305,7 +305,7 @@ mod tests {
     /// A page of sessions `s000` and on; those with an even number belong to an agent.
     fn page(from: usize, count: usize, next: bool) -> SessionsPage {
         let session = |number: usize| {
-            let agent = (number % 2 == 0).then_some("builder");
+            let agent = number.is_multiple_of(2).then_some("builder");
             let fields = serde_json::json!({
                 "session_id": format!("s{number:03}"), "agent": agent, "agent_config": {}, "created_at": "",
                 "last_active_at": "", "cwd": "/", "workspace": "/", "live": false, "generation": 0, "seq": 0,
