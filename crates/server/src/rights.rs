@@ -24,9 +24,11 @@ pub(crate) fn check(scope: &Scope, method: &Method, path: &str) -> Result<(), Re
     if is_allowed {
         return Ok(());
     }
-    let what =
-        if role == "metrics" { "reads /metrics, /healthz and /readyz only" } else { "reads and changes nothing" };
-    let detail = format!("this token has the role {role} and {what}; use an agent's token, or the host's");
+    let what = match role {
+        "metrics" => "it may read /metrics, /healthz and /readyz only",
+        _ => "it may read everything, and change nothing",
+    };
+    let detail = format!("this token has the role {role}: {what}; use an agent's token, or the host's");
     Err(Refusal::new(StatusCode::FORBIDDEN, "not_allowed", detail))
 }
 
