@@ -24,13 +24,6 @@ def daemon() -> Iterator[shellkeep.Client]:
         yield client
 
 
-@pytest.fixture(scope="session")
-def keyed(daemon: shellkeep.Client) -> None:
-    """For tests of what is kept in the keyed store of a session."""
-    if "/v1/sessions/{session_id}/kv" not in daemon.get("/openapi.json")["paths"]:
-        pytest.skip("this daemon has no keyed store")
-
-
 @pytest.fixture
 def client(daemon: shellkeep.Client) -> shellkeep.Client:
     return daemon

@@ -55,7 +55,7 @@ cd ../..
 
 oldest=
 for found in "$(command -v python3.10 || true)" "$HOME"/.pyenv/versions/3.10.*/bin/python3; do
-  if [[ -z $oldest && -x $found ]]; then oldest=$found; fi
+  if [[ -z $oldest && -x $found ]] && "$found" -c 'import venv, ensurepip' 2>/dev/null; then oldest=$found; fi
 done
 if [[ -z $oldest || $oldest == "$newest" ]]; then exit 0; fi
 pins=$(grep -E '^pytest' "$package/tests/requirements.txt")

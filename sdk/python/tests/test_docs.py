@@ -28,7 +28,6 @@ def stop(data: Path) -> None:
     os.close(descriptor)
 
 
-@pytest.mark.usefixtures("keyed")
 @pytest.mark.parametrize("page", PAGES)
 def test_examples(page: str, tmp_path: Path) -> None:
     text = (ROOT / page).read_text("utf-8")

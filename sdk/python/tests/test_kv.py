@@ -8,9 +8,6 @@ import shellkeep
 from shellkeep import Delete, Put
 
 
-pytestmark = pytest.mark.usefixtures("keyed")
-
-
 def test_values_have_versions(session: shellkeep.Session) -> None:
     assert session.kv.get("a") is None
     first = session.kv.put("a", b"\x00one")

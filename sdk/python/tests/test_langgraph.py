@@ -20,6 +20,7 @@ from langgraph.channels.delta import DeltaChannel
 from langgraph.checkpoint.base import BaseCheckpointSaver, copy_checkpoint, empty_checkpoint
 from langgraph.checkpoint.conformance import checkpointer_test, validate
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import add_messages
 from langgraph.types import interrupt
@@ -35,9 +36,6 @@ from shellkeep.langgraph import (
     session_id,
     travel,
 )
-
-
-pytestmark = pytest.mark.usefixtures("keyed")
 
 
 class Chat(TypedDict):
@@ -92,6 +90,36 @@ async def test_conformance(client: shellkeep.Client) -> None:
     counts = {key: (result.detected, result.tests_passed, result.tests_failed) for key, result in report.results.items()}
     assert len(counts) == 8 and all(detected for detected, _, _ in counts.values()), counts
     assert (sum(passed for _, passed, _ in counts.values()), sum(failed for _, _, failed in counts.values())) == (81, 0)
+
+
+def size_of(directory: Path) -> int:
+    return sum(path.lstat().st_size for path in directory.rglob("*") if path.is_file())
+
+
+def test_a_conversation_is_stored_once(tmp_path: Path) -> None:
+    """100 turns with 0.2 MB of text, beside the SQLite saver in the same run."""
+
+    def talk(saver: BaseCheckpointSaver[Any]) -> list[Any]:
+        graph, questions = chat(saver, texts(1)), texts(2)
+        for number in range(100):
+            graph.invoke({"messages": [HumanMessage(next(questions), id=f"h{number}")]}, config("talk"))
+        return list(graph.get_state(config("talk")).values["messages"])
+
+    data = tmp_path / "data"
+    with shellkeep.Client.local(data):
+        pass
+    empty = size_of(data)
+    with shellkeep.Client.local(data) as client:
+        saver = ShellkeepSaver(client)
+        mine = talk(saver)
+        usage = saver.usage("talk")
+    taken = size_of(data) - empty
+    with SqliteSaver.from_conn_string(str(tmp_path / "other.db")) as other:
+        assert talk(other) == mine
+    theirs = (tmp_path / "other.db").stat().st_size
+    print(f"shellkeep {taken} bytes on disk, {usage.bytes} of values; sqlite {theirs} bytes")
+    assert taken <= 1_000_000
+    assert theirs > 20 * taken
 
 
 def test_another_process_reads_the_same(client: shellkeep.Client, saver: ShellkeepSaver) -> None:
@@ -207,6 +235,34 @@ def test_what_is_removed_takes_no_room(saver: ShellkeepSaver) -> None:
     assert saver.usage(thread).checkpoints == 0
     with pytest.raises(shellkeep.InvalidRequest, match="keep_latest"):
         saver.prune([thread], strategy="some")
+
+
+def test_pruning_beside_a_running_graph(client: shellkeep.Client) -> None:
+    """Another process removes old checkpoints all the time; the graph that runs loses nothing."""
+    thread, ended = name(), threading.Event()
+    failures: list[BaseException] = []
+
+    def prune() -> None:
+        pruner = ShellkeepSaver(client)
+        try:
+            while not ended.is_set():
+                pruner.prune([thread])
+        except BaseException as error:
+            failures.append(error)
+
+    worker = threading.Thread(target=prune)
+    worker.start()
+    graph = chat(ShellkeepSaver(client), texts(13, 150))
+    try:
+        for number in range(15):
+            state = graph.invoke({"messages": [HumanMessage(f"question {number} " * 10, id=f"h{number}")]}, config(thread))
+            assert len(state["messages"]) == 2 * number + 2
+    finally:
+        ended.set()
+        worker.join()
+    assert failures == []
+    fresh = chat(ShellkeepSaver(client), texts(13))
+    assert fresh.get_state(config(thread)).values["messages"] == state["messages"]
 
 
 def test_a_stale_parent_becomes_a_branch(client: shellkeep.Client) -> None:

@@ -13,9 +13,6 @@ import shellkeep
 from shellkeep.langgraph import ShellkeepStore
 
 
-pytestmark = pytest.mark.usefixtures("keyed")
-
-
 @pytest.fixture
 def store(client: shellkeep.Client) -> ShellkeepStore:
     return ShellkeepStore(client, session=f"store-{uuid.uuid4().hex[:12]}")

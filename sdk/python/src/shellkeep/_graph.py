@@ -309,14 +309,21 @@ class Cache:
         self.stale: list[Stale] = []
         self.puts: dict[str, int] = {}
         self._known: set[tuple[str, bytes]] = set()
+        self._forgotten: dict[str, int] = {}
 
     def add_record(self, thread: str, ns: str, record: Record) -> None:
         if len(self.records) >= CACHED_RECORDS:
             self.records.clear()
         self.records[(thread, ns, record.id)] = record
 
-    def know(self, thread: str, keys: Collection[bytes]) -> None:
-        """Notes that values are stored."""
+    def epoch(self, thread: str) -> int:
+        """Changes whenever the thread is forgotten. Taken before values are written, for `know`."""
+        return self._forgotten.get(thread, 0)
+
+    def know(self, thread: str, keys: Collection[bytes], epoch: int) -> None:
+        """Notes that values are stored, unless the thread was forgotten since: they may have been removed again."""
+        if epoch != self.epoch(thread):
+            return
         if len(self._known) >= KNOWN_VALUES:
             self._known.clear()
         self._known.update((thread, key) for key in keys)
@@ -326,6 +333,7 @@ class Cache:
 
     def forget(self, thread: str) -> None:
         """Forgets what is known of a thread, except what its values are: their names are their hashes."""
+        self._forgotten[thread] = self.epoch(thread) + 1
         for key in [key for key in list(self.records) if key[0] == thread]:
             self.records.pop(key, None)
         for head in [head for head in list(self.heads) if head[0] == thread]:

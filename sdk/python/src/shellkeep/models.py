@@ -248,6 +248,8 @@ class Checkpoint:
     overtaken: bool
     #: Number of the record that tells of it.
     seq: int
+    #: The command of that run.
+    command: str | None = None
     #: The run that changed the files.
     run_id: str | None = None
     #: The tool that changed the files.
@@ -275,6 +277,7 @@ class Checkpoint:
             left_out_total=data["left_out_total"],
             overtaken=data["overtaken"],
             seq=data["seq"],
+            command=data.get("command"),
             run_id=data.get("run_id"),
             tool_name=data.get("tool_name"),
             uncertain=[LeftOut.from_json(x) for x in (data.get("uncertain") or [])],
@@ -319,6 +322,8 @@ class CheckpointDetail:
     seq: int
     #: How its files differ from those of the checkpoint before it.
     files: list[FileChange]
+    #: The command of that run.
+    command: str | None = None
     #: The run that changed the files.
     run_id: str | None = None
     #: The tool that changed the files.
@@ -347,6 +352,7 @@ class CheckpointDetail:
             overtaken=data["overtaken"],
             seq=data["seq"],
             files=[FileChange.from_json(x) for x in data["files"]],
+            command=data.get("command"),
             run_id=data.get("run_id"),
             tool_name=data.get("tool_name"),
             uncertain=[LeftOut.from_json(x) for x in (data.get("uncertain") or [])],
@@ -363,6 +369,8 @@ class CheckpointList:
 
     #: The checkpoints.
     checkpoints: list[Checkpoint]
+    #: The id of the checkpoint that the files were last kept in, or rewound to.
+    current: str | None = None
     #: Pass this as `after` for the next page.
     next: int | None = None
 
@@ -371,6 +379,7 @@ class CheckpointList:
         """Reads an answer; fields that a newer daemon added are left out."""
         return cls(
             checkpoints=[Checkpoint.from_json(x) for x in data["checkpoints"]],
+            current=data.get("current"),
             next=data.get("next"),
         )
 
@@ -972,16 +981,18 @@ _InputAccepted = TypeVar("_InputAccepted", bound=InputAccepted)
 class IssuedToken:
     """A token that was just made."""
 
-    #: Whose it is.
-    agent: str
     #: When it was made.
     created_at: str
     #: Its public name, as in the audit trail and in `by` of a run.
     id: str
     #: Whether it may restart its sessions.
     may_restart: bool
+    #: What it may do.
+    role: Literal["agent", "auditor", "metrics"]
     #: The secret, for `Authorization.
     token: str
+    #: The agent it is for.
+    agent: str | None = None
     #: What the host calls it.
     name: str | None = None
     #: When it was revoked.
@@ -991,17 +1002,159 @@ class IssuedToken:
     def from_json(cls: type[_IssuedToken], data: Mapping[str, Any]) -> _IssuedToken:
         """Reads an answer; fields that a newer daemon added are left out."""
         return cls(
-            agent=data["agent"],
             created_at=data["created_at"],
             id=data["id"],
             may_restart=data["may_restart"],
+            role=data["role"],
             token=data["token"],
+            agent=data.get("agent"),
             name=data.get("name"),
             revoked_at=data.get("revoked_at"),
         )
 
 
 _IssuedToken = TypeVar("_IssuedToken", bound=IssuedToken)
+
+
+@dataclass(frozen=True, slots=True)
+class KvChanged:
+    """What a batch changed."""
+
+    #: The keys in the order of the batch.
+    kv: list[KvChangedKey]
+    #: Number of the record, to rewind or fork to.
+    seq: int
+    #: The version of the change.
+    version: int
+    #: What you should know.
+    notices: list[NoticeView] = field(default_factory=list)
+
+    @classmethod
+    def from_json(cls: type[_KvChanged], data: Mapping[str, Any]) -> _KvChanged:
+        """Reads an answer; fields that a newer daemon added are left out."""
+        return cls(
+            kv=[KvChangedKey.from_json(x) for x in data["kv"]],
+            seq=data["seq"],
+            version=data["version"],
+            notices=[NoticeView.from_json(x) for x in (data.get("notices") or [])],
+        )
+
+
+_KvChanged = TypeVar("_KvChanged", bound=KvChanged)
+
+
+@dataclass(frozen=True, slots=True)
+class KvChangedKey:
+    """A key that was changed."""
+
+    #: The key.
+    key: str
+    #: The version of the change.
+    version: int
+    #: The SHA-256 of its value, in hexadecimal.
+    sha256: str | None = None
+    #: Bytes of its value.
+    size: int | None = None
+
+    @classmethod
+    def from_json(cls: type[_KvChangedKey], data: Mapping[str, Any]) -> _KvChangedKey:
+        """Reads an answer; fields that a newer daemon added are left out."""
+        return cls(
+            key=data["key"],
+            version=data["version"],
+            sha256=data.get("sha256"),
+            size=data.get("size"),
+        )
+
+
+_KvChangedKey = TypeVar("_KvChangedKey", bound=KvChangedKey)
+
+
+@dataclass(frozen=True, slots=True)
+class KvEntry:
+    """A key."""
+
+    #: What its value is, as whoever put it said.
+    content_type: str
+    #: The key.
+    key: str
+    #: The SHA-256 of its value, in hexadecimal.
+    sha256: str
+    #: Bytes of its value.
+    size: int
+    #: Its version.
+    version: int
+    #: The value, if it was asked for.
+    value_base64: str | None = None
+
+    @classmethod
+    def from_json(cls: type[_KvEntry], data: Mapping[str, Any]) -> _KvEntry:
+        """Reads an answer; fields that a newer daemon added are left out."""
+        return cls(
+            content_type=data["content_type"],
+            key=data["key"],
+            sha256=data["sha256"],
+            size=data["size"],
+            version=data["version"],
+            value_base64=data.get("value_base64"),
+        )
+
+
+_KvEntry = TypeVar("_KvEntry", bound=KvEntry)
+
+
+@dataclass(frozen=True, slots=True)
+class KvList:
+    """A page of keys."""
+
+    #: The keys, in their order.
+    kv: list[KvEntry]
+    #: Where the next page starts.
+    next: str | None = None
+
+    @classmethod
+    def from_json(cls: type[_KvList], data: Mapping[str, Any]) -> _KvList:
+        """Reads an answer; fields that a newer daemon added are left out."""
+        return cls(
+            kv=[KvEntry.from_json(x) for x in data["kv"]],
+            next=data.get("next"),
+        )
+
+
+_KvList = TypeVar("_KvList", bound=KvList)
+
+
+@dataclass(frozen=True, slots=True)
+class KvWritten:
+    """A value that was put."""
+
+    #: The key.
+    key: str
+    #: Number of the record, to rewind or fork to.
+    seq: int
+    #: The SHA-256 of its value, in hexadecimal.
+    sha256: str
+    #: Bytes of its value.
+    size: int
+    #: Its version.
+    version: int
+    #: What you should know.
+    notices: list[NoticeView] = field(default_factory=list)
+
+    @classmethod
+    def from_json(cls: type[_KvWritten], data: Mapping[str, Any]) -> _KvWritten:
+        """Reads an answer; fields that a newer daemon added are left out."""
+        return cls(
+            key=data["key"],
+            seq=data["seq"],
+            sha256=data["sha256"],
+            size=data["size"],
+            version=data["version"],
+            notices=[NoticeView.from_json(x) for x in (data.get("notices") or [])],
+        )
+
+
+_KvWritten = TypeVar("_KvWritten", bound=KvWritten)
 
 
 @dataclass(frozen=True, slots=True)
@@ -1284,6 +1437,8 @@ class Node:
     quotas: dict[str, Quota]
     #: Agents whose commands wait.
     agents_waiting: int
+    #: The commands that have run longest, at most 100 of them.
+    commands: list[RunningCommand]
     #: Commands started since the daemon runs.
     commands_total: int
     #: Share of time in which something waited for a processor, 0 to 1.
@@ -1322,6 +1477,7 @@ class Node:
             changes=[LimitChange.from_json(x) for x in data["changes"]],
             quotas={k: Quota.from_json(x) for k, x in data["quotas"].items()},
             agents_waiting=data["agents_waiting"],
+            commands=[RunningCommand.from_json(x) for x in data["commands"]],
             commands_total=data["commands_total"],
             cpu_pressure=data["cpu_pressure"],
             live_shells=data["live_shells"],
@@ -1642,6 +1798,8 @@ class RewindResponse:
     uncertain_total: int | None = None
     #: Rewind to this in order to take it back.
     undo: int | None = None
+    #: The run that `undo` takes back.
+    undone: str | None = None
 
     @classmethod
     def from_json(cls: type[_RewindResponse], data: Mapping[str, Any]) -> _RewindResponse:
@@ -1661,10 +1819,110 @@ class RewindResponse:
             uncertain=[LeftOut.from_json(x) for x in (data.get("uncertain") or [])],
             uncertain_total=data.get("uncertain_total"),
             undo=data.get("undo"),
+            undone=data.get("undone"),
         )
 
 
 _RewindResponse = TypeVar("_RewindResponse", bound=RewindResponse)
+
+
+@dataclass(frozen=True, slots=True)
+class RunDetail:
+    """A run with what it was asked to do."""
+
+    #: What it changed in the session.
+    changes: Changes
+    #: The session's working directory.
+    cwd: str
+    #: Wall time in milliseconds.
+    duration_ms: float
+    #: What you should know.
+    notices: list[NoticeView]
+    #: Its id.
+    run_id: str
+    #: Number of the record of its end, so that a rewind or fork to it has what the run did.
+    seq: int
+    #: How it stands.
+    status: Literal["exited", "timed_out", "interrupted", "running", "lost"]
+    #: Standard error as text.
+    stderr: str
+    #: Bytes the command wrote to standard error.
+    stderr_bytes: int
+    #: Standard output as text.
+    stdout: str
+    #: Bytes the command wrote to standard output.
+    stdout_bytes: int
+    #: Whether `stdout` or `stderr` is not all of it.
+    truncated: bool
+    #: The text.
+    command: str
+    #: When it started.
+    started_at: str
+    #: Late output of earlier background work.
+    background_output: str | None = None
+    #: The exact bytes of it, where they are not UTF-8.
+    background_output_base64: str | None = None
+    #: The id of the agent's token that asked for it.
+    by: str | None = None
+    #: Exit code as bash says it, 128+n for a signal.
+    exit_code: int | None = None
+    #: The signal that ended it, without `SIG`.
+    signal: str | None = None
+    #: The exact bytes of it, where they are not UTF-8.
+    stderr_base64: str | None = None
+    #: The exact bytes of it, where they are not UTF-8.
+    stdout_base64: str | None = None
+
+    @classmethod
+    def from_json(cls: type[_RunDetail], data: Mapping[str, Any]) -> _RunDetail:
+        """Reads an answer; fields that a newer daemon added are left out."""
+        return cls(
+            changes=Changes.from_json(data["changes"]),
+            cwd=data["cwd"],
+            duration_ms=data["duration_ms"],
+            notices=[NoticeView.from_json(x) for x in data["notices"]],
+            run_id=data["run_id"],
+            seq=data["seq"],
+            status=data["status"],
+            stderr=data["stderr"],
+            stderr_bytes=data["stderr_bytes"],
+            stdout=data["stdout"],
+            stdout_bytes=data["stdout_bytes"],
+            truncated=data["truncated"],
+            command=data["command"],
+            started_at=data["started_at"],
+            background_output=data.get("background_output"),
+            background_output_base64=data.get("background_output_base64"),
+            by=data.get("by"),
+            exit_code=data.get("exit_code"),
+            signal=data.get("signal"),
+            stderr_base64=data.get("stderr_base64"),
+            stdout_base64=data.get("stdout_base64"),
+        )
+
+
+_RunDetail = TypeVar("_RunDetail", bound=RunDetail)
+
+
+@dataclass(frozen=True, slots=True)
+class RunList:
+    """A page of runs, newest first."""
+
+    #: The runs.
+    runs: list[RunSummary]
+    #: Where the next page starts, if there is one.
+    next: str | None = None
+
+    @classmethod
+    def from_json(cls: type[_RunList], data: Mapping[str, Any]) -> _RunList:
+        """Reads an answer; fields that a newer daemon added are left out."""
+        return cls(
+            runs=[RunSummary.from_json(x) for x in data["runs"]],
+            next=data.get("next"),
+        )
+
+
+_RunList = TypeVar("_RunList", bound=RunList)
 
 
 @dataclass(frozen=True, slots=True)
@@ -1737,6 +1995,99 @@ class RunResponse:
 
 
 _RunResponse = TypeVar("_RunResponse", bound=RunResponse)
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """A run in a list, without its output."""
+
+    #: Whether it runs on in the background, so that the session no longer waits for it.
+    background: bool
+    #: The text.
+    command: str
+    #: Bytes of the whole text.
+    command_bytes: int
+    #: Wall time in milliseconds.
+    duration_ms: float
+    #: Its id.
+    run_id: str
+    #: Number of the record of its end, so that a rewind or fork to it has what the run did.
+    seq: int
+    #: When it started.
+    started_at: str
+    #: How it stands.
+    status: Literal["exited", "timed_out", "interrupted", "running", "lost"]
+    #: Bytes the command wrote to standard error.
+    stderr_bytes: int
+    #: Bytes the command wrote to standard output.
+    stdout_bytes: int
+    #: The id of the agent's token that asked for it.
+    by: str | None = None
+    #: The session's working directory after it.
+    cwd: str | None = None
+    #: Exit code as bash says it, 128+n for a signal.
+    exit_code: int | None = None
+    #: The caller's key, if it gave one.
+    request_id: str | None = None
+    #: The signal that ended it, without `SIG`.
+    signal: str | None = None
+
+    @classmethod
+    def from_json(cls: type[_RunSummary], data: Mapping[str, Any]) -> _RunSummary:
+        """Reads an answer; fields that a newer daemon added are left out."""
+        return cls(
+            background=data["background"],
+            command=data["command"],
+            command_bytes=data["command_bytes"],
+            duration_ms=data["duration_ms"],
+            run_id=data["run_id"],
+            seq=data["seq"],
+            started_at=data["started_at"],
+            status=data["status"],
+            stderr_bytes=data["stderr_bytes"],
+            stdout_bytes=data["stdout_bytes"],
+            by=data.get("by"),
+            cwd=data.get("cwd"),
+            exit_code=data.get("exit_code"),
+            request_id=data.get("request_id"),
+            signal=data.get("signal"),
+        )
+
+
+_RunSummary = TypeVar("_RunSummary", bound=RunSummary)
+
+
+@dataclass(frozen=True, slots=True)
+class RunningCommand:
+    """A command that runs."""
+
+    #: Whether it outgrew its timeout and runs in the background.
+    background: bool
+    #: Its text, cut after 1,000 characters.
+    command: str
+    #: The run.
+    run_id: str
+    #: Seconds since it started.
+    seconds: float
+    #: The session that it runs in.
+    session_id: str
+    #: The agent that the session belongs to.
+    agent: str | None = None
+
+    @classmethod
+    def from_json(cls: type[_RunningCommand], data: Mapping[str, Any]) -> _RunningCommand:
+        """Reads an answer; fields that a newer daemon added are left out."""
+        return cls(
+            background=data["background"],
+            command=data["command"],
+            run_id=data["run_id"],
+            seconds=data["seconds"],
+            session_id=data["session_id"],
+            agent=data.get("agent"),
+        )
+
+
+_RunningCommand = TypeVar("_RunningCommand", bound=RunningCommand)
 
 
 @dataclass(frozen=True, slots=True)
@@ -2098,14 +2449,16 @@ _Stopping = TypeVar("_Stopping", bound=Stopping)
 class TokenInfo:
     """A token, without its secret."""
 
-    #: Whose it is.
-    agent: str
     #: When it was made.
     created_at: str
     #: Its public name, as in the audit trail and in `by` of a run.
     id: str
     #: Whether it may restart its sessions.
     may_restart: bool
+    #: What it may do.
+    role: Literal["agent", "auditor", "metrics"]
+    #: The agent it is for.
+    agent: str | None = None
     #: What the host calls it.
     name: str | None = None
     #: When it was revoked.
@@ -2115,10 +2468,11 @@ class TokenInfo:
     def from_json(cls: type[_TokenInfo], data: Mapping[str, Any]) -> _TokenInfo:
         """Reads an answer; fields that a newer daemon added are left out."""
         return cls(
-            agent=data["agent"],
             created_at=data["created_at"],
             id=data["id"],
             may_restart=data["may_restart"],
+            role=data["role"],
+            agent=data.get("agent"),
             name=data.get("name"),
             revoked_at=data.get("revoked_at"),
         )

@@ -80,8 +80,8 @@ class Checkpoints:
         """Stores a checkpoint. `values` are those of all channels; `record.refs` is filled here."""
         place = self.thread(thread)
         try:
-            for _ in range(TRIES):
-                if self._put_once(place, ns, record, values):
+            for attempt in range(1, TRIES + 1):
+                if self._put_once(place, ns, record, values, is_last=attempt == TRIES):
                     self._index(thread, thread_id, record)
                     self._retain(place)
                     return
@@ -91,16 +91,26 @@ class Checkpoints:
             return
         raise VersionConflict("version_conflict", "too many processes write to this thread; try again", status=412)
 
-    def _put_once(self, place: Thread, ns: str, record: Record, values: Mapping[str, Any]) -> bool:
+    def _put_once(
+        self, place: Thread, ns: str, record: Record, values: Mapping[str, Any], is_last: bool
+    ) -> bool:
         """Stores a checkpoint, if no other process has changed the thread since this one looked.
 
         False if another process was faster. It may have removed what this one takes for stored, so all is done again.
         """
         thread = place.session_id
+        epoch = self.cache.epoch(thread)
         head = self.cache.heads.get((thread, ns)) or self._head(place, ns)
-        parent = None if record.parent is None else self._record(place, ns, record.parent)
         objects: dict[bytes, bytes] = {}
-        self._refer(place, ns, record, parent, values, objects)
+        try:
+            parent = None if record.parent is None else self._record(place, ns, record.parent)
+            self._refer(place, ns, record, parent, values, objects)
+        except DamagedThread:
+            # What is missing may just have been removed by another process, which then changed the parent too.
+            self.cache.forget(thread)
+            if is_last:
+                raise
+            return False
         record.pack = {digest: data for digest, data in objects.items() if not self.cache.is_known(thread, digest)}
         ops: list[KvOp] = [Put(record_key(ns, record.id), self.codec.pack(record.to_plain()))]
         ops.append(Put(f"h/{token(ns)}", b"-", if_version=head[1]))
@@ -115,7 +125,7 @@ class Checkpoints:
             return False
         self.cache.heads[(thread, ns)] = (max(head[0], record.id), done[-1].version)
         self.cache.add_record(thread, ns, record)
-        self.cache.know(thread, objects)
+        self.cache.know(thread, objects, epoch)
         return True
 
     def _say_stale(self, place: Thread, record: Record, head: str) -> None:
@@ -136,6 +146,7 @@ class Checkpoints:
         key = f"w/{token(ns)}/{id_key(checkpoint_id)}/{task_key(task_id)}"
         stored, version = Writes(task_id, path, {}), 0
         for _ in range(TRIES):
+            epoch = self.cache.epoch(thread)
             merged = {**fresh, **{i: w for i, w in stored.writes.items() if i >= 0 or i not in fresh}}
             value = self.codec.pack(Writes(task_id, path, merged, {**stored.pack, **objects}).to_plain())
             try:
@@ -147,7 +158,7 @@ class Checkpoints:
                 found = place.kv.get_versioned(key)
                 stored, version = (Writes(task_id, path, {}), 0) if found is None else (self._writes(found[0]), found[1])
                 continue
-            self.cache.know(thread, objects)
+            self.cache.know(thread, objects, epoch)
             return
         raise VersionConflict("version_conflict", f"too many processes write for task {task_id}; try again", status=412)
 
@@ -350,7 +361,19 @@ class Checkpoints:
 
     def values(self, thread: str, record: Record) -> dict[str, Any]:
         """The channel values of a checkpoint."""
-        place = self.thread(thread)
+        for _ in range(TRIES):
+            try:
+                return self._values(self.thread(thread), record)
+            except DamagedThread:
+                # Another process may have made the record independent of what is missing, and then removed that.
+                self.cache.forget(thread)
+                now = self.record(thread, record.ns, record.id)
+                if now is None or now.refs == record.refs:
+                    raise
+                record = now
+        raise VersionConflict("version_conflict", "too many processes change this thread; try again", status=412)
+
+    def _values(self, place: Thread, record: Record) -> dict[str, Any]:
         resolved: dict[str, Any] = {}
         for channel, ref in record.refs.items():
             owner = self._needed(place, record.ns, ref[1]) if ref[0] == "@" else record
