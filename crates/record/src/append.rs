@@ -136,11 +136,6 @@ impl Recorder {
         (std::mem::take(&mut self.signed), stalls)
     }
 
-    /// A session with lines that were written and not signed.
-    pub fn next_unsigned(&self) -> Option<&SessionId> {
-        self.unsigned.first()
-    }
-
     fn sign_session(&mut self, session_id: &SessionId) -> io::Result<()> {
         if let (Some(signer), Some(recording)) = (&self.options.signer, self.open.get_mut(session_id)) {
             self.signed.extend(recording.sign(signer)?);

@@ -231,14 +231,6 @@ impl Recordings {
         self.stalled(stalls, from);
     }
 
-    /// Signs how far one recording has come; false if all are signed. What cannot be signed comes again from a place in the
-    /// journal.
-    pub(crate) fn sign_next(&mut self, from: Mark) -> bool {
-        let Some(session_id) = self.recorder.next_unsigned().cloned() else { return false };
-        self.sign(Some(&session_id), from);
-        true
-    }
-
     /// Makes what was written survive a loss of power, where the host asked for that; whether it does.
     pub(crate) fn sync(&mut self) -> bool {
         if !self.power {

@@ -164,20 +164,3 @@ fn a_forged_export_is_found() {
     assert!(reason(&export).contains("is signed by"));
     assert!(checked(&export, &[]).is_intact() && !checked(&export, &[]).key_is_known);
 }
-
-#[test]
-fn sessions_are_signed_one_by_one_until_none_is_left() {
-    let house = House::new();
-    let mut recorder = recorder(&house);
-    let mut other = story(3);
-    other.iter_mut().for_each(|record| record.session_id = id("b"));
-    take(&mut recorder, &story(3));
-    take(&mut recorder, &other);
-    let mut signed = Vec::new();
-    while let Some(next) = recorder.next_unsigned().cloned() {
-        let (heads, stalls) = recorder.sign(Some(&next));
-        assert!(stalls.is_empty() && heads.iter().all(|head| head.session_id == next.as_str()), "{heads:?}");
-        signed.extend(heads);
-    }
-    assert_eq!(signed.len(), 2);
-}
