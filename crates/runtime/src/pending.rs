@@ -183,6 +183,7 @@ impl Settler<'_> {
             let _ = copy::remove_unfinished(workspaces);
         }
         let _ = fs::remove_dir_all(self.checkpoints.home(id));
+        let _ = fs::remove_dir_all(shellkeep_store::keyed::directory(self.data_dir, id.as_str()));
         let _ = fs::remove_dir_all(self.data_dir.join("outputs").join(id.as_str()));
         if let Err(error) = removed {
             tracing::warn!(session = %id, %error, "cannot be removed");

@@ -16,7 +16,7 @@ use entry::entry;
 use rusqlite::types::Value as Sql;
 use rusqlite::{Connection, OptionalExtension as _, params};
 use shellkeep_session::{KvChange, KvRestored, KvState};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -170,6 +170,13 @@ impl Keyed {
         Ok(found.map(i64::unsigned_abs))
     }
 
+    /// How large the value with this hash is, if only the past has it.
+    pub fn size_of_past(&self, sha256: &str) -> Result<Option<u64>, KeyedError> {
+        let sql = "SELECT bytes FROM contents JOIN blobs USING (id) WHERE sha256 = unhex(?1) AND uses = 0";
+        let found: Option<i64> = self.db.prepare_cached(sql)?.query_row([sha256], |row| row.get(0)).optional()?;
+        Ok(found.map(i64::unsigned_abs))
+    }
+
     /// At most `limit` keys with a prefix after a key, in their order.
     pub fn scan(&self, prefix: &str, after: &str, limit: usize) -> Result<Vec<KeyedEntry>, KeyedError> {
         let sql = "SELECT key, version, sha256, bytes, content_type FROM current_values \
@@ -218,18 +225,22 @@ impl Keyed {
         Ok(KeyedUse { current: counted("current")?, kept: counted("kept")? })
     }
 
-    /// Drops values that only the past needs, the oldest first, until `bytes` are free or none is left. Returns how many
-    /// bytes were freed.
-    pub fn make_room(&mut self, bytes: u64) -> Result<u64, KeyedError> {
+    /// Drops values that only the past needs, the oldest first, until `bytes` are free or none is left; none of `needed`.
+    /// Returns how many bytes were freed.
+    pub fn make_room(&mut self, bytes: u64, needed: &HashSet<&str>) -> Result<u64, KeyedError> {
         let transaction = self.db.transaction()?;
         let mut freed = 0;
         {
-            let oldest = "SELECT id, bytes FROM contents JOIN blobs USING (id) WHERE uses = 0 ORDER BY id";
+            let oldest = "SELECT id, bytes, lower(hex(sha256)) FROM contents JOIN blobs USING (id) \
+                          WHERE uses = 0 ORDER BY id";
             let mut statement = transaction.prepare_cached(oldest)?;
             let mut rows = statement.query([])?;
             let mut remove = transaction.prepare_cached("DELETE FROM blobs WHERE id = ?1")?;
             let mut dropped: Vec<i64> = Vec::new();
             while let (true, Some(row)) = (freed < bytes, rows.next()?) {
+                if needed.contains(row.get::<_, String>(2)?.as_str()) {
+                    continue;
+                }
                 dropped.push(row.get(0)?);
                 freed += row.get::<_, i64>(1)?.unsigned_abs();
             }
@@ -290,7 +301,8 @@ fn set(db: &Connection, change: &KvChange) -> rusqlite::Result<()> {
     let version = *version as i64;
     let (content, content_type) = match value {
         Some(value) => {
-            let sql = "SELECT id FROM contents WHERE sha256 = unhex(?1)";
+            // A value without its bytes is not taken.
+            let sql = "SELECT id FROM contents JOIN blobs USING (id) WHERE sha256 = unhex(?1)";
             let id: i64 = db.prepare_cached(sql)?.query_row([&value.sha256], |row| row.get(0))?;
             (Some(id), Some(value.content_type.as_str()).filter(|content_type| *content_type != DEFAULT_TYPE))
         }

@@ -14,6 +14,7 @@ use shellkeep_session::{
 };
 use shellkeep_store::keyed::{self, Keyed};
 use shellkeep_store::{Durability, KeyedError};
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -187,22 +188,27 @@ fn over_quota(keyed: &mut Keyed, prepared: &Prepared, limit: u64) -> Result<Opti
     for (sha256, bytes) in &prepared.values {
         new += if keyed.size_of(sha256)?.is_none() { bytes.len() as u64 } else { 0 };
     }
-    if new == 0 {
-        return Ok(None);
-    }
-    let mut replaced = 0;
+    let (mut replaced, mut needed) = (0, HashSet::new());
     for change in &prepared.changes {
         replaced += keyed.get(&change.key)?.map_or(0, |found| found.value.bytes);
+        needed.extend(change.value.as_ref().map(|value| value.sha256.as_str()));
+    }
+    let mut revived = 0;
+    for sha256 in &needed {
+        revived += keyed.size_of_past(sha256)?.unwrap_or(0);
+    }
+    if new + revived == 0 {
+        return Ok(None);
     }
     let used = keyed.used()?;
-    if used.current.saturating_sub(replaced).saturating_add(new) > limit {
+    if used.current.saturating_sub(replaced).saturating_add(new + revived) > limit {
         let quota = QuotaName::KvBytesPerSession;
         let met = QuotaMet { quota, limit, used: used.current, agent: None, services: Vec::new() };
         return Ok(Some(OpError::QuotaExceeded(Box::new(met))));
     }
     let over = used.kept.saturating_add(new).saturating_sub(limit);
     if over > 0 {
-        keyed.make_room(over)?;
+        keyed.make_room(over, &needed)?;
     }
     Ok(None)
 }
