@@ -25,6 +25,8 @@ const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CL
 const TRIES: usize = 64;
 /// Permissions, setuid, setgid and sticky.
 const MODE_BITS: u32 = 0o7777;
+/// Files up to this size are hashed: what one call may read or write.
+const MAX_HASHED: u64 = 64 << 20;
 
 /// Why something could not be done with a file.
 #[derive(Debug, thiserror::Error)]
@@ -314,8 +316,9 @@ pub fn sha256(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 
-/// The SHA-256 of what a file holds.
-fn sha256_of(mut file: File) -> io::Result<String> {
+/// The SHA-256 of what a file holds, of at most so much as one call may write: it may grow while it is read.
+fn sha256_of(file: File) -> io::Result<String> {
+    let mut file = file.take(MAX_HASHED);
     let (mut hasher, mut buffer) = (Sha256::new(), vec![0; 64 << 10]);
     loop {
         match file.read(&mut buffer)? {

@@ -1,9 +1,9 @@
 //! Writing a file: aside first, then by one rename, so that a reader finds the old content or the new.
 
-use super::{MODE_BITS, Place, Tree, TreeError, sha256, sha256_of, split};
+use super::{MAX_HASHED, MODE_BITS, Place, Tree, TreeError, sha256, sha256_of, split};
 use rustix::fs::{
     AtFlags, FileType, Mode, OFlags, RenameFlags, fchmod, fstat, linkat, mkdirat, openat, readlinkat, renameat,
-    renameat_with, unlinkat,
+    renameat_with, statat, unlinkat,
 };
 use rustix::io::Errno;
 use std::fs::File;
@@ -16,6 +16,8 @@ const ASIDE: &str = ".shellkeep-put-";
 /// Permissions of a new file and a new directory, before the umask.
 const NEW_FILE: u32 = 0o666;
 const NEW_DIRECTORY: u32 = 0o777;
+/// What a file that is written again keeps of its mode: not that it runs as its owner, which may be another one now.
+const PERMISSIONS: u32 = 0o777;
 /// Links that are followed to the file that is to be written, one after the other.
 const LINKS: usize = 8;
 
@@ -131,7 +133,7 @@ impl Place<'_> {
             },
             (Expected::Anything, _) | (Expected::Nothing, None) => {}
         }
-        let aside = self.write_aside(put, put.mode.or(mode))?;
+        let aside = self.write_aside(put, put.mode.or(mode.map(|mode| mode & PERMISSIONS)))?;
         match &put.expected {
             Expected::Anything => renameat(&self.directory, aside.name.as_str(), &self.directory, self.name)?,
             Expected::Nothing => self.move_new(&aside)?,
@@ -158,33 +160,46 @@ impl Place<'_> {
     fn swap(&self, aside: &Aside<'_>, wanted: &str) -> Result<(), TreeError> {
         let name = aside.name.as_str();
         let exchange = || renameat_with(&self.directory, name, &self.directory, self.name, RenameFlags::EXCHANGE);
+        let beside =
+            Place { directory: openat(&self.directory, c".", super::DIRECTORY, Mode::empty())?, name: name.as_bytes() };
+        let ours = beside.identity()?;
         match exchange() {
-            Err(Errno::INVAL | Errno::NOSYS) => Ok(renameat(&self.directory, name, &self.directory, self.name)?),
-            Err(error) => Err(error.into()),
-            Ok(()) => {
-                let old = Place {
-                    directory: openat(&self.directory, c".", super::DIRECTORY, Mode::empty())?,
-                    name: name.as_bytes(),
-                };
-                match old.sha256()? {
-                    found if found.as_deref() == Some(wanted) => Ok(()),
-                    found => {
-                        exchange()?;
-                        Err(TreeError::Unexpected { current: found })
-                    }
-                }
+            Err(Errno::INVAL | Errno::NOSYS) => {
+                return Ok(renameat(&self.directory, name, &self.directory, self.name)?);
             }
+            exchanged => exchanged?,
         }
+        let found = beside.sha256();
+        if matches!(&found, Ok(Some(found)) if found == wanted) {
+            return Ok(());
+        }
+        exchange()?;
+        if beside.identity()? != ours {
+            // Another caller wrote here in between. Its file is the newest, so it stays.
+            exchange()?;
+        }
+        Err(TreeError::Unexpected { current: found? })
     }
 
-    /// The SHA-256 of the file here; none if there is no regular file.
+    /// Device and inode of what is here.
+    fn identity(&self) -> Result<(u64, u64), TreeError> {
+        let found = statat(&self.directory, self.name, AtFlags::SYMLINK_NOFOLLOW)?;
+        Ok((found.st_dev, found.st_ino))
+    }
+
+    /// The SHA-256 of the file here; none if there is no regular file, or one that is too large to have been read or written
+    /// in one call.
     fn sha256(&self) -> Result<Option<String>, TreeError> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         match openat(&self.directory, self.name, flags, Mode::empty()) {
             Err(Errno::NOENT | Errno::LOOP | Errno::NXIO) => Ok(None),
             Err(error) => Err(error.into()),
-            Ok(file) if FileType::from_raw_mode(fstat(&file)?.st_mode) != FileType::RegularFile => Ok(None),
-            Ok(file) => Ok(Some(sha256_of(File::from(file))?)),
+            Ok(file) => {
+                let found = fstat(&file)?;
+                let is_file = FileType::from_raw_mode(found.st_mode) == FileType::RegularFile;
+                let is_small = u64::try_from(found.st_size).is_ok_and(|size| size <= MAX_HASHED);
+                if is_file && is_small { Ok(Some(sha256_of(File::from(file))?)) } else { Ok(None) }
+            }
         }
     }
 
