@@ -27,6 +27,13 @@ pub(crate) fn callers_umask() -> Option<u32> {
     CALLERS_UMASK.get().copied()
 }
 
+/// Puts the umask back that was in force before [`make_files_private`], for the program that this process becomes.
+pub fn restore_umask() {
+    if let Some(before) = callers_umask() {
+        umask(Mode::from_raw_mode(before));
+    }
+}
+
 /// Keeps other processes of the same user from reading our memory, environment and descriptors and from tracing us. Root
 /// still can. There is no core dump either.
 pub fn hide_from_same_user() -> io::Result<()> {

@@ -41,6 +41,16 @@ pub fn raise_descriptor_limit() {
     }
 }
 
+/// Puts our soft limit of open files back to what it was, for the program that this process becomes.
+pub fn restore_descriptor_limit() {
+    if let Some(soft) = DESCRIPTORS_BEFORE.get() {
+        let hard = rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum;
+        let before = rustix::process::Rlimit { current: Some(*soft), maximum: hard };
+        // If it fails, the next program finds the limit that we had.
+        let _ = rustix::process::setrlimit(rustix::process::Resource::Nofile, before);
+    }
+}
+
 /// The driver in memory, written once: every bash maps the same pages.
 pub(crate) fn driver() -> io::Result<BorrowedFd<'static>> {
     static OBJECT: OnceLock<OwnedFd> = OnceLock::new();

@@ -64,12 +64,16 @@ pub fn run(start: Start) -> Result<ExitCode, Failure> {
     shellkeep_process::spawn::raise_descriptor_limit();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::start)?;
     let end = runtime.block_on(live(start, log))?;
-    drop(runtime);
+    // Everything is saved. What still works for a caller that is gone must not hold up the end.
+    runtime.shutdown_timeout(STRAGGLERS);
     match end {
         End::Stopped(code) => Ok(code),
         End::Restart => Err(again.start()),
     }
 }
+
+/// How long work that nobody waits for may hold up the end of the process.
+const STRAGGLERS: Duration = Duration::from_secs(2);
 
 /// How to start this program again in its own process, so that a supervisor does not notice.
 struct Again {
@@ -91,13 +95,16 @@ impl Again {
         let mut arguments = Vec::new();
         let mut given = std::env::args_os().skip(1);
         while let Some(argument) = given.next() {
-            // Whoever waited for the first start has been told.
+            // The process that waited for the first start knows by now.
             if argument == "--ready-fd" {
                 given.next();
             } else if !argument.to_string_lossy().starts_with("--ready-fd=") {
                 arguments.push(argument);
             }
         }
+        // The next daemon takes what it finds for its caller's.
+        shellkeep_process::own::restore_umask();
+        shellkeep_process::spawn::restore_descriptor_limit();
         let error = Command::new(&self.program).args(arguments).envs(self.secrets).exec();
         Failure::start(format!("{} could not be started again: {error}", self.program.display()))
     }
@@ -138,7 +145,7 @@ async fn live(start: Start, log: LogFilter) -> Result<End, Failure> {
     announce(&addresses, ready, hint.as_deref());
 
     let order = signals.until_stop(&mut orders, &engine, &running).await;
-    drain(&engine, order, running.stop_grace(), &mut signals, &mut orders).await;
+    let order = drain(&engine, order, running.stop_grace(), &mut signals, &mut orders).await;
     let ending = async {
         // Doors take nothing new from here on, but answers under way still go out while the engine ends their runs.
         let _ = stop.send(true);
@@ -170,25 +177,32 @@ fn facts(settings: &Settings, doors: &Doors) -> Result<DaemonFacts, Failure> {
     })
 }
 
-/// Lets running commands finish: until they have, the grace is over, or somebody asks again.
+/// Lets running commands finish: until they have, the grace is over, or somebody asks again. Returns the order that counts
+/// at the end: a signal or a client may stop a daemon that was about to restart.
 async fn drain(
     engine: &Engine,
     order: StopOrder,
     grace: Duration,
     signals: &mut Signals,
     orders: &mut watch::Receiver<Option<StopOrder>>,
-) {
+) -> StopOrder {
     let grace = if order.now { Duration::ZERO } else { grace };
     tracing::info!(grace = grace.as_secs(), "stopping: no new commands; sessions are being saved");
     let node = engine.node();
+    let mut is_signalled = false;
     let left = tokio::select! {
         left = node.drain(grace) => left,
-        () = signals.end() => node.drain(Duration::ZERO).await,
+        () = signals.end() => {
+            is_signalled = true;
+            node.drain(Duration::ZERO).await
+        }
         () = stop_now(orders) => node.drain(Duration::ZERO).await,
     };
     if left > 0 {
         tracing::warn!(commands = left, "these still run after the grace, and are ended");
     }
+    let last = orders.borrow().unwrap_or(order);
+    StopOrder { restart: order.restart && last.restart && !is_signalled, ..last }
 }
 
 /// Returns when somebody asks not to wait for running commands.

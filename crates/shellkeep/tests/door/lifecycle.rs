@@ -121,15 +121,29 @@ fn a_restart_keeps_the_process_the_sessions_and_the_token() {
     let daemon = Daemon::with(Settings::default().tcp().env("SHELLKEEP_TOKEN", "horse-battery-staple"));
     daemon.create("s");
     daemon.sh("s", "x=kept");
-    let before = daemon.get("/v1/daemon").json();
+    let limits = "umask; ulimit -Sn";
+    let (before, limits_before) = (daemon.get("/v1/daemon").json(), daemon.sh("s", limits).out().to_owned());
     let output = shellkeep(&daemon, &["restart", "--json"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}\n{}", daemon.log());
     let after = told(&output);
     assert_eq!((&after["pid"], &after["doors"]), (&before["pid"], &before["doors"]));
     assert_ne!(after["started_at"], before["started_at"]);
     assert_eq!(daemon.sh("s", "echo $x").out(), "kept\n");
+    daemon.create("new");
+    assert_eq!(daemon.sh("new", limits).out(), limits_before, "shells get the caller's, not the daemon's");
     let request = Request::new("GET", "/v1/daemon").header("authorization", "Bearer horse-battery-staple");
     assert_eq!(request.send(&daemon.tcp_door()).unwrap().json()["started_at"], after["started_at"]);
+}
+
+#[test]
+fn a_signal_stops_a_daemon_that_is_about_to_restart() {
+    let mut daemon = Daemon::with(Settings::default().env("SHELLKEEP_STOP_GRACE", "600s"));
+    daemon.create("s");
+    let mut events = daemon.stream("s", &json!({"command": "echo begun; sleep 600", "timeout": 600}));
+    while !events.next_event().expect("it runs").data.contains("begun") {}
+    assert_eq!(daemon.post("/v1/daemon/stop", &json!({"restart": true})).status, 202);
+    shellkeep_poll::until("it drains", || (daemon.get("/readyz").json()["status"] == "degraded").then_some(()));
+    assert_eq!(daemon.stop(), Some(0), "{}", daemon.log());
 }
 
 #[test]
