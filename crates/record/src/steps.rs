@@ -4,7 +4,7 @@
 use crate::line::Line;
 use crate::moment::run_of;
 use crate::read::{ReadError, Recording};
-use shellkeep_session::RunId;
+use shellkeep_session::{RunId, Source};
 
 /// A change of a session: by a run, a rewind or a merge.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,6 +83,7 @@ fn step(recording: &Recording, line: &Line) -> Result<Option<(Kind, Step)>, Read
             _ => (Kind::Change, here),
         }),
         "checkpoint_created" if line.data["cause"] == "merge" => Some((Kind::Change, here)),
+        "tool_call" if is_file_change(line) => Some((Kind::Change, here)),
         "tool_call" if recording.is_change(line)? => {
             let run_id = run_of(line).and_then(|id| RunId::parse(id).ok());
             let started = run_id.as_ref().and_then(RunId::seq).unwrap_or(line.seq);
@@ -90,4 +91,11 @@ fn step(recording: &Recording, line: &Line) -> Result<Option<(Kind, Step)>, Read
         }
         _ => None,
     })
+}
+
+/// Whether a line tells of a file that was written or removed through the daemon. What an agent posts is its word only.
+fn is_file_change(line: &Line) -> bool {
+    line.author.source == Source::Runtime
+        && run_of(line).is_none()
+        && matches!(line.data["tool_name"].as_str(), Some("write_file" | "remove_file"))
 }

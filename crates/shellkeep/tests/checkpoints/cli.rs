@@ -1,6 +1,6 @@
 //! The command line: the same, for people and scripts.
 
-use super::support::Daemon;
+use super::support::{Daemon, Request};
 use super::terminal::Terminal;
 use super::tools::{Files, files, program, seq, text, told};
 use serde_json::json;
@@ -138,6 +138,17 @@ fn changes_are_undone_and_redone_one_at_a_time() {
     assert_eq!(program(&daemon, &["redo", "demo"]).status.code(), Some(1));
     let undone = text(&program(&daemon, &["undo", "demo"]));
     assert!(undone.contains(": X=1\n") && undone.contains("shell: variables: -X"), "{undone}");
+    // A file that is written through the daemon is a change like any other.
+    let target = "/v1/sessions/demo/files/content?path=mine";
+    let mut written = Request::new("PUT", target);
+    written.body = b"mine\n".to_vec();
+    assert_eq!(daemon.send(&written).status, 201);
+    assert_eq!(program(&daemon, &["redo", "demo"]).status.code(), Some(1));
+    text(&program(&daemon, &["undo", "demo"]));
+    assert_eq!(daemon.tree("demo"), files(&[("a", "two\n")]));
+    text(&program(&daemon, &["redo", "demo"]));
+    assert_eq!(daemon.tree("demo"), files(&[("a", "two\n"), ("mine", "mine\n")]));
+    text(&program(&daemon, &["undo", "demo"]));
     assert_eq!(daemon.tree("demo"), files(&[("a", "two\n")]));
     // As long ago as before the session there is nothing; a moment ago is as now.
     assert_eq!(program(&daemon, &["rewind", "demo", "3d"]).status.code(), Some(1));
