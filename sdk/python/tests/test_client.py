@@ -69,6 +69,24 @@ def test_output_as_it_comes(session: shellkeep.Session) -> None:
         assert stream.result.exit_code == 4
 
 
+def test_a_stream_that_is_not_read_starts_nothing(session: shellkeep.Session) -> None:
+    with session.stream("touch begun"):
+        pass
+    assert session.run("ls").stdout == ""
+
+
+def test_a_refused_command_does_not_run_later(session: shellkeep.Session) -> None:
+    busy = session.start("sleep 60")
+    with pytest.raises(shellkeep.SessionBusy):
+        with session.stream("touch begun", if_busy="reject") as stream:
+            try:
+                next(stream)
+            finally:
+                busy.signal("KILL")
+                busy.wait()
+    assert session.run("ls").stdout == ""
+
+
 def test_leaving_a_stream_interrupts_its_command(session: shellkeep.Session) -> None:
     with session.stream("echo started; sleep 300; echo never") as stream:
         assert next(stream).text == "started\n"

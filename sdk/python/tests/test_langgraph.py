@@ -122,6 +122,12 @@ def test_a_conversation_is_stored_once(tmp_path: Path) -> None:
     assert theirs > 20 * taken
 
 
+async def test_a_saver_leaves_a_given_client_open(aclient: shellkeep.AsyncClient) -> None:
+    async with ShellkeepSaver(aclient):
+        pass
+    assert (await (await aclient.session(name())).run("echo open")).stdout == "open\n"
+
+
 def test_another_process_reads_the_same(client: shellkeep.Client, saver: ShellkeepSaver) -> None:
     thread = name()
     graph = chat(saver, texts(3, 200))

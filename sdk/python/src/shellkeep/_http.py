@@ -31,6 +31,8 @@ class Request:
     headers: Mapping[str, str] = field(default_factory=dict)
     #: Whether sending it twice has the effect of sending it once.
     repeatable: bool = False
+    #: Whether a connection has taken it, so that the daemon may have seen it.
+    sent: bool = field(default=False, init=False)
 
     def encode(self, fixed: bytes) -> bytes:
         """The bytes to send. `fixed` holds the header lines that every request of a connection has."""

@@ -112,6 +112,8 @@ class AsyncRunStream(Handle):
         self._seen = {"stdout": 0, "stderr": 0}
         self._skip = {"stdout": 0, "stderr": 0}
         self._breaks = 0
+        #: Whether the daemon may have accepted the command.
+        self._begun = False
         #: The run's id, once it is known.
         self.run_id: str | None = None
         self._result: RunResult | None = None
@@ -149,7 +151,18 @@ class AsyncRunStream(Handle):
         if self._events is None:
             path = f"{self._session.path}/run"
             request = Request("POST", path, body=encode_json(self._body), accept="text/event-stream")
-            self._events = await self._session.client.wire.stream(request)
+            try:
+                self._events = await self._session.client.wire.stream(request)
+            except DaemonUnavailable:
+                self._begun = self._begun or request.sent
+                raise
+            except ShellkeepError:
+                # The daemon refused it.
+                raise
+            except BaseException:
+                self._begun = self._begun or request.sent
+                raise
+            self._begun = True
         try:
             return await self._events.__anext__()
         except StopAsyncIteration:
@@ -196,19 +209,21 @@ class AsyncRunStream(Handle):
         if self._events is not None:
             await self._events.close()
             self._events = None
-        if self._result is None and self._interrupt:
-            await interrupt_request(self._session, self._body)
+        if self._result is None and self._interrupt and self._begun:
+            await interrupt_request(self._session, self._body, self.run_id)
 
 
-async def interrupt_request(session: AsyncSession, body: dict[str, Any]) -> None:
-    """Interrupts the run of a request whose answer nobody waits for."""
+async def interrupt_request(session: AsyncSession, body: dict[str, Any], run_id: str | None = None) -> None:
+    """Interrupts the run of a request that was sent and whose answer nobody waits for."""
     try:
-        # The same request_id finds the run instead of starting it again.
-        again = {**body, "blocking": False}
-        again.pop("on_disconnect", None)
-        found = await session.client.post(f"{session.path}/run", again, repeatable=True)
-        if found["status"] == "running":
-            await session.client.post(f"{session.path}/runs/{segment(found['run_id'])}/signal", {"signal": "INT"})
+        if run_id is None:
+            # The same request_id finds the run instead of starting it again.
+            again = {**body, "blocking": False}
+            again.pop("on_disconnect", None)
+            found = await session.client.post(f"{session.path}/run", again, repeatable=True)
+            run_id = found["run_id"] if found["status"] == "running" else None
+        if run_id is not None:
+            await session.client.post(f"{session.path}/runs/{segment(run_id)}/signal", {"signal": "INT"})
     except ShellkeepError:
         # The run has ended in between, or the daemon is gone: there is nothing to interrupt.
         return

@@ -142,8 +142,9 @@ class AsyncSession(Handle):
         except Exception:
             raise
         except BaseException:
-            # The caller was cancelled: its command ends with it.
-            await to_the_end(lambda: interrupt_request(self, body))
+            # The caller was cancelled: its command ends with it. One that was not sent must not begin now.
+            if request.sent:
+                await to_the_end(lambda: interrupt_request(self, body))
             raise
         result = RunResult.from_json(response.json())
         self.saw(result.seq)

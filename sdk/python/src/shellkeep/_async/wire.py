@@ -97,6 +97,7 @@ class AsyncWire:
 
     async def _head(self, connection: AsyncConnection, request: Request, parser: ResponseParser) -> bytes:
         """Sends, and reads until the head is there. Returns what came of the body with it."""
+        request.sent = True
         await connection.send(request.encode(self._fixed))
         while True:
             data = await connection.receive()

@@ -143,8 +143,9 @@ class Session(Handle):
         except Exception:
             raise
         except BaseException:
-            # The caller was cancelled: its command ends with it.
-            to_the_end(lambda: interrupt_request(self, body))
+            # The caller was cancelled: its command ends with it. One that was not sent must not begin now.
+            if request.sent:
+                to_the_end(lambda: interrupt_request(self, body))
             raise
         result = RunResult.from_json(response.json())
         self.saw(result.seq)

@@ -98,6 +98,7 @@ class Wire:
 
     def _head(self, connection: Connection, request: Request, parser: ResponseParser) -> bytes:
         """Sends, and reads until the head is there. Returns what came of the body with it."""
+        request.sent = True
         connection.send(request.encode(self._fixed))
         while True:
             data = connection.receive()

@@ -54,6 +54,7 @@ def resume_session(
     snapshot = found(graph.get_state(settled), session_id)
     if snapshot.next and not snapshot.interrupts:
         graph.invoke(None, settled)
+        snapshot = graph.get_state(settled)
     update = step(snapshot, new_message, key)
     return graph.stream(update, settled) if stream else graph.invoke(update, settled)
 
@@ -71,6 +72,7 @@ async def aresume_session(
     snapshot = found(await graph.aget_state(settled), session_id)
     if snapshot.next and not snapshot.interrupts:
         await graph.ainvoke(None, settled)
+        snapshot = await graph.aget_state(settled)
     return await graph.ainvoke(step(snapshot, new_message, key), settled)
 
 
@@ -87,6 +89,7 @@ async def astream_session(
     snapshot = found(await graph.aget_state(settled), session_id)
     if snapshot.next and not snapshot.interrupts:
         await graph.ainvoke(None, settled)
+        snapshot = await graph.aget_state(settled)
     async for update in graph.astream(step(snapshot, new_message, key), settled):
         yield update
 

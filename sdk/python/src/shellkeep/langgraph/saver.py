@@ -64,7 +64,7 @@ class ShellkeepSaver(BaseCheckpointSaver[str]):
         super().__init__(serde=serde or JsonPlusSerializer(allowed_msgpack_modules=allowed or None))
         if on_time_travel not in ("fork", "rewind", "ignore"):
             raise InvalidRequest("invalid_request", "on_time_travel is 'fork', 'rewind' or 'ignore'")
-        self._owned = client is None
+        self._given = client
         self._client = client if isinstance(client, Client) else None
         self._async_client = client if isinstance(client, AsyncClient) else None
         found = client or Client()
@@ -108,7 +108,7 @@ class ShellkeepSaver(BaseCheckpointSaver[str]):
 
     def close(self) -> None:
         """Closes the connections that this saver made."""
-        if self._owned and self._client is not None:
+        if self._client is not None and self._client is not self._given:
             self._client.close()
 
     async def __aenter__(self) -> ShellkeepSaver:
@@ -119,7 +119,7 @@ class ShellkeepSaver(BaseCheckpointSaver[str]):
 
     async def aclose(self) -> None:
         """Closes the connections that this saver made."""
-        if self._async_client is not None:
+        if self._async_client is not None and self._async_client is not self._given:
             await self._async_client.close()
         self.close()
 
