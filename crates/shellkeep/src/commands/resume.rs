@@ -16,7 +16,7 @@ use std::process::ExitCode;
 const TIMED_OUT: u8 = 124;
 /// Exit code when somebody stopped the agent: 128 + SIGINT.
 const INTERRUPTED: u8 = 130;
-/// Exit code when nobody reads our output any more: 128 + SIGPIPE.
+/// Exit code when nobody reads our output: 128 + SIGPIPE.
 const NO_READER: u8 = 141;
 /// Longest message that is read from standard input.
 const MAX_MESSAGE: u64 = 1 << 20;

@@ -22,7 +22,7 @@ use tokio::signal::unix::{SignalKind, signal};
 const TIMED_OUT: u8 = 124;
 /// Exit code after a second Ctrl-C: 128 + SIGINT.
 const INTERRUPTED: u8 = 130;
-/// Exit code when nobody reads our output any more: 128 + SIGPIPE.
+/// Exit code when nobody reads our output: 128 + SIGPIPE.
 const NO_READER: u8 = 141;
 /// Longest input of a call.
 const MAX_STDIN: u64 = 16 << 20;

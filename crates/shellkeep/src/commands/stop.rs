@@ -50,7 +50,7 @@ pub fn execute(args: StopArgs) -> Result<ExitCode, Failure> {
 pub fn tell(stopping: &Stopping) {
     if stopping.running > 0 && stopping.grace > 0.0 {
         let (commands, grace) = (counted(stopping.running, "command"), stopping.grace);
-        terminal::notice(&format!("waiting up to {grace} s for {commands} to finish; `stop --now` does not wait"));
+        terminal::notice(&format!("waiting up to {grace} s for {commands} to finish; with --now it does not wait"));
     }
 }
 

@@ -75,7 +75,7 @@ fn run(home: &Path, examples: &[Example]) -> Vec<String> {
     let mut reader = File::from(master);
     let reading = std::thread::spawn(move || {
         let mut output = Vec::new();
-        // A terminal that nobody has open any more ends with an error.
+        // A terminal that nobody has open ends with an error.
         let _ = reader.read_to_end(&mut output);
         String::from_utf8_lossy(&output).into_owned()
     });

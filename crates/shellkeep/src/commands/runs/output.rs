@@ -17,7 +17,7 @@ use std::process::ExitCode;
 const PAGE: u64 = 1 << 20;
 /// The longest page the daemon gives: what `--json` prints.
 const LONGEST_PAGE: u64 = 16 << 20;
-/// Exit code when nobody reads our output any more: 128 + SIGPIPE.
+/// Exit code when nobody reads our output: 128 + SIGPIPE.
 const NO_READER: u8 = 141;
 
 /// Arguments of `runs output`.
