@@ -259,7 +259,8 @@ impl Actor {
         }
         let waiting = self.queue.len();
         if waiting >= MAX_WAITING {
-            return reply.refuse(OpError::QueueFull { session_id: self.session.id().to_string(), waiting });
+            return reply
+                .refuse(OpError::Run(RunError::QueueFull { session_id: self.session.id().to_string(), waiting }));
         }
         self.queue.push(Waiting::Run(Submitted { command, reply, expires }));
     }
@@ -363,7 +364,7 @@ impl Actor {
     fn not_in_time(&self, error: OpError) -> OpError {
         let waited_for_shell = self.session.phase.wait().retry_pending();
         match error {
-            OpError::Overloaded { .. } if waited_for_shell => self.session.ctx.shells.why_none(),
+            OpError::Run(RunError::Overloaded { .. }) if waited_for_shell => self.session.ctx.shells.why_none(),
             error => error,
         }
     }
@@ -465,15 +466,16 @@ impl Actor {
     async fn restart(&mut self) -> Result<SessionView, OpError> {
         let id = self.session.id().clone();
         let first = self.session.ctx.store.first_shell(&id).await.map_err(|error| read_error(&id, error))?;
-        let shell = first.ok_or_else(|| OpError::SessionNotFound { session_id: id.to_string() })?;
-        self.stop_everything(&OpError::Restarted { session_id: id.to_string() }).await;
+        let shell = first.ok_or_else(|| OpError::Session(SessionError::NotFound { session_id: id.to_string() }))?;
+        self.stop_everything(&OpError::Run(RunError::Restarted { session_id: id.to_string() })).await;
         self.session.journal.record(Event::Restarted { shell: Box::new(shell) });
         self.session.journal.sync().await;
         Ok(self.session.view())
     }
 
     async fn destroy(&mut self, removal: Removal, answer: Answer<()>) {
-        self.stop_everything(&OpError::SessionNotFound { session_id: self.session.id().to_string() }).await;
+        self.stop_everything(&OpError::Session(SessionError::NotFound { session_id: self.session.id().to_string() }))
+            .await;
         self.session.destroy(removal, answer).await;
     }
 
@@ -481,7 +483,8 @@ impl Actor {
     async fn end(&mut self, reason: &str) -> SessionView {
         if self.is_busy() {
             // What runs is killed first; its end is recorded before the session's.
-            self.stop_everything(&OpError::Restarted { session_id: self.session.id().to_string() }).await;
+            self.stop_everything(&OpError::Run(RunError::Restarted { session_id: self.session.id().to_string() }))
+                .await;
         }
         self.session.rest("ended", "the session was ended");
         if self.session.journal.state().ended_at.is_none() {

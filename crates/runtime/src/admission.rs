@@ -16,7 +16,7 @@ pub use bell::{Bell, Listener};
 pub use capacity::{ABOUT, YOUNG};
 pub use line::Line;
 
-use crate::ops::OpError;
+use crate::ops::{OpError, RunError};
 use crate::sync::lock;
 use capacity::Capacity;
 use counts::Counts;
@@ -408,12 +408,12 @@ impl State {
 
     fn overloaded(&self, config: &AdmissionConfig, since: Instant, now: Instant) -> OpError {
         let waiting = self.line.len();
-        OpError::Overloaded {
+        OpError::Run(RunError::Overloaded {
             waiting,
             limit: config.queue_length,
             waited: now - since,
             retry_after: self.pace.for_so_many(waiting, now),
-        }
+        })
     }
 }
 

@@ -3,7 +3,7 @@
 
 use crate::checkpoints::path;
 use crate::notices;
-use crate::ops::OpError;
+use crate::ops::{OpError, SessionError};
 use shellkeep_session::{ByteString, Notice, ServiceId, SessionId, SessionState};
 use shellkeep_store::Store;
 use std::path::{Path, PathBuf};
@@ -72,11 +72,13 @@ impl DataDir {
         let is_outside = |directory: &&ByteString| !path(directory).starts_with(&self.root);
         let outside = [Some(&state.meta.workspace), cwd].into_iter().flatten().find(is_outside);
         match outside {
-            Some(directory) if state.meta.created_at < copy.since => Err(OpError::WorkspaceNotTaken {
-                session_id: state.meta.session_id.to_string(),
-                path: directory.to_text().into_owned(),
-                original: copy.path.to_text().into_owned(),
-            }),
+            Some(directory) if state.meta.created_at < copy.since => {
+                Err(OpError::Session(SessionError::WorkspaceNotTaken {
+                    session_id: state.meta.session_id.to_string(),
+                    path: directory.to_text().into_owned(),
+                    original: copy.path.to_text().into_owned(),
+                }))
+            }
             _ => Ok(()),
         }
     }

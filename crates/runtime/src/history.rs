@@ -2,7 +2,7 @@
 
 use crate::adaptive::Senses;
 use crate::checkpoints::commit_of;
-use crate::ops::{CheckpointView, Moment, OpError};
+use crate::ops::{CheckpointError, CheckpointView, Moment, OpError, RecordError, RunError};
 use crate::recordings::Recordings;
 use crate::stored::read_error;
 use crate::thinning;
@@ -85,15 +85,17 @@ impl History {
         });
         relocated.map_err(|error| match error {
             PastError::Read(error) => {
-                OpError::RecordingUnreadable { session_id: id.to_string(), reason: error.to_string() }
+                OpError::Record(RecordError::Unreadable { session_id: id.to_string(), reason: error.to_string() })
             }
-            other => OpError::NoSuchMoment { detail: format!("session '{id}' cannot be taken to #{seq}: {other}") },
+            other => OpError::Checkpoint(CheckpointError::NoSuchMoment {
+                detail: format!("session '{id}' cannot be taken to #{seq}: {other}"),
+            }),
         })
     }
 
     /// The number of the record after which a moment is.
     async fn record_at(&self, id: &SessionId, moment: &Moment) -> Result<u64, OpError> {
-        let none = |detail: String| OpError::NoSuchMoment { detail };
+        let none = |detail: String| OpError::Checkpoint(CheckpointError::NoSuchMoment { detail });
         match moment {
             Moment::Seq(seq) => Ok(*seq),
             Moment::Run(run_id) => self.end_of_run(id, run_id).await,
@@ -137,7 +139,7 @@ impl History {
                 format!("there is nothing to redo: session '{id}' has changed since its last undo, or there was none"),
             ),
         };
-        found.ok_or(OpError::NoSuchMoment { detail })
+        found.ok_or(OpError::Checkpoint(CheckpointError::NoSuchMoment { detail }))
     }
 
     /// The number of the record with which a run ended.
@@ -154,12 +156,12 @@ impl History {
                 let found = self.recordings.read(id, move |recording| recording.end_of_run(&name, started)).await?;
                 found.ok_or_else(|| no_such_run(id, run_id))
             }
-            (None, _) => Err(OpError::NoSuchMoment {
+            (None, _) => Err(OpError::Checkpoint(CheckpointError::NoSuchMoment {
                 detail: format!(
                     "run '{run_id}' has not ended; wait for it, or name the record before it, {}",
                     run.seq - 1
                 ),
-            }),
+            })),
         }
     }
 
@@ -176,8 +178,13 @@ impl History {
 
     /// The checkpoint with this name, or with a commit that begins so.
     pub(crate) async fn checkpoint_named(&self, id: &SessionId, name: &str) -> Result<CheckpointView, OpError> {
-        let missing =
-            || OpError::CheckpointNotFound { session_id: id.to_string(), checkpoint: name.to_owned(), was_kept: false };
+        let missing = || {
+            OpError::Checkpoint(CheckpointError::NotFound {
+                session_id: id.to_string(),
+                checkpoint: name.to_owned(),
+                was_kept: false,
+            })
+        };
         let (marks, wanted) = (self.marks(id), name.to_owned());
         let is_it = move |line: &CheckpointLine| wanted == LATEST || line.data["name"] == *wanted;
         let newest = move |recording: &Recording| recording.newest_checkpoint(&marks, is_it);
@@ -214,7 +221,7 @@ impl History {
 }
 
 fn no_such_run(id: &SessionId, run_id: &RunId) -> OpError {
-    OpError::RunNotFound { session_id: id.to_string(), run_id: run_id.to_string() }
+    OpError::Run(RunError::NotFound { session_id: id.to_string(), run_id: run_id.to_string() })
 }
 
 /// A checkpoint as its line tells it.

@@ -1,7 +1,7 @@
 //! Who may do what. The host may do everything; an agent is known by a token and may touch its own sessions only. A
 //! token's secret is returned once, when it is created; what is kept is its hash.
 
-use crate::ops::{IssuedToken, NewBearer, NewToken, OpError, ReaderRole, TokenBearer, TokenView};
+use crate::ops::{IssuedToken, NewBearer, NewToken, OpError, ReaderRole, TokenBearer, TokenError, TokenView};
 use crate::sync::lock;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -214,7 +214,7 @@ impl Identities {
     pub fn revoke(&self, id: &str) -> Result<(), OpError> {
         let mut records = self.records();
         let Some(record) = records.iter_mut().find(|record| record.id == id) else {
-            return Err(OpError::TokenNotFound { token_id: id.to_owned() });
+            return Err(OpError::Token(TokenError::NotFound { token_id: id.to_owned() }));
         };
         record.revoked_at.get_or_insert_with(Timestamp::now);
         if let Ok(hash) = blake3::Hash::from_hex(&record.hash) {
@@ -309,7 +309,7 @@ fn view(record: &TokenRecord) -> TokenView {
 }
 
 fn unwritten(detail: String) -> OpError {
-    OpError::TokensUnavailable { detail }
+    OpError::Token(TokenError::Unavailable { detail })
 }
 
 fn random_text(length: usize) -> std::io::Result<String> {
@@ -349,7 +349,7 @@ mod tests {
         bearer.revocation.happened().await;
         assert!(identities.authenticate(issued.secret.as_bytes()).is_none());
         identities.revoke(&issued.token.id).unwrap();
-        assert!(matches!(identities.revoke("tok_other"), Err(OpError::TokenNotFound { .. })));
+        assert!(matches!(identities.revoke("tok_other"), Err(OpError::Token(TokenError::NotFound { .. }))));
         assert!(Identities::load(TokenFile::of(data.path()), false).unwrap().list()[0].revoked_at.is_some());
     }
 

@@ -2,7 +2,7 @@
 //! again until the system says that it was changed.
 
 use crate::data_dir::DataDir;
-use crate::ops::{AgentStateView, MAX_EVENT_PAGE, OpError};
+use crate::ops::{AgentStateView, MAX_EVENT_PAGE, OpError, RecordError};
 use crate::recordings::Recordings;
 use crate::state_file;
 use crate::sync::lock;
@@ -106,7 +106,7 @@ impl KeptFiles {
         let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let recorded = FileSum { bytes: output.kept, hash: hash.clone() };
         match self.sum_in_force(id, &name, recorded).await? {
-            Ok(None) => Err(OpError::FileChanged { session_id: id.to_string(), file: name }),
+            Ok(None) => Err(OpError::Record(RecordError::FileChanged { session_id: id.to_string(), file: name })),
             // The next reader gets the same error and reports it.
             Ok(Some(_)) | Err(_) => Ok(()),
         }
@@ -119,7 +119,7 @@ impl KeptFiles {
         let told = self.recordings.read(id, move |recording| recording.told_of(&wanted)).await?;
         let Some(told) = told else { return Ok(()) };
         match self.compare(file.to_owned(), told).await {
-            Ok(None) => Err(OpError::FileChanged { session_id: id.to_string(), file: name }),
+            Ok(None) => Err(OpError::Record(RecordError::FileChanged { session_id: id.to_string(), file: name })),
             Ok(Some(_)) | Err(_) => Ok(()),
         }
     }
@@ -131,7 +131,7 @@ impl KeptFiles {
         for (name, output) in [("stdout", &mut result.stdout), ("stderr", &mut result.stderr)] {
             let file = directory.join(format!("{}.{name}", run.run_id));
             match self.check_output(id, &file, output).await {
-                Err(error @ OpError::FileChanged { .. }) => {
+                Err(error @ OpError::Record(RecordError::FileChanged { .. })) => {
                     let words = format!("[shellkeep: {error}]\n");
                     let kept = words.len() as u64;
                     *output = Output { total: output.total, kept, inline: Some(words.into()), ..Output::default() };
@@ -158,7 +158,9 @@ impl KeptFiles {
             |reason: String| OpError::StoreUnavailable { reason: format!("cannot read the agent's state: {reason}") };
         let bytes = match read.await? {
             (Ok(bytes), _) => bytes,
-            (Err(state_file::ReadError::Gone), _) => return Err(OpError::AgentStateReclaimed { version }),
+            (Err(state_file::ReadError::Gone), _) => {
+                return Err(OpError::Record(RecordError::AgentStateReclaimed { version }));
+            }
             (Err(state_file::ReadError::Failed(error)), _) => return Err(failed(error.to_string())),
             // A scrub masks old versions in their files; what it left is the state now.
             (Err(state_file::ReadError::Damaged(_)), path) if self.was_scrubbed(id, &name).await => {
@@ -166,7 +168,7 @@ impl KeptFiles {
             }
             (Err(state_file::ReadError::Damaged(reason)), _) => {
                 tracing::error!(session = %id, version, reason, "a state of the agent is damaged");
-                return Err(OpError::AgentStateDamaged { version, reason });
+                return Err(OpError::Record(RecordError::AgentStateDamaged { version, reason }));
             }
         };
         Ok(AgentStateView { version, media_type, bytes })

@@ -1,6 +1,6 @@
 //! The names of all sessions and the agent each belongs to, in memory, so that a permission check needs no store.
 
-use crate::ops::OpError;
+use crate::ops::{OpError, SessionError};
 use crate::recover::Known;
 use crate::sync::lock;
 use shellkeep_session::SessionId;
@@ -104,5 +104,5 @@ impl Names {
 
 /// The answer about a session that does not exist.
 pub(crate) fn not_found(id: &SessionId) -> OpError {
-    OpError::SessionNotFound { session_id: id.to_string() }
+    OpError::Session(SessionError::NotFound { session_id: id.to_string() })
 }

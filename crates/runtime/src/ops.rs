@@ -12,7 +12,9 @@ mod resume;
 mod service;
 mod workspace_file;
 
-pub use error::{OpError, whole_seconds};
+pub use error::{
+    CheckpointError, OpError, RecordError, RunError, ServiceError, SessionError, TokenError, whole_seconds,
+};
 pub use files::*;
 pub use files_reason::FilesReason;
 pub use hint::Hint;

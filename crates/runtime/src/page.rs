@@ -3,7 +3,7 @@
 //! A stream that outgrew its quota has a gap: what came after the kept bytes is gone, but for the last ones. Offsets count
 //! what the command wrote, so a reader who comes to the gap is taken to its end and sees that in the page's offset.
 
-use crate::ops::{MAX_OUTPUT_PAGE, OpError, OutputPage, OutputQuery, Tail};
+use crate::ops::{MAX_OUTPUT_PAGE, OpError, OutputPage, OutputQuery, RecordError, Tail};
 use crate::output;
 use crate::work::SEARCH_TIME;
 use shellkeep_record::{Budget, Pattern, PatternError, Spent};
@@ -34,9 +34,11 @@ impl PageError {
     pub fn told(self, unreadable: impl FnOnce(io::Error) -> OpError) -> OpError {
         match self {
             Self::Pattern(error) => OpError::Invalid { detail: format!("grep is {error}") },
-            Self::Spent { next_offset } => {
-                OpError::SearchSpent { limit: SEARCH_TIME.as_secs(), place: "offset", next: next_offset }
-            }
+            Self::Spent { next_offset } => OpError::Record(RecordError::SearchSpent {
+                limit: SEARCH_TIME.as_secs(),
+                place: "offset",
+                next: next_offset,
+            }),
             Self::Io(error) => unreadable(error),
         }
     }

@@ -3,7 +3,7 @@
 //! for a while, because a recording is read page after page, and then only what is new is looked through.
 
 use crate::masking::{Masking, secrets_of};
-use crate::ops::OpError;
+use crate::ops::{OpError, RecordError};
 use crate::recordings::Recordings;
 use crate::registry::Registry;
 use crate::sync::lock;
@@ -72,9 +72,11 @@ impl Secrets {
         let all = registered.chain(known.values.iter().map(Vec::as_slice));
         let redactor = self.masking.redactor().with_secrets(all);
         // Shown with less masked than was asked for would be worse than not shown.
-        let redactor = redactor.map_err(|error| OpError::RecordingUnreadable {
-            session_id: id.to_string(),
-            reason: format!("its secrets cannot be masked: {error}"),
+        let redactor = redactor.map_err(|error| {
+            OpError::Record(RecordError::Unreadable {
+                session_id: id.to_string(),
+                reason: format!("its secrets cannot be masked: {error}"),
+            })
         })?;
         Ok(Masker::new(redactor))
     }

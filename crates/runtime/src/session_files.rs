@@ -6,7 +6,7 @@ use crate::checkpoints::Checkpoints;
 use crate::history::History;
 use crate::lifetime::Lifetime;
 use crate::names::Names;
-use crate::ops::OpError;
+use crate::ops::{CheckpointError, OpError};
 use crate::registry::Registry;
 use crate::thinning::Thinning;
 use crate::work::Work;
@@ -83,18 +83,20 @@ impl SessionFiles {
         let (directory, faults) = (self.checkpoints.repository(id), Arc::clone(self.checkpoints.faults()));
         let looking = move |_: &Budget| look(Repo::open(&directory, &faults)?.as_ref());
         let looking = self.work.long(self.names.agent_of(id).as_deref(), looking).await?;
-        let failed = |error: &RepoError| OpError::FilesFailed {
-            session_id: id.to_string(),
-            what: "cannot be read from the checkpoint",
-            reason: crate::FilesReason::from(error as &dyn std::error::Error),
-            state: "nothing was changed",
+        let failed = |error: &RepoError| {
+            OpError::Checkpoint(CheckpointError::Failed {
+                session_id: id.to_string(),
+                what: "cannot be read from the checkpoint",
+                reason: crate::FilesReason::from(error as &dyn std::error::Error),
+                state: "nothing was changed",
+            })
         };
         match looking {
-            Err(RepoError::Missing { id: commit }) => Err(OpError::CheckpointNotFound {
+            Err(RepoError::Missing { id: commit }) => Err(OpError::Checkpoint(CheckpointError::NotFound {
                 session_id: id.to_string(),
                 checkpoint: self.name_of_commit(id, &commit.to_string()).await,
                 was_kept: true,
-            }),
+            })),
             other => other.map_err(|error| failed(&error)),
         }
     }

@@ -1,7 +1,7 @@
 //! Shells for sessions: from the pool, or in the place of a session that gives its own up.
 
 use crate::actor::Message;
-use crate::ops::{OpError, QuotaMet};
+use crate::ops::{OpError, QuotaMet, RunError};
 use crate::pool::{Pool, PooledShell};
 use crate::registry::Registry;
 use shellkeep_session::{QuotaName, SessionId};
@@ -36,7 +36,7 @@ impl Shells {
                         return Ok(None);
                     }
                 }
-                Err(why) => return Err(OpError::ShellUnavailable { reason: why.reason.to_string() }),
+                Err(why) => return Err(OpError::Run(RunError::ShellUnavailable { reason: why.reason.to_string() })),
                 Ok(None) => {}
             }
             if !self.evict(Some(id)).await {
@@ -64,13 +64,17 @@ impl Shells {
     /// There are no pipes for a command. If that may pass, the command waits as if there were no shell.
     pub(crate) fn no_pipes<T>(&self, error: std::io::Error) -> Result<Option<T>, OpError> {
         let why = self.pool.failed(&shellkeep_process::StartError::System(error));
-        if why.is_shortage { Ok(None) } else { Err(OpError::ShellUnavailable { reason: why.reason.to_string() }) }
+        if why.is_shortage {
+            Ok(None)
+        } else {
+            Err(OpError::Run(RunError::ShellUnavailable { reason: why.reason.to_string() }))
+        }
     }
 
     /// Why a command waits for a shell: none can be started, or every shell there may be is busy.
     pub(crate) fn why_none(&self) -> OpError {
         if let Some(why) = self.pool.trouble() {
-            return OpError::ShellUnavailable { reason: why.reason.to_string() };
+            return OpError::Run(RunError::ShellUnavailable { reason: why.reason.to_string() });
         }
         let limit = self.pool.limit() as u64;
         OpError::QuotaExceeded(Box::new(QuotaMet {

@@ -2,7 +2,7 @@
 
 use crate::lifetime::Lifetime;
 use crate::names::{Names, not_found};
-use crate::ops::{MessagePage, OpError, SessionView};
+use crate::ops::{MessagePage, OpError, RunError, SessionError, SessionView};
 use shellkeep_session::{RunId, SessionId, SessionState, StoredRun};
 use shellkeep_store::{ReadError, Store};
 use std::sync::Arc;
@@ -55,7 +55,7 @@ impl Stored {
     /// A run of a session.
     pub(crate) async fn run(&self, id: &SessionId, run_id: &RunId) -> Result<StoredRun, OpError> {
         let found = self.store.run(id, run_id).await.map_err(|error| read_error(id, error))?;
-        let missing = || OpError::RunNotFound { session_id: id.to_string(), run_id: run_id.to_string() };
+        let missing = || OpError::Run(RunError::NotFound { session_id: id.to_string(), run_id: run_id.to_string() });
         found.ok_or_else(missing)
     }
 
@@ -78,7 +78,7 @@ impl Stored {
 /// A failed read as callers see it.
 pub(crate) fn read_error(id: &SessionId, error: ReadError) -> OpError {
     match error {
-        ReadError::Damaged { reason } => OpError::Damaged { session_id: id.to_string(), reason },
+        ReadError::Damaged { reason } => OpError::Session(SessionError::Damaged { session_id: id.to_string(), reason }),
         ReadError::Unavailable { reason } => OpError::StoreUnavailable { reason },
     }
 }

@@ -4,7 +4,7 @@ pub mod records;
 
 use crate::ops::{
     CreateSession, MAX_COMMAND, MAX_MAX_OUTPUT, MAX_SERVICE_NAME, MAX_STDIN, MAX_TIMEOUT, OpError, RunCommand,
-    StartService,
+    RunError, SessionError, StartService,
 };
 use crate::services::{Url, pattern};
 use records::invalid;
@@ -40,8 +40,8 @@ pub fn create(request: &CreateSession) -> Result<(), OpError> {
         let path = cwd.to_text().into_owned();
         match std::fs::metadata(&path) {
             Ok(metadata) if metadata.is_dir() => {}
-            Ok(_) => return Err(OpError::BadCwd { path, reason: "it is not a directory".to_owned() }),
-            Err(error) => return Err(OpError::BadCwd { path, reason: error.to_string() }),
+            Ok(_) => return Err(OpError::Run(RunError::BadCwd { path, reason: "it is not a directory".to_owned() })),
+            Err(error) => return Err(OpError::Run(RunError::BadCwd { path, reason: error.to_string() })),
         }
     }
     Ok(())
@@ -50,7 +50,9 @@ pub fn create(request: &CreateSession) -> Result<(), OpError> {
 /// The directory that a session's configuration names as its workspace, if it names one.
 pub fn workspace(config: &serde_json::Value, data_dir: &Path) -> Result<Option<ByteString>, OpError> {
     let Some(named) = config.get("workspace").and_then(serde_json::Value::as_str) else { return Ok(None) };
-    let refused = |reason: &str| OpError::BadWorkspace { path: named.to_owned(), reason: reason.to_owned() };
+    let refused = |reason: &str| {
+        OpError::Session(SessionError::BadWorkspace { path: named.to_owned(), reason: reason.to_owned() })
+    };
     if !named.starts_with('/') || named.contains('\0') {
         return Err(refused("it must be an absolute path"));
     }

@@ -4,7 +4,7 @@
 
 use shellkeep_runtime::{
     AdmissionConfig, CreateSession, Created, Engine, EngineConfig, IfBusy, NodeView, OnTimeout, OpError, RunCommand,
-    RunView,
+    RunError, RunView,
 };
 use shellkeep_session::{QuotaName, RunId, RunStatus, SessionId};
 use shellkeep_store::{Durability, Store};
@@ -178,7 +178,7 @@ async fn what_cannot_wait_is_refused_and_not_run() {
     let answer = node.engine.run(&hasty, RunCommand { if_busy: IfBusy::Reject, ..RunCommand::new("true") }).await;
     assert!(is_overloaded(&answer), "who does not want to wait is told at once: {answer:?}");
     let answer = node.engine.run(&node.session(Some("greedy")).await, RunCommand::new("true")).await;
-    let Err(OpError::Overloaded { waiting: 2, limit: 2, waited: Duration::ZERO, .. }) = answer else {
+    let Err(OpError::Run(RunError::Overloaded { waiting: 2, limit: 2, waited: Duration::ZERO, .. })) = answer else {
         panic!("{answer:?}")
     };
 
@@ -202,7 +202,7 @@ async fn a_wait_ends_with_the_limit_or_with_the_commands_own_timeout() {
     let waiting = node.session(None).await;
     for limit in [LONG, Duration::from_millis(100)] {
         let answer = node.engine.run(&waiting, RunCommand { timeout: limit, ..RunCommand::new("touch ran") }).await;
-        let Err(OpError::Overloaded { waited, .. }) = answer else { panic!("{answer:?}") };
+        let Err(OpError::Run(RunError::Overloaded { waited, .. })) = answer else { panic!("{answer:?}") };
         assert!(waited >= limit.min(Duration::from_millis(300)), "{waited:?}");
     }
     node.let_go(&first, &run).await;

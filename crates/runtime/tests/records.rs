@@ -4,7 +4,7 @@
 
 use serde_json::json;
 use shellkeep_runtime::{
-    CreateSession, Engine, EngineConfig, EventQuery, NewEvent, NewMessage, OpError, RunCommand, Verdict,
+    CreateSession, Engine, EngineConfig, EventQuery, NewEvent, NewMessage, OpError, RunCommand, SessionError, Verdict,
 };
 use shellkeep_session::{NoticeCode, SessionId};
 use shellkeep_store::fault::Point;
@@ -83,7 +83,7 @@ async fn records_that_no_disk_takes_are_told_of_and_nothing_else_is_lost() {
     let name = SessionId::parse("late").unwrap();
     let request = CreateSession { session_id: Some(name.clone()), config: json!({"text": text}), ..Default::default() };
     assert_eq!(node.engine.create(request.clone()).await.unwrap_err().code(), "store_unavailable");
-    assert!(matches!(node.engine.get(&name).await, Err(OpError::SessionNotFound { .. })));
+    assert!(matches!(node.engine.get(&name).await, Err(OpError::Session(SessionError::NotFound { .. }))));
     node.store.faults().arm(Point::JournalWrite, 0);
     // Nobody does anything: the owner itself says what is lost as soon as that is taken.
     let types = vec!["records_lost".to_owned()];

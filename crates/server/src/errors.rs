@@ -3,7 +3,10 @@
 use crate::refusal::{RETRY_AFTER, Refusal};
 use crate::translate;
 use axum::http::StatusCode;
-use shellkeep_runtime::{FileError, KvError, OpError, QuotaMet, whole_seconds};
+use shellkeep_runtime::{
+    CheckpointError, FileError, KvError, OpError, QuotaMet, RecordError, RunError, ServiceError, SessionError,
+    TokenError, whole_seconds,
+};
 use std::time::Duration;
 
 /// When a daemon that stops may be back, if it restarts: the time that commands usually need to finish.
@@ -13,128 +16,171 @@ impl From<OpError> for Refusal {
     fn from(error: OpError) -> Self {
         let refusal = Self::new(status(&error), error.code(), error.to_string()).with_hint(error.hint());
         match error {
-            OpError::SessionNotFound { session_id }
-            | OpError::Restarted { session_id }
-            | OpError::Damaged { session_id, .. } => refusal.with("session_id", session_id),
-            OpError::RunNotFound { session_id, run_id } | OpError::Busy { session_id, run_id } => {
-                refusal.with("session_id", session_id).with("run_id", run_id)
-            }
-            OpError::RunEnded { run_id } | OpError::NoInput { run_id } | OpError::OutputReclaimed { run_id } => {
-                refusal.with("run_id", run_id)
-            }
-            OpError::QueueFull { session_id, waiting } => {
-                refusal.with("session_id", session_id).with("waiting", waiting)
-            }
-            OpError::TokenNotFound { token_id } => refusal.with("token_id", token_id),
-            OpError::RequestIdReused { request_id } => refusal.with("request_id", request_id),
-            OpError::BadCwd { path, .. } => refusal.with("cwd", path),
-            OpError::CwdGone { session_id, path, .. } | OpError::FilesNotApart { session_id, path, .. } => {
-                refusal.with("session_id", session_id).with("cwd", path)
-            }
-            OpError::BadWorkspace { path, .. } => refusal.with("workspace", path),
-            OpError::WorkspaceNotTaken { session_id, path, .. } => {
-                refusal.with("session_id", session_id).with("workspace", path)
-            }
             OpError::QuotaExceeded(met) => over_quota(refusal, *met),
-            OpError::Overloaded { waiting, limit, retry_after, .. } => {
-                let seconds = whole_seconds(retry_after);
-                refusal.with("waiting", waiting).with("limit", limit).with(RETRY_AFTER, seconds)
-            }
-            OpError::ServiceNotFound { session_id, service_id } => {
-                refusal.with("session_id", session_id).with("service_id", service_id)
-            }
-            OpError::Resume(error) => refusal.with("session_id", error.session_id()),
-            OpError::VersionConflict { current } => refusal.with("version", current),
-            OpError::AgentStateReclaimed { version } | OpError::AgentStateDamaged { version, .. } => {
-                refusal.with("version", version)
-            }
-            OpError::FileChanged { session_id, file } => refusal.with("session_id", session_id).with("file", file),
-            OpError::AgentStateNotFound { session_id } | OpError::RecordingUnreadable { session_id, .. } => {
-                refusal.with("session_id", session_id)
-            }
-            OpError::CheckpointNotFound { session_id, checkpoint, .. } => {
-                refusal.with("session_id", session_id).with("checkpoint", checkpoint)
-            }
-            OpError::FileNotFound { checkpoint, path } => refusal.with("checkpoint", checkpoint).with("path", path),
+            OpError::NoShare(full) => refusal.with("limit", full.limit),
+            OpError::Session(error) => with_session(refusal, error),
+            OpError::Run(error) => with_run(refusal, error),
+            OpError::Checkpoint(error) => with_checkpoint(refusal, error),
             OpError::File(error) => refused_file(refusal, &error),
             OpError::Kv(error) => refused_key(refusal, error),
-            OpError::FilesFailed { session_id, .. } | OpError::SessionExists { session_id } => {
-                refusal.with("session_id", session_id)
+            OpError::Service(ServiceError::NotFound { session_id, service_id }) => {
+                refusal.with("session_id", session_id).with("service_id", service_id)
             }
-            OpError::MergeConflict { conflicts, .. } => {
-                let conflict = |(path, reason)| serde_json::json!({"path": path, "reason": reason});
-                refusal.with("conflicts", conflicts.into_iter().map(conflict).collect::<Vec<_>>())
-            }
-            OpError::SearchSpent { place: "offset", next, .. } => refusal.with("next_offset", next),
-            OpError::SearchSpent { next, .. } => refusal.with("after", next),
-            OpError::NoShare(full) => refusal.with("limit", full.limit),
-            OpError::EventsCutOff { taken, first_seq, .. } => refusal.with("taken", taken).with("first_seq", first_seq),
+            OpError::Service(ServiceError::NotStarted { .. }) => refusal,
+            OpError::Record(error) => with_record(refusal, error),
+            OpError::Token(TokenError::NotFound { token_id }) => refusal.with("token_id", token_id),
+            OpError::Token(TokenError::Unavailable { .. }) => refusal,
+            OpError::Resume(error) => refusal.with("session_id", error.session_id()),
+            OpError::ShuttingDown => refusal.with(RETRY_AFTER, BACK_AFTER.as_secs()),
             OpError::Invalid { .. }
-            | OpError::InvalidEventType { .. }
-            | OpError::NoSuchMoment { .. }
-            | OpError::NoOrigin { .. }
             | OpError::NotAllowed { .. }
-            | OpError::TokensUnavailable { .. }
-            | OpError::ShellUnavailable { .. }
-            | OpError::ServiceNotStarted { .. }
             | OpError::StoreUnavailable { .. }
             | OpError::Internal { .. } => refusal,
-            OpError::ShuttingDown => refusal.with(RETRY_AFTER, BACK_AFTER.as_secs()),
         }
+    }
+}
+
+fn with_session(refusal: Refusal, error: SessionError) -> Refusal {
+    match error {
+        SessionError::NotFound { session_id }
+        | SessionError::Exists { session_id }
+        | SessionError::Damaged { session_id, .. } => refusal.with("session_id", session_id),
+        SessionError::BadWorkspace { path, .. } => refusal.with("workspace", path),
+        SessionError::WorkspaceNotTaken { session_id, path, .. } => {
+            refusal.with("session_id", session_id).with("workspace", path)
+        }
+    }
+}
+
+fn with_run(refusal: Refusal, error: RunError) -> Refusal {
+    match error {
+        RunError::Restarted { session_id } => refusal.with("session_id", session_id),
+        RunError::NotFound { session_id, run_id } | RunError::Busy { session_id, run_id } => {
+            refusal.with("session_id", session_id).with("run_id", run_id)
+        }
+        RunError::Ended { run_id } | RunError::NoInput { run_id } | RunError::OutputReclaimed { run_id } => {
+            refusal.with("run_id", run_id)
+        }
+        RunError::QueueFull { session_id, waiting } => refusal.with("session_id", session_id).with("waiting", waiting),
+        RunError::RequestIdReused { request_id } => refusal.with("request_id", request_id),
+        RunError::BadCwd { path, .. } => refusal.with("cwd", path),
+        RunError::CwdGone { session_id, path, .. } => refusal.with("session_id", session_id).with("cwd", path),
+        RunError::Overloaded { waiting, limit, retry_after, .. } => {
+            let seconds = whole_seconds(retry_after);
+            refusal.with("waiting", waiting).with("limit", limit).with(RETRY_AFTER, seconds)
+        }
+        RunError::ShellUnavailable { .. } => refusal,
+    }
+}
+
+fn with_checkpoint(refusal: Refusal, error: CheckpointError) -> Refusal {
+    match error {
+        CheckpointError::NotFound { session_id, checkpoint, .. } => {
+            refusal.with("session_id", session_id).with("checkpoint", checkpoint)
+        }
+        CheckpointError::FileNotFound { checkpoint, path } => refusal.with("checkpoint", checkpoint).with("path", path),
+        CheckpointError::Failed { session_id, .. } => refusal.with("session_id", session_id),
+        CheckpointError::NotApart { session_id, path, .. } => refusal.with("session_id", session_id).with("cwd", path),
+        CheckpointError::MergeConflict { conflicts, .. } => {
+            let conflict = |(path, reason)| serde_json::json!({"path": path, "reason": reason});
+            refusal.with("conflicts", conflicts.into_iter().map(conflict).collect::<Vec<_>>())
+        }
+        CheckpointError::NoSuchMoment { .. } | CheckpointError::NoOrigin { .. } => refusal,
+    }
+}
+
+fn with_record(refusal: Refusal, error: RecordError) -> Refusal {
+    match error {
+        RecordError::VersionConflict { current } => refusal.with("version", current),
+        RecordError::AgentStateReclaimed { version } | RecordError::AgentStateDamaged { version, .. } => {
+            refusal.with("version", version)
+        }
+        RecordError::FileChanged { session_id, file } => refusal.with("session_id", session_id).with("file", file),
+        RecordError::AgentStateNotFound { session_id } | RecordError::Unreadable { session_id, .. } => {
+            refusal.with("session_id", session_id)
+        }
+        RecordError::SearchSpent { place: "offset", next, .. } => refusal.with("next_offset", next),
+        RecordError::SearchSpent { next, .. } => refusal.with("after", next),
+        RecordError::EventsCutOff { taken, first_seq, .. } => refusal.with("taken", taken).with("first_seq", first_seq),
+        RecordError::InvalidEventType { .. } => refusal,
     }
 }
 
 /// The HTTP status of an error.
 fn status(error: &OpError) -> StatusCode {
     match error {
-        OpError::Invalid { .. }
-        | OpError::InvalidEventType { .. }
-        | OpError::BadCwd { .. }
-        | OpError::BadWorkspace { .. } => StatusCode::BAD_REQUEST,
+        OpError::Invalid { .. } => StatusCode::BAD_REQUEST,
         OpError::NotAllowed { .. } => StatusCode::FORBIDDEN,
+        OpError::Service(ServiceError::NotFound { .. }) | OpError::Token(TokenError::NotFound { .. }) => {
+            StatusCode::NOT_FOUND
+        }
+        OpError::Session(error) => session_status(error),
+        OpError::Run(error) => run_status(error),
+        OpError::Checkpoint(error) => checkpoint_status(error),
         OpError::File(error) => file_status(error),
         OpError::Kv(error) => kv_status(error),
-        OpError::SessionNotFound { .. }
-        | OpError::RunNotFound { .. }
-        | OpError::ServiceNotFound { .. }
-        | OpError::AgentStateNotFound { .. }
-        | OpError::CheckpointNotFound { .. }
-        | OpError::NoSuchMoment { .. }
-        | OpError::FileNotFound { .. }
-        | OpError::TokenNotFound { .. } => StatusCode::NOT_FOUND,
-        OpError::Restarted { .. }
-        | OpError::CwdGone { .. }
-        | OpError::FilesNotApart { .. }
-        | OpError::WorkspaceNotTaken { .. }
-        | OpError::RunEnded { .. }
-        | OpError::NoInput { .. }
-        | OpError::Busy { .. }
-        | OpError::SessionExists { .. }
-        | OpError::NoOrigin { .. }
-        | OpError::MergeConflict { .. }
-        | OpError::RequestIdReused { .. } => StatusCode::CONFLICT,
-        OpError::FilesFailed { reason, .. } if reason.is_full() => StatusCode::INSUFFICIENT_STORAGE,
+        OpError::Record(error) => record_status(error),
         OpError::Resume(error) if error.is_for_now() => StatusCode::SERVICE_UNAVAILABLE,
         OpError::Resume(_) => StatusCode::CONFLICT,
-        OpError::QueueFull { .. } | OpError::QuotaExceeded(_) => StatusCode::TOO_MANY_REQUESTS,
         OpError::NoShare(full) if full.by_all => StatusCode::SERVICE_UNAVAILABLE,
-        OpError::NoShare(_) => StatusCode::TOO_MANY_REQUESTS,
-        OpError::SearchSpent { .. } => StatusCode::UNPROCESSABLE_ENTITY,
-        OpError::Damaged { .. } | OpError::AgentStateDamaged { .. } | OpError::FileChanged { .. } => {
-            StatusCode::INTERNAL_SERVER_ERROR
-        }
-        OpError::OutputReclaimed { .. } | OpError::AgentStateReclaimed { .. } => StatusCode::GONE,
-        OpError::VersionConflict { .. } => StatusCode::PRECONDITION_FAILED,
-        OpError::RecordingUnreadable { .. } | OpError::FilesFailed { .. } | OpError::Internal { .. } => {
-            StatusCode::INTERNAL_SERVER_ERROR
-        }
-        OpError::ShellUnavailable { .. }
-        | OpError::ServiceNotStarted { .. }
-        | OpError::Overloaded { .. }
+        OpError::NoShare(_) | OpError::QuotaExceeded(_) => StatusCode::TOO_MANY_REQUESTS,
+        OpError::Internal { .. } => StatusCode::INTERNAL_SERVER_ERROR,
+        OpError::Service(ServiceError::NotStarted { .. })
+        | OpError::Token(TokenError::Unavailable { .. })
         | OpError::StoreUnavailable { .. }
-        | OpError::EventsCutOff { .. }
-        | OpError::TokensUnavailable { .. }
         | OpError::ShuttingDown => StatusCode::SERVICE_UNAVAILABLE,
+    }
+}
+
+fn session_status(error: &SessionError) -> StatusCode {
+    match error {
+        SessionError::BadWorkspace { .. } => StatusCode::BAD_REQUEST,
+        SessionError::NotFound { .. } => StatusCode::NOT_FOUND,
+        SessionError::Exists { .. } | SessionError::WorkspaceNotTaken { .. } => StatusCode::CONFLICT,
+        SessionError::Damaged { .. } => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}
+
+fn run_status(error: &RunError) -> StatusCode {
+    match error {
+        RunError::BadCwd { .. } => StatusCode::BAD_REQUEST,
+        RunError::NotFound { .. } => StatusCode::NOT_FOUND,
+        RunError::Restarted { .. }
+        | RunError::CwdGone { .. }
+        | RunError::Ended { .. }
+        | RunError::NoInput { .. }
+        | RunError::Busy { .. }
+        | RunError::RequestIdReused { .. } => StatusCode::CONFLICT,
+        RunError::OutputReclaimed { .. } => StatusCode::GONE,
+        RunError::QueueFull { .. } => StatusCode::TOO_MANY_REQUESTS,
+        RunError::ShellUnavailable { .. } | RunError::Overloaded { .. } => StatusCode::SERVICE_UNAVAILABLE,
+    }
+}
+
+fn checkpoint_status(error: &CheckpointError) -> StatusCode {
+    match error {
+        CheckpointError::NotFound { .. }
+        | CheckpointError::NoSuchMoment { .. }
+        | CheckpointError::FileNotFound { .. } => StatusCode::NOT_FOUND,
+        CheckpointError::NotApart { .. } | CheckpointError::NoOrigin { .. } | CheckpointError::MergeConflict { .. } => {
+            StatusCode::CONFLICT
+        }
+        CheckpointError::Failed { reason, .. } if reason.is_full() => StatusCode::INSUFFICIENT_STORAGE,
+        CheckpointError::Failed { .. } => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}
+
+fn record_status(error: &RecordError) -> StatusCode {
+    match error {
+        RecordError::InvalidEventType { .. } => StatusCode::BAD_REQUEST,
+        RecordError::AgentStateNotFound { .. } => StatusCode::NOT_FOUND,
+        RecordError::AgentStateReclaimed { .. } => StatusCode::GONE,
+        RecordError::VersionConflict { .. } => StatusCode::PRECONDITION_FAILED,
+        RecordError::SearchSpent { .. } => StatusCode::UNPROCESSABLE_ENTITY,
+        RecordError::EventsCutOff { .. } => StatusCode::SERVICE_UNAVAILABLE,
+        RecordError::AgentStateDamaged { .. } | RecordError::FileChanged { .. } | RecordError::Unreadable { .. } => {
+            StatusCode::INTERNAL_SERVER_ERROR
+        }
     }
 }
 
@@ -194,17 +240,17 @@ mod tests {
 
     fn overloaded() -> OpError {
         let (waited, retry_after) = (Duration::from_secs(30), Duration::from_millis(1200));
-        OpError::Overloaded { waiting: 10, limit: 10, waited, retry_after }
+        OpError::Run(RunError::Overloaded { waiting: 10, limit: 10, waited, retry_after })
     }
 
     fn not_saved(error: &(dyn std::error::Error + 'static)) -> OpError {
         let reason = error.into();
-        OpError::FilesFailed {
+        OpError::Checkpoint(CheckpointError::Failed {
             session_id: "s".into(),
             what: "could not be saved",
             reason,
             state: "nothing was changed",
-        }
+        })
     }
 
     /// An error that hides its cause from its sentence.
@@ -239,27 +285,39 @@ mod tests {
         let table = [
             (OpError::Invalid { detail: String::new() }, 400, "invalid_request"),
             (OpError::NotAllowed { detail: String::new() }, 403, "not_allowed"),
-            (OpError::TokenNotFound { token_id: "t".into() }, 404, "token_not_found"),
-            (OpError::TokensUnavailable { detail: String::new() }, 503, "store_unavailable"),
-            (OpError::SessionNotFound { session_id: session_id.clone() }, 404, "session_not_found"),
-            (OpError::RunNotFound { session_id: session_id.clone(), run_id: run_id.clone() }, 404, "run_not_found"),
-            (OpError::Busy { session_id: session_id.clone(), run_id }, 409, "session_busy"),
-            (OpError::RequestIdReused { request_id: "q".into() }, 409, "request_id_reused"),
-            (OpError::QueueFull { session_id: session_id.clone(), waiting: 9 }, 429, "queue_full"),
+            (OpError::Token(TokenError::NotFound { token_id: "t".into() }), 404, "token_not_found"),
+            (OpError::Token(TokenError::Unavailable { detail: String::new() }), 503, "store_unavailable"),
+            (OpError::Session(SessionError::NotFound { session_id: session_id.clone() }), 404, "session_not_found"),
+            (
+                OpError::Run(RunError::NotFound { session_id: session_id.clone(), run_id: run_id.clone() }),
+                404,
+                "run_not_found",
+            ),
+            (OpError::Run(RunError::Busy { session_id: session_id.clone(), run_id }), 409, "session_busy"),
+            (OpError::Run(RunError::RequestIdReused { request_id: "q".into() }), 409, "request_id_reused"),
+            (OpError::Run(RunError::QueueFull { session_id: session_id.clone(), waiting: 9 }), 429, "queue_full"),
             (quota_met(), 429, "quota_exceeded"),
-            (OpError::Damaged { session_id, reason: String::new() }, 500, "session_damaged"),
-            (OpError::ShellUnavailable { reason: String::new() }, 503, "shell_unavailable"),
-            (OpError::ServiceNotFound { session_id: "s".into(), service_id: "s1".into() }, 404, "service_not_found"),
-            (OpError::ServiceNotStarted { reason: String::new() }, 503, "service_not_started"),
+            (OpError::Session(SessionError::Damaged { session_id, reason: String::new() }), 500, "session_damaged"),
+            (OpError::Run(RunError::ShellUnavailable { reason: String::new() }), 503, "shell_unavailable"),
+            (
+                OpError::Service(ServiceError::NotFound { session_id: "s".into(), service_id: "s1".into() }),
+                404,
+                "service_not_found",
+            ),
+            (OpError::Service(ServiceError::NotStarted { reason: String::new() }), 503, "service_not_started"),
             (overloaded(), 503, "overloaded"),
             (not_saved(&os(28)), 507, "files_failed"),
             (not_saved(&Wrapped(os(122))), 507, "files_failed"),
             (not_saved(&os(13)), 500, "files_failed"),
             (OpError::Internal { detail: String::new() }, 500, "internal_error"),
-            (OpError::NoSuchMoment { detail: String::new() }, 404, "no_such_moment"),
-            (OpError::FileNotFound { checkpoint: "c".into(), path: "p".into() }, 404, "file_not_found"),
-            (OpError::SessionExists { session_id: "s".into() }, 409, "session_exists"),
-            (OpError::NoOrigin { detail: String::new() }, 409, "no_origin"),
+            (OpError::Checkpoint(CheckpointError::NoSuchMoment { detail: String::new() }), 404, "no_such_moment"),
+            (
+                OpError::Checkpoint(CheckpointError::FileNotFound { checkpoint: "c".into(), path: "p".into() }),
+                404,
+                "file_not_found",
+            ),
+            (OpError::Session(SessionError::Exists { session_id: "s".into() }), 409, "session_exists"),
+            (OpError::Checkpoint(CheckpointError::NoOrigin { detail: String::new() }), 409, "no_origin"),
             (OpError::StoreUnavailable { reason: String::new() }, 503, "store_unavailable"),
             (OpError::ShuttingDown, 503, "shutting_down"),
         ];
@@ -270,14 +328,15 @@ mod tests {
 
     #[test]
     fn a_busy_session_names_its_run() {
-        let refusal = Refusal::from(OpError::Busy { session_id: "s".into(), run_id: "r7".into() });
+        let refusal = Refusal::from(OpError::Run(RunError::Busy { session_id: "s".into(), run_id: "r7".into() }));
         assert_eq!(serde_json::to_value(refusal.problem()).unwrap()["run_id"], "r7");
     }
 
     #[test]
     fn a_refused_merge_names_what_does_not_fit() {
         let conflicts = vec![("a.txt".to_owned(), "both changed it".to_owned())];
-        let refusal = Refusal::from(OpError::MergeConflict { first: "a.txt".into(), conflicts });
+        let refusal =
+            Refusal::from(OpError::Checkpoint(CheckpointError::MergeConflict { first: "a.txt".into(), conflicts }));
         let data = serde_json::to_value(refusal.problem()).unwrap();
         assert_eq!((&data["status"], &data["code"]), (&409.into(), &"merge_conflict".into()));
         assert_eq!(data["conflicts"][0], serde_json::json!({"path": "a.txt", "reason": "both changed it"}));

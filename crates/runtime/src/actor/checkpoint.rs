@@ -92,24 +92,24 @@ pub(super) async fn change_files(
         })
         .await?;
     changed.map_err(|error| match error {
-        RestoreError::Apply(reason) => OpError::FilesFailed {
+        RestoreError::Apply(reason) => OpError::Checkpoint(CheckpointError::Failed {
             session_id: session.id().to_string(),
             what: "are only partly changed",
             reason: FilesReason::from(&reason as &dyn Error),
             state: "nothing is lost; fix the cause, then rewind again or restart the daemon to complete it",
-        },
+        }),
         error => files_failed(&session.journal, "could not be changed", &error),
     })
 }
 
 /// Files were changed, but the rest of the operation failed.
 pub(super) fn changed_but(journal: &Journal, error: &(dyn Error + 'static)) -> OpError {
-    OpError::FilesFailed {
+    OpError::Checkpoint(CheckpointError::Failed {
         session_id: journal.id().to_string(),
         what: "were changed, but recording that failed",
         reason: error.into(),
         state: "nothing is lost; rewind again or restart the daemon to complete it",
-    }
+    })
 }
 
 /// Prunes old checkpoints if no new ones fit.

@@ -11,7 +11,7 @@ use super::shell::make_workspace;
 use crate::checkpoints::{Wanted, commit_of};
 use crate::context::SessionContext;
 use crate::crash::{self, Point};
-use crate::ops::{CheckpointView, OpError};
+use crate::ops::{CheckpointError, CheckpointView, OpError};
 use shellkeep_session::{Cause, Event, Timestamp};
 use shellkeep_workspace::keeper::{Keeper, Label, Saved, Trouble};
 use shellkeep_workspace::repo::ObjectId;
@@ -417,10 +417,10 @@ pub(super) fn label(wanted: &Wanted, journal: &Journal) -> Label {
 
 /// Work with the files failed before it changed anything.
 pub(super) fn files_failed(journal: &Journal, what: &'static str, error: &(dyn Error + 'static)) -> OpError {
-    OpError::FilesFailed {
+    OpError::Checkpoint(CheckpointError::Failed {
         session_id: journal.id().to_string(),
         what,
         reason: error.into(),
         state: "nothing was changed",
-    }
+    })
 }

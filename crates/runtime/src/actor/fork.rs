@@ -64,11 +64,11 @@ pub(super) async fn fork(session: &mut Session, order: ForkOrder) -> Result<Fork
     };
     let cwd = past.as_ref().map_or(&session.journal.state().shell.cwd, |past| &past.shell.cwd);
     if !order.share_files && is_outside(cwd, &session.journal.state().meta.workspace) {
-        return Err(OpError::FilesNotApart {
+        return Err(OpError::Checkpoint(CheckpointError::NotApart {
             session_id: session.id().to_string(),
             path: cwd.to_text().into_owned(),
             workspace: session.journal.state().meta.workspace.to_text().into_owned(),
-        });
+        }));
     }
     save_now(session, Cause::Fork).await?;
     let uncertain = match &past {

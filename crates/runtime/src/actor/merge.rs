@@ -41,9 +41,11 @@ pub(super) async fn merge(
         })
         .await?;
     let Merge { plan, conflicts, .. } = planned.map_err(|error| match error {
-        RepoError::Missing { id } => {
-            OpError::CheckpointNotFound { session_id: fork.to_string(), checkpoint: id.to_string(), was_kept: true }
-        }
+        RepoError::Missing { id } => OpError::Checkpoint(CheckpointError::NotFound {
+            session_id: fork.to_string(),
+            checkpoint: id.to_string(),
+            was_kept: true,
+        }),
         error => files_failed(&session.journal, "could not be merged", &error),
     })?;
     let (files, files_total) = plan_views(&plan);
@@ -77,5 +79,5 @@ fn conflict(conflicts: &[LeftOut]) -> OpError {
     let told = |conflict: &LeftOut| (conflict.path.to_text().into_owned(), conflict.reason.clone());
     let conflicts: Vec<(String, String)> = conflicts.iter().map(told).collect();
     let first = conflicts.iter().take(NAMED).map(|(path, _)| path.as_str()).collect::<Vec<_>>().join(", ");
-    OpError::MergeConflict { first, conflicts }
+    OpError::Checkpoint(CheckpointError::MergeConflict { first, conflicts })
 }

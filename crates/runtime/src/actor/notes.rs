@@ -2,7 +2,9 @@
 
 use super::journal::Journal;
 use super::session::Session;
-use crate::ops::{AgentStateSaved, Expected, MessageAdded, NewEvent, NewMessage, OpError, Posted, SaveAgentState};
+use crate::ops::{
+    AgentStateSaved, Expected, MessageAdded, NewEvent, NewMessage, OpError, Posted, RecordError, SaveAgentState,
+};
 use crate::output::INLINE_BYTES;
 use crate::running::Typed;
 use crate::state_file;
@@ -36,7 +38,7 @@ fn cut_off(error: &AppendError, taken: usize, total: usize, first_seq: u64) -> O
     let reason = error.to_string();
     match taken {
         0 => OpError::StoreUnavailable { reason },
-        _ => OpError::EventsCutOff { reason, taken, total, first_seq },
+        _ => OpError::Record(RecordError::EventsCutOff { reason, taken, total, first_seq }),
     }
 }
 
@@ -106,7 +108,7 @@ async fn offer_agent_state(
         Expected::Version(version) => current == Some(version),
     };
     if !is_expected {
-        return Err(OpError::VersionConflict { current });
+        return Err(OpError::Record(RecordError::VersionConflict { current }));
     }
     let version = session.journal.state().last_agent_version() + 1;
     let (version, content) = if bytes.len() <= INLINE_BYTES {

@@ -127,7 +127,11 @@ async fn plan(
         .await?;
     planned.map_err(|error: RestoreError| match (error, files) {
         (RestoreError::Repo(RepoError::Missing { .. }), Some(files)) => {
-            OpError::CheckpointNotFound { session_id: session.id().to_string(), checkpoint: files.name, was_kept: true }
+            OpError::Checkpoint(CheckpointError::NotFound {
+                session_id: session.id().to_string(),
+                checkpoint: files.name,
+                was_kept: true,
+            })
         }
         (error, _) => files_failed(&session.journal, "could not be compared", &error),
     })

@@ -3,7 +3,7 @@
 
 use super::kv;
 use super::session::Session;
-use crate::ops::{FilesReason, OpError, Scrubbed, Secret};
+use crate::ops::{CheckpointError, FilesReason, OpError, Scrubbed, Secret};
 use crate::state_file;
 use crate::stored::read_error;
 use shellkeep_redact::Redactor;
@@ -76,11 +76,13 @@ async fn purge_checkpoints(session: &mut Session, redactor: &Redactor) -> Result
     let (home, faults, redactor) = (checkpoints.home(session.id()), checkpoints.faults().clone(), redactor.clone());
     let purge = move || keeper::purge(&home, &faults, &|bytes| !redactor.find(bytes).is_empty());
     let purged = tokio::task::spawn_blocking(purge).await?;
-    purged.map_err(|trouble| OpError::FilesFailed {
-        session_id: session.id().to_string(),
-        what: "with the secret could not be purged from the checkpoints",
-        reason: FilesReason::from(&trouble as &dyn std::error::Error),
-        state: "nothing else was masked; fix the cause and scrub again",
+    purged.map_err(|trouble| {
+        OpError::Checkpoint(CheckpointError::Failed {
+            session_id: session.id().to_string(),
+            what: "with the secret could not be purged from the checkpoints",
+            reason: FilesReason::from(&trouble as &dyn std::error::Error),
+            state: "nothing else was masked; fix the cause and scrub again",
+        })
     })
 }
 

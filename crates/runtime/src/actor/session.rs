@@ -17,7 +17,7 @@ use crate::context::SessionContext;
 use crate::crash::{self, Point};
 use crate::late::LateOutput;
 use crate::notices;
-use crate::ops::{DEFAULT_MAX_OUTPUT, OpError, RunCommand, SessionView};
+use crate::ops::{DEFAULT_MAX_OUTPUT, OpError, RunCommand, RunError, SessionView};
 use crate::pending::{self, Removal};
 use crate::pool::PooledShell;
 use crate::running::{Running, Step};
@@ -88,7 +88,7 @@ impl Session {
 
     /// Another command runs.
     pub(super) fn busy(&self, run_id: &RunId) -> OpError {
-        OpError::Busy { session_id: self.id().to_string(), run_id: run_id.to_string() }
+        OpError::Run(RunError::Busy { session_id: self.id().to_string(), run_id: run_id.to_string() })
     }
 
     /// The run that an earlier call with the same request id started.
@@ -104,7 +104,7 @@ impl Session {
             if *text == command.command || (redactor.is_some() && masked(text) == masked(&command.command)) {
                 return Ok(());
             }
-            Err(OpError::RequestIdReused { request_id: request_id.to_owned() })
+            Err(OpError::Run(RunError::RequestIdReused { request_id: request_id.to_owned() }))
         };
         for (run_id, run) in &self.journal.state().active_runs {
             if run.request_id.as_deref() == Some(request_id) {

@@ -3,7 +3,7 @@
 
 use crate::checkpoints;
 use crate::context::SessionContext;
-use crate::ops::OpError;
+use crate::ops::{OpError, RunError};
 use crate::pool::PooledShell;
 use crate::{notices, translate};
 use shellkeep_session::{ByteString, Notice, SessionState};
@@ -41,7 +41,7 @@ pub(super) struct Found {
 pub(super) async fn acquire(ctx: &SessionContext, state: &SessionState) -> Result<Option<Acquired>, OpError> {
     let Some(mut pooled) = ctx.shells.take(&state.meta.session_id).await? else { return Ok(None) };
     let restored = pooled.shell.restore(&translate::facts(&state.shell)).await;
-    let problems = restored.map_err(|error| OpError::ShellUnavailable { reason: error.to_string() })?;
+    let problems = restored.map_err(|error| OpError::Run(RunError::ShellUnavailable { reason: error.to_string() }))?;
     let found = Found {
         cwd_missing: problems.iter().find(|(what, _)| what == CWD).map(|(_, why)| why.clone()),
         notices: notices::not_restored(problems.iter().filter(|(what, _)| what != CWD)),
@@ -52,7 +52,7 @@ pub(super) async fn acquire(ctx: &SessionContext, state: &SessionState) -> Resul
 /// The directory for one call. A relative one starts at the session's.
 pub(super) async fn resolve_cwd(state: &SessionState, cwd: &ByteString) -> Result<Vec<u8>, OpError> {
     let path = checkpoints::path(&state.shell.cwd).join(checkpoints::path(cwd));
-    let refused = |reason: String| OpError::BadCwd { path: path.display().to_string(), reason };
+    let refused = |reason: String| OpError::Run(RunError::BadCwd { path: path.display().to_string(), reason });
     is_directory(path.clone()).await.map_err(refused)?;
     Ok(path.as_os_str().as_bytes().to_vec())
 }
@@ -66,11 +66,11 @@ pub(super) async fn check_cwd(ctx: &Arc<SessionContext>, state: &SessionState) -
 
 /// The session's directory cannot be entered.
 pub(super) fn cwd_gone(state: &SessionState, reason: &str) -> OpError {
-    OpError::CwdGone {
+    OpError::Run(RunError::CwdGone {
         session_id: state.meta.session_id.to_string(),
         path: state.shell.cwd.to_text().into_owned(),
         reason: reason.to_owned(),
-    }
+    })
 }
 
 /// Creates a workspace of our own before its session's first shell. One that is missing later was removed or lost: an empty
@@ -82,7 +82,9 @@ pub(super) async fn make_workspace(ctx: &Arc<SessionContext>, state: &SessionSta
     let workspace = &state.meta.workspace;
     let (shared, path) = (Arc::clone(ctx), workspace.clone());
     let created = apart(move || shared.workspaces.ensure(&path).map_err(|error| error.to_string())).await;
-    created.map_err(|error| OpError::ShellUnavailable { reason: format!("{}: {error}", workspace.to_text()) })
+    created.map_err(|error| {
+        OpError::Run(RunError::ShellUnavailable { reason: format!("{}: {error}", workspace.to_text()) })
+    })
 }
 
 async fn is_directory(path: PathBuf) -> Result<(), String> {

@@ -49,7 +49,7 @@ fn answer(waiter: &mut Waiter) -> Option<Result<Ticket, OpError>> {
 }
 
 fn is_overloaded(answer: &Result<Ticket, OpError>) -> bool {
-    matches!(answer, Err(OpError::Overloaded { .. }))
+    matches!(answer, Err(OpError::Run(RunError::Overloaded { .. })))
 }
 
 #[tokio::test(start_paused = true)]
@@ -163,7 +163,10 @@ async fn a_full_line_refuses_the_newest_of_the_greediest() {
     let _ticket = granted(&gate, "greedy");
     let mut greedy: Vec<Waiter> = (0..3).map(|_| waits(&gate, "greedy")).collect();
     let refused = gate.ask(&agent("greedy"), Instant::now() + LONG).err().unwrap();
-    assert!(matches!(refused, OpError::Overloaded { waiting: 3, limit: 3, waited: Duration::ZERO, .. }), "{refused:?}");
+    assert!(
+        matches!(refused, OpError::Run(RunError::Overloaded { waiting: 3, limit: 3, waited: Duration::ZERO, .. })),
+        "{refused:?}"
+    );
     let mut other = waits(&gate, "other");
     assert!(is_overloaded(&answer(&mut greedy[2]).unwrap()), "it gave way");
     assert!(answer(&mut greedy[1]).is_none());
@@ -201,7 +204,7 @@ async fn a_wait_has_an_end() {
     drop(hasty);
     let refused = patient.turn().await.err().unwrap();
     assert_eq!(start.elapsed().as_secs(), 5);
-    let OpError::Overloaded { waited, retry_after, .. } = refused else { panic!("{refused}") };
+    let OpError::Run(RunError::Overloaded { waited, retry_after, .. }) = refused else { panic!("{refused}") };
     assert_eq!(waited.as_secs(), 5);
     assert!((LEAST_RETRY..=MOST_RETRY).contains(&retry_after));
 }
@@ -216,7 +219,9 @@ async fn the_time_to_try_again_follows_the_pace() {
         drop(ticket);
         ticket = answer(&mut waiting.pop_front().unwrap()).unwrap().ok().unwrap();
     }
-    let OpError::Overloaded { waiting, retry_after, .. } = waiting[0].overloaded() else { panic!("a refusal") };
+    let OpError::Run(RunError::Overloaded { waiting, retry_after, .. }) = waiting[0].overloaded() else {
+        panic!("a refusal")
+    };
     assert_eq!(waiting, 20);
     let about = Duration::from_secs(8)..=Duration::from_secs(10);
     assert!(about.contains(&retry_after), "20 turns of half a second: {retry_after:?}");

@@ -4,7 +4,7 @@ use super::access::{Access, only_its_own};
 use super::handle::Engine;
 use super::inner::Inner;
 use crate::identities::{Scope, bound};
-use crate::ops::{BoxFuture, CreateSession, Created, OpError, SessionView};
+use crate::ops::{BoxFuture, CreateSession, Created, OpError, SessionError, SessionView};
 use crate::{recover, validate};
 use shellkeep_session::{Event, Record, SessionId, SessionMeta, ShellState, Timestamp};
 use shellkeep_store::{AppendError, deleted};
@@ -33,7 +33,7 @@ impl Engine {
                 }
             }
             if inner.ctx.names.is_forking(&id) {
-                return Err(OpError::SessionExists { session_id: id.to_string() });
+                return Err(OpError::Session(SessionError::Exists { session_id: id.to_string() }));
             }
             let owner = request.agent.as_deref().map(Arc::from);
             let (meta, shell) = first_state(inner, &id, request, self.access.scope().token())?;
@@ -123,7 +123,7 @@ fn first_state(
 /// An agent's name for a session is taken by one that is not the agent's: the host made it, or nobody knows whose it is.
 fn not_yours(error: OpError, id: &SessionId) -> OpError {
     match error {
-        OpError::SessionNotFound { .. } => OpError::NotAllowed {
+        OpError::Session(SessionError::NotFound { .. }) => OpError::NotAllowed {
             detail: format!("the name '{id}' cannot be used by this agent; choose another session_id, or ask the host"),
         },
         other => other,

@@ -6,7 +6,7 @@ use super::handle::Engine;
 use super::services::{stop_latecomers, stop_services_of};
 use crate::actor::Message;
 use crate::identities::Scope;
-use crate::ops::{BoxFuture, OpError, SessionView};
+use crate::ops::{BoxFuture, OpError, SessionError, SessionView};
 use crate::pending::Removal;
 use shellkeep_session::{ByteString, SessionId, SessionMeta};
 use shellkeep_store::deleted::{self, DeletedSession};
@@ -44,7 +44,7 @@ impl Engine {
             let destroyed =
                 match inner.ctx.registry.ask(&id, |answer| Message::Destroy { removal: asked, answer }).await {
                     // A full disk is no reason to keep what could make room on it.
-                    Err(OpError::Damaged { .. } | OpError::StoreUnavailable { .. }) => {
+                    Err(OpError::Session(SessionError::Damaged { .. }) | OpError::StoreUnavailable { .. }) => {
                         inner.ctx.remover.destroy_unread(&id, removal).await
                     }
                     other => other,

@@ -151,9 +151,13 @@ impl FileOps<'_> {
             let path = path_in(inner, &id, path).await?;
             let text = String::from_utf8_lossy(&path).into_owned();
             let Some(files) = inner.ctx.history.files_at(&id, at).await? else {
-                return Err(OpError::FileNotFound { checkpoint: "the beginning".to_owned(), path: text });
+                return Err(OpError::Checkpoint(CheckpointError::FileNotFound {
+                    checkpoint: "the beginning".to_owned(),
+                    path: text,
+                }));
             };
-            let missing = OpError::FileNotFound { checkpoint: files.name.clone(), path: text };
+            let missing =
+                OpError::Checkpoint(CheckpointError::FileNotFound { checkpoint: files.name.clone(), path: text });
             let found = inner
                 .files
                 .with_repo(&id, move |repo| repo.map_or(Ok(None), |repo| read_file(repo, files, &path)))
@@ -192,7 +196,7 @@ async fn command_of(inner: &Inner, id: &SessionId, cause: &Cause) -> Result<Opti
             Ok(Some(command))
         }
         // A fork has the checkpoints of the session it came from, and not its runs.
-        Err(OpError::RunNotFound { .. }) => Ok(None),
+        Err(OpError::Run(RunError::NotFound { .. })) => Ok(None),
         Err(error) => Err(error),
     }
 }

@@ -3,7 +3,7 @@
 use super::access::{Access, Permitted};
 use super::handle::Engine;
 use crate::cell::RunCell;
-use crate::ops::{BoxFuture, OpError, OutputPage, OutputQuery, Stream, Tail};
+use crate::ops::{BoxFuture, OpError, OutputPage, OutputQuery, RunError, Stream, Tail};
 use crate::output::{self, Place};
 use crate::page::{self, PageError, Searching};
 use crate::recover;
@@ -75,7 +75,7 @@ pub(super) async fn read(
     };
     page.map_err(|error| {
         error.told(|error| match error.kind() {
-            io::ErrorKind::NotFound => OpError::OutputReclaimed { run_id: run_id.to_string() },
+            io::ErrorKind::NotFound => OpError::Run(RunError::OutputReclaimed { run_id: run_id.to_string() }),
             _ => OpError::StoreUnavailable { reason: format!("the output file cannot be read: {error}") },
         })
     })

@@ -153,7 +153,8 @@ impl RecordOps<'_> {
             let Permitted { inner, id } = self.access.over_recorded(id)?;
             let masker = if redact { Some(inner.ctx.secrets.masker(&id).await?) } else { None };
             let path = inner.recordings.flush(&id).await?.join(CONFIG_SNAPSHOT);
-            let unreadable = |reason: String| OpError::RecordingUnreadable { session_id: id.to_string(), reason };
+            let unreadable =
+                |reason: String| OpError::Record(RecordError::Unreadable { session_id: id.to_string(), reason });
             let bytes = tokio::task::spawn_blocking(move || std::fs::read(path)).await?;
             let bytes = bytes.map_err(|error| unreadable(format!("{CONFIG_SNAPSHOT}: {error}")))?;
             let sum = beside::sum(&bytes);
@@ -164,7 +165,10 @@ impl RecordOps<'_> {
                     || recording.told_of(CONFIG_SNAPSHOT)?.is_some_and(|told| told == sum))
             };
             if !inner.recordings.read(&id, is_told).await? {
-                return Err(OpError::FileChanged { session_id: id.to_string(), file: CONFIG_SNAPSHOT.to_owned() });
+                return Err(OpError::Record(RecordError::FileChanged {
+                    session_id: id.to_string(),
+                    file: CONFIG_SNAPSHOT.to_owned(),
+                }));
             }
             let mut snapshot = serde_json::from_slice(&bytes).map_err(|error| unreadable(error.to_string()))?;
             if let Some(masker) = masker {
@@ -231,7 +235,7 @@ impl RecordOps<'_> {
                 None => inner.stored.load(&id).await?.agent_state,
             };
             let current = current.map(|state| *state);
-            let not_found = || OpError::AgentStateNotFound { session_id: id.to_string() };
+            let not_found = || OpError::Record(RecordError::AgentStateNotFound { session_id: id.to_string() });
             let state = match (current, version) {
                 (None, None) => return Err(not_found()),
                 // A rewind took the session back to before its first state; the earlier ones are still told of.

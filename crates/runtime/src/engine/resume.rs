@@ -104,7 +104,7 @@ async fn earlier(inner: &Inner, id: &SessionId, request: &ResumeSession) -> Resu
     let Some(StoredResume { seq, ended_seq, .. }) = stored else { return Ok(Earlier::Never) };
     let missing = |seq: u64| {
         let (session_id, reason) = (id.to_string(), format!("record {seq} is missing; use another request_id"));
-        OpError::RecordingUnreadable { session_id, reason }
+        OpError::Record(RecordError::Unreadable { session_id, reason })
     };
     let input = inner.recordings.read(id, move |recording| recording.line(seq)).await?;
     let input = input.ok_or_else(|| missing(seq))?;
@@ -268,7 +268,11 @@ fn agent_of(state: &SessionState) -> Result<AgentProgram, OpError> {
 }
 
 fn same(request_id: &str, first: &str, second: &str) -> Result<(), OpError> {
-    if first == second { Ok(()) } else { Err(OpError::RequestIdReused { request_id: request_id.to_owned() }) }
+    if first == second {
+        Ok(())
+    } else {
+        Err(OpError::Run(RunError::RequestIdReused { request_id: request_id.to_owned() }))
+    }
 }
 
 /// The newest messages, as many as an agent gets.

@@ -143,12 +143,12 @@ impl RunOps<'_> {
         Box::pin(async move {
             let cell = live_cell(self.access, "input", id, run_id).await?;
             if !cell.accepts_input(end) {
-                return Err(OpError::NoInput { run_id: run_id.to_string() });
+                return Err(OpError::Run(RunError::NoInput { run_id: run_id.to_string() }));
             }
             let by = self.access.scope().token().map(str::to_owned);
             let (answer, recorded) = oneshot::channel();
             control(&cell, RunControl::Input { bytes, end, typist: Some(Typist { by, answer }) }).await?;
-            recorded.await.map_err(|_| OpError::RunEnded { run_id: run_id.to_string() })
+            recorded.await.map_err(|_| OpError::Run(RunError::Ended { run_id: run_id.to_string() }))
         })
     }
 
@@ -245,9 +245,9 @@ async fn live_cell(
         return Ok(cell);
     }
     inner.stored.run(&id, run_id).await?;
-    Err(OpError::RunEnded { run_id: run_id.to_string() })
+    Err(OpError::Run(RunError::Ended { run_id: run_id.to_string() }))
 }
 
 async fn control(cell: &RunCell, control: RunControl) -> Result<(), OpError> {
-    cell.control.send(control).await.map_err(|_| OpError::RunEnded { run_id: cell.run_id.to_string() })
+    cell.control.send(control).await.map_err(|_| OpError::Run(RunError::Ended { run_id: cell.run_id.to_string() }))
 }

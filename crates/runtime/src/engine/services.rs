@@ -321,9 +321,9 @@ async fn services_of(inner: &Inner, id: &SessionId) -> Result<BTreeMap<ServiceId
 
 async fn stored_service(inner: &Inner, id: &SessionId, service_id: &ServiceId) -> Result<ServiceView, OpError> {
     let known = services_of(inner, id).await?;
-    let service = known
-        .get(service_id)
-        .ok_or_else(|| OpError::ServiceNotFound { session_id: id.to_string(), service_id: service_id.to_string() })?;
+    let service = known.get(service_id).ok_or_else(|| {
+        OpError::Service(ServiceError::NotFound { session_id: id.to_string(), service_id: service_id.to_string() })
+    })?;
     let directory = inner.ctx.data_dir.service(id, service_id);
     let view = services::stored_view(id, inner.ctx.names.agent_of(id).as_deref(), service_id, service, &directory);
     Ok(inner.ctx.masking.service(view))

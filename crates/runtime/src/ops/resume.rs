@@ -1,6 +1,6 @@
 //! The vocabulary of resuming: a message for a session's agent, and what came of it.
 
-use super::IfBusy;
+use super::{Hint, IfBusy};
 use shellkeep_record::Line;
 use std::time::Duration;
 
@@ -130,6 +130,15 @@ impl ResumeError {
             Self::NoAgent { .. } => "no_agent",
             Self::Busy { .. } => "agent_busy",
             Self::NotStarted { .. } => "agent_not_started",
+        }
+    }
+
+    /// What to do next, where that differs from door to door.
+    pub fn hint(&self) -> Option<Hint> {
+        match self {
+            Self::NoAgent { .. } => Some(Hint::ConfigureAgent),
+            Self::Busy { .. } => Some(Hint::WaitForAgent),
+            Self::NotStarted { .. } => None,
         }
     }
 

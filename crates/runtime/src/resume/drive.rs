@@ -8,7 +8,10 @@ use super::tools::Tools;
 use super::{SessionLog, Turn, Work};
 use crate::crash::{self, Point};
 use crate::engine::Access;
-use crate::ops::{Expected, NewEvent, NewMessage, OpError, ResumeStatus, ResumeView, RunView, SaveAgentState};
+use crate::ops::{
+    Expected, NewEvent, NewMessage, OpError, RecordError, ResumeStatus, ResumeView, RunView, SaveAgentState,
+    SessionError,
+};
 use crate::validate;
 use serde_json::json;
 use shellkeep_process::stdio::Writer;
@@ -277,7 +280,7 @@ impl Drive {
                 let warning = saved.notices.first().map(|notice| notice.message.as_str());
                 self.tell(talk::saved(saved.version, warning)).await
             }
-            Err(OpError::VersionConflict { current }) => {
+            Err(OpError::Record(RecordError::VersionConflict { current })) => {
                 let now = current.map_or("is gone".to_owned(), |version| format!("has version {version}"));
                 let reason = format!(
                     "somebody else saved the agent's state, which {now} now; send the message again to go on from that"
@@ -291,7 +294,9 @@ impl Drive {
     /// The session or its store refused something: the agent gets an error, unless there is nothing left to work for.
     async fn not_kept(&mut self, error: OpError) -> Result<(), End> {
         match error {
-            OpError::SessionNotFound { .. } => Err(End::Interrupted { reason: "the session was removed".to_owned() }),
+            OpError::Session(SessionError::NotFound { .. }) => {
+                Err(End::Interrupted { reason: "the session was removed".to_owned() })
+            }
             OpError::ShuttingDown => Err(End::Interrupted { reason: error.to_string() }),
             _ => self.refuse(Wrong { code: error.code(), detail: error.to_string(), id: None }).await,
         }

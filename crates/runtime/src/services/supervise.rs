@@ -7,7 +7,7 @@ use crate::actor::{Message, ServiceNews};
 use crate::crash::{self, Point};
 use crate::data_dir::DataDir;
 use crate::notices;
-use crate::ops::OpError;
+use crate::ops::{OpError, RunError, ServiceError, SessionError};
 use crate::registry::Registry;
 use crate::work::Work;
 use rustix::process::Signal;
@@ -127,7 +127,7 @@ impl Supervisor {
         };
         let service = self.seen.facts();
         let facts = self.with.registry.ask(&self.seen.session_id, Message::ServiceFacts).await.map_err(failed)?;
-        let unavailable = |reason: String| failed(OpError::ServiceNotStarted { reason });
+        let unavailable = |reason: String| failed(OpError::Service(ServiceError::NotStarted { reason }));
         std::fs::create_dir_all(&self.seen.directory).map_err(|error| unavailable(error.to_string()))?;
         let spec = &service.spec;
         let env: Vec<_> =
@@ -145,7 +145,7 @@ impl Supervisor {
         let (process, _) =
             ServiceProcess::start(process_spec, cage, &facts, run).await.map_err(|error| match error {
                 ServiceStartError::BadCwd(reason) => {
-                    failed(OpError::BadCwd { path: spec.cwd.to_text().into_owned(), reason })
+                    failed(OpError::Run(RunError::BadCwd { path: spec.cwd.to_text().into_owned(), reason }))
                 }
                 ServiceStartError::Shell(error) => unavailable(error.to_string()),
             })?;
@@ -155,7 +155,9 @@ impl Supervisor {
         let restarts = service.restarts + u32::from(service.end.is_some());
         if self.tell(ServiceNews::Live { stamps, restarts }).await.is_none() {
             process.kill();
-            return Err(failed(OpError::SessionNotFound { session_id: self.seen.session_id.to_string() }));
+            return Err(failed(OpError::Session(SessionError::NotFound {
+                session_id: self.seen.session_id.to_string(),
+            })));
         }
         Ok(process)
     }
@@ -251,7 +253,7 @@ impl Supervisor {
             }
             match self.start().await {
                 Ok(process) => return Some(process),
-                Err((OpError::SessionNotFound { .. }, _)) => return None,
+                Err((OpError::Session(SessionError::NotFound { .. }), _)) => return None,
                 Err((_, failure)) => end = failure,
             }
         }

@@ -44,7 +44,7 @@ pub fn events(events: &[NewEvent]) -> Result<(), OpError> {
 }
 
 fn event_type(event: &NewEvent, place: &str) -> Result<(), OpError> {
-    let refused = |detail: String| Err(OpError::InvalidEventType { detail });
+    let refused = |detail: String| Err(OpError::Record(RecordError::InvalidEventType { detail }));
     let name = event.event_type.as_str();
     let Value::Object(data) = &event.data else {
         return Err(invalid(format!("{place}data: it must be an object with the fields of the event")));

@@ -1,7 +1,7 @@
 //! Forks: each with its own files and shell, and a way back.
 
 use crate::fixture::*;
-use shellkeep_runtime::{MergeBack, OpError, Side};
+use shellkeep_runtime::{CheckpointError, MergeBack, OpError, SessionError, Side};
 use shellkeep_session::SessionId;
 
 #[tokio::test]
@@ -50,7 +50,7 @@ async fn a_fork_of_the_past_is_the_past() {
     assert_eq!(node.sh(&fork, "cat f; echo $V").await, "one\none\n");
     let again =
         node.engine.files().fork(&id, shellkeep_runtime::Fork { session_id: Some(fork), ..Default::default() }).await;
-    assert!(matches!(again, Err(OpError::SessionExists { .. })), "{again:?}");
+    assert!(matches!(again, Err(OpError::Session(SessionError::Exists { .. }))), "{again:?}");
     assert_eq!(node.sh(&id, "cat f g").await, "two\ng\n");
 }
 
@@ -72,7 +72,10 @@ async fn a_forks_files_come_back_as_a_merge() {
 
     node.sh(&id, "echo ours > theirs").await;
     let refused = node.engine.files().merge_back(&fork, MergeBack::default()).await.unwrap_err();
-    assert!(matches!(&refused, OpError::MergeConflict { first, .. } if first.contains("theirs")), "{refused}");
+    assert!(
+        matches!(&refused, OpError::Checkpoint(CheckpointError::MergeConflict { first, .. }) if first.contains("theirs")),
+        "{refused}"
+    );
     assert_eq!(node.sh(&id, "cat theirs gone").await, "ours\nc\n");
     let prefer = Some(Side::Fork);
     node.engine.files().merge_back(&fork, MergeBack { dry_run: false, prefer }).await.unwrap();

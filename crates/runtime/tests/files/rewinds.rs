@@ -1,7 +1,7 @@
 //! Going back: every step as it was, and nothing lost of what is there.
 
 use crate::fixture::*;
-use shellkeep_runtime::{Expected, Moment, NewEvent, OpError, Rewind, SaveAgentState, ServicesAfter};
+use shellkeep_runtime::{CheckpointError, Expected, Moment, NewEvent, OpError, Rewind, SaveAgentState, ServicesAfter};
 use shellkeep_session::{Cause, NoticeCode, SessionId};
 
 /// What a shell says of itself, without what is its own each time.
@@ -129,7 +129,7 @@ async fn what_cannot_be_gone_back_to_is_refused_in_words() {
     let error = node.engine.files().rewind(&id, to(Moment::Seq(seq + 50))).await.unwrap_err();
     assert_eq!(error.code(), "no_such_moment", "{error}");
     let error = node.engine.files().rewind(&id, to(Moment::Checkpoint("nothing".to_owned()))).await.unwrap_err();
-    assert!(matches!(error, OpError::CheckpointNotFound { .. }), "{error}");
+    assert!(matches!(error, OpError::Checkpoint(CheckpointError::NotFound { .. })), "{error}");
     let event = NewEvent { event_type: "x_after".to_owned(), data: serde_json::json!({}) };
     node.engine.records().post_events(&id, vec![event]).await.unwrap();
     assert_eq!(node.sh(&id, "cat a").await, "1\n");

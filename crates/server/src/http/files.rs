@@ -10,7 +10,7 @@ use crate::translate;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use shellkeep_protocol::{AgainstParams, DiffParams, DiffResponse, FileHistory, PathParams};
-use shellkeep_runtime::{CheckpointView, DiffQuery, DiffView, Engine, OpError};
+use shellkeep_runtime::{CheckpointError, CheckpointView, DiffQuery, DiffView, Engine, OpError};
 use shellkeep_session::{FilesAt, SessionId};
 
 /// What a patch is called, the better name first.
@@ -111,7 +111,7 @@ pub(super) async fn find(
         return Ok(engine.files().checkpoint_at(id, at).await?);
     }
     let (session_id, checkpoint) = (id.to_string(), name.to_owned());
-    Err(OpError::CheckpointNotFound { session_id, checkpoint, was_kept: false }.into())
+    Err(OpError::Checkpoint(CheckpointError::NotFound { session_id, checkpoint, was_kept: false }).into())
 }
 
 fn wanted_patch(headers: &HeaderMap) -> Option<&'static str> {

@@ -83,13 +83,13 @@ impl IntoResponse for Refusal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use shellkeep_runtime::OpError;
+    use shellkeep_runtime::{OpError, RunError, ServiceError};
     use std::time::Duration;
 
     #[test]
     fn an_overloaded_node_says_when_to_come_again() {
         let (waited, retry_after) = (Duration::from_secs(30), Duration::from_millis(1200));
-        let refusal = Refusal::from(OpError::Overloaded { waiting: 10, limit: 10, waited, retry_after });
+        let refusal = Refusal::from(OpError::Run(RunError::Overloaded { waiting: 10, limit: 10, waited, retry_after }));
         let data = refusal.problem().data.clone();
         assert_eq!(refusal.into_response().headers()[header::RETRY_AFTER], "2");
         assert_eq!((&data["waiting"], &data["limit"], &data["retry_after"]), (&10.into(), &10.into(), &2.into()));
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn what_to_do_next_is_a_route() {
-        let error = OpError::ServiceNotFound { session_id: "s".into(), service_id: "s1".into() };
+        let error = OpError::Service(ServiceError::NotFound { session_id: "s".into(), service_id: "s1".into() });
         let problem = problem(&Refusal::from(error));
         assert_eq!(problem.detail, "session 's' has no service 's1'; list its services with GET …/services");
         assert_eq!(problem.fact.as_deref(), Some("session 's' has no service 's1'"));

@@ -14,7 +14,7 @@ use rmcp::model::{CallToolResult, ContentBlock, Tool, ToolAnnotations};
 use rmcp::service::RequestContext;
 use serde::Deserialize;
 use shellkeep_protocol::RunRequest;
-use shellkeep_runtime::{OpError, RunCommand};
+use shellkeep_runtime::{OpError, RunCommand, SessionError};
 use utoipa::ToSchema;
 
 /// The tool.
@@ -73,7 +73,7 @@ async fn restart(handler: &Handler, context: &RequestContext<RoleServer>) -> Res
     }
     match seat.engine.restart(&seat.session).await {
         // A session that was never used is as new as can be.
-        Ok(_) | Err(OpError::SessionNotFound { .. }) => {}
+        Ok(_) | Err(OpError::Session(SessionError::NotFound { .. })) => {}
         Err(error) => return Err(error.into()),
     }
     Ok(CallToolResult::success(vec![ContentBlock::text("tool has been restarted.")]))

@@ -12,7 +12,7 @@ use rmcp::model::{CallToolResult, Tool, ToolAnnotations};
 use rmcp::service::RequestContext;
 use serde::Deserialize;
 use shellkeep_protocol::{DiffResponse, FileChange};
-use shellkeep_runtime::{DiffQuery, Moment, OpError};
+use shellkeep_runtime::{CheckpointError, DiffQuery, Moment, OpError, SessionError};
 use utoipa::ToSchema;
 
 /// The tool.
@@ -53,7 +53,9 @@ async fn diff(
     let query = DiffQuery { from: Some(from), to, path, patch: Some(MODEL_OUTPUT), binary: false };
     let is_default = given.from.is_none();
     let view = match seat.engine.files().diff(&seat.session, query).await {
-        Err(OpError::NoSuchMoment { .. } | OpError::SessionNotFound { .. }) if is_default => {
+        Err(
+            OpError::Checkpoint(CheckpointError::NoSuchMoment { .. }) | OpError::Session(SessionError::NotFound { .. }),
+        ) if is_default => {
             return Ok(CallToolResult::success(vec![rmcp::model::ContentBlock::text(
                 "No command has changed anything yet, so there is nothing to compare.",
             )]));

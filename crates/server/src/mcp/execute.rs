@@ -11,7 +11,7 @@ use crate::translate;
 use rmcp::RoleServer;
 use rmcp::model::{CallToolResult, ProtocolVersion};
 use rmcp::service::RequestContext;
-use shellkeep_runtime::{OpError, RunCommand, RunStream, RunView};
+use shellkeep_runtime::{OpError, RunCommand, RunError, RunStream, RunView};
 use shellkeep_session::RunId;
 
 /// Runs a command in the caller's session.
@@ -78,7 +78,7 @@ async fn cancelled(call: &Call<'_>, context: &RequestContext<RoleServer>) {
 async fn interrupt(seat: &Seat, run_id: &RunId) {
     match seat.engine.runs().signal(&seat.session, run_id, "INT").await {
         // It ended by itself at the same moment.
-        Ok(()) | Err(OpError::RunEnded { .. }) => {}
+        Ok(()) | Err(OpError::Run(RunError::Ended { .. })) => {}
         Err(error) => tracing::warn!(%error, "a cancelled command could not be interrupted"),
     }
 }

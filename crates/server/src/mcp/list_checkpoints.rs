@@ -12,7 +12,7 @@ use rmcp::model::{CallToolResult, Tool, ToolAnnotations};
 use rmcp::service::RequestContext;
 use serde::Deserialize;
 use shellkeep_protocol::{Checkpoint, CheckpointList};
-use shellkeep_runtime::OpError;
+use shellkeep_runtime::{OpError, SessionError};
 use shellkeep_session::plan::shorten;
 use utoipa::ToSchema;
 
@@ -49,7 +49,9 @@ async fn list(
     let limit = given.limit.unwrap_or(SHOWN).clamp(1, MOST);
     let newest = match newest(&seat, limit).await {
         // The session is made by its first command.
-        Err(OpError::SessionNotFound { .. }) => CheckpointList { checkpoints: Vec::new(), next: None, current: None },
+        Err(OpError::Session(SessionError::NotFound { .. })) => {
+            CheckpointList { checkpoints: Vec::new(), next: None, current: None }
+        }
         found => found?,
     };
     answer(in_words(&newest), &newest)

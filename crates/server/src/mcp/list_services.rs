@@ -11,7 +11,7 @@ use rmcp::RoleServer;
 use rmcp::model::{CallToolResult, Tool, ToolAnnotations};
 use rmcp::service::RequestContext;
 use serde::Deserialize;
-use shellkeep_runtime::{OpError, ServiceView};
+use shellkeep_runtime::{OpError, ServiceView, SessionError};
 use utoipa::ToSchema;
 
 /// The tool.
@@ -36,7 +36,7 @@ async fn list(handler: &Handler, context: &RequestContext<RoleServer>) -> Result
     let seat = handler.seat(context)?;
     let own = match seat.engine.services().list(&seat.session).await {
         // The session is made by its first command.
-        Err(OpError::SessionNotFound { .. }) => Vec::new(),
+        Err(OpError::Session(SessionError::NotFound { .. })) => Vec::new(),
         found => found?,
     };
     let elsewhere = elsewhere(&seat, &own).await?;

@@ -15,7 +15,7 @@ use rmcp::model::{CallToolResult, Tool, ToolAnnotations};
 use rmcp::service::RequestContext;
 use serde::{Deserialize, Serialize};
 use shellkeep_protocol::{LogParams, LogResponse, OutputParams, OutputResponse, ServiceStatus, StreamName};
-use shellkeep_runtime::{MAX_WAIT, OpError, RunView, ServiceView, Stream, Tail};
+use shellkeep_runtime::{MAX_WAIT, OpError, RunError, RunView, ServiceError, ServiceView, SessionError, Stream, Tail};
 use shellkeep_session::{RunId, RunStatus, ServiceId};
 use std::time::Duration;
 use utoipa::ToSchema;
@@ -105,7 +105,9 @@ async fn read_run(
 ) -> Result<CallToolResult, Refusal> {
     let no_session = |error| match error {
         // The session is made by its first command, and so are the ids this tool takes.
-        OpError::SessionNotFound { session_id } => OpError::RunNotFound { session_id, run_id: run_id.to_string() },
+        OpError::Session(SessionError::NotFound { session_id }) => {
+            OpError::Run(RunError::NotFound { session_id, run_id: run_id.to_string() })
+        }
         other => other,
     };
     let stream = given.stream.unwrap_or_default();
@@ -160,8 +162,8 @@ async fn read_log(
     wait: Duration,
 ) -> Result<CallToolResult, Refusal> {
     let no_session = |error| match error {
-        OpError::SessionNotFound { session_id } => {
-            OpError::ServiceNotFound { session_id, service_id: service_id.to_string() }
+        OpError::Session(SessionError::NotFound { session_id }) => {
+            OpError::Service(ServiceError::NotFound { session_id, service_id: service_id.to_string() })
         }
         other => other,
     };

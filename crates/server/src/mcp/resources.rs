@@ -7,7 +7,7 @@ use crate::translate;
 use rmcp::model::{ErrorData, ListResourcesResult, ReadResourceResult, Resource, ResourceContents, ResourceTemplate};
 use serde_json::json;
 use shellkeep_protocol::text;
-use shellkeep_runtime::{Engine, MAX_OUTPUT_PAGE, OpError, OutputQuery, RunSummary, Stream};
+use shellkeep_runtime::{Engine, MAX_OUTPUT_PAGE, OpError, OutputQuery, RunSummary, SessionError, Stream};
 use shellkeep_session::{RunId, SessionId};
 
 /// Where all of them are.
@@ -48,7 +48,9 @@ pub async fn list(seat: &Seat) -> Result<ListResourcesResult, ErrorData> {
     let view = match seat.engine.get(session).await {
         Ok(view) => view,
         // It is made by its first command.
-        Err(OpError::SessionNotFound { .. }) => return Ok(ListResourcesResult::with_all_items(Vec::new())),
+        Err(OpError::Session(SessionError::NotFound { .. })) => {
+            return Ok(ListResourcesResult::with_all_items(Vec::new()));
+        }
         Err(error) => return Err(protocol_error(&error.into())),
     };
     let mut resources = vec![

@@ -13,7 +13,7 @@ use rmcp::model::{CallToolResult, Tool, ToolAnnotations};
 use rmcp::service::RequestContext;
 use serde::Deserialize;
 use shellkeep_protocol::RewindResponse;
-use shellkeep_runtime::{OpError, Rewind, ServicesAfter};
+use shellkeep_runtime::{CheckpointError, OpError, Rewind, ServicesAfter, SessionError};
 use utoipa::ToSchema;
 
 /// The tool.
@@ -50,9 +50,9 @@ async fn rewind(
     // A client that goes away must not leave files half way between two moments.
     let rewound = detached(async move { engine.files().rewind(&session, request).await }).await?;
     let rewound = rewound.map_err(|error| match error {
-        OpError::SessionNotFound { .. } => {
-            OpError::NoSuchMoment { detail: "there is nothing to undo: no command has run in this session".to_owned() }
-        }
+        OpError::Session(SessionError::NotFound { .. }) => OpError::Checkpoint(CheckpointError::NoSuchMoment {
+            detail: "there is nothing to undo: no command has run in this session".to_owned(),
+        }),
         other => other,
     })?;
     let rewound = translate::rewound(rewound, dry_run);

@@ -8,7 +8,9 @@ use axum::http::HeaderMap;
 use rmcp::RoleServer;
 use rmcp::service::RequestContext;
 use serde_json::json;
-use shellkeep_runtime::{CreateSession, Engine, OpError, RunCommand, RunStream, ServiceView, StartService};
+use shellkeep_runtime::{
+    CreateSession, Engine, OpError, RunCommand, RunStream, ServiceView, SessionError, StartService,
+};
 use shellkeep_session::{ByteString, SessionId};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -53,7 +55,7 @@ impl Seat {
     /// Begins a command, and makes the session first if there is none.
     pub async fn run(&self, command: RunCommand) -> Result<RunStream, OpError> {
         match self.engine.run_stream(&self.session, command.clone()).await {
-            Err(OpError::SessionNotFound { .. }) => {}
+            Err(OpError::Session(SessionError::NotFound { .. })) => {}
             begun => return begun,
         }
         self.make().await?;
@@ -63,7 +65,7 @@ impl Seat {
     /// Starts a service, and makes the session first if there is none.
     pub async fn start(&self, request: StartService) -> Result<ServiceView, OpError> {
         match self.engine.services().start(&self.session, request.clone()).await {
-            Err(OpError::SessionNotFound { .. }) => {}
+            Err(OpError::Session(SessionError::NotFound { .. })) => {}
             started => return started,
         }
         self.make().await?;
@@ -80,7 +82,7 @@ impl Seat {
         };
         if let Some(workspace) = &self.workspace {
             match self.engine.create(create(json!({"workspace": workspace}))).await {
-                Err(OpError::BadWorkspace { .. } | OpError::NotAllowed { .. }) => {}
+                Err(OpError::Session(SessionError::BadWorkspace { .. }) | OpError::NotAllowed { .. }) => {}
                 made => return made.map(|_| ()),
             }
         }

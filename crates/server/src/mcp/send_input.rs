@@ -12,7 +12,7 @@ use rmcp::model::{CallToolResult, Tool, ToolAnnotations};
 use rmcp::service::RequestContext;
 use serde::Deserialize;
 use shellkeep_protocol::{InputAccepted, InputRequest};
-use shellkeep_runtime::OpError;
+use shellkeep_runtime::{OpError, RunError, SessionError};
 use utoipa::ToSchema;
 
 /// The tool.
@@ -56,8 +56,8 @@ async fn send(
     let (bytes, end) = translate::input(InputRequest { text: Some(given.text), base64: None, eof })?;
     let accepted = InputAccepted { run_id: run_id.to_string(), bytes: bytes.len() };
     match seat.engine.runs().input(&seat.session, &run_id, bytes, end).await {
-        Err(OpError::SessionNotFound { session_id }) => {
-            return Err(OpError::RunNotFound { session_id, run_id: run_id.to_string() }.into());
+        Err(OpError::Session(SessionError::NotFound { session_id })) => {
+            return Err(OpError::Run(RunError::NotFound { session_id, run_id: run_id.to_string() }).into());
         }
         sent => sent?,
     }

@@ -12,7 +12,7 @@ use rmcp::model::{CallToolResult, Tool, ToolAnnotations};
 use rmcp::service::RequestContext;
 use serde::Deserialize;
 use serde_json::json;
-use shellkeep_runtime::OpError;
+use shellkeep_runtime::{OpError, RunError, SessionError};
 use std::time::Duration;
 use utoipa::ToSchema;
 
@@ -54,8 +54,8 @@ async fn send(
     };
     let name = given.signal.as_deref().unwrap_or(DEFAULT);
     match seat.engine.runs().signal(&seat.session, &run_id, name).await {
-        Err(OpError::SessionNotFound { session_id }) => {
-            return Err(OpError::RunNotFound { session_id, run_id: run_id.to_string() }.into());
+        Err(OpError::Session(SessionError::NotFound { session_id })) => {
+            return Err(OpError::Run(RunError::NotFound { session_id, run_id: run_id.to_string() }).into());
         }
         sent => sent?,
     }

@@ -11,7 +11,7 @@ use rmcp::RoleServer;
 use rmcp::model::{CallToolResult, Tool, ToolAnnotations};
 use rmcp::service::RequestContext;
 use serde::Deserialize;
-use shellkeep_runtime::{OpError, STOP_GRACE};
+use shellkeep_runtime::{OpError, STOP_GRACE, ServiceError, SessionError};
 use shellkeep_session::{ServiceId, SessionId};
 use utoipa::ToSchema;
 
@@ -49,8 +49,8 @@ async fn stop(
     let stopped = detached(async move { seat.engine.services().stop(&session, &service_id, STOP_GRACE).await }).await?;
     let view = stopped.map_err(|error| match error {
         // The caller's own session is made by its first command, and so are the ids this tool takes.
-        OpError::SessionNotFound { session_id } if given.session.is_none() => {
-            OpError::ServiceNotFound { session_id, service_id: missing }
+        OpError::Session(SessionError::NotFound { session_id }) if given.session.is_none() => {
+            OpError::Service(ServiceError::NotFound { session_id, service_id: missing })
         }
         other => other,
     })?;

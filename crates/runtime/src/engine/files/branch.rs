@@ -53,7 +53,7 @@ impl FileOps<'_> {
             let Permitted { inner, id } = self.access.over(id)?;
             self.access.audit("fork", id.as_str());
             let Some(_reserved) = inner.ctx.names.reserve(&new) else {
-                return Err(OpError::SessionExists { session_id: new.to_string() });
+                return Err(OpError::Session(SessionError::Exists { session_id: new.to_string() }));
             };
             let by = self.access.scope().token().map(str::to_owned);
             let order = Box::new(ForkOrder { id: new, at: request.at, by, share_files: request.share_files });
@@ -67,7 +67,7 @@ impl FileOps<'_> {
             let Permitted { inner, id: fork } = self.access.over(fork)?;
             self.access.audit("merge_back", fork.as_str());
             let state = inner.ctx.registry.snapshot(&fork).await?;
-            let no_origin = |detail: String| OpError::NoOrigin { detail };
+            let no_origin = |detail: String| OpError::Checkpoint(CheckpointError::NoOrigin { detail });
             let Some(Origin { session_id, .. }) = state.meta.forked_from else {
                 return Err(no_origin(format!(
                     "session '{fork}' was not forked from another, so there is nothing to merge into"

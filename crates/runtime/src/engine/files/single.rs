@@ -195,7 +195,12 @@ fn refused(error: TreeError, place: &InWorkspace, what: &'static str) -> OpError
         TreeError::Io(error) => {
             let reason = (&error as &(dyn std::error::Error + 'static)).into();
             let session_id = place.state.meta.session_id.to_string();
-            return OpError::FilesFailed { session_id, what, reason, state: "nothing was changed" };
+            return OpError::Checkpoint(CheckpointError::Failed {
+                session_id,
+                what,
+                reason,
+                state: "nothing was changed",
+            });
         }
     })
 }

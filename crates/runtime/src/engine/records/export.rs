@@ -1,7 +1,7 @@
 //! An export of a recording, piece by piece, at the pace of its reader.
 
 use crate::engine::inner::Inner;
-use crate::ops::{ExportFormat, OpError};
+use crate::ops::{ExportFormat, OpError, RecordError};
 use crate::work::Caller;
 use shellkeep_record::export::{ExportError, Options, asciicast, html, jsonl};
 use shellkeep_record::{Budget, Masker, PublicKey, Recording, SessionKey};
@@ -95,7 +95,10 @@ impl Export {
             // Nobody is there to be told.
             Err(ExportError::Write(error)) => tracing::debug!(session = %self.id, %error, "an export was not read"),
             Err(ExportError::Read(error)) => {
-                let error = OpError::RecordingUnreadable { session_id: self.id.to_string(), reason: error.to_string() };
+                let error = OpError::Record(RecordError::Unreadable {
+                    session_id: self.id.to_string(),
+                    reason: error.to_string(),
+                });
                 pieces.send(Err(error));
             }
         }

@@ -1,0 +1,104 @@
+//! Why files were not saved, compared, restored, copied or merged.
+
+use crate::ops::FilesReason;
+use crate::ops::Hint;
+
+/// Why files were not saved, compared, restored, copied or merged.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum CheckpointError {
+    /// No such checkpoint, or it was pruned.
+    #[error(
+        "{} '{checkpoint}' {}",
+        if *was_kept { "checkpoint" } else { "there is no checkpoint" },
+        if *was_kept { format!("of session '{session_id}' was pruned") } else { format!("in session '{session_id}'") }
+    )]
+    NotFound {
+        /// The session.
+        session_id: String,
+        /// What was asked for.
+        checkpoint: String,
+        /// Whether there was one.
+        was_kept: bool,
+    },
+    /// There is no such record, or what the session was then is not known.
+    #[error("{detail}; nothing was changed")]
+    NoSuchMoment {
+        /// Why.
+        detail: String,
+    },
+    /// The files could not be kept, brought back or copied.
+    #[error("the files of session '{session_id}' {what}: {reason}; {state}")]
+    Failed {
+        /// The session.
+        session_id: String,
+        /// What could not be done.
+        what: &'static str,
+        /// Why, and whether the disk is full.
+        reason: FilesReason,
+        /// How the files are now, and what to do next.
+        state: &'static str,
+    },
+    /// There is no such file in the checkpoint.
+    #[error("there is no file '{path}' in checkpoint '{checkpoint}'")]
+    FileNotFound {
+        /// Where it was looked for.
+        checkpoint: String,
+        /// The path.
+        path: String,
+    },
+    /// A fork would work on the same files.
+    #[error(
+        "session '{session_id}' works in '{path}', outside its workspace '{workspace}', so a fork would change the same files; nothing was forked"
+    )]
+    NotApart {
+        /// The session.
+        session_id: String,
+        /// Where it works.
+        path: String,
+        /// Its workspace.
+        workspace: String,
+    },
+    /// The session was not forked from another, or that one is gone.
+    #[error("{detail}")]
+    NoOrigin {
+        /// What is missing.
+        detail: String,
+    },
+    /// Both sides of a merge changed the same.
+    #[error("merge conflict in {} ({first}); nothing was changed", files(conflicts.len()))]
+    MergeConflict {
+        /// The first of them.
+        first: String,
+        /// All of them.
+        conflicts: Vec<(String, String)>,
+    },
+}
+
+impl CheckpointError {
+    /// The stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NotFound { .. } => "checkpoint_not_found",
+            Self::NoSuchMoment { .. } => "no_such_moment",
+            Self::Failed { .. } => "files_failed",
+            Self::FileNotFound { .. } => "file_not_found",
+            Self::NotApart { .. } => "files_not_apart",
+            Self::NoOrigin { .. } => "no_origin",
+            Self::MergeConflict { .. } => "merge_conflict",
+        }
+    }
+
+    /// What to do next, where that differs from door to door.
+    pub fn hint(&self) -> Option<Hint> {
+        match self {
+            Self::NotFound { .. } => Some(Hint::ListCheckpoints),
+            Self::NotApart { .. } => Some(Hint::SeparateFiles),
+            Self::MergeConflict { .. } => Some(Hint::ResolveConflicts),
+            _ => None,
+        }
+    }
+}
+
+fn files(count: usize) -> String {
+    format!("{count} file{}", if count == 1 { "" } else { "s" })
+}

@@ -1,0 +1,115 @@
+//! Why a recording, or the agent's state, was not read or written.
+
+use crate::ops::Hint;
+
+/// Why a recording, or the agent's state, was not read or written.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum RecordError {
+    /// The recording does not take events of this type.
+    #[error("{detail}")]
+    InvalidEventType {
+        /// Which types it takes, or what the type needs.
+        detail: String,
+    },
+    /// The store took only some of the events.
+    #[error(
+        "{reason}; only the first {taken} of {total} events were recorded, starting at number {first_seq}. Send only the rest again"
+    )]
+    EventsCutOff {
+        /// What the store said.
+        reason: String,
+        /// How many it took.
+        taken: usize,
+        /// How many there were.
+        total: usize,
+        /// Number of the first.
+        first_seq: u64,
+    },
+    /// Somebody else has saved the agent's state since.
+    #[error(
+        "the agent's state was not saved: {}",
+        current.map_or("there is none yet".to_owned(), |version| format!("it is at version {version} now"))
+    )]
+    VersionConflict {
+        /// The version that is kept; none if none is.
+        current: Option<u64>,
+    },
+    /// No state of the agent, or none with this number.
+    #[error("session '{session_id}' has no such agent state")]
+    AgentStateNotFound {
+        /// The session.
+        session_id: String,
+    },
+    /// An old state of the agent is no longer kept.
+    #[error("version {version} of the agent's state was deleted to make room for newer output")]
+    AgentStateReclaimed {
+        /// Which.
+        version: u64,
+    },
+    /// The file with a state of the agent is not what was saved.
+    #[error("version {version} of the agent's state is damaged and not served: {reason}")]
+    AgentStateDamaged {
+        /// Which.
+        version: u64,
+        /// What is wrong with the file.
+        reason: String,
+    },
+    /// The session is not recorded, or its recording cannot be read.
+    #[error("cannot read the recording of session '{session_id}': {reason}")]
+    Unreadable {
+        /// The session.
+        session_id: String,
+        /// Why.
+        reason: String,
+    },
+    /// A search took longer than it may.
+    #[error(
+        "the search reached its limit of {limit} s and found nothing before {place}={next}; continue from {place}={next}, or use plain text or a simpler pattern"
+    )]
+    SearchSpent {
+        /// Seconds that a search may take.
+        limit: u64,
+        /// The parameter that says where to go on.
+        place: &'static str,
+        /// Where to go on.
+        next: u64,
+    },
+    /// A file beside the records is not the one that was recorded.
+    #[error(
+        "file {file} of session '{session_id}' was changed after it was recorded (its hash does not match), so it is not served"
+    )]
+    FileChanged {
+        /// Whose.
+        session_id: String,
+        /// Its name.
+        file: String,
+    },
+}
+
+impl RecordError {
+    /// The stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::InvalidEventType { .. } => "invalid_event_type",
+            Self::EventsCutOff { .. } => "store_unavailable",
+            Self::VersionConflict { .. } => "version_conflict",
+            Self::AgentStateNotFound { .. } => "agent_state_not_found",
+            Self::AgentStateReclaimed { .. } => "agent_state_reclaimed",
+            Self::AgentStateDamaged { .. } => "agent_state_damaged",
+            Self::Unreadable { .. } => "recording_unreadable",
+            Self::SearchSpent { .. } => "search_too_expensive",
+            Self::FileChanged { .. } => "file_changed",
+        }
+    }
+
+    /// What to do next, where that differs from door to door.
+    pub fn hint(&self) -> Option<Hint> {
+        match self {
+            Self::VersionConflict { .. } => Some(Hint::ReadAgentState),
+            Self::AgentStateNotFound { .. } => Some(Hint::SaveAgentState),
+            Self::AgentStateDamaged { .. } => Some(Hint::ReadOlderAgentState),
+            Self::FileChanged { .. } => Some(Hint::Verify),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Why a command was not run, or a run was not found.
+
+use crate::ops::Hint;
+use std::time::Duration;
+
+/// Why a command was not run, or a run was not found.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum RunError {
+    /// No such run.
+    #[error("session '{session_id}' has no run '{run_id}'")]
+    NotFound {
+        /// The session.
+        session_id: String,
+        /// The name asked for.
+        run_id: String,
+    },
+    /// The run has ended.
+    #[error("run '{run_id}' has ended; read its result and output instead")]
+    Ended {
+        /// The run.
+        run_id: String,
+    },
+    /// The output is no longer kept.
+    #[error(
+        "the output of run '{run_id}' was deleted to make room for newer output; its status and exit code are still available. Run the command again if you need its output"
+    )]
+    OutputReclaimed {
+        /// The run.
+        run_id: String,
+    },
+    /// The run does not read input.
+    #[error("run '{run_id}' does not accept input: all of its input was given when it started")]
+    NoInput {
+        /// The run.
+        run_id: String,
+    },
+    /// The session runs another command.
+    #[error("session '{session_id}' is busy with run '{run_id}'; nothing was run")]
+    Busy {
+        /// The session.
+        session_id: String,
+        /// What it runs.
+        run_id: String,
+    },
+    /// Too many commands wait.
+    #[error("session '{session_id}' already has {waiting} commands waiting; wait for some to finish")]
+    QueueFull {
+        /// The session.
+        session_id: String,
+        /// How many wait.
+        waiting: usize,
+    },
+    /// The same key was used for another command.
+    #[error("request_id '{request_id}' was used before for a different command; use a new one")]
+    RequestIdReused {
+        /// The key.
+        request_id: String,
+    },
+    /// The directory for this call cannot be entered.
+    #[error("cannot enter cwd '{path}': {reason}; nothing was run")]
+    BadCwd {
+        /// The directory.
+        path: String,
+        /// The system's reason.
+        reason: String,
+    },
+    /// The session's own directory cannot be entered.
+    #[error(
+        "session '{session_id}' works in '{path}', which cannot be entered: {reason}; nothing was run. Restore the directory, or pass a cwd (add `cd` to the command to move the session there), or rewind the session to a record where the directory existed"
+    )]
+    CwdGone {
+        /// The session.
+        session_id: String,
+        /// Its directory.
+        path: String,
+        /// The system's reason.
+        reason: String,
+    },
+    /// The session was restarted while the command waited.
+    #[error("session '{session_id}' was restarted while this command waited; nothing was run, send it again")]
+    Restarted {
+        /// The session.
+        session_id: String,
+    },
+    /// No shell could be started.
+    #[error("cannot start a shell: {reason}. Nothing was run and the session's state is unchanged; send it again")]
+    ShellUnavailable {
+        /// Why.
+        reason: String,
+    },
+    /// More work than the machine takes.
+    #[error(
+        "this node is overloaded: {waiting} commands are waiting (limit {limit}) and this one waited {:.1} s; nothing was run. Send it again in {} s, or send fewer at a time",
+        waited.as_secs_f64(), whole_seconds(*retry_after)
+    )]
+    Overloaded {
+        /// Commands that wait.
+        waiting: usize,
+        /// How many may.
+        limit: usize,
+        /// How long this one did.
+        waited: Duration,
+        /// When to try again.
+        retry_after: Duration,
+    },
+}
+
+impl RunError {
+    /// The stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NotFound { .. } => "run_not_found",
+            Self::Ended { .. } => "run_ended",
+            Self::OutputReclaimed { .. } => "output_reclaimed",
+            Self::NoInput { .. } => "no_input",
+            Self::Busy { .. } => "session_busy",
+            Self::QueueFull { .. } => "queue_full",
+            Self::RequestIdReused { .. } => "request_id_reused",
+            Self::BadCwd { .. } | Self::CwdGone { .. } => "bad_cwd",
+            Self::Restarted { .. } => "session_restarted",
+            Self::ShellUnavailable { .. } => "shell_unavailable",
+            Self::Overloaded { .. } => "overloaded",
+        }
+    }
+
+    /// What to do next, where that differs from door to door.
+    pub fn hint(&self) -> Option<Hint> {
+        match self {
+            Self::NotFound { .. } => Some(Hint::ListRuns),
+            Self::NoInput { .. } => Some(Hint::KeepInputOpen),
+            Self::Busy { .. } => Some(Hint::WaitForRun),
+            _ => None,
+        }
+    }
+}
+
+/// A wait in seconds, rounded up: to come a little late is better than to come in vain.
+pub fn whole_seconds(wait: Duration) -> u64 {
+    wait.as_secs_f64().ceil().max(1.0) as u64
+}

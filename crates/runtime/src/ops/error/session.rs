@@ -1,0 +1,72 @@
+//! Why a session was not created or found, or cannot work.
+
+use crate::ops::Hint;
+
+/// Why a session was not created or found, or cannot work.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum SessionError {
+    /// No such session.
+    #[error("there is no session '{session_id}'")]
+    NotFound {
+        /// The name asked for.
+        session_id: String,
+    },
+    /// A session has this name already.
+    #[error("session '{session_id}' already exists; choose another name, or omit it to get a generated one")]
+    Exists {
+        /// The name.
+        session_id: String,
+    },
+    /// The session's stored state cannot be read.
+    #[error(
+        "session '{session_id}' is unavailable because its stored state cannot be read ({reason}); other sessions are not affected. Delete it, or repair its files and restart the daemon"
+    )]
+    Damaged {
+        /// The session.
+        session_id: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The directory that was named as a workspace cannot be one.
+    #[error("cannot use '{path}' as the workspace: {reason}; name an existing directory, or omit it to get a new one")]
+    BadWorkspace {
+        /// The directory.
+        path: String,
+        /// Why.
+        reason: String,
+    },
+    /// The session works outside of a data directory that is a copy.
+    #[error(
+        "this data directory is a copy of '{original}', and session '{session_id}' works in '{path}', outside the copy, where the original's session works too; nothing was done"
+    )]
+    WorkspaceNotTaken {
+        /// The session.
+        session_id: String,
+        /// The directory.
+        path: String,
+        /// The data directory that the copy was made from.
+        original: String,
+    },
+}
+
+impl SessionError {
+    /// The stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NotFound { .. } => "session_not_found",
+            Self::Exists { .. } => "session_exists",
+            Self::Damaged { .. } => "session_damaged",
+            Self::BadWorkspace { .. } => "bad_workspace",
+            Self::WorkspaceNotTaken { .. } => "workspace_not_taken",
+        }
+    }
+
+    /// What to do next, where that differs from door to door.
+    pub fn hint(&self) -> Option<Hint> {
+        match self {
+            Self::NotFound { .. } => Some(Hint::ListSessions),
+            Self::WorkspaceNotTaken { .. } => Some(Hint::TakeWorkspaces),
+            _ => None,
+        }
+    }
+}
