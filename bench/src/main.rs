@@ -36,6 +36,10 @@ use report::Report;
 use setup::Setup;
 use std::process::ExitCode;
 
+/// The one of the program.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     match Options::parse(std::env::args().skip(1)).and_then(|options| bench(&options)) {
         Ok(()) => ExitCode::SUCCESS,

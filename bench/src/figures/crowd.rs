@@ -77,7 +77,7 @@ fn by_daemon(setup: &Setup, report: &mut Report, floor: &mut [RawShell]) -> Fall
     }
     let (raw, ours) = take_turns(setup, floor, |window| lanes::drive(&mut connections, DRIVERS, window))?;
     let what = format!("{count} live sessions running `true`, HTTP with a connection each");
-    report.row(Row::rate(what, "commands/s", raw, ours, None));
+    report.row(Row::rate(what, "commands/s", raw, ours, TARGET));
     report.note("The client of the live sessions over HTTP takes its processor time from the same cores.".to_owned());
     Ok(())
 }

@@ -13,7 +13,7 @@ use shellkeep_session::SessionId;
 /// Each with what it writes.
 const COMMANDS: [(&str, &str); 3] = [("true", ""), ("echo hi", "hi\n"), ("cd /tmp; export X=1", "")];
 const LIBRARY: Target = Target::RatioAtMost(2.0);
-const HTTP: Target = Target::RatioAtMost(6.0);
+const HTTP: Target = Target::RatioAtMost(4.5);
 /// Untimed commands before each turn: caches and processor clocks settle.
 const SETTLE: usize = 50;
 const LIVE_SHELLS: usize = 8;

@@ -16,6 +16,10 @@ use clap::Parser as _;
 use cli::{Cli, Command};
 use std::process::ExitCode;
 
+/// A command allocates some hundred times; docs/DEPENDENCIES.md says what this saves.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Serve(args) => commands::serve::execute(args),

@@ -63,7 +63,8 @@ impl Background {
         let before = recorder.reader.mark();
         let turn = recorder.turn(end);
         let mark = recorder.reader.mark();
-        if before != mark {
+        // Also while it works through a long stretch, whose mark comes at its end.
+        if before != mark || turn == Turn::Worked {
             metrics::gauge!("shellkeep_record_behind_bytes").set(self.shared.journal.bytes_since(mark) as f64);
         }
         turn
