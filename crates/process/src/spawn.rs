@@ -1,12 +1,12 @@
 //! Starting a process: an empty environment, its own session, a few descriptors and no others. Bash is started under the
 //! driver; what else we start is in [`crate::service`].
 
-mod inside;
+mod clone;
 
-pub(crate) use inside::Entrance;
+pub(crate) use clone::Entrance;
 
 use crate::own;
-use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{MemfdFlags, Mode, SealFlags, fchmod, fcntl_add_seals, memfd_create};
 use rustix::io::fcntl_dupfd_cloexec;
 use std::collections::BTreeSet;
@@ -128,105 +128,26 @@ pub(crate) fn start(
     let mut argv: Vec<*mut libc::c_char> = arguments.iter().map(|text| text.as_ptr().cast_mut()).collect();
     argv.push(std::ptr::null_mut());
     let environment = [variable.map_or(std::ptr::null_mut(), |text| text.as_ptr().cast_mut()), std::ptr::null_mut()];
-    let program = inside::Program {
+    let program = clone::Program {
         path: path.as_ptr(),
         arguments: argv.as_ptr(),
         environment: environment.as_ptr(),
         moves: &moves,
     };
     let mut awaited = awaited();
-    let born = match entrance.map(|entrance| inside::start(&program, entrance)) {
+    let born = match entrance.map(|entrance| clone::inside(&program, entrance)) {
         Some(Ok(pid)) => Born { pid, is_inside: true },
         // Containers often forbid it. If there is another reason, it shows again.
-        Some(Err(_)) | None => Born { pid: outside(&program)?, is_inside: false },
+        Some(Err(_)) | None => Born { pid: clone::outside(&program)?, is_inside: false },
     };
     awaited.insert(born.pid);
     Ok(born)
-}
-
-/// Starts a program in the groups that we are in.
-fn outside(program: &inside::Program<'_>) -> io::Result<u32> {
-    let actions = Actions::new(program.moves)?;
-    let attributes = Attributes::new()?;
-    let mut pid = 0;
-    // SAFETY: every pointer is to a value that lives until the call returns, and the arrays end in NULL.
-    let error = unsafe {
-        libc::posix_spawn(
-            &mut pid,
-            program.path,
-            actions.0.as_ptr(),
-            attributes.0.as_ptr(),
-            program.arguments,
-            program.environment,
-        )
-    };
-    check(error)?;
-    u32::try_from(pid).map_err(io::Error::other)
 }
 
 /// Children that somebody of us waits for. Held while one is started, so that none is missing for a moment.
 pub(crate) fn awaited() -> MutexGuard<'static, BTreeSet<u32>> {
     static AWAITED: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
     AWAITED.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn check(error: libc::c_int) -> io::Result<()> {
-    if error == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(error)) }
-}
-
-struct Actions(MaybeUninit<libc::posix_spawn_file_actions_t>);
-
-impl Actions {
-    fn new(moves: &[(OwnedFd, i32)]) -> io::Result<Self> {
-        let mut actions = MaybeUninit::uninit();
-        // SAFETY: init makes the value valid for every later call; Drop destroys it.
-        unsafe {
-            check(libc::posix_spawn_file_actions_init(actions.as_mut_ptr()))?;
-            for (from, to) in moves {
-                check(libc::posix_spawn_file_actions_adddup2(actions.as_mut_ptr(), from.as_raw_fd(), *to))?;
-            }
-            // A bare shell starts at the root, wherever the daemon was started.
-            check(libc::posix_spawn_file_actions_addchdir_np(actions.as_mut_ptr(), c"/".as_ptr()))?;
-        }
-        Ok(Self(actions))
-    }
-}
-
-impl Drop for Actions {
-    fn drop(&mut self) {
-        // SAFETY: made by `new`, which returns only initialised values.
-        unsafe { libc::posix_spawn_file_actions_destroy(self.0.as_mut_ptr()) };
-    }
-}
-
-struct Attributes(MaybeUninit<libc::posix_spawnattr_t>);
-
-impl Attributes {
-    /// Own session, every signal at its default and none blocked: Rust ignores SIGPIPE, and bash would pass that on.
-    fn new() -> io::Result<Self> {
-        let mut attributes = MaybeUninit::uninit();
-        let mut all = MaybeUninit::<libc::sigset_t>::uninit();
-        let mut none = MaybeUninit::uninit();
-        let flags = libc::POSIX_SPAWN_SETSID as i32 | libc::POSIX_SPAWN_SETSIGDEF | libc::POSIX_SPAWN_SETSIGMASK;
-        // SAFETY: each value is initialised by its own function before it is used; Drop destroys the attributes.
-        unsafe {
-            check(libc::posix_spawnattr_init(attributes.as_mut_ptr()))?;
-            // Not sigfillset: glibc leaves its own signals 32 and 33 out of it, and then posix_spawn ignores them.
-            all.as_mut_ptr().write_bytes(0xff, 1);
-            libc::sigemptyset(none.as_mut_ptr());
-            check(libc::posix_spawnattr_setsigdefault(attributes.as_mut_ptr(), all.as_ptr()))?;
-            check(libc::posix_spawnattr_setsigmask(attributes.as_mut_ptr(), none.as_ptr()))?;
-            check(libc::posix_spawnattr_setflags(attributes.as_mut_ptr(), flags as libc::c_short))?;
-        }
-        Ok(Self(attributes))
-    }
-}
-
-impl Drop for Attributes {
-    fn drop(&mut self) {
-        // SAFETY: made by `new`, which returns only initialised values.
-        unsafe { libc::posix_spawnattr_destroy(self.0.as_mut_ptr()) };
-    }
 }
 
 /// A pair of connected sockets: ours, which never blocks, and bash's, which does.

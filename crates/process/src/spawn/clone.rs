@@ -1,8 +1,11 @@
-//! Starting a process inside its groups. To move one into a group afterwards makes the kernel wait until every processor
-//! has passed through it, often for ten milliseconds, and the thread that asks waits with it. One that is born inside is
-//! there at once.
+//! Starting a process by a clone that shares our memory until it becomes another program: nothing is copied.
+//!
+//! It is born inside its groups where the kernel allows that. To move one into a group afterwards makes the kernel wait
+//! until every processor has passed through it, often for ten milliseconds, and the thread that asks waits with it.
+//!
+//! Not `posix_spawn`: it can change the directory only since glibc 2.29, and the program runs with 2.28.
 
-use libc::{c_char, c_int};
+use libc::{c_char, c_int, c_void};
 use rustix::fd::{AsRawFd, OwnedFd};
 use std::fs::File;
 use std::io;
@@ -65,12 +68,11 @@ struct Birth<'a> {
 
 /// Starts a program in a group, with a session of its own and all signals as they are by default. Fails where the kernel,
 /// or a filter in front of it, does not support that; then nothing was started.
-pub(super) fn start(program: &Program<'_>, entrance: &Entrance) -> io::Result<u32> {
+pub(super) fn inside(program: &Program<'_>, entrance: &Entrance) -> io::Result<u32> {
     let birth = Birth { program, tasks: entrance.tasks.as_ref().map(AsRawFd::as_raw_fd), error: AtomicI32::new(0) };
-    // Sixteen bytes each, as a stack must be aligned.
-    let mut stack: Vec<u128> = Vec::with_capacity(STACK_BYTES / size_of::<u128>());
+    let mut stack = stack();
     let arguments = CloneArguments {
-        // It borrows our memory and we stand still until it is another program: nothing is copied.
+        // It borrows our memory and we stand still until it is another program.
         flags: CLONE_INTO_CGROUP | (libc::CLONE_VM | libc::CLONE_VFORK) as u64,
         exit_signal: libc::SIGCHLD as u64,
         stack: stack.as_mut_ptr() as u64,
@@ -87,15 +89,47 @@ pub(super) fn start(program: &Program<'_>, entrance: &Entrance) -> io::Result<u3
     if pid < 0 {
         return Err(io::Error::from_raw_os_error(i32::try_from(-pid).unwrap_or(libc::EIO)));
     }
-    let pid = u32::try_from(pid).map_err(io::Error::other)?;
-    match birth.error.load(Ordering::SeqCst) {
-        0 => Ok(pid),
-        error => {
-            // SAFETY: a child of ours that has ended; how is known.
-            unsafe { libc::waitpid(pid as i32, std::ptr::null_mut(), 0) };
-            Err(io::Error::from_raw_os_error(error))
+    birth.outcome(i32::try_from(pid).map_err(io::Error::other)?)
+}
+
+/// Starts a program in the groups that we are in, otherwise like [`inside`]. Works on every kernel.
+pub(super) fn outside(program: &Program<'_>) -> io::Result<u32> {
+    let birth = Birth { program, tasks: None, error: AtomicI32::new(0) };
+    let mut stack = stack();
+    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+    let argument = std::ptr::from_ref(&birth).cast_mut().cast();
+    let blocked = Blocked::all()?;
+    // SAFETY: the library takes the end of the stack, which grows down. The stack is the child's alone and outlives it, as
+    // this thread is suspended until the child is another program or has ended; so does the argument.
+    let pid = unsafe { libc::clone(called, stack.as_mut_ptr().add(stack.capacity()).cast(), flags, argument) };
+    let error = io::Error::last_os_error();
+    drop(blocked);
+    if pid < 0 { Err(error) } else { birth.outcome(pid) }
+}
+
+/// A stack for a child: sixteen bytes each, as a stack must be aligned.
+fn stack() -> Vec<u128> {
+    Vec::with_capacity(STACK_BYTES / size_of::<u128>())
+}
+
+impl Birth<'_> {
+    /// The number of the child, if it became the program.
+    fn outcome(&self, pid: i32) -> io::Result<u32> {
+        match self.error.load(Ordering::SeqCst) {
+            0 => u32::try_from(pid).map_err(io::Error::other),
+            error => {
+                // SAFETY: a child of ours that has ended; how is known.
+                unsafe { libc::waitpid(pid, std::ptr::null_mut(), 0) };
+                Err(io::Error::from_raw_os_error(error))
+            }
         }
     }
+}
+
+/// [`become_program`], as the library calls it.
+extern "C" fn called(birth: *mut c_void) -> c_int {
+    // SAFETY: the only caller is `clone` in `outside`, which passes a `Birth` that lives until the child is gone.
+    unsafe { become_program(birth.cast_const().cast()) }
 }
 
 /// What the child does. It shares our memory, so it takes none, holds no lock and returns nowhere.
@@ -148,8 +182,10 @@ impl Blocked {
         // SAFETY: both sets are filled in by the calls before they are read.
         unsafe {
             libc::sigfillset(all.as_mut_ptr());
-            super::check(libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr()))?;
-            Ok(Self(before.assume_init()))
+            match libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr()) {
+                0 => Ok(Self(before.assume_init())),
+                error => Err(io::Error::from_raw_os_error(error)),
+            }
         }
     }
 }
@@ -224,7 +260,7 @@ unsafe fn clone_and_call(_: &CloneArguments, _: &Birth<'_>) -> isize {
 mod tests {
     use crate::cage::{Cage, CageFactory, CageMode, Limits};
     use crate::proc::Stat;
-    use crate::spawn::{reap, start};
+    use crate::spawn::{Unwatched, reap, start};
     use std::collections::HashSet;
     use std::ffi::CStr;
 
@@ -255,22 +291,38 @@ mod tests {
         born.pid
     }
 
-    #[test]
-    fn a_program_is_born_in_its_groups_and_bare() {
-        let Some((factory, mut cage)) = cage("bare") else { return };
-        let pid = sleep(&mut cage);
-        let read = |file: &str| std::fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap();
-        let (groups, status) = (read("cgroup"), read("status"));
-        let ours = |line: &str| line.starts_with("0::") || line.contains(":pids:");
-        let is_inside = |line: &str| std::path::Path::new(line).ends_with("work/born");
-        assert!(groups.lines().any(|line| line.starts_with("0::")), "{groups}");
-        assert!(groups.lines().filter(|line| ours(line)).all(is_inside), "{groups}");
+    /// At the root, in a session of its own, with every signal at its default.
+    fn assert_bare(pid: u32) {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
         for mask in ["SigIgn", "SigBlk"] {
             let line = status.lines().find(|line| line.starts_with(mask)).unwrap();
             assert!(line.ends_with("\t0000000000000000"), "{line}");
         }
         let stat = Stat::read(pid).unwrap();
         assert_eq!((stat.session, stat.group, stat.parent), (pid, pid, std::process::id()));
+        assert_eq!(std::fs::read_link(format!("/proc/{pid}/cwd")).unwrap().as_os_str(), "/");
+    }
+
+    #[test]
+    fn a_program_outside_groups_is_bare_too() {
+        let born = start(c"/bin/sleep", &[c"sleep", c"60"], None, &[], None).unwrap();
+        assert!(!born.is_inside);
+        assert_bare(born.pid);
+        drop(Unwatched(born.pid));
+        let failed = start(c"/nonexistent", &[c"nobody"], None, &[], None);
+        assert_eq!(failed.unwrap_err().kind(), std::io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn a_program_is_born_in_its_groups_and_bare() {
+        let Some((factory, mut cage)) = cage("bare") else { return };
+        let pid = sleep(&mut cage);
+        let groups = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap();
+        let ours = |line: &str| line.starts_with("0::") || line.contains(":pids:");
+        let is_inside = |line: &str| std::path::Path::new(line).ends_with("work/born");
+        assert!(groups.lines().any(|line| line.starts_with("0::")), "{groups}");
+        assert!(groups.lines().filter(|line| ours(line)).all(is_inside), "{groups}");
+        assert_bare(pid);
         assert_eq!(cage.members().iter().map(|stat| stat.pid).collect::<Vec<_>>(), [pid]);
         clear(&factory, cage, pid);
     }
