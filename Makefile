@@ -105,7 +105,7 @@ python: ## check the types of the Python package and run its tests
 python-models: ## write the Python package's models anew from the /openapi.json of the debug build, and its sync client
 	@SHELLKEEP_BIN=$(CURDIR)/target/debug/shellkeep sdk/python/tools/generate.sh
 
-wheel: ## build one wheel into dist/: the program and the Python package, for glibc 2.31 and newer
+wheel: ## build one wheel into dist/: the program and the Python package, for glibc 2.28 and newer
 	@sdk/python/tools/wheel.sh
 
 # BENCH="--quick --no-peers" for a glance; see `target/release/shellkeep-bench --help`.
