@@ -52,6 +52,32 @@ def test_a_stream_goes_on_where_it_broke(client: shellkeep.Client, session: shel
     assert ("".join(pieces), result.stdout, cutter.cuts) == (expected, expected, 3)
 
 
+def test_a_stream_that_broke_has_all_output_of_a_run_that_ended(
+    client: shellkeep.Client, session: shellkeep.Session
+) -> None:
+    """The stream of a run that has ended has as much output as its result; the rest was lost after a break."""
+    left = [1]
+
+    def cut(request: bytes, answer: bytes) -> int | None:
+        if b"text/event-stream" in request and left[0] > 0 and b"event: stdout" in answer:
+            left[0] -= 1
+            # Waits for its turn, so the command of the stream has ended.
+            session.run("true")
+            return 60
+        return None
+
+    command = "head -c 3000000 /dev/zero | tr '\\0' x; echo é; printf '\\xff' >&2"
+    with Cutter(socket_of(client), cut) as cutter, shellkeep.Client(socket=cutter.path, start=False) as shaky:
+        with shaky.attach(session.id).stream(command, max_output=1000) as stream:
+            pieces = list(stream)
+    out = b"".join(piece.data for piece in pieces if piece.stream == "stdout")
+    assert out == b"x" * 3_000_000 + "é\n".encode()
+    assert [piece.data for piece in pieces if piece.stream == "stderr"] == [b"\xff"]
+    assert (stream.result.truncated, len(stream.result.stdout) < 2000, cutter.cuts) == (True, True, 1)
+    again = b"".join(piece.data for piece in session.get_run(stream.result.run_id))
+    assert again == out + b"\xff"
+
+
 def test_what_must_not_be_repeated_is_not(client: shellkeep.Client, session: shellkeep.Session) -> None:
     def cut(request: bytes, answer: bytes) -> int | None:
         return 0 if b"/messages HTTP" in request else None

@@ -8,6 +8,7 @@ import pickle
 import threading
 import uuid
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -250,3 +251,12 @@ def test_problems_without_a_body_are_errors_too() -> None:
     assert (error.code, error.status) == ("unexpected_answer", 502)
     busy = errors.from_problem(503, b'{"code":"overloaded","detail":"busy"}', "7")
     assert isinstance(busy, shellkeep.Overloaded) and busy.retry_after == 7 and busy.retryable
+
+
+def test_an_option_that_does_not_exist_is_refused(session: shellkeep.Session) -> None:
+    wrong: Any = {"timout": 3}
+    with pytest.raises(TypeError, match="timout.*timeout"):
+        session.run("true", **wrong)
+    late: Any = {"max_output": 3}
+    with pytest.raises(TypeError, match="max_output"):
+        session.start("true", **late)

@@ -43,6 +43,7 @@ from .errors import (
     VersionConflict,
     VersionMismatch,
 )
+from .options import RunOptions, StartOptions, StreamOptions
 from .results import Chunk, RunResult, SessionRef
 from .values import Delete, FileInfo, FileWritten, KvEntry, Put
 
@@ -74,6 +75,7 @@ __all__ = [
     "QuotaExceeded",
     "RequestIdReused",
     "Run",
+    "RunOptions",
     "RunResult",
     "RunStream",
     "Service",
@@ -82,6 +84,8 @@ __all__ = [
     "SessionNotFound",
     "SessionRef",
     "ShellkeepError",
+    "StartOptions",
+    "StreamOptions",
     "TooLarge",
     "Unauthorized",
     "VersionConflict",

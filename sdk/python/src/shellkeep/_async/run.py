@@ -23,9 +23,8 @@ LONGEST_WAIT = 300.0
 class AsyncRun(Handle):
     """A command that was started and not waited for. Iterate over it for its output from the beginning."""
 
-    def __init__(self, session: AsyncSession, body: dict[str, Any] | None, result: RunResult) -> None:
+    def __init__(self, session: AsyncSession, result: RunResult) -> None:
         self._session = session
-        self._body = body
         #: What was known when it started.
         self.result = result
 
@@ -38,9 +37,9 @@ class AsyncRun(Handle):
     def _path(self) -> str:
         return f"{self._session.path}/runs/{segment(self.run_id)}"
 
-    async def poll(self) -> RunResult:
-        """How it is now."""
-        return await self._look(0)
+    async def poll(self, *, max_output: int | None = None) -> RunResult:
+        """How it is now, with at most `max_output` bytes of each stream."""
+        return await self._look(0, max_output)
 
     async def wait(self, timeout: float | None = None) -> RunResult:
         """Waits for its end; after `timeout` seconds the result says `running`."""
@@ -52,9 +51,9 @@ class AsyncRun(Handle):
             if self.result.status != "running" or (left is not None and left <= 0):
                 return self.result
 
-    async def _look(self, wait: float) -> RunResult:
+    async def _look(self, wait: float, max_output: int | None = None) -> RunResult:
         client = self._session.client
-        found = RunResult.from_json(await client.get(self._path, {"wait": wait, "max_output": None}))
+        found = RunResult.from_json(await client.get(self._path, {"wait": wait, "max_output": max_output}))
         self._session.saw(found.seq)
         return found
 
@@ -89,10 +88,8 @@ class AsyncRun(Handle):
         await self.signal("INT")
 
     def stream(self) -> AsyncRunStream:
-        """Its output from the beginning, then as it comes."""
-        if self._body is None:
-            raise ShellkeepError("not_streamable", "only a run that this session started can be streamed; use output()")
-        return AsyncRunStream(self._session, self._body, interrupt=False)
+        """Its output from the beginning, then as it comes. Closing the stream leaves the command alone."""
+        return AsyncRunStream(self._session, {}, run_id=self.run_id, interrupt=False)
 
     def __aiter__(self) -> AsyncRunStream:
         return self.stream()
@@ -104,10 +101,16 @@ class AsyncRunStream(Handle):
     If the connection breaks, the stream connects again and goes on where it was: the command runs once.
     """
 
-    def __init__(self, session: AsyncSession, body: dict[str, Any], *, interrupt: bool) -> None:
+    def __init__(
+        self, session: AsyncSession, body: dict[str, Any], *, interrupt: bool, run_id: str | None = None
+    ) -> None:
         self._session = session
         self._body = body
         self._interrupt = interrupt
+        #: Whether the run began before this connection, and so may have ended before it too.
+        self._is_late = run_id is not None
+        #: A run that ended before this connection: the rest of its output is read from what is kept of it.
+        self._ended: AsyncRun | None = None
         self._events: AsyncEventStream | None = None
         self._seen = {"stdout": 0, "stderr": 0}
         self._skip = {"stdout": 0, "stderr": 0}
@@ -115,7 +118,7 @@ class AsyncRunStream(Handle):
         #: Whether the daemon may have accepted the command.
         self._begun = False
         #: The run's id, once it is known.
-        self.run_id: str | None = None
+        self.run_id = run_id
         self._result: RunResult | None = None
 
     @property
@@ -131,7 +134,7 @@ class AsyncRunStream(Handle):
     async def __anext__(self) -> Chunk:
         while self._result is None:
             try:
-                chunk = self._take(await self._next_event())
+                chunk = await self._next()
             except DaemonUnavailable:
                 await self._again()
                 continue
@@ -147,26 +150,74 @@ class AsyncRunStream(Handle):
             self._events = None
         raise StopAsyncIteration
 
-    async def _next_event(self) -> ServerEvent:
+    async def _next(self) -> Chunk | None:
+        if self._ended is not None:
+            return await self._next_kept(self._ended)
         if self._events is None:
-            path = f"{self._session.path}/run"
-            request = Request("POST", path, body=encode_json(self._body), accept="text/event-stream")
-            try:
-                self._events = await self._session.client.wire.stream(request)
-            except DaemonUnavailable:
-                self._begun = self._begun or request.sent
-                raise
-            except ShellkeepError:
-                # The daemon refused it.
-                raise
-            except BaseException:
-                self._begun = self._begun or request.sent
-                raise
+            self._events = await self._connect()
             self._begun = True
+            if self._is_late:
+                await self._settle(self._events)
+                return None
+        return self._take(await self._next_event(self._events))
+
+    async def _connect(self) -> AsyncEventStream:
+        path = self._session.path
+        if self.run_id is None:
+            request = Request("POST", f"{path}/run", body=encode_json(self._body), accept="text/event-stream")
+        else:
+            query = {"max_output": self._body.get("max_output")}
+            request = Request("GET", f"{path}/runs/{segment(self.run_id)}", query, accept="text/event-stream")
         try:
-            return await self._events.__anext__()
+            return await self._session.client.wire.stream(request)
+        except DaemonUnavailable:
+            self._begun = self._begun or request.sent
+            raise
+        except ShellkeepError:
+            # The daemon refused it.
+            raise
+        except BaseException:
+            self._begun = self._begun or request.sent
+            raise
+
+    async def _next_event(self, events: AsyncEventStream) -> ServerEvent:
+        try:
+            return await events.__anext__()
         except StopAsyncIteration:
             raise DaemonUnavailable("connection_broken", "the stream ended before its result") from None
+
+    async def _settle(self, events: AsyncEventStream) -> None:
+        """Finds out whether a run that was there before this connection still goes on.
+
+        The stream of one that has ended has only as much output as its result, so the rest is read from what is kept.
+        """
+        if self.run_id is None:
+            # The first event of a stream names the run.
+            self._take(await self._next_event(events))
+        if self.run_id is None:
+            return
+        run = await self._session.get_run(self.run_id)
+        if run.result.status != "running":
+            self._ended = run
+            await events.close()
+            self._events = None
+
+    async def _next_kept(self, run: AsyncRun) -> Chunk | None:
+        """The next piece of a run that has ended, or its result."""
+        names: tuple[Literal["stdout"], Literal["stderr"]] = ("stdout", "stderr")
+        for stream in names:
+            page = await run.output(stream, offset=self._seen[stream])
+            exact = base64.b64decode(page.base64) if page.base64 else page.text.encode()
+            if exact:
+                self._seen[stream] = page.next_offset
+                return Chunk(stream, page.text, exact)
+        self._finish(await run.poll(max_output=self._body.get("max_output")))
+        return None
+
+    def _finish(self, result: RunResult) -> None:
+        self._result = result
+        self.run_id = result.run_id
+        self._session.saw(result.seq)
 
     async def _again(self) -> None:
         if self._breaks >= len(PAUSES):
@@ -174,6 +225,7 @@ class AsyncRunStream(Handle):
         await sleep(PAUSES[self._breaks])
         self._breaks += 1
         self._events = None
+        self._is_late = True
         self._skip = dict(self._seen)
 
     def _take(self, event: ServerEvent) -> Chunk | None:
@@ -191,9 +243,7 @@ class AsyncRunStream(Handle):
         if event.name == "started":
             self.run_id = data["run_id"]
         elif event.name == "result":
-            self._result = RunResult.from_json(data)
-            self.run_id = self._result.run_id
-            self._session.saw(self._result.seq)
+            self._finish(RunResult.from_json(data))
         elif event.name == "error" or "code" in data:
             raise ShellkeepError(data.get("code", "stream_failed"), data.get("detail", event.data))
         return None

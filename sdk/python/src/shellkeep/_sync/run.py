@@ -24,9 +24,8 @@ LONGEST_WAIT = 300.0
 class Run(Handle):
     """A command that was started and not waited for. Iterate over it for its output from the beginning."""
 
-    def __init__(self, session: Session, body: dict[str, Any] | None, result: RunResult) -> None:
+    def __init__(self, session: Session, result: RunResult) -> None:
         self._session = session
-        self._body = body
         #: What was known when it started.
         self.result = result
 
@@ -39,9 +38,9 @@ class Run(Handle):
     def _path(self) -> str:
         return f"{self._session.path}/runs/{segment(self.run_id)}"
 
-    def poll(self) -> RunResult:
-        """How it is now."""
-        return self._look(0)
+    def poll(self, *, max_output: int | None = None) -> RunResult:
+        """How it is now, with at most `max_output` bytes of each stream."""
+        return self._look(0, max_output)
 
     def wait(self, timeout: float | None = None) -> RunResult:
         """Waits for its end; after `timeout` seconds the result says `running`."""
@@ -53,9 +52,9 @@ class Run(Handle):
             if self.result.status != "running" or (left is not None and left <= 0):
                 return self.result
 
-    def _look(self, wait: float) -> RunResult:
+    def _look(self, wait: float, max_output: int | None = None) -> RunResult:
         client = self._session.client
-        found = RunResult.from_json(client.get(self._path, {"wait": wait, "max_output": None}))
+        found = RunResult.from_json(client.get(self._path, {"wait": wait, "max_output": max_output}))
         self._session.saw(found.seq)
         return found
 
@@ -90,10 +89,8 @@ class Run(Handle):
         self.signal("INT")
 
     def stream(self) -> RunStream:
-        """Its output from the beginning, then as it comes."""
-        if self._body is None:
-            raise ShellkeepError("not_streamable", "only a run that this session started can be streamed; use output()")
-        return RunStream(self._session, self._body, interrupt=False)
+        """Its output from the beginning, then as it comes. Closing the stream leaves the command alone."""
+        return RunStream(self._session, {}, run_id=self.run_id, interrupt=False)
 
     def __iter__(self) -> RunStream:
         return self.stream()
@@ -105,10 +102,16 @@ class RunStream(Handle):
     If the connection breaks, the stream connects again and goes on where it was: the command runs once.
     """
 
-    def __init__(self, session: Session, body: dict[str, Any], *, interrupt: bool) -> None:
+    def __init__(
+        self, session: Session, body: dict[str, Any], *, interrupt: bool, run_id: str | None = None
+    ) -> None:
         self._session = session
         self._body = body
         self._interrupt = interrupt
+        #: Whether the run began before this connection, and so may have ended before it too.
+        self._is_late = run_id is not None
+        #: A run that ended before this connection: the rest of its output is read from what is kept of it.
+        self._ended: Run | None = None
         self._events: EventStream | None = None
         self._seen = {"stdout": 0, "stderr": 0}
         self._skip = {"stdout": 0, "stderr": 0}
@@ -116,7 +119,7 @@ class RunStream(Handle):
         #: Whether the daemon may have accepted the command.
         self._begun = False
         #: The run's id, once it is known.
-        self.run_id: str | None = None
+        self.run_id = run_id
         self._result: RunResult | None = None
 
     @property
@@ -132,7 +135,7 @@ class RunStream(Handle):
     def __next__(self) -> Chunk:
         while self._result is None:
             try:
-                chunk = self._take(self._next_event())
+                chunk = self._next()
             except DaemonUnavailable:
                 self._again()
                 continue
@@ -148,26 +151,74 @@ class RunStream(Handle):
             self._events = None
         raise StopIteration
 
-    def _next_event(self) -> ServerEvent:
+    def _next(self) -> Chunk | None:
+        if self._ended is not None:
+            return self._next_kept(self._ended)
         if self._events is None:
-            path = f"{self._session.path}/run"
-            request = Request("POST", path, body=encode_json(self._body), accept="text/event-stream")
-            try:
-                self._events = self._session.client.wire.stream(request)
-            except DaemonUnavailable:
-                self._begun = self._begun or request.sent
-                raise
-            except ShellkeepError:
-                # The daemon refused it.
-                raise
-            except BaseException:
-                self._begun = self._begun or request.sent
-                raise
+            self._events = self._connect()
             self._begun = True
+            if self._is_late:
+                self._settle(self._events)
+                return None
+        return self._take(self._next_event(self._events))
+
+    def _connect(self) -> EventStream:
+        path = self._session.path
+        if self.run_id is None:
+            request = Request("POST", f"{path}/run", body=encode_json(self._body), accept="text/event-stream")
+        else:
+            query = {"max_output": self._body.get("max_output")}
+            request = Request("GET", f"{path}/runs/{segment(self.run_id)}", query, accept="text/event-stream")
         try:
-            return self._events.__next__()
+            return self._session.client.wire.stream(request)
+        except DaemonUnavailable:
+            self._begun = self._begun or request.sent
+            raise
+        except ShellkeepError:
+            # The daemon refused it.
+            raise
+        except BaseException:
+            self._begun = self._begun or request.sent
+            raise
+
+    def _next_event(self, events: EventStream) -> ServerEvent:
+        try:
+            return events.__next__()
         except StopIteration:
             raise DaemonUnavailable("connection_broken", "the stream ended before its result") from None
+
+    def _settle(self, events: EventStream) -> None:
+        """Finds out whether a run that was there before this connection still goes on.
+
+        The stream of one that has ended has only as much output as its result, so the rest is read from what is kept.
+        """
+        if self.run_id is None:
+            # The first event of a stream names the run.
+            self._take(self._next_event(events))
+        if self.run_id is None:
+            return
+        run = self._session.get_run(self.run_id)
+        if run.result.status != "running":
+            self._ended = run
+            events.close()
+            self._events = None
+
+    def _next_kept(self, run: Run) -> Chunk | None:
+        """The next piece of a run that has ended, or its result."""
+        names: tuple[Literal["stdout"], Literal["stderr"]] = ("stdout", "stderr")
+        for stream in names:
+            page = run.output(stream, offset=self._seen[stream])
+            exact = base64.b64decode(page.base64) if page.base64 else page.text.encode()
+            if exact:
+                self._seen[stream] = page.next_offset
+                return Chunk(stream, page.text, exact)
+        self._finish(run.poll(max_output=self._body.get("max_output")))
+        return None
+
+    def _finish(self, result: RunResult) -> None:
+        self._result = result
+        self.run_id = result.run_id
+        self._session.saw(result.seq)
 
     def _again(self) -> None:
         if self._breaks >= len(PAUSES):
@@ -175,6 +226,7 @@ class RunStream(Handle):
         sleep(PAUSES[self._breaks])
         self._breaks += 1
         self._events = None
+        self._is_late = True
         self._skip = dict(self._seen)
 
     def _take(self, event: ServerEvent) -> Chunk | None:
@@ -192,9 +244,7 @@ class RunStream(Handle):
         if event.name == "started":
             self.run_id = data["run_id"]
         elif event.name == "result":
-            self._result = RunResult.from_json(data)
-            self.run_id = self._result.run_id
-            self._session.saw(self._result.seq)
+            self._finish(RunResult.from_json(data))
         elif event.name == "error" or "code" in data:
             raise ShellkeepError(data.get("code", "stream_failed"), data.get("detail", event.data))
         return None

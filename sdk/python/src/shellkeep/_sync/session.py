@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import base64
 import os
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
@@ -24,6 +23,7 @@ from ..models import (
     StateResponse,
     Verdict,
 )
+from ..options import RunOptions, StartOptions, StreamOptions, request_body
 from ..results import RunResult, SessionRef
 from .files import Files
 from .kv import Kv
@@ -33,6 +33,9 @@ from .io import to_the_end
 from .service import Service
 
 if TYPE_CHECKING:
+    # For type checkers only, which have it; Python 3.10 does not.
+    from typing_extensions import Unpack
+
     from .client import Client
 
 #: A point in a session's history: a record's number, a run's id, a checkpoint's id, a commit, "-N", a time, "latest".
@@ -95,41 +98,19 @@ class Session(Handle):
         self,
         command: str,
         *,
-        timeout: float | None = None,
-        cwd: str | None = None,
-        env: Mapping[str, str] | None = None,
-        stdin: str | bytes | None = None,
-        max_output: int | None = None,
-        stderr: Literal["merge"] | None = None,
-        tty: bool | None = None,
-        on_timeout: Literal["interrupt", "background"] | None = None,
-        on_disconnect: Literal["continue", "interrupt"] | None = None,
-        if_busy: Literal["wait", "reject"] | None = None,
-        request_id: str | None = None,
         on_stdout: Callable[[str], object] | None = None,
         on_stderr: Callable[[str], object] | None = None,
         check: bool = False,
+        **options: Unpack[RunOptions],
     ) -> RunResult:
         """Runs a command and waits for its end (30 seconds unless `timeout` says otherwise).
 
         A non-zero exit is a result; `check=True` raises instead. `cwd` and `env` count for this command only.
         `on_stdout` and `on_stderr` get the output as it comes. A connection that breaks is made again and the command
-        is not run twice, because each run has a `request_id`. A cancelled run is interrupted.
+        is not run twice, because each run has a `request_id`. A cancelled run is interrupted. The other options are
+        those of `RunOptions`.
         """
-        body = request_body(
-            command,
-            timeout=timeout,
-            cwd=cwd,
-            env=env,
-            stdin=stdin,
-            max_output=max_output,
-            stderr=stderr,
-            tty=tty,
-            on_timeout=on_timeout,
-            on_disconnect=on_disconnect,
-            if_busy=if_busy,
-            request_id=request_id,
-        )
+        body = request_body(command, options)
         if on_stdout is None and on_stderr is None:
             result = self._run(body)
         else:
@@ -164,71 +145,28 @@ class Session(Handle):
                     callback(chunk.text)
             return stream.result
 
-    def stream(
-        self,
-        command: str,
-        *,
-        timeout: float | None = None,
-        cwd: str | None = None,
-        env: Mapping[str, str] | None = None,
-        stdin: str | bytes | None = None,
-        max_output: int | None = None,
-        stderr: Literal["merge"] | None = None,
-        tty: bool | None = None,
-        on_timeout: Literal["interrupt", "background"] | None = None,
-        if_busy: Literal["wait", "reject"] | None = None,
-        request_id: str | None = None,
-    ) -> RunStream:
-        """Runs a command and gives its output as it comes. Closing the stream early interrupts the command."""
-        body = request_body(
-            command,
-            timeout=timeout,
-            cwd=cwd,
-            env=env,
-            stdin=stdin,
-            max_output=max_output,
-            stderr=stderr,
-            tty=tty,
-            on_timeout=on_timeout,
-            if_busy=if_busy,
-            request_id=request_id,
-        )
-        return RunStream(self, body, interrupt=True)
+    def stream(self, command: str, **options: Unpack[StreamOptions]) -> RunStream:
+        """Runs a command and gives its output as it comes. Closing the stream early interrupts the command.
 
-    def start(
-        self,
-        command: str,
-        *,
-        timeout: float | None = None,
-        cwd: str | None = None,
-        env: Mapping[str, str] | None = None,
-        stdin: str | bytes | None = None,
-        stderr: Literal["merge"] | None = None,
-        tty: bool | None = None,
-        if_busy: Literal["wait", "reject"] | None = None,
-        request_id: str | None = None,
-    ) -> Run:
-        """Starts a command and does not wait for its end. Its standard input stays open unless `stdin` is given."""
-        body = request_body(
-            command,
-            timeout=timeout,
-            cwd=cwd,
-            env=env,
-            stdin=stdin,
-            stderr=stderr,
-            tty=tty,
-            if_busy=if_busy,
-            request_id=request_id,
-        )
+        The options are those of `StreamOptions`.
+        """
+        return RunStream(self, request_body(command, options, StreamOptions), interrupt=True)
+
+    def start(self, command: str, **options: Unpack[StartOptions]) -> Run:
+        """Starts a command and does not wait for its end. Its standard input stays open unless `stdin` is given.
+
+        The options are those of `StartOptions`.
+        """
+        body = request_body(command, options, StartOptions)
         answer = self.client.post(f"{self.path}/run", {**body, "blocking": False}, repeatable=True)
         result = RunResult.from_json(answer)
         self.saw(result.seq)
-        return Run(self, body, result)
+        return Run(self, result)
 
     def get_run(self, run_id: str) -> Run:
         """A run by its id."""
         found = RunResult.from_json(self.client.get(f"{self.path}/runs/{segment(run_id)}"))
-        return Run(self, None, found)
+        return Run(self, found)
 
     def service(
         self,
@@ -350,14 +288,3 @@ class Session(Handle):
     def scrub(self, secret: str) -> ScrubReport:
         """Masks a secret in everything that is kept of it."""
         return ScrubReport.from_json(self.client.post(f"{self.path}/scrub", {"secret": secret}))
-
-
-def request_body(command: str, *, stdin: str | bytes | None, request_id: str | None, **rest: Any) -> dict[str, Any]:
-    """The body of a run, with a `request_id` in any case."""
-    body: dict[str, Any] = {"command": command, "request_id": request_id or os.urandom(16).hex()}
-    if isinstance(stdin, bytes):
-        body["stdin_base64"] = base64.b64encode(stdin).decode()
-    elif stdin is not None:
-        body["stdin"] = stdin
-    body.update((name, value) for name, value in rest.items() if value is not None)
-    return body
