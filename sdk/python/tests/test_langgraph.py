@@ -27,6 +27,7 @@ from langgraph.types import interrupt
 from typing_extensions import TypedDict
 
 import shellkeep
+from shellkeep._sync.checkpoints import Checkpoints
 from shellkeep.langgraph import (
     ShellkeepSaver,
     UnknownType,
@@ -269,6 +270,36 @@ def test_pruning_beside_a_running_graph(client: shellkeep.Client) -> None:
     assert failures == []
     fresh = chat(ShellkeepSaver(client), texts(13))
     assert fresh.get_state(config(thread)).values["messages"] == state["messages"]
+
+
+def test_a_checkpoint_that_comes_in_the_middle_of_a_removal(
+    client: shellkeep.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the first batch of a removal was fenced: a checkpoint that came after it lost the parent it builds on."""
+    thread = name()
+    graph = chat(ShellkeepSaver(client), texts(9, 150))
+    for number in range(5):
+        graph.invoke({"messages": [HumanMessage(f"question {number} " * 10, id=f"h{number}")]}, config(thread))
+    old = list(graph.get_state_history(config(thread)))[6].config
+    states: list[Any] = []
+    batches: list[int] = []
+    real = Checkpoints._batch
+
+    def batch(self: Checkpoints, place: Any, ops: Any) -> Any:
+        done = real(self, place, ops)
+        batches.append(len(ops))
+        if len(batches) == 3:
+            states.append(graph.invoke({"messages": [HumanMessage("another " * 20, id="other")]}, old))
+        return done
+
+    monkeypatch.setattr("shellkeep._sync.checkpoints.BATCH", 4)
+    pruner = ShellkeepSaver(client)
+    monkeypatch.setattr(Checkpoints, "_batch", batch)
+    pruner.prune([thread])
+    assert len(states) == 1
+    fresh = chat(ShellkeepSaver(client), texts(9))
+    assert fresh.get_state(config(thread)).values["messages"] == states[0]["messages"]
+    assert len(list(fresh.get_state_history(config(thread)))) == 1
 
 
 def test_a_stale_parent_becomes_a_branch(client: shellkeep.Client) -> None:

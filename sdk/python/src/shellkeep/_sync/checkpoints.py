@@ -34,7 +34,7 @@ log = logging.getLogger("shellkeep.langgraph")
 
 #: Chooses the checkpoints that stay, from all of a thread, as namespaces and ids.
 Keep = Callable[[Sequence[Record]], set[tuple[str, str]]]
-#: Changes in one batch.
+#: Changes in one batch. A batch that is fenced has a fence for each of them at most, and the daemon takes 1000.
 BATCH = 500
 #: How often a change is tried again after another process was faster.
 TRIES = 20
@@ -111,7 +111,9 @@ class Checkpoints:
             if is_last:
                 raise
             return False
-        record.pack = {digest: data for digest, data in objects.items() if not self.cache.is_known(thread, digest)}
+        # No fence guards a namespace before its first checkpoint: that one relies on nothing that others hold.
+        known = self.cache.is_known if head[1] else nothing_known
+        record.pack = {digest: data for digest, data in objects.items() if not known(thread, digest)}
         ops: list[KvOp] = [Put(record_key(ns, record.id), self.codec.pack(record.to_plain()))]
         ops.append(Put(f"h/{token(ns)}", b"-", if_version=head[1]))
         try:
@@ -534,19 +536,36 @@ class Checkpoints:
         changed = {key for key, record in stays.items() if self._detach(place, record, gone, objects)}
         changed |= self._repack(stays, writes, objects)
         ops: list[KvOp] = [Put(f"c/{'/'.join(key)}", self.codec.pack(stays[key].to_plain())) for key in sorted(changed)]
-        rest: list[KvOp] = [Delete(record_key(ns, checkpoint_id)) for ns, checkpoint_id in sorted(gone)]
         for key, tasks in writes.items():
             if key not in stays:
-                rest += [Delete(f"w/{'/'.join(key)}/{task_key(task.task_id)}") for task in tasks]
-        # What stays is made independent first, and the fence is passed with it; what goes is then needed by nobody.
-        ops = [*(Put(fence, b"-", if_version=version) for fence, version in fences.items()), *ops, *rest]
+                ops += [Delete(f"w/{'/'.join(key)}/{task_key(task.task_id)}") for task in tasks]
+        # The newest go first: what is still there between two batches lacks nothing, so another process can use it.
+        ops += [Delete(record_key(ns, checkpoint_id)) for ns, checkpoint_id in sorted(gone, key=lambda k: k[1], reverse=True)]
         try:
-            for start in range(0, len(ops), BATCH):
-                self._batch(place, ops[start : start + BATCH])
+            self._fenced(place, fences, ops)
         except VersionConflict:
             return None
         self.cache.forget(thread)
         return len(gone)
+
+    def _fenced(self, place: Thread, fences: dict[str, int], ops: Sequence[KvOp]) -> None:
+        """Makes changes in batches. All fences are passed first, and each batch passes those of what it changes again.
+
+        So every other process looks at the thread anew before its next checkpoint, and one that comes in between stops
+        this.
+        """
+        names = list(fences)
+        for start in range(0, len(names), BATCH):
+            self._pass(place, fences, names[start : start + BATCH], [])
+        for start in range(0, len(ops), BATCH):
+            part = ops[start : start + BATCH]
+            touched = sorted({f"h/{op.key.split('/')[1]}" for op in part} & fences.keys())
+            self._pass(place, fences, touched, part)
+
+    def _pass(self, place: Thread, fences: dict[str, int], names: list[str], ops: Sequence[KvOp]) -> None:
+        passed: list[KvOp] = [Put(fence, b"-", if_version=fences[fence]) for fence in names]
+        done = self._batch(place, [*passed, *ops])
+        fences.update((fence, entry.version) for fence, entry in zip(names, done))
 
     def _repack(
         self,
@@ -664,6 +683,10 @@ class Checkpoints:
 SMALL = 96
 #: How many checkpoints a list may be spread over before it is written out.
 MAX_DEPTH = 200
+
+
+def nothing_known(thread: str, digest: bytes) -> bool:
+    return False
 
 
 def newest_of(records: Sequence[Record]) -> set[tuple[str, str]]:
