@@ -69,6 +69,28 @@ def test_items_past_their_time_are_gone(store: ShellkeepStore) -> None:
     assert store.get(("t",), "short") is None
 
 
+async def test_items_past_their_time_take_no_room(client: shellkeep.Client) -> None:
+    """They were not returned, but never removed."""
+    name = f"store-{uuid.uuid4().hex[:12]}"
+    store = ShellkeepStore(client, session=name)
+    for number in range(3):
+        store.put(("t",), f"short{number}", {"n": number}, ttl=-1)
+    store.put(("t",), "long", {"n": 2}, ttl=60)
+
+    def left() -> list[str]:
+        return [entry.key.rsplit("=")[-1] for entry in client.attach(name).kv.list()]
+
+    assert store.get(("t",), "short0") is None
+    assert left() == ["long", "short1", "short2"]
+    assert store.search(("t",))[0].key == "long"
+    assert left() == ["long"]
+    await store.aput(("t",), "again", {"n": 1}, ttl=-1)
+    assert (await store.asweep_ttl(), store.sweep_ttl(), left()) == (1, 0, ["long"])
+    swept = ShellkeepStore(client, session=name, ttl={"sweep_interval_minutes": 0})
+    swept.put(("t",), "short", {"n": 1}, ttl=-1)
+    assert left() == ["long"]
+
+
 def test_what_it_cannot_do_is_said(store: ShellkeepStore) -> None:
     with pytest.raises(shellkeep.InvalidRequest, match="filter="):
         store.search(("t",), query="meaning")

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..errors import SessionNotFound
+from ..errors import SessionNotFound, VersionConflict
 from ..values import KvEntry, KvOp
 from .kv import AsyncKv
 
 if TYPE_CHECKING:
     from .client import AsyncClient
+
+#: Changes in one batch; the daemon takes 1000.
+BATCH = 500
 
 
 class AsyncMemory:
@@ -53,3 +56,25 @@ class AsyncMemory:
         except SessionNotFound:
             await self.client.post("/v1/sessions", {"session_id": self.session}, repeatable=True)
             await self._kv.batch(ops)
+
+    async def remove(self, ops: Sequence[KvOp]) -> int:
+        """Removes entries that are as they were read, and returns how many. One that changed since then stays."""
+        removed = 0
+        for start in range(0, len(ops), BATCH):
+            part = ops[start : start + BATCH]
+            try:
+                await self.write(part)
+                removed += len(part)
+            except VersionConflict:
+                removed += await self._remove_each(part)
+        return removed
+
+    async def _remove_each(self, ops: Sequence[KvOp]) -> int:
+        removed = 0
+        for op in ops:
+            try:
+                await self.write([op])
+                removed += 1
+            except VersionConflict:
+                continue
+        return removed

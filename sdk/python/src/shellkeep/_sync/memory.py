@@ -6,12 +6,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..errors import SessionNotFound
+from ..errors import SessionNotFound, VersionConflict
 from ..values import KvEntry, KvOp
 from .kv import Kv
 
 if TYPE_CHECKING:
     from .client import Client
+
+#: Changes in one batch; the daemon takes 1000.
+BATCH = 500
 
 
 class Memory:
@@ -54,3 +57,25 @@ class Memory:
         except SessionNotFound:
             self.client.post("/v1/sessions", {"session_id": self.session}, repeatable=True)
             self._kv.batch(ops)
+
+    def remove(self, ops: Sequence[KvOp]) -> int:
+        """Removes entries that are as they were read, and returns how many. One that changed since then stays."""
+        removed = 0
+        for start in range(0, len(ops), BATCH):
+            part = ops[start : start + BATCH]
+            try:
+                self.write(part)
+                removed += len(part)
+            except VersionConflict:
+                removed += self._remove_each(part)
+        return removed
+
+    def _remove_each(self, ops: Sequence[KvOp]) -> int:
+        removed = 0
+        for op in ops:
+            try:
+                self.write([op])
+                removed += 1
+            except VersionConflict:
+                continue
+        return removed

@@ -36,11 +36,12 @@ __all__ = ["ShellkeepStore"]
 class ShellkeepStore(BaseStore):
     """Items by namespace and key, for sync and async use alike. All of them are in the session `session`.
 
-    `ttl` works in minutes, as LangGraph has it; an item past its time is not returned, and it is removed when it is
-    met. There is no search by meaning: `query` is refused.
+    `ttl` works in minutes, as LangGraph has it. An item past its time is not returned, and it is removed when a read
+    meets it; `sweep_ttl` removes all of them, and so does a write once in `sweep_interval_minutes`, if that is set.
+    There is no search by meaning: `query` is refused.
     """
 
-    __slots__ = ("_async", "_sync", "ttl_config")
+    __slots__ = ("_async", "_swept", "_sync", "ttl_config")
 
     supports_ttl = True
 
@@ -58,20 +59,47 @@ class ShellkeepStore(BaseStore):
             found if isinstance(found, AsyncClient) else AsyncClient.on(found.wire.endpoint), session
         )
         self.ttl_config = ttl
+        self._swept = time.monotonic()
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Reads first, then writes in one atomic step."""
         listed = list(ops)
-        results = [self._read(op, self._sync.read(*wanted(op))) for op in listed]
-        self._sync.write(self._changes(listed, self._sync.read_many(keys(listed))))
+        met = [self._sync.read(*wanted(op)) for op in listed]
+        results = [self._read(op, entries) for op, entries in zip(listed, met)]
+        self._sync.remove(past(entry for entries in met for entry in entries))
+        changes = self._changes(listed, self._sync.read_many(keys(listed)))
+        self._sync.write(changes)
+        if changes and self._is_sweep_due():
+            self.sweep_ttl()
         return results
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         """Reads first, then writes in one atomic step."""
         listed = list(ops)
-        results = [self._read(op, await self._async.read(*wanted(op))) for op in listed]
-        await self._async.write(self._changes(listed, await self._async.read_many(keys(listed))))
+        met = [await self._async.read(*wanted(op)) for op in listed]
+        results = [self._read(op, entries) for op, entries in zip(listed, met)]
+        await self._async.remove(past(entry for entries in met for entry in entries))
+        changes = self._changes(listed, await self._async.read_many(keys(listed)))
+        await self._async.write(changes)
+        if changes and self._is_sweep_due():
+            await self.asweep_ttl()
         return results
+
+    def sweep_ttl(self) -> int:
+        """Removes every item past its time, and returns how many there were."""
+        return self._sync.remove(past(self._sync.read("s/", True)))
+
+    async def asweep_ttl(self) -> int:
+        """Removes every item past its time, and returns how many there were."""
+        return await self._async.remove(past(await self._async.read("s/", True)))
+
+    def _is_sweep_due(self) -> bool:
+        minutes = (self.ttl_config or {}).get("sweep_interval_minutes")
+        now = time.monotonic()
+        if minutes is None or now < self._swept + minutes * 60:
+            return False
+        self._swept = now
+        return True
 
     def _read(self, op: Op, entries: Sequence[KvEntry]) -> Result:
         now = time.time()
@@ -148,10 +176,21 @@ def dump(value: Mapping[str, Any], created: str, updated: str, ttl: float | None
     return json.dumps(plain, ensure_ascii=False, separators=(",", ":")).encode()
 
 
+def is_past(plain: Mapping[str, Any], now: float) -> bool:
+    return bool(plain.get("x", now) < now)
+
+
+def past(entries: Iterable[KvEntry]) -> list[KvOp]:
+    """Removes the items that are past their time, unless they are written again meanwhile."""
+    now = time.time()
+    found = {entry.key: entry.version for entry in entries if is_past(json.loads(entry.value or b"{}"), now)}
+    return [Delete(key, if_version=version) for key, version in found.items()]
+
+
 def load(entry: KvEntry, now: float) -> SearchItem | None:
     """An item, unless it is past its time."""
     plain = json.loads(entry.value or b"{}")
-    if plain.get("x", now) < now:
+    if is_past(plain, now):
         return None
     namespace, key = names_of(entry.key)
     return SearchItem(
