@@ -7,6 +7,7 @@ mod private;
 use crate::config::{self, Cages, Durability, NO_LISTEN, Settings, Sources};
 use crate::failure::{FAILED, Failure};
 use crate::ready::Ready;
+use crate::turn::Turn;
 use crate::{terminal, token};
 use control::Running;
 use log::LogFilter;
@@ -53,7 +54,8 @@ pub struct Start {
 /// How a daemon ended.
 enum End {
     Stopped(ExitCode),
-    Restart,
+    /// To start again, with the turn to do so if it could be had.
+    Restart(Option<Turn>),
 }
 
 /// Runs a daemon until a signal or an order ends it.
@@ -68,10 +70,12 @@ pub fn run(start: Start) -> Result<ExitCode, Failure> {
     runtime.shutdown_timeout(STRAGGLERS);
     match end {
         End::Stopped(code) => Ok(code),
-        End::Restart => Err(again.start()),
+        End::Restart(turn) => Err(again.start(turn)),
     }
 }
 
+/// How long a client may have the turn to start a daemon before a restart goes on without it.
+const TURN_LIMIT: Duration = Duration::from_secs(10);
 /// How long work that nobody waits for may hold up the end of the process.
 const STRAGGLERS: Duration = Duration::from_secs(2);
 
@@ -91,7 +95,7 @@ impl Again {
     }
 
     /// Replaces this process. Returns only if that fails.
-    fn start(self) -> Failure {
+    fn start(self, turn: Option<Turn>) -> Failure {
         let mut arguments = Vec::new();
         let mut given = std::env::args_os().skip(1);
         while let Some(argument) = given.next() {
@@ -105,7 +109,11 @@ impl Again {
         // The next daemon takes what it finds for its caller's.
         shellkeep_process::own::restore_umask();
         shellkeep_process::spawn::restore_descriptor_limit();
-        let error = Command::new(&self.program).args(arguments).envs(self.secrets).exec();
+        let mut command = Command::new(&self.program);
+        if let Some(turn) = turn {
+            command.stdin(turn.into_stdin());
+        }
+        let error = command.args(arguments).envs(self.secrets).exec();
         Failure::start(format!("{} could not be started again: {error}", self.program.display()))
     }
 }
@@ -125,7 +133,7 @@ async fn live(start: Start, log: LogFilter) -> Result<End, Failure> {
 
     let facts = facts(&settings, &doors)?;
     let addresses = facts.doors.clone();
-    let socket_path = settings.socket.value.clone();
+    let (socket_path, data) = (settings.socket.value.clone(), settings.data.value.clone());
     let running = Arc::new(Running::new(facts, sources, settings, log));
     let mut orders = running.orders();
     let (stop, stopped) = watch::channel(false);
@@ -143,9 +151,12 @@ async fn live(start: Start, log: LogFilter) -> Result<End, Failure> {
     }
     let upkeep = tokio::spawn(keep_metrics(metrics));
     announce(&addresses, ready, hint.as_deref());
+    Turn::end_inherited(&data).map_err(Failure::start)?;
 
     let order = signals.until_stop(&mut orders, &engine, &running).await;
     let order = drain(&engine, order, running.stop_grace(), &mut signals, &mut orders).await;
+    // While the doors still answer, so that no client waits with the turn for this daemon.
+    let turn = if order.restart { turn_to_restart(&data).await } else { None };
     let ending = async {
         // Doors take nothing new from here on, but answers under way still go out while the engine ends their runs.
         let _ = stop.send(true);
@@ -160,7 +171,7 @@ async fn live(start: Start, log: LogFilter) -> Result<End, Failure> {
     upkeep.abort();
     remove_socket(&socket_path);
     // What is not saved must not be forgotten by starting again.
-    Ok(if order.restart && code == ExitCode::SUCCESS { End::Restart } else { End::Stopped(code) })
+    Ok(if order.restart && code == ExitCode::SUCCESS { End::Restart(turn) } else { End::Stopped(code) })
 }
 
 /// What does not change while the daemon runs.
@@ -209,6 +220,19 @@ async fn drain(
 async fn stop_now(orders: &mut watch::Receiver<Option<StopOrder>>) {
     if orders.wait_for(|order| order.is_some_and(|order| order.now)).await.is_err() {
         std::future::pending().await
+    }
+}
+
+/// The turn to start a daemon, so that no client starts one between the end of this one and its next start. A restart does
+/// not fail for the lack of it.
+async fn turn_to_restart(data: &Path) -> Option<Turn> {
+    let taken = tokio::time::timeout(TURN_LIMIT, Turn::take(data)).await;
+    match taken.map_err(std::io::Error::from).and_then(|taken| taken) {
+        Ok(turn) => Some(turn),
+        Err(error) => {
+            tracing::warn!(%error, "clients may start another daemon while this one restarts");
+            None
+        }
     }
 }
 

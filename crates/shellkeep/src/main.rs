@@ -11,6 +11,7 @@ mod project;
 mod ready;
 mod terminal;
 mod token;
+mod turn;
 
 use clap::Parser as _;
 use cli::{Cli, Command};

@@ -4,11 +4,11 @@ use super::{Client, Endpoint, agent_token, unreachable};
 use crate::config::DaemonPaths;
 use crate::failure::Failure;
 use crate::terminal;
-use rustix::fs::{FlockOperation, flock};
+use crate::turn::Turn;
 use rustix::pipe::PipeFlags;
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Seek as _, SeekFrom};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -25,8 +25,11 @@ const LOG_TAIL: u64 = 4096;
 /// Starts a daemon on the endpoint's socket and connects to it.
 pub async fn daemon(paths: &DaemonPaths, endpoint: &Endpoint) -> Result<Client, Failure> {
     let data = &paths.data;
-    let _turn = take_turn(data).await?;
-    // The client before us in line may have started it.
+    // One client at a time starts a daemon, and none while one restarts.
+    let _turn = Turn::take(data).await.map_err(|error| {
+        Failure::client(format!("the data directory cannot be used: {error}; choose another with --data"))
+    })?;
+    // The process that had the turn before us may have started it.
     if let Ok(client) = Client::connect(endpoint).await {
         return Ok(client);
     }
@@ -51,22 +54,6 @@ pub async fn daemon(paths: &DaemonPaths, endpoint: &Endpoint) -> Result<Client, 
         tokio::time::sleep(PAUSE).await;
     }
     Err(Failure::client(reason.unwrap_or_default()))
-}
-
-/// One client at a time starts a daemon. The lock goes with the file, however we end.
-async fn take_turn(data: &Path) -> Result<File, Failure> {
-    let data = data.to_owned();
-    let lock = move || -> std::io::Result<File> {
-        DirBuilder::new().recursive(true).mode(0o700).create(&data)?;
-        let file =
-            OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(data.join("start.lock"))?;
-        flock(&file, FlockOperation::LockExclusive)?;
-        Ok(file)
-    };
-    let taken = tokio::task::spawn_blocking(lock).await.map_err(Failure::client)?;
-    taken.map_err(|error| {
-        Failure::client(format!("the data directory cannot be used: {error}; choose another with --data"))
-    })
 }
 
 /// Runs the daemon apart from this process. True if it is ready, false if it ended before.
