@@ -1,10 +1,7 @@
 //! The actor of one session: the task that alone changes its state and alone touches its shell. Everyone else sends it
 //! messages. It lives as long as the session holds a process or has something to do, and then leaves; the session stays.
-//!
-//! The parts own their data. [`journal`] has the state and is the only writer of records. [`queue`] has what waits.
-//! [`phase`] is where the session is: at rest, running a command, gone. `files` has the workspace and its checkpoints.
-//! [`session`] puts them together: it acquires a shell ([`shell`]), starts a command, and records its result. The actor
-//! itself is a mailbox, a select, and the decision what is done next.
+//! The parts own their data: [`journal`] the state and its records, [`queue`] what waits, [`phase`] where the session is,
+//! `files` the workspace. [`session`] runs commands with them; the actor itself selects and decides what is done next.
 
 mod call;
 mod checkpoint;
