@@ -15,7 +15,7 @@ pub use trouble::Trouble;
 use crate::fault::Faults;
 use crate::repo::{Author, ObjectId, Repo, RepoError};
 use crate::watch::Watcher;
-use live::Live;
+use live::{Live, Occasion};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -152,10 +152,9 @@ impl Keeper {
         self.live.as_ref().is_some_and(|live| live.is_in_place(&self.workspace))
     }
 
-    /// Whether somebody else's files were there before the first checkpoint: they should be saved before the first
-    /// command may change them.
+    /// Whether the workspace is there and has no checkpoint yet.
     pub fn needs_base(&self) -> bool {
-        self.repo.is_none() && self.live.as_ref().is_some_and(|live| live.has_files())
+        self.repo.is_none() && self.live.as_ref().is_some_and(|live| live.is_there())
     }
 
     /// Whether changes are reported as they happen. If not (no inotify, or no watch left), every save looks at everything.
@@ -171,7 +170,19 @@ impl Keeper {
             return Ok(None);
         }
         let (Some(live), Some(repo)) = (&mut self.live, &mut self.repo) else { return Ok(None) };
-        live.save(repo, &self.workspace, &self.limits, label, None)
+        live.save(repo, &self.workspace, &self.limits, label, Occasion::Change)
+    }
+
+    /// Saves what is there before the first command, even if that is nothing: without it nobody could tell later that
+    /// every file came after it.
+    pub fn save_base(&mut self, label: &Label) -> Result<Option<Saved>, Trouble> {
+        self.look(None)?;
+        let Some(live) = &mut self.live else { return Ok(None) };
+        let repo = match &mut self.repo {
+            Some(repo) => repo,
+            None => self.repo.insert(create(&self.home, &self.faults)?),
+        };
+        live.save(repo, &self.workspace, &self.limits, label, Occasion::Base)
     }
 
     /// Saves what should have been saved earlier, and says what may have changed since.
@@ -182,7 +193,7 @@ impl Keeper {
             return Ok(None);
         }
         let (Some(live), Some(repo)) = (&mut self.live, &mut self.repo) else { return Ok(None) };
-        live.save(repo, &self.workspace, &self.limits, label, Some(due))
+        live.save(repo, &self.workspace, &self.limits, label, Occasion::Late(due))
     }
 
     /// The commit that the next checkpoint would be, to compare others with; `parent` itself if nothing has changed. It has

@@ -179,7 +179,7 @@ impl Files {
                 return Outcome::Begun(None, Err(trouble));
             }
             match is_base && keeper.needs_base() {
-                true => Outcome::Begun(Some(wanted), keeper.save(&label, None)),
+                true => Outcome::Begun(Some(wanted), keeper.save_base(&label)),
                 false => Outcome::Begun(None, Ok(None)),
             }
         });

@@ -2,7 +2,7 @@
 
 use super::support::{Daemon, Door, bash};
 use super::terminal::Terminal;
-use super::tools::{Files, program, told};
+use super::tools::{Files, program, text, told};
 use serde_json::json;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -58,6 +58,30 @@ fn run_in_a_project_keeps_its_files() {
     assert_eq!(said(&run(&daemon, daemon.directory(), &["-s", "outside", "true"])), "");
     assert!(workspace(&daemon, "outside").starts_with(&own));
     assert_eq!(daemon.cwd("outside"), daemon.directory().canonicalize().unwrap());
+}
+
+/// `undo` of the first change in an empty project said that it was done, and the files stayed.
+#[test]
+fn the_first_change_in_an_empty_project_is_undone() {
+    let daemon = Daemon::start();
+    let app = daemon.directory().canonicalize().unwrap().join("new");
+    // What no checkpoint holds is not ours to remove.
+    fs::create_dir_all(app.join(".git")).unwrap();
+    fs::write(app.join(".git/config"), "theirs").unwrap();
+    run(&daemon, &app, &["-s", "demo", "mkdir src; echo v1 > src/main.py; echo a > README"]);
+    run(&daemon, &app, &["-s", "demo", "echo v2 > src/main.py"]);
+    daemon.checkpoints("demo");
+    let undo = |session: &str| text(&program(&daemon, &["undo", session]));
+    undo("demo");
+    assert_eq!(fs::read_to_string(app.join("src/main.py")).unwrap(), "v1\n");
+    fs::write(app.join("by-hand"), "kept").unwrap();
+    let said = undo("demo");
+    assert!(said.contains("files: 3 changed"), "{said}");
+    assert!(!app.join("src").exists() && !app.join("README").exists() && !app.join("by-hand").exists());
+    assert_eq!(fs::read_to_string(app.join(".git/config")).unwrap(), "theirs");
+    text(&program(&daemon, &["redo", "demo"]));
+    assert_eq!(fs::read_to_string(app.join("by-hand")).unwrap(), "kept", "what nobody had run was kept first");
+    assert_eq!(fs::read_to_string(app.join("src/main.py")).unwrap(), "v1\n");
 }
 
 #[test]

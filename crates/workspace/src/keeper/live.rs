@@ -1,7 +1,7 @@
 //! A workspace that is watched: what is known of it, and the steps of a checkpoint.
 
 use super::write::Writing;
-use super::{Due, Label, Limits, Saved, Trouble};
+use super::{Due, Label, Later, Limits, Saved, Trouble};
 use super::{align, later};
 use crate::ignored;
 use crate::index::{self, Base, Index, Written};
@@ -20,6 +20,17 @@ use std::time::{Duration, Instant};
 const PATIENCE: u32 = 20;
 /// So long a root that was where it should be is taken to be there.
 const SEEN: Duration = Duration::from_millis(100);
+
+/// Why a checkpoint is made.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Occasion {
+    /// It is the first, before anything was done.
+    Base,
+    /// Something may have changed.
+    Change,
+    /// Something changed earlier, and the checkpoint was due then.
+    Late(Due),
+}
 
 /// What is held while a session is live.
 #[derive(Debug)]
@@ -109,8 +120,8 @@ impl Live {
         self.index.is_settled().then_some(&self.index)
     }
 
-    pub fn has_files(&self) -> bool {
-        !self.index.root.entries.is_empty()
+    pub fn is_there(&self) -> bool {
+        self.index.place.is_some()
     }
 
     pub fn base(&self) -> Option<ObjectId> {
@@ -206,14 +217,18 @@ impl Live {
         workspace: &Path,
         limits: &Limits,
         label: &Label,
-        due: Option<Due>,
+        occasion: Occasion,
     ) -> Result<Option<Saved>, Trouble> {
         let begun = Instant::now();
         let written_before = repo.written();
-        let Some((commit, written)) = self.commit(repo, workspace, limits, label)? else { return Ok(None) };
+        let is_base = matches!(occasion, Occasion::Base);
+        let Some((commit, written)) = self.commit(repo, workspace, limits, label, is_base)? else { return Ok(None) };
         let (counts, left_out, unread_rules) =
             (self.index.counts(), self.omissions.told(), self.omissions.unread_rules());
-        let later = due.map(|due| later::since(due, &self.index, workspace)).unwrap_or_default();
+        let later = match occasion {
+            Occasion::Late(due) => later::since(due, &self.index, workspace),
+            Occasion::Base | Occasion::Change => Later::default(),
+        };
         let tag = repo.publish(&label.tag, commit)?;
         self.index.base = Some(Base { commit, written });
         self.index.changes.clear();
@@ -229,18 +244,19 @@ impl Live {
         limits: &Limits,
         label: &Label,
     ) -> Result<Option<ObjectId>, Trouble> {
-        let drafted = self.commit(repo, workspace, limits, label)?;
+        let drafted = self.commit(repo, workspace, limits, label, false)?;
         repo.flush()?;
         Ok(drafted.map(|(commit, _)| commit).or(self.base()))
     }
 
-    /// Reads what has changed and makes a commit of it; none if nothing has.
+    /// Reads what has changed and makes a commit of it; none if nothing has. The base may be of nothing.
     fn commit(
         &mut self,
         repo: &mut Repo,
         workspace: &Path,
         limits: &Limits,
         label: &Label,
+        is_base: bool,
     ) -> Result<Option<(ObjectId, Written)>, Trouble> {
         let bytes = repo.size();
         if bytes >= limits.repo_bytes {
@@ -256,7 +272,7 @@ impl Live {
             other => other?,
         };
         let Some(written) = self.index.root.written else { return Ok(None) };
-        if self.is_settled() {
+        if self.is_settled() && !is_base {
             self.settle(Some(repo));
             return Ok(None);
         }
