@@ -112,8 +112,11 @@ pub struct SignalRequest {
 /// Answer to a sent signal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SignalSent {
-    /// The run.
+    /// The run; the request id if it had not started.
     pub run_id: String,
     /// The signal.
     pub signal: String,
+    /// Whether the command had not started and was cancelled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cancelled: Option<bool>,
 }

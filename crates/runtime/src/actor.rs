@@ -27,16 +27,17 @@ mod session;
 mod shell;
 mod slot;
 mod unsure;
+mod why;
 
 pub(crate) use fork::is_outside;
 pub(crate) use kept_to::{all_open, is_open, reopen};
 use message::{Answer, Caller};
 pub use message::{
-    FileChanged, FilesTask, ForkOrder, KvTask, MAILBOX, MAX_WAITING, Message, RunReply, ServiceNews, Started,
+    Asked, FileChanged, FilesTask, ForkOrder, KvTask, MAILBOX, MAX_WAITING, Message, RunReply, ServiceNews, Started,
 };
 pub use slot::Slot;
 
-use crate::admission::{Asked, Ticket};
+use crate::admission::{self, Ticket};
 use crate::context::SessionContext;
 use crate::crash::{self, Point};
 use crate::ops::*;
@@ -47,13 +48,14 @@ use crate::translate;
 use files::Worked;
 use journal::Journal;
 use phase::{Change, Phase, Wait};
-use queue::{Queue, Submitted, Waiting};
+use queue::{Queue, Submitted, Waiting, until};
 use session::Session;
-use shellkeep_session::{ActiveRun, Event, SessionState};
+use shellkeep_session::{Event, SessionState};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
+use why::{not_in_time, run_of, why_waiting};
 
 /// An actor that is about to leave looks again after this long whether a sender still exists.
 const LAST_LOOK: Duration = Duration::from_millis(1);
@@ -185,7 +187,8 @@ impl Actor {
             Message::State(answer) => drop(answer.send(Ok(session.journal.shell().clone()))),
             Message::Hibernate(answer) => self.in_turn(Waiting::Hibernate(answer)).await,
             Message::Scrub { secret, answer } => self.in_turn(Waiting::Scrub { secret, answer }).await,
-            Message::Files(task) => self.in_turn(Waiting::Files(task)).await,
+            Message::Files(task) => self.in_turn(Waiting::files(task)).await,
+            Message::Cancel { request_id, answer } => drop(answer.send(Ok(self.cancel(&request_id)))),
             Message::Restart(answer) => drop(answer.send(self.restart().await)),
             Message::Destroy { removal, answer } => self.destroy(removal, answer).await,
             Message::Reclaim { ended_at, answer } => {
@@ -244,15 +247,14 @@ impl Actor {
     async fn on_run(&mut self, command: Box<RunCommand>, reply: RunReply) {
         crash::point(Point::Accepted, command.command.as_bytes());
         let expires = Instant::now() + command.timeout;
-        let is_same = |run: &ActiveRun| run.request_id.is_some() && run.request_id == command.request_id;
-        if !self.is_busy() || self.session.journal.state().active_runs.values().any(is_same) {
+        if !self.is_busy() || run_of(self.session.journal.state(), command.request_id.as_deref()).is_some() {
             return self.start(Submitted { command, reply, expires }, None).await;
         }
         if self.session.ctx.lifetime.is_draining() {
             return reply.refuse(OpError::ShuttingDown);
         }
         if command.if_busy == IfBusy::Reject {
-            return reply.refuse(self.why_waiting());
+            return reply.refuse(why_waiting(&self.session));
         }
         let waiting = self.queue.len();
         if waiting >= MAX_WAITING {
@@ -260,15 +262,6 @@ impl Actor {
                 .refuse(OpError::Run(RunError::QueueFull { session_id: self.session.id().to_string(), waiting }));
         }
         self.queue.push(Waiting::Run(Submitted { command, reply, expires }));
-    }
-
-    /// What a command that cannot run now waits for.
-    fn why_waiting(&self) -> OpError {
-        match (self.session.phase.run(), self.session.phase.wait()) {
-            (Some(run), _) => self.session.busy(&run.running.cell.run_id),
-            (None, Wait::Permit { waiter, .. }) => waiter.overloaded(),
-            (None, _) => self.session.ctx.shells.why_none(),
-        }
     }
 
     /// Starts a command if it may run now, and else puts it back to the front of the queue. `ticket` is there if it has
@@ -287,7 +280,7 @@ impl Actor {
             }
         }
         if let Some(run) = session.phase.run() {
-            return submitted.reply.refuse(session.busy(&run.running.cell.run_id));
+            return submitted.reply.refuse(session.busy(&run.running.cell));
         }
         if !session.phase.has_idle() {
             session.files.watch_before_first(&session.journal).await;
@@ -297,7 +290,7 @@ impl Actor {
         }
         submitted.command.timeout = session.files.hold.timeout_left(submitted.command.timeout, submitted.expires);
         let ticket = match self.admit(&submitted, ticket) {
-            Err(error) => return submitted.reply.refuse(self.not_in_time(error)),
+            Err(error) => return submitted.reply.refuse(not_in_time(&self.session, error)),
             Ok(None) => return self.queue.put_back(submitted),
             Ok(Some(ticket)) => ticket,
         };
@@ -334,8 +327,8 @@ impl Actor {
             return ctx.admission.ask_now(&slot.agent).map(Some);
         }
         match ctx.admission.ask(&slot.agent, submitted.expires)? {
-            Asked::Granted(ticket) => Ok(Some(ticket)),
-            Asked::Waits(waiter) => {
+            admission::Asked::Granted(ticket) => Ok(Some(ticket)),
+            admission::Asked::Waits(waiter) => {
                 phase.set_wait(Wait::Permit { waiter, retry_pending: phase.wait().retry_pending() });
                 Ok(None)
             }
@@ -348,21 +341,11 @@ impl Actor {
         match (permit, self.queue.pop_command()) {
             (Ok(ticket), Some(submitted)) => self.start(submitted, Some(ticket)).await,
             (Err(error), Some(submitted)) => {
-                submitted.reply.refuse(self.not_in_time(error));
+                submitted.reply.refuse(not_in_time(&self.session, error));
                 self.first_has_left();
             }
             // Only a command waits for a permit.
             (_, None) => {}
-        }
-    }
-
-    /// Why a command did not run in time. If it had waited for a shell before it waited for its permit, the node was short
-    /// of shells first.
-    fn not_in_time(&self, error: OpError) -> OpError {
-        let waited_for_shell = self.session.phase.wait().retry_pending();
-        match error {
-            OpError::Run(RunError::Overloaded { .. }) if waited_for_shell => self.session.ctx.shells.why_none(),
-            error => error,
         }
     }
 
@@ -381,15 +364,30 @@ impl Actor {
     }
 
     fn refuse_expired(&mut self) {
-        let reason = self.why_waiting();
+        let reason = why_waiting(&self.session);
+        for waiting in self.take_waiting(|queue| queue.take_expired(Instant::now())) {
+            waiting.refuse(reason.clone());
+        }
+    }
+
+    /// Takes something out of the queue, perhaps the first.
+    fn take_waiting<T>(&mut self, take: impl FnOnce(&mut Queue) -> T) -> T {
         let first = self.queue.first_expires();
-        let expired = self.queue.take_expired(Instant::now());
+        let taken = take(&mut self.queue);
         if self.queue.first_expires() != first {
             self.first_has_left();
         }
-        for waiting in expired {
-            waiting.refuse(reason.clone());
+        taken
+    }
+
+    /// Refuses the command with this key if it has not started.
+    fn cancel(&mut self, request_id: &str) -> Asked {
+        if let Some(run_id) = run_of(self.session.journal.state(), Some(request_id)) {
+            return Asked::Started(run_id);
         }
+        let error = OpError::Run(RunError::Cancelled { session_id: self.session.id().to_string() });
+        let is_known = self.take_waiting(|queue| queue.refuse_request(request_id, &error));
+        if is_known { Asked::Cancelled } else { Asked::Unknown }
     }
 
     async fn start_waiting(&mut self) {
@@ -416,7 +414,9 @@ impl Actor {
         match waiting {
             Waiting::Run(submitted) => self.start(submitted, None).await,
             Waiting::Hibernate(answer) => session.hibernate(answer).await,
-            Waiting::Files(task) => {
+            // Nobody is left who wants it.
+            Waiting::Files { task, .. } if task.is_abandoned() => {}
+            Waiting::Files { task, .. } => {
                 self.linger();
                 files_task::do_files(&mut self.session, *task).await;
             }
@@ -488,13 +488,5 @@ impl Actor {
             self.session.journal.record(Event::SessionEnded { reason: reason.to_owned() });
         }
         self.session.view()
-    }
-}
-
-/// Ends at this time, or never.
-async fn until(at: Option<Instant>) {
-    match at {
-        Some(at) => tokio::time::sleep_until(at).await,
-        None => std::future::pending().await,
     }
 }

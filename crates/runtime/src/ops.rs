@@ -336,6 +336,15 @@ pub struct OutputPage {
     pub merged: bool,
 }
 
+/// What a signal did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Signalled {
+    /// It was sent to this run's processes.
+    Sent(RunId),
+    /// The command had not started, and will not.
+    Cancelled,
+}
+
 /// What a streaming caller gets.
 #[derive(Debug, Clone)]
 pub enum RunChunk {

@@ -54,9 +54,13 @@ fn with_session(refusal: Refusal, error: SessionError) -> Refusal {
 
 fn with_run(refusal: Refusal, error: RunError) -> Refusal {
     match error {
-        RunError::Restarted { session_id } => refusal.with("session_id", session_id),
-        RunError::NotFound { session_id, run_id } | RunError::Busy { session_id, run_id } => {
-            refusal.with("session_id", session_id).with("run_id", run_id)
+        RunError::Restarted { session_id } | RunError::Cancelled { session_id } => {
+            refusal.with("session_id", session_id)
+        }
+        RunError::NotFound { session_id, run_id } => refusal.with("session_id", session_id).with("run_id", run_id),
+        RunError::Busy { session_id, run_id, command, running_for } => {
+            let refusal = refusal.with("session_id", session_id).with("run_id", run_id);
+            refusal.with("command", command).with("running_seconds", running_for.as_secs())
         }
         RunError::Ended { run_id } | RunError::NoInput { run_id } | RunError::OutputReclaimed { run_id } => {
             refusal.with("run_id", run_id)
@@ -146,6 +150,7 @@ fn run_status(error: &RunError) -> StatusCode {
         RunError::BadCwd { .. } => StatusCode::BAD_REQUEST,
         RunError::NotFound { .. } => StatusCode::NOT_FOUND,
         RunError::Restarted { .. }
+        | RunError::Cancelled { .. }
         | RunError::CwdGone { .. }
         | RunError::Ended { .. }
         | RunError::NoInput { .. }
@@ -273,6 +278,11 @@ mod tests {
         std::io::Error::from_raw_os_error(number)
     }
 
+    fn busy(run_id: &str) -> OpError {
+        let (command, running_for) = ("sleep 60".to_owned(), Duration::from_secs(5));
+        OpError::Run(RunError::Busy { session_id: "s".to_owned(), run_id: run_id.to_owned(), command, running_for })
+    }
+
     fn of(error: OpError) -> (u16, String) {
         let refusal = Refusal::from(error);
         (refusal.problem().status, refusal.problem().code.clone())
@@ -293,7 +303,7 @@ mod tests {
                 404,
                 "run_not_found",
             ),
-            (OpError::Run(RunError::Busy { session_id: session_id.clone(), run_id }), 409, "session_busy"),
+            (busy(&run_id), 409, "session_busy"),
             (OpError::Run(RunError::RequestIdReused { request_id: "q".into() }), 409, "request_id_reused"),
             (OpError::Run(RunError::QueueFull { session_id: session_id.clone(), waiting: 9 }), 429, "queue_full"),
             (quota_met(), 429, "quota_exceeded"),
@@ -328,7 +338,7 @@ mod tests {
 
     #[test]
     fn a_busy_session_names_its_run() {
-        let refusal = Refusal::from(OpError::Run(RunError::Busy { session_id: "s".into(), run_id: "r7".into() }));
+        let refusal = Refusal::from(busy("r7"));
         assert_eq!(serde_json::to_value(refusal.problem()).unwrap()["run_id"], "r7");
     }
 

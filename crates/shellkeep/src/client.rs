@@ -173,6 +173,11 @@ impl Client {
         Ok(Self { endpoint: endpoint.clone(), sender })
     }
 
+    /// Where the daemon listens.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
     /// A second connection to the same daemon.
     pub async fn another(&self) -> io::Result<Self> {
         Self::connect(&self.endpoint).await

@@ -6,7 +6,7 @@ use crate::fallible::Fallible;
 use crate::library::{self, Library};
 use crate::setup::Setup;
 use crate::stats::{self, Rounds, Spread};
-use shellkeep_runtime::{CheckpointView, Fork, Moment, Rewind, ServicesAfter};
+use shellkeep_runtime::{CheckpointView, Fork, Moment, Rewind};
 use shellkeep_session::{Cause, SessionId};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -197,7 +197,7 @@ impl Stage {
             // Answered when that is kept.
             self.library.run(&self.session, "true")?;
             let id = self.session.clone();
-            let request = Rewind { to: Moment::Seq(before), dry_run: false, services: ServicesAfter::Leave };
+            let request = Rewind::to(Moment::Seq(before));
             let (rewound, elapsed) = self.library.with(|engine| async move {
                 let start = Instant::now();
                 let rewound = engine.files().rewind(&id, request).await?;

@@ -2,6 +2,7 @@
 
 use crate::cell::RunCell;
 use crate::conclude::Ended;
+use crate::hang_up::HangUp;
 use crate::ops::*;
 use crate::pending::Removal;
 use crate::running::{Running, Typed};
@@ -31,6 +32,13 @@ pub enum Message {
         command: Box<RunCommand>,
         /// Who waits, and for what.
         reply: RunReply,
+    },
+    /// Cancel the command with this key, if it has not started.
+    Cancel {
+        /// The caller's key.
+        request_id: String,
+        /// Answered with what is known of it.
+        answer: Answer<Asked>,
     },
     /// The session as callers see it.
     View(Answer<SessionView>),
@@ -207,6 +215,16 @@ pub(super) struct Caller {
     pub(super) max_output: usize,
 }
 
+/// What became of a command that is to be cancelled.
+pub enum Asked {
+    /// It waited, and was removed from the queue.
+    Cancelled,
+    /// It runs.
+    Started(RunId),
+    /// No such command waits or runs.
+    Unknown,
+}
+
 /// Who waits for a run.
 pub enum RunReply {
     /// For its end.
@@ -289,6 +307,25 @@ pub enum FilesTask {
 }
 
 impl FilesTask {
+    /// Whether somebody waits for it, who wants to know soon if it cannot be done.
+    pub(super) fn has_caller(&self) -> bool {
+        !matches!(self, Self::Thin(_) | Self::PayOwed(_))
+    }
+
+    /// Whether who asked for it has left.
+    pub(super) fn is_abandoned(&self) -> bool {
+        match self {
+            Self::Checkpoint(answer) => answer.is_closed(),
+            Self::Now(answer) => answer.is_closed(),
+            Self::Rewind { request, answer, .. } => {
+                answer.is_closed() || request.hang_up.as_ref().is_some_and(HangUp::is_over)
+            }
+            Self::Fork { answer, .. } => answer.is_closed(),
+            Self::Merge { answer, .. } => answer.is_closed(),
+            Self::Thin(_) | Self::PayOwed(_) => false,
+        }
+    }
+
     /// Refuses it.
     pub(super) fn refuse(self, error: OpError) {
         match self {

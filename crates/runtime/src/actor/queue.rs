@@ -3,7 +3,12 @@
 use super::message::{Answer, FilesTask, RunReply};
 use crate::ops::{OpError, RunCommand, Scrubbed, Secret, SessionView};
 use std::collections::VecDeque;
+use std::time::Duration;
 use tokio::time::Instant;
+
+/// How long a rewind, a diff or a fork waits for a running command: long enough for one that is about to end. Who asks for
+/// it wants to know at once that the session is busy, and must not find it done much later.
+const FILES_PATIENCE: Duration = Duration::from_secs(2);
 
 /// A command that was submitted and has not started.
 pub(super) struct Submitted {
@@ -17,15 +22,29 @@ pub(super) struct Submitted {
 pub(super) enum Waiting {
     Run(Submitted),
     Hibernate(Answer<SessionView>),
-    Scrub { secret: Secret, answer: Answer<Scrubbed> },
-    Files(Box<FilesTask>),
+    Scrub {
+        secret: Secret,
+        answer: Answer<Scrubbed>,
+    },
+    Files {
+        task: Box<FilesTask>,
+        /// When it is refused if it has not started.
+        expires: Option<Instant>,
+    },
 }
 
 impl Waiting {
+    /// Work with the files.
+    pub(super) fn files(task: Box<FilesTask>) -> Self {
+        let expires = task.has_caller().then(|| Instant::now() + FILES_PATIENCE);
+        Self::Files { task, expires }
+    }
+
     fn expires(&self) -> Option<Instant> {
         match self {
             Self::Run(submitted) => Some(submitted.expires),
-            Self::Hibernate(_) | Self::Scrub { .. } | Self::Files(_) => None,
+            Self::Files { expires, .. } => *expires,
+            Self::Hibernate(_) | Self::Scrub { .. } => None,
         }
     }
 
@@ -35,7 +54,7 @@ impl Waiting {
             Self::Run(submitted) => submitted.reply.refuse(error),
             Self::Hibernate(answer) => drop(answer.send(Err(error))),
             Self::Scrub { answer, .. } => drop(answer.send(Err(error))),
-            Self::Files(task) => task.refuse(error),
+            Self::Files { task, .. } => task.refuse(error),
         }
     }
 }
@@ -107,16 +126,37 @@ impl Queue {
         expired
     }
 
+    /// Refuses the commands with this key. Returns whether there were any.
+    pub(super) fn refuse_request(&mut self, request_id: &str, error: &OpError) -> bool {
+        let before = self.waiting.len();
+        for waiting in std::mem::take(&mut self.waiting) {
+            match waiting {
+                Waiting::Run(submitted) if submitted.command.request_id.as_deref() == Some(request_id) => {
+                    submitted.reply.refuse(error.clone());
+                }
+                other => self.waiting.push_back(other),
+            }
+        }
+        self.waiting.len() < before
+    }
+
     /// Takes all.
     pub(super) fn take_all(&mut self) -> impl Iterator<Item = Waiting> {
         std::mem::take(&mut self.waiting).into_iter()
     }
 }
 
+/// Ends at this time, or never.
+pub(super) async fn until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
     use tokio::sync::oneshot;
 
     fn command(expires: Instant) -> Submitted {
@@ -125,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn only_commands_expire() {
+    fn only_commands_and_work_for_a_caller_expire() {
         let now = Instant::now();
         let later = now + Duration::from_secs(1);
         let (answer, _) = oneshot::channel();
@@ -139,6 +179,31 @@ mod tests {
         );
         assert_eq!((queue.take_expired(now).len(), queue.len()), (1, 2));
         assert_eq!(queue.next_expiry(1), None);
+        let (answer, _) = oneshot::channel();
+        queue.push(Waiting::files(Box::new(FilesTask::Thin(answer))));
+        assert_eq!(queue.next_expiry(1), None, "housekeeping is in no hurry");
+        let (answer, caller) = oneshot::channel();
+        let task = Box::new(FilesTask::Now(answer));
+        assert!(!task.is_abandoned());
+        drop(caller);
+        assert!(task.is_abandoned());
+        queue.push(Waiting::files(task));
+        assert!(queue.next_expiry(1).is_some());
+    }
+
+    #[test]
+    fn a_command_is_taken_out_by_its_key() {
+        let named = |key: Option<&str>| {
+            let mut submitted = command(Instant::now());
+            submitted.command.request_id = key.map(str::to_owned);
+            Waiting::Run(submitted)
+        };
+        let mut queue = Queue::default();
+        for key in [Some("a"), None, Some("b"), Some("a")] {
+            queue.push(named(key));
+        }
+        assert!(queue.refuse_request("a", &OpError::ShuttingDown) && queue.len() == 2);
+        assert!(!queue.refuse_request("a", &OpError::ShuttingDown) && queue.len() == 2);
     }
 
     #[test]

@@ -24,6 +24,7 @@ use crate::running::{Running, Step};
 use crate::stored::read_error;
 use shellkeep_process::{ExitStatus, RunSpec, Stderr, Stdin};
 use shellkeep_redact::Redactor;
+use shellkeep_session::plan::shorten;
 use shellkeep_session::{ByteString, Event, LeftProcess, Notice, QuotaName, RunId, SessionId};
 use std::path::Path;
 use std::sync::Arc;
@@ -87,8 +88,13 @@ impl Session {
     }
 
     /// Another command runs.
-    pub(super) fn busy(&self, run_id: &RunId) -> OpError {
-        OpError::Run(RunError::Busy { session_id: self.id().to_string(), run_id: run_id.to_string() })
+    pub(super) fn busy(&self, cell: &RunCell) -> OpError {
+        OpError::Run(RunError::Busy {
+            session_id: self.id().to_string(),
+            run_id: cell.run_id.to_string(),
+            command: shorten(&cell.command.to_text()),
+            running_for: cell.started.elapsed(),
+        })
     }
 
     /// The run that an earlier call with the same request id started.

@@ -3,7 +3,7 @@
 use super::access::{Access, Permitted};
 use super::handle::Engine;
 use super::inner::Inner;
-use crate::actor::{Message, RunReply, Started};
+use crate::actor::{Asked, Message, RunReply, Started};
 use crate::cell::{self, End, RunCell, RunControl, Typist};
 use crate::ops::*;
 use crate::stream::RunStream;
@@ -15,6 +15,9 @@ use tokio::sync::oneshot;
 
 /// Longest wait in one call.
 pub const MAX_WAIT: Duration = Duration::from_secs(300);
+
+/// Signals that end a command unless it handles them: one that has not started is cancelled by them.
+const ENDING: [&str; 5] = ["INT", "TERM", "KILL", "HUP", "QUIT"];
 
 /// Operations on runs that were started before.
 pub struct RunOps<'a> {
@@ -152,13 +155,14 @@ impl RunOps<'_> {
         })
     }
 
-    /// Sends a signal (`INT`, `TERM`, `KILL`, `USR1`, …; `SIG` may stand before it) to a run's processes.
+    /// Sends a signal (`INT`, `TERM`, `KILL`, `USR1`, …; `SIG` may come before it) to a run's processes. A run is also found by
+    /// its request id; if it has not started, a signal that would end it cancels it.
     pub fn signal<'a>(
         &'a self,
         id: &'a SessionId,
         run_id: &'a RunId,
         signal: &'a str,
-    ) -> BoxFuture<'a, Result<(), OpError>> {
+    ) -> BoxFuture<'a, Result<Signalled, OpError>> {
         Box::pin(async move {
             let name = signal.strip_prefix("SIG").unwrap_or(signal);
             let number = translate::signal_number(name).and_then(|number| i32::try_from(number).ok());
@@ -166,9 +170,35 @@ impl RunOps<'_> {
                 let detail = format!("'{signal}' is no signal; use a name such as INT, TERM, KILL, HUP, USR1");
                 return Err(OpError::Invalid { detail });
             };
-            let cell = live_cell(self.access, "signal", id, run_id).await?;
-            control(&cell, RunControl::Signal { number }).await
+            let cell = match live_cell(self.access, "signal", id, run_id).await {
+                Err(OpError::Run(RunError::NotFound { .. })) if ENDING.contains(&name) => {
+                    match by_request(self.access, id, run_id).await? {
+                        Some(cell) => cell,
+                        None => return Ok(Signalled::Cancelled),
+                    }
+                }
+                other => other?,
+            };
+            control(&cell, RunControl::Signal { number }).await?;
+            Ok(Signalled::Sent(cell.run_id.clone()))
         })
+    }
+}
+
+/// The run that was asked for with this request id; `None` if it had not started, and was cancelled.
+async fn by_request(access: &Access, id: &SessionId, request_id: &RunId) -> Result<Option<Arc<RunCell>>, OpError> {
+    let Permitted { inner, id } = access.over(id)?;
+    let cancel = |answer| Message::Cancel { request_id: request_id.to_string(), answer };
+    match inner.ctx.registry.ask_awake(&id, cancel).await.transpose()?.unwrap_or(Asked::Unknown) {
+        Asked::Cancelled => {
+            access.audit("cancel", id.as_str());
+            Ok(None)
+        }
+        Asked::Started(run_id) => live_cell(access, "signal", &id, &run_id).await.map(Some),
+        Asked::Unknown => {
+            let (session_id, run_id) = (id.to_string(), request_id.to_string());
+            Err(RunError::NotFound { session_id, run_id }.into())
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Operations on a session's files and on its time: checkpoints, differences, rewind, fork.
 
 use super::SessionView;
+use crate::hang_up::HangUp;
 use shellkeep_session::{
     ByteString, Changes, Checkpoint, FilesAt, LeftOut, Notice, RewindStep, RunId, ServiceId, SessionId, Timestamp,
 };
@@ -171,7 +172,7 @@ pub struct HistoryEntry {
 }
 
 /// Take a session back to an earlier time.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Rewind {
     /// To when.
     pub to: Moment,
@@ -179,6 +180,15 @@ pub struct Rewind {
     pub dry_run: bool,
     /// What becomes of running services.
     pub services: ServicesAfter,
+    /// Cancels it when its caller hangs up before it has begun.
+    pub hang_up: Option<HangUp>,
+}
+
+impl Rewind {
+    /// To a moment, with every setting at its default.
+    pub fn to(to: Moment) -> Self {
+        Self { to, dry_run: false, services: ServicesAfter::Leave, hang_up: None }
+    }
 }
 
 /// What becomes of running services at a rewind.

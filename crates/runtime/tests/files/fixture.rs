@@ -2,7 +2,7 @@
 
 use shellkeep_runtime::{
     CheckpointView, CreateSession, Engine, EngineConfig, Fork, Moment, Rewind, Rewound, RunCommand, RunView,
-    ServicesAfter, SessionView,
+    SessionView,
 };
 use shellkeep_session::SessionId;
 use shellkeep_store::{Durability, Store};
@@ -74,7 +74,7 @@ impl Node {
     }
 
     pub async fn rewind(&self, id: &SessionId, to: u64) -> Rewound {
-        let request = Rewind { to: Moment::Seq(to), dry_run: false, services: ServicesAfter::Leave };
+        let request = Rewind::to(Moment::Seq(to));
         self.engine.files().rewind(id, request).await.unwrap()
     }
 

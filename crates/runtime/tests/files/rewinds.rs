@@ -1,7 +1,7 @@
 //! Going back: every step as it was, and nothing lost of what is there.
 
 use crate::fixture::*;
-use shellkeep_runtime::{CheckpointError, Expected, Moment, NewEvent, OpError, Rewind, SaveAgentState, ServicesAfter};
+use shellkeep_runtime::{CheckpointError, Expected, Moment, NewEvent, OpError, Rewind, SaveAgentState};
 use shellkeep_session::{Cause, NoticeCode, SessionId};
 
 /// What a shell says of itself, without what is its own each time.
@@ -71,7 +71,7 @@ async fn a_rewind_can_be_looked_at_before_and_taken_back_after() {
     node.sh(&id, "echo two > f; echo new > g; export WHERE=two; mkdir d; cd d").await;
     let second = node.seq(&id).await;
     let before = tree(&node.workspace(&id));
-    let request = Rewind { to: Moment::Seq(first), dry_run: true, services: ServicesAfter::Leave };
+    let request = Rewind { dry_run: true, ..Rewind::to(Moment::Seq(first)) };
     let preview = node.engine.files().rewind(&id, request).await.unwrap();
     assert_eq!((preview.seq, preview.undo, preview.files_total), (None, None, 2));
     assert_eq!(preview.shell.env.get("WHERE"), Some(&Some("one".to_owned())));
@@ -124,7 +124,7 @@ async fn what_cannot_be_gone_back_to_is_refused_in_words() {
     let node = Node::start().await;
     let id = node.session("words").await;
     node.sh(&id, "echo 1 > a").await;
-    let to = |to| Rewind { to, dry_run: false, services: ServicesAfter::Leave };
+    let to = Rewind::to;
     let seq = node.seq(&id).await;
     let error = node.engine.files().rewind(&id, to(Moment::Seq(seq + 50))).await.unwrap_err();
     assert_eq!(error.code(), "no_such_moment", "{error}");

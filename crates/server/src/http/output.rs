@@ -11,6 +11,7 @@ use crate::translate;
 use axum::http::StatusCode;
 use axum::response::Response;
 use shellkeep_protocol::{InputAccepted, InputRequest, OutputParams, OutputResponse, SignalRequest, SignalSent};
+use shellkeep_runtime::Signalled;
 
 /// Reads a run's output, also while it runs.
 ///
@@ -58,11 +59,14 @@ pub async fn input(
 }
 
 /// Sends a signal to a run's processes.
+///
+/// A run is also found by its `request_id`. If it has not started, `INT`, `TERM`, `KILL`, `HUP` and `QUIT` cancel it: its
+/// caller gets `run_cancelled`, and it never runs.
 #[utoipa::path(
     post, path = "/v1/sessions/{session_id}/runs/{run_id}/signal", tag = "runs", operation_id = "send_signal",
     params(
         ("session_id" = String, Path, description = "The session"),
-        ("run_id" = String, Path, description = "The run")
+        ("run_id" = String, Path, description = "The run, or its request_id")
     ),
     request_body = SignalRequest,
     responses((status = 200, description = "Sent", body = SignalSent), Ended, Common)
@@ -72,6 +76,9 @@ pub async fn signal(
     RunPath(id, run_id): RunPath,
     Json(request): Json<SignalRequest, SMALL_LIMIT>,
 ) -> Result<Response, Refusal> {
-    engine.runs().signal(&id, &run_id, &request.signal).await?;
-    Ok(json(StatusCode::OK, &SignalSent { run_id: run_id.into(), signal: request.signal }))
+    let (run_id, cancelled) = match engine.runs().signal(&id, &run_id, &request.signal).await? {
+        Signalled::Sent(run_id) => (run_id, None),
+        Signalled::Cancelled => (run_id, Some(true)),
+    };
+    Ok(json(StatusCode::OK, &SignalSent { run_id: run_id.into(), signal: request.signal, cancelled }))
 }

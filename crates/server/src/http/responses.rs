@@ -69,7 +69,7 @@ impl IntoResponses for Busy {
     fn responses() -> BTreeMap<String, RefOr<Answer>> {
         refusals(&[(
             "409",
-            "`session_busy` (with `if_busy: \"reject\"`), `request_id_reused`; `bad_cwd`: the session's own directory is \
+            "`session_busy` (with `if_busy: \"reject\"`), `run_cancelled`: it waited and was cancelled; `request_id_reused`; `bad_cwd`: the session's own directory is \
              gone, see the detail for the ways on; `workspace_not_taken`: this daemon's data is a copy, and the directory \
              the original's",
         )])
@@ -111,7 +111,7 @@ impl IntoResponses for Files {
             ),
             (
                 "409",
-                "`session_exists`; `files_not_apart`: the session works outside its workspace; `no_origin`: it is no fork, or what it was forked from is gone; `merge_conflict` with \
+                "`session_busy`: a command runs; `session_exists`; `files_not_apart`: the session works outside its workspace; `no_origin`: it is no fork, or what it was forked from is gone; `merge_conflict` with \
                  `conflicts: [{path, reason}]`; `workspace_not_taken`: this daemon's data is a copy, and the directory \
                  the original's",
             ),

@@ -13,12 +13,13 @@ use axum::response::Response;
 use shellkeep_protocol::{
     ForkRequest, ForkResponse, MergeBackRequest, MergeBackResponse, RewindRequest, RewindResponse,
 };
+use shellkeep_runtime::{Rewind, attached};
 
 /// Takes a session back to an earlier moment: its files, its shell and its agent's state.
 ///
 /// What is replaced goes to a checkpoint first; rewind to `undo` to take it back. Nothing is taken out of the recording. With
-/// `dry_run` it is only said what would change. Files that no checkpoint holds are never touched. Waits its turn behind
-/// running commands.
+/// `dry_run` it is only said what would change. Files that no checkpoint holds are never touched. A session that runs a
+/// command for two more seconds is refused with `session_busy`.
 #[utoipa::path(
     post, path = "/v1/sessions/{session_id}/rewind", tag = "files", operation_id = "rewind",
     params(("session_id" = String, Path, description = "The session")),
@@ -30,9 +31,11 @@ pub async fn rewind(
     SessionPath(id): SessionPath,
     Json(request): Json<RewindRequest, SMALL_LIMIT>,
 ) -> Result<Response, Refusal> {
-    let request = translate::rewind(&request)?;
+    let (attached, hang_up) = attached();
+    let request = Rewind { hang_up: Some(hang_up), ..translate::rewind(&request)? };
     let dry_run = request.dry_run;
     let rewound = detached(async move { engine.files().rewind(&id, request).await }).await??;
+    drop(attached);
     Ok(json(StatusCode::OK, &translate::rewound(rewound, dry_run)))
 }
 

@@ -78,7 +78,7 @@ async fn cancelled(call: &Call<'_>, context: &RequestContext<RoleServer>) {
 async fn interrupt(seat: &Seat, run_id: &RunId) {
     match seat.engine.runs().signal(&seat.session, run_id, "INT").await {
         // It ended by itself at the same moment.
-        Ok(()) | Err(OpError::Run(RunError::Ended { .. })) => {}
+        Ok(_) | Err(OpError::Run(RunError::Ended { .. })) => {}
         Err(error) => tracing::warn!(%error, "a cancelled command could not be interrupted"),
     }
 }

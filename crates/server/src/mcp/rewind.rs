@@ -13,7 +13,7 @@ use rmcp::model::{CallToolResult, Tool, ToolAnnotations};
 use rmcp::service::RequestContext;
 use serde::Deserialize;
 use shellkeep_protocol::RewindResponse;
-use shellkeep_runtime::{CheckpointError, OpError, Rewind, ServicesAfter, SessionError};
+use shellkeep_runtime::{CheckpointError, OpError, Rewind, ServicesAfter, SessionError, attached};
 use utoipa::ToSchema;
 
 /// The tool.
@@ -45,10 +45,13 @@ async fn rewind(
 ) -> Result<CallToolResult, Refusal> {
     let seat = handler.seat(context)?;
     let dry_run = given.dry_run.unwrap_or(false);
-    let request = Rewind { to: translate::moment("to", &given.to)?, dry_run, services: ServicesAfter::Leave };
+    let (attached, hang_up) = attached();
+    let (to, services) = (translate::moment("to", &given.to)?, ServicesAfter::Leave);
+    let request = Rewind { to, dry_run, services, hang_up: Some(hang_up) };
     let (engine, session) = (seat.engine, seat.session);
-    // A client that goes away must not leave files half way between two moments.
+    // A client that goes away must not leave files half way between two moments; before that, it cancels the rewind.
     let rewound = detached(async move { engine.files().rewind(&session, request).await }).await?;
+    drop(attached);
     let rewound = rewound.map_err(|error| match error {
         OpError::Session(SessionError::NotFound { .. }) => OpError::Checkpoint(CheckpointError::NoSuchMoment {
             detail: "there is nothing to undo: no command has run in this session".to_owned(),

@@ -57,7 +57,7 @@ async fn send(
         Err(OpError::Session(SessionError::NotFound { session_id })) => {
             return Err(OpError::Run(RunError::NotFound { session_id, run_id: run_id.to_string() }).into());
         }
-        sent => sent?,
+        sent => drop(sent?),
     }
     let run = seat.engine.runs().view(&seat.session, &run_id, END_WAIT, 0).await?.run;
     let mut words = format!("Sent {name} to {run_id}.");

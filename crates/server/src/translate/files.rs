@@ -104,6 +104,7 @@ pub fn rewind(request: &wire::RewindRequest) -> Result<Rewind, Refusal> {
             wire::ServicesChoice::Leave => ServicesAfter::Leave,
             wire::ServicesChoice::Stop => ServicesAfter::Stop,
         },
+        hang_up: None,
     })
 }
 

@@ -1,5 +1,7 @@
 //! `shellkeep run`: runs a command in a session, as if it ran here.
 
+mod turn;
+
 use crate::cli::{self, DaemonArgs};
 use crate::client::session::NewSession;
 use crate::client::{self, Client, ClientError, events::Event};
@@ -8,15 +10,14 @@ use crate::terminal;
 use clap::{Args, ValueHint};
 use serde::de::DeserializeOwned;
 use shellkeep_protocol::{
-    NoticeView, OutputEvent, Problem, RunRequest, RunResponse, RunStatus, SignalRequest, SignalSent, StderrChoice,
-    TimeoutChoice, text,
+    NoticeView, OutputEvent, Problem, RunRequest, RunResponse, RunStatus, StderrChoice, TimeoutChoice, text,
 };
 use shellkeep_session::SessionId;
 use std::collections::BTreeMap;
 use std::io::{self, Read as _, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use tokio::signal::unix::{SignalKind, signal};
+use turn::{Answered, Turn};
 
 /// Exit code when the command went to the background or its code is not known after a timeout, as `timeout(1)` has it.
 const TIMED_OUT: u8 = 124;
@@ -42,11 +43,11 @@ else the current directory. Never `/`, a home directory or a directory for tempo
 files but those in a directory of its own. project_workspace=false in the configuration turns this off for all sessions.
 On a terminal, a new name that is close to an existing one is asked about first.
 
-Ctrl-C interrupts the command and
-waits for its end; a second one leaves it alone.
+While another command runs in the session, this one waits for its turn and says what for. Ctrl-C cancels a command that
+waits; it interrupts one that runs and waits for its end, and a second one leaves it alone.
 
 Exit codes: the command's own (128+n for a signal); 124 if it timed out without one or went to the background; 130 after
-a second Ctrl-C; 141 if nobody reads the output; 255 for an error of shellkeep's own; 2 for wrong usage.")]
+a Ctrl-C that cancelled it, or a second one; 141 if nobody reads the output; 255 for an error of shellkeep's own; 2 for wrong usage.")]
 pub struct RunArgs {
     /// The session
     #[arg(short, long, value_name = "NAME")]
@@ -98,15 +99,19 @@ async fn run(args: RunArgs) -> Result<u8, Failure> {
     let request = request(&args)?;
     let mut client = Client::open(&args.daemon).await?;
     let path = format!("/v1/sessions/{}/run", args.session);
+    let turn = Turn {
+        endpoint: client.endpoint().clone(),
+        session: args.session.clone(),
+        request_id: request.request_id.clone().unwrap_or_default(),
+    };
     if args.no_wait || args.json {
         let run = client.in_session(&args.session, &args.new, async |client| client.post(&path, &request).await);
-        let result = run.await?;
-        return finished(&args, &result);
+        let Some(Answered { answer, .. }) = turn.wait(run).await? else { return Ok(INTERRUPTED) };
+        return finished(&args, &answer);
     }
     let ask = async |client: &mut Client| client.post_events(&path, &request).await;
-    let mut events = client.in_session(&args.session, &args.new, ask).await?;
-    // Listened to from the first byte on: before that there is nothing to interrupt, and Ctrl-C just ends us.
-    let mut presses = signal(SignalKind::interrupt()).map_err(Failure::client)?;
+    let asked = client.in_session(&args.session, &args.new, ask);
+    let Some(Answered { answer: mut events, mut presses }) = turn.wait(asked).await? else { return Ok(INTERRUPTED) };
     let mut interrupted = false;
     loop {
         let event = tokio::select! {
@@ -116,7 +121,7 @@ async fn run(args: RunArgs) -> Result<u8, Failure> {
                     return Ok(INTERRUPTED);
                 }
                 interrupted = true;
-                interrupt(&client, &args.session, &request).await?;
+                turn.interrupt().await?;
                 continue;
             }
         };
@@ -124,7 +129,7 @@ async fn run(args: RunArgs) -> Result<u8, Failure> {
         match handle(event)? {
             Next::More => {}
             Next::NoReader => {
-                interrupt(&client, &args.session, &request).await?;
+                turn.interrupt().await?;
                 return Ok(NO_READER);
             }
             Next::Result(result) => return finished(&args, &result),
@@ -164,22 +169,6 @@ fn output(data: &str) -> Result<Vec<u8>, Failure> {
 
 fn read<T: DeserializeOwned>(data: &str) -> Result<T, Failure> {
     serde_json::from_str(data).map_err(|error| Failure::client(format!("the daemon's answer cannot be read: {error}")))
-}
-
-/// Interrupts our command. Its id is learned by asking for our own request again, which never runs twice.
-async fn interrupt(client: &Client, session: &str, request: &RunRequest) -> Result<(), Failure> {
-    let mut second = client.another().await.map_err(Failure::client)?;
-    let again = RunRequest { blocking: Some(false), ..request.clone() };
-    let run: RunResponse = second.post(&format!("/v1/sessions/{session}/run"), &again).await?;
-    if run.status == RunStatus::Running {
-        let path = format!("/v1/sessions/{session}/runs/{}/signal", run.run_id);
-        match second.post::<_, SignalSent>(&path, &SignalRequest { signal: "INT".to_owned() }).await {
-            // It ended while we asked: all the better.
-            Err(ClientError::Refused(problem)) if problem.code == "run_ended" => {}
-            sent => drop(sent?),
-        }
-    }
-    Ok(())
 }
 
 /// Says what is left to say and gives the exit code.

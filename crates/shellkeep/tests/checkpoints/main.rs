@@ -1,6 +1,7 @@
 //! Files and time, driven from outside: checkpoints, differences, rewind, fork and merge, over HTTP and the command line.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test says what it expected by panicking")]
 
+mod busy;
 mod cli;
 mod crash;
 mod fork;

@@ -35,12 +35,25 @@ pub enum RunError {
         run_id: String,
     },
     /// The session runs another command.
-    #[error("session '{session_id}' is busy with run '{run_id}'; nothing was run")]
+    #[error(
+        "session '{session_id}' is busy with run '{run_id}' (`{command}`, running for {} s); nothing was done",
+        running_for.as_secs()
+    )]
     Busy {
         /// The session.
         session_id: String,
         /// What it runs.
         run_id: String,
+        /// The beginning of its command.
+        command: String,
+        /// How long it has been running.
+        running_for: Duration,
+    },
+    /// Somebody cancelled the command while it waited.
+    #[error("the command was cancelled while it waited for its turn in session '{session_id}'; nothing was run")]
+    Cancelled {
+        /// The session.
+        session_id: String,
     },
     /// Too many commands wait.
     #[error("session '{session_id}' already has {waiting} commands waiting; wait for some to finish")]
@@ -114,6 +127,7 @@ impl RunError {
             Self::OutputReclaimed { .. } => "output_reclaimed",
             Self::NoInput { .. } => "no_input",
             Self::Busy { .. } => "session_busy",
+            Self::Cancelled { .. } => "run_cancelled",
             Self::QueueFull { .. } => "queue_full",
             Self::RequestIdReused { .. } => "request_id_reused",
             Self::BadCwd { .. } | Self::CwdGone { .. } => "bad_cwd",

@@ -1,0 +1,32 @@
+//! Why a command does not run now: another one does, or the node has no room.
+
+use super::phase::Wait;
+use super::session::Session;
+use crate::ops::{OpError, RunError};
+use shellkeep_session::{RunId, SessionState};
+
+/// What a command that cannot run now waits for.
+pub(super) fn why_waiting(session: &Session) -> OpError {
+    match (session.phase.run(), session.phase.wait()) {
+        (Some(run), _) => session.busy(&run.running.cell),
+        (None, Wait::Permit { waiter, .. }) => waiter.overloaded(),
+        (None, _) => session.ctx.shells.why_none(),
+    }
+}
+
+/// Why a command did not run in time. If it had waited for a shell before it waited for its permit, the node was short of
+/// shells first.
+pub(super) fn not_in_time(session: &Session, error: OpError) -> OpError {
+    let waited_for_shell = session.phase.wait().retry_pending();
+    match error {
+        OpError::Run(RunError::Overloaded { .. }) if waited_for_shell => session.ctx.shells.why_none(),
+        error => error,
+    }
+}
+
+/// The run that has not ended and was asked for with this key.
+pub(super) fn run_of(state: &SessionState, request_id: Option<&str>) -> Option<RunId> {
+    let request_id = request_id?;
+    let mut active = state.active_runs.iter();
+    active.find(|(_, run)| run.request_id.as_deref() == Some(request_id)).map(|(run_id, _)| run_id.clone())
+}
