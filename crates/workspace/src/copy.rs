@@ -8,43 +8,23 @@
 mod file;
 mod level;
 mod links;
+mod shared;
+
+pub use shared::Copied;
 
 use crate::fault::Faults;
-use level::{Job, Pair};
-use links::Links;
-use std::ffi::{OsStr, OsString};
+use shared::{Job, Pair, Shared};
+use std::ffi::OsString;
 use std::io;
 use std::num::NonZeroUsize;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 
 /// More than these do not help: they wait for the file system's locks.
 const MAX_THREADS: usize = 4;
-/// What was left out is counted; so many are named.
-const NAMED: usize = 20;
 /// What the name of an unfinished copy begins with; the copy's name follows. No checkpoint keeps such names.
 const UNFINISHED: &str = ".shellkeep-copy-";
-
-/// What was copied.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Copied {
-    /// Files, each name counted.
-    pub files: u64,
-    /// Directories without the first.
-    pub directories: u64,
-    /// Symbolic links.
-    pub links: u64,
-    /// Bytes in files.
-    pub bytes: u64,
-    /// Whether the file system shares the bytes until one side changes them.
-    pub shares_bytes: bool,
-    /// What is not in the copy, or not as one might think: path and reason. The first ones of `left_out_total`.
-    pub left_out: Vec<(Vec<u8>, String)>,
-    /// How many there are.
-    pub left_out_total: u64,
-}
 
 /// Copies the directory `from` to `to`, which must not be there or be empty.
 pub fn workspace(from: &Path, to: &Path, faults: &Faults) -> io::Result<Copied> {
@@ -106,95 +86,9 @@ impl Drop for Unfinished {
     }
 }
 
-/// What the threads share.
-struct Shared<'a> {
-    queue: Mutex<Queue>,
-    changed: Condvar,
-    /// Set when one failed, so that the others end.
-    failed: AtomicBool,
-    /// Whether it is still worth asking the file system to share bytes.
-    may_clone: AtomicBool,
-    has_cloned: AtomicBool,
-    links: Links,
-    told: Mutex<Vec<(Vec<u8>, String)>>,
-    told_total: AtomicU64,
-    /// The copy itself, should it lie inside of what is copied.
-    target: (u64, u64),
-    /// Where links that lead back into the original begin.
-    from: PathBuf,
-    umask: u32,
-    faults: &'a Faults,
-}
-
-#[derive(Default)]
-struct Queue {
-    waiting: Vec<Job>,
-    /// Threads that are at work and may add more.
-    busy: usize,
-}
-
-impl Shared<'_> {
-    fn tell(&self, path: &[u8], reason: impl Into<String>) {
-        self.told_total.fetch_add(1, Ordering::Relaxed);
-        let mut told = lock(&self.told);
-        if told.len() < NAMED {
-            told.push((path.to_vec(), reason.into()));
-        }
-    }
-
-    fn push(&self, job: Job) {
-        lock(&self.queue).waiting.push(job);
-        self.changed.notify_one();
-    }
-
-    /// The next directory; `None` when all is done or something failed. The newest first, so that few are open.
-    fn next(&self) -> Option<Job> {
-        let mut queue = lock(&self.queue);
-        loop {
-            if self.failed.load(Ordering::Relaxed) {
-                return None;
-            }
-            if let Some(job) = queue.waiting.pop() {
-                queue.busy += 1;
-                return Some(job);
-            }
-            if queue.busy == 0 {
-                return None;
-            }
-            queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-
-    fn done(&self) {
-        let mut queue = lock(&self.queue);
-        queue.busy -= 1;
-        if queue.busy == 0 && queue.waiting.is_empty() || self.failed.load(Ordering::Relaxed) {
-            self.changed.notify_all();
-        }
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 fn copy(from: &Path, to: &Path, faults: &Faults) -> io::Result<Copied> {
-    let about = std::fs::metadata(to)?;
     let root = Pair::open(from, to)?;
-    let shared = Shared {
-        queue: Mutex::default(),
-        changed: Condvar::new(),
-        failed: AtomicBool::new(false),
-        may_clone: AtomicBool::new(true),
-        has_cloned: AtomicBool::new(false),
-        links: Links::new(to)?,
-        told: Mutex::default(),
-        told_total: AtomicU64::new(0),
-        target: (about.dev(), about.ino()),
-        from: from.to_owned(),
-        umask: umask(),
-        faults,
-    };
+    let shared = Shared::new(from, to, faults)?;
     shared.push(Job::root(root));
     let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get).min(MAX_THREADS);
     let mut total = std::thread::scope(|scope| {
@@ -235,38 +129,14 @@ fn work(shared: &Shared<'_>) -> io::Result<Copied> {
     Ok(worker.copied)
 }
 
-/// The bits that the system takes from new files. It cannot be asked for without setting it, so it is read; unknown, all
-/// bits are set again afterwards.
-fn umask() -> u32 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("Umask:"));
-    line.and_then(|digits| u32::from_str_radix(digits.trim(), 8).ok()).unwrap_or(0o777)
-}
-
-/// `directory/name`, or only the name at the top.
-fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
-    let mut path = Vec::with_capacity(directory.len() + 1 + name.len());
-    if !directory.is_empty() {
-        path.extend_from_slice(directory);
-        path.push(b'/');
-    }
-    path.extend_from_slice(name);
-    path
-}
-
-/// Whether a link's text leads into the directory.
-fn leads_into(text: &[u8], directory: &Path) -> bool {
-    use std::os::unix::ffi::OsStrExt as _;
-    Path::new(OsStr::from_bytes(text)).starts_with(directory)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::fault::{Blow, Point};
+    use std::ffi::OsStr;
     use std::fs;
     use std::os::unix::ffi::OsStrExt as _;
-    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 
     /// A directory with a bit of everything.
     fn everything(root: &Path) {

@@ -6,15 +6,12 @@ mod file;
 pub(crate) use file::{load, store};
 
 use crate::ignored::RulesUse;
+use crate::meta::MODE_BITS;
 use crate::repo::{Kind, ObjectId};
 use ignore::gitignore::Gitignore;
 use rustix::fs::{FileType, Stat};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-
-/// Permission bits, without the file type. Setuid, setgid and sticky are not kept and not brought back: who owns a file is
-/// not kept either, so a rewind by a daemon that is root would make another user's setuid file root's.
-pub(crate) const MODE_BITS: u32 = 0o777;
 
 /// A file's or link's state on disk. What is equal in all of this has not been written to, unless it was within the
 /// clock's grain; see [`Leaf::is_racy`].

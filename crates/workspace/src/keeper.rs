@@ -5,94 +5,28 @@ mod align;
 mod copied;
 mod later;
 mod live;
+mod saved;
 mod trouble;
 mod write;
 
 pub use crate::index::Counts;
+pub use crate::limits::Limits;
 pub use crate::scan::{LeftOut, Reason};
+pub use later::{Due, Later};
+pub use saved::{Label, Saved};
 pub use trouble::Trouble;
 
 use crate::fault::Faults;
-use crate::repo::{Author, ObjectId, Repo, RepoError};
+use crate::repo::{ObjectId, Repo, RepoError};
 use crate::watch::Watcher;
 use live::{Live, Occasion};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 /// The repository in a session's folder of checkpoints.
 pub const REPOSITORY: &str = "repo.git";
 /// The index beside it.
 const INDEX: &str = "index";
-
-/// What keeping one session's files may cost.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// A bigger file is not kept.
-    pub max_file_bytes: u64,
-    /// A repository of this size takes no more checkpoints.
-    pub repo_bytes: u64,
-    /// How long one checkpoint may read files.
-    pub time: Duration,
-    /// A workspace of more files is not kept.
-    pub files: u64,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self { max_file_bytes: 32 << 20, repo_bytes: 1 << 30, time: Duration::from_secs(10), files: 200_000 }
-    }
-}
-
-/// What a checkpoint is called, and why it is made.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Label {
-    /// The tag, made unique if it is taken.
-    pub tag: String,
-    /// What a person reads.
-    pub message: String,
-    /// Who made it.
-    pub author: Author,
-    /// When, in seconds since 1970.
-    pub seconds: i64,
-}
-
-/// A checkpoint that was made.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Saved {
-    /// Its commit.
-    pub commit: ObjectId,
-    /// Its tag.
-    pub tag: String,
-    /// Files that changed since the one before.
-    pub counts: Counts,
-    /// Bytes that it took on the disk.
-    pub bytes_written: u64,
-    /// What it does not hold.
-    pub left_out: LeftOut,
-    /// How long it took.
-    pub took: Duration,
-    /// Files with rules that were not read, because there are too many: what they name is kept.
-    pub unread_rules: LeftOut,
-    /// If it was made up for later: what may have changed since it was due.
-    pub later: Later,
-}
-
-/// A checkpoint that was due when the daemon died.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Due {
-    /// When what it is of ended, in nanoseconds since 1970. What the file system says changed by then, changed by then.
-    pub since: i64,
-}
-
-/// What changed after a checkpoint was due and before it was made: it was perhaps something else when it was due.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Later {
-    /// The first of them, in order.
-    pub first: Vec<Vec<u8>>,
-    /// How many they are.
-    pub total: u64,
-}
 
 /// All that is known of one session's files while it is live. Costs nothing until [`Keeper::begin`].
 #[derive(Debug)]

@@ -7,6 +7,7 @@ pub mod fault;
 pub mod ignored;
 mod index;
 pub mod keeper;
+mod limits;
 pub mod merge;
 pub mod meta;
 pub mod repo;

@@ -4,10 +4,12 @@
 //! - `modes`, a file: what is unusual in this directory, see [`Modes`];
 //! - `+name`, a directory: the same for the directory `name` in it.
 
-use crate::index::MODE_BITS;
 use crate::repo::{Entry, Kind, ObjectId, Repo, RepoError};
 use std::collections::BTreeMap;
 
+/// Permission bits, without the file type. Setuid, setgid and sticky are not kept and not brought back: who owns a file is
+/// not kept either, so a rewind by a daemon that is root would make another user's setuid file root's.
+pub(crate) const MODE_BITS: u32 = 0o777;
 /// What git takes a directory, a file and a program to have.
 pub const USUAL_DIRECTORY: u32 = 0o755;
 /// What git takes a file to have.

@@ -20,7 +20,7 @@ mod space;
 mod types;
 mod walk;
 
-pub use error::RepoError;
+pub use error::{RepoError, Result};
 pub use gix_hash::ObjectId;
 pub use types::{Author, Commit, Entry, Kind, Reclaimed};
 
@@ -29,15 +29,11 @@ use error::{at, damaged};
 use gathered::{Gathered, Written};
 use objects::Objects;
 use refs::Refs;
-use space::Use;
+use space::{Space, Use};
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
-
-/// What went wrong, or what was asked for.
-pub type Result<T> = std::result::Result<T, RepoError>;
+use std::sync::Arc;
 
 /// The header of a commit that names the side tree.
 const META_HEADER: &str = "shellkeep-meta";
@@ -80,7 +76,7 @@ pub struct Repo {
     objects: Objects,
     refs: Refs,
     gathered: Gathered,
-    used: Mutex<Option<Use>>,
+    space: Space,
     written: u64,
     faults: Arc<Faults>,
 }
@@ -107,12 +103,6 @@ fn hash(kind: gix_object::Kind, bytes: &[u8]) -> Result<ObjectId> {
     gix_object::compute_hash(gix_hash::Kind::Sha1, kind, bytes).map_err(damaged)
 }
 
-/// Part of a temporary file's name that no other process or thread uses.
-fn unique() -> String {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    format!("{}_{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
-}
-
 impl Repo {
     /// Opens the repository in `directory`; `None` if there is none.
     pub fn open(directory: &Path, faults: &Arc<Faults>) -> Result<Option<Repo>> {
@@ -126,7 +116,7 @@ impl Repo {
             objects: Objects::open(directory.join("objects"))?,
             refs: Refs::new(directory),
             gathered: Gathered::default(),
-            used: Mutex::new(None),
+            space: Space::default(),
             written: 0,
             faults: faults.clone(),
         }))
@@ -240,7 +230,7 @@ impl Repo {
         }
         let name = self.refs.add_tag(tag, commit)?;
         self.gathered.loose_ends = false;
-        self.note_tag();
+        self.space.add_tag();
         // The tag is what counts; `HEAD` only tells people where they are.
         let _ = self.refs.set_head(Some(commit));
         Ok(name)
@@ -256,6 +246,16 @@ impl Repo {
         self.written
     }
 
+    /// Bytes on the disk. Looks once, then counts along. What a fork shares is counted in both.
+    pub fn size(&self) -> u64 {
+        self.used().map_or(0, |used| used.bytes)
+    }
+
+    /// Whether so many files have gathered that [`Repo::gather`] would help.
+    pub fn needs_compaction(&self) -> bool {
+        self.used().is_ok_and(|used| used.has_many_files())
+    }
+
     fn add(&mut self, id: ObjectId, kind: gix_object::Kind, bytes: Vec<u8>) -> Result<()> {
         let written = self.gathered.add((id, kind, bytes), &self.objects, &self.faults)?;
         self.note(written);
@@ -264,22 +264,18 @@ impl Repo {
 
     fn note(&mut self, written: Written) {
         self.written += written.bytes;
-        if let Some(used) = self.used.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner) {
-            used.add(written);
-        }
+        self.space.add(written);
     }
 
-    fn note_tag(&mut self) {
-        if let Some(used) = self.used.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner) {
-            used.loose_refs += 1;
-        }
+    fn used(&self) -> Result<Use> {
+        self.space.used(&self.directory, &self.objects, &self.refs)
     }
 }
 
 /// Makes a repository's directories under another name, lets `fill` do the rest, and puts it in place.
 fn build(directory: &Path, fill: impl FnOnce(&Path) -> io::Result<()>) -> Result<()> {
     let mut new = directory.as_os_str().to_owned();
-    new.push(format!(".{}{}", pack::UNFINISHED, unique()));
+    new.push(format!(".{}{}", pack::UNFINISHED, pack::unique()));
     let new = PathBuf::from(new);
     let make = || {
         for part in ["objects/pack", "objects/info", "refs/tags", "refs/heads", "info"] {

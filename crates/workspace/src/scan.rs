@@ -8,8 +8,10 @@ pub(crate) use left_out::Omissions;
 pub use left_out::{LeftOut, Reason};
 
 use crate::ignored::{self, Rules, RulesUse, Verdict};
-use crate::index::{Changes, Directory, Leaf, MODE_BITS, Node, Stamp, note};
-use crate::keeper::{Limits, Trouble};
+use crate::index::{Changes, Directory, Leaf, Node, Stamp, note};
+use crate::keeper::Trouble;
+use crate::limits::Limits;
+use crate::meta::MODE_BITS;
 use crate::watch::{Depth, Mail, ROOT_ITSELF, Watches};
 use list::{Seen, list};
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};

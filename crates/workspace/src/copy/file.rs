@@ -1,10 +1,10 @@
 //! Copies one file with as few calls as can be: most of the time goes into the file system's making a new one.
 
-use super::Shared;
-use super::level::times;
-use crate::index::MODE_BITS;
+use super::shared::Shared;
+use crate::meta::MODE_BITS;
 use rustix::fs::{
-    Mode, OFlags, SeekFrom, Stat, copy_file_range, fchmod, ftruncate, futimens, ioctl_ficlone, openat, seek,
+    Mode, OFlags, SeekFrom, Stat, Timespec, Timestamps, UTIME_OMIT, copy_file_range, fchmod, ftruncate, futimens,
+    ioctl_ficlone, openat, seek,
 };
 use rustix::io::{Errno, read, write};
 use std::ffi::CStr;
@@ -132,5 +132,15 @@ fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
             Err(Errno::INTR) => {}
             other => return Ok(other?),
         }
+    }
+}
+
+/// The time of the last change; when it was last read does not matter.
+pub(super) fn times(stat: &Stat) -> Timestamps {
+    #[allow(clippy::unnecessary_cast, clippy::cast_possible_wrap, reason = "the type differs between machines")]
+    let nanoseconds = stat.st_mtime_nsec as i64;
+    Timestamps {
+        last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
+        last_modification: Timespec { tv_sec: stat.st_mtime, tv_nsec: nanoseconds },
     }
 }

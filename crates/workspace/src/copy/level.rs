@@ -1,56 +1,28 @@
 //! Copies one directory: its files and links, and new empty directories for those in it, which become jobs. Everything
 //! is opened relative to the directory, so no path is walked twice and no link leads astray.
 
-use super::file::{self, Piece};
-use super::{Copied, Shared, join, leads_into};
+use super::file::{self, Piece, times};
+use super::shared::{Copied, DIRECTORY, Job, Pair, Shared};
 use crate::fault::Point;
-use crate::index::MODE_BITS;
-use crate::root;
+use crate::meta::MODE_BITS;
 use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, RawDir, Stat, Timespec, Timestamps, UTIME_OMIT, chmodat, fchmod, fstat, futimens,
-    mkdirat, open, openat, readlinkat, statat, symlinkat, utimensat,
+    AtFlags, FileType, Mode, OFlags, RawDir, Stat, chmodat, fchmod, fstat, futimens, mkdirat, openat, readlinkat,
+    statat, symlinkat, utimensat,
 };
 use rustix::io::Errno;
-use std::ffi::{CStr, CString};
+use std::ffi::{CStr, CString, OsStr};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
 /// Names of so many bytes are read from a directory at a time.
 const LISTING: usize = 64 << 10;
-const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 /// What a directory has while it is filled.
 const FILLING: u32 = 0o700;
-
-/// A directory and its copy.
-pub(super) struct Pair {
-    from: OwnedFd,
-    to: OwnedFd,
-}
-
-impl Pair {
-    pub fn open(from: &Path, to: &Path) -> io::Result<Self> {
-        Ok(Self { from: root::open(from, OFlags::RDONLY)?, to: open(to, DIRECTORY, Mode::empty())? })
-    }
-}
-
-/// A directory to copy. It holds the one above open, not itself: there may be thousands waiting.
-pub(super) struct Job {
-    above: Arc<Pair>,
-    /// In the one above; `None` is that one itself.
-    name: Option<CString>,
-    /// From the root.
-    path: Vec<u8>,
-}
-
-impl Job {
-    pub fn root(root: Pair) -> Self {
-        Self { above: Arc::new(root), name: None, path: Vec::new() }
-    }
-}
 
 /// One thread's buffers and counts.
 pub(super) struct Worker<'a> {
@@ -218,16 +190,6 @@ fn unusual(kind: FileType) -> &'static str {
     }
 }
 
-/// The time of the last change; when it was last read does not matter.
-pub(super) fn times(stat: &Stat) -> Timestamps {
-    #[allow(clippy::unnecessary_cast, clippy::cast_possible_wrap, reason = "the type differs between machines")]
-    let nanoseconds = stat.st_mtime_nsec as i64;
-    Timestamps {
-        last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
-        last_modification: Timespec { tv_sec: stat.st_mtime, tv_nsec: nanoseconds },
-    }
-}
-
 /// Makes all directories below writable, so that they can be removed.
 pub(super) fn open_up(directory: &Path) -> io::Result<()> {
     std::fs::set_permissions(directory, std::fs::Permissions::from_mode(FILLING))?;
@@ -238,4 +200,20 @@ pub(super) fn open_up(directory: &Path) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// `directory/name`, or only the name at the top.
+fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
+    let mut path = Vec::with_capacity(directory.len() + 1 + name.len());
+    if !directory.is_empty() {
+        path.extend_from_slice(directory);
+        path.push(b'/');
+    }
+    path.extend_from_slice(name);
+    path
+}
+
+/// Whether a link's text leads into the directory.
+fn leads_into(text: &[u8], directory: &Path) -> bool {
+    Path::new(OsStr::from_bytes(text)).starts_with(directory)
 }

@@ -1,13 +1,12 @@
 //! Names that belong to one file: the first one copied is remembered, the others are linked to it.
 
-use super::lock;
 use rustix::fs::{AtFlags, Mode, OFlags, Stat, linkat, open};
 use std::collections::HashMap;
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 
 /// So many parts, each with a lock of its own, that the threads seldom wait: some package managers link every file.
 const PARTS: usize = 64;
@@ -37,7 +36,7 @@ impl Links {
         make: impl FnOnce() -> io::Result<u64>,
     ) -> io::Result<u64> {
         let part = usize::try_from(stat.st_ino % PARTS as u64).unwrap_or_default();
-        let mut known = lock(&self.parts[part]);
+        let mut known = self.parts[part].lock().unwrap_or_else(PoisonError::into_inner);
         let key = (stat.st_dev, stat.st_ino);
         if let Some(first) = known.get(&key) {
             // A file can have only so many names on some file systems; then it is copied after all.

@@ -1,7 +1,6 @@
 //! What changed between the time at which a checkpoint was due and the time at which it was made: the file system keeps
 //! the time of a file's last change, and a file that was taken away leaves its time in the directory it was in.
 
-use super::{Due, Later};
 use crate::index::{Index, Leaf, nanoseconds};
 use rustix::fs::lstat;
 use std::ffi::OsStr;
@@ -10,6 +9,22 @@ use std::path::Path;
 
 /// So many are named; all are counted.
 const NAMED: usize = 1000;
+
+/// A checkpoint that was due when the daemon died.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Due {
+    /// When what it is of ended, in nanoseconds since 1970. What the file system says changed by then, changed by then.
+    pub since: i64,
+}
+
+/// What changed after a checkpoint was due and before it was made: it was perhaps something else when it was due.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Later {
+    /// The first of them, in order.
+    pub first: Vec<Vec<u8>>,
+    /// How many they are.
+    pub total: u64,
+}
 
 /// What of the changes since the last checkpoint is younger than `due`.
 pub(super) fn since(due: Due, index: &Index, workspace: &Path) -> Later {

@@ -336,6 +336,3 @@ fn place(root: &OwnedFd) -> Option<(u64, u64)> {
 fn place_of(workspace: &Path) -> Option<(u64, u64)> {
     lstat(workspace).ok().map(|about| (about.st_dev, about.st_ino))
 }
-
-/// The clock's grain, with room: a change so shortly before a file was read may be followed by one with the same time.
-pub(super) const GRAIN: Duration = Duration::from_millis(50);

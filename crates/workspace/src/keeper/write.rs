@@ -1,7 +1,6 @@
 //! The second half of a checkpoint: reading the files that the look found changed, and writing them and the directories
 //! above them into the repository. What is done stays done, whatever ends it.
 
-use super::live::GRAIN;
 use super::{Limits, Trouble};
 use crate::index::{Directory, Leaf, Node, Stamp, Written};
 use crate::meta::{self, Level, Modes};
@@ -14,7 +13,10 @@ use rustix::io::Errno;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _};
 use std::sync::Arc;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// The clock's grain, with room: a change so shortly before a file was read may be followed by one with the same time.
+const GRAIN: Duration = Duration::from_millis(50);
 
 /// Bigger files are not held in memory.
 const SMALL: u64 = 1 << 20;

@@ -32,23 +32,49 @@ impl Repo {
     /// Drops the tags of all commits but these, and everything that only they held. Those that are gone already are passed
     /// over. Commits whose parents are gone are listed in `shallow`, so that git knows.
     pub fn thin(&mut self, keep: &[ObjectId]) -> Result<Reclaimed> {
-        self.reclaim(Some(keep.iter().copied().filter(|id| self.contains(*id)).collect()))
+        let keep = keep.iter().copied().filter(|id| self.contains(*id)).collect();
+        Compaction::begin(self)?.reclaim(Some(keep))
     }
 
     /// Puts everything that a tag holds into one pack and drops the rest.
     pub fn compact(&mut self) -> Result<Reclaimed> {
-        self.reclaim(None)
+        Compaction::begin(self)?.reclaim(None)
     }
 
     /// Puts loose objects and small packs into one pack, and loose refs into one file; cheap, drops nothing.
     pub fn gather(&mut self) -> Result<Reclaimed> {
-        let before = self.begin()?;
-        let packs = self.objects.packs();
+        Compaction::begin(self)?.gather()
+    }
+}
+
+/// A repository that is being made smaller. Nothing waits to be published meanwhile.
+struct Compaction<'a> {
+    repo: &'a mut Repo,
+    /// Bytes on the disk when it began.
+    before: u64,
+}
+
+impl<'a> Compaction<'a> {
+    fn begin(repo: &'a mut Repo) -> Result<Self> {
+        if !repo.gathered.is_empty() {
+            return Err(RepoError::Unpublished);
+        }
+        repo.objects.look_again()?;
+        repo.space.forget();
+        let before = repo.size();
+        let compaction = Self { repo, before };
+        compaction.strike()?;
+        compaction.remove_unfinished()?;
+        Ok(compaction)
+    }
+
+    fn gather(self) -> Result<Reclaimed> {
+        let packs = self.repo.objects.packs();
         let total: u64 = packs.iter().map(|pack| pack.pack.data_len() as u64).sum();
         let is_big = |pack: &&Arc<Bundle>| pack.pack.data_len() as u64 > total / BIG_PART;
         let (big, small): (Vec<_>, Vec<_>) = packs.iter().cloned().partition(|pack| is_big(&pack));
         let staying = Objects::ids_in(&big);
-        let loose = self.objects.loose()?;
+        let loose = self.repo.objects.loose()?;
         let mut seen = HashSet::new();
         let mut wanted = Vec::new();
         for pack in &small {
@@ -65,64 +91,49 @@ impl Repo {
             let old: Vec<PathBuf> = small.iter().map(|pack| pack.pack.path().to_owned()).collect();
             self.remove(&old, &loose, kept.as_deref())?;
         }
-        self.refs.pack(|_, _| true)?;
-        self.end(before, 0)
+        self.repo.refs.pack(|_, _| true)?;
+        self.end(0)
     }
 
-    fn reclaim(&mut self, keep: Option<BTreeSet<ObjectId>>) -> Result<Reclaimed> {
-        let before = self.begin()?;
+    fn reclaim(self, keep: Option<BTreeSet<ObjectId>>) -> Result<Reclaimed> {
         let is_kept = |name: &str, id: ObjectId| match &keep {
-            Some(keep) => !name.starts_with("refs/tags/") || keep.contains(&id) || self.is_annotated(id),
+            Some(keep) => {
+                !name.starts_with("refs/tags/") || keep.contains(&id) || self.repo.objects.is_annotated_tag(id)
+            }
             None => true,
         };
         let mut roots: BTreeSet<ObjectId> =
-            self.refs.all()?.into_iter().filter(|(name, id)| is_kept(name, *id)).map(|(_, id)| id).collect();
+            self.repo.refs.all()?.into_iter().filter(|(name, id)| is_kept(name, *id)).map(|(_, id)| id).collect();
         roots.extend(keep.iter().flatten());
-        let head = self.refs.head()?.filter(|head| keep.as_ref().is_none_or(|keep| keep.contains(head)));
+        let head = self.repo.refs.head()?.filter(|head| keep.as_ref().is_none_or(|keep| keep.contains(head)));
         roots.extend(head);
-        let held = walk::everything(self, &roots)?;
-        let old: Vec<PathBuf> = self.objects.packs().iter().map(|pack| pack.pack.path().to_owned()).collect();
-        let loose = self.objects.loose()?;
+        let held = walk::everything(self.repo, &roots)?;
+        let old: Vec<PathBuf> = self.repo.objects.packs().iter().map(|pack| pack.pack.path().to_owned()).collect();
+        let loose = self.repo.objects.loose()?;
         let kept = self.write_all(&held.wanted)?;
         self.strike()?;
         // Both lists at first: until the tags are gone, git still looks at what is to be dropped.
-        let both: BTreeSet<ObjectId> = self.refs.shallow()?.union(&held.shallow).copied().collect();
-        self.refs.set_shallow(&both)?;
+        let both: BTreeSet<ObjectId> = self.repo.refs.shallow()?.union(&held.shallow).copied().collect();
+        self.repo.refs.set_shallow(&both)?;
         self.strike()?;
-        if self.refs.head()? != head {
-            self.refs.set_head(head)?;
+        if self.repo.refs.head()? != head {
+            self.repo.refs.set_head(head)?;
         }
-        let tags = self.refs.pack(is_kept)?;
+        let tags = self.repo.refs.pack(is_kept)?;
         self.strike()?;
-        self.refs.set_shallow(&held.shallow)?;
+        self.repo.refs.set_shallow(&held.shallow)?;
         self.remove(&old, &loose, kept.as_deref())?;
-        self.end(before, tags)
+        self.end(tags)
     }
 
-    fn begin(&mut self) -> Result<u64> {
-        if !self.gathered.is_empty() {
-            return Err(RepoError::Unpublished);
-        }
-        self.strike()?;
-        self.objects.look_again()?;
-        self.forget_use();
-        let before = self.size();
-        self.remove_unfinished()?;
-        Ok(before)
-    }
-
-    fn end(&mut self, before: u64, tags: u64) -> Result<Reclaimed> {
-        self.objects.look_again()?;
-        self.forget_use();
-        Ok(Reclaimed { before, after: self.size(), tags })
+    fn end(self, tags: u64) -> Result<Reclaimed> {
+        self.repo.objects.look_again()?;
+        self.repo.space.forget();
+        Ok(Reclaimed { before: self.before, after: self.repo.size(), tags })
     }
 
     fn strike(&self) -> Result<()> {
-        self.faults.check(Point::Compacting).map_err(at(&self.directory))
-    }
-
-    pub(super) fn is_annotated(&self, id: ObjectId) -> bool {
-        self.objects.header(id).is_ok_and(|(kind, _)| kind == gix_object::Kind::Tag)
+        self.repo.faults.check(Point::Compacting).map_err(at(&self.repo.directory))
     }
 
     /// Writes these objects into one pack, and makes sure that they are all in it.
@@ -130,9 +141,14 @@ impl Repo {
         if wanted.is_empty() {
             return Ok(None);
         }
-        let writer = PackWriter::begin(&self.objects.pack_directory(), wanted.len(), &self.faults)?;
-        let mut copier =
-            Copier { repo: self, writer, deflate: Deflate::new(), places: HashMap::new(), layouts: HashMap::new() };
+        let writer = PackWriter::begin(&self.repo.objects.pack_directory(), wanted.len(), &self.repo.faults)?;
+        let mut copier = Copier {
+            objects: &self.repo.objects,
+            writer,
+            deflate: Deflate::new(),
+            places: HashMap::new(),
+            layouts: HashMap::new(),
+        };
         for wanted in wanted {
             copier.copy(*wanted)?;
         }
@@ -170,7 +186,7 @@ impl Repo {
 
     /// Removes what crashes left: only one writes here, and it has begun nothing.
     fn remove_unfinished(&self) -> Result<()> {
-        for directory in [self.objects.directory().to_owned(), self.objects.pack_directory()] {
+        for directory in [self.repo.objects.directory().to_owned(), self.repo.objects.pack_directory()] {
             for entry in fs::read_dir(&directory).map_err(at(&directory))? {
                 let path = entry.map_err(at(&directory))?.path();
                 let name = path.file_name().unwrap_or_default().as_encoded_bytes();
@@ -190,7 +206,7 @@ type Layout = Vec<(u64, u32)>;
 
 /// Copies objects into a new pack, as they are where that is possible.
 struct Copier<'a> {
-    repo: &'a Repo,
+    objects: &'a Objects,
     writer: PackWriter<'a>,
     deflate: Deflate,
     /// Where in the new pack, and how many others must be read before.
@@ -201,7 +217,7 @@ struct Copier<'a> {
 impl Copier<'_> {
     fn copy(&mut self, wanted: Wanted) -> Result<()> {
         let place = self.writer.offset();
-        let packed = self.repo.objects.in_packs(wanted.id);
+        let packed = self.objects.in_packs(wanted.id);
         let depth = match self.copy_delta(wanted.id, packed.as_ref())? {
             Some(depth) => depth,
             None => match self.write_delta(wanted)? {
@@ -243,12 +259,12 @@ impl Copier<'_> {
             return Ok(None);
         };
         for id in [wanted.id, like] {
-            if !DELTA_BYTES.contains(&self.repo.objects.header(id)?.1) {
+            if !DELTA_BYTES.contains(&self.objects.header(id)?.1) {
                 return Ok(None);
             }
         }
-        let (_, base) = self.repo.objects.read(like)?;
-        let (_, target) = self.repo.objects.read(wanted.id)?;
+        let (_, base) = self.objects.read(like)?;
+        let (_, target) = self.objects.read(wanted.id)?;
         let Some(delta) = delta::encode(&base, &target) else { return Ok(None) };
         let packed = self.deflate.pack(&[&delta]);
         self.writer.add_delta(wanted.id, offset, delta.len() as u64, &packed)?;
@@ -263,15 +279,15 @@ impl Copier<'_> {
                 return self.writer.add(id, kind, entry.decompressed_size, bytes);
             }
         }
-        let (_, size) = self.repo.objects.header(id)?;
+        let (_, size) = self.objects.header(id)?;
         if size > STREAM_BYTES {
             let writer = &mut self.writer;
             let stream = |mut object: super::objects::Opened<'_>| {
                 writer.add_stream(id, object.kind, object.size, &mut object.bytes)
             };
-            return self.repo.objects.open_with(id, stream);
+            return self.objects.open_with(id, stream);
         }
-        let (kind, bytes) = self.repo.objects.read(id)?;
+        let (kind, bytes) = self.objects.read(id)?;
         let packed = self.deflate.pack(&[&bytes]);
         self.writer.add(id, kind, bytes.len() as u64, &packed)
     }

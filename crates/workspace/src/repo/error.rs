@@ -1,8 +1,11 @@
 //! What can go wrong with a repository.
 
-use super::ObjectId;
+use gix_hash::ObjectId;
 use std::io;
 use std::path::{Path, PathBuf};
+
+/// What went wrong, or what was asked for.
+pub type Result<T> = std::result::Result<T, RepoError>;
 
 /// Why a repository did not do what it was asked.
 #[derive(Debug, thiserror::Error)]

@@ -3,9 +3,10 @@
 use super::deflate::{self, Deflate};
 use super::error::at;
 use super::objects::Objects;
-use super::pack::{PackWriter, UNFINISHED};
-use super::{ObjectId, RepoError, Result};
+use super::pack::{PackWriter, UNFINISHED, unique};
+use super::{RepoError, Result};
 use crate::fault::{Faults, Point};
+use gix_hash::ObjectId;
 use gix_object::Kind;
 use gix_object::encode::loose_header;
 use std::collections::HashMap;
@@ -119,7 +120,7 @@ impl Gathered {
         objects: &Objects,
         faults: &Faults,
     ) -> Result<ObjectId> {
-        let path = objects.directory().join(format!("{UNFINISHED}obj_{}", super::unique()));
+        let path = objects.directory().join(format!("{UNFINISHED}obj_{}", unique()));
         let streamed = Streamed { path, in_place: false };
         let id = write_stream(&streamed.path, file, size)?;
         faults.check(Point::ObjectWritten).map_err(at(&streamed.path))?;
@@ -161,7 +162,7 @@ impl Gathered {
         let mut written = Written::default();
         for Waiting { id, kind, bytes } in &self.waiting {
             let packed = deflate.pack(&[&loose_header(*kind, bytes.len() as u64), bytes]);
-            let path = objects.directory().join(format!("{UNFINISHED}obj_{}", super::unique()));
+            let path = objects.directory().join(format!("{UNFINISHED}obj_{}", unique()));
             let mut unfinished = Streamed { path, in_place: false };
             let mut file = create(&unfinished.path).map_err(at(&unfinished.path))?;
             file.write_all(&packed).map_err(at(&unfinished.path))?;

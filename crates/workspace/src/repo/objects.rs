@@ -1,8 +1,9 @@
 //! Finds and reads objects: loose files and packs. Any number of threads may read beside each other.
 
 use super::error::{at, damaged};
-use super::{ObjectId, RepoError, Result};
+use super::{RepoError, Result};
 use flate2::read::ZlibDecoder;
+use gix_hash::ObjectId;
 use gix_object::Kind;
 use gix_pack::Bundle;
 use gix_pack::data::entry::Header;
@@ -54,6 +55,11 @@ impl Objects {
         let objects = Self { directory, packs: RwLock::default() };
         objects.look_again()?;
         Ok(objects)
+    }
+
+    /// Whether it is a tag with a message of its own.
+    pub(super) fn is_annotated_tag(&self, id: ObjectId) -> bool {
+        self.header(id).is_ok_and(|(kind, _)| kind == Kind::Tag)
     }
 
     pub(super) fn directory(&self) -> &Path {

@@ -2,17 +2,25 @@
 //! a dozen crates more; here the objects are at hand and a pack is a header, the objects, and a sum.
 
 use super::error::at;
-use super::{ObjectId, Result, deflate};
+use super::{Result, deflate};
 use crate::fault::{Faults, Point};
 use flate2::Crc;
+use gix_hash::ObjectId;
 use gix_object::Kind;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, BufWriter, Read, Write};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What begins the names of unfinished files, as git's own do, so that it passes over them and `git gc` removes them.
 pub(super) const UNFINISHED: &str = "tmp_";
+
+/// Part of a temporary file's name that no other process or thread uses.
+pub(super) fn unique() -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    format!("{}_{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
+}
 
 /// Where an object is in a pack.
 struct Placed {
@@ -88,7 +96,7 @@ pub(super) struct PackWriter<'a> {
 impl<'a> PackWriter<'a> {
     /// Begins a pack of `count` objects in `directory`.
     pub(super) fn begin(directory: &Path, count: usize, faults: &'a Faults) -> Result<Self> {
-        let path = directory.join(format!("{UNFINISHED}pack_{}", super::unique()));
+        let path = directory.join(format!("{UNFINISHED}pack_{}", unique()));
         let leftovers = Leftovers(vec![path.clone()]);
         let mut out = Summed::create(&path).map_err(at(&path))?;
         let count = u32::try_from(count).map_err(io::Error::other).map_err(at(&path))?;
@@ -137,7 +145,7 @@ impl<'a> PackWriter<'a> {
     pub(super) fn finish(mut self, durable: bool) -> Result<PathBuf> {
         let unfinished = self.leftovers.0[0].clone();
         let sum = self.out.close(durable).map_err(at(&unfinished))?;
-        let unfinished_index = unfinished.with_file_name(format!("{UNFINISHED}idx_{}", super::unique()));
+        let unfinished_index = unfinished.with_file_name(format!("{UNFINISHED}idx_{}", unique()));
         self.leftovers.0.push(unfinished_index.clone());
         write_index(&unfinished_index, &mut self.placed, sum, durable).map_err(at(&unfinished_index))?;
         self.faults.check(Point::PackWritten).map_err(at(&unfinished))?;

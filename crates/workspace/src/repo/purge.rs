@@ -10,7 +10,7 @@ impl Repo {
     pub fn purge(&mut self, finds: &dyn Fn(&[u8]) -> bool) -> Result<Option<Vec<String>>> {
         self.abandon();
         self.objects.look_again()?;
-        let found = self.find_objects(finds)?;
+        let found = find(&self.objects, finds)?;
         if found.is_empty() {
             return Ok(None);
         }
@@ -28,18 +28,18 @@ impl Repo {
             None => Ok(Some(gone)),
         }
     }
+}
 
-    fn find_objects(&self, finds: &dyn Fn(&[u8]) -> bool) -> Result<Vec<ObjectId>> {
-        let mut all: HashSet<ObjectId> = Objects::ids_in(&self.objects.packs());
-        all.extend(self.objects.loose()?.into_iter().map(|(id, _)| id));
-        let mut found = Vec::new();
-        for id in all {
-            if finds(&self.objects.read(id)?.1) {
-                found.push(id);
-            }
+fn find(objects: &Objects, finds: &dyn Fn(&[u8]) -> bool) -> Result<Vec<ObjectId>> {
+    let mut all: HashSet<ObjectId> = Objects::ids_in(&objects.packs());
+    all.extend(objects.loose()?.into_iter().map(|(id, _)| id));
+    let mut found = Vec::new();
+    for id in all {
+        if finds(&objects.read(id)?.1) {
+            found.push(id);
         }
-        Ok(found)
     }
+    Ok(found)
 }
 
 /// Which objects hold one that was found, each looked at once.
@@ -51,7 +51,7 @@ struct Holding<'a> {
 impl Holding<'_> {
     fn commit(&mut self, id: ObjectId) -> Result<bool> {
         // A tag of somebody's own, with a message: what it names is not ours to give up.
-        if self.known.get(&id) == Some(&true) || self.repo.is_annotated(id) {
+        if self.known.get(&id) == Some(&true) || self.repo.objects.is_annotated_tag(id) {
             return Ok(self.known.contains_key(&id));
         }
         let commit = self.repo.read_commit(id)?;

@@ -2,7 +2,8 @@
 //! one or the new one.
 
 use super::error::at;
-use super::{ObjectId, RepoError, Result, names};
+use super::{RepoError, Result, names};
+use gix_hash::ObjectId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};

@@ -1,11 +1,13 @@
 //! What a repository takes on the disk, and when it has too many files.
 
+use super::error::Result;
 use super::gathered::Written;
-use super::{Repo, Result};
+use super::objects::Objects;
+use super::refs::Refs;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
-use std::sync::PoisonError;
+use std::sync::{Mutex, PoisonError};
 
 /// More loose objects than this are packed: each takes a block, and looking for one takes a call.
 const LOOSE_OBJECTS_MOST: u64 = 2048;
@@ -22,54 +24,68 @@ const BLOCK: u64 = 4096;
 /// What is there.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Use {
-    bytes: u64,
+    pub(super) bytes: u64,
     loose_objects: u64,
     packs: u64,
-    pub(super) loose_refs: u64,
+    loose_refs: u64,
 }
 
 impl Use {
-    /// Counts what was written since.
-    pub(super) fn add(&mut self, written: Written) {
-        // Half a block is lost in each file on average; the next look counts exactly.
-        self.bytes += written.bytes + written.loose * BLOCK / 2;
-        self.loose_objects += written.loose;
-        self.packs += written.packs;
-    }
-}
-
-impl Repo {
-    /// Bytes on the disk. Looks once, then counts along. What a fork shares is counted in both.
-    pub fn size(&self) -> u64 {
-        self.used().map_or(0, |used| used.bytes)
-    }
-
-    /// Whether so many files have gathered that [`Repo::gather`] would help.
-    pub fn needs_compaction(&self) -> bool {
-        self.used().is_ok_and(|used| {
-            used.loose_objects > LOOSE_OBJECTS_MOST || used.packs > PACKS_MOST || used.loose_refs > LOOSE_REFS_MOST
+    fn look(directory: &Path, objects: &Objects, refs: &Refs) -> Result<Self> {
+        Ok(Self {
+            bytes: bytes_below(directory),
+            loose_objects: objects.loose()?.len() as u64,
+            packs: objects.packs().len() as u64,
+            loose_refs: refs.loose_count()?,
         })
     }
 
-    /// What is there, looked at once.
-    pub(super) fn used(&self) -> Result<Use> {
-        let mut known = self.used.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(used) = *known {
-            return Ok(used);
+    /// Whether there are so many files that a pack should take them in.
+    pub(super) fn has_many_files(&self) -> bool {
+        self.loose_objects > LOOSE_OBJECTS_MOST || self.packs > PACKS_MOST || self.loose_refs > LOOSE_REFS_MOST
+    }
+}
+
+/// What a repository takes on the disk: looked at once, then counted along.
+#[derive(Debug, Default)]
+pub(super) struct Space {
+    known: Mutex<Option<Use>>,
+}
+
+impl Space {
+    /// What the repository in `directory` takes.
+    pub(super) fn used(&self, directory: &Path, objects: &Objects, refs: &Refs) -> Result<Use> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        match *known {
+            Some(used) => Ok(used),
+            None => Ok(*known.insert(Use::look(directory, objects, refs)?)),
         }
-        let used = Use {
-            bytes: bytes_below(&self.directory),
-            loose_objects: self.objects.loose()?.len() as u64,
-            packs: self.objects.packs().len() as u64,
-            loose_refs: self.refs.loose_count()?,
-        };
-        *known = Some(used);
-        Ok(used)
+    }
+
+    /// Counts what was written.
+    pub(super) fn add(&mut self, written: Written) {
+        if let Some(used) = self.known() {
+            // Half a block is lost in each file on average; the next look counts exactly.
+            used.bytes += written.bytes + written.loose * BLOCK / 2;
+            used.loose_objects += written.loose;
+            used.packs += written.packs;
+        }
+    }
+
+    /// Counts a new tag.
+    pub(super) fn add_tag(&mut self) {
+        if let Some(used) = self.known() {
+            used.loose_refs += 1;
+        }
     }
 
     /// The next question looks again.
-    pub(super) fn forget_use(&mut self) {
-        *self.used.get_mut().unwrap_or_else(PoisonError::into_inner) = None;
+    pub(super) fn forget(&mut self) {
+        self.known = Mutex::default();
+    }
+
+    fn known(&mut self) -> Option<&mut Use> {
+        self.known.get_mut().unwrap_or_else(PoisonError::into_inner).as_mut()
     }
 }
 

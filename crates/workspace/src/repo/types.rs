@@ -1,6 +1,6 @@
 //! What is put into a repository and comes out of it, as plain data.
 
-use super::ObjectId;
+use gix_hash::ObjectId;
 
 /// What an entry of a directory is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

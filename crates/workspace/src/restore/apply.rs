@@ -1,12 +1,12 @@
 //! Carries out an intent: renames, removals, permissions. Each action looks at what is there and can be repeated, so
 //! after a crash all of them are simply done again.
 
+use super::RestoreError;
 use super::intent::{self, Action, Expected, Intent, Task};
 use super::place::{Root, Spot};
 use super::stage::{self, NEW, OLD, Staged};
-use super::{KeptBack, RestoreError};
 use crate::fault::{Faults, Point};
-use crate::index::MODE_BITS;
+use crate::meta::MODE_BITS;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, open, syncfs, unlinkat};
 use rustix::io::Errno;
 use std::collections::HashSet;
@@ -23,6 +23,15 @@ const ATTEMPTS: usize = 1000;
 const CHANGED: &str = "it was changed after the last checkpoint";
 const OCCUPIED: &str = "something that checkpoints do not keep is in its place";
 const ASIDE: &str = "it changed at that moment, and is there under a name that ends with shellkeep-kept and a number";
+
+/// A path that is not as the plan wants it, and why: something of the user's is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptBack {
+    /// Which.
+    pub path: Vec<u8>,
+    /// Why, in words.
+    pub reason: &'static str,
+}
 
 /// What was done. The intent stays until [`Applied::finish`], so that the caller can first write down that it happened;
 /// after a crash before that, [`super::recover`] gives the note again.

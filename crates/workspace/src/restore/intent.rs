@@ -4,13 +4,14 @@
 //! As text it is a list of fields, each `LENGTH:BYTES,`; the first is the format's name and version. Numbers are decimal.
 
 use super::RestoreError;
-use super::stage::Place;
-use crate::index::MODE_BITS;
+use crate::meta::MODE_BITS;
 use crate::repo::ObjectId;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+/// The name of the stage in `home`.
+const IN_HOME: &str = "stage";
 const FORMAT: &[u8] = b"shellkeep rewind 1";
 const NAME: &str = "rewind";
 const UNFINISHED: &str = "rewind.new";
@@ -46,6 +47,24 @@ pub(super) enum Action {
 pub(super) struct Task {
     pub path: Vec<u8>,
     pub action: Action,
+}
+
+/// Where the stage is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Beside the checkpoints.
+    Home,
+    /// In the workspace itself, because the checkpoints are on another file system.
+    Workspace { name: String },
+}
+
+impl Place {
+    pub fn path(&self, workspace: &Path, home: &Path) -> PathBuf {
+        match self {
+            Self::Home => home.join(IN_HOME),
+            Self::Workspace { name } => workspace.join(name),
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! The few things that are done to a workspace, each relative to its directory: no link on the way leads elsewhere.
 
 use super::intent::Expected;
-use crate::index::MODE_BITS;
+use crate::meta::MODE_BITS;
 use crate::repo::ObjectId;
 use crate::root;
 use rustix::fs::{

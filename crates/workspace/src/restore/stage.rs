@@ -1,10 +1,10 @@
 //! Writes everything new beside the workspace, on the same file system, so that applying needs no room for bytes.
 
-use super::intent::{self, Action, Expected, Intent, Task};
+use super::intent::{self, Action, Expected, Intent, Place, Task};
 use super::place::Root;
 use super::{Item, Plan, RestoreError, Step};
 use crate::fault::{Faults, Point};
-use crate::index::MODE_BITS;
+use crate::meta::MODE_BITS;
 use crate::repo::Repo;
 use crate::root;
 use rustix::fs::{AtFlags, CWD, FallocateFlags, FileType, OFlags, StatxFlags, fallocate, statx, syncfs};
@@ -30,32 +30,12 @@ const BALLAST_PER_TASK: u64 = 512;
 const BALLAST_AT_LEAST: u64 = 256 << 10;
 /// So many files are synced one by one; with more it is cheaper to sync the file system.
 const SYNCED_ALONE: usize = 64;
-/// The name of the stage in `home`.
-const IN_HOME: &str = "stage";
 /// What the name of a stage in the workspace begins with; the name of `home` follows, which is the session's.
 const IN_WORKSPACE: &str = ".shellkeep-stage-";
 /// Nobody else's business while it is staged.
 const PRIVATE: u32 = 0o700;
 /// statx tells the mount; rustix has no name for it.
 const MOUNT: StatxFlags = StatxFlags::from_bits_retain(0x1000);
-
-/// Where the stage is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Place {
-    /// Beside the checkpoints.
-    Home,
-    /// In the workspace itself, because the checkpoints are on another file system.
-    Workspace { name: String },
-}
-
-impl Place {
-    pub fn path(&self, workspace: &Path, home: &Path) -> PathBuf {
-        match self {
-            Self::Home => home.join(IN_HOME),
-            Self::Workspace { name } => workspace.join(name),
-        }
-    }
-}
 
 /// Everything is written and nothing is changed. Dropped without being applied, it is removed.
 #[derive(Debug)]
