@@ -22,6 +22,7 @@
 pub mod cage;
 pub mod cgroup;
 mod channel;
+mod exit;
 pub mod facts;
 pub mod handle;
 pub mod machine;
@@ -39,6 +40,7 @@ mod strays;
 mod wire;
 
 pub use cage::{Belongs, Cage, CageFactory, CageMode, Limits};
+pub use exit::ExitStatus;
 pub use facts::Fact;
 pub use peer::Peer;
 pub use ports::{SocketTable, Sockets};
@@ -49,5 +51,5 @@ pub use service::log::{LogWatch, ServiceLog};
 pub use service::{
     ServiceCommand, ServiceExit, ServiceProcess, ServiceSpec, ServiceStamps, ServiceStartError, left_exit,
 };
-pub use shell::{Ends, ExitStatus, LiveShell, Progress, Report, RunSpec, ShellSpec, StartError, Stderr, Stdin, Stream};
+pub use shell::{Ends, LiveShell, Progress, Report, RunSpec, ShellSpec, StartError, Stderr, Stdin, Stream};
 pub use strays::{become_subreaper, reap_strays};

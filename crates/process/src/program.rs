@@ -2,8 +2,9 @@
 //! and nothing of it outlives this value.
 
 use crate::cage::Cage;
+use crate::exit::ExitStatus;
 use crate::facts::Bytes;
-use crate::shell::{ExitStatus, Stream};
+use crate::shell::Stream;
 use crate::stdio::{self, Reader, Writer, poll_streams};
 use crate::{handle, own, spawn};
 use rustix::fd::OwnedFd;

@@ -3,90 +3,27 @@
 
 mod keeper;
 pub mod log;
+mod spec;
 mod start;
 mod watch;
 
+pub use spec::{ServiceCommand, ServiceExit, ServiceSpec, ServiceStamps, ServiceStartError, left_exit};
+
 use crate::cage::Cage;
-use crate::facts::{Bytes, Fact};
-use crate::proc::{ProcessStamp, Stat};
-use crate::shell::{ExitStatus, StartError};
+use crate::facts::Fact;
+use crate::proc::Stat;
 use crate::{handle, spawn, stdio};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::process::{Signal, WaitId, WaitIdOptions, waitid};
+use start::Begun;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// Where the keeper leaves word of the end, as `keeper.c` has it.
-const EXIT_FILE: &str = "exit";
 /// How long what was killed may take to go. More means that it waits for a disk, and nobody should wait for that.
 const GONE_LIMIT: Duration = Duration::from_secs(5);
-
-/// How to start a service.
-#[derive(Debug, Clone)]
-pub struct ServiceSpec {
-    /// The bash to run.
-    pub bash: PathBuf,
-    /// Where its log and the word of its end are kept. Exists; a log of an earlier life is appended to.
-    pub directory: PathBuf,
-    /// Most bytes its log may take.
-    pub log_bytes: u64,
-    /// Where the driver would leave a result when its socket is closed. Must not exist.
-    pub rescue: PathBuf,
-}
-
-/// What it runs.
-#[derive(Debug, Clone, Copy)]
-pub struct ServiceCommand<'a> {
-    /// The text, without NUL.
-    pub command: &'a [u8],
-    /// Directory to start in, instead of the session's.
-    pub cwd: Option<&'a [u8]>,
-    /// Exported variables, beside the session's.
-    pub env: &'a [(Bytes, Bytes)],
-}
-
-/// Who it is, to be remembered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ServiceStamps {
-    /// The keeper.
-    pub keeper: ProcessStamp,
-    /// The process that runs the command.
-    pub main: ProcessStamp,
-}
-
-/// How a service ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ServiceExit {
-    /// All of it is gone.
-    Ended {
-        /// How its main process ended.
-        status: ExitStatus,
-        /// When, in milliseconds since 1970.
-        at_ms: u64,
-    },
-    /// The keeper is gone and left no word.
-    Unknown,
-}
-
-/// Why a service did not start.
-#[derive(Debug, thiserror::Error)]
-pub enum ServiceStartError {
-    /// There is no bash to run it.
-    #[error(transparent)]
-    Shell(#[from] StartError),
-    /// The directory cannot be entered, for this reason.
-    #[error("the directory cannot be entered: {0}")]
-    BadCwd(String),
-}
-
-impl From<io::Error> for ServiceStartError {
-    fn from(error: io::Error) -> Self {
-        Self::Shell(StartError::System(error))
-    }
-}
 
 /// A running service. Dropping it lets the service go on; another daemon may be about to take it over.
 #[derive(Debug)]
@@ -107,7 +44,9 @@ impl ServiceProcess {
         facts: &[Fact],
         run: ServiceCommand<'_>,
     ) -> Result<(Self, Vec<(String, String)>), ServiceStartError> {
-        start::start(spec, cage, facts, run).await
+        let directory = spec.directory.clone();
+        let Begun { stamps, keeper, cage, problems } = start::start(spec, cage, facts, run).await?;
+        Ok((Self { directory, stamps, keeper, cage, exit: None }, problems))
     }
 
     /// Takes over one that an earlier daemon started, with its cage from [`crate::CageFactory::adopt`]. `None` if its
@@ -180,36 +119,5 @@ impl ServiceProcess {
     /// How often its processes were refused, or ended, because there were too many.
     pub fn limit_hits(&self) -> u64 {
         self.cage.limit_hits()
-    }
-}
-
-/// What the keeper wrote at the end, if it did.
-pub fn left_exit(directory: &Path) -> Option<ServiceExit> {
-    parse_exit(&std::fs::read_to_string(directory.join(EXIT_FILE)).ok()?)
-}
-
-fn parse_exit(text: &str) -> Option<ServiceExit> {
-    let mut words = text.split_whitespace();
-    let (how, number, at) = (words.next()?, words.next()?.parse().ok()?, words.next()?);
-    let status = match how {
-        "exited" => ExitStatus::Exited(number),
-        "signalled" => ExitStatus::Signalled(number),
-        _ => return None,
-    };
-    Some(ServiceExit::Ended { status, at_ms: at.parse().ok()? })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn word_of_the_end_is_read() {
-        let ended = |status| Some(ServiceExit::Ended { status, at_ms: 1_731_660_000_123 });
-        assert_eq!(parse_exit("exited 3 1731660000123\n"), ended(ExitStatus::Exited(3)));
-        assert_eq!(parse_exit("signalled 9 1731660000123\n"), ended(ExitStatus::Signalled(9)));
-        for text in ["", "exited", "exited 3", "left 3 1", "exited x 1"] {
-            assert_eq!(parse_exit(text), None, "{text}");
-        }
     }
 }

@@ -10,27 +10,26 @@ mod start_error;
 
 use crate::cage::Cage;
 use crate::channel::Channel;
+use crate::exit::ExitStatus;
 use crate::facts::{Bytes, Fact};
 use crate::proc::{ProcessStamp, Stat};
 use crate::stdio::{self, Reader, Writer, poll_streams};
 use crate::wire::{self, kind};
 use crate::{handle, proc, spawn};
-pub use ends::Ends;
+pub use ends::{Ends, Stdin};
 use frames::{flag, read_problems, write_command, write_restore};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+pub(crate) use start_error::START_LIMIT;
 pub use start_error::StartError;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::task::{Context, Poll};
-use std::time::Duration;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 /// The signal that the driver takes as a request to interrupt; `INTERRUPT_SIGNAL` in `driver.c`.
 pub const INTERRUPT: i32 = 60;
-/// How long a bash may take to start or to take over a state before it counts as stuck.
-pub(crate) const START_LIMIT: Duration = Duration::from_secs(20);
 /// Exit status of a driver that found a bash it does not know; `EXIT_UNSUPPORTED` in `driver.c`.
 const UNSUPPORTED: i32 = 96;
 
@@ -43,15 +42,6 @@ pub struct ShellSpec {
     pub rescue: PathBuf,
 }
 
-/// How a process ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ExitStatus {
-    /// With this code.
-    Exited(i32),
-    /// By this signal.
-    Signalled(i32),
-}
-
 /// Which output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stream {
@@ -59,19 +49,6 @@ pub enum Stream {
     Stdout,
     /// Standard error.
     Stderr,
-}
-
-/// What a command reads.
-#[derive(Debug, Clone, Copy)]
-pub enum Stdin<'a> {
-    /// End of file at once.
-    Empty,
-    /// These bytes.
-    Given(&'a [u8]),
-    /// What is written later.
-    Open,
-    /// A terminal, which is also its output.
-    Terminal,
 }
 
 /// Where a command's standard error goes.
@@ -414,16 +391,6 @@ impl Drop for LiveShell {
             }
             drop(cage);
         });
-    }
-}
-
-impl ExitStatus {
-    /// As bash says it: 128+n for a signal.
-    pub fn code(self) -> i32 {
-        match self {
-            Self::Exited(code) => code,
-            Self::Signalled(signal) => 128 + signal,
-        }
     }
 }
 

@@ -5,6 +5,7 @@ mod clone;
 
 pub(crate) use clone::Entrance;
 
+use crate::exit::ExitStatus;
 use crate::own;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{MemfdFlags, Mode, SealFlags, fchmod, fcntl_add_seals, memfd_create};
@@ -170,7 +171,7 @@ impl Drop for Unwatched {
 }
 
 /// Reaps a child that has ended: its exit code, or the signal that ended it.
-pub fn reap(pid: u32) -> io::Result<crate::ExitStatus> {
+pub fn reap(pid: u32) -> io::Result<ExitStatus> {
     let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
     // SAFETY: the kernel fills in the whole structure; it was zeroed before.
     let info = unsafe {
@@ -182,9 +183,5 @@ pub fn reap(pid: u32) -> io::Result<crate::ExitStatus> {
     awaited().remove(&pid);
     // SAFETY: after a successful waitid for an exited child, si_status is the field in use.
     let status = unsafe { info.si_status() };
-    Ok(if info.si_code == libc::CLD_EXITED {
-        crate::ExitStatus::Exited(status)
-    } else {
-        crate::ExitStatus::Signalled(status)
-    })
+    Ok(if info.si_code == libc::CLD_EXITED { ExitStatus::Exited(status) } else { ExitStatus::Signalled(status) })
 }

@@ -1,6 +1,6 @@
 //! Who belongs to which cage where there are no groups: one look at `/proc` for all cages together.
 
-use super::{Held, KEEPER_MARK, MARK, lock};
+use super::held::{Held, KEEPER_MARK, MARK, lock};
 use crate::proc::{self, ProcessStamp, Stat};
 use std::collections::HashMap;
 use std::sync::Arc;

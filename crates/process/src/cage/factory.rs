@@ -1,7 +1,8 @@
 //! Making cages: what the machine offers for them, where they are, how many processes they may hold.
 
+use super::Cage;
 use super::census::Census;
-use super::{Cage, Held, Roots, lock};
+use super::held::{Held, Roots, lock};
 use crate::cgroup::{self, Group, Mounts};
 use crate::proc::{ProcessStamp, Stat};
 use std::collections::{HashMap, HashSet};

@@ -2,7 +2,8 @@
 //! and cut back the cage that has too many.
 
 use super::census::{Census, Marks};
-use super::{CageFactory, Held, Limits, Still, lock, signal_process_groups};
+use super::held::{Held, Still, lock, signal_process_groups};
+use super::{CageFactory, Limits};
 use crate::cgroup::Group;
 use crate::handle;
 use crate::proc::{Glance, Stat};

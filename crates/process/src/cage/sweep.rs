@@ -1,8 +1,10 @@
 //! Ending what an earlier daemon left running, and nothing else.
 
+use super::CageFactory;
 use super::census::Census;
+use super::empty::{empty_out, kill_members};
 use super::factory::{KEEPERS, WORK, groups_in};
-use super::{CageFactory, KEEPER_MARK, MANY, PASSES, signal_process_groups};
+use super::held::{KEEPER_MARK, MANY, PASSES, signal_process_groups};
 use crate::cgroup::Group;
 use crate::handle;
 use crate::proc::{self, Stat};
@@ -10,10 +12,6 @@ use rustix::process::Signal;
 use std::collections::HashSet;
 use std::fs;
 use std::path::PathBuf;
-use std::time::Duration;
-
-/// How long killed processes may take to leave their group: so many looks, one each millisecond.
-const LOOKS: usize = 200;
 
 impl CageFactory {
     /// Ends everything in cages that are not in `keep`, and keepers that look after none of those. Returns whom.
@@ -118,30 +116,4 @@ fn end(stat: &Stat) {
 fn lineage(pid: u32) -> HashSet<u32> {
     let all = proc::all().unwrap_or_default();
     proc::ancestors(&all, pid).chain([pid]).collect()
-}
-
-fn kill_members(group: &Group) {
-    if group.kill().is_ok() {
-        return;
-    }
-    for pid in group.members().unwrap_or_default() {
-        let Some(handle) = handle::open(pid) else { continue };
-        // Listed after the handle is there: it is a member, and not one who was given the number since.
-        if group.members().unwrap_or_default().contains(&pid) {
-            handle::send(&handle, Signal::KILL);
-        }
-    }
-}
-
-/// Ends everyone in a group and waits until they have left it; its directory can be removed only then.
-pub(super) fn empty_out(group: &Group) {
-    for look in 0..LOOKS {
-        if group.members().map_or(true, |members| members.is_empty()) {
-            return;
-        }
-        if look % (LOOKS / PASSES) == 0 {
-            kill_members(group);
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
 }

@@ -7,8 +7,9 @@
 //! because nobody can join one. The control group and the mark in the environment can be changed from inside: they can
 //! show that a process is not outside, and never in which cage it is.
 
+use super::CageFactory;
 use super::factory::WORK;
-use super::{CageFactory, Held, MARK, lock};
+use super::held::{Held, MARK, lock};
 use crate::handle;
 use crate::peer::Peer;
 use crate::proc::{self, Stat};

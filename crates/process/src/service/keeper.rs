@@ -1,7 +1,7 @@
 //! Starting the keeper: the small program, built from `keeper/*.c`, that runs between us and a service.
 
+use super::spec::ServiceSpec;
 use crate::cage::Cage;
-use crate::service::ServiceSpec;
 use crate::{own, spawn};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::pipe::{PipeFlags, pipe_with};

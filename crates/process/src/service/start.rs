@@ -2,13 +2,12 @@
 
 use super::keeper::{self, Started};
 use super::log::LogWatch;
-use super::{ServiceCommand, ServiceProcess, ServiceSpec, ServiceStamps, ServiceStartError, left_exit};
+use super::spec::{EXIT_FILE, ServiceCommand, ServiceExit, ServiceSpec, ServiceStamps, ServiceStartError, left_exit};
 use crate::cage::Cage;
 use crate::channel::Channel;
 use crate::facts::Fact;
 use crate::handle;
 use crate::proc::{ProcessStamp, Stat};
-use crate::service::ServiceExit;
 use crate::shell::frames::{flag, read_problems, write_command, write_restore};
 use crate::shell::{START_LIMIT, StartError, unsupported};
 use crate::wire::{self, kind};
@@ -17,6 +16,7 @@ use rustix::fd::OwnedFd;
 use rustix::process::Signal;
 use std::io;
 use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 
 /// A keeper and what it has started so far.
 struct Starting {
@@ -45,14 +45,23 @@ impl Drop for Starting {
     }
 }
 
+/// A service that has begun.
+pub(super) struct Begun {
+    pub(super) stamps: ServiceStamps,
+    pub(super) keeper: AsyncFd<OwnedFd>,
+    pub(super) cage: Cage,
+    /// What of the state could not be restored, with the reason.
+    pub(super) problems: Vec<(String, String)>,
+}
+
 pub(super) async fn start(
     spec: ServiceSpec,
     cage: Cage,
     facts: &[Fact],
     run: ServiceCommand<'_>,
-) -> Result<(ServiceProcess, Vec<(String, String)>), ServiceStartError> {
+) -> Result<Begun, ServiceStartError> {
     // Word of an earlier life must not be taken for that of this one.
-    match std::fs::remove_file(spec.directory.join(super::EXIT_FILE)) {
+    match std::fs::remove_file(spec.directory.join(EXIT_FILE)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
         _ => {}
     }
@@ -72,7 +81,8 @@ pub(super) async fn start(
     };
     let begun = tokio::time::timeout(START_LIMIT, begun).await;
     let (stamps, problems) = begun.map_err(|_| ServiceStartError::Shell(StartError::Stuck))??;
-    Ok((starting.finish(spec, stamps)?, problems))
+    let (keeper, cage) = starting.finish()?;
+    Ok(Begun { stamps, keeper, cage, problems })
 }
 
 impl Starting {
@@ -87,12 +97,13 @@ impl Starting {
         Ok(stamps)
     }
 
-    fn finish(mut self, spec: ServiceSpec, stamps: ServiceStamps) -> io::Result<ServiceProcess> {
+    /// From here on dropping the cage ends nobody.
+    fn finish(mut self) -> io::Result<(AsyncFd<OwnedFd>, Cage)> {
         let gone = || io::Error::other("the keeper ended at once");
         let keeper = stdio::watch(self.keeper.take().ok_or_else(gone)?, Interest::READABLE)?;
         let mut cage = self.cage.take().ok_or_else(gone)?;
         cage.release();
-        Ok(ServiceProcess { directory: spec.directory, stamps, keeper, cage, exit: None })
+        Ok((keeper, cage))
     }
 }
 

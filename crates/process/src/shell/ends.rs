@@ -1,11 +1,23 @@
 //! The ends of a command's input and output, made before it is begun: a descriptor that cannot be had is found out while
 //! nothing has happened yet.
 
-use super::Stdin;
 use super::frames::flag;
 use crate::stdio::{self, Reader, Writer};
 use rustix::fd::OwnedFd;
 use std::io;
+
+/// What a command reads.
+#[derive(Debug, Clone, Copy)]
+pub enum Stdin<'a> {
+    /// End of file at once.
+    Empty,
+    /// These bytes.
+    Given(&'a [u8]),
+    /// What is written later.
+    Open,
+    /// A terminal, which is also its output.
+    Terminal,
+}
 
 /// What a command reads from and writes to, and our ends of it.
 #[derive(Debug)]

@@ -1,8 +1,11 @@
 //! Why a shell did not start, and what to do about it.
 
-use super::START_LIMIT;
 use std::io;
 use std::path::Path;
+use std::time::Duration;
+
+/// How long a bash may take to start or to take over a state before it counts as stuck.
+pub(crate) const START_LIMIT: Duration = Duration::from_secs(20);
 
 /// Why a shell did not start.
 #[derive(Debug, thiserror::Error)]
