@@ -1,34 +1,34 @@
 //! Talking to a daemon: finding it, starting it when none runs, and one HTTP connection to it.
 
 pub mod ending;
+mod endpoint;
+mod error;
 pub mod events;
 mod hints;
 pub mod pipe;
 pub mod session;
 mod start;
 
+pub use endpoint::{Endpoint, agent_token};
+pub use error::ClientError;
+
 use crate::cli::DaemonArgs;
 use crate::config::{DaemonPaths, Layer, Settings, environment};
 use crate::failure::Failure;
 use crate::token;
+use endpoint::{Connection, unreachable};
+use error::broken;
 use events::EventReader;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
-use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST};
 use hyper::{Method, Request, Response, StatusCode, Uri};
-use hyper_util::rt::TokioIo;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use shellkeep_protocol::Problem;
-use shellkeep_runtime::identities::TOKEN_PREFIX;
-use std::fmt;
 use std::future::Future;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::pin::Pin;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpStream, UnixStream};
 
 /// Does what a command asks of a daemon. Boxed, so that tokio's part of it is compiled once and not for every command.
 pub fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
@@ -40,53 +40,10 @@ pub fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, 
     done
 }
 
-/// Where a daemon listens.
-#[derive(Debug, Clone)]
-pub enum Endpoint {
-    /// A Unix socket, and an agent's token if we have one; without it, whoever can open the socket is the host.
-    Unix {
-        /// The socket.
-        path: PathBuf,
-        /// The token.
-        token: Option<String>,
-    },
-    /// An address, and the token it wants.
-    Tcp {
-        /// `host:port`
-        authority: String,
-        /// The token, if we have one.
-        token: Option<String>,
-    },
-}
-
 /// One connection to a daemon.
 pub struct Client {
     endpoint: Endpoint,
-    sender: SendRequest<Full<Bytes>>,
-}
-
-/// Why a request failed.
-#[derive(Debug)]
-pub enum ClientError {
-    /// The daemon refused.
-    Refused(Box<Problem>),
-    /// The daemon did not answer, or not in its language.
-    Broken(String),
-}
-
-impl fmt::Display for ClientError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Refused(problem) => f.write_str(&hints::words(problem)),
-            Self::Broken(message) => f.write_str(message),
-        }
-    }
-}
-
-impl From<ClientError> for Failure {
-    fn from(error: ClientError) -> Self {
-        Self::client(error)
-    }
+    sender: Connection,
 }
 
 /// All settings as a client reads them, for what works on the data directory itself.
@@ -115,11 +72,6 @@ pub fn data_directory(args: &DaemonArgs) -> Result<std::path::PathBuf, Failure> 
     Ok(find(args)?.0.data)
 }
 
-/// The agent's token of the environment, if it is one. Another one there is the host's, which the socket does not need.
-pub fn agent_token() -> Option<String> {
-    environment("SHELLKEEP_TOKEN").filter(|token| token.starts_with(TOKEN_PREFIX))
-}
-
 fn tcp(url: &str, data: &Path) -> Result<Endpoint, Failure> {
     let wrong = || Failure::start(format!("'{url}' is not the address of a daemon; write http://HOST:PORT"));
     let uri: Uri = url.parse().map_err(|_| wrong())?;
@@ -143,7 +95,8 @@ impl Client {
             Ok(client) => Ok(client),
             Err(error) => match &endpoint {
                 Endpoint::Unix { .. } if !args.no_start && nobody_listens(&error) => {
-                    start::daemon(&paths, &endpoint).await
+                    let sender = start::daemon(&paths, &endpoint).await?;
+                    Ok(Self { endpoint, sender })
                 }
                 _ => Err(unreachable(&endpoint, &args.as_flags(), &error)),
             },
@@ -162,15 +115,7 @@ impl Client {
 
     /// Connects to a daemon that runs.
     pub async fn connect(endpoint: &Endpoint) -> io::Result<Self> {
-        let sender = match endpoint {
-            Endpoint::Unix { path, .. } => shake(UnixStream::connect(path).await?).await?,
-            Endpoint::Tcp { authority, .. } => {
-                let stream = TcpStream::connect(authority).await?;
-                stream.set_nodelay(true)?;
-                shake(stream).await?
-            }
-        };
-        Ok(Self { endpoint: endpoint.clone(), sender })
+        Ok(Self { endpoint: endpoint.clone(), sender: endpoint.connect().await? })
     }
 
     /// Where the daemon listens.
@@ -295,30 +240,6 @@ fn nobody_listens(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
 }
 
-/// `flags` are those that led to the endpoint, to repeat them.
-fn unreachable(endpoint: &Endpoint, flags: &str, error: &io::Error) -> Failure {
-    match endpoint {
-        Endpoint::Unix { path, .. } => Failure::client(format!(
-            "no daemon answers on {}: {error}; start one with `shellkeep serve{}`",
-            path.display(),
-            flags
-        )),
-        Endpoint::Tcp { authority, .. } => {
-            Failure::client(format!("no daemon answers on http://{authority}: {error}; check the address"))
-        }
-    }
-}
-
-async fn shake<S>(stream: S) -> io::Result<SendRequest<Full<Bytes>>>
-where
-    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-{
-    let (sender, connection) = handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
-    // It ends with its sender; an error shows up in the request that met it.
-    tokio::spawn(connection);
-    Ok(sender)
-}
-
 async fn whole(response: Response<Incoming>) -> Result<Bytes, ClientError> {
     response.into_body().collect().await.map(|body| body.to_bytes()).map_err(broken)
 }
@@ -331,10 +252,6 @@ fn parsed<R: DeserializeOwned>(body: &[u8]) -> Result<R, ClientError> {
     serde_json::from_slice(body).map_err(|error| {
         ClientError::Broken(format!("the daemon's answer could not be read ({error}); is it of this version?"))
     })
-}
-
-fn broken(error: impl fmt::Display) -> ClientError {
-    ClientError::Broken(format!("the connection to the daemon broke: {error}"))
 }
 
 #[cfg(test)]

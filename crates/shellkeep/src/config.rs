@@ -2,21 +2,25 @@
 
 mod checkpoints;
 mod layer;
+mod layers;
 mod paths;
 mod record;
+mod setting;
 mod values;
 
 pub use checkpoints::CheckpointSettings;
 pub use layer::Layer;
 pub use paths::{DaemonPaths, keeps_projects};
 pub use record::RecordSettings;
+pub use setting::{Environment, Setting, Shown, environment};
 pub use values::{Cages, Durability, LogFormat, OnStop, Span};
 
 use crate::failure::Failure;
+use layers::{Layers, setting_of};
+use setting::show;
 use shellkeep_runtime::{AdmissionConfig, Reclaim};
 use shellkeep_session::{QuotaName, Quotas};
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -45,28 +49,6 @@ const DEFAULT_FILES: usize = 5;
 const LEAST_FILE_BYTES: u64 = 1_000;
 /// Most old log files: each rotation renames them all.
 const MOST_FILES: usize = 1_000;
-
-/// Where a value came from.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Source {
-    /// The command line.
-    Flag,
-    /// A variable.
-    Environment(String),
-    /// A file.
-    File(PathBuf),
-    /// Nobody said anything.
-    Default,
-}
-
-/// A value and its source.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Setting<T> {
-    /// The value in force.
-    pub value: T,
-    /// Who said so.
-    pub source: Source,
-}
 
 /// Everything in force.
 #[derive(Debug, Clone)]
@@ -136,17 +118,6 @@ pub struct LogSettings {
     pub files: Setting<usize>,
 }
 
-/// A setting as it is shown.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Shown {
-    /// Its name, as in the file.
-    pub name: &'static str,
-    /// The value in force.
-    pub value: String,
-    /// Where it came from.
-    pub source: String,
-}
-
 /// Where settings come from, to read them again later.
 pub struct Sources {
     /// The command line.
@@ -170,14 +141,6 @@ impl Sources {
         let env = |name: &str| self.variables.get(name).cloned();
         Settings::load(self.flags.clone(), self.file.as_deref(), &env)
     }
-}
-
-/// A variable's value by its name; tests bring their own.
-pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
-
-/// The process's own environment.
-pub fn environment(name: &str) -> Option<String> {
-    std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
 impl Settings {
@@ -365,70 +328,6 @@ impl LogSettings {
     }
 }
 
-struct Layers {
-    flags: Layer,
-    env: Layer,
-    file: Layer,
-    path: Option<PathBuf>,
-}
-
-impl Layers {
-    fn quotas(&self) -> Result<Vec<(QuotaName, Setting<u64>)>, Failure> {
-        let defaults = Quotas::default();
-        let pick = |name: QuotaName| {
-            let variable = format!("SHELLKEEP_{}", setting_of(name).to_uppercase());
-            Ok((name, self.or(&variable, |layer| layer.quota(name), defaults.get(name))?))
-        };
-        QuotaName::ALL.into_iter().map(pick).collect()
-    }
-
-    /// What the layers say, or a default that needs no thought.
-    fn or<T>(&self, variable: &str, get: impl Fn(&Layer) -> Option<T>, default: T) -> Result<Setting<T>, Failure> {
-        self.pick(variable, get, || Ok(default))
-    }
-
-    /// The uppermost layer that says something wins.
-    fn pick<T>(
-        &self,
-        variable: &str,
-        get: impl Fn(&Layer) -> Option<T>,
-        default: impl FnOnce() -> Result<T, Failure>,
-    ) -> Result<Setting<T>, Failure> {
-        let file = || Source::File(self.path.clone().unwrap_or_default());
-        let found = get(&self.flags)
-            .map(|value| Setting { value, source: Source::Flag })
-            .or_else(|| get(&self.env).map(|value| Setting { value, source: Source::Environment(variable.to_owned()) }))
-            .or_else(|| get(&self.file).map(|value| Setting { value, source: file() }));
-        match found {
-            Some(setting) => Ok(setting),
-            None => Ok(Setting { value: default()?, source: Source::Default }),
-        }
-    }
-}
-
-impl fmt::Display for Source {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Flag => f.write_str("flag"),
-            Self::Environment(name) => write!(f, "env {name}"),
-            Self::File(path) => write!(f, "file {}", path.display()),
-            Self::Default => f.write_str("default"),
-        }
-    }
-}
-
-fn show<T>(name: &'static str, setting: &Setting<T>, value: impl Fn(&T) -> String) -> Shown {
-    Shown { name, value: value(&setting.value), source: setting.source.to_string() }
-}
-
-/// The setting that a quota is. The number of live shells has the name it had before there were quotas.
-fn setting_of(name: QuotaName) -> &'static str {
-    match name {
-        QuotaName::LiveShells => "max_shells",
-        other => other.as_str(),
-    }
-}
-
 /// `NAME`, or `PREFIX*`.
 fn is_variable_or_prefix(text: &str) -> bool {
     let name = text.strip_suffix('*').unwrap_or(text);
@@ -463,6 +362,8 @@ fn default_bash(env: Environment) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    use super::checkpoints::layer::CheckpointLayer;
+    use super::setting::Source;
     use super::*;
 
     fn load(flags: Layer, variables: &[(&str, &str)], file: Option<&str>) -> Result<Settings, Failure> {
@@ -517,7 +418,7 @@ mod tests {
     fn checkpoints_have_a_table_of_their_own() {
         let file = "[checkpoints]\nkeep_all = 5\ntime = \"3s\"\n";
         let flags = Layer {
-            checkpoints: checkpoints::CheckpointLayer { on: Some(false), ..checkpoints::CheckpointLayer::default() },
+            checkpoints: CheckpointLayer { on: Some(false), ..CheckpointLayer::default() },
             ..Layer::default()
         };
         let settings = load(flags, &[("SHELLKEEP_CHECKPOINTS_MAX_FILE_BYTES", "5000")], Some(file)).unwrap();

@@ -1,6 +1,6 @@
 //! Reading server-sent events.
 
-use super::{ClientError, broken};
+use super::error::{ClientError, broken};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use std::collections::VecDeque;

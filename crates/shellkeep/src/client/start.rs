@@ -1,6 +1,6 @@
 //! Starting a daemon when none runs. The daemon says on a pipe that it is ready; the end of the pipe says that it is not.
 
-use super::{Client, Endpoint, agent_token, unreachable};
+use super::endpoint::{Connection, Endpoint, agent_token, unreachable};
 use crate::config::DaemonPaths;
 use crate::failure::Failure;
 use crate::terminal;
@@ -23,20 +23,20 @@ const PAUSE: Duration = Duration::from_millis(50);
 const LOG_TAIL: u64 = 4096;
 
 /// Starts a daemon on the endpoint's socket and connects to it.
-pub async fn daemon(paths: &DaemonPaths, endpoint: &Endpoint) -> Result<Client, Failure> {
+pub async fn daemon(paths: &DaemonPaths, endpoint: &Endpoint) -> Result<Connection, Failure> {
     let data = &paths.data;
     // One client at a time starts a daemon, and none while one restarts.
     let _turn = Turn::take(data).await.map_err(|error| {
         Failure::client(format!("the data directory cannot be used: {error}; choose another with --data"))
     })?;
     // The process that had the turn before us may have started it.
-    if let Ok(client) = Client::connect(endpoint).await {
-        return Ok(client);
+    if let Ok(connection) = endpoint.connect().await {
+        return Ok(connection);
     }
     let log = data.join("daemon.log");
     let began = std::fs::metadata(&log).map_or(0, |found| found.len());
     if launch(paths, &log).await? {
-        return Client::connect(endpoint).await.map_err(|error| unreachable(endpoint, "", &error));
+        return endpoint.connect().await.map_err(|error| unreachable(endpoint, "", &error));
     }
     // It refused to start. If that is because another one is starting, that one will do.
     let reason = reason(&log, began);
@@ -48,8 +48,8 @@ pub async fn daemon(paths: &DaemonPaths, endpoint: &Endpoint) -> Result<Client, 
         return Err(Failure::client(format!("the daemon could not be started: {reason} (log: {})", log.display())));
     }
     for _ in 0..ATTEMPTS {
-        if let Ok(client) = Client::connect(endpoint).await {
-            return Ok(client);
+        if let Ok(connection) = endpoint.connect().await {
+            return Ok(connection);
         }
         tokio::time::sleep(PAUSE).await;
     }

@@ -1,52 +1,13 @@
 //! The settings of checkpoints: the table `[checkpoints]` of the file, `SHELLKEEP_CHECKPOINTS_…` of the environment,
 //! `--checkpoints-…` of the command line.
 
-use super::layer::parsed;
+pub(super) mod layer;
+
+use super::layers::Layers;
+use super::setting::{Setting, Shown, show};
 use super::values::Span;
-use super::{Environment, Layers, Setting, Shown, show};
 use crate::failure::Failure;
-use clap::Args;
-use serde::Deserialize;
 use shellkeep_runtime::CheckpointConfig;
-
-/// What one layer says about checkpoints.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Args)]
-#[serde(deny_unknown_fields, default)]
-pub struct CheckpointLayer {
-    /// Keep files after each command that changed some [default: true]
-    #[arg(
-        long = "checkpoints-on", value_name = "BOOL", num_args = 0..=1, require_equals = true,
-        default_missing_value = "true"
-    )]
-    pub on: Option<bool>,
-    /// Leave out files that are larger than this [default: 33554432]
-    #[arg(long = "checkpoints-max-file-bytes", value_name = "BYTES")]
-    pub max_file_bytes: Option<u64>,
-    /// Bytes on disk that the checkpoints of one session may take; the oldest give way [default: 1073741824]
-    #[arg(long = "checkpoints-bytes-per-session", value_name = "BYTES")]
-    pub bytes_per_session: Option<u64>,
-    /// Keep no more files of one workspace than this [default: 200000]
-    #[arg(long = "checkpoints-max-files", value_name = "N")]
-    pub max_files: Option<u64>,
-    /// How long one checkpoint may take [default: 10s]
-    #[arg(long = "checkpoints-time", value_name = "TIME")]
-    pub time: Option<Span>,
-    /// How many of the newest are all kept; of older ones, one an hour, and after a day one a day [default: 200]
-    #[arg(long = "checkpoints-keep-all", value_name = "N")]
-    pub keep_all: Option<usize>,
-}
-
-/// What the environment says.
-pub fn from_environment(env: Environment) -> Result<CheckpointLayer, Failure> {
-    Ok(CheckpointLayer {
-        on: parsed(env, "SHELLKEEP_CHECKPOINTS_ON")?,
-        max_file_bytes: parsed(env, "SHELLKEEP_CHECKPOINTS_MAX_FILE_BYTES")?,
-        bytes_per_session: parsed(env, "SHELLKEEP_CHECKPOINTS_BYTES_PER_SESSION")?,
-        max_files: parsed(env, "SHELLKEEP_CHECKPOINTS_MAX_FILES")?,
-        time: parsed(env, "SHELLKEEP_CHECKPOINTS_TIME")?,
-        keep_all: parsed(env, "SHELLKEEP_CHECKPOINTS_KEEP_ALL")?,
-    })
-}
 
 /// The settings of checkpoints in force.
 #[derive(Debug, Clone)]

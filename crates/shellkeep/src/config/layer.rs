@@ -1,16 +1,14 @@
 //! One layer of settings: what a file, the environment or the command line says. Every field may be left out.
 
-use super::Environment;
-use super::checkpoints::{self, CheckpointLayer};
-use super::record::{self, RecordLayer};
+use super::checkpoints::layer::{self as checkpoints, CheckpointLayer};
+use super::record::layer::{self as record, RecordLayer};
+use super::setting::{Environment, parsed};
 use super::values::{Cages, Durability, LogFormat, OnStop, Span};
 use crate::failure::Failure;
 use clap::{Args, ValueHint};
 use serde::Deserialize;
 use shellkeep_session::QuotaName;
-use std::fmt;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
 /// What one layer says. The fields have the same names in the file, and with `SHELLKEEP_` in the environment.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Args)]
@@ -234,15 +232,6 @@ fn usual_file(env: Environment) -> Option<PathBuf> {
     let base = env("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
     let base = base.or_else(|| env("HOME").map(|home| Path::new(&home).join(".config")))?;
     Some(base.join("shellkeep/config.toml"))
-}
-
-pub(super) fn parsed<T>(env: Environment, name: &str) -> Result<Option<T>, Failure>
-where
-    T: FromStr,
-    T::Err: fmt::Display,
-{
-    let Some(text) = env(name) else { return Ok(None) };
-    text.parse().map(Some).map_err(|error| Failure::start(format!("{name}={text} is wrong: {error}")))
 }
 
 /// A TOML error on one line, with the number of the line it is about.

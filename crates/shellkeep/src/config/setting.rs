@@ -1,0 +1,71 @@
+//! A value that is in force, where it came from, and how it is read and shown.
+
+use crate::failure::Failure;
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// Where a value came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// The command line.
+    Flag,
+    /// A variable.
+    Environment(String),
+    /// A file.
+    File(PathBuf),
+    /// Nobody said anything.
+    Default,
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Flag => f.write_str("flag"),
+            Self::Environment(name) => write!(f, "env {name}"),
+            Self::File(path) => write!(f, "file {}", path.display()),
+            Self::Default => f.write_str("default"),
+        }
+    }
+}
+
+/// A value and its source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setting<T> {
+    /// The value in force.
+    pub value: T,
+    /// Who said so.
+    pub source: Source,
+}
+
+/// A setting as it is shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shown {
+    /// Its name, as in the file.
+    pub name: &'static str,
+    /// The value in force.
+    pub value: String,
+    /// Where it came from.
+    pub source: String,
+}
+
+pub(super) fn show<T>(name: &'static str, setting: &Setting<T>, value: impl Fn(&T) -> String) -> Shown {
+    Shown { name, value: value(&setting.value), source: setting.source.to_string() }
+}
+
+/// A variable's value by its name; tests bring their own.
+pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// The process's own environment.
+pub fn environment(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+pub(super) fn parsed<T>(env: Environment, name: &str) -> Result<Option<T>, Failure>
+where
+    T: FromStr,
+    T::Err: fmt::Display,
+{
+    let Some(text) = env(name) else { return Ok(None) };
+    text.parse().map(Some).map_err(|error| Failure::start(format!("{name}={text} is wrong: {error}")))
+}
