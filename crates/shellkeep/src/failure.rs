@@ -9,6 +9,8 @@ pub const FAILED: u8 = 1;
 pub const CANNOT_START: u8 = 2;
 /// `run`: an error of shellkeep's own, as `ssh` does it, so that it differs from nearly every command's code.
 pub const RUN_FAILED: u8 = 255;
+/// Nobody reads our output: 128 + SIGPIPE, as a shell reports it.
+pub const NO_READER: u8 = 141;
 
 /// Why a command failed.
 #[derive(Debug)]

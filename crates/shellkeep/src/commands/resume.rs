@@ -3,7 +3,7 @@
 use crate::cli::DaemonArgs;
 use crate::client::events::Event;
 use crate::client::{self, Client, ClientError};
-use crate::failure::{FAILED, Failure};
+use crate::failure::{FAILED, Failure, NO_READER};
 use crate::terminal;
 use clap::Args;
 use serde::de::DeserializeOwned;
@@ -16,8 +16,6 @@ use std::process::ExitCode;
 const TIMED_OUT: u8 = 124;
 /// Exit code when somebody stopped the agent: 128 + SIGINT.
 const INTERRUPTED: u8 = 130;
-/// Exit code when nobody reads our output: 128 + SIGPIPE.
-const NO_READER: u8 = 141;
 /// Longest message that is read from standard input.
 const MAX_MESSAGE: u64 = 1 << 20;
 

@@ -5,7 +5,7 @@ mod turn;
 use crate::cli::{self, DaemonArgs};
 use crate::client::session::NewSession;
 use crate::client::{self, Client, ClientError, events::Event};
-use crate::failure::{Failure, RUN_FAILED};
+use crate::failure::{Failure, NO_READER, RUN_FAILED};
 use crate::terminal;
 use clap::{Args, ValueHint};
 use serde::de::DeserializeOwned;
@@ -23,8 +23,6 @@ use turn::{Answered, Turn};
 const TIMED_OUT: u8 = 124;
 /// Exit code after a second Ctrl-C: 128 + SIGINT.
 const INTERRUPTED: u8 = 130;
-/// Exit code when nobody reads our output: 128 + SIGPIPE.
-const NO_READER: u8 = 141;
 /// Longest input of a call.
 const MAX_STDIN: u64 = 16 << 20;
 

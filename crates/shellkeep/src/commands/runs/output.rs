@@ -4,7 +4,7 @@ use super::show;
 use super::which::RunArgs;
 use crate::cli::DaemonArgs;
 use crate::client::{Client, ClientError, escaped};
-use crate::failure::Failure;
+use crate::failure::{Failure, NO_READER};
 use crate::terminal;
 use clap::{Args, ValueEnum};
 use serde::de::DeserializeOwned;
@@ -17,8 +17,6 @@ use std::process::ExitCode;
 const PAGE: u64 = 1 << 20;
 /// The longest page the daemon gives: what `--json` prints.
 const LONGEST_PAGE: u64 = 16 << 20;
-/// Exit code when nobody reads our output: 128 + SIGPIPE.
-const NO_READER: u8 = 141;
 
 /// Arguments of `runs output`.
 #[derive(Debug, Args)]
