@@ -282,58 +282,7 @@ impl Keyed {
         }
         Ok(wrong)
     }
-}
 
-/// Keeps a value. Returns its number.
-fn add(db: &Connection, sha256: &str, bytes: &[u8]) -> rusqlite::Result<i64> {
-    let sql = "INSERT INTO contents (sha256, bytes) VALUES (unhex(?1), ?2) ON CONFLICT DO NOTHING";
-    db.prepare_cached(sql)?.execute(params![sha256, bytes.len() as i64])?;
-    let sql = "SELECT id FROM contents WHERE sha256 = unhex(?1)";
-    let id = db.prepare_cached(sql)?.query_row([sha256], |row| row.get(0))?;
-    let sql = "INSERT INTO blobs (id, content) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
-    db.prepare_cached(sql)?.execute(params![id, bytes])?;
-    Ok(id)
-}
-
-/// Takes over one change, into the history and into what is current.
-fn set(db: &Connection, change: &KvChange) -> rusqlite::Result<()> {
-    let KvChange { key, version, value } = change;
-    let version = *version as i64;
-    let (content, content_type) = match value {
-        Some(value) => {
-            // A value without its bytes is not taken.
-            let sql = "SELECT id FROM contents JOIN blobs USING (id) WHERE sha256 = unhex(?1)";
-            let id: i64 = db.prepare_cached(sql)?.query_row([&value.sha256], |row| row.get(0))?;
-            (Some(id), Some(value.content_type.as_str()).filter(|content_type| *content_type != DEFAULT_TYPE))
-        }
-        None => (None, None),
-    };
-    let sql = "INSERT OR REPLACE INTO history (key, version, content, content_type) VALUES (?1, ?2, ?3, ?4)";
-    db.prepare_cached(sql)?.execute(params![key, version, content, content_type])?;
-    past::make_current(db, key, i64::MAX)
-}
-
-/// The first text after all texts with a prefix; none if there is no such text.
-fn after_prefix(prefix: &str) -> Option<String> {
-    let mut letters: Vec<char> = prefix.chars().collect();
-    while let Some(last) = letters.pop() {
-        // The numbers of surrogates are no characters.
-        let next = if last == '\u{d7ff}' { Some('\u{e000}') } else { char::from_u32(u32::from(last) + 1) };
-        if let Some(next) = next {
-            letters.push(next);
-            return Some(letters.into_iter().collect());
-        }
-    }
-    None
-}
-
-/// The SHA-256 of a value, in hexadecimal.
-pub fn hash(bytes: &[u8]) -> String {
-    use sha2::Digest as _;
-    sha2::Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-impl Keyed {
     /// Whether the content at a version differs from what is current.
     pub fn differs_from(&self, version: u64) -> Result<bool, KeyedError> {
         Ok(!past::differences(&self.db, version)?.is_empty())
@@ -388,6 +337,55 @@ impl Keyed {
         transaction.commit()?;
         Ok(copied)
     }
+}
+
+/// Keeps a value. Returns its number.
+fn add(db: &Connection, sha256: &str, bytes: &[u8]) -> rusqlite::Result<i64> {
+    let sql = "INSERT INTO contents (sha256, bytes) VALUES (unhex(?1), ?2) ON CONFLICT DO NOTHING";
+    db.prepare_cached(sql)?.execute(params![sha256, bytes.len() as i64])?;
+    let sql = "SELECT id FROM contents WHERE sha256 = unhex(?1)";
+    let id = db.prepare_cached(sql)?.query_row([sha256], |row| row.get(0))?;
+    let sql = "INSERT INTO blobs (id, content) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
+    db.prepare_cached(sql)?.execute(params![id, bytes])?;
+    Ok(id)
+}
+
+/// Takes over one change, into the history and into what is current.
+fn set(db: &Connection, change: &KvChange) -> rusqlite::Result<()> {
+    let KvChange { key, version, value } = change;
+    let version = *version as i64;
+    let (content, content_type) = match value {
+        Some(value) => {
+            // A value without its bytes is not taken.
+            let sql = "SELECT id FROM contents JOIN blobs USING (id) WHERE sha256 = unhex(?1)";
+            let id: i64 = db.prepare_cached(sql)?.query_row([&value.sha256], |row| row.get(0))?;
+            (Some(id), Some(value.content_type.as_str()).filter(|content_type| *content_type != DEFAULT_TYPE))
+        }
+        None => (None, None),
+    };
+    let sql = "INSERT OR REPLACE INTO history (key, version, content, content_type) VALUES (?1, ?2, ?3, ?4)";
+    db.prepare_cached(sql)?.execute(params![key, version, content, content_type])?;
+    past::make_current(db, key, i64::MAX)
+}
+
+/// The first text after all texts with a prefix; none if there is no such text.
+fn after_prefix(prefix: &str) -> Option<String> {
+    let mut letters: Vec<char> = prefix.chars().collect();
+    while let Some(last) = letters.pop() {
+        // The numbers of surrogates are no characters.
+        let next = if last == '\u{d7ff}' { Some('\u{e000}') } else { char::from_u32(u32::from(last) + 1) };
+        if let Some(next) = next {
+            letters.push(next);
+            return Some(letters.into_iter().collect());
+        }
+    }
+    None
+}
+
+/// The SHA-256 of a value, in hexadecimal.
+pub fn hash(bytes: &[u8]) -> String {
+    use sha2::Digest as _;
+    sha2::Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]
