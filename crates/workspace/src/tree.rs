@@ -25,8 +25,8 @@ const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CL
 const TRIES: usize = 64;
 /// Permissions, setuid, setgid and sticky.
 const MODE_BITS: u32 = 0o7777;
-/// Files up to this size are hashed: what one call may read or write.
-const MAX_HASHED: u64 = 64 << 20;
+/// Most bytes that one call reads or writes; more is read in parts. Larger files are not hashed either.
+pub const MAX_FILE_BYTES: usize = 64 << 20;
 
 /// Why something could not be done with a file.
 #[derive(Debug, thiserror::Error)]
@@ -126,7 +126,7 @@ pub struct Tree {
 }
 
 /// A name in a directory that is held open.
-struct Place<'a> {
+struct NameAt<'a> {
     directory: OwnedFd,
     name: &'a [u8],
 }
@@ -174,7 +174,7 @@ impl Tree {
         for name in first.into_sorted_vec() {
             let whole = if path.is_empty() { name.clone() } else { [path, b"/", &name].concat() };
             let directory = openat(&directory, c".", DIRECTORY, Mode::empty())?;
-            match (Place { directory, name: &name }).entry(whole) {
+            match (NameAt { directory, name: &name }).entry(whole) {
                 Ok(entry) => entries.push(entry),
                 // It was removed while we looked.
                 Err(TreeError::NotFound) => {}
@@ -235,9 +235,9 @@ impl Tree {
     }
 
     /// The directory of a path, and its last name.
-    fn place<'a>(&self, path: &'a [u8]) -> Result<Place<'a>, TreeError> {
+    fn place<'a>(&self, path: &'a [u8]) -> Result<NameAt<'a>, TreeError> {
         let (above, name) = split(path);
-        Ok(Place { directory: self.resolve(above, DIRECTORY)?, name })
+        Ok(NameAt { directory: self.resolve(above, DIRECTORY)?, name })
     }
 
     /// Opens what a path leads to. Links are followed as long as they stay in the workspace.
@@ -272,7 +272,7 @@ impl Tree {
     }
 }
 
-impl Place<'_> {
+impl NameAt<'_> {
     fn stat(&self) -> Result<Stat, Errno> {
         statat(&self.directory, self.name, AtFlags::SYMLINK_NOFOLLOW)
     }
@@ -318,7 +318,7 @@ pub fn sha256(bytes: &[u8]) -> String {
 
 /// The SHA-256 of what a file holds, of at most so much as one call may write: it may grow while it is read.
 fn sha256_of(file: File) -> io::Result<String> {
-    let mut file = file.take(MAX_HASHED);
+    let mut file = file.take(MAX_FILE_BYTES as u64);
     let (mut hasher, mut buffer) = (Sha256::new(), vec![0; 64 << 10]);
     loop {
         match file.read(&mut buffer)? {

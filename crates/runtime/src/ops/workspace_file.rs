@@ -1,12 +1,12 @@
 //! The vocabulary of single files in a session's workspace.
 
-pub use shellkeep_workspace::tree::{Content as FileContent, Entry as FileEntry, EntryKind, Expected as ExpectedFile};
+pub use shellkeep_workspace::tree::{
+    Content as FileContent, Entry as FileEntry, EntryKind, Expected as ExpectedFile, MAX_FILE_BYTES,
+};
 
 use super::Hint;
 use shellkeep_session::{ByteString, Notice};
 
-/// Largest file that is read or written in one call; more is read in parts.
-pub const MAX_FILE_BYTES: usize = 64 << 20;
 /// Entries of a directory in one page unless the caller says otherwise.
 pub const DEFAULT_FILE_PAGE: usize = 1000;
 /// Most entries of a directory in one page.

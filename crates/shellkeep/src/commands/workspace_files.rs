@@ -8,13 +8,11 @@ use crate::terminal;
 use clap::{Args, Subcommand, ValueHint};
 use http_body_util::BodyExt as _;
 use shellkeep_protocol::{FileEntry, FileKind, FileListing, FileRemoved, FileWritten, NoticeView};
+use shellkeep_runtime::MAX_FILE_BYTES;
 use std::ffi::{OsStr, OsString};
 use std::io::Read as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
-
-/// Largest file of one call; `MAX_FILE_BYTES` of the daemon.
-const MAX_FILE: u64 = 64 << 20;
 
 /// Arguments of `files`.
 #[derive(Debug, Args)]
@@ -147,12 +145,15 @@ fn local(from: Option<&PathBuf>) -> Result<Vec<u8>, Failure> {
     let (name, read) = match from {
         Some(path) => {
             let file = std::fs::File::open(path);
-            (path.display().to_string(), file.and_then(|file| file.take(MAX_FILE + 1).read_to_end(&mut bytes)))
+            (
+                path.display().to_string(),
+                file.and_then(|file| file.take(MAX_FILE_BYTES as u64 + 1).read_to_end(&mut bytes)),
+            )
         }
-        None => ("stdin".to_owned(), std::io::stdin().lock().take(MAX_FILE + 1).read_to_end(&mut bytes)),
+        None => ("stdin".to_owned(), std::io::stdin().lock().take(MAX_FILE_BYTES as u64 + 1).read_to_end(&mut bytes)),
     };
     read.map_err(|error| Failure::client(format!("{name} cannot be read: {error}")))?;
-    if bytes.len() as u64 > MAX_FILE {
+    if bytes.len() > MAX_FILE_BYTES {
         return Err(Failure::client(format!("{name} is larger than 64 MiB, the most that one call writes")));
     }
     Ok(bytes)

@@ -1,6 +1,6 @@
 //! Writing a file: aside first, then by one rename, so that a reader finds the old content or the new.
 
-use super::{MAX_HASHED, MODE_BITS, Place, Tree, TreeError, sha256, sha256_of, split};
+use super::{MAX_FILE_BYTES, MODE_BITS, NameAt, Tree, TreeError, sha256, sha256_of, split};
 use rustix::fs::{
     AtFlags, FileType, Mode, OFlags, RenameFlags, fchmod, fstat, linkat, mkdirat, openat, readlinkat, renameat,
     renameat_with, statat, unlinkat,
@@ -78,7 +78,7 @@ impl Tree {
         let mut path = path.to_vec();
         for _ in 0..LINKS {
             let (above, name) = split(&path);
-            let place = Place { directory: self.make(above)?, name };
+            let place = NameAt { directory: self.make(above)?, name };
             match place.stat() {
                 Err(Errno::NOENT) => return place.write(None, put),
                 Err(error) => return Err(error.into()),
@@ -120,7 +120,7 @@ impl Tree {
     }
 }
 
-impl Place<'_> {
+impl NameAt<'_> {
     /// Writes a file here. `mode` is that of the file that is here now, if there is one.
     fn write(&self, mode: Option<u32>, put: &Put<'_>) -> Result<Written, TreeError> {
         let current = || self.sha256();
@@ -160,8 +160,10 @@ impl Place<'_> {
     fn swap(&self, aside: &Aside<'_>, wanted: &str) -> Result<(), TreeError> {
         let name = aside.name.as_str();
         let exchange = || renameat_with(&self.directory, name, &self.directory, self.name, RenameFlags::EXCHANGE);
-        let beside =
-            Place { directory: openat(&self.directory, c".", super::DIRECTORY, Mode::empty())?, name: name.as_bytes() };
+        let beside = NameAt {
+            directory: openat(&self.directory, c".", super::DIRECTORY, Mode::empty())?,
+            name: name.as_bytes(),
+        };
         let ours = beside.identity()?;
         match exchange() {
             Err(Errno::INVAL | Errno::NOSYS) => {
@@ -197,7 +199,7 @@ impl Place<'_> {
             Ok(file) => {
                 let found = fstat(&file)?;
                 let is_file = FileType::from_raw_mode(found.st_mode) == FileType::RegularFile;
-                let is_small = u64::try_from(found.st_size).is_ok_and(|size| size <= MAX_HASHED);
+                let is_small = usize::try_from(found.st_size).is_ok_and(|size| size <= MAX_FILE_BYTES);
                 if is_file && is_small { Ok(Some(sha256_of(File::from(file))?)) } else { Ok(None) }
             }
         }
