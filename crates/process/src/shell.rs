@@ -238,27 +238,31 @@ impl LiveShell {
         }
         let reply = std::future::poll_fn(|cx| self.poll_progress(cx, sink)).await;
         match reply {
-            Step::Output => Ok(Progress::Output),
-            Step::Frame(kind::RUN, payload) => {
+            ShellEvent::Output => Ok(Progress::Output),
+            ShellEvent::Frame(kind::RUN, payload) => {
                 self.finishing = Some(payload);
                 self.finish(sink).await.map(Progress::Reported)
             }
-            Step::Frame(kind::BAD_CWD, payload) => {
+            ShellEvent::Frame(kind::BAD_CWD, payload) => {
                 let reason = wire::Reader::new(&payload).bytes().unwrap_or_default();
                 Ok(Progress::BadCwd(String::from_utf8_lossy(&reason).into_owned()))
             }
-            Step::Frame(..) => Err(io::Error::other("the driver answered something else")),
-            Step::Gone => self.gone(sink).await,
+            ShellEvent::Frame(..) => Err(io::Error::other("the driver answered something else")),
+            ShellEvent::Gone => self.gone(sink).await,
         }
     }
 
-    fn poll_progress(&mut self, cx: &mut Context<'_>, sink: &mut (dyn FnMut(Stream, &[u8]) + Send)) -> Poll<Step> {
+    fn poll_progress(
+        &mut self,
+        cx: &mut Context<'_>,
+        sink: &mut (dyn FnMut(Stream, &[u8]) + Send),
+    ) -> Poll<ShellEvent> {
         let streams = [(&mut self.stdout, Stream::Stdout), (&mut self.stderr, Stream::Stderr)];
         let any = poll_streams(streams, cx, sink);
         match self.poll_reply(cx) {
-            Poll::Ready(Some((kind, payload))) => Poll::Ready(Step::Frame(kind, payload)),
-            Poll::Ready(None) => Poll::Ready(Step::Gone),
-            Poll::Pending if any => Poll::Ready(Step::Output),
+            Poll::Ready(Some((kind, payload))) => Poll::Ready(ShellEvent::Frame(kind, payload)),
+            Poll::Ready(None) => Poll::Ready(ShellEvent::Gone),
+            Poll::Pending if any => Poll::Ready(ShellEvent::Output),
             Poll::Pending => Poll::Pending,
         }
     }
@@ -404,7 +408,7 @@ pub(crate) fn unsupported(bash: &Path, ended: Option<ExitStatus>) -> StartError 
     StartError::Unsupported { path: bash.display().to_string(), detail }
 }
 
-enum Step {
+enum ShellEvent {
     Output,
     Frame(u32, Vec<u8>),
     Gone,

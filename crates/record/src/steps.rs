@@ -8,7 +8,7 @@ use shellkeep_session::{RunId, Source};
 
 /// A change of a session: by a run, a rewind or a merge.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Step {
+pub struct Undoable {
     /// Number of the line after which the session was as before the change.
     pub before: u64,
     /// The run, if a run did it.
@@ -39,7 +39,7 @@ enum Seen {
 }
 
 /// What an undo takes back: the last change that is in force. None if there is none.
-pub fn last_change(recording: &Recording) -> Result<Option<Step>, ReadError> {
+pub fn last_change(recording: &Recording) -> Result<Option<Undoable>, ReadError> {
     last_step(recording, |kind, taken_back| match kind {
         Kind::Undo => Seen::TakesBack,
         Kind::Change | Kind::Redo if taken_back => Seen::TakenBack,
@@ -48,7 +48,7 @@ pub fn last_change(recording: &Recording) -> Result<Option<Step>, ReadError> {
 }
 
 /// What a redo takes back: the last undo after which nothing else has changed. None if there is none.
-pub fn last_undo(recording: &Recording) -> Result<Option<Step>, ReadError> {
+pub fn last_undo(recording: &Recording) -> Result<Option<Undoable>, ReadError> {
     last_step(recording, |kind, taken_back| match kind {
         Kind::Redo => Seen::TakesBack,
         Kind::Undo if taken_back => Seen::TakenBack,
@@ -58,7 +58,7 @@ pub fn last_undo(recording: &Recording) -> Result<Option<Step>, ReadError> {
 }
 
 /// Looks through the changes, newest first. `see` is told of each whether a newer one has taken it back.
-fn last_step(recording: &Recording, see: impl Fn(Kind, bool) -> Seen) -> Result<Option<Step>, ReadError> {
+fn last_step(recording: &Recording, see: impl Fn(Kind, bool) -> Seen) -> Result<Option<Undoable>, ReadError> {
     let (mut before, mut taken_back) = (u64::MAX, 0_u64);
     while let Some(line) = recording.before(before)? {
         before = line.seq;
@@ -74,8 +74,8 @@ fn last_step(recording: &Recording, see: impl Fn(Kind, bool) -> Seen) -> Result<
 }
 
 /// The change that a line tells of, if it tells of one.
-fn step(recording: &Recording, line: &Line) -> Result<Option<(Kind, Step)>, ReadError> {
-    let here = Step { before: line.seq.saturating_sub(1), run_id: None };
+fn step(recording: &Recording, line: &Line) -> Result<Option<(Kind, Undoable)>, ReadError> {
+    let here = Undoable { before: line.seq.saturating_sub(1), run_id: None };
     Ok(match line.event_type.as_str() {
         "session_rewound" => Some(match line.data["step"].as_str() {
             Some("undo") => (Kind::Undo, here),
@@ -87,7 +87,7 @@ fn step(recording: &Recording, line: &Line) -> Result<Option<(Kind, Step)>, Read
         "tool_call" if recording.is_change(line)? => {
             let run_id = run_of(line).and_then(|id| RunId::parse(id).ok());
             let started = run_id.as_ref().and_then(RunId::seq).unwrap_or(line.seq);
-            Some((Kind::Change, Step { before: started.saturating_sub(1), run_id }))
+            Some((Kind::Change, Undoable { before: started.saturating_sub(1), run_id }))
         }
         _ => None,
     })

@@ -42,7 +42,7 @@ use crate::context::SessionContext;
 use crate::crash::{self, Point};
 use crate::ops::*;
 use crate::pending::Removal;
-use crate::running::Step;
+use crate::running::RunEvent;
 use crate::stored::read_error;
 use crate::translate;
 use files::Worked;
@@ -100,7 +100,7 @@ impl Actor {
             match self.next().await {
                 Happened::Message(Some(message)) => self.on_message(message).await,
                 Happened::Message(None) => return,
-                Happened::Changed(Change::Step(step)) => self.on_step(step).await,
+                Happened::Changed(Change::Run(event)) => self.on_run_event(event).await,
                 Happened::Changed(Change::ShellEnded(exit)) => self.session.on_shell_ended(exit),
                 // Whether there is a shell is seen when the command has its permit.
                 Happened::Changed(Change::ShellFreed) => self.session.phase.set_wait(Wait::RetryPending),
@@ -299,7 +299,7 @@ impl Actor {
         match session.begin(&submitted.command).await {
             Err(error) => submitted.reply.refuse(error),
             Ok(None) => {
-                session.phase.set_wait(Wait::Shell(session.ctx.pool.listen(&session.slot.agent)));
+                session.phase.set_wait(Wait::Shell(session.ctx.pool.waiter(&session.slot.agent)));
                 self.queue.put_back(submitted);
             }
             Ok(Some(mut run)) => {
@@ -427,19 +427,19 @@ impl Actor {
         }
     }
 
-    async fn on_step(&mut self, step: Step) {
+    async fn on_run_event(&mut self, event: RunEvent) {
         let session = &mut self.session;
-        match step {
-            Step::Continue => {}
-            Step::Detach => session.detach().await,
-            Step::Typed(typed) => {
+        match event {
+            RunEvent::Continue => {}
+            RunEvent::Detach => session.detach().await,
+            RunEvent::Typed(typed) => {
                 if let Phase::Running(run) = &mut session.phase {
                     let run_id = run.running.cell.run_id.clone();
                     notes::record_typed(&mut session.journal, run_id, &typed).await;
                     run.running.type_in(*typed);
                 }
             }
-            Step::Ended(ended) => {
+            RunEvent::Ended(ended) => {
                 if let Some(run) = session.phase.take_run() {
                     crash::point(Point::Done, run.running.cell.command.as_bytes());
                     let ticket = session.finish(run, ended).await;

@@ -7,13 +7,13 @@
 //! costs a lock and a push. Only while somebody does is there a timer, one for all, for the moment in which the oldest
 //! young command comes of age; it also ends the waits that were too long.
 
-mod bell;
 mod capacity;
 mod counts;
+mod fair_notify;
 mod line;
 
-pub use bell::{Bell, Listener};
 pub use capacity::{ABOUT, YOUNG};
+pub use fair_notify::{FairNotify, Notified};
 pub use line::Line;
 
 use crate::ops::{OpError, RunError};

@@ -1,7 +1,7 @@
 //! A run while it runs, shared by the task that drives it and everyone who watches it.
 
 use crate::ops::{OutputPage, OutputQuery, RunView, Stream};
-use crate::output::{self, OutputLog, Place};
+use crate::output::{self, OutputFile, OutputLog};
 use crate::page::{PageError, Searching, page};
 use crate::sync::lock;
 use shellkeep_redact::Redactor;
@@ -132,7 +132,7 @@ impl RunCell {
     /// A run that starts now.
     pub fn new(new: NewCell) -> (Self, mpsc::Receiver<RunControl>) {
         let (control, controls) = mpsc::channel(CONTROL_QUEUE);
-        let place = |stream| Place { directory: Arc::clone(&new.directory), run_id: new.run_id.clone(), stream };
+        let place = |stream| OutputFile { directory: Arc::clone(&new.directory), run_id: new.run_id.clone(), stream };
         let log = |stream| Mutex::new(OutputLog::new(place(stream), new.limit, new.redactor.as_ref()));
         let cell = Self {
             stdout: log(Stream::Stdout),
@@ -332,7 +332,7 @@ pub fn stored_view(run: &StoredRun, directory: &Arc<Path>, max_output: usize, cw
         };
     };
     let streams = [(Stream::Stdout, &result.stdout), (Stream::Stderr, &result.stderr)].map(|(stream, kept)| {
-        let path = Place { directory: Arc::clone(directory), run_id: run.run_id.clone(), stream }.path();
+        let path = OutputFile { directory: Arc::clone(directory), run_id: run.run_id.clone(), stream }.path();
         let kept = output::as_it_is(kept, &path);
         output::view(&kept, max_output, |offset, limit| output::read_kept(&kept, &path, offset, limit))
     });

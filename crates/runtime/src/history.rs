@@ -9,7 +9,7 @@ use crate::thinning;
 use shellkeep_record::Recording;
 use shellkeep_record::marks::{CheckpointLine, Marks};
 use shellkeep_record::past::{Past, PastError};
-use shellkeep_record::steps::{self, Step};
+use shellkeep_record::steps::{self, Undoable};
 use shellkeep_session::{Checkpoint, FilesAt, RewindStep, RunId, SessionId, Timestamp};
 use shellkeep_store::Store;
 use shellkeep_workspace::repo::ObjectId;
@@ -128,7 +128,7 @@ impl History {
     }
 
     /// What an undo or a redo takes back.
-    async fn step(&self, id: &SessionId, step: RewindStep) -> Result<Step, OpError> {
+    async fn step(&self, id: &SessionId, step: RewindStep) -> Result<Undoable, OpError> {
         let (found, detail) = match step {
             RewindStep::Undo => (
                 self.recordings.read(id, steps::last_change).await?,

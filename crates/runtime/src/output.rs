@@ -21,7 +21,7 @@ const TAIL_BYTES: usize = 64 << 10;
 
 /// Where a stream goes when it grows. Most never do, so the name is made only then.
 #[derive(Debug, Clone)]
-pub struct Place {
+pub struct OutputFile {
     /// The session's directory for output.
     pub directory: Arc<Path>,
     /// The run.
@@ -30,7 +30,7 @@ pub struct Place {
     pub stream: Stream,
 }
 
-impl Place {
+impl OutputFile {
     /// The file.
     pub fn path(&self) -> PathBuf {
         let name = match self.stream {
@@ -48,7 +48,7 @@ pub struct OutputLog {
     kept: u64,
     limit: u64,
     memory: Vec<u8>,
-    place: Place,
+    place: OutputFile,
     file: Option<File>,
     /// Hashes what goes into the file as it is written.
     summer: Option<Box<Summer>>,
@@ -72,7 +72,7 @@ impl fmt::Debug for Mask {
 
 impl OutputLog {
     /// An empty stream that may keep `limit` bytes, in a file when they are many.
-    pub fn new(place: Place, limit: u64, redactor: Option<&Redactor>) -> Self {
+    pub fn new(place: OutputFile, limit: u64, redactor: Option<&Redactor>) -> Self {
         let mask = redactor.map(|redactor| Box::new(Mask { stream: redactor.stream(), out: Vec::new() }));
         Self { total: 0, kept: 0, limit, memory: Vec::new(), place, file: None, summer: None, tail: None, mask }
     }
@@ -282,7 +282,7 @@ mod tests {
 
     fn log(limit: u64) -> (tempfile::TempDir, OutputLog) {
         let directory = tempfile::tempdir().unwrap();
-        let place = Place {
+        let place = OutputFile {
             directory: directory.path().join("deep").into(),
             run_id: RunId::from_seq(1),
             stream: Stream::Stdout,

@@ -3,7 +3,7 @@
 
 mod trouble;
 
-use crate::admission::{Bell, Listener};
+use crate::admission::{FairNotify, Notified};
 use crate::sync::lock;
 use shellkeep_process::{CageFactory, LiveShell, ShellSpec, StartError};
 use std::collections::HashSet;
@@ -19,24 +19,24 @@ use trouble::Trouble;
 pub struct PooledShell {
     /// The shell.
     pub shell: LiveShell,
-    _place: Place,
+    _place: PoolSlot,
 }
 
 /// A place under the quota. Giving it up is news for those who wait for one.
 #[derive(Debug)]
-struct Place {
+struct PoolSlot {
     places: Arc<Places>,
     /// Whether a shell lived in it. Only then does giving it up free processes and descriptors as well.
     was_used: bool,
 }
 
-impl Drop for Place {
+impl Drop for PoolSlot {
     fn drop(&mut self) {
         self.places.taken.fetch_sub(1, Ordering::SeqCst);
         if self.was_used {
             self.places.trouble.may_try_again();
         }
-        self.places.news.freed.ring();
+        self.places.news.freed.notify_one();
         self.places.news.wanted.notify_one();
     }
 }
@@ -51,17 +51,17 @@ struct Places {
 }
 
 impl Places {
-    fn take(self: &Arc<Self>) -> Option<Place> {
+    fn take(self: &Arc<Self>) -> Option<PoolSlot> {
         let below = |taken: usize| (taken < self.limit.load(Ordering::SeqCst)).then_some(taken + 1);
         self.taken.fetch_update(Ordering::SeqCst, Ordering::SeqCst, below).ok()?;
-        Some(Place { places: Arc::clone(self), was_used: false })
+        Some(PoolSlot { places: Arc::clone(self), was_used: false })
     }
 }
 
 #[derive(Debug, Default)]
 struct News {
     /// A shell may be had now that could not be had before.
-    freed: Arc<Bell>,
+    freed: Arc<FairNotify>,
     /// Spares may be missing.
     wanted: Notify,
 }
@@ -106,7 +106,7 @@ impl Pool {
     pub fn set_limit(&self, limit: usize) {
         let before = self.places.limit.swap(limit, Ordering::SeqCst);
         for _ in before..limit {
-            self.places.news.freed.ring();
+            self.places.news.freed.notify_one();
         }
         self.places.news.wanted.notify_one();
     }
@@ -169,21 +169,21 @@ impl Pool {
     }
 
     /// Listens for a shell that could not be had before: a place is free, or a session has become idle.
-    pub fn listen(&self, agent: &Arc<str>) -> Listener {
-        self.places.news.freed.listen(agent)
+    pub fn waiter(&self, agent: &Arc<str>) -> Notified {
+        self.places.news.freed.waiter(agent)
     }
 
     /// A session has become idle; one that waits may take its place.
     pub fn one_is_idle(&self) {
-        self.places.news.freed.ring();
+        self.places.news.freed.notify_one();
     }
 
-    async fn start(&self, place: Place) -> Result<PooledShell, NoShell> {
+    async fn start(&self, place: PoolSlot) -> Result<PooledShell, NoShell> {
         match self.launch(place).await {
             Ok(pooled) => {
                 if self.places.trouble.is_over() {
                     // One who waits may have the next shell, and so on until all have one or a start fails again.
-                    self.places.news.freed.ring();
+                    self.places.news.freed.notify_one();
                 }
                 Ok(pooled)
             }
@@ -191,7 +191,7 @@ impl Pool {
         }
     }
 
-    async fn launch(&self, mut place: Place) -> Result<PooledShell, StartError> {
+    async fn launch(&self, mut place: PoolSlot) -> Result<PooledShell, StartError> {
         let number = self.started.fetch_add(1, Ordering::Relaxed);
         let name = format!("shell-{}-{number}", std::process::id());
         let spec = ShellSpec { bash: self.bash.clone(), rescue: self.scratch.join(&name) };
@@ -208,7 +208,7 @@ impl Pool {
         loop {
             while let Some(pause) = places.trouble.pause() {
                 tokio::time::sleep(pause).await;
-                places.news.freed.ring();
+                places.news.freed.notify_one();
             }
             let Some(pool) = pool.upgrade() else { return };
             if pool.start_spare().await {
@@ -228,7 +228,7 @@ impl Pool {
         let Some(place) = self.places.take() else { return false };
         if let Ok(pooled) = self.start(place).await {
             self.spares().push(pooled);
-            self.places.news.freed.ring();
+            self.places.news.freed.notify_one();
         }
         true
     }

@@ -52,7 +52,7 @@ struct Seat {
 }
 
 /// A reference to a seat. The seat is forgotten with its last reference.
-pub(crate) struct Place {
+pub(crate) struct SeatRef {
     agents: Arc<Agents>,
     id: SessionId,
     seat: Arc<Seat>,
@@ -60,15 +60,15 @@ pub(crate) struct Place {
 
 /// The turn of one message.
 pub(crate) struct Turn {
-    place: Place,
+    place: SeatRef,
     _guard: OwnedMutexGuard<()>,
 }
 
 impl Agents {
     /// The place at a session's agent.
-    pub(crate) fn place(self: &Arc<Self>, id: &SessionId) -> Place {
+    pub(crate) fn place(self: &Arc<Self>, id: &SessionId) -> SeatRef {
         let seat = Arc::clone(lock(&self.seats).entry(id.clone()).or_default());
-        Place { agents: Arc::clone(self), id: id.clone(), seat }
+        SeatRef { agents: Arc::clone(self), id: id.clone(), seat }
     }
 
     /// Stops the agents that work in the name of a token that was revoked.
@@ -94,7 +94,7 @@ impl Agents {
     }
 }
 
-impl Place {
+impl SeatRef {
     /// What the agent works on.
     pub(crate) fn work(&self) -> Option<Arc<Work>> {
         lock(&self.seat.work).clone()
@@ -140,7 +140,7 @@ impl Drop for Turn {
     }
 }
 
-impl Drop for Place {
+impl Drop for SeatRef {
     fn drop(&mut self) {
         let mut seats = lock(&self.agents.seats);
         // The map has one, and this is the other.

@@ -43,7 +43,7 @@ struct Stopping {
 
 /// What driving a run one step further gave.
 #[derive(Debug)]
-pub enum Step {
+pub enum RunEvent {
     /// It goes on.
     Continue,
     /// Its time is over and it is to run on in the background.
@@ -163,7 +163,7 @@ impl Running {
     }
 
     /// Drives it one step further. May be dropped and called again at any time.
-    pub async fn step(&mut self) -> Step {
+    pub async fn step(&mut self) -> RunEvent {
         if self.ended.is_some() {
             return self.wait_for_leftovers().await;
         }
@@ -183,55 +183,55 @@ impl Running {
             () = hung_up(&mut self.hang_up) => {
                 self.hang_up = None;
                 self.stop(StopReason::Signalled(Signal::TERM.as_raw()));
-                Step::Continue
+                RunEvent::Continue
             }
         }
     }
 
-    fn on_progress(&mut self, progress: io::Result<Progress>) -> Step {
+    fn on_progress(&mut self, progress: io::Result<Progress>) -> RunEvent {
         match progress {
-            Ok(Progress::Output) => Step::Continue,
+            Ok(Progress::Output) => RunEvent::Continue,
             Ok(Progress::BadCwd(reason)) => {
                 let line = format!("shellkeep: the directory for this call cannot be entered: {reason}\n");
                 self.cell.append(Stream::Stderr, line.as_bytes());
-                Step::Ended(Ended::NotStarted)
+                RunEvent::Ended(Ended::NotStarted)
             }
             Ok(Progress::Reported(report)) => self.on_ended(Ended::Reported(report)),
             Ok(Progress::ShellGone { exit, late }) => self.on_ended(Ended::ShellGone { exit, late }),
             Err(error) => {
                 // The driver and we no longer understand each other; the state from before is still good.
                 tracing::error!(%error, "the driver's answer cannot be used");
-                Step::Ended(Ended::shell_killed())
+                RunEvent::Ended(Ended::shell_killed())
             }
         }
     }
 
     /// The command ended. One that was stopped, or met the process limit, leaves nothing running.
-    fn on_ended(&mut self, ended: Ended) -> Step {
+    fn on_ended(&mut self, ended: Ended) -> RunEvent {
         self.met_limit = ended.may_have_forked() && self.pooled.shell.hit_process_limit();
         if self.stopping.is_none() && !self.met_limit {
-            return Step::Ended(ended);
+            return RunEvent::Ended(ended);
         }
         if self.stopping.is_none() {
             self.pooled.shell.signal_run(Signal::KILL);
             self.next_stage(StopReason::TooManyProcesses, Stage::ChildrenKilled, KILL_GRACE);
         }
         self.ended = Some(ended);
-        Step::Continue
+        RunEvent::Continue
     }
 
-    fn on_control(&mut self, control: RunControl) -> Step {
+    fn on_control(&mut self, control: RunControl) -> RunEvent {
         match control {
             RunControl::Input { bytes, end, typist: Some(typist) } => {
                 let hidden = self.terminal.as_ref().is_some_and(|terminal| !terminal.echoes());
-                return Step::Typed(Box::new(Typed { bytes, end, hidden, typist }));
+                return RunEvent::Typed(Box::new(Typed { bytes, end, hidden, typist }));
             }
             RunControl::Input { bytes, end, typist: None } => self.hand_over(bytes, end),
             RunControl::Signal { number } => self.on_signal(number),
             RunControl::Kill => self.stop(StopReason::Signalled(Signal::KILL.as_raw())),
             RunControl::DaemonStops => self.stop(StopReason::DaemonStops),
         }
-        Step::Continue
+        RunEvent::Continue
     }
 
     /// Hands to the command what was typed, after it was recorded.
@@ -264,9 +264,9 @@ impl Running {
         self.pooled.shell.signal_run(signal);
     }
 
-    fn on_deadline(&mut self) -> Step {
+    fn on_deadline(&mut self) -> RunEvent {
         match self.stopping {
-            None if self.on_timeout == OnTimeout::Background => return Step::Detach,
+            None if self.on_timeout == OnTimeout::Background => return RunEvent::Detach,
             None => self.stop(StopReason::TimedOut),
             Some(Stopping { reason, stage: Stage::Polite }) => {
                 // Interrupt the shell first: what it waits for must not end before it knows that nothing may follow.
@@ -280,9 +280,9 @@ impl Running {
                 self.pooled.shell.signal_run(Signal::KILL);
                 self.next_stage(reason, Stage::ShellKilled, KILL_GRACE);
             }
-            Some(Stopping { stage: Stage::ShellKilled, .. }) => return Step::Ended(Ended::shell_killed()),
+            Some(Stopping { stage: Stage::ShellKilled, .. }) => return RunEvent::Ended(Ended::shell_killed()),
         }
-        Step::Continue
+        RunEvent::Continue
     }
 
     /// Stops the command and not the session: its children by signal, the shell by asking it to come back.
@@ -318,11 +318,11 @@ impl Running {
     }
 
     /// The shell is back, but a command that was stopped must leave nothing running.
-    async fn wait_for_leftovers(&mut self) -> Step {
+    async fn wait_for_leftovers(&mut self) -> RunEvent {
         let left = self.pooled.shell.watch_run();
         let out_of_patience = matches!(self.stopping, Some(Stopping { stage: Stage::ShellKilled, .. }));
         if left.is_empty() || out_of_patience {
-            return self.ended.take().map_or(Step::Continue, Step::Ended);
+            return self.ended.take().map_or(RunEvent::Continue, RunEvent::Ended);
         }
         tokio::select! {
             () = gone(left) => {}
@@ -336,7 +336,7 @@ impl Running {
                 self.next_stage(reason, next, KILL_GRACE);
             }
         }
-        Step::Continue
+        RunEvent::Continue
     }
 }
 

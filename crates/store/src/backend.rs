@@ -175,7 +175,7 @@ pub(crate) struct Known {
 
 /// What to do with a record.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Step {
+pub(crate) enum RecordAction {
     /// It is in already, or its session is set aside.
     Skip,
     /// It begins a session.
@@ -194,7 +194,7 @@ pub(crate) enum Step {
 /// Decides what a record means to a session. Replaying any stretch of the journal up to its end leads to the same
 /// state, even where a session was destroyed and made anew in between: a replayed destruction clears what is there
 /// and the records after it build it up again.
-pub(crate) fn step(known: Option<Known>, record: &Record) -> Step {
+pub(crate) fn step(known: Option<Known>, record: &Record) -> RecordAction {
     let destroys = record.event.destroys();
     let lost_from = match &record.event {
         Event::RecordsLost { from, .. } => Some(*from),
@@ -207,15 +207,15 @@ pub(crate) fn step(known: Option<Known>, record: &Record) -> Step {
         _ => false,
     };
     match known {
-        None if destroys => Step::Skip,
-        None if creates => Step::Create,
-        None => Step::Damage { reason: ApplyError::NotCreated { found: record.seq }.to_string() },
-        Some(known) if destroys && (known.damaged || record.seq > known.seq) => Step::Destroy,
-        Some(known) if known.damaged || record.seq <= known.seq => Step::Skip,
-        Some(known) if record.seq == known.seq + 1 => Step::Apply,
-        Some(known) if lost_from.is_some_and(|from| from <= known.seq + 1) => Step::Apply,
+        None if destroys => RecordAction::Skip,
+        None if creates => RecordAction::Create,
+        None => RecordAction::Damage { reason: ApplyError::NotCreated { found: record.seq }.to_string() },
+        Some(known) if destroys && (known.damaged || record.seq > known.seq) => RecordAction::Destroy,
+        Some(known) if known.damaged || record.seq <= known.seq => RecordAction::Skip,
+        Some(known) if record.seq == known.seq + 1 => RecordAction::Apply,
+        Some(known) if lost_from.is_some_and(|from| from <= known.seq + 1) => RecordAction::Apply,
         Some(known) => {
-            Step::Damage { reason: ApplyError::OutOfOrder { after: known.seq, found: record.seq }.to_string() }
+            RecordAction::Damage { reason: ApplyError::OutOfOrder { after: known.seq, found: record.seq }.to_string() }
         }
     }
 }
@@ -313,21 +313,24 @@ mod tests {
     fn a_record_is_old_next_or_wrong() {
         let shell_started = |seq| record(seq, Event::ShellStarted { generation: 1 });
         let known = |seq| Some(Known { seq, damaged: false });
-        assert_eq!(step(known(3), &shell_started(3)), Step::Skip);
-        assert_eq!(step(known(3), &shell_started(4)), Step::Apply);
-        assert!(matches!(step(known(3), &shell_started(5)), Step::Damage { .. }));
-        assert!(matches!(step(None, &shell_started(1)), Step::Damage { .. }));
+        assert_eq!(step(known(3), &shell_started(3)), RecordAction::Skip);
+        assert_eq!(step(known(3), &shell_started(4)), RecordAction::Apply);
+        assert!(matches!(step(known(3), &shell_started(5)), RecordAction::Damage { .. }));
+        assert!(matches!(step(None, &shell_started(1)), RecordAction::Damage { .. }));
         let lost = |from, seq| {
             let state = Box::new(unknown_state(&SessionId::parse("s").unwrap()));
             record(seq, Event::RecordsLost { from, reason: String::new(), state })
         };
-        assert_eq!(step(known(3), &lost(4, 9)), Step::Apply);
-        assert_eq!(step(known(9), &lost(4, 9)), Step::Skip);
-        assert!(matches!(step(known(3), &lost(5, 9)), Step::Damage { .. }));
-        assert_eq!(step(None, &lost(1, 9)), Step::Create);
-        assert_eq!(step(None, &record(9, Event::SessionDestroyed)), Step::Skip);
-        assert_eq!(step(known(3), &record(9, Event::SessionDestroyed)), Step::Destroy);
-        assert_eq!(step(Some(Known { seq: 3, damaged: true }), &shell_started(4)), Step::Skip);
-        assert_eq!(step(Some(Known { seq: 3, damaged: true }), &record(2, Event::SessionDestroyed)), Step::Destroy);
+        assert_eq!(step(known(3), &lost(4, 9)), RecordAction::Apply);
+        assert_eq!(step(known(9), &lost(4, 9)), RecordAction::Skip);
+        assert!(matches!(step(known(3), &lost(5, 9)), RecordAction::Damage { .. }));
+        assert_eq!(step(None, &lost(1, 9)), RecordAction::Create);
+        assert_eq!(step(None, &record(9, Event::SessionDestroyed)), RecordAction::Skip);
+        assert_eq!(step(known(3), &record(9, Event::SessionDestroyed)), RecordAction::Destroy);
+        assert_eq!(step(Some(Known { seq: 3, damaged: true }), &shell_started(4)), RecordAction::Skip);
+        assert_eq!(
+            step(Some(Known { seq: 3, damaged: true }), &record(2, Event::SessionDestroyed)),
+            RecordAction::Destroy
+        );
     }
 }

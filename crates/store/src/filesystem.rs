@@ -13,7 +13,8 @@ mod runs;
 mod scrub;
 
 use crate::backend::{
-    Backend, BackendError, Entry, Known, Mark, SessionSummary, Step, begin, fresh_id, listed_run, started_run, step,
+    Backend, BackendError, Entry, Known, Mark, RecordAction, SessionSummary, begin, fresh_id, listed_run, started_run,
+    step,
 };
 use crate::error::{Durability, OpenError};
 use crate::lock;
@@ -92,14 +93,14 @@ impl FilesystemBackend {
         let known = session.as_ref().map(|live| Known { seq: live.state.seq, damaged: live.damaged.is_some() });
         match (step(known, record), session) {
             // A destruction that a crash cut short has left files.
-            (Step::Skip, None) if record.event.destroys() => files.remove(),
-            (Step::Skip, _) => Ok(()),
-            (Step::Damage { reason }, _) => self.damage(session_id, reason),
-            (Step::Destroy, _) => {
+            (RecordAction::Skip, None) if record.event.destroys() => files.remove(),
+            (RecordAction::Skip, _) => Ok(()),
+            (RecordAction::Damage { reason }, _) => self.damage(session_id, reason),
+            (RecordAction::Destroy, _) => {
                 self.live.remove(session_id);
                 files.remove()
             }
-            (Step::Create, _) => match begin(record) {
+            (RecordAction::Create, _) => match begin(record) {
                 Ok((state, first_shell)) => {
                     // A creation that a crash cut short, or a destruction, may have left files.
                     files.remove()?;
@@ -108,9 +109,9 @@ impl FilesystemBackend {
                 }
                 Err(error) => self.damage(session_id, error.to_string()),
             },
-            (Step::Apply, Some(session)) => session.apply(record, &files),
+            (RecordAction::Apply, Some(session)) => session.apply(record, &files),
             // Only a session that is there can be told to go on.
-            (Step::Apply, None) => Ok(()),
+            (RecordAction::Apply, None) => Ok(()),
         }
     }
 

@@ -28,7 +28,7 @@ const MAX_BYTES: u64 = 1 << 20;
 
 /// Where a data directory is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Place {
+struct DataLocation {
     /// Its real path.
     path: ByteString,
     device: u64,
@@ -56,7 +56,7 @@ struct Identity {
     id: String,
     /// The first id of it and of everything that it was copied from.
     lineage: String,
-    place: Place,
+    place: DataLocation,
     /// Every path that it was reached by, the newest last.
     former: Vec<ByteString>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -101,7 +101,7 @@ impl Home {
     pub(crate) fn settle(data_dir: &Path) -> Result<Self, OpenError> {
         let file = data_dir.join(FILE);
         let not_writable = |error: io::Error| OpenError::not_writable(&file, &error);
-        let here = Place::of(data_dir).map_err(not_writable)?;
+        let here = DataLocation::of(data_dir).map_err(not_writable)?;
         let recorded = load(&file)?;
         let (mut identity, arrival) = match recorded.clone() {
             None => {
@@ -139,7 +139,7 @@ impl Home {
 
     /// What is wrong if the directory was removed or replaced while it is in use.
     pub fn problem(&self) -> Option<String> {
-        let Place { path: here, device, inode, .. } = &self.identity.place;
+        let DataLocation { path: here, device, inode, .. } = &self.identity.place;
         let reason = match fs::symlink_metadata(path(here)) {
             Ok(about) if (about.dev(), about.ino()) == (*device, *inode) => return None,
             Ok(_) => "another directory is in its place".to_owned(),
@@ -191,7 +191,7 @@ fn new_id() -> rustix::io::Result<String> {
     Ok(format!("{:016x}", u64::from_be_bytes(bytes)))
 }
 
-impl Place {
+impl DataLocation {
     fn of(data_dir: &Path) -> io::Result<Self> {
         let path = fs::canonicalize(data_dir)?;
         let about = fs::metadata(&path)?;
@@ -207,14 +207,14 @@ impl Place {
 
 impl Identity {
     /// For a directory that has none: a new one, or one of an earlier version, whose processes have the name of its path.
-    fn first(data_dir: &Path, place: Place) -> rustix::io::Result<Self> {
+    fn first(data_dir: &Path, place: DataLocation) -> rustix::io::Result<Self> {
         let is_old = data_dir.join("journal").is_dir();
         let id = if is_old { id_of_path(data_dir) } else { new_id()? };
         let lineage = id.clone();
         Ok(Self { format: FORMAT, id, lineage, place, former: Vec::new(), copy_of: None })
     }
 
-    fn arrived(mut self, arrival: Arrival, here: Place) -> rustix::io::Result<Self> {
+    fn arrived(mut self, arrival: Arrival, here: DataLocation) -> rustix::io::Result<Self> {
         if arrival != Arrival::Same {
             self.id = new_id()?;
         }
@@ -235,7 +235,7 @@ impl Identity {
 }
 
 /// How a directory that was at one place came to another.
-fn arrive(was: &Place, is: &Place, original: impl FnOnce() -> Original) -> Arrival {
+fn arrive(was: &DataLocation, is: &DataLocation, original: impl FnOnce() -> Original) -> Arrival {
     let same_path = was.path == is.path;
     let same_boot = was.boot_id == is.boot_id;
     match (same_path, was.inode == is.inode && (same_path || was.device == is.device)) {
@@ -286,8 +286,8 @@ fn path(bytes: &ByteString) -> PathBuf {
 mod tests {
     use super::*;
 
-    fn place(path: &str, device: u64, inode: u64, boot: &str) -> Place {
-        Place { path: path.into(), device, inode, boot_id: boot.to_owned() }
+    fn place(path: &str, device: u64, inode: u64, boot: &str) -> DataLocation {
+        DataLocation { path: path.into(), device, inode, boot_id: boot.to_owned() }
     }
 
     #[test]

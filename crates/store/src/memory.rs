@@ -1,7 +1,7 @@
 //! Sessions in memory: for tests and for hosts that want nothing kept.
 
 use crate::backend::{
-    Backend, BackendError, Entry, Known, Mark, SessionSummary, Step, begin, listed_run, started_run, step,
+    Backend, BackendError, Entry, Known, Mark, RecordAction, SessionSummary, begin, listed_run, started_run, step,
     unknown_state,
 };
 use crate::mask;
@@ -37,18 +37,18 @@ impl MemoryBackend {
         let known = self.sessions.get(&record.session_id);
         let known = known.map(|session| Known { seq: session.state.seq, damaged: session.damaged.is_some() });
         match step(known, record) {
-            Step::Skip => {}
-            Step::Destroy => {
+            RecordAction::Skip => {}
+            RecordAction::Destroy => {
                 self.sessions.remove(&record.session_id);
             }
-            Step::Damage { reason } => self.damage(&record.session_id, reason),
-            Step::Create => match begin(record) {
+            RecordAction::Damage { reason } => self.damage(&record.session_id, reason),
+            RecordAction::Create => match begin(record) {
                 Ok((state, first_shell)) => {
                     self.sessions.insert(record.session_id.clone(), Session::begin(state, first_shell));
                 }
                 Err(error) => self.damage(&record.session_id, error.to_string()),
             },
-            Step::Apply => {
+            RecordAction::Apply => {
                 if let Some(session) = self.sessions.get_mut(&record.session_id)
                     && let Err(error) = session.apply(record)
                 {

@@ -22,13 +22,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-enum Place {
+enum StoreLocation {
     Memory,
     Filesystem(PathBuf),
     Sqlite(PathBuf),
 }
 
-impl Place {
+impl StoreLocation {
     /// The file without which there is no store, if it is missing or empty.
     fn missing(&self) -> Option<PathBuf> {
         let path = match self {
@@ -58,13 +58,13 @@ impl Place {
 }
 
 /// A relative path is meant from the data directory, so that a daemon's own directory does not matter.
-fn parse(url: &str, data_dir: &Path) -> Result<Place, OpenError> {
+fn parse(url: &str, data_dir: &Path) -> Result<StoreLocation, OpenError> {
     let unsupported = || OpenError::Unsupported { url: url.to_owned() };
     let (scheme, rest) = url.split_once("://").ok_or_else(unsupported)?;
     match (scheme, rest) {
-        ("memory", "") => Ok(Place::Memory),
-        ("file", path) if !path.is_empty() => Ok(Place::Filesystem(data_dir.join(path))),
-        ("sqlite", path) if !path.is_empty() => Ok(Place::Sqlite(data_dir.join(path))),
+        ("memory", "") => Ok(StoreLocation::Memory),
+        ("file", path) if !path.is_empty() => Ok(StoreLocation::Filesystem(data_dir.join(path))),
+        ("sqlite", path) if !path.is_empty() => Ok(StoreLocation::Sqlite(data_dir.join(path))),
         _ => Err(unsupported()),
     }
 }
@@ -120,13 +120,13 @@ impl Store {
         };
         let record = |journal| if options.on { Recordings::open(setup(journal)).map(Some) } else { Ok(None) };
         let backend: Box<dyn Backend> = match &place {
-            Place::Memory => {
+            StoreLocation::Memory => {
                 let recordings = record(None)?;
                 let held = Held { set, home, lock };
                 return Ok(Self::in_memory(MemoryBackend::default(), recordings, (faults, problems), held));
             }
-            Place::Filesystem(directory) => Box::new(FilesystemBackend::open(directory, durability)?),
-            Place::Sqlite(path) => Box::new(SqliteBackend::open(path, durability)?),
+            StoreLocation::Filesystem(directory) => Box::new(FilesystemBackend::open(directory, durability)?),
+            StoreLocation::Sqlite(path) => Box::new(SqliteBackend::open(path, durability)?),
         };
         let Prepared { first, oldest, after } = prepare(data_dir, backend.as_ref(), options.accept_loss)?;
         let is_ahead = scheduler::has_lost_its_end(&directory, backend.applied());

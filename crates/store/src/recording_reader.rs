@@ -36,7 +36,7 @@ const PLACE_BYTES: usize = 192;
 
 /// What the file says.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
-struct Place {
+struct ReaderFile {
     /// Id of the backend for which the journal was written.
     store: String,
     mark: Mark,
@@ -291,7 +291,7 @@ impl PlaceFile {
     /// The mark in the file, if the journal was written for the same backend.
     fn read(&self) -> Option<Mark> {
         let bytes = std::fs::read(&self.path).ok()?;
-        let place: Place = sealed::decode(bytes.trim_ascii_end().to_vec()).ok()?;
+        let place: ReaderFile = sealed::decode(bytes.trim_ascii_end().to_vec()).ok()?;
         (place.store == self.store).then_some(place.mark)
     }
 
@@ -306,7 +306,7 @@ impl PlaceFile {
     }
 
     fn try_write(&mut self, mark: Mark) -> io::Result<()> {
-        let mut line = sum::seal(serde_json::to_vec(&Place { store: self.store.clone(), mark })?);
+        let mut line = sum::seal(serde_json::to_vec(&ReaderFile { store: self.store.clone(), mark })?);
         line.resize(PLACE_BYTES, b' ');
         let file = match &mut self.file {
             Some(file) => file,

@@ -15,7 +15,7 @@ pub struct List {
 
 /// A step through a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
+pub enum Motion {
     /// One row back.
     Up,
     /// One row on.
@@ -50,15 +50,15 @@ impl List {
     }
 
     /// Makes a step. False if there is nothing further in that direction.
-    pub fn step(&mut self, step: Step) -> bool {
+    pub fn step(&mut self, step: Motion) -> bool {
         let (page, last) = (self.height.saturating_sub(1).max(1), self.length.saturating_sub(1));
         let to = match step {
-            Step::Up => self.selected.saturating_sub(1),
-            Step::Down => self.selected + 1,
-            Step::PageUp => self.selected.saturating_sub(page),
-            Step::PageDown => self.selected + page,
-            Step::First => 0,
-            Step::Last => last,
+            Motion::Up => self.selected.saturating_sub(1),
+            Motion::Down => self.selected + 1,
+            Motion::PageUp => self.selected.saturating_sub(page),
+            Motion::PageDown => self.selected + page,
+            Motion::First => 0,
+            Motion::Last => last,
         };
         let moved = to.min(last) != self.selected;
         self.select(to);
@@ -95,17 +95,17 @@ mod tests {
     fn it_scrolls_only_when_it_must() {
         let mut list = list(10, 4);
         for _ in 0..3 {
-            assert!(list.step(Step::Down));
+            assert!(list.step(Motion::Down));
         }
         assert_eq!((list.selected, list.window()), (3, 0..4));
-        list.step(Step::Down);
+        list.step(Motion::Down);
         assert_eq!((list.selected, list.window()), (4, 1..5));
-        list.step(Step::Up);
+        list.step(Motion::Up);
         assert_eq!((list.selected, list.window()), (3, 1..5), "the window stays where it is");
-        list.step(Step::Last);
+        list.step(Motion::Last);
         assert_eq!((list.selected, list.window()), (9, 6..10));
-        assert!(!list.step(Step::Down), "there is nothing below the last row");
-        list.step(Step::PageUp);
+        assert!(!list.step(Motion::Down), "there is nothing below the last row");
+        list.step(Motion::PageUp);
         assert_eq!(list.selected, 6);
         list.set_length(2);
         assert_eq!((list.selected, list.window()), (1, 0..2), "rows that went take the selection along");
@@ -116,7 +116,7 @@ mod tests {
     proptest! {
         #[test]
         fn the_selection_is_always_in_sight(length in 0usize..40, heights in proptest::collection::vec(0usize..12, 1..20), seed in 0usize..1000) {
-            let steps = [Step::Up, Step::Down, Step::PageUp, Step::PageDown, Step::First, Step::Last];
+            let steps = [Motion::Up, Motion::Down, Motion::PageUp, Motion::PageDown, Motion::First, Motion::Last];
             let mut list = list(length, 5);
             for (turn, height) in heights.into_iter().enumerate() {
                 list.set_height(height);

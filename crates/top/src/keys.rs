@@ -5,7 +5,7 @@ use super::log::Log;
 use super::views::{ServiceView, SessionView, View};
 use super::wants::{Followed, ServiceKey};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use shellkeep_terminal::list::Step;
+use shellkeep_terminal::list::Motion;
 use shellkeep_terminal::theme::Level;
 use std::time::Duration;
 
@@ -90,7 +90,7 @@ impl App {
         }
     }
 
-    fn step_list(&mut self, step: Step) {
+    fn step_list(&mut self, step: Motion) {
         match self.tab {
             Tab::Services => drop(self.services.list.step(step)),
             Tab::Sessions => self.sessions.step(step),
@@ -228,14 +228,14 @@ impl App {
     }
 }
 
-fn step(code: KeyCode) -> Option<Step> {
+fn step(code: KeyCode) -> Option<Motion> {
     Some(match code {
-        KeyCode::Up | KeyCode::Char('k') => Step::Up,
-        KeyCode::Down | KeyCode::Char('j') => Step::Down,
-        KeyCode::PageUp | KeyCode::Char('b') => Step::PageUp,
-        KeyCode::PageDown | KeyCode::Char(' ') => Step::PageDown,
-        KeyCode::Home | KeyCode::Char('g') => Step::First,
-        KeyCode::End | KeyCode::Char('G') => Step::Last,
+        KeyCode::Up | KeyCode::Char('k') => Motion::Up,
+        KeyCode::Down | KeyCode::Char('j') => Motion::Down,
+        KeyCode::PageUp | KeyCode::Char('b') => Motion::PageUp,
+        KeyCode::PageDown | KeyCode::Char(' ') => Motion::PageDown,
+        KeyCode::Home | KeyCode::Char('g') => Motion::First,
+        KeyCode::End | KeyCode::Char('G') => Motion::Last,
         _ => return None,
     })
 }

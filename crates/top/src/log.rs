@@ -2,7 +2,7 @@
 
 use super::wants::Followed;
 use shellkeep_protocol::LogResponse;
-use shellkeep_terminal::list::Step;
+use shellkeep_terminal::list::Motion;
 use shellkeep_terminal::words;
 use std::collections::VecDeque;
 
@@ -137,18 +137,18 @@ impl Log {
     }
 
     /// Goes through the lines. Going back lets go of the end, arriving there takes hold of it again.
-    pub fn step(&mut self, step: Step) {
+    pub fn step(&mut self, step: Motion) {
         let page = self.height.saturating_sub(1).max(1);
         self.top = match step {
-            Step::Up => self.top.saturating_sub(1),
-            Step::Down => self.top + 1,
-            Step::PageUp => self.top.saturating_sub(page),
-            Step::PageDown => self.top + page,
-            Step::First => 0,
-            Step::Last => usize::MAX,
+            Motion::Up => self.top.saturating_sub(1),
+            Motion::Down => self.top + 1,
+            Motion::PageUp => self.top.saturating_sub(page),
+            Motion::PageDown => self.top + page,
+            Motion::First => 0,
+            Motion::Last => usize::MAX,
         }
         .min(self.last_top());
-        let on = matches!(step, Step::Down | Step::PageDown | Step::Last);
+        let on = matches!(step, Motion::Down | Motion::PageDown | Motion::Last);
         self.follow = on && self.top == self.last_top();
     }
 
@@ -281,10 +281,10 @@ mod tests {
         let mut log = log(2);
         log.feed(page(0, b"a\nb\nc\n"));
         assert_eq!(seen(&log), ["b", "c"]);
-        log.step(Step::Up);
+        log.step(Motion::Up);
         log.feed(page(6, b"d\n"));
         assert_eq!((seen(&log), log.follow), (vec!["a".to_owned(), "b".to_owned()], false));
-        log.step(Step::Last);
+        log.step(Motion::Last);
         log.feed(page(8, b"e\n"));
         assert_eq!((seen(&log), log.follow), (vec!["d".to_owned(), "e".to_owned()], true));
         log.toggle_follow();
@@ -324,11 +324,11 @@ mod tests {
         let flood = b"x\n".repeat(MOST_LINES - 2);
         log.feed(page(0, b"first\nsecond\n"));
         log.feed(page(13, &flood));
-        log.step(Step::First);
+        log.step(Motion::First);
         let end = 13 + flood.len() as u64;
         log.feed(page(end, b"more\nand more\n"));
         assert_eq!(seen(&log), ["first", "second", "x"]);
-        log.step(Step::Last);
+        log.step(Motion::Last);
         log.feed(page(end + 14, b"the end\n"));
         assert_eq!(seen(&log), ["x", "… 14 B are left out here …", "the end"]);
     }

@@ -2,7 +2,7 @@
 
 use super::wants::{ServiceKey, SessionsPage, SessionsQuery};
 use shellkeep_protocol::{Service, Session};
-use shellkeep_terminal::list::{List, Step};
+use shellkeep_terminal::list::{List, Motion};
 
 /// How services are put in order.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -160,18 +160,18 @@ impl SessionsPane {
     }
 
     /// Makes a step; beyond the last row, to the next page, and before the first, back.
-    pub fn step(&mut self, step: Step) {
+    pub fn step(&mut self, step: Motion) {
         if !self.known {
             return;
         }
-        if step == Step::First && !self.trail.is_empty() {
+        if step == Motion::First && !self.trail.is_empty() {
             self.trail.clear();
             self.turn(SessionsQuery { after: None, ..self.query.clone() }, 0);
         } else if !self.list.step(step) {
             match step {
-                Step::Down | Step::PageDown => self.next_page(),
-                Step::Up | Step::PageUp => self.previous_page(),
-                Step::First | Step::Last => {}
+                Motion::Down | Motion::PageDown => self.next_page(),
+                Motion::Up | Motion::PageUp => self.previous_page(),
+                Motion::First | Motion::Last => {}
             }
         }
     }

@@ -8,7 +8,7 @@ mod text;
 pub use spare::spare;
 
 use crate::repo::{Kind, ObjectId, Repo, RepoError, hash_blob};
-use crate::restore::{Item, Plan, Snapshot, Step, plan_between};
+use crate::restore::{Item, PathChange, Plan, Snapshot, plan_between};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
@@ -245,10 +245,10 @@ impl Merger<'_> {
             return;
         }
         if is_one_step {
-            steps.push(Step { path, old, new });
+            steps.push(PathChange { path, old, new });
         } else {
-            steps.push(Step { path: path.clone(), old, new: None });
-            steps.push(Step { path, old: None, new });
+            steps.push(PathChange { path: path.clone(), old, new: None });
+            steps.push(PathChange { path, old: None, new });
         }
     }
 }

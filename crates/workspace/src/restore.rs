@@ -25,7 +25,7 @@ pub use error::RestoreError;
 pub use plan::{Snapshot, plan, plan_between};
 pub use preview::preview;
 pub use stage::{Staged, stage};
-pub use steps::{Item, Plan, Step};
+pub use steps::{Item, PathChange, Plan};
 pub use strip::strip;
 
 use crate::fault::Faults;

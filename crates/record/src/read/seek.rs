@@ -17,7 +17,7 @@ const NUMBER: usize = 64;
 
 /// Where a line begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct LineStart {
     /// Which file.
     pub file: usize,
     /// Which byte of it.
@@ -26,7 +26,7 @@ pub(crate) struct Place {
 
 impl Recording {
     /// Where the first line begins whose number is not below `seq`; the end if there is none.
-    pub(crate) fn seek(&self, seq: u64) -> Result<Place, ReadError> {
+    pub(crate) fn seek(&self, seq: u64) -> Result<LineStart, ReadError> {
         // The last file that begins below the number, if one does. An empty file begins with nothing.
         let (mut low, mut high) = (0, self.files.len());
         while low < high {
@@ -40,7 +40,7 @@ impl Recording {
             in_file(&file, length, seq)
         });
         let offset = found.map_err(|error| failed(path, &error))?;
-        Ok(Place { file, offset })
+        Ok(LineStart { file, offset })
     }
 
     /// Removes the lines from this number on, the last first.

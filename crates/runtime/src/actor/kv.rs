@@ -7,7 +7,7 @@ use super::session::Session;
 use crate::context::SessionContext;
 use crate::crash::{self, Point};
 use crate::ops::*;
-use open::Place;
+use open::KvLocation;
 use shellkeep_redact::Redactor;
 use shellkeep_session::{
     Author, Event, KvChange, KvRestored, KvScrubbed, KvTold, KvValue, Notice, NoticeCode, QuotaName, SessionId,
@@ -21,8 +21,8 @@ use std::sync::Arc;
 /// Changes that one record of a new fork tells of.
 const FORKED_AT_ONCE: usize = 1000;
 
-fn place(session: &Session) -> Place {
-    Place {
+fn place(session: &Session) -> KvLocation {
+    KvLocation {
         directory: directory(&session.ctx, session.id()),
         recorded: session.journal.state().kv,
         durability: durability(&session.ctx),

@@ -2,10 +2,10 @@
 
 use super::message::Caller;
 use super::shell::{Acquired, Found};
-use crate::admission::{Listener, Ticket, Waiter};
+use crate::admission::{Notified, Ticket, Waiter};
 use crate::ops::OpError;
 use crate::pool::PooledShell;
-use crate::running::{Running, Step};
+use crate::running::{RunEvent, Running};
 use shellkeep_process::ExitStatus;
 use std::future::pending;
 
@@ -35,7 +35,7 @@ pub(super) enum Wait {
         retry_pending: bool,
     },
     /// A shell.
-    Shell(Listener),
+    Shell(Notified),
     /// Nothing: a shell became free, but it has not tried to take it yet.
     RetryPending,
 }
@@ -51,7 +51,7 @@ pub(super) struct Run {
 
 /// What changed without a message.
 pub(super) enum Change {
-    Step(Step),
+    Run(RunEvent),
     ShellEnded(ExitStatus),
     ShellFreed,
     Permit(Result<Ticket, OpError>),
@@ -66,7 +66,7 @@ impl Phase {
     /// Waits for a change. May be dropped and called again at any time.
     pub(super) async fn change(&mut self) -> Change {
         match self {
-            Self::Running(run) => Change::Step(run.running.step().await),
+            Self::Running(run) => Change::Run(run.running.step().await),
             // A session with a shell waits for one as well, if there were no descriptors for its command's pipes.
             Self::Resting { shell, wait } => tokio::select! {
                 biased;
@@ -169,8 +169,8 @@ impl Wait {
     async fn over(&mut self) -> Change {
         match self {
             Self::Permit { waiter, .. } => Change::Permit(waiter.turn().await),
-            Self::Shell(listener) => {
-                listener.heard().await;
+            Self::Shell(notified) => {
+                notified.wait().await;
                 Change::ShellFreed
             }
             Self::Nothing | Self::RetryPending => pending().await,

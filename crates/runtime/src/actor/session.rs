@@ -20,7 +20,7 @@ use crate::notices;
 use crate::ops::{DEFAULT_MAX_OUTPUT, OpError, RunCommand, RunError, SessionView};
 use crate::pending::{self, Removal};
 use crate::pool::PooledShell;
-use crate::running::{Running, Step};
+use crate::running::{RunEvent, Running};
 use crate::stored::read_error;
 use shellkeep_process::{ExitStatus, RunSpec, Stderr, Stdin};
 use shellkeep_redact::Redactor;
@@ -474,11 +474,11 @@ fn stdin_of(command: &RunCommand) -> Stdin<'_> {
 async fn drive_detached(ctx: Arc<SessionContext>, id: SessionId, mut running: Running) {
     loop {
         match running.step().await {
-            Step::Ended(ended) => {
+            RunEvent::Ended(ended) => {
                 ctx.sync_files(running.cell.files()).await;
                 return ctx.registry.deliver(&id, Message::Detached { running: Box::new(running), ended }).await;
             }
-            Step::Typed(typed) => {
+            RunEvent::Typed(typed) => {
                 let run_id = running.cell.run_id.clone();
                 let recorded = ctx.registry.ask(&id, |answer| Message::Typed { run_id, typed, answer }).await;
                 // What is not recorded is not typed.
@@ -486,7 +486,7 @@ async fn drive_detached(ctx: Arc<SessionContext>, id: SessionId, mut running: Ru
                     running.type_in(*typed);
                 }
             }
-            Step::Continue | Step::Detach => {}
+            RunEvent::Continue | RunEvent::Detach => {}
         }
     }
 }

@@ -4,7 +4,7 @@ use super::access::{Access, Permitted};
 use super::handle::Engine;
 use crate::cell::RunCell;
 use crate::ops::{BoxFuture, OpError, OutputPage, OutputQuery, RunError, Stream, Tail};
-use crate::output::{self, Place};
+use crate::output::{self, OutputFile};
 use crate::page::{self, PageError, Searching};
 use crate::recover;
 use crate::work::SEARCH_TIME;
@@ -20,7 +20,7 @@ enum RunOutput {
     /// The run goes on.
     Live(Arc<RunCell>),
     /// It has ended.
-    Kept(Box<Output>, Place),
+    Kept(Box<Output>, OutputFile),
     /// Its session was removed.
     Removed(PathBuf),
 }
@@ -45,7 +45,7 @@ pub(super) async fn read(
     query: OutputQuery,
 ) -> Result<OutputPage, OpError> {
     let Permitted { inner, id } = access.over_recorded(id)?;
-    let place = |directory| Place { directory, run_id: run_id.clone(), stream: query.stream };
+    let place = |directory| OutputFile { directory, run_id: run_id.clone(), stream: query.stream };
     let output = if let Some(deleted) = access.deleted_session(&id) {
         let directory = deleted::outputs(inner.ctx.data_dir.root(), &deleted.kept_as);
         let path = place(directory.into()).path();

@@ -23,7 +23,7 @@ const GRACE: Duration = Duration::from_secs(1);
 
 type Outcome = Result<RunView, OpError>;
 /// Where a run is put once it has begun.
-type Place = watch::Sender<Option<Arc<RunCell>>>;
+type CellSender = watch::Sender<Option<Arc<RunCell>>>;
 
 /// A command that runs, or waits for the session.
 struct Running {
@@ -125,7 +125,7 @@ impl Tools {
     }
 }
 
-async fn run(access: Access, id: SessionId, command: RunCommand, place: Place) -> Outcome {
+async fn run(access: Access, id: SessionId, command: RunCommand, place: CellSender) -> Outcome {
     let (max_output, blocking) = (command.max_output, command.blocking);
     let cell = match engine::begin(&access, &id, command).await? {
         Started::Before(view) => return Ok(*view),

@@ -66,8 +66,8 @@ pub async fn list(
             query.after =
                 last.ok_or_else(|| Refusal::invalid("last-event-id: the number of the last event you have"))?;
         }
-        let place = sse::place(&engine)?;
-        return Ok(sse::events(place, engine.records().follow_events(&id, query).await?));
+        let permit = sse::permit(&engine)?;
+        return Ok(sse::events(permit, engine.records().follow_events(&id, query).await?));
     }
     let page = engine.records().events(&id, query).await?;
     Ok(json(StatusCode::OK, &translate::event_list(page)))

@@ -16,7 +16,7 @@ use axum::response::Response;
     responses((status = 200, description = "Events: `held`, `released`", content_type = "text/event-stream"), Common)
 )]
 pub async fn hold(Scoped(engine): Scoped, _: Nothing) -> Result<Response, Refusal> {
-    let place = sse::place(&engine)?;
+    let permit = sse::permit(&engine)?;
     let hold = engine.node().hold().await?;
-    Ok(sse::hold(place, hold))
+    Ok(sse::hold(permit, hold))
 }

@@ -39,8 +39,8 @@ pub async fn resume(
     let request = translate::resume(request)?;
     // Not in a task of its own, unlike other operations: whoever hangs up lets go of the agent.
     if wants_events(&headers) {
-        let place = sse::place(&engine)?;
-        return Ok(sse::resume(place, engine.resume_stream(&id, request).await?));
+        let permit = sse::permit(&engine)?;
+        return Ok(sse::resume(permit, engine.resume_stream(&id, request).await?));
     }
     let stream = engine.resume_stream(&id, request).await?;
     Ok(json(StatusCode::OK, &translate::resumed(stream.result().await)))

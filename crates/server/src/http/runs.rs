@@ -47,9 +47,9 @@ pub async fn run(
     let (attached, hang_up) = attached.unzip();
     let command = RunCommand { hang_up, ..translate::run(request)? };
     if is_stream {
-        let place = sse::place(&engine)?;
+        let permit = sse::permit(&engine)?;
         let stream = detached(async move { engine.run_stream(&id, command).await }).await??;
-        return Ok(sse::run(place, stream, attached));
+        return Ok(sse::run(permit, stream, attached));
     }
     let view = detached(async move { engine.run(&id, command).await }).await??;
     drop(attached);
@@ -99,8 +99,8 @@ pub async fn get(
     let wait = translate::wait(params.wait)?;
     let max_output = translate::max_output(params.max_output)?;
     if wants_events(&headers) {
-        let place = sse::place(&engine)?;
-        return Ok(sse::run(place, engine.runs().watch(&id, &run_id, max_output).await?, None));
+        let permit = sse::permit(&engine)?;
+        return Ok(sse::run(permit, engine.runs().watch(&id, &run_id, max_output).await?, None));
     }
     let detail = engine.runs().view(&id, &run_id, wait, max_output).await?;
     Ok(json(StatusCode::OK, &translate::run_detail(detail)))

@@ -128,9 +128,9 @@ pub async fn logs(
 ) -> Result<Response, Refusal> {
     if wants_events(&headers) {
         let (offset, tail) = translate::log_follow(&params)?;
-        let place = sse::place(&engine)?;
+        let permit = sse::permit(&engine)?;
         let stream = engine.services().follow_log(&id, &service_id, offset, tail).await?;
-        return Ok(sse::log(place, stream, id, service_id));
+        return Ok(sse::log(permit, stream, id, service_id));
     }
     let page = engine.services().log(&id, &service_id, translate::log_query(params)?).await?;
     Ok(json(StatusCode::OK, &translate::log_page(page)))

@@ -36,51 +36,51 @@ const BACKLOG: usize = 1;
 const LARGE: usize = 256 << 10;
 
 /// The right to one more stream.
-pub struct Place {
+pub struct StreamPermit {
     engine: Engine,
     _share: Share,
 }
 
 /// Takes the right to one more stream, before anything is begun that is to be told of.
-pub fn place(engine: &Engine) -> Result<Place, OpError> {
-    Ok(Place { engine: engine.clone(), _share: engine.lend(Lent::Followers, 1)? })
+pub fn permit(engine: &Engine) -> Result<StreamPermit, OpError> {
+    Ok(StreamPermit { engine: engine.clone(), _share: engine.lend(Lent::Followers, 1)? })
 }
 
 /// The answer that carries a run's events.
-pub fn run(place: Place, stream: RunStream, attached: Option<Attached>) -> Response {
-    response(place, Run { stream, encoder: Encoder::default(), is_told: false, _attached: attached })
+pub fn run(permit: StreamPermit, stream: RunStream, attached: Option<Attached>) -> Response {
+    response(permit, Run { stream, encoder: Encoder::default(), is_told: false, _attached: attached })
 }
 
 /// The answer that carries a log as it is written.
-pub fn log(place: Place, stream: LogStream, session: SessionId, service: ServiceId) -> Response {
-    let (encoder, phase, engine) = (log::Encoder::default(), log::Phase::Following, place.engine.clone());
-    response(place, log::Follow { stream, engine, session, service, encoder, phase })
+pub fn log(permit: StreamPermit, stream: LogStream, session: SessionId, service: ServiceId) -> Response {
+    let (encoder, phase, engine) = (log::Encoder::default(), log::Phase::Following, permit.engine.clone());
+    response(permit, log::Follow { stream, engine, session, service, encoder, phase })
 }
 
 /// The answer that carries a recording as it grows.
-pub fn events(place: Place, stream: EventStream) -> Response {
-    response(place, events::Follow { stream, over: false })
+pub fn events(permit: StreamPermit, stream: EventStream) -> Response {
+    response(permit, events::Follow { stream, over: false })
 }
 
 /// The answer that carries whether the daemon holds still.
-pub fn hold(place: Place, hold: Hold) -> Response {
-    response(place, hold::Held { hold, told: 0 })
+pub fn hold(permit: StreamPermit, hold: Hold) -> Response {
+    response(permit, hold::Held { hold, told: 0 })
 }
 
 /// The answer that carries an agent's work on a message.
-pub fn resume(place: Place, stream: ResumeStream) -> Response {
-    response(place, resume::Watch(stream))
+pub fn resume(permit: StreamPermit, stream: ResumeStream) -> Response {
+    response(permit, resume::Watch(stream))
 }
 
-fn response(place: Place, source: impl Source) -> Response {
+fn response(permit: StreamPermit, source: impl Source) -> Response {
     let (sender, receiver) = mpsc::channel(BACKLOG);
-    tokio::spawn(pump(place, source, sender));
+    tokio::spawn(pump(permit, source, sender));
     let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
     (headers, Body::new(Events(receiver))).into_response()
 }
 
 /// Moves events to the reader until either ends. What is told of does not end with its reader.
-async fn pump(place: Place, mut source: impl Source, sender: mpsc::Sender<Bytes>) {
+async fn pump(permit: StreamPermit, mut source: impl Source, sender: mpsc::Sender<Bytes>) {
     let mut alive = tokio::time::interval(KEEP_ALIVE);
     alive.reset();
     loop {
@@ -99,7 +99,7 @@ async fn pump(place: Place, mut source: impl Source, sender: mpsc::Sender<Bytes>
         if events.is_empty() {
             continue;
         }
-        match counted(&place.engine, events) {
+        match counted(&permit.engine, events) {
             Ok(piece) => room.send(piece),
             Err(error) => {
                 let mut events = Vec::new();

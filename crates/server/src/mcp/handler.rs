@@ -44,11 +44,11 @@ pub struct Handler {
     /// The connection, for a client on stdio. Over HTTP every request says again who it is.
     pub(super) pipe: Option<Arc<Pipe>>,
     toolset: Toolset,
-    place: OnceLock<Place>,
+    place: OnceLock<ClientSlot>,
 }
 
 /// What a client has of the places there are. It is free again when nobody holds it.
-enum Place {
+enum ClientSlot {
     /// A connection.
     Stdio(#[expect(dead_code, reason = "held, not read")] Share),
     /// An MCP session over HTTP.
@@ -58,7 +58,7 @@ enum Place {
 impl Handler {
     /// For a client on stdio.
     pub fn on_stdio(hub: Hub, pipe: Arc<Pipe>, toolset: Toolset, place: Share) -> Self {
-        let place = OnceLock::from(Place::Stdio(place));
+        let place = OnceLock::from(ClientSlot::Stdio(place));
         Self { hub, calls: Calls::default(), pipe: Some(pipe), toolset, place }
     }
 
@@ -69,7 +69,7 @@ impl Handler {
 
     /// Holds the place of an MCP session for as long as this client lives.
     pub(super) fn hold(&self, bound: Arc<Bound>) {
-        let _ = self.place.set(Place::Http(bound));
+        let _ = self.place.set(ClientSlot::Http(bound));
     }
 
     /// The caller and its session.

@@ -3,7 +3,7 @@
 use super::row::{Pending, SessionRow, check, damaged, failed, int, parsed};
 use super::schema;
 use super::sums::{BODY, FIRST_SHELL, HEAD, RESUME, RUN};
-use crate::backend::{BackendError, Entry, Known, Mark, Step, begin, started_run, step, unknown_state};
+use crate::backend::{BackendError, Entry, Known, Mark, RecordAction, begin, started_run, step, unknown_state};
 use rusqlite::{Connection, OptionalExtension as _, params};
 use serde::Serialize;
 use shellkeep_session::{
@@ -99,20 +99,20 @@ fn take_record(db: &Connection, live: &mut HashMap<SessionId, Live>, record: &Re
     let session = find(db, live, session_id)?;
     let known = session.as_ref().map(|live| Known { seq: live.state.seq, damaged: live.damaged.is_some() });
     match (step(known, record), session) {
-        (Step::Skip, _) => {}
-        (Step::Damage { reason }, _) => damage(db, live, session_id, reason)?,
-        (Step::Destroy, _) => {
+        (RecordAction::Skip, _) => {}
+        (RecordAction::Damage { reason }, _) => damage(db, live, session_id, reason)?,
+        (RecordAction::Destroy, _) => {
             live.remove(session_id);
             delete(db, session_id)?;
             return Ok(true);
         }
-        (Step::Create, _) => match Live::create(record)? {
+        (RecordAction::Create, _) => match Live::create(record)? {
             Ok(session) => drop(live.insert(session_id.clone(), session)),
             Err(reason) => damage(db, live, session_id, reason)?,
         },
-        (Step::Apply, Some(session)) => session.apply(record)?,
+        (RecordAction::Apply, Some(session)) => session.apply(record)?,
         // Only a session that is there can be told to go on.
-        (Step::Apply, None) => {}
+        (RecordAction::Apply, None) => {}
     }
     Ok(false)
 }

@@ -51,14 +51,14 @@ pub(super) struct Task {
 
 /// Where the stage is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum StageLocation {
     /// Beside the checkpoints.
     Home,
     /// In the workspace itself, because the checkpoints are on another file system.
     Workspace { name: String },
 }
 
-impl Place {
+impl StageLocation {
     pub fn path(&self, workspace: &Path, home: &Path) -> PathBuf {
         match self {
             Self::Home => home.join(IN_HOME),
@@ -71,7 +71,7 @@ impl Place {
 pub(super) struct Intent {
     /// The caller's own.
     pub note: Vec<u8>,
-    pub place: Place,
+    pub place: StageLocation,
     pub tasks: Vec<Task>,
 }
 
@@ -110,8 +110,8 @@ fn encode(intent: &Intent) -> Vec<u8> {
     out.bytes(FORMAT);
     out.bytes(&intent.note);
     out.bytes(match &intent.place {
-        Place::Home => b"",
-        Place::Workspace { name } => name.as_bytes(),
+        StageLocation::Home => b"",
+        StageLocation::Workspace { name } => name.as_bytes(),
     });
     out.number(intent.tasks.len() as u64);
     for task in &intent.tasks {
@@ -178,8 +178,8 @@ fn decode(bytes: &[u8]) -> Result<Intent, String> {
     }
     let note = reader.bytes()?.to_vec();
     let place = match reader.text()? {
-        "" => Place::Home,
-        name => Place::Workspace { name: name.to_owned() },
+        "" => StageLocation::Home,
+        name => StageLocation::Workspace { name: name.to_owned() },
     };
     let count = reader.number()?;
     let mut tasks = Vec::new();
@@ -254,7 +254,7 @@ mod tests {
             Action::Loosen { bits: 0o500 },
         ];
         let task = |action| Task { path: b"odd\n\xff,5:/x".to_vec(), action };
-        let place = Place::Workspace { name: ".shellkeep-stage-1".to_owned() };
+        let place = StageLocation::Workspace { name: ".shellkeep-stage-1".to_owned() };
         let intent = Intent { note: b"\0note".to_vec(), place, tasks: actions.into_iter().map(task).collect() };
         let bytes = encode(&intent);
         assert_eq!(decode(&bytes).unwrap(), intent);

@@ -2,7 +2,7 @@
 //! only the repository is read.
 
 use super::past_rules::PastRules;
-use super::{Item, Plan, Step};
+use super::{Item, PathChange, Plan};
 use crate::meta::{self, Level};
 use crate::repo::{Entry, Kind, ObjectId, Repo, RepoError};
 use std::collections::BTreeMap;
@@ -55,7 +55,7 @@ pub fn plan_between(now: (&Repo, Option<Snapshot>), target: (&Repo, Option<Snaps
 struct Walk<'a> {
     old: &'a Repo,
     new: &'a Repo,
-    steps: Vec<Step>,
+    steps: Vec<PathChange>,
 }
 
 /// One directory of one side.
@@ -102,7 +102,7 @@ impl Walk<'_> {
         let new = new.map(|snapshot| Side::read(self.new, snapshot)).transpose()?;
         let items = (old.as_ref().map(Side::item), new.as_ref().map(Side::item));
         if items.0.as_ref().map(|item| item.bits) != items.1.as_ref().map(|item| item.bits) {
-            self.steps.push(Step { path: path.to_vec(), old: items.0, new: items.1 });
+            self.steps.push(PathChange { path: path.to_vec(), old: items.0, new: items.1 });
         }
         let sides = [&old, &new];
         let mut names: Vec<&[u8]> =
@@ -114,7 +114,7 @@ impl Walk<'_> {
             let leaf = |side: &Option<Side>| side.as_ref().and_then(|side| side.leaf(name));
             let (old_leaf, new_leaf) = (leaf(&old), leaf(&new));
             if old_leaf != new_leaf {
-                self.steps.push(Step { path: below.clone(), old: old_leaf, new: new_leaf });
+                self.steps.push(PathChange { path: below.clone(), old: old_leaf, new: new_leaf });
             }
             let directory = |side: &Option<Side>| side.as_ref().and_then(|side| side.below(name));
             self.directory(&below, directory(&old), directory(&new))?;

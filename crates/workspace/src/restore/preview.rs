@@ -3,7 +3,7 @@
 use super::apply::refusal;
 use super::intent::Expected;
 use super::place::Root;
-use super::{KeptBack, Plan, Step};
+use super::{KeptBack, PathChange, Plan};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::collections::HashSet;
@@ -27,7 +27,12 @@ pub fn preview(workspace: &Path, plan: &Plan) -> io::Result<Vec<KeptBack>> {
     Ok(kept_back)
 }
 
-fn look(root: &Root, workspace: &Path, step: &Step, removed: &HashSet<&[u8]>) -> Result<Option<&'static str>, Errno> {
+fn look(
+    root: &Root,
+    workspace: &Path,
+    step: &PathChange,
+    removed: &HashSet<&[u8]>,
+) -> Result<Option<&'static str>, Errno> {
     match (&step.old, &step.new) {
         (Some(old), None) if old.is_directory() => Ok(holds_more(workspace, &step.path, removed)),
         (Some(old), _) if !old.is_directory() => {

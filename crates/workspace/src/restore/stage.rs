@@ -1,8 +1,8 @@
 //! Writes everything new beside the workspace, on the same file system, so that applying needs no room for bytes.
 
-use super::intent::{self, Action, Expected, Intent, Place, Task};
+use super::intent::{self, Action, Expected, Intent, StageLocation, Task};
 use super::place::Root;
-use super::{Item, Plan, RestoreError, Step};
+use super::{Item, PathChange, Plan, RestoreError};
 use crate::fault::{Faults, Point};
 use crate::meta::MODE_BITS;
 use crate::repo::Repo;
@@ -83,7 +83,7 @@ pub fn stage(repo: &Repo, workspace: &Path, home: &Path, plan: &Plan, faults: &F
 pub(super) fn drop_unfinished(workspace: &Path, home: &Path) -> io::Result<()> {
     intent::remove(home)?;
     let is_real = root::open(workspace, OFlags::PATH).is_ok();
-    for place in [Some(Place::Home), is_real.then(|| in_workspace(home))].into_iter().flatten() {
+    for place in [Some(StageLocation::Home), is_real.then(|| in_workspace(home))].into_iter().flatten() {
         match fs::remove_dir_all(place.path(workspace, home)) {
             Err(error) if !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
                 return Err(error);
@@ -99,20 +99,20 @@ pub(super) fn free_ballast(stage: &Path) {
     let _ = fs::remove_file(stage.join(BALLAST));
 }
 
-fn in_workspace(home: &Path) -> Place {
+fn in_workspace(home: &Path) -> StageLocation {
     let name = home.file_name().map(OsStr::to_string_lossy).unwrap_or_default();
-    Place::Workspace { name: format!("{IN_WORKSPACE}{name}") }
+    StageLocation::Workspace { name: format!("{IN_WORKSPACE}{name}") }
 }
 
 /// The checkpoints' directory if a file can be renamed from there into the workspace.
-fn choose(workspace: &Path, home: &Path) -> io::Result<Place> {
+fn choose(workspace: &Path, home: &Path) -> io::Result<StageLocation> {
     fs::create_dir_all(home)?;
     let mount = |path: &Path| {
         let about = statx(CWD, path, AtFlags::empty(), StatxFlags::BASIC_STATS | MOUNT)?;
         let mount = (about.stx_mask & MOUNT.bits() != 0).then_some(about.stx_mnt_id);
         Ok::<_, io::Error>((about.stx_dev_major, about.stx_dev_minor, mount))
     };
-    Ok(if mount(workspace)? == mount(home)? { Place::Home } else { in_workspace(home) })
+    Ok(if mount(workspace)? == mount(home)? { StageLocation::Home } else { in_workspace(home) })
 }
 
 struct Stager<'a> {
@@ -131,7 +131,7 @@ impl Stager<'_> {
         private.create(self.path.join(OLD))
     }
 
-    fn task(&mut self, step: &Step, number: usize) -> Result<Task, RestoreError> {
+    fn task(&mut self, step: &PathChange, number: usize) -> Result<Task, RestoreError> {
         let action = match (&step.old, &step.new) {
             (Some(old), Some(new)) if old.is_same_but_bits(new) => Action::Mode { from: old.bits, to: new.bits },
             (Some(old), None) if old.is_directory() => Action::RemoveDirectory,

@@ -33,7 +33,7 @@ impl Item {
 
 /// What happens to one path. What becomes another kind of thing (a directory to a file) has two steps.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Step {
+pub struct PathChange {
     /// From the workspace's root, `/` between the names; empty is the workspace itself.
     pub path: Vec<u8>,
     /// What is there now; `None` if nothing.
@@ -46,5 +46,5 @@ pub struct Step {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Plan {
     /// By path.
-    pub steps: Vec<Step>,
+    pub steps: Vec<PathChange>,
 }

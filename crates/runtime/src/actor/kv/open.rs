@@ -18,7 +18,7 @@ impl Kv {
     /// Does something with the store beside the runtime's threads; it is opened first if it is not.
     pub(crate) async fn with<T: Send + 'static>(
         &mut self,
-        place: Place,
+        place: KvLocation,
         work: impl FnOnce(&mut Keyed) -> Result<T, KeyedError> + Send + 'static,
     ) -> Result<T, OpError> {
         let open = self.open.get_mut().unwrap_or_else(PoisonError::into_inner).take();
@@ -45,7 +45,7 @@ impl Kv {
 }
 
 /// Where a session's store is, and how far it is recorded.
-pub(crate) struct Place {
+pub(crate) struct KvLocation {
     pub(crate) directory: PathBuf,
     pub(crate) recorded: KvState,
     pub(crate) durability: Durability,

@@ -27,7 +27,7 @@ use shellkeep_terminal::Signals;
 use stage::{Snapshot, Stage};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use steps::{Plan, Step};
+use steps::{Plan, ReplayAction};
 
 /// A command may take so many times as long as it did.
 const PATIENCE: f64 = 10.0;
@@ -137,7 +137,7 @@ impl Work<'_> {
     async fn all(&mut self, plan: &Plan, wish: &Wish) -> Result<Found, Failure> {
         let total = plan.steps.len();
         // Only who goes back needs to know how far each step has come.
-        let goes_back = plan.steps.iter().any(|step| matches!(step, Step::Rewind { .. }));
+        let goes_back = plan.steps.iter().any(|step| matches!(step, ReplayAction::Rewind { .. }));
         if goes_back {
             self.reached(0).await?;
         }
@@ -186,22 +186,22 @@ impl Work<'_> {
         Ok(())
     }
 
-    async fn step(&mut self, number: usize, step: &Step) -> Result<Option<StepDifference>, Failure> {
+    async fn step(&mut self, number: usize, step: &ReplayAction) -> Result<Option<StepDifference>, Failure> {
         match step {
-            Step::Restart { .. } => {
+            ReplayAction::Restart { .. } => {
                 let path = format!("/v1/sessions/{}/restart", self.stage.session);
                 self.client.post::<_, Value>(&path, &json!({})).await?;
                 Ok(None)
             }
-            Step::Rewind { to, .. } => self.rewind(*to).await.map(|()| None),
-            Step::Background { start, seconds } => {
+            ReplayAction::Rewind { to, .. } => self.rewind(*to).await.map(|()| None),
+            ReplayAction::Background { start, seconds } => {
                 let request = self.request(*start)?;
                 let limit = seconds.clamp(0.1, MOST_PATIENCE);
                 self.run(RunRequest { on_timeout: Some(TimeoutChoice::Background), ..request }, limit).await?;
                 self.not_compared.push(format!("step {number}: it went to the background"));
                 Ok(None)
             }
-            Step::Run { start, end } => {
+            ReplayAction::Run { start, end } => {
                 let (request, result) = (self.request(*start)?, self.event(*end)?);
                 let took = result.data["duration"].as_f64().unwrap_or(0.0);
                 let timed_out = result.data["status"] == "timed_out";
@@ -309,11 +309,11 @@ impl Work<'_> {
 }
 
 /// The record with which a step was done.
-fn last_record(step: &Step) -> u64 {
+fn last_record(step: &ReplayAction) -> u64 {
     match step {
-        Step::Run { end, .. } => *end,
-        Step::Background { start, .. } => *start,
-        Step::Restart { seq } | Step::Rewind { seq, .. } => *seq,
+        ReplayAction::Run { end, .. } => *end,
+        ReplayAction::Background { start, .. } => *start,
+        ReplayAction::Restart { seq } | ReplayAction::Rewind { seq, .. } => *seq,
     }
 }
 

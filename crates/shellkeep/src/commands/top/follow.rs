@@ -18,7 +18,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 
 /// Where in a log one is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum Position {
     /// At its last bytes.
     End,
     /// At this byte, and behind by so many.
@@ -28,12 +28,12 @@ enum Place {
 /// Follows a log until it is complete or nobody listens.
 pub async fn follow(endpoint: Endpoint, log: Followed, news: mpsc::Sender<News>) {
     let mut client: Option<Client> = None;
-    let mut place = Place::End;
+    let mut place = Position::End;
     loop {
         match page(&mut client, &endpoint, &log, place).await {
             Some(Ok(page)) => {
                 let (complete, behind) = (page.complete, page.total.saturating_sub(page.next_offset));
-                place = Place::At { offset: page.next_offset, behind };
+                place = Position::At { offset: page.next_offset, behind };
                 let unheard = news.send(News::Log { log: log.clone(), page: Ok(Box::new(page)) }).await.is_err();
                 if unheard || (complete && behind == 0) {
                     return;
@@ -60,7 +60,7 @@ async fn page(
     client: &mut Option<Client>,
     endpoint: &Endpoint,
     log: &Followed,
-    place: Place,
+    place: Position,
 ) -> Option<Result<LogResponse, String>> {
     let client = match client {
         Some(client) => client,
@@ -74,11 +74,11 @@ async fn page(
     }
 }
 
-fn query(place: Place) -> String {
+fn query(place: Position) -> String {
     match place {
-        Place::At { offset, behind } if behind <= PAGE => format!("offset={offset}&limit={PAGE}"),
-        Place::At { .. } => format!("tail={PAGE}"),
-        Place::End => format!("tail={TAIL}"),
+        Position::At { offset, behind } if behind <= PAGE => format!("offset={offset}&limit={PAGE}"),
+        Position::At { .. } => format!("tail={PAGE}"),
+        Position::End => format!("tail={TAIL}"),
     }
 }
 
@@ -88,8 +88,8 @@ mod tests {
 
     #[test]
     fn who_is_far_behind_goes_on_at_the_end() {
-        assert_eq!(query(Place::End), "tail=1048576");
-        assert_eq!(query(Place::At { offset: 7, behind: 0 }), "offset=7&limit=262144");
-        assert_eq!(query(Place::At { offset: 7, behind: PAGE + 1 }), "tail=262144");
+        assert_eq!(query(Position::End), "tail=1048576");
+        assert_eq!(query(Position::At { offset: 7, behind: 0 }), "offset=7&limit=262144");
+        assert_eq!(query(Position::At { offset: 7, behind: PAGE + 1 }), "tail=262144");
     }
 }

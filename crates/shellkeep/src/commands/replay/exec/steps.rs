@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 /// Something to do again.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Step {
+pub enum ReplayAction {
     /// A command: the numbers of its start and of its end.
     Run {
         /// Where it is said that it started.
@@ -45,7 +45,7 @@ pub type LeftOut = BTreeMap<&'static str, u64>;
 #[derive(Debug, Default)]
 pub struct Plan {
     /// What to do.
-    pub steps: Vec<Step>,
+    pub steps: Vec<ReplayAction>,
     /// What is not done again.
     pub left_out: LeftOut,
 }
@@ -64,7 +64,7 @@ pub fn plan(player: &mut Player<Events>) -> Result<Plan, String> {
 
 fn make<E>(lines: impl Iterator<Item = Result<Line, E>>) -> Result<Plan, E> {
     // A place is kept for each command where it started; it is filled when its end is seen.
-    let mut places: Vec<Option<Step>> = Vec::new();
+    let mut places: Vec<Option<ReplayAction>> = Vec::new();
     let mut begun: BTreeMap<String, Begun> = BTreeMap::new();
     let mut left_out = LeftOut::new();
     for line in lines {
@@ -73,21 +73,21 @@ fn make<E>(lines: impl Iterator<Item = Result<Line, E>>) -> Result<Plan, E> {
         match line.event_type.as_str() {
             "run_started" => {
                 begun.insert(run_id.to_owned(), Begun { place: places.len(), at: line.timestamp });
-                places.push(Some(Step::Run { start: line.seq, end: 0 }));
+                places.push(Some(ReplayAction::Run { start: line.seq, end: 0 }));
             }
             "run_detached" => {
                 if let Some(Begun { place, at }) = begun.remove(run_id)
-                    && let Some(Step::Run { start, .. }) = places[place]
+                    && let Some(ReplayAction::Run { start, .. }) = places[place]
                 {
                     let seconds = line.timestamp.duration_since(at).as_secs_f64();
-                    places[place] = Some(Step::Background { start, seconds });
+                    places[place] = Some(ReplayAction::Background { start, seconds });
                 }
             }
             "tool_call" if is_run(&line) => {
                 if let Some(Begun { place, .. }) = begun.remove(run_id) {
                     let kept = matches!(line.data["status"].as_str(), Some("exited" | "timed_out"));
                     match &mut places[place] {
-                        Some(Step::Run { end, .. }) if kept => *end = line.seq,
+                        Some(ReplayAction::Run { end, .. }) if kept => *end = line.seq,
                         step => {
                             *step = None;
                             *left_out
@@ -97,10 +97,10 @@ fn make<E>(lines: impl Iterator<Item = Result<Line, E>>) -> Result<Plan, E> {
                     }
                 }
             }
-            "session_restarted" => places.push(Some(Step::Restart { seq: line.seq })),
+            "session_restarted" => places.push(Some(ReplayAction::Restart { seq: line.seq })),
             "session_rewound" => {
                 let to = line.data["to"].as_u64().unwrap_or(0);
-                places.push(Some(Step::Rewind { seq: line.seq, to }));
+                places.push(Some(ReplayAction::Rewind { seq: line.seq, to }));
             }
             "session_created" if line.data.get("forked_from").is_some() => {
                 left_out.insert("files that it was forked with: give them with --from", 1);
@@ -115,7 +115,7 @@ fn make<E>(lines: impl Iterator<Item = Result<Line, E>>) -> Result<Plan, E> {
             _ => {}
         }
     }
-    let unfinished = |step: &Step| matches!(step, Step::Run { end: 0, .. });
+    let unfinished = |step: &ReplayAction| matches!(step, ReplayAction::Run { end: 0, .. });
     let running = places.iter().flatten().filter(|step| unfinished(step)).count() as u64;
     if running > 0 {
         left_out.insert("commands that have not ended", running);
@@ -179,11 +179,11 @@ mod tests {
             end("r14", "timed_out"),
         ]);
         let expected = [
-            Step::Background { start: 2, seconds: 1.0 },
-            Step::Run { start: 4, end: 6 },
-            Step::Restart { seq: 7 },
-            Step::Rewind { seq: 8, to: 6 },
-            Step::Run { start: 15, end: 16 },
+            ReplayAction::Background { start: 2, seconds: 1.0 },
+            ReplayAction::Run { start: 4, end: 6 },
+            ReplayAction::Restart { seq: 7 },
+            ReplayAction::Rewind { seq: 8, to: 6 },
+            ReplayAction::Run { start: 15, end: 16 },
         ];
         assert_eq!(plan.steps, expected);
         let left: Vec<(&str, u64)> = plan.left_out.into_iter().collect();
