@@ -1,4 +1,4 @@
-//! The command line: what there is to say. What it does is in `commands`.
+//! The command line: commands and flags. `commands` implements them.
 
 use crate::commands;
 use crate::failure::Failure;
@@ -16,14 +16,14 @@ pub struct Cli {
 
 const AFTER: &str = "Examples:
   shellkeep run -s demo -- 'cd /tmp; export NAME=ann'   a session remembers
-  shellkeep run -s demo -- 'echo $NAME in $PWD'         ann in /tmp, whatever died in between
+  shellkeep run -s demo -- 'echo $NAME in $PWD'         ann in /tmp, even after a crash
   shellkeep services start -s demo -- 'npm run dev'     a server that keeps running
   shellkeep log demo                                    what each command did to its files
-  shellkeep undo demo                                   take the last one back
+  shellkeep undo demo                                   undo the last one
   shellkeep sessions ls
   shellkeep doctor
 
-A daemon is started when none runs. Exit codes are in each command's --help.";
+A daemon is started if none is running. Each command's --help lists its exit codes.";
 
 /// The commands.
 #[derive(Debug, Subcommand)]
@@ -52,7 +52,7 @@ pub enum Command {
     Verify(commands::verify::VerifyArgs),
     /// Print the public key that recordings are signed with
     Key(commands::key::KeyArgs),
-    /// Mask a secret in everything kept of a session
+    /// Mask a secret in everything stored of a session
     Scrub(commands::scrub::ScrubArgs),
     /// List, read, write and remove files of a session
     Files(commands::workspace_files::FilesArgs),
@@ -62,11 +62,11 @@ pub enum Command {
     Checkpoints(commands::checkpoints::CheckpointsArgs),
     /// Compare a session's files at two moments
     Diff(commands::diff::DiffArgs),
-    /// Show what was done in a session, one row to a command
+    /// Show what was done in a session, one row per command
     Log(commands::log::LogArgs),
-    /// Take back the last change of a session: files, shell and agent state
+    /// Undo the last change of a session: files, shell and agent state
     Undo(commands::undo::UndoArgs),
-    /// Take back the last undo
+    /// Redo the last undone change
     Redo(commands::undo::RedoArgs),
     /// Rewind a session to an earlier moment: files, shell and agent state
     Rewind(commands::rewind::RewindArgs),
@@ -82,11 +82,11 @@ pub enum Command {
     Agents(commands::agents::AgentsArgs),
     /// Show a live view of the daemon
     Top(commands::top::TopArgs),
-    /// Show the audit trail: changed rights, deletions and refused requests
+    /// Show the audit trail: changed permissions, deletions and rejected requests
     Audit(commands::audit::AuditArgs),
     /// Create, list and revoke agent tokens
     Tokens(commands::tokens::TokensArgs),
-    /// Show whether a daemon runs, and how it is
+    /// Show whether a daemon is running, and its health
     Status(commands::status::StatusArgs),
     /// Stop the daemon
     Stop(commands::stop::StopArgs),
@@ -94,7 +94,7 @@ pub enum Command {
     Restart(commands::restart::RestartArgs),
     /// Make the daemon read its configuration file again
     Reload(commands::reload::ReloadArgs),
-    /// Show the settings in force and where each came from
+    /// Show the settings in effect and where each came from
     Config(commands::config::ConfigArgs),
     /// Check what this machine supports, and what each missing feature costs
     Doctor(commands::doctor::DoctorArgs),
@@ -124,7 +124,7 @@ pub struct DaemonArgs {
 }
 
 impl DaemonArgs {
-    /// The flags that lead to the same daemon, to repeat them in a command; empty, or with a space in front.
+    /// The flags that select the same daemon, to repeat them in a printed command; empty, or with a leading space.
     pub fn as_flags(&self) -> String {
         let path = |flag: &str, path: &Option<PathBuf>| {
             path.as_ref().map_or_else(String::new, |path| format!(" {flag} {}", quoted(&path.to_string_lossy())))
@@ -134,7 +134,7 @@ impl DaemonArgs {
     }
 }
 
-/// A word as a shell reads it.
+/// A word quoted for a shell.
 fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:@%+=,".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {
@@ -143,7 +143,7 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
-/// Reads `NAME=VALUE`, or `NAME` for a variable with the value that it has here.
+/// Reads `NAME=VALUE`, or `NAME` to copy the variable from this environment.
 pub fn variable(text: &str) -> Result<(String, String), String> {
     if let Some((name, value)) = text.split_once('=') {
         return Ok((name.to_owned(), value.to_owned()));
@@ -152,7 +152,7 @@ pub fn variable(text: &str) -> Result<(String, String), String> {
     Ok((text.to_owned(), value))
 }
 
-/// A directory of a flag as the daemon, which works elsewhere, can find it.
+/// A directory from a flag as an absolute path, because the daemon works elsewhere.
 pub fn directory(flag: &str, path: &Path) -> Result<String, Failure> {
     let path = std::path::absolute(path).map_err(|error| Failure::client(format!("{flag}: {error}")))?;
     path.into_os_string().into_string().map_err(|_| Failure::client(format!("{flag}: the path is not UTF-8")))

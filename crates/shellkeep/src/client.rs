@@ -30,12 +30,12 @@ use std::io;
 use std::path::Path;
 use std::pin::Pin;
 
-/// Does what a command asks of a daemon. Boxed, so that tokio's part of it is compiled once and not for every command.
+/// Runs a command's future. Boxed, so that tokio's part of it is compiled once and not for every command.
 pub fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::client)?;
     let work: Pin<Box<dyn Future<Output = Result<T, Failure>> + '_>> = Box::pin(work);
     let done = runtime.block_on(work);
-    // A thread may still wait for a signal or for input; nobody needs it to end.
+    // A thread may still wait for a signal or for input; it need not end.
     runtime.shutdown_background();
     done
 }
@@ -46,7 +46,7 @@ pub struct Client {
     sender: Connection,
 }
 
-/// All settings as a client reads them, for what works on the data directory itself.
+/// All settings as a client reads them, for commands that work on the data directory itself.
 pub fn settings(args: &DaemonArgs) -> Result<Settings, Failure> {
     Settings::load(flags(args), None, &environment)
 }
@@ -55,10 +55,10 @@ fn flags(args: &DaemonArgs) -> Layer {
     Layer { socket: args.socket.clone(), data: args.data.clone(), ..Layer::default() }.absolute(None)
 }
 
-/// The paths that lead to a daemon, and where it listens.
+/// The daemon's paths, and where it listens.
 pub fn find(args: &DaemonArgs) -> Result<(DaemonPaths, Endpoint), Failure> {
     let paths = DaemonPaths::find(&flags(args), &environment)?;
-    // A socket on the command line is nearer than a URL in the environment.
+    // A socket on the command line wins over a URL in the environment.
     let url = args.url.clone().or_else(|| environment("SHELLKEEP_URL").filter(|_| args.socket.is_none()));
     let endpoint = match url {
         Some(url) => tcp(&url, &paths.data)?,
@@ -140,7 +140,7 @@ impl Client {
         parsed(&whole(response).await?)
     }
 
-    /// Sends something and reads the answer, if there is anything to answer.
+    /// Sends something and reads the answer, if it has a body.
     pub async fn post_maybe<B: Serialize, R: DeserializeOwned>(
         &mut self,
         path: &str,
@@ -158,7 +158,7 @@ impl Client {
         parsed(&whole(response).await?)
     }
 
-    /// Writes bytes as they are and reads the answer.
+    /// Sends raw bytes and reads the answer.
     pub async fn put_bytes<R: DeserializeOwned>(&mut self, path: &str, bytes: Vec<u8>) -> Result<R, ClientError> {
         let response = self.send(Method::PUT, path, "application/json", bytes.into()).await?;
         parsed(&whole(response).await?)
@@ -188,7 +188,7 @@ impl Client {
         Ok(EventReader::new(response.into_body()))
     }
 
-    /// Reads something as it comes, however large it is.
+    /// Reads a response as it arrives, however large it is.
     pub async fn get_body(&mut self, path: &str) -> Result<Incoming, ClientError> {
         Ok(self.send(Method::GET, path, "*/*", Bytes::new()).await?.into_body())
     }
@@ -235,7 +235,7 @@ pub fn escaped(text: &str) -> String {
         .collect()
 }
 
-/// Whether an error means that no daemon is there, as opposed to one we may not talk to.
+/// Whether an error means that no daemon is running, as opposed to one that we may not talk to.
 fn nobody_listens(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
 }
@@ -250,7 +250,10 @@ fn written<B: Serialize>(body: &B) -> Result<Bytes, ClientError> {
 
 fn parsed<R: DeserializeOwned>(body: &[u8]) -> Result<R, ClientError> {
     serde_json::from_slice(body).map_err(|error| {
-        ClientError::Broken(format!("the daemon's answer could not be read ({error}); is it of this version?"))
+        ClientError::Broken(format!(
+            "cannot read the daemon's response ({error}); is it the same version as this \
+            client?"
+        ))
     })
 }
 

@@ -24,68 +24,68 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Where the TCP door listens unless told otherwise.
+/// Where the daemon listens on TCP, by default.
 const DEFAULT_LISTEN: &str = "127.0.0.1:7433";
-/// What `listen` says when there shall be no TCP door.
+/// The value of `listen` for no TCP.
 pub const NO_LISTEN: &str = "none";
-/// Shells started ahead unless told otherwise: a burst of two new sessions waits for nothing.
+/// Shells started in advance, by default: a burst of two new sessions does not wait.
 const DEFAULT_SPARE_SHELLS: usize = 2;
 /// A service without output, connections or work for this long is stopped.
 const DEFAULT_IDLE_SERVICES: Span = Span(Some(Duration::from_secs(2 * 60 * 60)));
-/// Whether the command line keeps the files of projects unless told otherwise.
+/// Whether the command line saves the files of projects, by default.
 const KEEP_PROJECTS: bool = true;
-/// How long running commands may go on when the daemon stops: most commands end within it, and a supervisor waits longer.
+/// How long running commands may continue when the daemon stops: most commands end within this time, and a supervisor
+/// waits longer.
 const DEFAULT_STOP_GRACE: Span = Span(Some(Duration::from_secs(10)));
-/// Longest grace; a machine that shuts down does not wait longer.
+/// The longest grace period; a machine that shuts down does not wait longer.
 const MOST_STOP_GRACE: Duration = Duration::from_secs(3600);
 
-/// What is logged unless told otherwise. The MCP library warns of every mistake of a client, who is told anyway.
+/// What is logged by default. The MCP library warns about every client error, which the client is sent anyway.
 const DEFAULT_LOG: &str = "warn,rmcp=error,shellkeep=info";
 /// A log file of this size can still be read in an editor.
 const DEFAULT_FILE_BYTES: u64 = 10_000_000;
-/// Old log files that are kept unless told otherwise.
+/// How many old log files are kept, by default.
 const DEFAULT_FILES: usize = 5;
-/// The smallest log file, so that not every line begins a new one.
+/// The smallest log file, so that not every line starts a new one.
 const LEAST_FILE_BYTES: u64 = 1_000;
 /// Most old log files: each rotation renames them all.
 const MOST_FILES: usize = 1_000;
 
-/// Everything in force.
+/// All settings in effect.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// The file that was read, if one was.
     pub file: Option<PathBuf>,
-    /// Where the TCP door listens, or [`NO_LISTEN`].
+    /// The TCP address, or [`NO_LISTEN`].
     pub listen: Setting<String>,
     /// The Unix socket.
     pub socket: Setting<PathBuf>,
-    /// The data directory.
     pub data: Setting<PathBuf>,
     /// The store's URL.
     pub store: Setting<String>,
-    /// Shells started ahead.
+    /// Shells started in advance.
     pub spare_shells: Setting<usize>,
-    /// What may be used, in the order of [`QuotaName::ALL`].
+    /// The quotas, in the order of [`QuotaName::ALL`].
     pub quotas: Vec<(QuotaName, Setting<u64>)>,
     /// When idle services are stopped.
     pub idle_services: Setting<Span>,
-    /// What becomes of services when the daemon stops.
+    /// What happens to services when the daemon stops.
     pub services_on_stop: Setting<OnStop>,
     /// Most commands that wait.
     pub queue_length: Setting<usize>,
     /// The longest a command waits.
     pub queue_wait: Setting<Span>,
-    /// When an ended session is removed.
+    /// When an ended session is deleted.
     pub reclaim_after: Setting<Span>,
-    /// What all ended sessions together may take.
+    /// How much disk space all ended sessions may use.
     pub reclaim_bytes: Setting<u64>,
-    /// How processes are held.
+    /// How processes are tracked.
     pub cages: Setting<Cages>,
-    /// Variables that new sessions get beside the usual ones.
+    /// Variables that new sessions get in addition to the usual ones.
     pub env_pass: Setting<Vec<String>>,
     /// The bash to use.
     pub bash: Setting<PathBuf>,
-    /// Whether an agent's new token may restart its sessions when its maker does not say.
+    /// Whether an agent's new token may restart its sessions by default.
     pub agent_may_restart: Setting<bool>,
     /// Whether MCP offers tools for checkpoints.
     pub mcp_undo: Setting<bool>,
@@ -93,9 +93,9 @@ pub struct Settings {
     pub durability: Setting<Durability>,
     /// The log.
     pub log: LogSettings,
-    /// Whether the command line keeps the files of projects.
+    /// Whether the command line saves the files of projects.
     pub project_workspace: Setting<bool>,
-    /// How long running commands may go on when the daemon stops.
+    /// How long running commands may continue when the daemon stops.
     pub stop_grace: Setting<Span>,
     /// The recordings of sessions.
     pub record: RecordSettings,
@@ -103,7 +103,7 @@ pub struct Settings {
     pub checkpoints: CheckpointSettings,
 }
 
-/// The settings of the log in force.
+/// The log settings in effect.
 #[derive(Debug, Clone)]
 pub struct LogSettings {
     /// What is logged.
@@ -112,13 +112,13 @@ pub struct LogSettings {
     pub format: Setting<LogFormat>,
     /// Where, if not to stderr.
     pub file: Setting<Option<PathBuf>>,
-    /// A new file is begun at this size.
+    /// A new file is started at this size.
     pub file_bytes: Setting<u64>,
     /// How many old files are kept.
     pub files: Setting<usize>,
 }
 
-/// Where settings come from, to read them again later.
+/// The sources of the settings, to read them again later.
 pub struct Sources {
     /// The command line.
     pub flags: Layer,
@@ -144,7 +144,7 @@ impl Sources {
 }
 
 impl Settings {
-    /// Joins the layers. `file` is the one the command line names.
+    /// Joins the layers. `file` is the one named on the command line.
     pub fn load(flags: Layer, file: Option<&Path>, env: Environment) -> Result<Self, Failure> {
         let (path, from_file) = layer::from_file(file, env)?;
         let layers = Layers { flags, env: layer::from_environment(env)?, file: from_file, path };
@@ -248,13 +248,13 @@ impl Settings {
             return Err(Failure::start(message));
         }
         if self.queue_wait.value.0.is_none_or(|wait| wait.is_zero()) {
-            return Err(Failure::start("queue_wait must be a length of time, as in 30s; nobody waits for ever"));
+            return Err(Failure::start("queue_wait must be a duration, as in 30s"));
         }
         if self.stop_grace.value.0.is_none_or(|grace| grace > MOST_STOP_GRACE) {
-            return Err(Failure::start("stop_grace must be a length of time of at most 1h, as in 10s"));
+            return Err(Failure::start("stop_grace must be a duration of at most 1h, as in 10s"));
         }
         if let Some(wrong) = self.env_pass.value.iter().find(|name| !is_variable_or_prefix(name)) {
-            let message = format!("env_pass: '{wrong}' is not the name of a variable, nor a prefix such as AWS_*");
+            let message = format!("env_pass: '{wrong}' is neither a variable name nor a prefix such as AWS_*");
             return Err(Failure::start(message));
         }
         self.log.check()?;
@@ -272,7 +272,7 @@ impl Settings {
         quotas
     }
 
-    /// How long running commands may go on when the daemon stops.
+    /// How long running commands may continue when the daemon stops.
     pub fn grace(&self) -> Duration {
         self.stop_grace.value.0.unwrap_or_default()
     }
@@ -344,7 +344,7 @@ fn default_data(env: Environment) -> Result<PathBuf, Failure> {
     let base = base.or_else(|| env("HOME").map(|home| Path::new(&home).join(".local/share")));
     base.map(|base| base.join("shellkeep")).ok_or_else(|| {
         Failure::start(
-            "neither XDG_DATA_HOME nor HOME is set; say where data is kept with --data DIR or SHELLKEEP_DATA",
+            "neither XDG_DATA_HOME nor HOME is set; set the data directory with --data DIR or SHELLKEEP_DATA",
         )
     })
 }
@@ -353,7 +353,7 @@ fn default_store(data: &Path) -> String {
     format!("sqlite://{}", data.join("shellkeep.db").display())
 }
 
-/// The first bash in `PATH`; the usual place if there is none, so that the error later names it.
+/// The first bash in `PATH`; if there is none, the usual path, so that the error names it.
 fn default_bash(env: Environment) -> PathBuf {
     let path = env("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path).map(|directory| directory.join("bash")).find(|bash| bash.is_file());

@@ -1,4 +1,4 @@
-//! The daemon: joins settings, store, engine and doors, and ends them in order.
+//! The daemon: connects settings, store, engine and doors, and shuts them down in order.
 
 mod control;
 mod log;
@@ -30,24 +30,24 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// Variables that may hold secrets. They are read before the daemon starts, and removed then.
+/// Variables that may hold secrets. They are read before the daemon starts, then removed.
 const SECRET_VARIABLES: [&str; 3] = ["SHELLKEEP_TOKEN", "SHELLKEEP_RECORD_SECRETS", "SHELLKEEP_STORE"];
-/// Least time between two looks for children that nobody waits for: many may end at once.
+/// Minimum time between two checks for orphaned children: many may exit at once.
 const REAP_PAUSE: Duration = Duration::from_millis(10);
 
 /// What a daemon starts with.
 pub struct Start {
-    /// Everything in force.
+    /// The settings in effect.
     pub settings: Settings,
     /// Where it came from.
     pub sources: Sources,
-    /// Where to say that we are ready.
+    /// Where to report readiness.
     pub ready: Option<Ready>,
     /// The command to try first, if one is to be printed.
     pub hint: Option<String>,
-    /// Whether to start although the store has lost something.
+    /// Whether to start even if the store has lost records.
     pub accept_loss: bool,
-    /// Whether a copied data directory takes the directories outside that its sessions work in.
+    /// Whether sessions of a copied data directory may use the original's directories outside of it.
     pub take_workspaces: bool,
 }
 
@@ -58,7 +58,7 @@ enum End {
     Restart(Option<Turn>),
 }
 
-/// Runs a daemon until a signal or an order ends it.
+/// Runs a daemon until a signal or a client stops it.
 pub fn run(start: Start) -> Result<ExitCode, Failure> {
     let log = log::start(&start.settings.log)?;
     let again = Again::prepare(&start.sources)?;
@@ -66,7 +66,7 @@ pub fn run(start: Start) -> Result<ExitCode, Failure> {
     shellkeep_process::spawn::raise_descriptor_limit();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::start)?;
     let end = runtime.block_on(live(start, log))?;
-    // Everything is saved. What still works for a caller that is gone must not hold up the end.
+    // Everything is saved. Work for a caller that is gone must not delay the exit.
     runtime.shutdown_timeout(STRAGGLERS);
     match end {
         End::Stopped(code) => Ok(code),
@@ -76,12 +76,12 @@ pub fn run(start: Start) -> Result<ExitCode, Failure> {
 
 /// How long a client may have the turn to start a daemon before a restart goes on without it.
 const TURN_LIMIT: Duration = Duration::from_secs(10);
-/// How long work that nobody waits for may hold up the end of the process.
+/// How long abandoned work may delay the exit.
 const STRAGGLERS: Duration = Duration::from_secs(2);
 
-/// How to start this program again in its own process, so that a supervisor does not notice.
+/// Restarts this program in the same process, so that a supervisor does not notice.
 struct Again {
-    /// By its path: an upgrade puts another program there.
+    /// Its path: an upgrade replaces the program there.
     program: PathBuf,
     /// Variables that were removed from the environment of the process.
     secrets: Vec<(&'static str, String)>,
@@ -99,14 +99,14 @@ impl Again {
         let mut arguments = Vec::new();
         let mut given = std::env::args_os().skip(1);
         while let Some(argument) = given.next() {
-            // The process that waited for the first start knows by now.
+            // The process that waited for the first start has been notified.
             if argument == "--ready-fd" {
                 given.next();
             } else if !argument.to_string_lossy().starts_with("--ready-fd=") {
                 arguments.push(argument);
             }
         }
-        // The next daemon takes what it finds for its caller's.
+        // The next daemon treats what it finds as its caller's.
         shellkeep_process::own::restore_umask();
         shellkeep_process::spawn::restore_descriptor_limit();
         let mut command = Command::new(&self.program);
@@ -114,7 +114,7 @@ impl Again {
             command.stdin(turn.into_stdin());
         }
         let error = command.args(arguments).envs(self.secrets).exec();
-        Failure::start(format!("{} could not be started again: {error}", self.program.display()))
+        Failure::start(format!("cannot restart {}: {error}", self.program.display()))
     }
 }
 
@@ -158,7 +158,7 @@ async fn live(start: Start, log: LogFilter) -> Result<End, Failure> {
     // While the doors still answer, so that no client waits with the turn for this daemon.
     let turn = if order.restart { turn_to_restart(&data).await } else { None };
     let ending = async {
-        // Doors take nothing new from here on, but answers under way still go out while the engine ends their runs.
+        // Doors accept nothing new from here on, but pending responses are still sent while the engine ends their runs.
         let _ = stop.send(true);
         engine.shutdown().await;
         while serving.join_next().await.is_some() {}
@@ -170,7 +170,7 @@ async fn live(start: Start, log: LogFilter) -> Result<End, Failure> {
     };
     upkeep.abort();
     remove_socket(&socket_path);
-    // What is not saved must not be forgotten by starting again.
+    // A restart must not hide that something was not saved.
     Ok(if order.restart && code == ExitCode::SUCCESS { End::Restart(turn) } else { End::Stopped(code) })
 }
 
@@ -188,8 +188,8 @@ fn facts(settings: &Settings, doors: &Doors) -> Result<DaemonFacts, Failure> {
     })
 }
 
-/// Lets running commands finish: until they have, the grace is over, or somebody asks again. Returns the order that counts
-/// at the end: a signal or a client may stop a daemon that was about to restart.
+/// Lets running commands finish: until they have, the grace period is over, or a second request arrives. Returns the
+/// order that applies in the end: a signal or a client may stop a daemon that was about to restart.
 async fn drain(
     engine: &Engine,
     order: StopOrder,
@@ -210,13 +210,13 @@ async fn drain(
         () = stop_now(orders) => node.drain(Duration::ZERO).await,
     };
     if left > 0 {
-        tracing::warn!(commands = left, "these still run after the grace, and are ended");
+        tracing::warn!(commands = left, "still running after the grace period; killing them");
     }
     let last = orders.borrow().unwrap_or(order);
     StopOrder { restart: order.restart && last.restart && !is_signalled, ..last }
 }
 
-/// Returns when somebody asks not to wait for running commands.
+/// Returns when a request says not to wait for running commands.
 async fn stop_now(orders: &mut watch::Receiver<Option<StopOrder>>) {
     if orders.wait_for(|order| order.is_some_and(|order| order.now)).await.is_err() {
         std::future::pending().await
@@ -236,7 +236,7 @@ async fn turn_to_restart(data: &Path) -> Option<Turn> {
     }
 }
 
-/// Says whether everything was saved, in words and by the exit code.
+/// Reports whether everything was saved, in the log and by the exit code.
 fn after_saving(saved: Result<(), String>) -> ExitCode {
     match saved {
         Ok(()) => {
@@ -271,8 +271,8 @@ impl Doors {
     }
 }
 
-/// The signals that end a daemon, and SIGHUP, which makes it read its configuration again: a terminal that is closed must
-/// not end every session.
+/// The signals that end a daemon, and SIGHUP, which makes it read its configuration again: closing a terminal must not
+/// end every session.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
@@ -319,7 +319,7 @@ impl Signals {
     }
 }
 
-/// Reads the configuration again, as SIGHUP asks for it.
+/// Reads the configuration again, for SIGHUP.
 async fn reload(engine: &Engine, running: &Arc<Running>) {
     let control = Arc::clone(running);
     match tokio::task::spawn_blocking(move || control.reload()).await {
@@ -327,9 +327,9 @@ async fn reload(engine: &Engine, running: &Arc<Running>) {
             if let Err(error) = engine.node().configure_quotas(reloading.quotas).await {
                 tracing::error!(%error, "the quotas could not be changed");
             }
-            tracing::info!("the configuration was read again");
+            tracing::info!("the configuration was reloaded");
         }
-        Ok(Err(reason)) => tracing::error!(reason, "the configuration is wrong, and nothing was changed"),
+        Ok(Err(reason)) => tracing::error!(reason, "the configuration is invalid; nothing was changed"),
         Err(error) => tracing::error!(%error, "the configuration could not be read"),
     }
 }
@@ -350,7 +350,8 @@ fn open_store(settings: &Settings, record: &RecordConfig, accept_loss: bool) -> 
     Store::open_with(&settings.store.value, &settings.data.value, durability, options).map_err(Failure::start)
 }
 
-/// Says if the data directory is not where it was, and takes what is outside of a copy if the host says so.
+/// Reports if the data directory was moved or copied, and takes over the directories outside of a copy if the host says
+/// so.
 fn tell_place(store: &Store, take_workspaces: bool) -> Result<(), Failure> {
     if take_workspaces {
         store.home().take_workspaces().map_err(Failure::start)?;
@@ -358,14 +359,16 @@ fn tell_place(store: &Store, take_workspaces: bool) -> Result<(), Failure> {
     match store.home().arrival() {
         Arrival::Same => {}
         Arrival::Moved => tracing::warn!(
-            "the data directory was moved to another file system or restored; services that still run at its former place are left alone"
+            "the data directory was moved to another file system or restored; services that still run from its former \
+                path are left alone"
         ),
         Arrival::Copied => tracing::warn!("the data directory is a copy; services of the original are left alone"),
     }
     if let Some(copy) = store.home().yields_to() {
         tracing::warn!(
             original = %copy.path.to_text(),
-            "this data directory is a copy: its sessions do not work in directories outside of it, which are the original's; start with --take-workspaces when the original is not used any more"
+            "this data directory is a copy: its sessions do not use directories outside of it, which belong to the \
+                original; start with --take-workspaces when the original is no longer used"
         );
     }
     Ok(())
@@ -418,17 +421,18 @@ fn announce(doors: &[String], ready: Option<Ready>, hint: Option<&str>) {
     }
 }
 
-/// What the processes of sessions, which run as the same user, must not get from us. Before there are other threads.
+/// Protects the daemon from the processes of sessions, which run as the same user. Must run before there are other
+/// threads.
 fn keep_to_ourselves() -> Result<(), Failure> {
     own::make_files_private();
     own::forget_variables(&SECRET_VARIABLES).map_err(Failure::start)?;
     let hidden = own::hide_from_same_user();
     let closed = own::keep_inherited_descriptors();
-    // Who connects to the socket is known by descent, so that nobody may lose its way to us.
+    // Callers on the socket are identified by their ancestors, so orphaned processes must become our children.
     let reaps = shellkeep_process::become_subreaper();
     for (what, done) in [("dumpable", hidden), ("close_range", closed), ("subreaper", reaps)] {
         if let Err(error) = done {
-            tracing::warn!(what, %error, "the kernel does not offer this protection");
+            tracing::warn!(what, %error, "the kernel does not support this protection");
         }
     }
     Ok(())

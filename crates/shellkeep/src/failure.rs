@@ -7,7 +7,7 @@ use std::process::ExitCode;
 pub const FAILED: u8 = 1;
 /// The daemon could not start, or the command line or configuration is wrong. `clap` uses the same code.
 pub const CANNOT_START: u8 = 2;
-/// `run`: an error of shellkeep's own, as `ssh` does it, so that it differs from nearly every command's code.
+/// `run`: shellkeep's own error, as in `ssh`, so that it differs from nearly every command's exit code.
 pub const RUN_FAILED: u8 = 255;
 /// Nobody reads our output: 128 + SIGPIPE, as a shell reports it.
 pub const NO_READER: u8 = 141;

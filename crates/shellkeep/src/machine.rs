@@ -1,5 +1,5 @@
-//! What this machine offers: one question per function, each answered with what was found, what it costs if it is
-//! missing, and how to get it.
+//! What this machine supports: one check per function, each with what was found, what it costs if it is missing, and
+//! how to get it.
 
 use crate::config::Settings;
 use rustix::fs::{Access, access, statvfs};
@@ -12,16 +12,16 @@ use std::path::Path;
 
 /// Descriptors below which a daemon cannot keep its 200 shells live.
 const ENOUGH_FILES: u64 = 4096;
-/// Process numbers below which they are used again so soon that tools confuse processes.
+/// Maximum pid below which pids are reused so soon that tools confuse processes.
 const ENOUGH_PIDS: u64 = 32768;
 /// Free bytes below which the first large output may fill the disk.
 const ENOUGH_DISK: u64 = 1 << 30;
 
-/// How a check came out.
+/// The result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// It is there.
+    /// It is available.
     Ok,
     /// It works without, but less well.
     Warning,
@@ -29,10 +29,10 @@ pub enum Status {
     Missing,
 }
 
-/// One answer.
+/// One check.
 #[derive(Debug, Clone, Serialize)]
 pub struct Check {
-    /// What was looked for.
+    /// What was checked.
     pub name: &'static str,
     /// How it came out.
     pub status: Status,
@@ -62,7 +62,7 @@ impl Check {
     }
 }
 
-/// Looks at the machine. Starts one bash and ends it again.
+/// Checks the machine. Starts one bash and stops it again.
 pub async fn checks(settings: &Settings) -> Vec<Check> {
     let machine = probe(&settings.bash.value, &std::env::temp_dir()).await;
     let bash = settings.bash.value.display();
@@ -103,7 +103,7 @@ fn cgroups(groups: bool, unified: Option<String>) -> Check {
         (false, unified) => Check::bad(
             "cgroups",
             Status::Warning,
-            unified.map_or_else(|| "not mounted".to_owned(), |path| format!("{path} cannot be written")),
+            unified.map_or_else(|| "not mounted".to_owned(), |path| format!("{path} is not writable")),
             "processes are found by process group and by scanning /proc, which is slower, and they cannot be frozen while they are killed",
             "start the daemon where it owns a group: systemd-run --user --scope -p Delegate=yes shellkeep serve",
         ),
@@ -117,8 +117,8 @@ fn landlock(version: Option<u32>) -> Check {
     Check::bad(
         "landlock",
         Status::Warning,
-        format!("kernel {} does not offer it", kernel()),
-        "a session cannot be kept out of other directories without a container",
+        format!("kernel {} does not support it", kernel()),
+        "a session cannot be confined to its directories without a container",
         "boot with lsm=landlock,… on kernel 5.13 or newer",
     )
 }
@@ -162,7 +162,7 @@ fn process_numbers() -> Check {
         "process numbers",
         Status::Warning,
         format!("up to {most}"),
-        "few processes fit, and numbers are used again soon",
+        "few processes fit, and pids are reused soon",
         "sysctl kernel.pid_max=4194304",
     )
 }
@@ -173,7 +173,7 @@ fn disk(data: &Path) -> Check {
         return Check::bad(
             "data directory",
             Status::Missing,
-            format!("{} cannot be written: {error}", place.display()),
+            format!("{} is not writable: {error}", place.display()),
             "no daemon can start",
             "choose another with --data DIR or SHELLKEEP_DATA",
         );

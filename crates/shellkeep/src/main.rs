@@ -1,4 +1,4 @@
-//! The program: reads the command line and hands over to one file per command.
+//! The program: parses the command line and calls the command.
 
 mod cli;
 mod client;

@@ -1,9 +1,9 @@
-//! The project that a client works in: the directory whose files a new session keeps.
+//! The project that a client works in: the directory whose files a new session saves.
 //!
-//! The rule: the nearest directory, from the current one upwards, that has a `.git` or a project file; if there is none,
-//! the current directory. Never a directory that is more than one project: `/`, what is directly in it, a home directory
-//! and what it is in, and directories for temporary files. The search does not go above them either, so that dotfiles kept
-//! in git do not make a home directory a project.
+//! The rule: the nearest directory, from the current one upwards, that has a `.git` or a project file; if there is
+//! none, the current directory. Never a directory that is more than one project: `/`, what is directly in it, a home
+//! directory and its parents, and directories for temporary files. The search does not go above them either, so that
+//! dotfiles kept in git do not make a home directory a project.
 
 use crate::config::Environment;
 use std::path::{Path, PathBuf};
@@ -28,10 +28,10 @@ const MARKS: [&str; 17] = [
     "pyproject.toml",
     "setup.py",
 ];
-/// Directories that everybody puts something into. What is directly in `/` is excluded anyway.
+/// Shared directories. What is directly in `/` is excluded anyway.
 const SHARED: [&str; 4] = ["/var/tmp", "/dev/shm", "/usr/local", "/usr/src"];
 
-/// The project that `here` is in, if its files may be kept.
+/// The project that `here` is in, if its files may be saved.
 pub fn of(here: &Path, env: Environment) -> Option<PathBuf> {
     let here = here.canonicalize().ok()?;
     let home = env("HOME").and_then(|home| Path::new(&home).canonicalize().ok());
@@ -75,7 +75,7 @@ mod tests {
         for (here, expected) in [
             ("home/ann/app/src/deep", Some("home/ann/app")),
             ("home/ann/app", Some("home/ann/app")),
-            // The home directory's own .git is not the mark of a project.
+            // A `.git` in the home directory does not make it a project.
             ("home/ann/notes", Some("home/ann/notes")),
             ("home/ann/go/pkg", Some("home/ann/go/pkg")),
             ("home/ann/go", Some("home/ann/go")),

@@ -1,5 +1,5 @@
-//! What differs between a person at a terminal and a program at a pipe: colours and tables for the one, plain lines for
-//! the other.
+//! Output for a person at a terminal or for a program on a pipe: colours and tables for the one, plain lines for the
+//! other.
 
 mod progress;
 
@@ -17,11 +17,11 @@ use std::future::Future;
 use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
 
-/// Columns below which a table is better broken by the terminal than by us.
+/// Below this width the terminal wraps a table better than we do.
 const NARROWEST: u16 = 40;
-/// What takes longer deserves a sign of life.
+/// After this long, progress is shown.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How often the sign of life moves.
+/// How often the spinner moves.
 const TICK: Duration = Duration::from_millis(100);
 
 /// Arguments of commands that print tables.
@@ -32,12 +32,12 @@ pub struct TableArgs {
     pub wide: bool,
 }
 
-/// Prints a line on stdout. A reader that went away is not our failure.
+/// Prints a line on stdout. A closed pipe is not an error.
 pub fn line(text: impl AsRef<str>) {
     let _ = writeln!(std::io::stdout(), "{}", text.as_ref());
 }
 
-/// Says something about shellkeep itself on stderr, apart from what commands print there.
+/// Prints a message of shellkeep itself on stderr, marked so that it differs from what commands print there.
 pub fn notice(message: &str) {
     let mut stderr = std::io::stderr().lock();
     let _ = if stderr.is_terminal() {
@@ -47,7 +47,7 @@ pub fn notice(message: &str) {
     };
 }
 
-/// Prints bytes on stdout as they are. False if nobody reads them any more.
+/// Prints raw bytes on stdout. False if the pipe is closed.
 pub fn bytes(bytes: &[u8]) -> Result<bool, Failure> {
     let mut stdout = std::io::stdout().lock();
     match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
@@ -57,17 +57,17 @@ pub fn bytes(bytes: &[u8]) -> Result<bool, Failure> {
     }
 }
 
-/// Whether a person reads what is printed on stdout.
+/// Whether stdout is a terminal.
 pub fn is_terminal() -> bool {
     std::io::stdout().is_terminal()
 }
 
-/// Whether a person can be asked: there is a terminal to write to and one to read from.
+/// Whether a person can be asked: both stdin and stderr are terminals.
 pub fn can_ask() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }
 
-/// Asks a person; everything but a clear yes is a no.
+/// Asks a yes-or-no question; anything but a clear yes is a no.
 pub fn confirmed(question: &str) -> Result<bool, Failure> {
     let mut stderr = std::io::stderr().lock();
     write!(stderr, "{question} [y/N] ").and_then(|()| stderr.flush()).map_err(Failure::client)?;
@@ -98,8 +98,8 @@ pub fn table<const N: usize, T: Into<Column>, C: Into<Cell>>(columns: [T; N], ro
     show(&Table::new(columns.map(Into::into), rows), TableArgs::default(), "");
 }
 
-/// Prints a table that fits the terminal, unless all of it is wanted; for a program, tab-separated lines without a header.
-/// A person reads `when_empty` where there are no rows.
+/// Prints a table that fits the terminal, unless all of it is requested; for a program, tab-separated lines without a
+/// header. Without rows, a person gets `when_empty`.
 pub fn show<const N: usize>(table: &Table<N>, args: TableArgs, when_empty: &str) {
     if !is_terminal() {
         return text(&table.tabbed());
@@ -122,7 +122,7 @@ pub fn fields(fields: &Fields) {
     }
 }
 
-/// Prints text that has its line breaks. A reader that went away is not our failure.
+/// Prints text that includes its line breaks. A closed pipe is not an error.
 pub fn text(text: &str) {
     let _ = std::io::stdout().write_all(text.as_bytes());
 }
@@ -133,12 +133,12 @@ pub fn path(path: &str) -> Cell {
     Cell::short(path, words::path(path, home.as_deref()))
 }
 
-/// A time on the wire for a person who looks at one thing.
+/// A time from the API, for a person looking at one item.
 pub fn moment(at: &str) -> String {
     words::moment(Timestamp::now(), at)
 }
 
-/// Columns of the terminal, unless it does not say, or is so narrow that it had better break lines itself.
+/// The width of the terminal, if it is known and not too narrow for a table.
 pub fn width() -> Option<usize> {
     let columns = tcgetwinsize(std::io::stdout()).ok()?.ws_col;
     (columns >= NARROWEST).then_some(columns.into())
@@ -152,7 +152,7 @@ pub fn coloured(word: &str, colour: Colour) -> String {
     colour.paint(word)
 }
 
-/// Waits, and after a moment shows a person that it does.
+/// Waits, and after a moment shows progress to a person.
 pub async fn patiently<T>(message: &str, work: impl Future<Output = T>) -> T {
     let mut work = std::pin::pin!(work);
     if let Ok(done) = tokio::time::timeout(PATIENCE, work.as_mut()).await {

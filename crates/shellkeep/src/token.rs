@@ -1,4 +1,4 @@
-//! The token of the TCP door: from the environment, or made once and kept in the data directory.
+//! The host token: from the environment, or generated once and kept in the data directory.
 
 use crate::failure::Failure;
 use std::fs::{self, OpenOptions, Permissions};
@@ -6,31 +6,31 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-/// Bytes of a made token: as many as a 256-bit key, so that guessing is out of the question.
+/// Bytes of a generated token: those of a 256-bit key, which cannot be guessed.
 const TOKEN_BYTES: usize = 32;
 
-/// The shortest token that is taken. Shorter ones can be guessed; this is half of a made one's 256 bits in hex.
+/// The shortest token that is accepted. Shorter ones can be guessed; this is a quarter of a generated one in hex.
 const LEAST_CHARACTERS: usize = 16;
 
-/// The host's token: the one given, or that of the data directory, made if there is none.
+/// The host token: the given one, or that of the data directory, generated if there is none.
 pub fn find(given: Option<String>, data: &Path) -> Result<String, Failure> {
     let file = path(data);
     let is_given = given.is_some();
     let token = match given {
         Some(token) => token,
         None => load_or_create(data)
-            .map_err(|error| Failure::start(format!("cannot keep the token in {}: {error}", file.display())))?,
+            .map_err(|error| Failure::start(format!("cannot store the token in {}: {error}", file.display())))?,
     };
     if token.len() >= LEAST_CHARACTERS && token.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Ok(token);
     }
     let (whose, advice) = if is_given {
-        ("SHELLKEEP_TOKEN".to_owned(), "give a longer one, as `openssl rand -hex 32` makes it".to_owned())
+        ("SHELLKEEP_TOKEN".to_owned(), "use a longer one, for example from `openssl rand -hex 32`".to_owned())
     } else {
-        (format!("the token in {}", file.display()), "remove the file, and a new one is made".to_owned())
+        (format!("the token in {}", file.display()), "delete the file, and a new one is generated".to_owned())
     };
     Err(Failure::start(format!(
-        "{whose} is refused: a token has at least {LEAST_CHARACTERS} characters, all of them visible ASCII; {advice}"
+        "{whose} is invalid: a token has at least {LEAST_CHARACTERS} characters, all of them visible ASCII; {advice}"
     )))
 }
 
@@ -39,19 +39,19 @@ pub fn path(data: &Path) -> PathBuf {
     data.join("token")
 }
 
-/// The token of a data directory; made if there is none. A file that others can read is closed to them.
+/// The token of a data directory; generated if there is none. A file that others can read is made private.
 pub fn load_or_create(data: &Path) -> io::Result<String> {
     let path = path(data);
     if let Some(token) = load(data)? {
         let mode = fs::metadata(&path)?.permissions().mode();
         if mode & 0o077 != 0 {
-            tracing::warn!(path = %path.display(), "the token file could be read by others; it is now private");
+            tracing::warn!(path = %path.display(), "other users could read the token file; it is now private");
             fs::set_permissions(&path, Permissions::from_mode(0o600))?;
         }
         return Ok(token);
     }
     let token = random()?;
-    // Written beside and moved into place: a crash in between must not leave an empty token behind.
+    // Written to a temporary file and renamed: a crash in between must not leave an empty token.
     let fresh = data.join("token.new");
     let _ = fs::remove_file(&fresh);
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&fresh)?;

@@ -144,7 +144,7 @@ impl App {
         if !found {
             let wanted = log.search.clone();
             let text = wanted.map_or_else(
-                || "nothing is searched for; type / and what to look for".to_owned(),
+                || "no search pattern; type / and a regular expression".to_owned(),
                 |wanted| format!("no other line with '{wanted}' in this direction"),
             );
             self.say(text, Level::Near, at);

@@ -271,7 +271,7 @@ fn body(html: &mut String, line: &Line) {
 fn author(line: &Line) -> String {
     let words = match line.author.source {
         Source::Runtime => return String::new(),
-        Source::Agent => format!("posted by {}: its word, not seen by shellkeep", line.author),
+        Source::Agent => format!("posted by {}: not verified by shellkeep", line.author),
         Source::Host => "posted by the host".to_owned(),
         Source::Unknown => "source unknown: recorded before sources were written down".to_owned(),
     };

@@ -19,7 +19,7 @@ pub enum ExportError {
     #[error(transparent)]
     Read(#[from] ReadError),
     /// It cannot be written.
-    #[error("the export cannot be written: {0}")]
+    #[error("cannot write the export: {0}")]
     Write(#[from] io::Error),
 }
 

@@ -5,12 +5,9 @@ use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use std::collections::VecDeque;
 
-/// One event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// Its name.
     pub name: String,
-    /// Its data.
     pub data: String,
 }
 
@@ -26,7 +23,7 @@ impl EventReader {
         Self { body, parser: Parser::default(), ready: VecDeque::new() }
     }
 
-    /// The next event; `None` at the end. Nothing is lost if it is dropped before it returns.
+    /// The next event; `None` at the end. Cancel-safe: nothing is lost if the future is dropped.
     pub async fn next(&mut self) -> Result<Option<Event>, ClientError> {
         loop {
             if let Some(event) = self.ready.pop_front() {
@@ -40,7 +37,7 @@ impl EventReader {
     }
 }
 
-/// Turns bytes into events, however they are cut.
+/// Turns bytes into events, however they are split.
 #[derive(Default)]
 struct Parser {
     unfinished: Vec<u8>,
@@ -76,7 +73,7 @@ impl Parser {
                 }
                 self.data.push_str(value.strip_prefix(' ').unwrap_or(value));
             }
-            // Comments keep the connection alive; other fields are not for us.
+            // Comments keep the connection alive; other fields are ignored.
             _ => {}
         }
         None

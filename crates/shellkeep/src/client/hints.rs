@@ -1,9 +1,9 @@
-//! A refusal in words, with what to do next as a command.
+//! A refusal as text, with what to do next as a command.
 
 use shellkeep_protocol::Problem;
 use shellkeep_runtime::Hint;
 
-/// What went wrong and what to do next. A hint that has no command keeps the daemon's own words.
+/// What went wrong and what to do next. Where a hint has no command, the daemon's own text is used.
 pub fn words(problem: &Problem) -> String {
     let hint = problem.hint.as_deref().and_then(Hint::parse).and_then(command);
     match (&problem.fact, hint) {

@@ -1,4 +1,4 @@
-//! A connection that was turned into a plain pipe of bytes.
+//! A connection that was upgraded to a plain pipe of bytes.
 
 use super::{Client, ClientError, Endpoint, broken, whole};
 use http_body_util::Empty;
@@ -15,9 +15,9 @@ use std::os::fd::OwnedFd;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 
-/// Both directions of a pipe to the daemon, for blocking use: two threads that copy are the fastest pump there is.
+/// Both directions of a pipe to the daemon, for blocking use: two copying threads are the fastest way to relay bytes.
 pub struct Pipe {
-    /// What the daemon sent along with its agreement.
+    /// What the daemon sent together with its response to the upgrade.
     pub early: Vec<u8>,
     /// What the daemon sends.
     pub from: File,
@@ -33,7 +33,7 @@ impl Pipe {
     }
 }
 
-/// Says that nothing more will come, and leaves the other direction open.
+/// Closes the sending direction, and leaves the other one open.
 pub fn finish(to: &File) -> io::Result<()> {
     Ok(rustix::net::shutdown(to, Shutdown::Write)?)
 }
@@ -82,7 +82,10 @@ impl Client {
         }
         Err(match serde_json::from_slice(&whole(response).await?) {
             Ok(problem) => ClientError::Refused(Box::new(problem)),
-            Err(_) => ClientError::Broken(format!("the daemon answered {status}; is it of this version?")),
+            Err(_) => ClientError::Broken(format!(
+                "the daemon answered {status}; is it the same version as this \
+                client?"
+            )),
         })
     }
 }

@@ -1,4 +1,4 @@
-//! Doing something in a session that may not be there yet.
+//! Works in a session that may not exist yet.
 
 use super::{Client, ClientError, Endpoint};
 use crate::config::{environment, keeps_projects};
@@ -9,33 +9,33 @@ use serde_json::{Map, json};
 use shellkeep_protocol::{CreateSessionRequest, Session, SessionList};
 use std::path::{Path, PathBuf};
 
-/// Shortest name for which others are suggested: short names are close to each other without being mistyped.
+/// Shortest name for which others are suggested: short names are similar to each other without being typos.
 const LEAST_SUGGESTED: usize = 4;
-/// How many letters may be wrong, swapped, missing or too many.
+/// How many letters may be wrong, swapped, missing or extra.
 const MOST_WRONG: usize = 2;
-/// Names that are compared; nobody mistypes one of ten thousand.
+/// How many names are compared.
 const COMPARED: usize = 1000;
 
-/// How a session is made when there is none.
+/// How to create a session if it does not exist.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "New session")]
 pub struct NewSession {
-    /// Keep the files of this directory, and start there [default: the project that the current directory is in]
+    /// Save the files of this directory, and start there [default: the project that the current directory is in]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     workspace: Option<PathBuf>,
-    /// Start in the current directory, but do not keep its files
+    /// Start in the current directory, but do not save its files
     #[arg(long, conflicts_with = "workspace")]
     no_workspace: bool,
-    /// Start in a directory of its own instead of the current one
+    /// Start in the session's own directory instead of the current one
     #[arg(long, conflicts_with_all = ["workspace", "no_workspace"])]
     own_directory: bool,
-    /// Create the session without asking, even if its name is close to another's
+    /// Create the session without asking, even if its name is similar to another one
     #[arg(long)]
     create: bool,
 }
 
 impl Client {
-    /// Does something in a session, and makes the session first if there is none.
+    /// Does something in a session, and creates the session first if it does not exist.
     pub async fn in_session<T>(
         &mut self,
         session: &str,
@@ -56,7 +56,7 @@ impl Client {
         Ok(act(self).await?)
     }
 
-    /// Refuses a workspace that an existing session does not have.
+    /// Rejects a workspace that differs from that of an existing session.
     async fn check_workspace(&mut self, session: &str, wanted: &Path) -> Result<(), Failure> {
         match self.get::<Session>(&format!("/v1/sessions/{session}")).await {
             Ok(found) => other_workspace(&found, wanted).map_or(Ok(()), Err),
@@ -94,15 +94,15 @@ impl Client {
         Ok(())
     }
 
-    /// The project that the current directory is in, if the daemon is on this machine and the configuration has it so.
+    /// The project that the current directory is in, if the daemon is on this machine and the configuration allows it.
     pub fn project(&self) -> Option<String> {
         let is_here = matches!(self.endpoint, Endpoint::Unix { .. }) && keeps_projects(&environment);
         let here = std::env::current_dir().ok().filter(|_| is_here)?;
         project::of(&here, &environment)?.into_os_string().into_string().ok()
     }
 
-    /// Makes a session that keeps the files of a project. Returns the project if it does: a directory that holds the
-    /// daemon's own data cannot be kept, and an agent may not choose what is kept.
+    /// Creates a session that saves the files of a project, and returns the project. Returns `None` if it does not: a
+    /// directory that contains the daemon's own data cannot be saved, and an agent may not choose what is saved.
     pub async fn create_in(
         &mut self,
         project: Option<String>,
@@ -131,7 +131,7 @@ fn tell(session: &str, project: &str) {
     ));
 }
 
-/// Why a session that exists cannot have this workspace; `None` if it has it.
+/// Why an existing session cannot have this workspace; `None` if it already has it.
 pub fn other_workspace(session: &Session, wanted: &Path) -> Option<Failure> {
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     if real(Path::new(&session.workspace)) == real(wanted) {
@@ -144,12 +144,12 @@ pub fn other_workspace(session: &Session, wanted: &Path) -> Option<Failure> {
     )))
 }
 
-/// The name that somebody may have meant.
+/// The name that the user may have meant.
 fn closest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     if wanted.chars().count() < LEAST_SUGGESTED {
         return None;
     }
-    // Names that differ in their numbers alone are meant to differ.
+    // Names that differ only in their numbers differ on purpose.
     let letters = |name: &str| name.chars().filter(|c| !c.is_ascii_digit()).collect::<String>();
     let meant = letters(wanted);
     let others = names.filter(|name| *name != wanted && letters(name) != meant);

@@ -1,4 +1,5 @@
-//! Starting a daemon when none runs. The daemon says on a pipe that it is ready; the end of the pipe says that it is not.
+//! Starts a daemon if none is running. The daemon reports on a pipe that it is ready; if the pipe closes first, it
+//! failed.
 
 use super::endpoint::{Connection, Endpoint, agent_token, unreachable};
 use crate::config::DaemonPaths;
@@ -15,8 +16,8 @@ use std::time::Duration;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
 
-/// How often a daemon that somebody else is starting is looked for, and how long to pause in between. Only a daemon
-/// started by hand in the same second needs it; clients wait for each other by a lock.
+/// How often to look for a daemon that another process is starting, and how long to pause in between. Only a daemon
+/// started by hand in the same second needs this; clients wait for each other with a lock.
 const ATTEMPTS: u32 = 40;
 const PAUSE: Duration = Duration::from_millis(50);
 /// Bytes of the daemon's log that are searched for the reason why it did not start.
@@ -38,12 +39,12 @@ pub async fn daemon(paths: &DaemonPaths, endpoint: &Endpoint) -> Result<Connecti
     if launch(paths, &log).await? {
         return endpoint.connect().await.map_err(|error| unreachable(endpoint, "", &error));
     }
-    // It refused to start. If that is because another one is starting, that one will do.
+    // It did not start. If that is because another one is starting, use that one.
     let reason = reason(&log, began);
     if !reason.as_ref().is_some_and(|reason| reason.contains("another daemon") || reason.contains("already listens")) {
         let reason = reason.unwrap_or_else(|| {
             let data = data.display();
-            format!("it could not say why; is there room on the disk? `shellkeep serve --data {data}` says it here")
+            format!("it logged no reason; is the disk full? Run `shellkeep serve --data {data}` to see the error")
         });
         return Err(Failure::client(format!("the daemon could not be started: {reason} (log: {})", log.display())));
     }
@@ -62,11 +63,11 @@ async fn launch(paths: &DaemonPaths, log: &Path) -> Result<bool, Failure> {
     let program = std::env::current_exe().map_err(cannot)?;
     let output = OpenOptions::new().append(true).create(true).mode(0o600).open(log).map_err(cannot)?;
     let (reader, writer) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).map_err(|error| cannot(error.into()))?;
-    // Its standard output is the pipe: no further descriptor is inherited, and so none can leak into its shells. What it
-    // has to say later goes to the log.
+    // Its standard output is the pipe: no other descriptor is inherited, so none can leak into its shells. Later output
+    // goes to the log.
     let mut command = Command::new(program);
     if agent_token().is_some() {
-        // An agent's token must not become the host's of a new daemon.
+        // An agent's token must not become the host token of a new daemon.
         command.env_remove("SHELLKEEP_TOKEN");
     }
     let child = command
@@ -81,7 +82,7 @@ async fn launch(paths: &DaemonPaths, log: &Path) -> Result<bool, Failure> {
         .current_dir("/")
         .spawn()
         .map_err(cannot)?;
-    // It outlives us on purpose. The pipe must end with it, so it must not be open here.
+    // It outlives us on purpose. The pipe must close with it, so it must not be open here.
     drop((child, command));
     let mut reader = pipe::Receiver::from_owned_fd(reader).map_err(cannot)?;
     let mut byte = [0; 1];

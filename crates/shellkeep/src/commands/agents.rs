@@ -14,9 +14,9 @@ use std::process::ExitCode;
 /// Arguments of `agents`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "An agent is whoever a session belongs to: `agent` of its sessions, and of its tokens. Its end stops
-its services and gives up its shells. Its sessions stay, with their state and files, until they are removed or reclaimed;
-its tokens stay in force (revoke them with `shellkeep tokens revoke`).
+    after_help = "An agent owns sessions and tokens: it is their `agent`. Ending it stops its services and drops its shells. Its
+sessions stay, with their state and files, until they are deleted or reclaimed; its tokens stay valid (revoke them
+with `shellkeep tokens revoke`).
 
 Examples:
   shellkeep agents end builder
@@ -36,7 +36,7 @@ pub struct AgentsArgs {
 /// What to do with agents.
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Stop an agent's services and give up its shells
+    /// Stop an agent's services and drop its shells
     #[command(after_help = "Example:\n  shellkeep agents end builder")]
     End {
         /// The agent
@@ -44,14 +44,13 @@ enum Action {
     },
 }
 
-/// Does it.
 pub fn execute(args: AgentsArgs) -> Result<ExitCode, Failure> {
     client::block_on(act(args))
 }
 
 async fn act(args: AgentsArgs) -> Result<ExitCode, Failure> {
     let Action::End { name } = args.action;
-    // Checked here too: a name with a slash would ask for another path.
+    // Checked here too: a name with a slash would change the request's path.
     id::check(&name).map_err(|error| Failure::client(format!("'{name}': {error}")))?;
     let mut client = Client::open(&args.daemon).await?;
     let path = format!("/v1/agents/{name}/end");

@@ -1,4 +1,4 @@
-//! `shellkeep audit`: who changed rights or removed something, and who was refused.
+//! `shellkeep audit`: who changed permissions or deleted something, and which requests were rejected.
 
 use crate::cli::DaemonArgs;
 use crate::client::{self, Client};
@@ -10,17 +10,19 @@ use std::process::ExitCode;
 
 /// Arguments of `audit`.
 #[derive(Debug, Args)]
-#[command(after_help = "Tokens made and revoked, sessions removed, restarted, scrubbed or ended, quotas changed, and
-requests that were refused (401, 403), at most 20 of those in a second. The file is audit.jsonl in the data directory, with
-the one before it in audit.1.jsonl; what sessions do is in their recordings.
+#[command(
+    after_help = "Created and revoked tokens, deleted, restarted, scrubbed and ended sessions, changed quotas, and rejected requests
+(401, 403; at most 20 per second). The file is audit.jsonl in the data directory, the previous one audit.1.jsonl. What
+happens in sessions is in their recordings.
 
 Examples:
   shellkeep audit
   shellkeep audit -n 1000 --json | jq -r '.audit[] | select(.what == \"refused\").object'
 
-Exit codes: 0 done, 1 not done (not the host, no daemon), 2 wrong usage.")]
+Exit codes: 0 done, 1 not done (not the host, no daemon), 2 wrong usage."
+)]
 pub struct AuditArgs {
-    /// How many of the last entries
+    /// Maximum number of entries, newest last
     #[arg(short = 'n', long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     limit: u32,
     /// Print JSON
@@ -32,7 +34,6 @@ pub struct AuditArgs {
     daemon: DaemonArgs,
 }
 
-/// Does it.
 pub fn execute(args: AuditArgs) -> Result<ExitCode, Failure> {
     client::block_on(show(args))
 }

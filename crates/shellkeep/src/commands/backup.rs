@@ -1,4 +1,4 @@
-//! `shellkeep backup`: a copy of the data directory that can be restored, also while the daemon works.
+//! `shellkeep backup`: copies the data directory, even while the daemon runs, so that it can be restored.
 
 pub mod manifest;
 mod tree;
@@ -25,20 +25,20 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use tree::Copier;
 
-/// A daemon holds still no longer than [`shellkeep_runtime::HOLD_LIMIT`]; with some room for the way there.
+/// A daemon pauses writes for at most [`shellkeep_runtime::HOLD_LIMIT`]; this adds some time for the request.
 const MARGIN: Duration = Duration::from_secs(5);
-/// So often the last pass is tried; each has less to copy than the one before.
+/// How often the last pass is tried; each has less to copy than the one before.
 const ATTEMPTS: usize = 4;
 
 /// Arguments of `backup`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "DEST must not exist yet, or be empty. It becomes a directory with everything that the data directory holds: sessions,
-recordings, outputs, checkpoints, workspaces, service logs, tokens and keys. It is as secret as the data directory; files
-in it can be read by their owner only. Directories outside that sessions work in are not part of it.
+    after_help = "DEST must not exist yet, or be empty. It becomes a directory with everything in the data directory: sessions,
+recordings, outputs, checkpoints, workspaces, service logs, tokens and keys. It is as sensitive as the data directory;
+only its owner can read it. It does not contain directories outside the data directory that sessions use.
 
-The daemon may go on meanwhile. For the last moments of the copy it holds still: commands run on, but those that need the
-store wait. Every file is read again afterwards and compared.
+The daemon may be running. For the last part of the copy it pauses writes: commands keep running, but those that need
+the store wait. Afterwards every file is read again and compared.
 
 Examples:
   shellkeep backup /backups/shellkeep-2026-11-16
@@ -69,15 +69,14 @@ struct Report {
     bytes: u64,
     /// Sockets, pipes and devices.
     left_out: u64,
-    /// Whether a daemon worked meanwhile.
+    /// Whether a daemon was running.
     live: bool,
-    /// How long it held still.
+    /// How long it paused writes.
     held_ms: u64,
     verified: bool,
     seconds: f64,
 }
 
-/// Does it.
 pub fn execute(args: BackupArgs) -> Result<ExitCode, Failure> {
     let report = client::block_on(back_up(&args))?;
     if args.json {
@@ -147,7 +146,7 @@ async fn back_up(args: &BackupArgs) -> Result<Report, Failure> {
     Ok(report)
 }
 
-/// What is kept elsewhere would be missing.
+/// Data that is stored elsewhere would be missing.
 fn check_store(settings: &Settings, data: &Path) -> Result<(), Failure> {
     let url = &settings.store.value;
     let place = url.split_once("://").map(|(_, path)| path).filter(|path| !path.is_empty());
@@ -161,7 +160,7 @@ fn check_store(settings: &Settings, data: &Path) -> Result<(), Failure> {
     }
 }
 
-/// The lock of the data directory, if no daemon has it.
+/// The lock of the data directory, if no daemon holds it.
 fn lock(data: &Path) -> Result<Option<File>, Failure> {
     let failed = |error: std::io::Error| Failure::client(format!("{}: {error}", data.join("lock").display()));
     let file = match File::open(data.join("lock")) {
@@ -177,7 +176,7 @@ fn lock(data: &Path) -> Result<Option<File>, Failure> {
     }
 }
 
-/// Copies what has changed while the daemon holds still; gives for how long it did.
+/// Copies what has changed while the daemon pauses writes; returns how long that took.
 async fn last_pass(args: &DaemonArgs, data: &Path, copier: &mut Copier<'_>) -> Result<Duration, Failure> {
     let args = DaemonArgs { no_start: true, ..args.clone() };
     let mut client = Client::open(&args).await?;
@@ -193,9 +192,9 @@ async fn last_pass(args: &DaemonArgs, data: &Path, copier: &mut Copier<'_>) -> R
     for _ in 0..ATTEMPTS {
         let mut client = client.another().await.map_err(Failure::client)?;
         let mut events = client.post_events("/v1/hold", &json!({})).await?;
-        let held = terminal::patiently("waiting for the daemon to hold still", events.next()).await?;
+        let held = terminal::patiently("waiting for the daemon to pause writes", events.next()).await?;
         if held.is_none_or(|event| event.name != "held") {
-            return Err(Failure::client("the daemon did not hold still; try again"));
+            return Err(Failure::client("the daemon did not pause writes; try again"));
         }
         let begun = Instant::now();
         copier.pass().map_err(|error| Failure::client(format!("the backup failed: {error}")))?;
@@ -204,10 +203,10 @@ async fn last_pass(args: &DaemonArgs, data: &Path, copier: &mut Copier<'_>) -> R
             return Ok(took);
         }
     }
-    Err(Failure::client("the daemon writes more than can be copied while it holds still; stop it for the backup"))
+    Err(Failure::client("the daemon writes more than can be copied during a pause; stop it for the backup"))
 }
 
-/// The directory of a backup; removed unless it is kept.
+/// The directory of a backup; removed unless the backup completes.
 struct Dest {
     path: PathBuf,
     is_kept: bool,
@@ -215,14 +214,15 @@ struct Dest {
 
 impl Dest {
     fn make(dest: &Path, data: &Path) -> Result<Self, Failure> {
-        let refused = |reason: &str| Failure::client(format!("{} cannot be the backup: {reason}", dest.display()));
+        let refused =
+            |reason: &str| Failure::client(format!("cannot write the backup to {}: {reason}", dest.display()));
         let path = std::path::absolute(dest).map_err(|error| refused(&error.to_string()))?;
         if fs::read_dir(&path).is_ok_and(|mut entries| entries.next().is_some()) {
-            return Err(refused("there is something in it; name a new directory"));
+            return Err(refused("it is not empty; choose a new directory"));
         }
         let above = path.parent().and_then(|above| above.canonicalize().ok());
         if above.is_some_and(|above| above.starts_with(data)) {
-            return Err(refused("it is in the data directory itself"));
+            return Err(refused("it is inside the data directory"));
         }
         let mut private = DirBuilder::new();
         private.mode(0o700);
@@ -251,7 +251,7 @@ impl Drop for Dest {
     }
 }
 
-/// Reads a backup and makes a data directory of it. For `restore`.
+/// Reads a backup and restores it to a data directory. For `restore`.
 pub fn restore_into(backup: &Path, to: &Path) -> Result<(manifest::Head, manifest::Entries), Failure> {
     let (head, entries) = manifest::read(backup)?;
     let mut progress = Progress::new("restoring");

@@ -1,4 +1,4 @@
-//! `shellkeep checkpoints`: saved versions of a session's files: which there are, what they changed, what they take.
+//! `shellkeep checkpoints`: lists saved versions of a session's files, what they changed, and their size.
 
 mod show;
 mod usage;
@@ -23,10 +23,9 @@ const PAGE: usize = 1000;
 #[derive(Debug, Args)]
 #[command(
     subcommand_negates_reqs = true,
-    after_help = "After each command that created, changed or deleted files in the session's workspace, its files are kept: that is a
-checkpoint. C is a checkpoint's id, its commit or the beginning of it, `latest`, or another moment (the files as they were
-then): a run id (r12: after that run), the number of a record, -N (N changing runs back), how long ago (10m, 1h30m, 2d), an
-RFC 3339 time. A PATH is meant from the session's workspace.
+    after_help = "After each command that created, changed or deleted files in the session's workspace, its files are saved: that is a checkpoint. C is a checkpoint's id, a commit or a prefix of one, `latest`, or another
+moment (the files as they were then): a run id (r12: after that run), the number of a record, -N (N changing runs
+back), how long ago (10m, 1h30m, 2d), an RFC 3339 time. A PATH is relative to the session's workspace.
 
 Examples:
   shellkeep checkpoints demo
@@ -59,7 +58,7 @@ pub struct CheckpointsArgs {
     daemon: DaemonArgs,
 }
 
-/// What else there is to do.
+/// Subcommands.
 #[derive(Debug, Subcommand)]
 enum Action {
     /// List the checkpoints of a session
@@ -76,7 +75,7 @@ enum Action {
         #[arg(value_name = "C", allow_negative_numbers = true)]
         checkpoint: String,
     },
-    /// Keep the files as they are now
+    /// Save the files as they are now
     #[command(after_help = "Prints the checkpoint's id, or says that nothing has changed since the last one.
 
 Example:
@@ -85,19 +84,19 @@ Example:
         /// The session
         session: String,
     },
-    /// Show what checkpoints take of the disk
+    /// Show how much disk space checkpoints use
     #[command(
-        after_help = "With --thin old ones are given up first: all of the newest are kept (checkpoints.keep_all), of older ones one an
-hour, and after a day one a day.
+        after_help = "With --thin, old ones are pruned first: all of the newest are kept (checkpoints.keep_all), of older ones one per hour,
+and after a day one per day.
 
 Examples:
   shellkeep checkpoints du
   shellkeep checkpoints du demo --thin"
     )]
     Du {
-        /// The session [default: all of them]
+        /// The session [default: all]
         session: Option<String>,
-        /// Give up old ones
+        /// Prune old ones
         #[arg(long)]
         thin: bool,
     },
@@ -122,7 +121,6 @@ Examples:
     },
 }
 
-/// Does it.
 pub fn execute(args: CheckpointsArgs) -> Result<ExitCode, Failure> {
     client::block_on(act(args))
 }
@@ -172,7 +170,7 @@ async fn list(client: &mut Client, session: &str, after: u64, limit: usize, json
     if is_empty && terminal::is_terminal() {
         let session: Session = client.get(of_session(session, "")?.trim_end_matches('/')).await?;
         terminal::notice(&format!(
-            "no files were kept yet: kept is what changes in its workspace, {}; it works in {}",
+            "no checkpoints yet: they cover only its workspace, {}, and it works in {}",
             session.workspace, session.cwd
         ));
     }
@@ -199,7 +197,7 @@ async fn save(client: &mut Client, session: &str, json: bool) -> Result<(), Fail
 async fn cat(client: &mut Client, session: &str, checkpoint: &str, path: &OsStr) -> Result<(), Failure> {
     let rest = format!("checkpoints/{}/file?{}", escaped(&moment(checkpoint)), path_parameter(path));
     let mut body = client.get_body(&of_session(session, &rest)?).await?;
-    let broken = |error| Failure::client(format!("the answer broke off: {error}"));
+    let broken = |error| Failure::client(format!("the response was cut off: {error}"));
     while let Some(frame) = body.frame().await {
         if let Ok(bytes) = frame.map_err(broken)?.into_data()
             && !terminal::bytes(&bytes)?

@@ -17,11 +17,10 @@ pub struct CompletionsArgs {
     shell: clap_complete::Shell,
 }
 
-/// Does it.
 pub fn execute(args: CompletionsArgs) -> Result<ExitCode, Failure> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "shellkeep", &mut script);
-    // A reader that went away is not our failure.
+    // A closed pipe is not an error.
     let _ = std::io::stdout().write_all(&script);
     Ok(ExitCode::SUCCESS)
 }

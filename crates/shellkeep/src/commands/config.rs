@@ -1,4 +1,4 @@
-//! `shellkeep config`: the settings in force and where each came from, as the running daemon says.
+//! `shellkeep config`: the settings in effect and where each came from, as the running daemon reports them.
 
 use crate::cli::DaemonArgs;
 use crate::client::{self, Client, ClientError};
@@ -14,16 +14,15 @@ use std::process::ExitCode;
 /// Arguments of `config`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  shellkeep config                     of the daemon that runs
-  shellkeep config --check             what the next daemon would use, and whether the file is right
+  shellkeep config                     of the running daemon
+  shellkeep config --check             what the next daemon would use, and whether the file is valid
   SHELLKEEP_MAX_SHELLS=50 shellkeep config --check --json
 
 Flags win over the environment (SHELLKEEP_…), which wins over the file, which wins over defaults. The file is
-$XDG_CONFIG_HOME/shellkeep/config.toml and has the names of this list as keys. If a daemon runs, it is asked what is in
-force. If none runs, or with --check or a flag of `serve` other than --data and --socket, flags, environment and file are
-read here.
+$XDG_CONFIG_HOME/shellkeep/config.toml and has the names of this list as keys. The running daemon reports its settings. If none is running, or with --check or a flag of `serve` other than --data
+and --socket, this command reads flags, environment and file itself.
 
-Exit codes: 0 done, 1 the daemon could not be asked, 2 a setting is wrong.")]
+Exit codes: 0 done, 1 the daemon did not respond, 2 a setting is invalid.")]
 pub struct ConfigArgs {
     #[command(flatten)]
     flags: Layer,
@@ -40,7 +39,6 @@ pub struct ConfigArgs {
     table: TableArgs,
 }
 
-/// Does it.
 pub fn execute(args: ConfigArgs) -> Result<ExitCode, Failure> {
     let paths = Layer { data: args.flags.data.clone(), socket: args.flags.socket.clone(), ..Layer::default() };
     let asks = !args.check && args.config.is_none() && args.flags == paths;
@@ -66,7 +64,7 @@ async fn ask(args: &ConfigArgs) -> Result<Option<SettingsInForce>, Failure> {
     let daemon =
         DaemonArgs { data: args.flags.data.clone(), socket: args.flags.socket.clone(), ..DaemonArgs::default() };
     let Some(mut client) = Client::running(&daemon).await? else {
-        terminal::notice("no daemon runs; these are the settings of the next one");
+        terminal::notice("no daemon is running; these are the settings that the next one will use");
         return Ok(None);
     };
     let status: shellkeep_protocol::DaemonStatus = client.get("/v1/daemon").await?;
@@ -98,7 +96,7 @@ fn token_row(data: &std::path::Path) -> SettingInForce {
     } else if path.exists() {
         ("(secret)".to_owned(), format!("file {}", path.display()))
     } else {
-        ("(made at first start)".to_owned(), "default".to_owned())
+        ("(created at the first start)".to_owned(), "default".to_owned())
     };
     SettingInForce { value, source }
 }

@@ -1,4 +1,4 @@
-//! `shellkeep diff`: how a session's files differ between two moments.
+//! `shellkeep diff`: the differences between a session's files at two moments.
 
 mod paint;
 
@@ -14,17 +14,17 @@ use shellkeep_terminal::words;
 use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
 
-/// Bytes of a patch that are asked for: as many as the daemon gives.
+/// Bytes of a patch that are requested: the most that the daemon returns.
 const MOST_BYTES: usize = 64 << 20;
 
 /// Arguments of `diff`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "FROM and TO are moments: a run id (r12: after that run), the number of a record, a checkpoint's id, its commit or the
-beginning of it, -N (N changing runs back), how long ago (10m, 1h30m, 2d), an RFC 3339 time, `latest`; TO may be `now`. As with `git diff`, without both it is what has changed since the last checkpoint, and with one it
-is what has changed since then. What one command changed: `shellkeep checkpoints show SESSION C`.
+    after_help = "FROM and TO are moments: a run id (r12: after that run), the number of a record, a checkpoint's id, a commit or a prefix of one, -N (N changing runs back), how long ago (10m, 1h30m, 2d), an RFC 3339
+time, `latest`; TO may be `now`. As with `git diff`, without both it shows what has changed since the last checkpoint,
+and with FROM what has changed since then. `shellkeep checkpoints show SESSION C` shows what one command changed.
 
-On a terminal the patch is coloured (NO_COLOR switches that off); else it is plain, in git's format.
+On a terminal the patch is coloured (NO_COLOR disables that); otherwise it is plain, in git's format.
 
 Examples:
   shellkeep diff demo
@@ -43,13 +43,13 @@ pub struct DiffArgs {
     /// The newer side [default: now]
     #[arg(allow_negative_numbers = true)]
     to: Option<String>,
-    /// Only this path of the workspace, and what is below it
+    /// Only this path in the workspace, and everything below it
     #[arg(long, value_name = "P")]
     path: Option<OsString>,
-    /// Only which files differ, and by how many lines
+    /// Only list which files differ, and by how many lines
     #[arg(long)]
     stat: bool,
-    /// With the contents of binary files, so that `git apply` can use it
+    /// Include the contents of binary files, for `git apply`
     #[arg(long, conflicts_with = "stat")]
     binary: bool,
     /// Print JSON
@@ -67,13 +67,12 @@ pub struct Wanted<'a> {
     pub to: Option<&'a str>,
     /// Only this path.
     pub path: Option<&'a OsStr>,
-    /// Whether the texts' differences are wanted.
+    /// Whether to include the text differences.
     pub patch: bool,
-    /// Whether those of binary files are, too.
+    /// Whether to include the differences of binary files.
     pub binary: bool,
 }
 
-/// Does it.
 pub fn execute(args: DiffArgs) -> Result<ExitCode, Failure> {
     client::block_on(act(args))
 }
@@ -95,7 +94,7 @@ async fn act(args: DiffArgs) -> Result<ExitCode, Failure> {
     } else {
         paint::print(&patch_of(&diff)?)?;
         if diff.truncated {
-            terminal::notice("the patch is longer than this and ends here; choose fewer files with --path, or --stat");
+            terminal::notice("the patch was truncated here; select fewer files with --path, or use --stat");
         }
     }
     if diff.files.is_empty() && !args.json && terminal::is_terminal() {

@@ -1,4 +1,4 @@
-//! `shellkeep doctor`: what this machine offers, and what each missing thing costs.
+//! `shellkeep doctor`: what this machine supports, and what each missing feature costs.
 
 use crate::cli::DaemonArgs;
 use crate::client::{self, Client};
@@ -18,7 +18,7 @@ use std::process::ExitCode;
   shellkeep doctor
   shellkeep doctor --json | jq '.checks[] | select(.status != \"ok\")'
 
-Exit codes: 0 sessions can run here, 1 something they need is missing, 2 wrong usage.")]
+Exit codes: 0 sessions can run here, 1 a required feature is missing, 2 wrong usage.")]
 pub struct DoctorArgs {
     /// Print JSON
     #[arg(long)]
@@ -27,7 +27,6 @@ pub struct DoctorArgs {
     daemon: DaemonArgs,
 }
 
-/// Does it.
 pub fn execute(args: DoctorArgs) -> Result<ExitCode, Failure> {
     let (settings, (_, endpoint)) = (client::settings(&args.daemon)?, client::find(&args.daemon)?);
     let checks = client::block_on(async {
@@ -59,7 +58,7 @@ fn print(check: &Check) {
     }
 }
 
-/// Whether a daemon answers. It is not started for the asking.
+/// Whether a daemon answers. Does not start one.
 async fn daemon(settings: &Settings, endpoint: &client::Endpoint) -> Check {
     let check = |status, found: String| Check { name: "daemon", status, found, cost: None, fix: None };
     let mut client = match Client::connect(endpoint).await {

@@ -30,7 +30,7 @@ const PAGE: usize = 200;
   shellkeep events ./demo.jsonl --search 'error|failed'
   shellkeep events post demo user_input '{\"message\": \"please build it\"}'
 
-On a terminal an event is a line to read; otherwise its number, time, type, text and outcome, separated by tabs.
+On a terminal, each event is one aligned line; otherwise its number, time, type, text and outcome, separated by tabs.
 
 Exit codes: 0 done, 1 not done (no such session, refused, no daemon), 2 wrong usage."
 )]
@@ -40,38 +40,37 @@ pub struct EventsArgs {
     /// The session, or a file or directory with a recording
     #[arg(required = true, value_name = "SESSION|FILE|DIR", value_hint = ValueHint::AnyPath)]
     target: Option<String>,
-    /// Wait for more, until you stop it
+    /// Wait for more, until interrupted
     #[arg(short, long)]
     follow: bool,
     /// Only these types, separated by commas
     #[arg(long = "type", value_name = "TYPE", value_delimiter = ',')]
     types: Vec<String>,
-    /// Only events in which this regular expression is found
+    /// Only events that match this regular expression
     #[arg(long, value_name = "REGEX", conflicts_with = "follow")]
     search: Option<String>,
     /// Only events after this number
     #[arg(long, value_name = "SEQ", default_value = "0")]
     after: u64,
-    /// At most so many
+    /// Maximum number of events to print
     #[arg(long, value_name = "N", conflicts_with = "follow")]
     limit: Option<usize>,
     /// Mask secrets
     #[arg(long)]
     redact: bool,
-    /// Print JSON, one event to a line
+    /// Print JSON, one event per line
     #[arg(long, global = true)]
     json: bool,
     #[command(flatten)]
     daemon: DaemonArgs,
 }
 
-/// What else there is to do.
+/// Subcommands.
 #[derive(Debug, Subcommand)]
 enum Action {
     /// Add an event to a session and print its number
     #[command(
-        after_help = "TYPE is user_input, state_transition, llm_call, tool_call or final_output, or a name of your own that
-begins with x_. With --data - the fields are read from standard input.
+        after_help = "TYPE is user_input, state_transition, llm_call, tool_call or final_output, or your own name that begins with x_. With --data - the fields are read from standard input.
 
 Example:
   shellkeep events post demo x_review --data '{\"verdict\": \"good\"}'"
@@ -88,7 +87,6 @@ Example:
     },
 }
 
-/// Does it.
 pub fn execute(args: EventsArgs) -> Result<ExitCode, Failure> {
     let runtime = source::runtime()?;
     let done = runtime.block_on(act(args));
@@ -146,10 +144,10 @@ async fn follow(session: &SessionId, args: &EventsArgs) -> Result<(), Failure> {
             return Err(ClientError::Refused(Box::new(problem)).into());
         }
     }
-    Err(Failure::client("the daemon has ended the stream; ask again with --after and the last number you saw"))
+    Err(Failure::client("the daemon ended the stream; continue with --after and the last number you saw"))
 }
 
-/// Prints events. False if nobody reads them any more.
+/// Prints events. False if the reader has closed the pipe.
 fn shown(lines: &[Line], json: bool) -> Result<bool, Failure> {
     let mut out = io::stdout().lock();
     let mut write = || -> io::Result<()> {
@@ -173,7 +171,8 @@ fn shown(lines: &[Line], json: bool) -> Result<bool, Failure> {
 async fn post(args: &EventsArgs, session: &str, event_type: &str, fields: Option<&str>) -> Result<ExitCode, Failure> {
     let session = SessionId::parse(session).map_err(Failure::client)?;
     let mut daemon = args.daemon.clone();
-    // `--data` is the daemon's directory everywhere; but no directory begins with a brace, and here an object may be meant.
+    // `--data` is the daemon's directory everywhere; but no directory begins with a brace, so this may be meant as an
+    // object.
     let given = daemon.data.take_if(|path| fields.is_none() && path.to_string_lossy().starts_with('{'));
     let given = given.map(|path| path.to_string_lossy().into_owned());
     let mut text = fields.map(str::to_owned).or(given).unwrap_or_else(|| "{}".to_owned());

@@ -1,4 +1,4 @@
-//! `shellkeep export`: writes a session's recording for others: as lines, as a cast, or as a page.
+//! `shellkeep export`: writes a copy of a session's recording: as JSON lines, an asciicast, or an HTML page.
 
 use super::replay::source::{self, local_key};
 use super::replay::target::Target;
@@ -18,11 +18,11 @@ use std::process::ExitCode;
 /// Arguments of `export`.
 #[derive(Debug, Args)]
 #[command(after_help = "Formats:
-  jsonl      one event to a line, with what proves them: `shellkeep verify FILE` needs nothing else
+  jsonl      one event per line, with its proof: `shellkeep verify FILE` needs nothing else
   asciicast  commands and their output, for `asciinema play`
   html       one page with a timeline that opens in any browser and needs no network
 
-A file made by `export --format jsonl`, or a session's directory, can be exported again: to a page, or with --redact.
+A file created by `export --format jsonl`, or a session's directory, can be exported again: as a page, or with --redact.
 
 Examples:
   shellkeep export demo -o demo.jsonl
@@ -34,38 +34,37 @@ pub struct ExportArgs {
     /// The session, or a file or directory with a recording
     #[arg(value_name = "SESSION|FILE|DIR", value_hint = ValueHint::AnyPath)]
     target: String,
-    /// As what
+    /// The format
     #[arg(long, value_name = "FORMAT", default_value = "jsonl")]
     format: Format,
     /// Mask secrets
     #[arg(long)]
     redact: bool,
-    /// Where to [default: standard output]
+    /// Write to this file [default: standard output]
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     output: Option<PathBuf>,
     #[command(flatten)]
     daemon: DaemonArgs,
 }
 
-/// As what a recording is written.
+/// The format of an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// One event to a line
+    /// One event per line
     Jsonl,
     /// For `asciinema play`
     Asciicast,
-    /// One page for a browser
+    /// A single HTML page
     Html,
 }
 
-/// Does it.
 pub fn execute(args: ExportArgs) -> Result<ExitCode, Failure> {
     let target = Target::parse(&args.target)?;
     let Some(path) = &args.output else {
         write(&target, &args, io::stdout().lock())?;
         return Ok(ExitCode::SUCCESS);
     };
-    // Written beside it and put in its place at the end: half an export must not look like one.
+    // Written to a temporary file and renamed at the end: half an export must not look like a whole one.
     let partial = partial(path);
     let written = File::create(&partial)
         .map_err(|error| Failure::client(format!("{}: {error}", partial.display())))
@@ -108,7 +107,7 @@ fn write(target: &Target, args: &ExportArgs, out: impl Write) -> Result<(), Fail
 async fn download(daemon: &DaemonArgs, path: &str, mut out: impl Write) -> Result<(), Failure> {
     let mut client = Client::open(daemon).await?;
     let mut body = client.get_body(path).await?;
-    let broken = |error| Failure::client(format!("the export broke off: {error}; see the daemon's log"));
+    let broken = |error| Failure::client(format!("the export was cut off: {error}; see the daemon's log"));
     let mut progress = Progress::new("exporting");
     while let Some(frame) = body.frame().await {
         let Ok(bytes) = frame.map_err(broken)?.into_data() else { continue };
@@ -127,7 +126,7 @@ fn from_files(path: &Path, args: &ExportArgs, out: impl Write) -> Result<(), Fai
     let (name, key) = local_key(path);
     let recording = files.recording();
     if key.is_none() && !recording.is_export() && args.format == Format::Jsonl {
-        terminal::notice("the key of its data directory is not beside it, so this export will not prove itself");
+        terminal::notice("the key of its data directory is missing, so this export cannot be verified");
     }
     let options = Options { key: key.as_ref(), masker: masker.as_ref(), ..Options::new(&name) };
     let done = match args.format {
@@ -142,10 +141,10 @@ fn from_files(path: &Path, args: &ExportArgs, out: impl Write) -> Result<(), Fai
     }
 }
 
-/// A reader that went away has what it wanted.
+/// A closed pipe is not an error.
 fn unwritten(error: &io::Error) -> Result<(), Failure> {
     match error.kind() {
         io::ErrorKind::BrokenPipe => Ok(()),
-        _ => Err(Failure::client(format!("the export cannot be written: {error}"))),
+        _ => Err(Failure::client(format!("cannot write the export: {error}"))),
     }
 }

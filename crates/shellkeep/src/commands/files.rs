@@ -1,4 +1,4 @@
-//! What the commands about files share: paths of requests, and changes of files in words.
+//! Shared by the commands about files: paths of requests, and changes of files as text.
 
 use crate::client::escaped;
 use crate::failure::Failure;
@@ -8,10 +8,10 @@ use shellkeep_session::SessionId;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 
-/// Files that are named on a terminal; more are counted.
+/// How many files are listed on a terminal; the rest is counted.
 const MOST_NAMED: usize = 40;
 
-/// A path of a request about a session. Checked here too: an id with a slash would ask for another path.
+/// The path of a request about a session. Checked here too: an id with a slash would change the path.
 pub fn of_session(session: &str, rest: &str) -> Result<String, Failure> {
     let session = SessionId::parse(session).map_err(Failure::client)?;
     Ok(format!("/v1/sessions/{session}/{rest}"))
@@ -25,7 +25,7 @@ pub fn path_parameter(path: &OsStr) -> String {
     }
 }
 
-/// Files that change, one to a line; the first of them if they are many.
+/// Files that change, one per line; the first of them if there are many.
 pub fn print_changes(files: &[FileChange], total: u64) {
     for file in files.iter().take(MOST_NAMED) {
         terminal::line(format!("  {}", sentence(file)));
@@ -36,7 +36,7 @@ pub fn print_changes(files: &[FileChange], total: u64) {
     }
 }
 
-/// Paths that were passed over, each with the reason.
+/// Paths that were skipped, each with the reason.
 pub fn print_left(title: &str, left: &[LeftOut], total: u64) {
     if total == 0 {
         return;
@@ -66,7 +66,7 @@ pub fn sentence(file: &FileChange) -> String {
         words += &format!(" (was {})", shown_path(before));
     }
     if file.kind == ChangeKind::TypeChanged {
-        words += " (another kind of file)";
+        words += " (kind changed)";
     }
     if file.binary {
         words += "  (binary)";
@@ -79,12 +79,12 @@ pub fn sentence(file: &FileChange) -> String {
     words
 }
 
-/// A path on one line that cannot drive a terminal.
+/// A path on one line, without control characters.
 pub fn shown_path(path: &str) -> String {
     if path.chars().any(|c| c.is_control() || terminal::deceives(c)) { format!("{path:?}") } else { path.to_owned() }
 }
 
-/// What changes in a shell, in words; nothing if nothing does.
+/// What changes in a shell, as text; empty if nothing does.
 pub fn shell_changes(changes: &Changes) -> Vec<String> {
     let mut words = Vec::new();
     if let Some(cwd) = &changes.cwd {

@@ -1,4 +1,4 @@
-//! `shellkeep fork`: a new session from a moment of another, and bringing its files back.
+//! `shellkeep fork`: creates a session from a moment of another, and merges its files back.
 
 use super::diff::{self, Wanted};
 use super::files::{of_session, print_changes, print_left};
@@ -19,9 +19,9 @@ use std::process::ExitCode;
 #[derive(Debug, Args)]
 #[command(
     subcommand_negates_reqs = true,
-    after_help = "The new session has a copy of the workspace and the state that the other had; neither sees what the other does from then
-on. Services do not run in it. Its name is printed. A session that works outside its workspace is not forked, because both
-would work on the same files, unless --share-files says that they may.
+    after_help = "The new session starts with a copy of the workspace and the state; from then on the two are independent. Services are
+not copied. Its name is printed. A session that works outside its workspace is not forked, because both would use the
+same files, unless you pass --share-files.
 
 Examples:
   shellkeep fork demo try-1
@@ -31,7 +31,7 @@ Examples:
   shellkeep fork merge-back try-1 --prefer fork
   shellkeep fork -- patch new               (a session named like a subcommand)
 
-Exit codes: 0 done, 1 not done (no such session or moment, the name is taken, the changes do not fit together), 2 wrong usage."
+Exit codes: 0 done, 1 not done (no such session or moment, the name is taken, merge conflict), 2 wrong usage."
 )]
 pub struct ForkArgs {
     #[command(subcommand)]
@@ -41,10 +41,10 @@ pub struct ForkArgs {
     session: Option<String>,
     /// The new session's name [default: a UUID]
     name: Option<String>,
-    /// From when: a run id, a record's number, a checkpoint's id or commit, -N, 10m, a time, latest [default: now]
+    /// The moment: a run id, a record's number, a checkpoint's id or commit, -N, 10m, a time, latest [default: now]
     #[arg(long, value_name = "MOMENT", allow_negative_numbers = true)]
     at: Option<String>,
-    /// Fork also a session that works outside its workspace; both work on the same files there
+    /// Fork even if the session works outside its workspace; both then use the same files there
     #[arg(long)]
     share_files: bool,
     /// Print JSON
@@ -54,33 +54,33 @@ pub struct ForkArgs {
     daemon: DaemonArgs,
 }
 
-/// What to do with a fork.
+/// Subcommands.
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Bring a fork's changes of files back to the session that it came from
+    /// Merge a fork's file changes back into the session it was forked from
     #[command(
         name = "merge-back",
-        after_help = "Files that only the fork changed are taken; texts that both changed are merged line by line. Where that does not
-fit, nothing is changed and the files are named, unless --prefer says whose version is taken. What the merge replaces is
-kept in a checkpoint, and the command that takes it back is printed.
+        after_help = "Files that only the fork changed are copied; text files that both changed are merged line by line. On a conflict,
+nothing is changed and the files are listed, unless --prefer chooses a side. What the merge replaces is saved in a
+checkpoint, and the command that undoes it is printed.
 
 Examples:
   shellkeep fork merge-back try-1 --dry-run
   shellkeep fork merge-back try-1 --prefer origin
 
-Exit codes: 0 done (or, with --dry-run, it would fit), 1 not done (or it would not fit), 2 wrong usage."
+Exit codes: 0 done (or, with --dry-run, no conflicts), 1 not done (or conflicts), 2 wrong usage."
     )]
     MergeBack {
         /// The fork
         fork: String,
-        /// Only show what would change, and what does not fit
+        /// Only show what would change, and any conflicts
         #[arg(long)]
         dry_run: bool,
-        /// Whose version is taken where both changed the same
+        /// Which side wins where both changed the same file
         #[arg(long, value_name = "WHOSE")]
         prefer: Option<Prefer>,
     },
-    /// Print a fork's changes of files since it began, for `git apply`
+    /// Print a fork's file changes since it was created, for `git apply`
     #[command(after_help = "Example:\n  shellkeep fork patch try-1 | git -C ~/project apply")]
     Patch {
         /// The fork
@@ -88,16 +88,15 @@ Exit codes: 0 done (or, with --dry-run, it would fit), 1 not done (or it would n
     },
 }
 
-/// Whose version is taken.
+/// Which side wins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Prefer {
     /// The fork's
     Fork,
-    /// That of the session it came from
+    /// The session it was forked from
     Origin,
 }
 
-/// Does it.
 pub fn execute(args: ForkArgs) -> Result<ExitCode, Failure> {
     client::block_on(act(args))
 }
@@ -196,15 +195,15 @@ fn tell(merged: &MergeBackResponse) {
     }
 }
 
-/// The fork's changes since it began.
+/// The fork's changes since it was created.
 async fn patch(client: &mut Client, fork: &str, json: bool) -> Result<ExitCode, Failure> {
     let session: Session = client.get(of_session(fork, "")?.trim_end_matches('/')).await?;
     if session.forked_from.is_none() {
         return Err(Failure::client(format!(
-            "session '{fork}' was not forked from another; `diff` compares its own times"
+            "session '{fork}' is not a fork; compare its own moments with `shellkeep diff`"
         )));
     }
-    // The first of its checkpoints is what it began with; without files it began with none, and its first record says so.
+    // The first of its checkpoints is what it started with; if it started without files, its first record is used.
     let first: CheckpointList = client.get(&of_session(fork, "checkpoints?limit=1")?).await?;
     let first = first.checkpoints.into_iter().find(|checkpoint| checkpoint.cause == CheckpointCause::Fork);
     let from = first.map_or_else(|| "1".to_owned(), |checkpoint| checkpoint.checkpoint_id);
@@ -213,7 +212,7 @@ async fn patch(client: &mut Client, fork: &str, json: bool) -> Result<ExitCode, 
     if json {
         terminal::json(&diff)?;
     } else if diff.truncated {
-        return Err(Failure::client("the patch is longer than the daemon gives at once; merge-back has no such limit"));
+        return Err(Failure::client("the patch is too long for one response; merge-back has no such limit"));
     } else {
         terminal::bytes(&diff::patch_of(&diff)?)?;
     }

@@ -13,26 +13,25 @@ use std::process::ExitCode;
 /// Arguments of `key`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Note it where whoever can change the data directory cannot: `shellkeep verify --key KEY` then tells a
-recording that this daemon signed from one that somebody else made.
+    after_help = "Store it where an attacker who can change the data directory cannot. `shellkeep verify --key KEY` then accepts only
+recordings that this daemon signed.
 
 Examples:
   shellkeep key
   shellkeep verify --key \"$(cat noted.pub)\" ./demo.jsonl
 
-Exit codes: 0 printed, 1 there is none yet: start the daemon once."
+Exit codes: 0 printed, 1 there is no key yet: start the daemon once."
 )]
 pub struct KeyArgs {
     #[command(flatten)]
     daemon: DaemonArgs,
 }
 
-/// Does it.
 pub fn execute(args: KeyArgs) -> Result<ExitCode, Failure> {
     let data = client::data_directory(&args.daemon)?;
     let Some(key) = of_directory(&data) else {
         let place = data.join(PUBLIC_KEY);
-        let message = format!("there is no key in {}; it is made when the daemon first starts", place.display());
+        let message = format!("there is no key in {}; it is created when the daemon first starts", place.display());
         return Err(Failure::client(message));
     };
     terminal::line(key.to_string());

@@ -12,7 +12,7 @@ use std::io::Read as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Largest value; `MAX_KV_VALUE` of the daemon, less what base64 and JSON add.
+/// The largest value that this command puts: the daemon's `MAX_KV_VALUE`, less what base64 and JSON add.
 const MAX_VALUE: u64 = 40 << 20;
 /// Keys asked for at a time.
 const PAGE: usize = 1000;
@@ -20,8 +20,7 @@ const PAGE: usize = 1000;
 /// Arguments of `kv`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "A session's keyed store holds values of any bytes under text keys, each with a version. It is part of the session: a rewind
-takes it back, a fork copies it.
+    after_help = "A session's keyed store holds values of any bytes under text keys, each with a version. It is part of the session: a rewind restores it, a fork copies it.
 
 Examples:
   shellkeep kv put demo plan < plan.json
@@ -61,7 +60,7 @@ enum Action {
         /// The local file to read [default: stdin]
         #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
         from: Option<PathBuf>,
-        /// What the value is, as in application/json
+        /// The value's content type, as in application/json
         #[arg(long, value_name = "TYPE")]
         content_type: Option<String>,
         /// Only if the key has this version now; 0 if it must not exist
@@ -82,20 +81,19 @@ enum Action {
     Ls {
         /// The session
         session: String,
-        /// Only keys that begin like this
+        /// Only keys with this prefix
         #[arg(long, value_name = "TEXT", default_value = "")]
         prefix: String,
     },
 }
 
-/// Does it.
 pub fn execute(args: KvArgs) -> Result<ExitCode, Failure> {
     client::block_on(act(args))
 }
 
 async fn act(args: KvArgs) -> Result<ExitCode, Failure> {
     let KvArgs { action, json, daemon } = args;
-    // Read first: a daemon is not started for a file that cannot be read.
+    // Read first: do not start a daemon for a file that cannot be read.
     let value = match &action {
         Action::Put { from, .. } => local(from.as_ref())?,
         _ => Vec::new(),
@@ -105,7 +103,7 @@ async fn act(args: KvArgs) -> Result<ExitCode, Failure> {
     match action {
         Action::Get { session, key } => {
             let body = client.get_body(&of_session(&session, &format!("kv/{}", escaped(&key)))?).await?;
-            let broken = |error| Failure::client(format!("the connection to the daemon broke: {error}"));
+            let broken = |error| Failure::client(format!("lost the connection to the daemon: {error}"));
             terminal::bytes(&body.collect().await.map_err(broken)?.to_bytes())?;
         }
         Action::Put { session, key, content_type, if_version, .. } => {
@@ -137,7 +135,7 @@ async fn changed(client: &mut Client, session: &str, op: KvOp, json: bool) -> Re
     Ok(())
 }
 
-/// What is to be put.
+/// The value to put.
 fn local(from: Option<&PathBuf>) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
     let (name, read) = match from {
@@ -147,9 +145,9 @@ fn local(from: Option<&PathBuf>) -> Result<Vec<u8>, Failure> {
         }
         None => ("stdin".to_owned(), std::io::stdin().lock().take(MAX_VALUE + 1).read_to_end(&mut bytes)),
     };
-    read.map_err(|error| Failure::client(format!("{name} cannot be read: {error}")))?;
+    read.map_err(|error| Failure::client(format!("cannot read {name}: {error}")))?;
     if bytes.len() as u64 > MAX_VALUE {
-        return Err(Failure::client(format!("{name} is larger than 40 MiB, the most that this command puts")));
+        return Err(Failure::client(format!("{name} is larger than 40 MiB, the limit of this command")));
     }
     Ok(bytes)
 }

@@ -1,4 +1,4 @@
-//! `shellkeep log`: what was done in a session, one row to a command.
+//! `shellkeep log`: what was done in a session, one row per command.
 
 use super::files::of_session;
 use super::runs::{self, show};
@@ -13,7 +13,7 @@ use shellkeep_session::RunId;
 use std::collections::HashMap;
 use std::process::ExitCode;
 
-/// Commands that are shown unless the caller wants another number.
+/// How many commands are shown by default.
 const SHOWN: usize = 30;
 /// Checkpoints and events asked for at a time.
 const PAGE: usize = 1000;
@@ -22,7 +22,7 @@ const PAGE: usize = 1000;
 #[derive(Debug, Args)]
 #[command(
     after_help = "Newest first: when each command ran, how it ended, how long it took, and how many files it created (+), changed (~)
-and deleted (-). Rewinds are shown where they happened. `<-` marks the checkpoint that the files are at.
+and deleted (-). Rewinds are shown where they happened. `<-` marks the checkpoint that matches the current files.
 
 Examples:
   shellkeep log demo
@@ -84,7 +84,7 @@ struct Files {
     current: bool,
 }
 
-/// The session was taken back.
+/// The session was rewound.
 #[derive(Debug, Serialize)]
 struct Rewind {
     seq: u64,
@@ -94,7 +94,6 @@ struct Rewind {
     step: Option<String>,
 }
 
-/// Does it.
 pub fn execute(args: LogArgs) -> Result<ExitCode, Failure> {
     client::block_on(act(args))
 }
@@ -113,7 +112,7 @@ async fn act(args: LogArgs) -> Result<ExitCode, Failure> {
 async fn read(client: &mut Client, args: &LogArgs) -> Result<Log, Failure> {
     let session = &args.session;
     let list = runs::list(client, session, args.limit.max(1), args.before.clone()).await?;
-    // What was recorded before the oldest of them is about others.
+    // Events before the oldest of them are about other runs.
     let from = list.runs.last().map_or(0, started);
     let until = list.runs.first().map_or(0, |run| run.seq);
     let mut files = files(client, session, from).await?;
@@ -134,7 +133,7 @@ fn started(run: &RunSummary) -> u64 {
     RunId::parse(&run.run_id).ok().and_then(|run_id| run_id.seq()).unwrap_or(run.seq)
 }
 
-/// What runs changed in the files, by run, as far as checkpoints after a record tell.
+/// What runs changed in the files, by run, according to the checkpoints after a record.
 async fn files(client: &mut Client, session: &str, after: u64) -> Result<HashMap<String, Files>, Failure> {
     let (mut found, mut next) = (HashMap::new(), Some(after));
     while let Some(after) = next {
@@ -201,7 +200,7 @@ fn table(log: Log) {
     ];
     terminal::table(columns, rows.collect());
     if let Some(next) = log.next.filter(|_| terminal::is_terminal()) {
-        terminal::notice(&format!("there is more before: --before {next}, or --limit N"));
+        terminal::notice(&format!("there are older ones: --before {next}, or --limit N"));
     }
 }
 
@@ -210,7 +209,7 @@ fn changes(files: &Files) -> String {
     format!("{}{here}", signed(files.added, files.changed, files.deleted))
 }
 
-/// How many files are new, changed and gone: `+1 ~2`.
+/// How many files were added, changed and deleted: `+1 ~2`.
 fn signed(added: u64, changed: u64, deleted: u64) -> String {
     let parts = [("+", added), ("~", changed), ("-", deleted)];
     let parts = parts.iter().filter(|(_, number)| *number > 0).map(|(sign, number)| format!("{sign}{number}"));

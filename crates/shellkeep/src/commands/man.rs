@@ -20,7 +20,6 @@ pub struct ManArgs {
     directory: PathBuf,
 }
 
-/// Does it.
 pub fn execute(args: ManArgs) -> Result<ExitCode, Failure> {
     clap_mangen::generate_to(Cli::command(), &args.directory)
         .map_err(|error| Failure::client(format!("{}: {error}", args.directory.display())))?;

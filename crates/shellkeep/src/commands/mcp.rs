@@ -1,5 +1,5 @@
-//! `shellkeep mcp`: MCP on stdio. A pump of bytes between the client and the daemon, which does everything else, so that
-//! stdio and HTTP are one implementation.
+//! `shellkeep mcp`: MCP on stdio. Copies bytes between the client and the daemon, which does everything else, so that
+//! stdio and HTTP share one implementation.
 
 use crate::cli::{self, DaemonArgs};
 use crate::client::pipe::{self, Pipe};
@@ -18,22 +18,23 @@ const CHUNK: usize = 64 << 10;
 
 /// Arguments of `mcp`.
 #[derive(Debug, Args)]
-#[command(after_help = "For the settings of an MCP client; see docs/mcp.md for ready ones:
+#[command(after_help = "For the settings of an MCP client; docs/mcp.md has examples:
   {\"command\": \"shellkeep\", \"args\": [\"mcp\"]}
 
-Without -s the session's name is made of the client's name and the directory it runs this in, so that the same project
-finds its shell again, and it keeps the files of that project, as `shellkeep run` does; a second window of the same project gets a session of its own. The name is in the instructions
-that the client gets, and in `shellkeep sessions ls`. A command that runs when the client leaves goes on.
+Without -s, the session's name is derived from the client's name and the current directory, so that the same project
+gets the same shell again, and the session saves the files of that project, as with `shellkeep run`. A second window
+of the same project gets its own session. The name is in the instructions that the client receives, and in `shellkeep
+sessions ls`. A command keeps running when the client disconnects.
 
-Exit codes: 0 the client closed its end, 1 the daemon did or could not be reached, 2 wrong usage.")]
+Exit codes: 0 the client closed the connection, 1 the daemon closed it or could not be reached, 2 wrong usage.")]
 pub struct McpArgs {
     /// The session [default: one for the client and this directory]
     #[arg(short, long, value_name = "NAME")]
     session: Option<String>,
-    /// Exported variable of a session that is made now, without a value the one it has here; may be repeated
+    /// Exported variable of a new session; without a value, it is copied from this environment; may be repeated
     #[arg(long = "env", value_name = "NAME[=VALUE]", value_parser = cli::variable, requires = "session")]
     env: Vec<(String, String)>,
-    /// A new session keeps no files of the project that the current directory is in
+    /// Do not save the files of the current project in a new session
     #[arg(long)]
     no_workspace: bool,
     /// Which tools to offer
@@ -53,7 +54,6 @@ enum ToolsetName {
     Bash,
 }
 
-/// Does it.
 pub fn execute(args: McpArgs) -> Result<ExitCode, Failure> {
     let pipe = client::block_on(open(&args))?;
     pump(pipe)
@@ -82,7 +82,8 @@ async fn open(args: &McpArgs) -> Result<Pipe, Failure> {
     Ok(client.pipe(&format!("/v1/mcp/stdio?{}", query.join("&")), STDIO_PROTOCOL).await?)
 }
 
-/// Makes the session with its variables, unless it is there. They go in a body and not in the address, which may be logged.
+/// Creates the session with its variables, unless it exists. They go into a body and not into the URL, which may be
+/// logged.
 async fn make_session(client: &mut Client, args: &McpArgs, project: Option<String>) -> Result<(), Failure> {
     let here = std::env::current_dir().ok().and_then(|here| here.into_os_string().into_string().ok());
     let request = CreateSessionRequest {
@@ -102,11 +103,11 @@ fn pump(pipe: Pipe) -> Result<ExitCode, Failure> {
     let Pipe { early, mut from, mut to } = pipe;
     let client_left = Arc::new(AtomicBool::new(false));
     let left = Arc::clone(&client_left);
-    // Not joined: it waits for a client that may never write again.
+    // Not joined: it may wait forever for the client to write.
     std::thread::spawn(move || {
         let _ = copy(&mut io::stdin().lock(), &mut to);
         left.store(true, Ordering::SeqCst);
-        // Fails only if the daemon is gone, which the other direction finds out too.
+        // Fails only if the daemon is gone, which the other direction detects too.
         let _ = pipe::finish(&to);
     });
     let mut stdout = io::stdout().lock();
@@ -115,10 +116,8 @@ fn pump(pipe: Pipe) -> Result<ExitCode, Failure> {
         || copied.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe);
     match copied {
         _ if is_over => Ok(ExitCode::SUCCESS),
-        Ok(()) => {
-            Err(Failure::client("the daemon closed the connection; start this again to get back to your session"))
-        }
-        Err(error) => Err(Failure::client(format!("the connection to the daemon broke: {error}"))),
+        Ok(()) => Err(Failure::client("the daemon closed the connection; restart this to return to your session")),
+        Err(error) => Err(Failure::client(format!("lost the connection to the daemon: {error}"))),
     }
 }
 
@@ -137,7 +136,7 @@ fn copy(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
     }
 }
 
-/// A value of a query: everything but the plainest characters by its number.
+/// A value in a query: percent-encodes everything but unreserved characters.
 fn encode(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~' | b'/');
     text.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()

@@ -1,9 +1,9 @@
-//! Moments as people type them: what the daemon understands, and besides how long ago.
+//! Moments as people type them: those that the daemon accepts, and durations such as "10m ago".
 
 use shellkeep_session::Timestamp;
 use std::time::Duration;
 
-/// Most digits of a number of days: with more it may be the beginning of a commit.
+/// Most digits in a number of days: a longer one may be the prefix of a commit.
 const DAY_DIGITS: usize = 3;
 
 /// A moment for the daemon. `10m` and `1h30m` are how long ago, and become a time; everything else stays as it is.

@@ -1,4 +1,4 @@
-//! `shellkeep quotas`: shows and changes what may be used.
+//! `shellkeep quotas`: shows and changes quotas.
 
 use crate::cli::DaemonArgs;
 use crate::client::{self, Client};
@@ -12,15 +12,15 @@ use std::process::ExitCode;
 
 /// Units of bytes, by the letter they begin with.
 const UNITS: [(char, u32); 4] = [('K', 10), ('M', 20), ('G', 30), ('T', 40)];
-/// From this share of a limit on, its use is worth a look.
+/// From this share of a limit on, its use is highlighted.
 const NEARLY: f64 = 0.8;
 
 /// Arguments of `quotas`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Without a subcommand the quotas are shown: what the settings say, what was set since, what is in
-force (less than was set while the machine is under pressure), and what is used. A change is in force at once and is kept
-over restarts. Nothing that runs is ended by a lower limit; nothing new is started above it.
+    after_help = "Without a subcommand, shows the quotas: the configured value, the value set at run time, the limit in effect (lower
+while the machine is under pressure), and the use. A change takes effect immediately and survives restarts. A lower
+limit stops nothing that is running; nothing new is started above it.
 
 Examples:
   shellkeep quotas
@@ -43,14 +43,14 @@ pub struct QuotasArgs {
 /// What to do with quotas.
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Change limits, from now on
+    /// Change limits, effective immediately
     #[command(after_help = "Example:\n  shellkeep quotas set services=200 output_bytes_per_run=1G")]
     Set {
         /// New limits; bytes may be written with K, M, G or T
         #[arg(required = true, value_name = "NAME=VALUE", value_parser = change)]
         changes: Vec<(QuotaName, u64)>,
     },
-    /// Go back to what the settings say
+    /// Reset limits to their configured values
     #[command(after_help = "Example:\n  shellkeep quotas reset services processes")]
     Reset {
         /// The limits
@@ -59,7 +59,6 @@ enum Action {
     },
 }
 
-/// Does it.
 pub fn execute(args: QuotasArgs) -> Result<ExitCode, Failure> {
     client::block_on(act(args))
 }
@@ -167,7 +166,7 @@ fn name(text: &str) -> Result<QuotaName, String> {
 
 fn amount(quota: QuotaName, text: &str) -> Result<u64, String> {
     let wrong =
-        || format!("'{text}' is not a whole number{}", if quota.is_bytes() { " of bytes, as 64M is" } else { "" });
+        || format!("'{text}' is not a whole number{}", if quota.is_bytes() { " of bytes, as in 64M" } else { "" });
     let bare = text.strip_suffix("iB").unwrap_or(text);
     let unit = UNITS.into_iter().find(|(letter, _)| bare.to_ascii_uppercase().ends_with(*letter));
     let (digits, bits) = match unit {

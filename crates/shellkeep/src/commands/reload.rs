@@ -1,4 +1,4 @@
-//! `shellkeep reload`: the daemon reads its configuration file again.
+//! `shellkeep reload`: makes the daemon read its configuration file again.
 
 use crate::cli::DaemonArgs;
 use crate::client::{self, Client};
@@ -15,10 +15,10 @@ use std::process::ExitCode;
   shellkeep reload
   shellkeep reload --json | jq -r '.needs_restart[].name'
 
-Quotas, log and stop_grace change at once. Everything else takes `shellkeep restart`. A configuration with a mistake
+Quotas, log and stop_grace change immediately. Everything else needs `shellkeep restart`. An invalid configuration
 changes nothing. SIGHUP does the same.
 
-Exit codes: 0 done, 1 the configuration is wrong or no daemon runs, 2 wrong usage.")]
+Exit codes: 0 done, 1 the configuration is invalid or no daemon is running, 2 wrong usage.")]
 pub struct ReloadArgs {
     #[command(flatten)]
     daemon: DaemonArgs,
@@ -27,11 +27,10 @@ pub struct ReloadArgs {
     json: bool,
 }
 
-/// Does it.
 pub fn execute(args: ReloadArgs) -> Result<ExitCode, Failure> {
     client::block_on(async {
         let Some(mut client) = Client::running(&args.daemon).await? else {
-            return Err(Failure::client("no daemon runs; the next one reads the configuration when it starts"));
+            return Err(Failure::client("no daemon is running; the next one reads the configuration when it starts"));
         };
         let reloaded: Reloaded = client.post("/v1/daemon/reload", &json!({})).await?;
         if args.json {

@@ -1,4 +1,4 @@
-//! `shellkeep replay`: goes through what happened in a session, step by step, fast, in real time, or by doing it again.
+//! `shellkeep replay`: shows what happened in a session step by step, as a list or in real time, or runs it again.
 
 mod exec;
 mod play;
@@ -22,14 +22,13 @@ use target::Target;
 /// Arguments of `replay`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "SESSION is the name of a session; a text with a slash, or one that ends with .jsonl, is a file made by `export` or a
-session's directory.
+    after_help = "SESSION is the name of a session; an argument that contains a slash or ends with .jsonl is a file created by `export`, or a session's directory.
 
-On a terminal it opens a player: → or space goes on, ← back, g to a number, t to the next of a type, / searches, s shows or
-hides secrets (hidden at first), o opens the output, ? explains the rest, q leaves.
+On a terminal it opens a player: → or space goes forward, ← back, g to a number, t to the next event of a type, /
+searches, s shows or hides secrets (hidden at first), o opens the output, ? shows all keys, q quits.
 
 With --exec it runs the recorded commands again, in a new session with an empty workspace, and compares exit codes, output and
-files. Paths of the workspace, times and durations are evened out first; --exact compares them too.
+files. Paths of the workspace, times and durations are normalised first; --exact compares them too.
 
 Examples:
   shellkeep replay demo
@@ -45,13 +44,13 @@ pub struct ReplayArgs {
     /// The session, or a file or directory with a recording
     #[arg(value_name = "SESSION|FILE|DIR", value_hint = ValueHint::AnyPath)]
     target: String,
-    /// Print the key events only: what was said, asked, done and answered, and what went wrong
+    /// Print the key events only: messages, commands, answers and failures
     #[arg(long, conflicts_with_all = ["speed", "exec"])]
     fast: bool,
-    /// Print JSON, one event to a line; with --exec, one report
+    /// Print JSON, one event per line; with --exec, one report
     #[arg(long)]
     json: bool,
-    /// Play in real time, so many times as fast
+    /// Play in real time, this many times as fast
     #[arg(long, value_name = "N", conflicts_with_all = ["json", "exec"], value_parser = speed)]
     speed: Option<f64>,
     /// With --speed: no pause is longer than this [default: 2s]
@@ -63,10 +62,10 @@ pub struct ReplayArgs {
     /// Run the recorded commands again and compare
     #[arg(long)]
     exec: bool,
-    /// With --exec: begin with a copy of these files
+    /// With --exec: start with a copy of these files
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, requires = "exec")]
     from: Option<PathBuf>,
-    /// With --exec: compare byte for byte, times and paths too
+    /// With --exec: compare byte for byte, including times and paths
     #[arg(long, requires = "exec")]
     exact: bool,
     /// With --exec: do not compare files of this name, or below this path; may be repeated
@@ -99,14 +98,13 @@ fn duration(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(number * scale).map_err(|_| wrong())
 }
 
-/// Pauses are cut to this where nobody said otherwise.
+/// The longest pause by default.
 const IDLE_LIMIT: Duration = Duration::from_secs(2);
 
-/// Does it.
 pub fn execute(args: ReplayArgs) -> Result<ExitCode, Failure> {
     let runtime = source::runtime()?;
     let done = runtime.block_on(act(args));
-    // A thread may still wait for a key; nobody needs it to end.
+    // A thread may still wait for a key; it need not end.
     runtime.shutdown_background();
     done
 }
@@ -126,7 +124,7 @@ async fn act(args: ReplayArgs) -> Result<ExitCode, Failure> {
     }
     let events = Events::open(&target, &args.daemon).await?;
     let printed = args.fast || args.json || !is_usable();
-    // On the screen secrets are hidden until somebody asks for them.
+    // The player hides secrets until the user shows them.
     let hidden = args.redact || !(printed || args.speed.is_some());
     let mut player = Player::open(events, hidden).map_err(Failure::client)?;
     if let Some(speed) = args.speed {

@@ -1,4 +1,4 @@
-//! `shellkeep restart`: the daemon stops and starts again with the same flags and environment.
+//! `shellkeep restart`: restarts the daemon with the same flags and environment.
 
 use super::stop;
 use crate::cli::DaemonArgs;
@@ -12,13 +12,13 @@ use std::process::ExitCode;
 /// Arguments of `restart`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  shellkeep restart            after an upgrade, or a change of the configuration that needs it
+  shellkeep restart            after an upgrade, or a configuration change that needs it
   shellkeep restart --now
 
-The daemon stops as `shellkeep stop` stops it, and the program that is now at its path starts in the same process, with
-the same flags and environment. Sessions and services are kept. Without a daemon, one is started.
+Stops the daemon like `shellkeep stop`, then starts the program that is now at its path in the same process, with the
+same flags and environment. Sessions and services are kept. If no daemon is running, one is started.
 
-Exit codes: 0 a daemon runs, 1 it could not be restarted, 2 wrong usage.")]
+Exit codes: 0 a daemon is running, 1 it could not be restarted, 2 wrong usage.")]
 pub struct RestartArgs {
     /// Do not wait for running commands
     #[arg(long)]
@@ -30,7 +30,6 @@ pub struct RestartArgs {
     json: bool,
 }
 
-/// Does it.
 pub fn execute(args: RestartArgs) -> Result<ExitCode, Failure> {
     client::block_on(async {
         let status = match Client::running(&args.daemon).await? {

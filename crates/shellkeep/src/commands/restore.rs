@@ -1,4 +1,4 @@
-//! `shellkeep restore`: makes a data directory of a backup.
+//! `shellkeep restore`: restores a data directory from a backup.
 
 use super::backup::{manifest::Kind, restore_into};
 use crate::cli::DaemonArgs;
@@ -19,17 +19,16 @@ use std::process::ExitCode;
 /// Arguments of `restore`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The data directory (--data DIR) must not exist yet, or be empty. Every file is checked as it is copied; if one is damaged,
-nothing is restored. The backup stays as it is.
+    after_help = "The data directory (--data DIR) must not exist yet, or be empty. Every file is checked while it is copied; if one is damaged, nothing is restored. The backup is not changed.
 
-If the original data directory is still there, the restored one is a copy: it leaves the original's services alone, and its
-sessions do not work in directories outside until `shellkeep serve --take-workspaces`.
+If the original data directory still exists, the restored one is a copy: it leaves the original's services alone, and
+its sessions do not use directories outside of it until `shellkeep serve --take-workspaces`.
 
 Examples:
   shellkeep restore /backups/today --data /var/lib/shellkeep
   shellkeep restore /backups/today --data /tmp/look && shellkeep sessions ls --data /tmp/look
 
-Exit codes: 0 restored, 1 not restored, 2 wrong usage or no backup."
+Exit codes: 0 restored, 1 not restored, 2 wrong usage or not a backup."
 )]
 pub struct RestoreArgs {
     /// The backup
@@ -42,13 +41,12 @@ pub struct RestoreArgs {
     daemon: DaemonArgs,
 }
 
-/// Does it.
 pub fn execute(args: RestoreArgs) -> Result<ExitCode, Failure> {
     let settings = client::settings(&args.daemon)?;
     let data = &settings.data.value;
     if fs::read_dir(data).is_ok_and(|mut entries| entries.next().is_some()) {
         return Err(Failure::client(format!(
-            "there is something in {} already; name another directory with --data, or move it away",
+            "{} is not empty; choose another directory with --data, or move it away",
             data.display()
         )));
     }
@@ -73,14 +71,14 @@ pub fn execute(args: RestoreArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A data directory under another name until it is complete; removed if it never is.
+/// A data directory under a temporary name until it is complete; removed if it never is.
 struct Unfinished {
     path: PathBuf,
 }
 
 impl Unfinished {
     fn make(data: &Path) -> Result<Self, Failure> {
-        let failed = |error: io::Error| Failure::client(format!("{} cannot be made: {error}", data.display()));
+        let failed = |error: io::Error| Failure::client(format!("cannot create {}: {error}", data.display()));
         let name = data.file_name().ok_or_else(|| failed(io::ErrorKind::InvalidInput.into()))?;
         if let Some(above) = data.parent() {
             DirBuilder::new().recursive(true).mode(0o700).create(above).map_err(failed)?;
@@ -102,7 +100,7 @@ impl Unfinished {
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        // Gone, if it was put in place.
+        // Does not exist if it was renamed into place.
         let _ = fs::remove_dir_all(&self.path);
     }
 }

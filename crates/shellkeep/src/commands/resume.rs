@@ -12,9 +12,9 @@ use shellkeep_session::SessionId;
 use std::io::{self, Read as _, Write as _};
 use std::process::ExitCode;
 
-/// Exit code when the agent's time was over, as `timeout(1)` has it.
+/// Exit code when the agent timed out, as for `timeout(1)`.
 const TIMED_OUT: u8 = 124;
-/// Exit code when somebody stopped the agent: 128 + SIGINT.
+/// Exit code when the agent was interrupted: 128 + SIGINT.
 const INTERRUPTED: u8 = 130;
 /// Longest message that is read from standard input.
 const MAX_MESSAGE: u64 = 1 << 20;
@@ -26,26 +26,26 @@ const MAX_MESSAGE: u64 = 1 << 20;
   git diff | shellkeep resume demo -
   shellkeep resume demo --json 'how many are left?'
 
-The session's agent is the program that its config names; it is run on from the last step that it completed. Its answer is
-printed as it comes. Ctrl-C stops the agent; what it had completed is kept. With --request-id the agent goes on when you
-leave, and the same key again gives its result.
+The session's agent is the program named in its config; it continues from the last step that it completed. Its answer
+is printed as it arrives. Ctrl-C stops the agent; completed steps are kept. With --request-id, the agent keeps running
+when you disconnect, and repeating the key returns its result.
 
-Exit codes: 0 the agent is done; 1 it failed, or an error of shellkeep's own; 124 its time was over; 130 it was stopped; 141
-nobody reads the output; 2 wrong usage.")]
+Exit codes: 0 the agent is done; 1 it failed, or shellkeep's own error; 124 it timed out; 130 it was stopped; 141 the
+output pipe was closed; 2 wrong usage.")]
 pub struct ResumeArgs {
     /// The session
     #[arg(value_name = "SESSION")]
     session: String,
-    /// What to tell its agent; `-` reads it from standard input
+    /// The message for its agent; `-` reads it from standard input
     #[arg(value_name = "MESSAGE", allow_hyphen_values = true)]
     message: String,
-    /// Seconds the agent may work on it [default: as the session's config says, or 300]
+    /// Seconds the agent may work on it [default: the session's config, or 300]
     #[arg(long, value_name = "S")]
     timeout: Option<f64>,
-    /// Your key for this call: the same key again gives the same result and runs nothing
+    /// Idempotency key: repeating it returns the first result without running again
     #[arg(long, value_name = "ID")]
     request_id: Option<String>,
-    /// Fail instead of waiting when the agent works on another message
+    /// Fail instead of waiting while the agent works on another message
     #[arg(long)]
     no_wait: bool,
     /// Show the session's events on stderr as they happen
@@ -58,7 +58,6 @@ pub struct ResumeArgs {
     daemon: DaemonArgs,
 }
 
-/// Does it.
 pub fn execute(args: ResumeArgs) -> Result<ExitCode, Failure> {
     client::block_on(resume(args)).map(ExitCode::from)
 }
@@ -90,7 +89,7 @@ async fn resume(args: ResumeArgs) -> Result<u8, Failure> {
     }
 }
 
-/// What was printed so far.
+/// The output so far.
 struct Shown {
     events: bool,
     text: String,
@@ -109,7 +108,7 @@ impl Shown {
             }
             "result" => self.finish(&read(&event.data)?).map(Some),
             "error" => Err(ClientError::Refused(Box::new(read::<Problem>(&event.data)?)).into()),
-            // A newer daemon may tell more than we know.
+            // A newer daemon may send events that we do not know.
             _ => Ok(None),
         }
     }
@@ -122,15 +121,15 @@ impl Shown {
                 Ok(None)
             }
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Some(NO_READER)),
-            Err(error) => Err(Failure::client(format!("the output cannot be written: {error}"))),
+            Err(error) => Err(Failure::client(format!("cannot write the output: {error}"))),
         }
     }
 
-    /// Prints what was not printed in pieces, and says why it is not done.
+    /// Prints what was not streamed, and the reason if the agent is not done.
     fn finish(&mut self, result: &ResumeResponse) -> Result<u8, Failure> {
         let rest = match result.output.strip_prefix(self.text.as_str()) {
             Some(rest) => rest.to_owned(),
-            // The agent gave another answer at the end than it gave in pieces.
+            // The agent's final answer differs from the streamed parts.
             None => format!("{}{}", if self.text.ends_with('\n') { "" } else { "\n" }, result.output),
         };
         if let Some(code) = self.print(&rest)? {
@@ -156,13 +155,13 @@ fn code(status: ResumeStatus) -> u8 {
 }
 
 fn read<T: DeserializeOwned>(data: &str) -> Result<T, Failure> {
-    serde_json::from_str(data).map_err(|error| Failure::client(format!("the daemon's answer cannot be read: {error}")))
+    serde_json::from_str(data).map_err(|error| Failure::client(format!("cannot read the daemon's response: {error}")))
 }
 
 fn input() -> Result<String, Failure> {
     let mut text = String::new();
     let read = io::stdin().lock().take(MAX_MESSAGE + 1).read_to_string(&mut text);
-    read.map_err(|error| Failure::client(format!("stdin cannot be read: {error}")))?;
+    read.map_err(|error| Failure::client(format!("cannot read stdin: {error}")))?;
     if text.len() as u64 > MAX_MESSAGE {
         return Err(Failure::client("the message is longer than 1 MiB; put it into a file and name the file"));
     }

@@ -1,4 +1,4 @@
-//! `shellkeep rewind`: takes a session back to an earlier moment.
+//! `shellkeep rewind`: rewinds a session to an earlier moment.
 
 use super::files::{of_session, print_changes, print_left, shell_changes, shown_path};
 use super::moment::moment;
@@ -14,18 +14,19 @@ use std::process::ExitCode;
 /// Arguments of `rewind`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Files, shell (working directory, variables, functions, options, …) and the agent's saved state become what they were
-at moment TO:
+    after_help = "Restores files, shell (working directory, variables, functions, options, …) and the agent's saved state to what they
+were at moment TO:
   r12                    after that run
   12                     after that record (`shellkeep events`; `seq` of a run's answer)
   -1                     before the last run that changed something; -2 before the last two, and so on
   10m, 1h30m, 2d         how long ago
   2026-11-16T08:00:00Z   a time
-  ID, COMMIT, latest     as in a checkpoint (`shellkeep checkpoints`), or in the newest one
-What is replaced is kept in a checkpoint first, and the command that undoes the rewind is printed. Files that no checkpoint
-holds (ignored, too big, .git) are left alone. Nothing is taken out of the recording.
+  ID, COMMIT, latest     a checkpoint (`shellkeep checkpoints`), or the newest one
+What is replaced is saved in a checkpoint first, and the command that undoes the rewind is printed. Files that are not
+in checkpoints (ignored, too large, .git) are left alone. Nothing is removed from the recording.
 
-`shellkeep undo` takes back the last change, `shellkeep log` shows what there is to go back to. On a terminal it shows what would change and asks first, unless --yes is given. Elsewhere it does not ask.
+`shellkeep undo` undoes the last change; `shellkeep log` lists what to rewind to. On a terminal, rewind shows what
+would change and asks for confirmation, unless you pass --yes. Elsewhere it does not ask.
 
 Examples:
   shellkeep rewind demo r12 --dry-run
@@ -44,10 +45,10 @@ pub struct RewindArgs {
     /// Only show what would change
     #[arg(long)]
     dry_run: bool,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(short, long)]
     yes: bool,
-    /// What becomes of running services
+    /// What happens to running services
     #[arg(long, value_name = "WHAT", default_value = "leave")]
     services: Services,
     /// Print JSON
@@ -57,7 +58,7 @@ pub struct RewindArgs {
     daemon: DaemonArgs,
 }
 
-/// What becomes of running services.
+/// What happens to running services.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Services {
     /// They keep running
@@ -66,7 +67,6 @@ enum Services {
     Stop,
 }
 
-/// Does it.
 pub fn execute(args: RewindArgs) -> Result<ExitCode, Failure> {
     client::block_on(act(args))
 }
@@ -87,10 +87,10 @@ async fn act(args: RewindArgs) -> Result<ExitCode, Failure> {
         let asked = request(to, true);
         let preview: RewindResponse = terminal::patiently("comparing", client.post(&path, &asked)).await?;
         tell(&preview, &args.session, "");
-        if !terminal::confirmed(&format!("take {} back to record {}?", args.session, preview.to))? {
+        if !terminal::confirmed(&format!("rewind {} to record {}?", args.session, preview.to))? {
             return Err(Failure::client("nothing was changed"));
         }
-        // What was shown is what is done, also where the moment was told in words.
+        // Rewinds to exactly what was shown, even if the moment was relative.
         to = Place::Seq(preview.to);
     }
     let request = request(to, args.dry_run);
@@ -104,7 +104,7 @@ async fn act(args: RewindArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What changes or has changed, and the command that takes it back.
+/// What changes or has changed, and the command that undoes it.
 pub fn tell(rewound: &RewindResponse, session: &str, back: &str) {
     let RewindResponse { to, files_total, .. } = rewound;
     if rewound.dry_run {
@@ -119,8 +119,8 @@ pub fn tell(rewound: &RewindResponse, session: &str, back: &str) {
         terminal::line(format!("files: {files_total} {verb}"));
     }
     print_changes(&rewound.files, *files_total);
-    print_left("left as they are", &rewound.kept_back, rewound.kept_back.len() as u64);
-    print_left("may not be as they were then", &rewound.uncertain, rewound.uncertain_total);
+    print_left("not changed", &rewound.kept_back, rewound.kept_back.len() as u64);
+    print_left("may differ from that moment", &rewound.uncertain, rewound.uncertain_total);
     for line in shell_changes(&rewound.shell) {
         terminal::line(format!("shell: {line}"));
     }
@@ -129,9 +129,9 @@ pub fn tell(rewound: &RewindResponse, session: &str, back: &str) {
         terminal::line(format!("agent's state: version {version}"));
     }
     if !rewound.services_stopped.is_empty() {
-        terminal::line(format!("services that are stopped: {}", rewound.services_stopped.join(" ")));
+        terminal::line(format!("services stopped: {}", rewound.services_stopped.join(" ")));
     }
-    // That it was rewound is said above, and to the next caller.
+    // The rewind itself is reported above, and to the next caller.
     let told = rewound.notices.iter().filter(|notice| notice.code != NoticeCode::Rewound);
     told.for_each(|notice| terminal::notice(&notice.message));
     if rewound.undo.is_some() {

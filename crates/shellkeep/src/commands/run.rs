@@ -1,4 +1,4 @@
-//! `shellkeep run`: runs a command in a session, as if it ran here.
+//! `shellkeep run`: runs a command in a session, as if it ran locally.
 
 mod turn;
 
@@ -19,11 +19,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use turn::{Answered, Turn};
 
-/// Exit code when the command went to the background or its code is not known after a timeout, as `timeout(1)` has it.
+/// Exit code when the command moved to the background, or has no exit code after a timeout, as for `timeout(1)`.
 const TIMED_OUT: u8 = 124;
 /// Exit code after a second Ctrl-C: 128 + SIGINT.
 const INTERRUPTED: u8 = 130;
-/// Longest input of a call.
+/// Longest input of a command.
 const MAX_STDIN: u64 = 16 << 20;
 
 /// Arguments of `run`.
@@ -35,11 +35,11 @@ const MAX_STDIN: u64 = 16 << 20;
   shellkeep run -s demo --timeout 600 --background-on-timeout -- 'make all'
   shellkeep run -s demo --no-wait -- 'make all'     (then `shellkeep runs wait|output|input|signal`)
 
-The session is created if it does not exist; it then starts in the current directory and keeps the files of the project
-that this is in: the nearest directory upwards with a .git or a project file (Cargo.toml, package.json, pyproject.toml, …),
-else the current directory. Never `/`, a home directory or a directory for temporary files; there the session keeps no
-files but those in a directory of its own. project_workspace=false in the configuration turns this off for all sessions.
-On a terminal, a new name that is close to an existing one is asked about first.
+The session is created if it does not exist; it then starts in the current directory and saves the files of the
+current project: the nearest directory upwards with a .git or a project file (Cargo.toml, package.json,
+pyproject.toml, …), or else the current directory. Never `/`, a home directory or a directory for temporary files;
+there the session saves only its own directory. project_workspace=false in the configuration turns this off for all
+sessions. On a terminal, it asks before creating a session whose name is similar to an existing one.
 
 While another command runs in the session, this one waits for its turn and says what for. Ctrl-C cancels a command that
 waits; it interrupts one that runs and waits for its end, and a second one leaves it alone.
@@ -56,10 +56,10 @@ pub struct RunArgs {
     /// Working directory for this command only
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     cwd: Option<PathBuf>,
-    /// Exported variable for this command only, without a value the one it has here; may be repeated
+    /// Exported variable for this command only; without a value, it is copied from this environment; may be repeated
     #[arg(long = "env", value_name = "NAME[=VALUE]", value_parser = cli::variable)]
     env: Vec<(String, String)>,
-    /// Give the command what comes in on stdin (up to 16 MiB)
+    /// Pass stdin to the command (up to 16 MiB)
     #[arg(long)]
     stdin: bool,
     /// Write the command's stderr to stdout, in the order it was written
@@ -68,7 +68,7 @@ pub struct RunArgs {
     /// On timeout, move the command to the background instead of killing it
     #[arg(long)]
     background_on_timeout: bool,
-    /// Do not wait for the end; print the run's id
+    /// Do not wait for the command to end; print the run's id
     #[arg(long)]
     no_wait: bool,
     /// Idempotency key: repeating it returns the first result without running again
@@ -86,7 +86,6 @@ pub struct RunArgs {
     command: Vec<String>,
 }
 
-/// Does it.
 pub fn execute(args: RunArgs) -> Result<ExitCode, Failure> {
     let done = client::block_on(run(args)).map_err(|failure| failure.with_code(RUN_FAILED));
     done.map(ExitCode::from)
@@ -148,7 +147,7 @@ fn handle(event: Event) -> Result<Next, Failure> {
         "stderr" => write(&mut io::stderr().lock(), output(&event.data)?),
         "result" => Ok(Next::Result(Box::new(read(&event.data)?))),
         "error" => Err(ClientError::Refused(Box::new(read::<Problem>(&event.data)?)).into()),
-        // A newer daemon may tell more than we know.
+        // A newer daemon may send events that we do not know.
         _ => Ok(Next::More),
     }
 }
@@ -157,7 +156,7 @@ fn write(stream: &mut impl io::Write, bytes: Vec<u8>) -> Result<Next, Failure> {
     match stream.write_all(&bytes).and_then(|()| stream.flush()) {
         Ok(()) => Ok(Next::More),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Next::NoReader),
-        Err(error) => Err(Failure::client(format!("the output cannot be written: {error}"))),
+        Err(error) => Err(Failure::client(format!("cannot write the output: {error}"))),
     }
 }
 
@@ -166,10 +165,10 @@ fn output(data: &str) -> Result<Vec<u8>, Failure> {
 }
 
 fn read<T: DeserializeOwned>(data: &str) -> Result<T, Failure> {
-    serde_json::from_str(data).map_err(|error| Failure::client(format!("the daemon's answer cannot be read: {error}")))
+    serde_json::from_str(data).map_err(|error| Failure::client(format!("cannot read the daemon's response: {error}")))
 }
 
-/// Says what is left to say and gives the exit code.
+/// Prints what remains and returns the exit code.
 fn finished(args: &RunArgs, result: &RunResponse) -> Result<u8, Failure> {
     if args.json {
         terminal::json(result)?;
@@ -180,7 +179,7 @@ fn finished(args: &RunArgs, result: &RunResponse) -> Result<u8, Failure> {
         if let Some(late) = &result.background_output {
             let bytes =
                 text::decode(late.clone(), result.background_output_base64.as_deref()).map_err(Failure::client)?;
-            terminal::notice("earlier background work wrote:");
+            terminal::notice("output of earlier background jobs:");
             let _ = io::stderr().write_all(&bytes);
         }
         for NoticeView { message, .. } in &result.notices {
@@ -193,13 +192,14 @@ fn finished(args: &RunArgs, result: &RunResponse) -> Result<u8, Failure> {
         (RunStatus::Running, None) => {
             let (session, id) = (&args.session, &result.run_id);
             terminal::notice(&format!(
-                "it runs on as {id}: `shellkeep runs output {session} {id} -f` follows it, `shellkeep runs wait {session} {id}` \
+                "it continues as {id}: `shellkeep runs output {session} {id} -f` follows it, `shellkeep runs wait \
+                    {session} {id}` \
                  waits for its end"
             ));
             Ok(TIMED_OUT)
         }
         (RunStatus::TimedOut, None) => Ok(TIMED_OUT),
-        (status, None) => Err(Failure::client(format!("the command's outcome is not known ({status:?})"))),
+        (status, None) => Err(Failure::client(format!("the command's outcome is unknown ({status:?})"))),
     }
 }
 
@@ -218,7 +218,7 @@ fn request(args: &RunArgs) -> Result<RunRequest, Failure> {
         env: (!args.env.is_empty()).then(|| args.env.iter().cloned().collect::<BTreeMap<_, _>>()),
         stdin,
         stdin_base64,
-        // What was streamed need not come a second time.
+        // Streamed output is not repeated in the result.
         max_output: streamed.then_some(0),
         on_timeout: args.background_on_timeout.then_some(TimeoutChoice::Background),
         request_id: Some(args.request_id.clone().unwrap_or_else(|| uuid::Uuid::new_v4().to_string())),
@@ -235,7 +235,7 @@ fn input(wanted: bool) -> Result<Option<Vec<u8>>, Failure> {
     }
     let mut bytes = Vec::new();
     let read = io::stdin().lock().take(MAX_STDIN + 1).read_to_end(&mut bytes);
-    read.map_err(|error| Failure::client(format!("stdin cannot be read: {error}")))?;
+    read.map_err(|error| Failure::client(format!("cannot read stdin: {error}")))?;
     if bytes.len() as u64 > MAX_STDIN {
         return Err(Failure::client(
             "stdin is longer than 16 MiB; put it into a file and name the file in the command",

@@ -1,4 +1,4 @@
-//! `shellkeep runs`: the commands that ran in a session, and what there is to do with one that runs.
+//! `shellkeep runs`: the commands that ran in a session, and control of those that still run.
 
 mod control;
 mod output;
@@ -18,14 +18,13 @@ use which::RunArgs;
 
 /// Runs asked for at a time.
 const PAGE: usize = 1000;
-/// Runs that are listed unless the caller wants another number.
+/// How many runs are listed by default.
 const LISTED: usize = 20;
 
 /// Arguments of `runs`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "A run is one command in one session. `shellkeep run --no-wait` prints its id; a command that went to the background
-at its timeout keeps it.
+    after_help = "A run is one command in one session. `shellkeep run --no-wait` prints its id; a command that moved to the background at its timeout keeps it.
 
 Examples:
   shellkeep runs ls demo
@@ -34,7 +33,7 @@ Examples:
   shellkeep runs wait demo $id
   shellkeep runs signal demo $id
 
-Exit codes: 0 done, 1 not done (no such session or run, it has ended, no daemon), 2 wrong usage; `wait` has the run's own."
+Exit codes: 0 done, 1 not done (no such session or run, it has ended, no daemon), 2 wrong usage; `wait` exits with the run's own."
 )]
 pub struct RunsArgs {
     #[command(subcommand)]
@@ -76,7 +75,7 @@ See also `shellkeep log`, which shows the files that each command changed.")]
         #[command(flatten)]
         run: RunArgs,
     },
-    /// Wait for a run's end and exit with its code
+    /// Wait for a run to end and exit with its exit code
     Wait(wait::WaitArgs),
     /// Print what a run wrote, or follow it
     Output(output::OutputArgs),
@@ -86,7 +85,6 @@ See also `shellkeep log`, which shows the files that each command changed.")]
     Signal(control::SignalArgs),
 }
 
-/// Does it.
 pub fn execute(args: RunsArgs) -> Result<ExitCode, Failure> {
     client::block_on(act(args))
 }

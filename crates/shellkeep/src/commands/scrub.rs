@@ -1,4 +1,4 @@
-//! `shellkeep scrub`: masks a secret in everything that is kept of a session.
+//! `shellkeep scrub`: masks a secret in everything that is stored of a session.
 
 use super::replay::source;
 use crate::cli::DaemonArgs;
@@ -17,9 +17,8 @@ use std::process::ExitCode;
 #[derive(Debug, Args)]
 #[command(
     after_help = "The secret is replaced by *** in all recorded events, in output files, and in the session's state; its shell is
-dropped. Checkpoints that hold it are given up. What is left still proves itself: `shellkeep verify` knows what was masked.
-Not touched: forks, which are sessions of their own, copies that were exported before, and the session's own files in its
-workspace.
+dropped. Checkpoints that contain it are deleted. The rest still verifies: `shellkeep verify` knows what was masked.
+Not changed: forks, which are separate sessions, earlier exports, and the files in the session's workspace.
 
 Examples:
   printf %s \"$TOKEN\" | shellkeep scrub demo --secret-stdin
@@ -30,7 +29,7 @@ Exit codes: 0 done, 1 not done (no such session, not the host, too short), 2 wro
 pub struct ScrubArgs {
     /// The session
     session: String,
-    /// Read the secret from standard input; it has no other way in, because arguments can be seen by others
+    /// Read the secret from standard input; it cannot be an argument, because other users can see arguments
     #[arg(long, required = true)]
     secret_stdin: bool,
     /// Print JSON
@@ -40,12 +39,11 @@ pub struct ScrubArgs {
     daemon: DaemonArgs,
 }
 
-/// Does it.
 pub fn execute(args: ScrubArgs) -> Result<ExitCode, Failure> {
     let session = SessionId::parse(&args.session).map_err(Failure::client)?;
     let request = ScrubRequest { secret: secret().map_err(Failure::client)? };
     if request.secret.is_empty() {
-        return Err(Failure::client("no secret came in on standard input"));
+        return Err(Failure::client("standard input is empty; pass the secret on it"));
     }
     let path = format!("/v1/sessions/{session}/scrub");
     let asked = async {
@@ -67,7 +65,7 @@ pub fn execute(args: ScrubArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What comes in, without the line break that `echo` adds.
+/// The input, without the line break that `echo` adds.
 fn secret() -> io::Result<String> {
     let mut text = String::new();
     if io::stdin().is_terminal() {
@@ -82,7 +80,7 @@ fn secret() -> io::Result<String> {
     Ok(text)
 }
 
-/// A terminal that does not show what is typed. Dropping it puts the terminal back.
+/// A terminal without echo. Dropping it restores the echo.
 struct Quiet {
     before: Termios,
 }

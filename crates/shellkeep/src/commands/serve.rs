@@ -17,42 +17,40 @@ use std::process::ExitCode;
   shellkeep serve --listen 127.0.0.1:8000 --data /var/lib/shellkeep
   shellkeep serve --no-listen --store memory://
 
-Every setting may also come from the environment (SHELLKEEP_LISTEN, SHELLKEEP_MAX_SHELLS, …) or from a TOML file;
-`shellkeep config` shows what is in force. TCP needs `Authorization: Bearer TOKEN`, with the token of SHELLKEEP_TOKEN or
-of DATA/token; the socket needs none.
+Every setting can also come from the environment (SHELLKEEP_LISTEN, SHELLKEEP_MAX_SHELLS, …) or from a TOML file;
+`shellkeep config` shows the settings in effect. TCP needs `Authorization: Bearer TOKEN`, with the token from
+SHELLKEEP_TOKEN or DATA/token; the socket needs none.
 
-SIGTERM and SIGINT stop the daemon, as `shellkeep stop` does: running commands get stop_grace to finish, new ones are
-refused, and every session is saved. A second signal ends the wait for commands, a third stops at once. SIGHUP reads the
-configuration file again, as `shellkeep reload` does.
+SIGTERM and SIGINT stop the daemon, as `shellkeep stop` does: running commands get stop_grace to finish, new ones are rejected, and every session is saved. A second signal stops waiting for commands, a third exits
+immediately. SIGHUP reloads the configuration file, as `shellkeep reload` does.
 
-Exit codes: 0 stopped with everything saved, 1 stopped at once by a signal or with records lost, 2 could not start.")]
+Exit codes: 0 stopped with everything saved, 1 stopped immediately by a signal or with records lost, 2 could not start.")]
 pub struct ServeArgs {
     #[command(flatten)]
     flags: Layer,
     /// Read this file [default: $XDG_CONFIG_HOME/shellkeep/config.toml, if it exists]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     config: Option<PathBuf>,
-    /// No TCP door
+    /// Do not listen on TCP
     #[arg(long, conflicts_with = "listen")]
     no_listen: bool,
     /// Write a line break to this descriptor when ready, for supervisors
     #[arg(long, value_name = "N")]
     ready_fd: Option<u32>,
-    /// Start although the store is missing or records of its journal are lost, and go on without them
+    /// Start even if the store is missing or records of its journal are lost, and continue without them
     #[arg(long)]
     accept_loss: bool,
-    /// Print a first thing to try, as on a terminal
+    /// Print a command to try first, as on a terminal
     #[arg(long)]
     hint: bool,
-    /// In a copied data directory: let its sessions work in directories outside of it, which were the original's
+    /// In a copied data directory: let its sessions use the original's directories outside of it
     #[arg(long)]
     take_workspaces: bool,
-    /// Leave the terminal's session; for the client that starts a daemon
+    /// Detach from the terminal; for the client that starts a daemon
     #[arg(long, hide = true)]
     detach: bool,
 }
 
-/// Does it.
 pub fn execute(args: ServeArgs) -> Result<ExitCode, Failure> {
     if args.detach {
         // Fails only for a process that already leads a group, which then has nothing to leave.
@@ -66,12 +64,12 @@ pub fn execute(args: ServeArgs) -> Result<ExitCode, Failure> {
     let sources = Sources::new(flags, args.config);
     let settings = sources.load()?;
     let ready = args.ready_fd.map(Ready::open).transpose();
-    let ready = ready.map_err(|error| Failure::start(format!("--ready-fd cannot be written: {error}")))?;
+    let ready = ready.map_err(|error| Failure::start(format!("cannot write to --ready-fd: {error}")))?;
     let (accept_loss, take_workspaces) = (args.accept_loss, args.take_workspaces);
     daemon::run(Start { settings, sources, ready, hint, accept_loss, take_workspaces })
 }
 
-/// A first thing to try, with the flags that lead to this daemon.
+/// A command to try first, with the flags that select this daemon.
 fn first_command(flags: &Layer) -> String {
     let paths = DaemonArgs { socket: flags.socket.clone(), data: flags.data.clone(), ..DaemonArgs::default() };
     format!("shellkeep run{} -s demo -- 'echo hello from $PWD'", paths.as_flags())

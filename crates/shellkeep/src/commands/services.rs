@@ -16,8 +16,8 @@ use std::process::ExitCode;
 /// Arguments of `services`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "A service is a command that runs on beside a session's shell: a dev server, a database, a watcher.
-It starts with the session's directory, variables and functions, goes on when the daemon is restarted, and has a log.
+    after_help = "A service is a command that keeps running next to a session's shell: a dev server, a database, a watcher. It starts
+with the session's directory, variables and functions, keeps running when the daemon restarts, and has a log.
 
 Examples:
   shellkeep services start -s demo --name web --ready-port 8000 -- 'python3 -m http.server 8000'
@@ -42,28 +42,28 @@ pub struct ServicesArgs {
 enum Action {
     /// Start a service and print its id
     Start(start::StartArgs),
-    /// Stop services and everything they have started
+    /// Stop services and everything they started
     #[command(after_help = "Examples:
   shellkeep services stop web
   shellkeep services stop -s demo s3 s7 --grace 30")]
     Stop {
-        /// The session; needed only where several have such a service
+        /// The session; needed only if several sessions have such a service
         #[arg(short, long, value_name = "NAME")]
         session: Option<String>,
-        /// Seconds they have to end by themselves before they are killed [default: 5]
+        /// Seconds between SIGTERM and SIGKILL [default: 5]
         #[arg(long, value_name = "S")]
         grace: Option<f64>,
         /// The services, by name or id
         #[arg(required = true, value_name = "SERVICE")]
         ids: Vec<String>,
     },
-    /// List services: those that run, or with -s those of a session, ended ones too
+    /// List running services; with -s, all of a session, including ended ones
     #[command(after_help = "Examples:
   shellkeep services ls
   shellkeep services ls -s demo
   shellkeep services ls --agent builder --json | jq -r '.services[].service_id'")]
     Ls {
-        /// Only this session's, with those that ended lately
+        /// Only this session's, including those that ended recently
         #[arg(short, long, value_name = "NAME", conflicts_with = "agent")]
         session: Option<String>,
         /// Only this agent's
@@ -75,7 +75,7 @@ enum Action {
     /// Show one service
     #[command(after_help = "Examples:\n  shellkeep services show web\n  shellkeep services show -s demo s3 --json")]
     Show {
-        /// The session; needed only where several have such a service, or where the service has ended
+        /// The session; needed only if several sessions have such a service, or if the service has ended
         #[arg(short, long, value_name = "NAME")]
         session: Option<String>,
         /// The service's name or id
@@ -86,7 +86,6 @@ enum Action {
     Logs(logs::LogsArgs),
 }
 
-/// Does it.
 pub fn execute(args: ServicesArgs) -> Result<ExitCode, Failure> {
     client::block_on(act(args))
 }
@@ -142,7 +141,7 @@ async fn list(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Stops what can be stopped, and says of each that could not.
+/// Stops each service, and reports those that could not be stopped.
 async fn stop(
     client: &mut Client,
     session: Option<&str>,

@@ -1,4 +1,4 @@
-//! `shellkeep sessions`: makes, lists, shows and ends sessions.
+//! `shellkeep sessions`: creates, lists, shows and ends sessions.
 
 mod new;
 mod show;
@@ -41,9 +41,11 @@ pub struct SessionsArgs {
 /// What to do with sessions.
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Make a session
+    /// Create a session
     #[command(
-        after_help = "Examples:\n  shellkeep sessions new demo --cwd ~/project --env NAME=ann\n  shellkeep sessions new demo --workspace ~/project      (its files are kept, and can be taken back)\n  shellkeep sessions new notes -- python3 /opt/agents/counter.py"
+        after_help = "Examples:\n  shellkeep sessions new demo --cwd ~/project --env NAME=ann\n  shellkeep sessions \
+            new demo --workspace ~/project      (its files are saved, and can be rewound)\n  shellkeep sessions new \
+            notes -- python3 /opt/agents/counter.py"
     )]
     New(new::NewArgs),
     /// List sessions by name
@@ -52,7 +54,7 @@ enum Action {
         /// Only this agent's
         #[arg(long)]
         agent: Option<String>,
-        /// Those that agents removed and whose recordings are kept
+        /// Sessions that agents deleted and whose recordings are kept
         #[arg(long, conflicts_with = "agent")]
         deleted: bool,
     },
@@ -62,7 +64,7 @@ enum Action {
         /// The session
         id: String,
     },
-    /// Show what a session's shell knows
+    /// Show the state of a session's shell
     #[command(after_help = "Example:\n  shellkeep sessions state demo --json | jq .functions")]
     State {
         /// The session
@@ -74,10 +76,11 @@ enum Action {
         /// The session
         id: String,
     },
-    /// Remove sessions: their processes and their files
+    /// Delete sessions, with their processes and files
     #[command(
-        after_help = "By the host's word the recording goes too. What an agent removes is gone for the agent; its recording stays
-with the host for record.keep_deleted, see 'sessions ls --deleted', and is removed by the name it has there.
+        after_help = "When the host deletes a session, its recording is deleted too. When an agent deletes one, it is gone for the agent;
+the host keeps its recording for record.keep_deleted (see 'sessions ls --deleted') and can delete it by the name it
+has there.
 
 Example:\n  shellkeep sessions rm one two three"
     )]
@@ -92,7 +95,7 @@ Example:\n  shellkeep sessions rm one two three"
         /// The session
         id: String,
     },
-    /// Give a session a clean shell with the state it began with
+    /// Give a session a clean shell with its initial state
     #[command(after_help = "Example:\n  shellkeep sessions restart demo")]
     Restart {
         /// The session
@@ -100,7 +103,6 @@ Example:\n  shellkeep sessions rm one two three"
     },
 }
 
-/// Does it.
 pub fn execute(args: SessionsArgs) -> Result<ExitCode, Failure> {
     client::block_on(act(args))
 }
@@ -125,7 +127,7 @@ async fn act(args: SessionsArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Checked here too: an id with a slash would ask for another path.
+/// Checked here too: an id with a slash would change the request's path.
 fn path(id: &str, rest: &str) -> Result<String, Failure> {
     let id = SessionId::parse(id).map_err(Failure::client)?;
     Ok(format!("/v1/sessions/{id}{rest}"))
@@ -156,8 +158,8 @@ async fn list(client: &mut Client, agent: Option<&str>, table: TableArgs, json: 
     Ok(())
 }
 
-/// Sessions that agents removed. Their names are those of recordings: `events`, `replay`, `export`, `verify` and `rm` take
-/// them.
+/// Sessions that agents deleted. Their names are those of recordings: `events`, `replay`, `export`, `verify` and `rm`
+/// accept them.
 async fn list_deleted(client: &mut Client, table: TableArgs, json: bool) -> Result<(), Failure> {
     let page: SessionList = client.get("/v1/sessions?deleted=true").await?;
     if json {
@@ -175,7 +177,7 @@ fn state(state: &StateResponse, json: bool) -> Result<(), Failure> {
     if json { terminal::json(state) } else { show::state(state) }
 }
 
-/// Ends what can be ended, and says of each that could not.
+/// Deletes each session, and reports those that could not be deleted.
 async fn remove(client: &mut Client, ids: &[String]) -> Result<ExitCode, Failure> {
     let mut code = ExitCode::SUCCESS;
     for id in ids {

@@ -1,4 +1,4 @@
-//! `shellkeep status`: whether a daemon runs, and how it is. Never starts one.
+//! `shellkeep status`: whether a daemon is running, and its health. Never starts one.
 
 use crate::cli::DaemonArgs;
 use crate::client::{self, Client};
@@ -10,7 +10,7 @@ use shellkeep_protocol::{DaemonStatus, ReadinessStatus};
 use shellkeep_terminal::words::{counted, span};
 use std::process::ExitCode;
 
-/// Exit code when no daemon runs, as `systemctl status` has it.
+/// Exit code when no daemon is running, as for `systemctl status`.
 const NOT_RUNNING: u8 = 3;
 /// Exit code when the daemon runs, but something is wrong.
 const DEGRADED: u8 = 4;
@@ -22,7 +22,7 @@ const DEGRADED: u8 = 4;
   shellkeep status --json | jq -r .pid
   shellkeep status --data /var/lib/shellkeep
 
-Exit codes: 0 ready, 1 the daemon could not be asked, 2 wrong usage, 3 no daemon runs, 4 degraded.")]
+Exit codes: 0 ready, 1 the daemon did not respond, 2 wrong usage, 3 no daemon is running, 4 degraded.")]
 pub struct StatusArgs {
     #[command(flatten)]
     daemon: DaemonArgs,
@@ -31,7 +31,6 @@ pub struct StatusArgs {
     json: bool,
 }
 
-/// Does it.
 pub fn execute(args: StatusArgs) -> Result<ExitCode, Failure> {
     client::block_on(async {
         let Some(mut client) = Client::running(&args.daemon).await? else { return not_running(&args) };
@@ -69,7 +68,7 @@ fn print(status: &DaemonStatus) {
     for problem in &status.problems {
         terminal::line(format!("problem: {}", terminal::harmless(problem)));
     }
-    let sessions = format!("{} kept, {} with a shell", status.sessions, status.live_shells);
+    let sessions = format!("{}, {} with a shell", status.sessions, status.live_shells);
     let running = format!("{}, {}", counted(status.running, "command"), counted(status.services, "service"));
     let fields = Fields::new()
         .with("pid", status.pid.to_string())

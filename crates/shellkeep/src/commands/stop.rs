@@ -1,4 +1,4 @@
-//! `shellkeep stop`: stops the daemon and waits for its end.
+//! `shellkeep stop`: stops the daemon and waits until it has exited.
 
 use crate::cli::DaemonArgs;
 use crate::client::{self, Client, ending};
@@ -16,11 +16,11 @@ use std::process::ExitCode;
   shellkeep stop
   shellkeep stop --now
 
-The daemon refuses new commands and lets running ones finish for stop_grace (10s if the configuration does not say
-otherwise). What still runs then is ended, and its caller gets a notice. Every session is saved. Services keep running,
-and the next daemon takes them over, unless services_on_stop says otherwise.
+The daemon rejects new commands and lets running ones finish for stop_grace (default 10s). What still runs then is killed, and its caller gets a notice.
+Every session is saved. Services keep running, and the next daemon takes them over, unless services_on_stop says
+otherwise.
 
-Exit codes: 0 no daemon runs now, 1 it could not be stopped, 2 wrong usage.")]
+Exit codes: 0 no daemon is running now, 1 it could not be stopped, 2 wrong usage.")]
 pub struct StopArgs {
     /// Do not wait for running commands
     #[arg(long)]
@@ -32,11 +32,10 @@ pub struct StopArgs {
     json: bool,
 }
 
-/// Does it.
 pub fn execute(args: StopArgs) -> Result<ExitCode, Failure> {
     client::block_on(async {
         let Some(mut client) = Client::running(&args.daemon).await? else {
-            return done(&args, false, "no daemon runs".to_owned());
+            return done(&args, false, "no daemon is running".to_owned());
         };
         let order = StopRequest { now: args.now, restart: false };
         let stopping: Stopping = client.post("/v1/daemon/stop", &order).await?;
@@ -46,11 +45,11 @@ pub fn execute(args: StopArgs) -> Result<ExitCode, Failure> {
     })
 }
 
-/// Says that commands are waited for, if there are any.
+/// Says that it waits for running commands, if there are any.
 pub fn tell(stopping: &Stopping) {
     if stopping.running > 0 && stopping.grace > 0.0 {
         let (commands, grace) = (counted(stopping.running, "command"), stopping.grace);
-        terminal::notice(&format!("waiting up to {grace} s for {commands} to finish; with --now it does not wait"));
+        terminal::notice(&format!("waiting up to {grace} s for {commands} to finish; --now does not wait"));
     }
 }
 

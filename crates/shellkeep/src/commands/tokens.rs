@@ -1,4 +1,4 @@
-//! `shellkeep tokens`: makes, lists and revokes tokens: of agents, auditors and metrics.
+//! `shellkeep tokens`: creates, lists and revokes tokens of agents, auditors and metrics.
 
 use crate::cli::DaemonArgs;
 use crate::client::{self, Client};
@@ -12,9 +12,10 @@ use std::process::ExitCode;
 
 /// Arguments of `tokens`.
 #[derive(Debug, Args)]
-#[command(after_help = "An agent that comes with its token sees and touches only its own sessions. Its session `x` has
-the id `thread_AGENT_x`, and it may use either name. A token is shown once, when it is made; the daemon keeps its hash.
-The agent gives it as SHELLKEEP_TOKEN or as `Authorization: Bearer TOKEN`, over TCP or over the socket.
+#[command(
+    after_help = "An agent with a token can see and use only its own sessions. Its session `x` has the id `thread_AGENT_x`, and it may
+use either name. A token is shown once, when it is created; the daemon keeps its hash. The agent passes it in
+SHELLKEEP_TOKEN or as `Authorization: Bearer TOKEN`, over TCP or over the socket.
 With the role auditor, a token reads everything of all sessions and changes nothing; with the role metrics, it reads
 /metrics, /healthz and /readyz.
 
@@ -24,7 +25,8 @@ Examples:
   shellkeep tokens ls
   shellkeep tokens revoke tok_5h2kQx1vT0A
 
-Exit codes: 0 done, 1 not done (no such token, not the host, no daemon), 2 wrong usage.")]
+Exit codes: 0 done, 1 not done (no such token, not the host, no daemon), 2 wrong usage."
+)]
 pub struct TokensArgs {
     #[command(subcommand)]
     action: Action,
@@ -40,7 +42,7 @@ pub struct TokensArgs {
 /// What to do with tokens.
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Make a token and print it, this once
+    /// Create a token and print it, this once
     #[command(
         alias = "create",
         after_help = "Examples:\n  shellkeep tokens new --agent builder --name 'ci of main' --may-restart\n  shellkeep tokens new --role auditor --name 'review of May'\n  shellkeep tokens new --role metrics > /etc/prometheus/shellkeep.token"
@@ -52,19 +54,19 @@ enum Action {
         /// The agent it is for
         #[arg(long, required_if_eq("role", "agent"))]
         agent: Option<String>,
-        /// What you call it
+        /// A label for you
         #[arg(long)]
         name: Option<String>,
-        /// Let it restart its sessions [default: as the daemon's agent_may_restart says]
+        /// Let it restart its sessions [default: the daemon's agent_may_restart]
         #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
         may_restart: Option<bool>,
     },
-    /// List tokens, those that were revoked lately too
+    /// List tokens, including recently revoked ones
     #[command(
         after_help = "Example:\n  shellkeep tokens ls --json | jq -r '.tokens[] | select(.revoked_at == null).id'"
     )]
     Ls,
-    /// Revoke tokens; they are refused at once
+    /// Revoke tokens, effective immediately
     #[command(after_help = "Example:\n  shellkeep tokens revoke tok_5h2kQx1vT0A")]
     Revoke {
         /// The tokens' ids, as `ls` shows them
@@ -94,7 +96,6 @@ impl From<Role> for TokenRole {
     }
 }
 
-/// Does it.
 pub fn execute(args: TokensArgs) -> Result<ExitCode, Failure> {
     client::block_on(act(args))
 }
@@ -112,7 +113,7 @@ async fn act(args: TokensArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The secret alone for a program, so that it can be taken into a variable.
+/// Only the secret for a program, so that it can be assigned to a variable.
 fn show_new(issued: &IssuedToken, json: bool) -> Result<(), Failure> {
     if json {
         return terminal::json(issued);
@@ -125,7 +126,7 @@ fn show_new(issued: &IssuedToken, json: bool) -> Result<(), Failure> {
             (TokenRole::Metrics, None) => "for metrics".to_owned(),
             (TokenRole::Agent | TokenRole::Auditor, None) => "for an auditor".to_owned(),
         };
-        terminal::notice(&format!("this is {id} {whose}; keep it now, it is not shown again"));
+        terminal::notice(&format!("this is {id} {whose}; save it now, it is not shown again"));
     }
     Ok(())
 }
@@ -166,11 +167,11 @@ fn list(list: TokenList, table: TableArgs, json: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Revokes what can be revoked, and says of each that could not.
+/// Revokes each token, and reports those that could not be revoked.
 async fn revoke(client: &mut Client, ids: &[String]) -> Result<ExitCode, Failure> {
     let mut code = ExitCode::SUCCESS;
     for token_id in ids {
-        // Checked here too: an id with a slash would ask for another path.
+        // Checked here too: an id with a slash would change the request's path.
         id::check(token_id).map_err(|error| Failure::client(format!("'{token_id}': {error}")))?;
         if let Err(error) = client.delete(&format!("/v1/tokens/{token_id}")).await {
             terminal::notice(&error.to_string());

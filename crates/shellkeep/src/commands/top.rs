@@ -1,4 +1,4 @@
-//! `shellkeep top`: the daemon as it works, live.
+//! `shellkeep top`: a live view of the daemon.
 
 mod follow;
 mod poll;
@@ -25,20 +25,20 @@ use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
-/// News that may wait to be drawn; the poller waits when we are slow.
+/// How many updates may wait to be drawn; beyond that the poller waits.
 const NEWS_WAITING: usize = 32;
-/// How often the screen is drawn although nothing came: "3s ago" becomes "4s ago".
+/// How often the screen is drawn without an update: "3s ago" becomes "4s ago".
 const REDRAW: Duration = Duration::from_secs(1);
-/// Exit codes of a program that a signal ended, as shells say it.
+/// Exit codes of a program that a signal ended, as shells report it.
 const SIGNALLED: u8 = 128;
 
 /// Arguments of `top`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Keys: 1 2 3 or Tab choose services, sessions or changes of limits; Enter looks closely, l follows a
-service's log, x stops a service (after y), / filters, ? explains the rest, q leaves.
+    after_help = "Keys: 1 2 3 or Tab select services, sessions or limit changes; Enter inspects, l follows a service's log, x stops a service (confirm with
+y), / filters, ? shows all keys, q quits.
 
-On a pipe, or with --once, it prints one look and ends. NO_COLOR switches colours off.
+On a pipe, or with --once, it prints one snapshot and exits. NO_COLOR disables colours.
 
 Examples:
   shellkeep top
@@ -49,13 +49,13 @@ Examples:
 Exit codes: 0 done, 1 not done (no daemon, not the host), 2 wrong usage, 128+n ended by signal n."
 )]
 pub struct TopArgs {
-    /// Seconds between two looks
+    /// Refresh interval in seconds
     #[arg(long, value_name = "S", default_value = "1", value_parser = interval)]
     interval: Duration,
-    /// Print one look and end
+    /// Print one snapshot and exit
     #[arg(long)]
     once: bool,
-    /// Print how the node stands as JSON, once
+    /// Print one snapshot as JSON and exit
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -68,7 +68,6 @@ fn interval(text: &str) -> Result<Duration, String> {
     if (0.1..=3600.0).contains(&seconds) { Ok(Duration::from_secs_f64(seconds)) } else { Err(wrong()) }
 }
 
-/// Does it.
 pub fn execute(args: TopArgs) -> Result<ExitCode, Failure> {
     client::block_on(act(args))
 }
@@ -76,7 +75,7 @@ pub fn execute(args: TopArgs) -> Result<ExitCode, Failure> {
 async fn act(args: TopArgs) -> Result<ExitCode, Failure> {
     let (_, endpoint) = client::find(&args.daemon)?;
     let mut client = Client::open(&args.daemon).await?;
-    // Asked before the screen is taken, so that a refusal is a line to read and an exit code.
+    // Requested before the screen is drawn, so that an error is a line on stderr and an exit code.
     let node: Node = client.get("/v1/node").await?;
     let dumb = std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb");
     if args.json {
@@ -91,7 +90,7 @@ async fn act(args: TopArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The screen and everything that moves it.
+/// The screen and everything that updates it.
 struct Live {
     app: App,
     theme: Theme,
@@ -103,13 +102,13 @@ struct Live {
     helpers: Helpers,
 }
 
-/// What works beside the screen. It ends with it.
+/// Background tasks. They end with the screen.
 struct Helpers {
     endpoint: Endpoint,
     news: mpsc::Sender<News>,
     /// The poller, and services being stopped.
     tasks: JoinSet<()>,
-    /// Whoever follows a log.
+    /// The task that follows a log.
     follower: JoinSet<()>,
     followed: Option<Followed>,
 }
@@ -123,8 +122,8 @@ impl Live {
         let poller = Poller { endpoint: endpoint.clone(), interval, wants: wanted, news: sender.clone() };
         tasks.spawn(poller.run());
         let helpers = Helpers { endpoint, news: sender, tasks, follower: JoinSet::new(), followed: None };
-        let screen = Screen::open()
-            .map_err(|error| Failure::client(format!("the terminal cannot be used: {error}; try --once")))?;
+        let screen =
+            Screen::open().map_err(|error| Failure::client(format!("cannot use the terminal: {error}; try --once")))?;
         let theme = Theme::from_environment();
         Ok(Self { app, theme, screen, keys: screen::events(), news, wants, began: Instant::now(), helpers })
     }
@@ -150,7 +149,7 @@ impl Live {
                 number = signals.next() => return Ok(ExitCode::from(SIGNALLED + number)),
                 Some(ended) = self.helpers.tasks.join_next() => match ended {
                     Ok(()) => None,
-                    Err(error) => return Err(Failure::client(format!("an error of shellkeep's own: {error}"))),
+                    Err(error) => return Err(Failure::client(format!("internal error: {error}"))),
                 },
             };
             match effect {
@@ -176,12 +175,12 @@ impl Live {
     fn on_event(&mut self, event: &Event) -> Option<Effect> {
         match event {
             Event::Key(key) if key.kind != KeyEventKind::Release => self.app.on_key(*key, self.began.elapsed()),
-            // A new size is seen when the screen is drawn.
+            // A new size is detected when the screen is drawn.
             _ => None,
         }
     }
 
-    /// Takes in what came, and what came with it: one picture for all.
+    /// Applies all pending updates, then draws once.
     fn on_news(&mut self, news: News) {
         self.app.on_news(news, self.began.elapsed());
         while let Ok(news) = self.news.try_recv() {
@@ -189,7 +188,7 @@ impl Live {
         }
     }
 
-    /// Lets the helpers know what is in sight now.
+    /// Tells the background tasks what is visible now.
     fn settle(&mut self) {
         let wants = self.app.wants();
         self.helpers.follow(wants.log.as_ref());
@@ -210,7 +209,7 @@ impl Helpers {
         if self.followed.as_ref() == log {
             return;
         }
-        // Dropping the set ends who is in it.
+        // Dropping the set aborts its tasks.
         self.follower = JoinSet::new();
         self.followed = log.cloned();
         if let Some(log) = log {

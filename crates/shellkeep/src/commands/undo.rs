@@ -1,4 +1,4 @@
-//! `shellkeep undo` and `shellkeep redo`: a session's changes, one at a time, back and forth.
+//! `shellkeep undo` and `shellkeep redo`: undoes and redoes a session's changes, one at a time.
 
 use super::files::of_session;
 use super::rewind::tell;
@@ -15,9 +15,9 @@ use std::process::ExitCode;
 /// Arguments of `undo`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Takes back the last command that changed files or the shell, or the last rewind or merge: files, shell and the agent's
-saved state become what they were before it. Undo again for the change before that; `shellkeep redo` takes an undo back.
-Nothing is lost: what is replaced is kept in a checkpoint first. Files that no checkpoint holds are left alone.
+    after_help = "Undoes the last command that changed files or the shell, or the last rewind or merge: files, shell and the agent's
+saved state become what they were before it. Undo again for the change before that; `shellkeep redo` reverts an undo.
+Nothing is lost: what is replaced is saved in a checkpoint first. Files that are not in checkpoints are left alone.
 
 Examples:
   shellkeep undo demo
@@ -33,7 +33,7 @@ pub struct UndoArgs {
 
 /// Arguments of `redo`.
 #[derive(Debug, Args)]
-#[command(after_help = "Takes back the last undo, as long as nothing else has changed the session since.
+#[command(after_help = "Redoes the last undone change, as long as nothing else has changed the session since.
 
 Examples:
   shellkeep redo demo
@@ -59,12 +59,12 @@ struct StepArgs {
     daemon: DaemonArgs,
 }
 
-/// Takes back the last change.
+/// Undoes the last change.
 pub fn undo(args: UndoArgs) -> Result<ExitCode, Failure> {
     client::block_on(step(args.step, RewindStep::Undo))
 }
 
-/// Takes back the last undo.
+/// Redoes the last undone change.
 pub fn redo(args: RedoArgs) -> Result<ExitCode, Failure> {
     client::block_on(step(args.step, RewindStep::Redo))
 }

@@ -19,20 +19,19 @@ use shellkeep_terminal::words;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Everything fits together, and it is signed by a key that nobody named.
+/// Exit code when the recording is consistent, but signed by an unknown key.
 const KEY_NOT_KNOWN: u8 = 3;
 
 /// Arguments of `verify`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Each event carries a hash of itself and of the one before it, and the daemon signs how far it has come. So this finds
-every change of the events, of long outputs, agent states and the configuration beside them. It takes the word of
-whoever holds the signing key; --key says whose key that must be, and `shellkeep key` prints it. A recording that was
-cut off at the end together with its signatures is found with --anchors, or by the daemon, which knows how far the
-session has come.
+    after_help = "Each event carries a hash of itself and of the previous one, and the daemon signs the chain. So this detects every
+change to the events, long outputs, agent states and the configuration. It trusts the signing key; --key says which
+key it must be, and `shellkeep key` prints it. A recording that was truncated at the end together with its signatures
+is detected with --anchors, or by the daemon, which knows the session's last record.
 
-An export proves itself, also where secrets were masked in it. A session's own files are checked by its daemon, or here
-with the keys in their data directory.
+An export can be verified on its own, even if secrets were masked in it. A session's own files are checked by its
+daemon, or here with the keys in their data directory.
 
 Examples:
   shellkeep verify demo
@@ -40,17 +39,17 @@ Examples:
   shellkeep verify --anchors /mnt/elsewhere/heads.jsonl demo
   shellkeep verify demo --json | jq .head.hash
 
-Exit codes: 0 intact and signed by a key that is known here, 1 not intact, 2 it could not be checked,
-3 intact, but signed by a key that is not known here: pass it with --key if it is the right one."
+Exit codes: 0 intact and signed by a known key, 1 not intact, 2 it could not be checked,
+3 intact, but signed by an unknown key: pass it with --key if it is the right one."
 )]
 pub struct VerifyArgs {
     /// The session, or a file or directory with a recording
     #[arg(value_name = "SESSION|FILE|DIR", value_hint = ValueHint::AnyPath)]
     target: String,
-    /// The public key that must have signed it, or a file that holds it; may be repeated [default: DATA/sign.pub]
+    /// The public key that must have signed it, or a file that contains it; may be repeated [default: DATA/sign.pub]
     #[arg(long = "key", value_name = "KEY|FILE")]
     keys: Vec<String>,
-    /// Check it against heads that were anchored: a file with what record.anchor wrote, posted or logged
+    /// Compare with anchored heads: a file with what record.anchor wrote, posted or logged
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     anchors: Option<PathBuf>,
     /// Print JSON
@@ -60,7 +59,6 @@ pub struct VerifyArgs {
     daemon: DaemonArgs,
 }
 
-/// Does it.
 pub fn execute(args: VerifyArgs) -> Result<ExitCode, Failure> {
     let verdict = check(&args).map_err(|failure| failure.with_code(CANNOT_START))?;
     if args.json {
@@ -107,7 +105,7 @@ fn check(args: &VerifyArgs) -> Result<wire::Verdict, Failure> {
     }
 }
 
-/// A key as it is written, or a file that holds one.
+/// A key in hex, or a file that contains one.
 fn named_key(text: &str) -> Result<PublicKey, Failure> {
     let in_file = || PublicKey::parse(std::fs::read_to_string(text).ok()?.trim());
     PublicKey::parse(text).or_else(in_file).ok_or_else(|| {
@@ -115,7 +113,7 @@ fn named_key(text: &str) -> Result<PublicKey, Failure> {
     })
 }
 
-/// The keys that this machine knows: that of the directory the recording lies in, or of the daemon that is used here.
+/// The keys that this machine knows: that of the recording's data directory, or of the daemon in use.
 fn known_here(path: &Path, daemon: &DaemonArgs) -> Vec<PublicKey> {
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let beside = if path.is_dir() { key::of_directory(&source::data_of(&path)) } else { None };
@@ -123,11 +121,11 @@ fn known_here(path: &Path, daemon: &DaemonArgs) -> Vec<PublicKey> {
     beside.or_else(used).into_iter().collect()
 }
 
-/// The daemon knows its own key; whoever asks may know better which one it must be.
+/// The daemon knows its own key, but the caller may expect another one.
 fn signed_by(mut verdict: wire::Verdict, keys: &[PublicKey]) -> wire::Verdict {
     let is_named = |key: &str| keys.iter().any(|named| named.to_string() == key);
     if let Some(signed) = verdict.signed.as_ref().filter(|signed| !keys.is_empty() && !is_named(&signed.key)) {
-        let reason = format!("it is signed by {}, and that is not the key that was named", signed.key);
+        let reason = format!("it is signed by {}, which is not the expected key", signed.key);
         (verdict.intact, verdict.key_is_known) = (false, false);
         verdict.bad = Some(wire::Bad { file: "heads.jsonl".to_owned(), line: 0, seq: None, reason });
     }
@@ -140,14 +138,14 @@ fn of_files(path: &Path, keys: &[PublicKey]) -> Result<(wire::Verdict, Recording
     let (name, key) = local_key(path);
     if key.is_none() && !recording.is_export() {
         return Err(Failure::client(
-            "a session's own files are checked with the key of their data directory, which is not beside them; \
-             ask its daemon by the session's name, or export it",
+            "a session's own files need the key of their data directory, which is missing; pass the session's name \
+                instead of a path, or export it",
         ));
     }
     let session_id = SessionId::parse(&name).ok().filter(|_| !recording.is_export());
     let signatures = SignatureChecks { session_id: session_id.as_ref(), keys, through: None };
     let outputs = outputs_beside(path);
-    // Only a daemon knows how far its session has come.
+    // Only a daemon knows a session's last record.
     let checks = Checks { key: key.as_ref(), expected: None, signatures: Some(signatures), outputs: Some(&outputs) };
     let verdict = shellkeep_record::check(&recording, &checks).map_err(Failure::client)?;
     Ok((verdict.into(), recording))
@@ -172,7 +170,7 @@ fn tell(verdict: &wire::Verdict) {
         terminal::line(format!("first bad line: {place}{seq}: {}", wrong.reason));
     }
     for hole in &verdict.holes {
-        let kind = if hole.declared { "lost, as the session says" } else { "missing" };
+        let kind = if hole.declared { "declared lost" } else { "missing" };
         terminal::line(format!("events {} to {} are {kind}: {}", hole.from, hole.through, hole.reason));
     }
     if *masked_fields > 0 {

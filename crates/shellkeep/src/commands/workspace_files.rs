@@ -1,4 +1,5 @@
-//! `shellkeep files`: single files of a session's workspace, listed, read, written and removed beside whatever runs there.
+//! `shellkeep files`: lists, reads, writes and removes single files of a session's workspace, even while a command
+//! runs.
 
 use super::files::{of_session, path_parameter, shown_path};
 use crate::cli::DaemonArgs;
@@ -17,9 +18,8 @@ use std::process::ExitCode;
 /// Arguments of `files`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "A PATH is relative to the session's workspace, or absolute inside it. Nothing outside of it is read or written, also not
-through a symbolic link. Changes are recorded as tool calls and kept in checkpoints, so `shellkeep rewind` brings back what
-was there.
+    after_help = "A PATH is relative to the session's workspace, or absolute inside it. Nothing outside of it is read or written, not even through a symbolic link. Changes are recorded as tool calls and
+saved in checkpoints, so `shellkeep rewind` can undo them.
 
 Examples:
   shellkeep files ls demo src
@@ -88,14 +88,13 @@ enum Action {
     },
 }
 
-/// Does it.
 pub fn execute(args: FilesArgs) -> Result<ExitCode, Failure> {
     client::block_on(act(args))
 }
 
 async fn act(args: FilesArgs) -> Result<ExitCode, Failure> {
     let FilesArgs { action, json, daemon } = args;
-    // Read first: a daemon is not started for a file that cannot be read.
+    // Read first: do not start a daemon for a file that cannot be read.
     let body = match &action {
         Action::Put { from, .. } => local(from.as_ref())?,
         _ => Vec::new(),
@@ -110,7 +109,7 @@ async fn act(args: FilesArgs) -> Result<ExitCode, Failure> {
                 query += &value.map(|value| format!("&{name}={value}")).unwrap_or_default();
             }
             let body = client.get_body(&of_session(&session, &format!("files/content?{query}"))?).await?;
-            let broken = |error| Failure::client(format!("the connection to the daemon broke: {error}"));
+            let broken = |error| Failure::client(format!("lost the connection to the daemon: {error}"));
             terminal::bytes(&body.collect().await.map_err(broken)?.to_bytes())?;
         }
         Action::Put { session, path, mode, .. } => {
@@ -139,7 +138,7 @@ fn answered<T: serde::Serialize>(json: bool, value: &T, said: &str, notices: &[N
     Ok(())
 }
 
-/// What is to be written.
+/// The contents to write.
 fn local(from: Option<&PathBuf>) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
     let (name, read) = match from {
@@ -152,9 +151,9 @@ fn local(from: Option<&PathBuf>) -> Result<Vec<u8>, Failure> {
         }
         None => ("stdin".to_owned(), std::io::stdin().lock().take(MAX_FILE_BYTES as u64 + 1).read_to_end(&mut bytes)),
     };
-    read.map_err(|error| Failure::client(format!("{name} cannot be read: {error}")))?;
+    read.map_err(|error| Failure::client(format!("cannot read {name}: {error}")))?;
     if bytes.len() > MAX_FILE_BYTES {
-        return Err(Failure::client(format!("{name} is larger than 64 MiB, the most that one call writes")));
+        return Err(Failure::client(format!("{name} is larger than 64 MiB, the limit for one call")));
     }
     Ok(bytes)
 }

@@ -9,16 +9,16 @@ use super::values::Span;
 use crate::failure::Failure;
 use shellkeep_runtime::CheckpointConfig;
 
-/// The settings of checkpoints in force.
+/// The checkpoint settings in effect.
 #[derive(Debug, Clone)]
 pub struct CheckpointSettings {
-    /// Whether files are kept.
+    /// Whether checkpoints are taken.
     pub on: Setting<bool>,
     /// Larger files are left out.
     pub max_file_bytes: Setting<u64>,
-    /// What one session's checkpoints may take.
+    /// How much disk space one session's checkpoints may use.
     pub bytes_per_session: Setting<u64>,
-    /// More files than this are not kept.
+    /// How many files of a workspace are saved at most.
     pub max_files: Setting<u64>,
     /// How long one may take.
     pub time: Setting<Span>,
@@ -71,7 +71,7 @@ impl CheckpointSettings {
     /// Whether they can be used.
     pub(super) fn check(&self) -> Result<(), Failure> {
         if self.time.value.0.is_none_or(|time| time.is_zero()) {
-            return Err(Failure::start("checkpoints.time must be a length of time, as in 10s; nothing waits for ever"));
+            return Err(Failure::start("checkpoints.time must be a duration, as in 10s"));
         }
         if self.keep_all.value == 0 {
             return Err(Failure::start("checkpoints.keep_all must be at least 1: the newest is always kept"));

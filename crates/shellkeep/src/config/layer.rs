@@ -1,4 +1,4 @@
-//! One layer of settings: what a file, the environment or the command line says. Every field may be left out.
+//! One layer of settings: from a file, the environment or the command line. Every field is optional.
 
 use super::checkpoints::layer::{self as checkpoints, CheckpointLayer};
 use super::record::layer::{self as record, RecordLayer};
@@ -10,7 +10,7 @@ use serde::Deserialize;
 use shellkeep_session::QuotaName;
 use std::path::{Path, PathBuf};
 
-/// What one layer says. The fields have the same names in the file, and with `SHELLKEEP_` in the environment.
+/// One layer of settings. The fields have the same names in the file, and with `SHELLKEEP_` in the environment.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Args)]
 #[serde(deny_unknown_fields, default)]
 pub struct Layer {
@@ -20,37 +20,37 @@ pub struct Layer {
     /// Listen on this Unix socket [default: DATA/shellkeep.sock]
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub socket: Option<PathBuf>,
-    /// Keep everything in this directory [default: $XDG_DATA_HOME/shellkeep or ~/.local/share/shellkeep]
+    /// Store everything in this directory [default: $XDG_DATA_HOME/shellkeep or ~/.local/share/shellkeep]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub data: Option<PathBuf>,
-    /// Keep facts here: sqlite://PATH, file://DIR or memory:// [default: sqlite://DATA/shellkeep.db]
+    /// Store sessions here: sqlite://PATH, file://DIR or memory:// [default: sqlite://DATA/shellkeep.db]
     #[arg(long, value_name = "URL")]
     pub store: Option<String>,
-    /// Most live shells; idle ones are put to sleep beyond it [default: 200]
+    /// Maximum number of live shells; beyond it, idle ones are dropped [default: 200]
     #[arg(long, value_name = "N")]
     pub max_shells: Option<usize>,
-    /// Shells started ahead [default: 2]
+    /// Shells started in advance [default: 2]
     #[arg(long, value_name = "N")]
     pub spare_shells: Option<usize>,
-    /// Most processes of one session [default: 256]
+    /// Maximum number of processes of one session [default: 256]
     #[arg(long, value_name = "N")]
     pub session_processes: Option<u64>,
-    /// Most processes of all sessions and services of this node [default: 1000]
+    /// Maximum number of processes of all sessions and services of this node [default: 1000]
     #[arg(long, value_name = "N")]
     pub processes: Option<u64>,
-    /// Most services of this node [default: 500]
+    /// Maximum number of services of this node [default: 500]
     #[arg(long, value_name = "N")]
     pub services: Option<u64>,
-    /// Most services of one agent [default: 5]
+    /// Maximum number of services of one agent [default: 5]
     #[arg(long, value_name = "N")]
     pub services_per_agent: Option<u64>,
     /// Bytes of each stream of a run that can be read back [default: 134217728]
     #[arg(long, value_name = "BYTES")]
     pub output_bytes_per_run: Option<u64>,
-    /// Bytes of output of a session that can be read back; the oldest give way [default: 1073741824]
+    /// Bytes of output of a session that can be read back; the oldest are dropped first [default: 1073741824]
     #[arg(long, value_name = "BYTES")]
     pub output_bytes_per_session: Option<u64>,
-    /// Bytes on disk that a session may take [default: 10737418240]
+    /// Bytes on disk that a session may use [default: 10737418240]
     #[arg(long, value_name = "BYTES")]
     pub disk_bytes_per_session: Option<u64>,
     /// Bytes of a service's log that are kept [default: 16777216]
@@ -62,31 +62,33 @@ pub struct Layer {
     /// Stop a service after this long without output, connections or work, as in 2h; `never` [default: 2h]
     #[arg(long, value_name = "TIME")]
     pub idle_services: Option<Span>,
-    /// What becomes of services when the daemon stops [default: keep]
+    /// What happens to services when the daemon stops [default: keep]
     #[arg(long, value_name = "WHAT")]
     pub services_on_stop: Option<OnStop>,
-    /// Most commands that wait for their turn on this node [default: 10000]
+    /// Maximum number of commands that wait in the queue of this node [default: 10000]
     #[arg(long, value_name = "N")]
     pub queue_length: Option<usize>,
-    /// The longest a command waits for its turn [default: 30s]
+    /// The longest time that a command waits in the queue [default: 30s]
     #[arg(long, value_name = "TIME")]
     pub queue_wait: Option<Span>,
-    /// Remove an ended session after this long, as in 7d; `never` [default: 7d]
+    /// Delete an ended session after this long, as in 7d; `never` [default: 7d]
     #[arg(long, value_name = "TIME")]
     pub reclaim_after: Option<Span>,
-    /// Remove the oldest ended sessions when all of them take more than this [default: 10737418240]
+    /// Delete the oldest ended sessions when together they use more bytes than this [default: 10737418240]
     #[arg(long, value_name = "BYTES")]
     pub reclaim_bytes: Option<u64>,
-    /// How processes are held: `auto`, `no_limits` (as if there were no pids controller), `marks` (no cgroups) [default: auto]
+    /// How processes are tracked: `auto`, `no_limits` (as if there were no pids controller), `marks` (no cgroups)
+    /// [default: auto]
     #[arg(long, value_name = "HOW")]
     pub cages: Option<Cages>,
-    /// Variables that new sessions get beside PATH, HOME, LANG and the like: NAME or PREFIX_*, separated by commas
+    /// Variables that new sessions get in addition to PATH, HOME, LANG and the like: NAME or PREFIX_*, separated by
+    /// commas
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub env_pass: Option<Vec<String>>,
     /// The bash to use [default: the first in PATH]
     #[arg(long, value_name = "PATH", value_hint = ValueHint::ExecutablePath)]
     pub bash: Option<PathBuf>,
-    /// Whether an agent may restart its sessions when its token's maker does not say [default: false]
+    /// Whether an agent may restart its sessions, unless its token says otherwise [default: false]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub agent_may_restart: Option<bool>,
     /// Whether MCP offers list_checkpoints, diff and rewind [default: true]
@@ -98,19 +100,20 @@ pub struct Layer {
     /// What is logged, as in `warn` or `warn,shellkeep=debug` [default: warn,rmcp=error,shellkeep=info]
     #[arg(long, value_name = "FILTER")]
     pub log: Option<String>,
-    /// How the log is written: `text`, or `json` with an object on each line [default: text]
+    /// The log format: `text`, or `json` with one object per line [default: text]
     #[arg(long, value_name = "FORMAT")]
     pub log_format: Option<LogFormat>,
     /// Write the log to this file instead of stderr
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub log_file: Option<PathBuf>,
-    /// Begin a new log file at this size; the old one becomes FILE.1 [default: 10000000]
+    /// Start a new log file at this size; the old one becomes FILE.1 [default: 10000000]
     #[arg(long, value_name = "BYTES")]
     pub log_file_bytes: Option<u64>,
     /// How many old log files are kept [default: 5]
     #[arg(long, value_name = "N")]
     pub log_files: Option<usize>,
-    /// Whether sessions that `run`, `services start` and `mcp` create in a project keep the project's files [default: true]
+    /// Whether sessions that `run`, `services start` and `mcp` create in a project save the project's files [default:
+    /// true]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub project_workspace: Option<bool>,
     /// When the daemon stops, let running commands finish for this long, as in 10s [default: 10s]
@@ -125,7 +128,7 @@ pub struct Layer {
 }
 
 impl Layer {
-    /// What it says about a quota. The number of live shells has the name it had before there were quotas.
+    /// The value of a quota. The number of live shells keeps its name from before quotas existed.
     pub fn quota(&self, name: QuotaName) -> Option<u64> {
         match name {
             QuotaName::Processes => self.processes,
@@ -142,7 +145,7 @@ impl Layer {
     }
 }
 
-/// What the environment says.
+/// The layer from the environment.
 pub fn from_environment(env: Environment) -> Result<Layer, Failure> {
     Ok(Layer {
         listen: env("SHELLKEEP_LISTEN"),
@@ -185,8 +188,7 @@ pub fn from_environment(env: Environment) -> Result<Layer, Failure> {
     .absolute(None))
 }
 
-/// What the file says: the one named by the command line or the environment, which must exist, or the usual one, which
-/// need not.
+/// The layer from the file: one named by the command line or the environment must exist, the default one need not.
 pub fn from_file(named: Option<&Path>, env: Environment) -> Result<(Option<PathBuf>, Layer), Failure> {
     let is_named = named.is_some() || env("SHELLKEEP_CONFIG").is_some();
     let Some(path) = path(named, env) else { return Ok((None, Layer::default())) };
@@ -197,20 +199,21 @@ pub fn from_file(named: Option<&Path>, env: Environment) -> Result<(Option<PathB
         }
         Err(error) => return Err(Failure::start(format!("cannot read {}: {error}", path.display()))),
     };
-    let layer: Layer = toml::from_str(&text)
-        .map_err(|error| Failure::start(format!("{} is wrong: {}", path.display(), one_line(&error, &text))))?;
+    let layer: Layer = toml::from_str(&text).map_err(|error| {
+        Failure::start(format!("invalid configuration in {}: {}", path.display(), one_line(&error, &text)))
+    })?;
     let layer = layer.absolute(path.parent());
     Ok((Some(path), layer))
 }
 
-/// The configuration file: the one named by the command line or the environment, or the usual one.
+/// The configuration file: the one named by the command line or the environment, or the default one.
 pub fn path(named: Option<&Path>, env: Environment) -> Option<PathBuf> {
     let named = named.map(Path::to_owned).or_else(|| env("SHELLKEEP_CONFIG").map(PathBuf::from));
     named.or_else(|| usual_file(env))
 }
 
 impl Layer {
-    /// Makes paths independent of where the daemon runs. A file's own are meant from the file's directory.
+    /// Makes paths absolute. Those in a file are relative to the file's directory.
     pub fn absolute(mut self, base: Option<&Path>) -> Self {
         let paths = [
             &mut self.socket,

@@ -1,5 +1,5 @@
-//! Where a daemon's data and socket are: all that a client needs of the settings. A mistake elsewhere in the configuration
-//! must not keep a client from a daemon that runs.
+//! The paths of a daemon's data and socket: all that a client needs of the settings. A mistake elsewhere in the
+//! configuration must not prevent a client from using a running daemon.
 
 use super::{Environment, KEEP_PROJECTS, Layer, default_data, layer};
 use crate::failure::Failure;
@@ -8,14 +8,12 @@ use std::path::{Path, PathBuf};
 /// Where a daemon's data and socket are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DaemonPaths {
-    /// The data directory.
     pub data: PathBuf,
-    /// The socket.
     pub socket: PathBuf,
 }
 
 impl DaemonPaths {
-    /// By the flags of a client, the environment and the usual file.
+    /// From the flags of a client, the environment and the default file.
     pub fn find(flags: &Layer, env: Environment) -> Result<Self, Failure> {
         let file = match layer::from_file(None, env) {
             Ok((_, file)) => file,
@@ -34,14 +32,15 @@ impl DaemonPaths {
     }
 }
 
-/// Whether sessions that the command line makes in a project keep its files. The client decides, by its own configuration.
+/// Whether sessions that the command line creates in a project save its files. The client decides, from its own
+/// configuration.
 pub fn keeps_projects(env: Environment) -> bool {
     let file = || layer::from_file(None, env).ok().and_then(|(_, file)| file.project_workspace);
     let variable = env("SHELLKEEP_PROJECT_WORKSPACE").and_then(|text| text.parse().ok());
     variable.or_else(file).unwrap_or(KEEP_PROJECTS)
 }
 
-/// What a file with a mistake in it still says about paths. The daemon itself names the mistake.
+/// The paths in a file that contains a mistake. The daemon itself reports the mistake.
 fn readable_part(env: Environment) -> Layer {
     let Some(path) = layer::path(None, env) else { return Layer::default() };
     let table: Option<toml::Table> = std::fs::read_to_string(&path).ok().and_then(|text| text.parse().ok());

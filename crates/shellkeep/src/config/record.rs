@@ -14,19 +14,19 @@ use shellkeep_store::{AnchorOptions, AnchorPlace};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A file of a recording is closed at this size unless told otherwise.
+/// A recording starts a new file at this size, by default.
 const DEFAULT_SEGMENT_BYTES: u64 = 100_000_000;
-/// Heads are anchored this often: what a thief of the data directory could deny is then a minute.
+/// How often heads are anchored: an attacker with the data directory can then hide at most the last minute.
 const ANCHOR_INTERVAL: Duration = Duration::from_secs(60);
-/// Smaller files would be more work than they hold.
+/// Smaller files would not be worth their overhead.
 const LEAST_SEGMENT_BYTES: u64 = 1_000;
 
-/// The settings of recordings in force.
+/// The recording settings in effect.
 #[derive(Debug, Clone)]
 pub struct RecordSettings {
-    /// A file of a recording is closed at this size.
+    /// A recording starts a new file at this size.
     pub segment_bytes: Setting<u64>,
-    /// How long the recording of a session is kept that its agent removed.
+    /// How long to keep the recording of a session that its agent deleted.
     pub keep_deleted: Setting<Span>,
     /// Whether everything is masked before it is stored.
     pub redact_on_write: Setting<bool>,
@@ -40,11 +40,11 @@ pub struct RecordSettings {
     pub phone_numbers: Setting<bool>,
     /// Where the signing key is, if it is not in the data directory.
     pub signing_key: Setting<Option<PathBuf>>,
-    /// Where signed heads are put.
+    /// Where signed heads are anchored.
     pub anchor: Setting<Option<String>>,
     /// How often.
     pub anchor_interval: Setting<Span>,
-    /// The rules in force; all if none is named.
+    /// The active rules; all if none is named.
     pub rules: Setting<Names>,
 }
 
@@ -127,14 +127,14 @@ impl RecordSettings {
         self.rules().map(|_| ())
     }
 
-    /// Where signed heads are put, if anywhere.
+    /// Where signed heads are anchored, if anywhere.
     pub fn anchor(&self) -> Result<Option<AnchorOptions>, Failure> {
         let Some(place) = &self.anchor.value else { return Ok(None) };
-        let wrong = |error| Failure::start(format!("record.anchor is wrong: {error}"));
+        let wrong = |error| Failure::start(format!("invalid record.anchor: {error}"));
         let place = AnchorPlace::parse(place).map_err(wrong)?;
         match self.anchor_interval.value.0 {
             Some(interval) if !interval.is_zero() => Ok(Some(AnchorOptions { place, interval })),
-            _ => Err(Failure::start("record.anchor_interval must be a length of time, as in 60s")),
+            _ => Err(Failure::start("record.anchor_interval must be a duration, as in 60s")),
         }
     }
 
@@ -152,7 +152,7 @@ impl RecordSettings {
         rules.with(all(&self.national_ids.value)).map_err(|error| wrong("national_ids", error))
     }
 
-    /// What the engine gets. Reads the file with secrets.
+    /// The engine's settings. Reads the file with secrets.
     pub fn config(&self) -> Result<RecordConfig, Failure> {
         let mut secrets = self.secrets.value.0.clone();
         if let Some(path) = &self.secrets_file.value {
@@ -163,7 +163,7 @@ impl RecordSettings {
         }
         if let Some(index) = secrets.iter().position(|secret| !shellkeep_redact::is_maskable(secret.as_bytes())) {
             return Err(Failure::start(format!(
-                "secret number {} of record.secrets is too short or too common to be masked; give at least 6 bytes",
+                "secret number {} of record.secrets is too short or too common to be masked; use at least 6 bytes",
                 index + 1
             )));
         }

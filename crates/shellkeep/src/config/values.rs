@@ -1,5 +1,5 @@
-//! Values of settings that are neither numbers nor text: each is written the same way in a file, in the environment and on
-//! the command line.
+//! Types of settings that are neither numbers nor text: each is written the same way in a file, in the environment and
+//! on the command line.
 
 use clap::ValueEnum;
 use serde::Deserialize;
@@ -38,30 +38,30 @@ impl fmt::Display for Durability {
     }
 }
 
-/// What becomes of services when the daemon stops.
+/// What happens to services when the daemon stops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum OnStop {
-    /// They run on, and the next daemon takes them over.
+    /// They keep running, and the next daemon takes them over.
     Keep,
     /// They are stopped.
     Stop,
 }
 
-/// How processes are held.
+/// How processes are tracked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 #[value(rename_all = "snake_case")]
 pub enum Cages {
-    /// By what the machine offers.
+    /// With what the machine supports.
     Auto,
-    /// By control groups, but as if there were no pids controller.
+    /// With control groups, but as if there were no pids controller.
     NoLimits,
-    /// Without control groups: by marks in the environment.
+    /// Without control groups: with marks in the environment.
     Marks,
 }
 
-/// How the log is written.
+/// The log format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum LogFormat {
@@ -98,7 +98,7 @@ by_name!(OnStop: "keep" = Keep, "stop" = Stop);
 by_name!(LogFormat: "text" = Text, "json" = Json);
 by_name!(Cages: "auto" = Auto, "no_limits" = NoLimits, "marks" = Marks);
 
-/// A length of time such as `90s`, `15min`, `2h` or `7d`; `never` is none.
+/// A duration such as `90s`, `15min`, `2h` or `7d`; `never` is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Span(pub Option<Duration>);
@@ -113,7 +113,7 @@ impl FromStr for Span {
         if text == "never" {
             return Ok(Self(None));
         }
-        let wrong = || format!("'{text}' is no length of time; write it as 90s, 15min, 2h or 7d, or never");
+        let wrong = || format!("'{text}' is not a duration; use 90s, 15min, 2h or 7d, or never");
         let digits = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
         let (number, unit) = text.split_at(digits);
         let (_, seconds) = UNITS.into_iter().find(|(name, _)| *name == unit).ok_or_else(wrong)?;

@@ -1,4 +1,4 @@
-//! The daemon as its doors see it: the settings in force, reading them again, and the order to stop.
+//! The daemon as its doors see it: the settings in effect, reading them again, and the order to stop.
 
 use super::log::LogFilter;
 use crate::config::{Settings, Shown, Sources};
@@ -9,14 +9,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// Settings that come into force without a restart, beside the quotas. Clients read `project_workspace` themselves.
+/// Settings that take effect without a restart, in addition to the quotas. Clients read `project_workspace` themselves.
 const LIVE: [&str; 3] = ["log", "stop_grace", "project_workspace"];
 
 /// The running daemon.
 pub(super) struct Running {
     facts: DaemonFacts,
     sources: Sources,
-    /// What is in force.
+    /// What is in effect.
     settings: Mutex<Settings>,
     log: LogFilter,
     orders: watch::Sender<Option<StopOrder>>,
@@ -73,7 +73,7 @@ impl Control for Running {
             tracing::info!(name, from, to, "reloaded");
         }
         for ChangedSetting { name, from, to } in &report.needs_restart {
-            tracing::warn!(name, from, to, "changed in the configuration; takes a restart to come into force");
+            tracing::warn!(name, from, to, "changed in the configuration; takes effect after a restart");
         }
         Ok(Reloading { report, quotas })
     }
@@ -87,7 +87,7 @@ fn in_force(row: Shown) -> SettingInForce {
     SettingInForce { value: row.value, source: row.source }
 }
 
-/// What another configuration changes, and what of it takes a restart.
+/// What another configuration changes, and which changes need a restart.
 fn compare(before: &[Shown], after: &[Shown]) -> Reloaded {
     let differ = before.iter().zip(after).filter(|(before, after)| before.value != after.value);
     let changes = differ.map(|(before, after)| ChangedSetting {

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
 
-/// Changes what is logged, while the daemon runs.
+/// Changes what is logged at run time.
 pub(super) struct LogFilter(Arc<dyn Fn(EnvFilter) -> Result<(), String> + Send + Sync>);
 
 impl LogFilter {
@@ -23,7 +23,7 @@ impl LogFilter {
 }
 
 fn parsed(filter: &str) -> Result<EnvFilter, String> {
-    EnvFilter::try_new(filter).map_err(|error| format!("log={filter} is wrong: {error}"))
+    EnvFilter::try_new(filter).map_err(|error| format!("invalid log={filter}: {error}"))
 }
 
 /// Starts to log.

@@ -1,5 +1,5 @@
-//! A data directory that only its owner can read. One that was there before may have been made by somebody with another
-//! umask, or by an earlier version.
+//! A data directory that only its owner can read. An existing one may have been created with another umask, or by an
+//! earlier version.
 
 use crate::failure::Failure;
 use std::fs::{self, DirBuilder, Metadata, Permissions};
@@ -12,24 +12,24 @@ const OTHERS: u32 = 0o077;
 /// One of these is in every data directory that was used before.
 const SIGNS: [&str; 6] = ["token", "shellkeep.db", "journal", "workspaces", "start.lock", "lock"];
 
-/// Makes a directory that only its owner can enter, unless it is there already.
+/// Creates a directory that only its owner can enter, unless it exists.
 pub fn make(path: &Path) -> Result<(), Failure> {
     DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(|error| {
         let place = path.display();
-        Failure::start(format!("cannot make the directory {place}: {error}; choose another with --data or --socket"))
+        Failure::start(format!("cannot create the directory {place}: {error}; choose another with --data or --socket"))
     })
 }
 
-/// Makes the data directory, or closes the one that is there to others: the directory itself and what is directly in it.
-/// What lies deeper cannot be reached then. Refuses a directory that is not ours to close.
+/// Creates the data directory, or makes the existing one private: the directory itself and what is directly in it.
+/// Everything deeper then cannot be reached. Rejects a directory that is not ours.
 pub fn make_data(path: &Path) -> Result<(), Failure> {
     make(path)?;
     let place = path.display();
-    let unreadable = |error: io::Error| Failure::start(format!("cannot look into {place}: {error}"));
+    let unreadable = |error: io::Error| Failure::start(format!("cannot read {place}: {error}"));
     let found = fs::metadata(path).map_err(unreadable)?;
     if found.mode() & OTHERS != 0 {
         refuse_if_shared(path, &found)?;
-        close(path, &found).map_err(|error| Failure::start(format!("{place} cannot be closed to others: {error}")))?;
+        close(path, &found).map_err(|error| Failure::start(format!("cannot make {place} private: {error}")))?;
     }
     for entry in fs::read_dir(path).map_err(unreadable)?.flatten() {
         close_below(&entry.path());
@@ -37,7 +37,7 @@ pub fn make_data(path: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Closes a store that lies elsewhere, with what SQLite keeps beside it.
+/// Makes a store elsewhere private, with SQLite's files next to it.
 pub fn close_store(url: &str) {
     let Some((_, path)) = url.split_once("://").filter(|(scheme, _)| matches!(*scheme, "sqlite" | "file")) else {
         return;
@@ -54,25 +54,27 @@ fn close_below(path: &Path) {
         && found.mode() & OTHERS != 0
         && let Err(error) = close(path, &found)
     {
-        tracing::warn!(path = %path.display(), %error, "others can read this, and it cannot be changed");
+        tracing::warn!(path = %path.display(), %error, "other users can read this, and its permissions cannot be \
+            changed");
     }
 }
 
 fn close(path: &Path, found: &Metadata) -> io::Result<()> {
     let mode = found.mode() & 0o777 & !OTHERS;
     fs::set_permissions(path, Permissions::from_mode(mode))?;
-    tracing::warn!(path = %path.display(), was = format!("{:o}", found.mode() & 0o777), "was open to others; it is private now");
+    tracing::warn!(path = %path.display(), was = format!("{:o}", found.mode() & 0o777), "was open to other users; it \
+        is private now");
     Ok(())
 }
 
-/// `--data /tmp` by mistake must not close `/tmp`.
+/// `--data /tmp` by mistake must not make `/tmp` private.
 fn refuse_if_shared(path: &Path, found: &Metadata) -> Result<(), Failure> {
     let place = path.display();
     let own = rustix::process::geteuid().as_raw();
     if found.uid() != own {
         let owner = found.uid();
         return Err(Failure::start(format!(
-            "{place} is open to others and belongs to user {owner}; choose a directory of your own with --data"
+            "{place} is open to other users and belongs to user {owner}; choose your own directory with --data"
         )));
     }
     let mut names = fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.file_name()).peekable();
@@ -81,8 +83,8 @@ fn refuse_if_shared(path: &Path, found: &Metadata) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::start(format!(
-        "{place} is open to others and holds other things than sessions; choose an empty directory with --data, or close \
-         it yourself: chmod 700 {place}"
+        "{place} is open to other users and contains other files; choose an empty directory with --data, or make it \
+            private: chmod 700 {place}"
     )))
 }
 
@@ -118,7 +120,7 @@ mod tests {
         fs::write(home.path().join("thesis.tex"), "").unwrap();
         assert!(make_data(home.path()).is_err());
         assert_eq!(mode(home.path()), 0o755);
-        // Like /tmp: anybody may write there, even if it is empty now.
+        // Like /tmp: any user may write there, even if it is empty now.
         let shared = home.path().join("shared");
         fs::create_dir(&shared).unwrap();
         fs::set_permissions(&shared, Permissions::from_mode(0o1777)).unwrap();

@@ -33,7 +33,7 @@ impl Progress {
             return;
         }
         self.told = Instant::now();
-        // It draws on a terminal only.
+        // It draws only on a terminal.
         let bar = self.bar.get_or_insert_with(ProgressBar::new_spinner);
         bar.set_message(format!("{}: {}", self.what, words::bytes(self.bytes)));
         bar.tick();

@@ -64,7 +64,7 @@ fn the_status_says_how_the_daemon_is() {
     let output = shellkeep(&daemon, &["status", "--json"]);
     assert_eq!((output.status.code(), told(&output)), (Some(3), json!({"status": "not_running"})));
     let output = shellkeep(&daemon, &["stop"]);
-    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(0), &b"no daemon runs\n"[..]));
+    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(0), &b"no daemon is running\n"[..]));
     assert_eq!(shellkeep(&daemon, &["reload"]).status.code(), Some(1));
 }
 

@@ -112,7 +112,7 @@ fn a_damaged_backup_is_refused() {
     let report = told(&back_up(&daemon, &backup));
     assert_eq!(report["live"], json!(false));
     let again = back_up(&daemon, &backup);
-    assert!(String::from_utf8_lossy(&again.stderr).contains("there is something in it"), "{again:?}");
+    assert!(String::from_utf8_lossy(&again.stderr).contains("it is not empty"), "{again:?}");
     let refused = |what: &str, word: &str| {
         let output = restore(&daemon, &backup, &data);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();

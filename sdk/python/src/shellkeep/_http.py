@@ -224,7 +224,7 @@ class ServerEvent:
 
 
 class EventParser:
-    """Turns bytes into events, however they are cut."""
+    """Turns bytes into events, however they are split."""
 
     __slots__ = ("_data", "_name", "_rest")
 

@@ -1,5 +1,5 @@
-//! What is in a backup: one JSON line for each file, directory and link, between a first line about the whole and a last
-//! one that proves that none is missing. A backup without a complete manifest is none.
+//! What is in a backup: one JSON line for each file, directory and link, between a header line and a last line that
+//! proves that none is missing. A backup without a complete manifest is not restored.
 
 use crate::failure::Failure;
 use serde::{Deserialize, Serialize};
@@ -14,10 +14,9 @@ use std::path::Path;
 const NAME: &str = "manifest.jsonl";
 /// Where the files are, beside it.
 pub const DATA: &str = "data";
-/// Version of the backup. A newer one is refused.
+/// Version of the backup. A newer one is rejected.
 const FORMAT: u32 = 1;
 
-/// The first line.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Head {
     format: u32,
@@ -25,11 +24,10 @@ pub struct Head {
     version: String,
     /// When it was made.
     pub created_at: Timestamp,
-    /// The data directory that it is of.
+    /// The data directory that was backed up.
     pub data: ByteString,
 }
 
-/// The last line.
 #[derive(Debug, Serialize, Deserialize)]
 struct Tail {
     entries: usize,
@@ -37,14 +35,13 @@ struct Tail {
     hash: String,
 }
 
-/// One thing in a data directory.
+/// One entry in a data directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     /// Its permissions.
     pub mode: u32,
-    /// When it was last changed, in nanoseconds since 1970; until the year 2262.
+    /// When it was last modified, in nanoseconds since 1970; good until the year 2262.
     pub modified: i64,
-    /// What it is.
     #[serde(flatten)]
     pub kind: Kind,
 }
@@ -74,7 +71,7 @@ struct Line {
 /// Everything, by its path below the data directory.
 pub type Entries = BTreeMap<ByteString, Entry>;
 
-/// Writes it; from then on the backup is one.
+/// Writes it, which completes the backup.
 pub fn write(backup: &Path, data: ByteString, entries: &Entries) -> io::Result<()> {
     let unfinished = backup.join(format!("{NAME}.tmp"));
     let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;
@@ -96,14 +93,13 @@ pub fn write(backup: &Path, data: ByteString, entries: &Entries) -> io::Result<(
     fs::rename(&unfinished, backup.join(NAME))
 }
 
-/// Reads it, and refuses one that is not whole.
+/// Reads it, and rejects an incomplete one.
 pub fn read(backup: &Path) -> Result<(Head, Entries), Failure> {
     let path = backup.join(NAME);
-    let wrong =
-        |reason: &str| Failure::start(format!("{} is no backup that can be restored: {reason}", backup.display()));
+    let wrong = |reason: &str| Failure::start(format!("{} is not a complete backup: {reason}", backup.display()));
     let file = match File::open(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Err(wrong(&format!("it has no {NAME}; `shellkeep backup` writes it last, when all is copied")));
+            return Err(wrong(&format!("it has no {NAME}, which `shellkeep backup` writes last")));
         }
         other => other.map_err(|error| wrong(&error.to_string()))?,
     };

@@ -1,5 +1,5 @@
-//! Copying a data directory to a backup, in two passes: the first copies everything while the daemon works, the second only
-//! what has changed since, while the daemon holds still. And the way back, and checking.
+//! Copies a data directory to a backup in two passes: the first copies everything while the daemon runs, the second
+//! only what has changed since, while the daemon pauses writes. Also restores and verifies.
 
 use super::manifest::{Entries, Entry, Kind};
 use crate::terminal::Progress;
@@ -15,15 +15,15 @@ use std::path::{Path, PathBuf};
 
 /// Bytes that are copied at a time.
 const PIECE: usize = 256 << 10;
-/// Not part of a backup: who holds the directory, and what belongs to commands that run.
+/// Not part of a backup: the lock, and what belongs to running commands.
 const SKIPPED: [&str; 2] = ["lock", "scratch"];
-/// SQLite's index of its log; made anew when it is missing.
+/// SQLite's index of its log; recreated when it is missing.
 const SKIPPED_ENDING: &[u8] = b"-shm";
-/// What records refer to is copied after them: then it is there.
+/// What records refer to is copied after them, so that it exists.
 const FIRST: &str = "journal";
-/// In a second.
+/// Nanoseconds in a second.
 const NANOSECONDS: i64 = 1_000_000_000;
-/// Permissions; setuid, setgid and sticky are not carried along.
+/// Permissions; without setuid, setgid and sticky.
 const MODE: u32 = 0o777;
 
 /// A data directory that is being copied.
@@ -31,7 +31,7 @@ pub struct Copier<'a> {
     from: &'a Path,
     to: &'a Path,
     pub entries: Entries,
-    /// What a file was when it was copied.
+    /// The state of each file when it was copied.
     copied: HashMap<ByteString, Seen>,
     /// Files with several names, by device and inode.
     links: HashMap<(u64, u64), PathBuf>,
@@ -40,7 +40,7 @@ pub struct Copier<'a> {
     progress: &'a mut Progress,
 }
 
-/// What is equal in all of this has not been written to.
+/// A file for which all of these are equal has not been written to.
 #[derive(PartialEq, Eq)]
 struct Seen {
     device: u64,
@@ -72,7 +72,7 @@ impl<'a> Copier<'a> {
         Self { from, to, entries, copied, links, left_out: 0, progress }
     }
 
-    /// Copies what is not copied yet or was changed since, and removes from the copy what is gone.
+    /// Copies what is new or was changed, and removes from the copy what is gone.
     pub fn pass(&mut self) -> io::Result<()> {
         self.left_out = 0;
         let mut seen = BTreeSet::new();
@@ -85,7 +85,7 @@ impl<'a> Copier<'a> {
             }
         }
         let gone: Vec<_> = self.entries.keys().filter(|path| !seen.contains(*path)).cloned().collect();
-        // What is in a directory comes after it.
+        // The entries of a directory come after it.
         for path in gone.iter().rev() {
             self.drop(path)?;
         }
@@ -105,7 +105,7 @@ impl<'a> Copier<'a> {
     fn visit(&mut self, path: ByteString, seen: &mut BTreeSet<ByteString>) -> io::Result<()> {
         let from = below(self.from, &path);
         let about = match fs::symlink_metadata(&from) {
-            // Removed while we looked.
+            // Removed in the meantime.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             other => other?,
         };
@@ -137,7 +137,7 @@ impl<'a> Copier<'a> {
         Ok(())
     }
 
-    /// What was something else at the first pass.
+    /// Removes an entry that had another kind in the first pass.
     fn drop_below(&mut self, path: &ByteString) -> io::Result<()> {
         let inside = [path.as_bytes(), b"/"].concat();
         let all: Vec<_> = self
@@ -181,7 +181,7 @@ impl<'a> Copier<'a> {
         Ok(())
     }
 
-    /// Another name of a file that is copied already.
+    /// Another name (hard link) of a file that has been copied.
     fn linked(&self, twin: &Path, place: &Path) -> Option<Kind> {
         let name = twin.strip_prefix(self.to).ok()?;
         let kind = self.entries.get(&ByteString(name.as_os_str().as_bytes().to_vec()))?.kind.clone();
@@ -197,7 +197,7 @@ fn names(directory: &Path) -> io::Result<Vec<Vec<u8>>> {
     listed.map(|entry| entry.map(|entry| entry.file_name().as_bytes().to_vec())).collect()
 }
 
-/// Copies so many bytes of a file that may grow meanwhile.
+/// Copies this many bytes of a file that may be growing.
 fn copy(from: &mut File, bytes: u64, to: &Path, progress: &mut Progress) -> io::Result<Kind> {
     let mut out = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to)?;
     let (mut hasher, mut piece, mut done) = (blake3::Hasher::new(), vec![0; PIECE], 0);
@@ -215,12 +215,12 @@ fn copy(from: &mut File, bytes: u64, to: &Path, progress: &mut Progress) -> io::
     Ok(Kind::File { bytes: done, hash: hasher.finalize().to_hex().to_string() })
 }
 
-/// Reads every file of a backup again; names the first that is not what the manifest says.
+/// Reads every file of a backup again; returns the first that does not match the manifest.
 pub fn check(data: &Path, entries: &Entries, progress: &mut Progress) -> Result<(), String> {
     let mut piece = vec![0; PIECE];
     for (path, entry) in entries {
         let Kind::File { bytes, hash } = &entry.kind else { continue };
-        let wrong = |reason: &str| format!("{} in the backup is not what was copied: {reason}", path.to_text());
+        let wrong = |reason: &str| format!("{} in the backup does not match what was copied: {reason}", path.to_text());
         let mut file = File::open(below(data, path)).map_err(|error| wrong(&error.to_string()))?;
         let (mut hasher, mut done) = (blake3::Hasher::new(), 0);
         loop {
@@ -239,7 +239,7 @@ pub fn check(data: &Path, entries: &Entries, progress: &mut Progress) -> Result<
     Ok(())
 }
 
-/// Makes a data directory of a backup's files; each is checked as it is copied.
+/// Creates a data directory from a backup's files; each is checked while it is copied.
 pub fn restore(data: &Path, entries: &Entries, to: &Path, progress: &mut Progress) -> Result<(), String> {
     let mut links: HashMap<(u64, u64), PathBuf> = HashMap::new();
     for (path, entry) in entries {
@@ -268,7 +268,7 @@ pub fn restore(data: &Path, entries: &Entries, to: &Path, progress: &mut Progres
             }
         }
     }
-    // From the deepest up: a directory may forbid to be entered, and its time changes when something is put into it.
+    // Deepest first: a directory may not be accessible, and its time changes when something is put into it.
     entries.iter().rev().try_for_each(|(path, entry)| {
         finish(&below(to, path), entry).map_err(|error| format!("{} cannot be restored: {error}", path.to_text()))
     })

@@ -1,4 +1,4 @@
-//! Checkpoints in words: a table of them, one with its files, and the history of a path.
+//! Prints checkpoints: a table, one with its files, and the history of a path.
 
 use crate::commands::files::{print_changes, print_left};
 use crate::terminal::{self, Cell, Colour, Column};
@@ -6,7 +6,7 @@ use shellkeep_protocol::{Checkpoint, CheckpointCause, CheckpointDetail, HistoryE
 use shellkeep_session::plan::shorten;
 use shellkeep_terminal::words;
 
-/// Checkpoints, one to a row. `current` is the one that the files are at.
+/// Checkpoints, one per row. `current` is the one that matches the files.
 pub fn table(checkpoints: Vec<Checkpoint>, current: Option<&str>) {
     let rows = checkpoints.into_iter().map(|checkpoint| {
         let here = current == Some(checkpoint.checkpoint_id.as_str());
@@ -45,13 +45,13 @@ pub fn detail(detail: &CheckpointDetail) {
     let CheckpointDetail { checkpoint, files } = detail;
     terminal::line(format!("{} {}", terminal::coloured(&checkpoint.checkpoint_id, Colour::Yellow), remark(checkpoint)));
     terminal::line(format!("commit {}", checkpoint.commit));
-    terminal::line(format!("record {}, holds what was done up to record {}", checkpoint.seq, checkpoint.covers));
+    terminal::line(format!("record {}, covers up to record {}", checkpoint.seq, checkpoint.covers));
     terminal::line(format!("taken {} for {}", checkpoint.created_at, by(checkpoint)));
     if let Some(command) = &checkpoint.command {
         terminal::line(format!("command: {}", terminal::harmless(command)));
     }
     terminal::line(format!(
-        "files: {} new, {} changed, {} gone; {} on the disk",
+        "files: {} added, {} changed, {} deleted; {} on disk",
         checkpoint.added,
         checkpoint.changed,
         checkpoint.deleted,
@@ -61,12 +61,12 @@ pub fn detail(detail: &CheckpointDetail) {
     what_is_missing(checkpoint);
 }
 
-/// What a checkpoint does not hold.
+/// What a checkpoint does not contain.
 pub fn what_is_missing(checkpoint: &Checkpoint) {
     print_left("not kept", &checkpoint.left_out, checkpoint.left_out_total);
 }
 
-/// When a path changed, one change to a row.
+/// When a path changed, one change per row.
 pub fn history(changes: Vec<HistoryEntry>) {
     let rows = changes.into_iter().map(|entry| {
         let size = entry.size.map_or_else(|| "-".to_owned(), size);
@@ -87,7 +87,7 @@ fn by(checkpoint: &Checkpoint) -> String {
 fn remark(checkpoint: &Checkpoint) -> String {
     let mut words = Vec::new();
     if !checkpoint.kept {
-        words.push("given up".to_owned());
+        words.push("pruned".to_owned());
     }
     if checkpoint.left_out_total > 0 {
         words.push(format!("{} not kept", checkpoint.left_out_total));

@@ -1,4 +1,4 @@
-//! What checkpoints take of the disk, of one session or of all.
+//! The disk space that checkpoints use, of one session or of all.
 
 use crate::client::{Client, ClientError};
 use crate::commands::files::of_session;
@@ -11,7 +11,7 @@ use shellkeep_terminal::words;
 /// Sessions asked for at a time.
 const PAGE: usize = 1000;
 
-/// Shows it; with `thin`, old ones are given up first.
+/// Shows it; with `thin`, prunes old ones first.
 pub async fn show(client: &mut Client, session: Option<&str>, thin: bool, json: bool) -> Result<(), Failure> {
     let all = session.is_none();
     let asking = async {
@@ -20,7 +20,7 @@ pub async fn show(client: &mut Client, session: Option<&str>, thin: bool, json: 
             None => of_all(client, thin).await,
         }
     };
-    let words = if thin { "giving up old checkpoints" } else { "counting" };
+    let words = if thin { "pruning old checkpoints" } else { "counting" };
     let mut uses: Vec<CheckpointUsage> = terminal::patiently(words, asking).await?;
     if json {
         let sum = |part: fn(&CheckpointUsage) -> u64| uses.iter().map(part).sum::<u64>();
@@ -82,9 +82,9 @@ async fn of_all(client: &mut Client, thin: bool) -> Result<Vec<CheckpointUsage>,
         for session in page.sessions {
             match ask_one(client, &of_session(&session.session_id, "checkpoints")?, thin).await {
                 Ok(usage) => uses.push(usage),
-                // It was removed since the list was made.
+                // It was deleted after the list was read.
                 Err(ClientError::Refused(problem)) if problem.status == 404 => {}
-                // One that cannot be read does not hide the others.
+                // An unreadable one must not hide the others.
                 Err(ClientError::Refused(problem)) => {
                     terminal::notice(&format!("{}: {problem}", session.session_id));
                 }

@@ -1,4 +1,4 @@
-//! A patch as it is shown: coloured and harmless on a terminal, byte for byte elsewhere.
+//! Prints a patch: coloured and sanitised on a terminal, byte for byte elsewhere.
 
 use crate::failure::Failure;
 use crate::terminal;
@@ -18,7 +18,7 @@ pub fn print(patch: &[u8]) -> Result<(), Failure> {
     terminal::bytes(painted(&text, terminal::has_colours()).as_bytes()).map(|_| ())
 }
 
-/// The patch with colours, and without anything in its lines that could drive a terminal.
+/// The patch with colours, and without control characters that could affect a terminal.
 fn painted(patch: &str, colours: bool) -> String {
     let mut shown = String::with_capacity(patch.len() + patch.len() / 8);
     let mut in_head = true;

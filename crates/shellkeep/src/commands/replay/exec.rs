@@ -1,4 +1,4 @@
-//! `replay --exec`: runs the recorded commands again, in a new session, and says where something came out otherwise.
+//! `replay --exec`: runs the recorded commands again in a new session, and reports the first difference.
 
 mod even;
 mod files;
@@ -29,13 +29,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use steps::{Plan, ReplayAction};
 
-/// A command may take so many times as long as it did.
+/// A command may take this many times its recorded duration.
 const PATIENCE: f64 = 10.0;
-/// And so many seconds beyond that: the machine may be busy.
+/// Plus this many seconds: the machine may be busy.
 const LEAST_PATIENCE: f64 = 60.0;
 /// The longest a command may take, in seconds: what the daemon allows.
 const MOST_PATIENCE: f64 = 86_400.0;
-/// Exit codes of a program that a signal ended, as shells say it.
+/// Exit codes of a program that a signal ended, as shells report it.
 const SIGNALLED: u8 = 128;
 
 /// What is asked for.
@@ -44,7 +44,7 @@ pub struct Wish {
     pub target: Target,
     /// Files to begin with.
     pub from: Option<PathBuf>,
-    /// Whether nothing is evened out.
+    /// Whether to compare without normalising.
     pub exact: bool,
     /// Files that are not compared.
     pub ignore: Vec<PathBuf>,
@@ -54,7 +54,7 @@ pub struct Wish {
     pub json: bool,
 }
 
-/// Does it. What keeps it from being done at all has an exit code of its own.
+/// Runs the command. An error that prevents the replay has its own exit code.
 pub async fn run(wish: Wish, daemon: &DaemonArgs) -> Result<ExitCode, Failure> {
     replay(wish, daemon).await.map_err(|failure| failure.with_code(CANNOT_START))
 }
@@ -86,7 +86,7 @@ async fn replay(wish: Wish, daemon: &DaemonArgs) -> Result<ExitCode, Failure> {
         number = signals.next() => {
             terminal::notice("stopped");
             if !wish.keep {
-                // A connection of its own: the other one waits for a command.
+                // A second connection: the first one waits for a command.
                 let mut client = Client::open(daemon).await?;
                 stage.clear(&mut client).await;
             }
@@ -121,14 +121,14 @@ struct Found {
     not_compared: Vec<String>,
 }
 
-/// Everything that is at hand while it is done.
+/// The state of a replay.
 struct Work<'a> {
     events: &'a mut Events,
     client: &'a mut Client,
     stage: &'a Stage,
     even: &'a Even,
     not_compared: Vec<String>,
-    /// Numbers of records in the recording, and of those after which the new session was as far.
+    /// Numbers of records in the recording, each with the number at which the new session reached the same point.
     moments: Vec<(u64, u64)>,
 }
 
@@ -136,7 +136,7 @@ impl Work<'_> {
     /// All steps, and then the files.
     async fn all(&mut self, plan: &Plan, wish: &Wish) -> Result<Found, Failure> {
         let total = plan.steps.len();
-        // Only who goes back needs to know how far each step has come.
+        // Only a rewind needs to know how far each step has come.
         let goes_back = plan.steps.iter().any(|step| matches!(step, ReplayAction::Rewind { .. }));
         if goes_back {
             self.reached(0).await?;
@@ -153,7 +153,7 @@ impl Work<'_> {
         let (old, new) = (Path::new(&self.stage.old_root), Path::new(&self.stage.new_root));
         if !old.is_dir() || !new.is_dir() {
             let why =
-                if old.is_dir() { "the new workspace was never used" } else { "the recorded workspace is not there" };
+                if old.is_dir() { "the new workspace was never used" } else { "the recorded workspace does not exist" };
             self.not_compared.push(format!("files: {why}"));
             return Ok(self.found(total, None, None));
         }
@@ -170,7 +170,7 @@ impl Work<'_> {
         Found { compared, files, first, not_compared: std::mem::take(&mut self.not_compared) }
     }
 
-    /// Takes down how far the new session is when the recorded one had come to this record.
+    /// Notes how far the new session is at this record of the recorded one.
     async fn reached(&mut self, recorded: u64) -> Result<(), Failure> {
         let session: Session = self.client.get(&format!("/v1/sessions/{}", self.stage.session)).await?;
         self.moments.push((recorded, session.seq));
@@ -198,7 +198,7 @@ impl Work<'_> {
                 let request = self.request(*start)?;
                 let limit = seconds.clamp(0.1, MOST_PATIENCE);
                 self.run(RunRequest { on_timeout: Some(TimeoutChoice::Background), ..request }, limit).await?;
-                self.not_compared.push(format!("step {number}: it went to the background"));
+                self.not_compared.push(format!("step {number}: it moved to the background"));
                 Ok(None)
             }
             ReplayAction::Run { start, end } => {
@@ -220,7 +220,7 @@ impl Work<'_> {
         }
     }
 
-    /// A recorded command, as it was asked for.
+    /// A recorded command, as it was requested.
     fn request(&mut self, start: u64) -> Result<RunRequest, Failure> {
         let line = self.event(start)?;
         let told = ["/command", "/cwd", "/env", "/stdin"];
@@ -238,7 +238,7 @@ impl Work<'_> {
         let stdin = text("stdin").filter(|_| stdin_base64.is_none());
         if stdin.is_none() && stdin_base64.is_none() && line.data.get("stdin_bytes").is_some() {
             return Err(Failure::client(format!(
-                "event {start}: what the command read was too much to be recorded, so it cannot be run again"
+                "event {start}: the command's input was too long to be recorded, so it cannot be run again"
             )));
         }
         let env = line.data.get("env").map(|env| serde_json::from_value(env.clone())).transpose();
@@ -278,7 +278,7 @@ impl Work<'_> {
         ];
         let fact = facts.into_iter().find(|(name, was, is)| was != is && !masked(&format!("/{name}")));
         if let Some((what, was, is)) = fact {
-            // A code alone explains little.
+            // An exit code alone explains little.
             let words = if what == "exit_code" { last_words(new) } else { String::new() };
             let (expected, got) = (Some(bare(&was)), Some(bare(&is) + &words));
             return Ok(Some((what, Difference { line: 0, expected, got })));
@@ -296,8 +296,10 @@ impl Work<'_> {
             }
             let expected = outputs::recorded(old, stream, self.events).map_err(Failure::client)?;
             if !expected.whole {
-                self.not_compared
-                    .push(format!("step {number}: {what} beyond its beginning, because that is not in an export"));
+                self.not_compared.push(format!(
+                    "step {number}: {what} beyond its beginning, because an export does not contain the \
+                        rest"
+                ));
             }
             let got = outputs::fresh(new, stream, &self.stage.session, self.client).map_err(Failure::client)?;
             if let Some(difference) = outputs::compare(expected, got, self.even).map_err(Failure::client)? {
@@ -317,7 +319,7 @@ fn last_record(step: &ReplayAction) -> u64 {
     }
 }
 
-/// What a command said last.
+/// The last line that a command printed.
 fn last_words(run: &RunResponse) -> String {
     let last = [&run.stderr, &run.stdout].into_iter().find_map(|text| text.trim_end().lines().last());
     last.map_or_else(String::new, |line| format!(" ({})", ansi::plain(line)))

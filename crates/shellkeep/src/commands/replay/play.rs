@@ -1,4 +1,4 @@
-//! Playing in real time: commands and their output appear as they did, with the pauses cut.
+//! Plays in real time: commands and their output appear as they did, with shortened pauses.
 
 use super::source::Events;
 use crate::failure::Failure;
@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-/// Exit codes of a program that a signal ended, as shells say it.
+/// Exit codes of a program that a signal ended, as shells report it.
 const SIGNALLED: u8 = 128;
 /// Events that are read ahead, so that reading does not become a pause.
 const AHEAD: usize = 64;
@@ -36,7 +36,7 @@ pub async fn play(player: &mut Player<Events>, pace: Pace) -> Result<ExitCode, F
             for frame in frames(&line) {
                 let Frame::Output(text) = frame else { continue };
                 if let Err(error) = show(&text) {
-                    // A reader that went away has seen enough.
+                    // A closed pipe is not an error.
                     let gone = error.kind() == io::ErrorKind::BrokenPipe;
                     return if gone { Ok(ExitCode::SUCCESS) } else { Err(Failure::client(error)) };
                 }

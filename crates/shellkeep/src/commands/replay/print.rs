@@ -1,4 +1,4 @@
-//! Events as lines: for a program that reads them, or for a person in a hurry.
+//! Prints events as lines, for programs and for people.
 
 use super::source::Events;
 use crate::failure::Failure;
@@ -11,10 +11,10 @@ use std::process::ExitCode;
 
 /// Columns before the text of an event: number, time and type.
 const MARGIN: usize = 36;
-/// Columns that the text of an event has at least.
+/// Minimum number of columns for the text of an event.
 const NARROWEST: usize = 12;
 
-/// Prints events, all or the key ones; a person reads the totals below them.
+/// Prints events, all or the key ones; for a person, with totals at the end.
 pub fn print(player: &mut Player<Events>, fast: bool, json: bool) -> Result<ExitCode, Failure> {
     let mut out = BufWriter::new(io::stdout().lock());
     let mut totals = Totals::default();
@@ -31,14 +31,14 @@ pub fn print(player: &mut Player<Events>, fast: bool, json: bool) -> Result<Exit
     let written = written.and_then(|()| sum(&mut out, &totals, json).map_err(Stop::Unread));
     match written.and_then(|()| out.flush().map_err(Stop::Unread)) {
         Ok(()) => Ok(ExitCode::SUCCESS),
-        // A reader that went away has what it wanted.
+        // A closed pipe is not an error.
         Err(Stop::Unread(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
         Err(Stop::Unread(error)) => Err(Failure::client(error)),
         Err(Stop::Source(words)) => Err(Failure::client(words)),
     }
 }
 
-/// What all of it was, in a line for a person.
+/// The totals, in one line for a person.
 fn sum(out: &mut impl Write, totals: &Totals, json: bool) -> io::Result<()> {
     let figures: Vec<String> = totals.figures().into_iter().map(|(value, name)| format!("{value} {name}")).collect();
     if json || figures.is_empty() || !io::stdout().is_terminal() {
@@ -67,7 +67,7 @@ fn object(out: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
     out.write_all(b"\n")
 }
 
-/// One event to a line: columns for a person, tabs for a program.
+/// One event per line: columns for a person, tabs for a program.
 pub fn row(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
     let Summary { seq, event_type, timestamp, text, .. } = summary;
     let mut how = summary.outcome.clone().unwrap_or_default();
@@ -79,7 +79,7 @@ pub fn row(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
         return writeln!(out, "{seq}\t{timestamp}\t{event_type}\t{text}\t{how}");
     }
     let time = timestamp.strftime("%H:%M:%S");
-    // One line an event: the text gives way, how it went stays.
+    // One line per event: the text is shortened, the outcome is not.
     let before = format!("{seq:>5}  {time}  {event_type:<18} ");
     let taken = words::width(&before) + words::width(&how) + 2;
     let text = match terminal::width() {

@@ -1,4 +1,4 @@
-//! Where the events come from: a daemon that is asked for pages, or files on this machine.
+//! Where the events come from: pages of a daemon, or files on this machine.
 
 use super::target::Target;
 use crate::cli::DaemonArgs;
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 /// Most events the daemon gives at a time.
 const MOST_ASKED: usize = 1000;
 
-/// A recording somewhere.
+/// A recording, at a daemon or in files.
 pub enum Events {
     /// At a daemon.
     Daemon(Box<Remote>),
@@ -40,7 +40,6 @@ pub struct Local {
 
 /// Some of a run's output.
 pub struct Piece {
-    /// The bytes.
     pub bytes: Vec<u8>,
     /// Where they begin.
     pub offset: u64,
@@ -61,7 +60,7 @@ impl Events {
         match target {
             Target::Session(session) => {
                 let mut client = Client::open(daemon).await?;
-                // Asked first, so that a wrong name is told before a screen is taken.
+                // Requested first, so that a wrong name is reported before the screen is drawn.
                 client.get::<Session>(&format!("/v1/sessions/{session}")).await?;
                 Ok(Self::Daemon(Box::new(Remote { client, session: session.clone() })))
             }
@@ -128,7 +127,7 @@ impl Remote {
         self.ask::<Session>(&format!("/v1/sessions/{}", self.session)).map(|session| session.seq)
     }
 
-    /// Asks the daemon, and once more on a new connection if the old one is gone: it may have been started again.
+    /// Asks the daemon, and once more on a new connection if the old one is gone: the daemon may have been restarted.
     fn ask<R: DeserializeOwned>(&mut self, path: &str) -> Result<R, String> {
         let first = waited(self.client.get(path));
         let Err(ClientError::Broken(reason)) = first else { return first.map_err(|error| error.to_string()) };
@@ -150,7 +149,7 @@ impl Remote {
 }
 
 impl Local {
-    /// A session's directory is called like the session.
+    /// A session's directory has the session's name.
     fn name(&self) -> String {
         let path = self.path.canonicalize().unwrap_or_else(|_| self.path.clone());
         path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
@@ -158,7 +157,7 @@ impl Local {
 
     fn output(&self, run_id: &str, stream: StreamName, offset: u64, limit: u64) -> Result<Piece, String> {
         if self.recording().is_export() {
-            return Err("an export has no files beside it; ask the session itself for the full output".to_owned());
+            return Err("an export has no attached files; open the session itself for the full output".to_owned());
         }
         let file = outputs_beside(&self.path).join(format!("{run_id}.{}", stream_name(stream)));
         let read = || -> std::io::Result<Piece> {
@@ -172,7 +171,6 @@ impl Local {
         read().map_err(|error| format!("{}: {error}", file.display()))
     }
 
-    /// The recording.
     pub fn recording(&self) -> &Recording {
         self.files.recording()
     }
@@ -190,14 +188,14 @@ pub fn outputs_beside(session: &Path) -> PathBuf {
     data.join("outputs").join(id)
 }
 
-/// The session that a recording in `deleted/NAME/recording` is of.
+/// The session whose recording is in `deleted/NAME/recording`.
 fn removed_as(recording: &Path) -> Option<SessionId> {
     let note = std::fs::read(recording.with_file_name("deleted.json")).ok()?;
     let note: serde_json::Value = serde_json::from_slice(&note).ok()?;
     SessionId::parse(note["session_id"].as_str()?).ok()
 }
 
-/// How a stream is called on the wire and in the names of files.
+/// The name of a stream on the wire and in file names.
 pub fn stream_name(stream: StreamName) -> &'static str {
     match stream {
         StreamName::Stdout => "stdout",
@@ -205,7 +203,7 @@ pub fn stream_name(stream: StreamName) -> &'static str {
     }
 }
 
-/// Waits for the daemon where a player, which knows no tasks, wants an answer. Needs the runtime with threads.
+/// Waits for the daemon from the player, which is not async. Needs the multi-thread runtime.
 pub fn waited<T>(work: impl Future<Output = T>) -> T {
     tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(work))
 }
@@ -216,7 +214,7 @@ pub fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
     builder.worker_threads(1).enable_all().build().map_err(Failure::client)
 }
 
-/// The name of a session by its directory, and its key if the data directory it lies in has one.
+/// The name of a session by its directory, and its key if its data directory has one.
 pub fn local_key(path: &Path) -> (String, Option<SessionKey>) {
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -231,7 +229,7 @@ pub fn local_key(path: &Path) -> (String, Option<SessionKey>) {
     (name, key)
 }
 
-/// The data directory that a session's directory lies in.
+/// The data directory that contains a session's directory.
 pub fn data_of(recording: &Path) -> PathBuf {
     let above = if removed_as(recording).is_some() { 3 } else { 2 };
     recording.ancestors().nth(above).unwrap_or(Path::new("/")).to_owned()

@@ -7,15 +7,15 @@ use std::path::PathBuf;
 /// A recording by its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
-    /// A session, asked for at the daemon.
+    /// A session of the daemon.
     Session(SessionId),
     /// A directory or a file on this machine.
     Path(PathBuf),
 }
 
 impl Target {
-    /// A text with a slash in it, or that ends like an export, is a path; anything else is the name of a session. So a
-    /// file that happens to be called like a session changes nothing.
+    /// A text that contains a slash or ends like an export is a path; anything else is the name of a session. So a file
+    /// with the name of a session changes nothing.
     pub fn parse(text: &str) -> Result<Self, Failure> {
         if text.contains('/') || text.ends_with(".jsonl") {
             return Ok(Self::Path(PathBuf::from(text)));

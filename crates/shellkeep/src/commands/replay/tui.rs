@@ -1,4 +1,4 @@
-//! The player on a terminal: events on the left, the one that is looked at on the right.
+//! The player on a terminal: events on the left, the selected one on the right.
 
 mod app;
 mod detail;
@@ -17,14 +17,14 @@ use shellkeep_terminal::screen::{self, Screen};
 use shellkeep_terminal::theme::Theme;
 use std::process::ExitCode;
 
-/// Exit codes of a program that a signal ended, as shells say it.
+/// Exit codes of a program that a signal ended, as shells report it.
 const SIGNALLED: u8 = 128;
 
-/// Shows the player until it is left. `locked` keeps secrets hidden whatever is pressed.
+/// Shows the player until it is left. `locked` keeps secrets hidden whatever key is pressed.
 pub async fn run(player: Player<Events>, locked: bool) -> Result<ExitCode, Failure> {
     let mut app = App::new(player, locked).map_err(Failure::client)?;
     let mut signals = Signals::listen().map_err(Failure::client)?;
-    let unusable = |error| Failure::client(format!("the terminal cannot be used: {error}; try --fast"));
+    let unusable = |error| Failure::client(format!("cannot use the terminal: {error}; try --fast"));
     let mut screen = Screen::open().map_err(unusable)?;
     let mut keys = screen::events();
     let theme = Theme::from_environment();
@@ -37,7 +37,7 @@ pub async fn run(player: Player<Events>, locked: bool) -> Result<ExitCode, Failu
         };
         let effect = match event {
             Event::Key(key) if key.kind != KeyEventKind::Release => app.on_key(key),
-            // A new size is seen when the screen is drawn.
+            // A new size is detected when the screen is drawn.
             _ => None,
         };
         match effect {

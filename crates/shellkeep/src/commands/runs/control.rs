@@ -10,7 +10,7 @@ use shellkeep_protocol::{InputAccepted, InputRequest, SignalRequest, SignalSent,
 use std::io::Read as _;
 use std::process::ExitCode;
 
-/// Longest input of a call.
+/// Longest input of one call.
 const MAX_INPUT: u64 = 16 << 20;
 
 /// Arguments of `runs input`.
@@ -19,13 +19,13 @@ const MAX_INPUT: u64 = 16 << 20;
   shellkeep runs input demo r12 -- yes
   shellkeep runs input demo r12 --eof < answers.txt
 
-TEXT is sent with a line feed after it. Without TEXT, what comes in on stdin is sent as it is.
+TEXT is sent with a line feed at the end. Without TEXT, stdin is sent unchanged.
 
 Exit codes: 0 sent, 1 not sent (no such run, it has ended, its input is closed), 2 wrong usage.")]
 pub struct InputArgs {
     #[command(flatten)]
     run: RunArgs,
-    /// End the input after it
+    /// Close the run's stdin afterwards
     #[arg(long)]
     eof: bool,
     /// The text; several words are joined by spaces
@@ -78,7 +78,7 @@ pub async fn signal(daemon: &DaemonArgs, args: SignalArgs, json: bool) -> Result
 fn stdin() -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
     let read = std::io::stdin().lock().take(MAX_INPUT + 1).read_to_end(&mut bytes);
-    read.map_err(|error| Failure::client(format!("stdin cannot be read: {error}")))?;
+    read.map_err(|error| Failure::client(format!("cannot read stdin: {error}")))?;
     if bytes.len() as u64 > MAX_INPUT {
         return Err(Failure::client("stdin is longer than 16 MiB; send it in parts"));
     }

@@ -26,10 +26,10 @@ const LONGEST_PAGE: u64 = 16 << 20;
   shellkeep runs output demo r12 --stream stderr --grep 'error|warn'
   shellkeep runs output demo r12 -f
 
-The run's stdout goes to stdout and its stderr to stderr. Output is kept after the end of the run. With -f it is followed
-from the beginning until the run ends or you press Ctrl-C, which does not end the run.
+The run's stdout goes to stdout and its stderr to stderr. Output is kept after the run ends. -f follows it from the beginning until the run ends or you press Ctrl-C, which does
+not end the run.
 
-Exit codes: 0 done, 1 not done (no such session or run, no daemon), 2 wrong usage, 141 nobody reads the output.")]
+Exit codes: 0 done, 1 not done (no such session or run, no daemon), 2 wrong usage, 141 the output pipe was closed.")]
 pub struct OutputArgs {
     #[command(flatten)]
     run: RunArgs,
@@ -39,7 +39,7 @@ pub struct OutputArgs {
     /// Only the last N lines of each stream
     #[arg(long, value_name = "N")]
     tail: Option<u64>,
-    /// From this byte on
+    /// Start at this byte offset
     #[arg(long, value_name = "BYTES", conflicts_with = "tail")]
     offset: Option<u64>,
     /// Only lines that match this regular expression
@@ -67,7 +67,7 @@ impl Stream {
         }
     }
 
-    /// Writes where the run wrote. False if nobody reads it.
+    /// Writes to the same stream as the run did. False if the pipe is closed.
     fn write(self, bytes: &[u8]) -> Result<bool, Failure> {
         match self {
             Self::Stdout => write(&mut io::stdout().lock(), bytes),
@@ -76,7 +76,6 @@ impl Stream {
     }
 }
 
-/// Does it.
 pub async fn output(daemon: &DaemonArgs, args: OutputArgs, json: bool) -> Result<ExitCode, Failure> {
     let path = args.run.path()?;
     let mut client = Client::open(daemon).await?;
@@ -103,7 +102,7 @@ pub async fn output(daemon: &DaemonArgs, args: OutputArgs, json: bool) -> Result
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints what there is by now. False if nobody reads it.
+/// Prints the output so far. False if the pipe is closed.
 async fn print(client: &mut Client, path: &str, args: &OutputArgs, stream: Stream) -> Result<bool, Failure> {
     let mut page: OutputResponse = client.get(&query(path, args, stream, None, PAGE)).await?;
     let end = page.total;
@@ -121,7 +120,7 @@ async fn print(client: &mut Client, path: &str, args: &OutputArgs, stream: Strea
 
 fn query(path: &str, args: &OutputArgs, stream: Stream, offset: Option<u64>, limit: u64) -> String {
     let mut query = format!("{path}/output?stream={}&limit={limit}", stream.name());
-    // The tail is where it begins; from there on it goes by offset.
+    // `tail` determines the start; after that, pages continue by offset.
     match (offset.or(args.offset), args.tail) {
         (Some(offset), _) => query += &format!("&offset={offset}"),
         (None, Some(lines)) => query += &format!("&tail_lines={lines}"),
@@ -148,7 +147,7 @@ async fn follow(client: &mut Client, path: &str, args: &OutputArgs, json: bool) 
                 }
                 return Ok(ExitCode::SUCCESS);
             }
-            // A newer daemon may tell more than we know.
+            // A newer daemon may send events that we do not know.
             _ => continue,
         };
         if args.stream.is_some_and(|only| only != stream) {
@@ -171,10 +170,10 @@ fn write(stream: &mut impl Write, bytes: &[u8]) -> Result<bool, Failure> {
     match stream.write_all(bytes).and_then(|()| stream.flush()) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
-        Err(error) => Err(Failure::client(format!("the output cannot be written: {error}"))),
+        Err(error) => Err(Failure::client(format!("cannot write the output: {error}"))),
     }
 }
 
 fn read<T: DeserializeOwned>(data: &str) -> Result<T, Failure> {
-    serde_json::from_str(data).map_err(|error| Failure::client(format!("the daemon's answer cannot be read: {error}")))
+    serde_json::from_str(data).map_err(|error| Failure::client(format!("cannot read the daemon's response: {error}")))
 }

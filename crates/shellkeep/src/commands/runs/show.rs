@@ -1,4 +1,4 @@
-//! Runs as a person reads them.
+//! Prints runs for people.
 
 use crate::commands::files::shown_path;
 use crate::terminal::{self, Cell, Colour, Column};
@@ -6,7 +6,7 @@ use shellkeep_protocol::{RunDetail, RunList, RunResponse, RunStatus, RunSummary}
 use shellkeep_session::plan::shorten;
 use shellkeep_terminal::words;
 
-/// Runs, one to a row, newest first.
+/// Runs, one per row, newest first.
 pub fn table(list: RunList) {
     let rows = list.runs.iter().map(|run| {
         let (result, colour) = result(run);
@@ -46,28 +46,28 @@ pub fn detail(detail: &RunDetail) {
         terminal::line(format!("record {}, in {}", run.seq, shown_path(&run.cwd)));
     }
     if let Some(by) = &run.by {
-        terminal::line(format!("asked for by token {by}"));
+        terminal::line(format!("requested by token {by}"));
     }
     terminal::line("command:");
     terminal::harmless(command).lines().for_each(|line| terminal::line(format!("  {line}")));
     run.notices.iter().for_each(|notice| terminal::notice(&notice.message));
 }
 
-/// How a run stands, in a sentence for a notice.
+/// A run's status, as a sentence for stderr.
 pub fn sentence(run: &RunResponse) -> String {
     format!("{} {}", run.run_id, how_it_ended(run.status, run.exit_code, run.signal.as_deref()))
 }
 
-/// How a run ended, in words.
+/// How a run ended.
 fn how_it_ended(status: RunStatus, exit_code: Option<i32>, signal: Option<&str>) -> String {
     let code = exit_code.map_or_else(|| "no exit code".to_owned(), |code| format!("exit code {code}"));
     match (status, signal) {
         (RunStatus::Running, _) => "is running".to_owned(),
         (RunStatus::Exited, _) => format!("ended with {code}"),
-        (RunStatus::TimedOut, _) => format!("was ended at its timeout ({code})"),
+        (RunStatus::TimedOut, _) => format!("was killed at its timeout ({code})"),
         (RunStatus::Interrupted, Some(signal)) => format!("was interrupted by {signal} ({code})"),
         (RunStatus::Interrupted, None) => format!("was interrupted ({code})"),
-        (RunStatus::Lost, _) => "was lost: the daemon died while it ran, and nobody knows how it ended".to_owned(),
+        (RunStatus::Lost, _) => "was lost: the daemon died while it ran, so its outcome is unknown".to_owned(),
     }
 }
 

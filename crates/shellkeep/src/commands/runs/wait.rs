@@ -11,7 +11,7 @@ use shellkeep_protocol::{RunDetail, RunStatus};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// Exit code when the run still runs, or ended at its timeout without a code, as `timeout(1)` has it.
+/// Exit code when the run still runs, or ended at its timeout without a code, as for `timeout(1)`.
 const TIMED_OUT: u8 = 124;
 /// Longest wait of one request.
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
@@ -23,17 +23,16 @@ const LONGEST_WAIT: Duration = Duration::from_secs(300);
   shellkeep runs wait demo r12 --timeout 60
   shellkeep runs wait demo r12 --json | jq .stdout
 
-Exit codes: the run's own (128+n for a signal); 124 if it still runs after --timeout, or has no code; 1 no such session or
+Exit codes: the run's own (128+n for a signal); 124 if it is still running after --timeout, or has no exit code; 1 no such session or
 run, no daemon; 2 wrong usage.")]
 pub struct WaitArgs {
     #[command(flatten)]
     run: RunArgs,
-    /// Seconds to wait at most [default: until it ends]
+    /// Maximum number of seconds to wait [default: until it ends]
     #[arg(long, value_name = "S")]
     timeout: Option<f64>,
 }
 
-/// Does it.
 pub async fn wait(daemon: &DaemonArgs, args: WaitArgs, json: bool) -> Result<ExitCode, Failure> {
     let path = args.run.path()?;
     let limit = args.timeout.map(Duration::try_from_secs_f64).transpose();
@@ -44,7 +43,7 @@ pub async fn wait(daemon: &DaemonArgs, args: WaitArgs, json: bool) -> Result<Exi
     let detail = loop {
         let left = limit.map_or(LONGEST_WAIT, |limit| limit.saturating_sub(started.elapsed()).min(LONGEST_WAIT));
         let asked = format!("{path}?wait={}{most}", left.as_secs_f64());
-        let detail: RunDetail = terminal::patiently("waiting for its end", client.get(&asked)).await?;
+        let detail: RunDetail = terminal::patiently("waiting for it to end", client.get(&asked)).await?;
         let is_over = limit.is_some_and(|limit| started.elapsed() >= limit);
         if detail.run.status != RunStatus::Running || is_over {
             break detail;

@@ -1,4 +1,4 @@
-//! Which run is meant on the command line: SESSION RUN, or -s SESSION RUN.
+//! Selects a run on the command line: SESSION RUN, or -s SESSION RUN.
 
 use crate::commands::files::of_session;
 use crate::failure::Failure;
@@ -22,11 +22,11 @@ impl RunArgs {
         let (session, run) = match (&self.session, self.names.as_slice()) {
             (None, [session, run]) | (Some(session), [run]) => (session, run),
             (None, _) => {
-                return Err(Failure::start("say which session and which run: SESSION RUN, or -s SESSION RUN"));
+                return Err(Failure::start("specify the session and the run: SESSION RUN, or -s SESSION RUN"));
             }
-            (Some(_), _) => return Err(Failure::start("the session is given twice; with -s, give the run's id alone")),
+            (Some(_), _) => return Err(Failure::start("the session is given twice; with -s, pass only the run's id")),
         };
-        // Checked here too: an id with a slash would ask for another path.
+        // Checked here too: an id with a slash would change the request's path.
         let run = RunId::parse(run).map_err(|error| Failure::client(format!("'{run}': {error}")))?;
         of_session(session, &format!("runs/{run}"))
     }

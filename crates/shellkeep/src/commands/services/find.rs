@@ -1,5 +1,5 @@
-//! Where a service is. Ids and names are unique within a session at best, so the session is part of the path; where only
-//! one session has such a service, it need not be named.
+//! Finds a service. Ids and names are unique within a session at best, so the session is part of the path; if only one
+//! session has such a service, it can be omitted.
 
 use crate::client::Client;
 use crate::failure::Failure;
@@ -9,7 +9,7 @@ use shellkeep_session::{RunId, SessionId};
 
 /// The path of a session's services.
 pub fn of_session(session: &str) -> Result<String, Failure> {
-    // Checked here too: an id with a slash would ask for another path.
+    // Checked here too: an id with a slash would change the request's path.
     let session = SessionId::parse(session).map_err(|error| Failure::client(format!("--session: {error}")))?;
     Ok(format!("/v1/sessions/{session}/services"))
 }
@@ -31,7 +31,7 @@ pub async fn path(client: &mut Client, session: Option<&str>, name: &str) -> Res
     found.pop().unwrap_or_else(|| Err(Failure::client("no service was named")))
 }
 
-/// The service of this id, or else of this name. Of those with the same name, one that runs comes before those that ended.
+/// The service with this id, or else with this name. Of several with the same name, a running one comes first.
 fn one(known: &[Service], session: Option<&str>, name: &str) -> Result<String, Failure> {
     let by_id: Vec<&Service> = known.iter().filter(|service| service.service_id == name).collect();
     let by_name = || known.iter().filter(|service| service.name == name).collect();
@@ -46,7 +46,7 @@ fn one(known: &[Service], session: Option<&str>, name: &str) -> Result<String, F
             let places = several.iter().map(|service| format!("{} {}", service.session_id, service.service_id));
             let places = places.collect::<Vec<_>>().join(", ");
             Err(Failure::client(format!(
-                "there are {} services '{name}' ({places}); say which: -s SESSION ID",
+                "there are {} services '{name}' ({places}); specify one: -s SESSION ID",
                 several.len()
             )))
         }

@@ -23,19 +23,19 @@ const LONGEST_PAGE: u64 = 16 << 20;
   shellkeep services logs s3 --grep 'error|warn'
   shellkeep services logs -f s3
 
-The log is what the service wrote to stdout and stderr. It is kept up to a quota (service_log_bytes), the newest part of
-it. With -f it is followed until the service ends or you press Ctrl-C, which does not stop the service. --json prints a
-page of up to 16 MiB, or with -f a line for each piece and at the end the service.
+The log is what the service wrote to stdout and stderr. The newest part is kept, up to a quota (service_log_bytes). -f
+follows it until the service ends or you press Ctrl-C, which does not stop the service. --json prints a page of up to
+16 MiB, or with -f a line for each piece and finally the service.
 
-Exit codes: 0 done, 1 not done (no such service, no daemon), 2 wrong usage, 141 nobody reads the output.")]
+Exit codes: 0 done, 1 not done (no such service, no daemon), 2 wrong usage, 141 the output pipe was closed.")]
 pub struct LogsArgs {
-    /// The session; needed only where several have such a service, or where the service has ended
+    /// The session; needed only if several sessions have such a service, or if the service has ended
     #[arg(short, long, value_name = "NAME")]
     session: Option<String>,
     /// Only the last N lines
     #[arg(long, value_name = "N")]
     tail: Option<u64>,
-    /// From this byte on
+    /// Start at this byte offset
     #[arg(long, value_name = "BYTES", conflicts_with = "tail")]
     offset: Option<u64>,
     /// Only lines that match this regular expression
@@ -49,7 +49,6 @@ pub struct LogsArgs {
     id: String,
 }
 
-/// Does it.
 pub async fn logs(client: &mut Client, args: &LogsArgs, json: bool) -> Result<ExitCode, Failure> {
     let path = format!("{}/logs", find::path(client, args.session.as_deref(), &args.id).await?);
     match (args.follow, json) {
@@ -63,7 +62,7 @@ pub async fn logs(client: &mut Client, args: &LogsArgs, json: bool) -> Result<Ex
     }
 }
 
-/// Prints what there is by now. What is written meanwhile is left out, or it might never end.
+/// Prints the log so far. Later output is not included; otherwise this might never end.
 async fn print(client: &mut Client, path: &str, args: &LogsArgs) -> Result<ExitCode, Failure> {
     let mut page: LogResponse = client.get(&query(path, args, None, PAGE)).await?;
     let end = page.total;
@@ -96,7 +95,7 @@ async fn follow(client: &mut Client, path: &str, args: &LogsArgs, json: bool) ->
                 let missed = next.map_or(0, |next| log.offset.saturating_sub(next));
                 if missed > 0 {
                     terminal::notice(&format!(
-                        "{missed} bytes are missing here: they were gone before they could be read"
+                        "{missed} bytes are missing here: they were dropped before they could be read"
                     ));
                 }
                 next = Some(log.next_offset);
@@ -106,7 +105,7 @@ async fn follow(client: &mut Client, path: &str, args: &LogsArgs, json: bool) ->
                 terminal::notice(&show::sentence(&read::<Service>(&event.data)?));
                 true
             }
-            // A newer daemon may tell more than we know.
+            // A newer daemon may send events that we do not know.
             _ => true,
         };
         if !is_heard {
@@ -121,7 +120,7 @@ async fn follow(client: &mut Client, path: &str, args: &LogsArgs, json: bool) ->
 
 fn query(path: &str, args: &LogsArgs, offset: Option<u64>, limit: u64) -> String {
     let mut query = format!("{path}?limit={limit}");
-    // The tail is where it begins; from there on it goes by offset.
+    // `tail` determines the start; after that, pages continue by offset.
     match (offset.or(args.offset), args.tail) {
         (Some(offset), _) => query += &format!("&offset={offset}"),
         (None, Some(lines)) => query += &format!("&tail_lines={lines}"),
@@ -133,16 +132,16 @@ fn query(path: &str, args: &LogsArgs, offset: Option<u64>, limit: u64) -> String
     query
 }
 
-/// Writes to stdout. False if nobody reads it.
+/// Writes to stdout. False if the pipe is closed.
 fn write(bytes: &[u8]) -> Result<bool, Failure> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
-        Err(error) => Err(Failure::client(format!("the output cannot be written: {error}"))),
+        Err(error) => Err(Failure::client(format!("cannot write the output: {error}"))),
     }
 }
 
 fn read<T: DeserializeOwned>(data: &str) -> Result<T, Failure> {
-    serde_json::from_str(data).map_err(|error| Failure::client(format!("the daemon's answer cannot be read: {error}")))
+    serde_json::from_str(data).map_err(|error| Failure::client(format!("cannot read the daemon's response: {error}")))
 }

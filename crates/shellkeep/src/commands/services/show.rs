@@ -1,4 +1,4 @@
-//! Services as a person reads them.
+//! Prints services.
 
 use crate::commands::quotas::in_units;
 use crate::terminal::{self, Cell, Colour, Column, Table, TableArgs};

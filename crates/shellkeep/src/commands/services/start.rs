@@ -12,11 +12,11 @@ use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Seconds to wait for a service to become ready, unless told otherwise.
+/// Seconds to wait for a service to become ready, by default.
 const READY_WAIT: f64 = 30.0;
-/// Seconds to see whether a service ends at once, where nobody said what ready means.
+/// Seconds to see whether a service ends at once, without a readiness condition.
 const SETTLE_WAIT: f64 = 1.0;
-/// Bytes of the log that are shown of a service that did not make it.
+/// Bytes of the log that are shown if a service failed to start.
 const LAST_WORDS: u64 = 2048;
 
 /// Arguments of `services start`.
@@ -27,26 +27,25 @@ const LAST_WORDS: u64 = 2048;
   shellkeep services start -s demo --ready-log 'ready in' --restart on_failure -- './worker'
   id=$(shellkeep services start -s demo -- './server')
 
-The session is created if it does not exist, as `shellkeep run` creates it. Standard output has the service's id
-alone; how it stands is said on standard error.
+The session is created if it does not exist, as `shellkeep run` creates it. Standard output is only the service's id; its status goes to standard error.
 
-Exit codes: 0 it runs, or ended with code 0; 1 it failed, or could not be started; 2 wrong usage.")]
+Exit codes: 0 it is running, or exited with code 0; 1 it failed, or could not be started; 2 wrong usage.")]
 pub struct StartArgs {
     /// The session
     #[arg(short, long, value_name = "NAME")]
     session: String,
-    /// What to call it [default: the beginning of the command]
+    /// Its name [default: the beginning of the command]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Where it starts [default: where the session is]
+    /// Its working directory [default: the session's]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     cwd: Option<PathBuf>,
-    /// Exported variable beyond the session's; may be repeated
+    /// Exported variable in addition to the session's; may be repeated
     #[arg(long = "env", value_name = "K=V", value_parser = cli::variable)]
     env: Vec<(String, String)>,
     #[command(flatten)]
     ready: ReadyArgs,
-    /// What happens when it ends by itself
+    /// What to do when it exits on its own
     #[arg(long, value_name = "POLICY", default_value = "never")]
     restart: Restart,
     /// Seconds to wait until it is ready, or to see whether it ends at once [default: 30 with --ready-…, else 1]
@@ -59,7 +58,7 @@ pub struct StartArgs {
     command: Vec<String>,
 }
 
-/// When it counts as ready.
+/// The readiness condition.
 #[derive(Debug, Args)]
 #[group(multiple = false)]
 struct ReadyArgs {
@@ -74,20 +73,19 @@ struct ReadyArgs {
     ready_http: Option<String>,
 }
 
-/// What happens when it ends by itself.
+/// What to do when it exits on its own.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 #[value(rename_all = "snake_case")]
 enum Restart {
-    /// It stays ended
+    /// It stays stopped
     Never,
-    /// It is started again unless it ended with exit code 0
+    /// It restarts unless its exit code was 0
     #[value(alias = "on-failure")]
     OnFailure,
-    /// It is started again
+    /// It restarts
     Always,
 }
 
-/// Does it.
 pub async fn start(daemon: &DaemonArgs, args: StartArgs, json: bool) -> Result<ExitCode, Failure> {
     let root = find::of_session(&args.session)?;
     let (session, new) = (args.session.clone(), args.new.clone());
@@ -105,7 +103,7 @@ pub async fn start(daemon: &DaemonArgs, args: StartArgs, json: bool) -> Result<E
     Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Says how it stands: to a person always, to a program's log only if it did not make it, or not yet.
+/// Prints its status: always for a person, for a program only if it failed or is not ready yet.
 async fn say(client: &mut Client, root: &str, service: &Service) -> Result<(), Failure> {
     if service.status.is_live() {
         if service.status == ServiceStatus::Starting || std::io::stderr().is_terminal() {

@@ -1,4 +1,4 @@
-//! `shellkeep sessions new`: makes a session, with an agent if it is to have one.
+//! `shellkeep sessions new`: creates a session, optionally with an agent.
 
 use crate::client::session::other_workspace;
 use crate::client::{Client, ClientError};
@@ -16,28 +16,28 @@ use std::path::{Path, PathBuf};
 pub struct NewArgs {
     /// Its name [default: a UUID]
     id: Option<String>,
-    /// Whose it is
+    /// The agent it belongs to
     #[arg(long)]
     agent: Option<String>,
-    /// Where its shell starts [default: a directory of its own]
+    /// Where its shell starts [default: its own directory]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     cwd: Option<PathBuf>,
-    /// Keep the files of this directory, and start there [default: a directory of its own]
+    /// Save the files of this directory, and start there [default: its own directory]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     workspace: Option<PathBuf>,
-    /// Exported variable, without a value the one it has here; may be repeated
+    /// Exported variable; without a value, it is copied from this environment; may be repeated
     #[arg(long = "env", value_name = "NAME[=VALUE]", value_parser = cli::variable)]
     env: Vec<(String, String)>,
     /// A JSON file with its config; `-` is standard input
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     config: Option<PathBuf>,
-    /// The program that is its agent, with its arguments; `shellkeep resume` runs it
+    /// Its agent: a program with its arguments; `shellkeep resume` runs it
     #[arg(last = true, value_name = "PROGRAM")]
     program: Vec<String>,
 }
 
-/// Makes it. One that exists must have the workspace and the agent that are asked for; what else is asked for is only for
-/// a new session.
+/// Creates it. An existing session must have the requested workspace and agent; everything else applies only to a new
+/// session.
 pub async fn create(client: &mut Client, args: NewArgs) -> Result<Session, Failure> {
     let (workspace, agent) = (args.workspace.clone(), args.agent.clone());
     let is_for_new = args.cwd.is_some() || !args.env.is_empty() || args.config.is_some() || !args.program.is_empty();
@@ -68,7 +68,7 @@ async fn existing(client: &mut Client, id: &str) -> Result<Option<Session>, Fail
     }
 }
 
-/// What to ask for.
+/// The request.
 fn request(args: NewArgs) -> Result<CreateSessionRequest, Failure> {
     let mut config = args.config.as_deref().map(read).transpose()?;
     if !args.program.is_empty() {

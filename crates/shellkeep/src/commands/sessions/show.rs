@@ -1,4 +1,4 @@
-//! Sessions as a person reads them.
+//! Prints sessions.
 
 use crate::failure::Failure;
 use crate::terminal::{self, Cell, Column, Fields, Table, TableArgs};
@@ -8,7 +8,7 @@ use shellkeep_protocol::text::Bytes;
 use shellkeep_protocol::{Session, StateResponse};
 use std::collections::BTreeMap;
 
-/// Sessions, one to a row.
+/// Sessions, one per row.
 pub fn table(sessions: Vec<Session>, args: TableArgs) {
     let columns = [
         Column::id("session"),
@@ -31,7 +31,7 @@ pub fn table(sessions: Vec<Session>, args: TableArgs) {
     terminal::show(&Table::new(columns, rows.collect()), args, "no sessions; `shellkeep run -s NAME` creates one");
 }
 
-/// Sessions that agents deleted, one to a row.
+/// Sessions that agents deleted, one per row.
 pub fn deleted(sessions: Vec<Session>, args: TableArgs) {
     let columns = [
         Column::id("kept as"),
@@ -53,7 +53,6 @@ pub fn deleted(sessions: Vec<Session>, args: TableArgs) {
     terminal::show(&Table::new(columns, rows.collect()), args, "no agent has deleted a session");
 }
 
-/// One session.
 pub fn session(session: &Session) -> Result<(), Failure> {
     if !terminal::is_terminal() {
         return raw(session);
@@ -64,7 +63,7 @@ pub fn session(session: &Session) -> Result<(), Failure> {
         (None, _) => "none; the next command starts one".to_owned(),
     };
     let origin = session.forked_from.as_ref();
-    let origin = origin.map(|from| format!("{}, after its record {}", from.session_id, from.seq));
+    let origin = origin.map(|from| format!("{}, after record {}", from.session_id, from.seq));
     let deleted = session.deleted.as_ref();
     let deleted = deleted.map(|deleted| Cell::short(&deleted.at, terminal::moment(&deleted.at)));
     let config = settings(&session.agent_config);
@@ -84,7 +83,7 @@ pub fn session(session: &Session) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What a session's shell knows.
+/// The state of a session's shell.
 pub fn state(state: &StateResponse) -> Result<(), Failure> {
     if !terminal::is_terminal() {
         return raw(state);
@@ -117,7 +116,7 @@ pub fn state(state: &StateResponse) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A variable as bash would be told it.
+/// A variable as a `declare` command.
 fn value(variable: &VariableView) -> String {
     if let Some(value) = &variable.value {
         return shown(value);
@@ -141,7 +140,7 @@ fn shown(value: &Bytes) -> String {
     }
 }
 
-/// The leaves of a JSON object, one to a line: `agent.program = python3`.
+/// The leaves of a JSON object, one per line: `agent.program = python3`.
 fn settings(config: &Value) -> Vec<String> {
     fn gather(name: &str, value: &Value, lines: &mut Vec<String>) {
         let below = |key: &str| if name.is_empty() { key.to_owned() } else { format!("{name}.{key}") };
@@ -160,7 +159,7 @@ fn settings(config: &Value) -> Vec<String> {
     lines
 }
 
-/// For a program: every field of the JSON, one to a line.
+/// For a program: every field of the JSON, one per line.
 fn raw(value: &impl serde::Serialize) -> Result<(), Failure> {
     let Value::Object(fields) = serde_json::to_value(value).map_err(Failure::client)? else { return Ok(()) };
     let text = |value: &Value| match value {

@@ -1,5 +1,5 @@
-//! Follows a log. It asks for what is new a few times a second, and never for more than a person can have missed: a
-//! service that writes faster than anybody reads costs no more than one that does not.
+//! Follows a log. It requests new output a few times a second, and never more than a screen can show: a service that
+//! writes very fast costs no more than a slow one.
 
 use super::poll::{ANSWER_LIMIT, RETRY, service_path};
 use crate::client::{Client, ClientError, Endpoint};
@@ -9,23 +9,23 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-/// Bytes to begin with, from the end.
+/// Bytes to start with, from the end.
 const TAIL: u64 = 1 << 20;
-/// Bytes asked for at a time. Who is further behind than this goes on at the end.
+/// Bytes asked for at a time. A follower that is further behind skips to the end.
 const PAGE: u64 = 256 << 10;
 /// How often to ask.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Where in a log one is.
+/// A position in a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Position {
     /// At its last bytes.
     End,
-    /// At this byte, and behind by so many.
+    /// At this byte, and this many bytes behind.
     At { offset: u64, behind: u64 },
 }
 
-/// Follows a log until it is complete or nobody listens.
+/// Follows a log until it is complete or the receiver is gone.
 pub async fn follow(endpoint: Endpoint, log: Followed, news: mpsc::Sender<News>) {
     let mut client: Option<Client> = None;
     let mut place = Position::End;
@@ -46,7 +46,7 @@ pub async fn follow(endpoint: Endpoint, log: Followed, news: mpsc::Sender<News>)
                 let _ = news.send(News::Log { log, page: Err(reason) }).await;
                 return;
             }
-            // The poller says that the daemon is gone; here it is enough to try again.
+            // The poller reports that the daemon is gone; here it is enough to retry.
             None => {
                 client = None;
                 tokio::time::sleep(RETRY).await;
@@ -55,7 +55,7 @@ pub async fn follow(endpoint: Endpoint, log: Followed, news: mpsc::Sender<News>)
     }
 }
 
-/// Reads one page; an error is the daemon's refusal, nothing means that it does not answer.
+/// Reads one page; an error is the daemon's refusal, `None` means that it does not respond.
 async fn page(
     client: &mut Option<Client>,
     endpoint: &Endpoint,

@@ -1,5 +1,5 @@
-//! Asks the daemon, again and again, for what the screen wants to know. It asks only for what is in sight, and a question
-//! that takes long is asked less often, so that looking on does not become the load one looks at.
+//! Polls the daemon for what the screen shows. It requests only what is visible, and a slow request is repeated less
+//! often, so that watching does not become a load of its own.
 
 use crate::client::{Client, ClientError, Endpoint};
 use serde::Serialize;
@@ -12,21 +12,21 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, timeout};
 
-/// A daemon that is silent for so long is as good as gone.
+/// A daemon that does not respond for this long counts as gone.
 pub const ANSWER_LIMIT: Duration = Duration::from_secs(20);
-/// Stopping waits for the service's grace, and then for its processes to go.
+/// Stopping waits for the service's grace period, and then for its processes to exit.
 const STOP_LIMIT: Duration = Duration::from_secs(60);
-/// How long to wait before a daemon that is gone is looked for again.
+/// How long to wait before trying to reach a daemon that is gone.
 pub const RETRY: Duration = Duration::from_secs(1);
 /// Sessions on one page of the screen.
 const PAGE: usize = 200;
-/// Sessions asked for at a time while searching: the most there are to a page on the wire.
+/// Sessions asked for at a time while searching: the largest page of the API.
 const SEARCH_PAGE: usize = 1000;
-/// Sessions that are searched before the page is shown as it is, with the rest behind "more".
+/// Sessions that are searched before the page is shown as it is, with "more" for the rest.
 const MOST_SEARCHED: usize = 200_000;
-/// How long a search goes on before the rest of the screen has its turn.
+/// How long a search runs before the rest of the screen is updated.
 const SLICE: Duration = Duration::from_millis(200);
-/// A search rests this many times as long as it took.
+/// A search pauses for this many times as long as it took.
 const REST: u32 = 10;
 
 /// Asks the daemon.
@@ -35,17 +35,17 @@ pub struct Poller {
     pub endpoint: Endpoint,
     /// How often to ask.
     pub interval: Duration,
-    /// What for.
+    /// What to request.
     pub wants: watch::Receiver<Wants>,
-    /// Whom to tell.
+    /// Where to send updates.
     pub news: mpsc::Sender<News>,
 }
 
-/// Whether a round is through with everything.
+/// Whether a round is complete.
 enum Progress {
     /// It is.
     Done,
-    /// A search goes on.
+    /// A search is not finished.
     More,
 }
 
@@ -53,18 +53,18 @@ enum Progress {
 enum Halt {
     /// The daemon does not answer.
     Lost(String),
-    /// Nobody listens to us any more.
+    /// The receiver is gone.
     Unheard,
 }
 
-/// A search through the sessions, as far as it has come. It is done in slices, so that the rest of the screen lives on.
+/// A search through the sessions, and its progress. It runs in slices, so that the rest of the screen stays live.
 struct Search {
     query: SessionsQuery,
     page: SessionsPage,
     began: Instant,
-    /// When it is done again; nothing while it is not through.
+    /// When to repeat it; `None` while it is not finished.
     again: Option<Instant>,
-    /// Whether it was through before, so that what it finds half-way is no news.
+    /// Whether it has finished once, so that partial results are not shown again.
     known: bool,
 }
 
@@ -76,7 +76,7 @@ impl Search {
 }
 
 impl Poller {
-    /// Asks until nobody wants to know any more.
+    /// Polls until the receiver is gone.
     pub async fn run(mut self) {
         let mut client: Option<Client> = None;
         let mut search: Option<Search> = None;
@@ -84,7 +84,7 @@ impl Poller {
         loop {
             let began = Instant::now();
             let wants = self.wants.borrow_and_update().clone();
-            // Between two turns, only what is newly in sight is asked for.
+            // Between two rounds, only newly visible data is requested.
             let turn = began >= due;
             if turn {
                 due = began + self.interval;
@@ -226,7 +226,7 @@ impl Poller {
         Ok(Ok(()))
     }
 
-    /// Asks one question. The inner error is the daemon's refusal, in its words.
+    /// Sends one request. The inner error is the daemon's refusal.
     async fn ask<R: DeserializeOwned>(&self, client: &mut Client, path: &str) -> Result<Result<R, String>, Halt> {
         match timeout(ANSWER_LIMIT, client.get(path)).await {
             Ok(Ok(answer)) => Ok(Ok(answer)),
@@ -241,8 +241,8 @@ impl Poller {
     }
 }
 
-/// Takes over the sessions that match, until the page is full. A page that ends within a page of the daemon's goes on
-/// behind its own last session.
+/// Takes over the sessions that match, until the page is full. A page that ends within a page of the daemon continues
+/// after its own last session.
 fn take(page: &mut SessionsPage, sessions: Vec<Session>, text: &str) -> bool {
     let matches = |session: &Session| {
         let agent = session.agent.as_deref().unwrap_or_default();
@@ -273,7 +273,7 @@ async fn connect(endpoint: &Endpoint) -> Result<Client, Halt> {
 }
 
 fn silent() -> String {
-    format!("it does not answer within {} s", ANSWER_LIMIT.as_secs())
+    format!("no response within {} s", ANSWER_LIMIT.as_secs())
 }
 
 /// The address of a service.
@@ -281,11 +281,11 @@ pub fn service_path(key: &ServiceKey) -> String {
     format!("/v1/sessions/{}/services/{}", key.session, key.service)
 }
 
-/// Stops a service on a connection of its own, because that takes as long as the service takes to end.
+/// Stops a service on a separate connection, because it takes as long as the service takes to exit.
 pub async fn stop(endpoint: Endpoint, key: ServiceKey, news: mpsc::Sender<News>) {
     let asked = timeout(STOP_LIMIT, ask_to_stop(&endpoint, &key)).await;
     let outcome = asked.unwrap_or_else(|_| Err("it takes too long; look again later".to_owned()));
-    // Nobody listens when we are leaving.
+    // The receiver is gone when we exit.
     let _ = news.send(News::Stopped { key, outcome: outcome.map(Box::new) }).await;
 }
 

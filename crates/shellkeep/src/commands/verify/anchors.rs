@@ -1,5 +1,4 @@
-//! Heads that were anchored elsewhere, compared with a recording: each names a line by number and hash, and that line must
-//! be there.
+//! Compares anchored heads with a recording: each head names a line by number and hash, and that line must exist.
 
 use crate::client::Client;
 use crate::failure::Failure;
@@ -8,7 +7,7 @@ use shellkeep_record::{PublicKey, Recording, SignedHead};
 use shellkeep_session::SessionId;
 use std::path::Path;
 
-/// How a head begins in a file, in a body that was posted, and in a log.
+/// How a head begins in a file, in a posted body, and in a log.
 const BEGINS: &str = "{\"session_id\"";
 
 /// The heads in a file.
@@ -18,7 +17,7 @@ pub struct Anchors {
 }
 
 impl Anchors {
-    /// Reads all heads of a file, whatever is around them.
+    /// Reads all heads in a file, whatever surrounds them.
     pub fn read(path: &Path) -> Result<Self, Failure> {
         let text = std::fs::read_to_string(path)
             .map_err(|error| Failure::client(format!("--anchors {}: {error}", path.display())))?;
@@ -27,12 +26,12 @@ impl Anchors {
             .filter_map(|(at, _)| serde_json::Deserializer::from_str(&text[at..]).into_iter().next()?.ok())
             .collect();
         if heads.is_empty() {
-            return Err(Failure::client(format!("--anchors {}: there is no head in it", path.display())));
+            return Err(Failure::client(format!("--anchors {}: it contains no heads", path.display())));
         }
         Ok(Self { file: path.display().to_string(), heads })
     }
 
-    /// Compares them with the recording in files.
+    /// Compares them with a recording in files.
     pub fn check_files(
         &self,
         verdict: wire::Verdict,
@@ -58,7 +57,7 @@ impl Anchors {
         Ok(self.conclude(verdict, &session))
     }
 
-    /// Compares them with what the daemon has, which has checked that its hashes follow from each other.
+    /// Compares them with a daemon's recording, whose hash chain the daemon has checked.
     pub async fn check_session(
         &self,
         verdict: wire::Verdict,
@@ -91,9 +90,9 @@ impl Anchors {
         keys: &[PublicKey],
     ) -> bool {
         let reason = if !head.is_signed() || (!keys.is_empty() && !keys.contains(&head.key)) {
-            format!("the anchor for event {} is not signed by a key that is known", head.seq)
+            format!("the anchor for event {} is not signed by a known key", head.seq)
         } else if found.is_none() {
-            format!("event {} was anchored on {} and is not there", head.seq, head.at)
+            format!("event {} was anchored on {} and is missing", head.seq, head.at)
         } else if found.as_deref() != Some(&head.hash.to_string()) {
             format!(
                 "event {} is not the one that was anchored on {}: it or one before it was changed",

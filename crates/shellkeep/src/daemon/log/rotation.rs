@@ -1,14 +1,14 @@
-//! A log file that does not grow without end: at a size it becomes `FILE.1`, and the oldest is removed.
+//! A log file of bounded size: at the limit it becomes `FILE.1`, and the oldest is removed.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// A log file with those before it.
+/// A log file with its predecessors.
 pub(super) struct RotatingFile {
     path: PathBuf,
-    /// At this size a new file is begun.
+    /// At this size a new file is started.
     limit: u64,
     /// How many old files are kept.
     keep: usize,
@@ -17,7 +17,7 @@ pub(super) struct RotatingFile {
 }
 
 impl RotatingFile {
-    /// Opens the file to add to it. Only its owner can read it.
+    /// Opens the file for appending. Only its owner can read it.
     pub(super) fn open(path: &Path, limit: u64, keep: usize) -> io::Result<Self> {
         let file = open(path)?;
         let written = file.metadata()?.len();
@@ -40,7 +40,7 @@ impl RotatingFile {
 }
 
 impl Write for RotatingFile {
-    /// Takes whole lines: the logger hands over each event at once.
+    /// Takes whole lines: the logger writes each event with one call.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         if self.written > 0 && self.written + line.len() as u64 > self.limit {
             // A log that is too long is better than none.
@@ -66,7 +66,7 @@ fn numbered(path: &Path, number: usize) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Renames what is there.
+/// Renames the existing files.
 fn rename(from: &Path, to: &Path) -> io::Result<()> {
     match fs::rename(from, to) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),

@@ -158,7 +158,7 @@ class AsyncWire:
 
     def _broken(self, error: BaseException) -> DaemonUnavailable:
         reason = str(error) or type(error).__name__
-        return DaemonUnavailable("connection_broken", f"the connection to the daemon broke: {reason}")
+        return DaemonUnavailable("connection_broken", f"lost the connection to the daemon: {reason}")
 
 
 class AsyncEventStream:

@@ -159,7 +159,7 @@ class Wire:
 
     def _broken(self, error: BaseException) -> DaemonUnavailable:
         reason = str(error) or type(error).__name__
-        return DaemonUnavailable("connection_broken", f"the connection to the daemon broke: {reason}")
+        return DaemonUnavailable("connection_broken", f"lost the connection to the daemon: {reason}")
 
 
 class EventStream:

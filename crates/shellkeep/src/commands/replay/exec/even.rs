@@ -1,11 +1,11 @@
-//! Evening out what may differ between two runs of the same command: where it ran, when, and how long it took.
+//! Normalises what may differ between two runs of the same command: where it ran, when, and how long it took.
 //!
 //! | in the output | becomes |
 //! |---|---|
 //! | the path of the workspace | `$WORKSPACE` |
 //! | the name of the session | `$SESSION` |
 //! | `2026-01-02T03:04:05Z`, `Fri Jan  2 03:04:05 UTC 2026`, `03:04:05` | `$TIME` |
-//! | `Jan  2 03:04`, `Jan  2  2026`, as `ls -l` has it | `$DATE` |
+//! | `Jan  2 03:04`, `Jan  2  2026`, as in `ls -l` | `$DATE` |
 //! | `0.01s`, `12 ms`, `0m0.003s`, `1.5 seconds` | `$DURATION` |
 //! | `/tmp/tmp.AbCdEf1234`, `/tmp/tmpab12cd_e`, `/tmp/ccAbCdEf` | `$TMP` |
 //! | `0x7f3a12345678` | `$ADDRESS` |
@@ -15,7 +15,7 @@ use std::borrow::Cow;
 
 const MONTH: &str = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)";
 
-/// What makes two outputs comparable: the same is done to both, so that a name that happens to be a word stays one on both.
+/// What makes two outputs comparable. The same is done to both, so that a name that happens to be a word stays equal.
 pub struct Even {
     names: Vec<(Vec<u8>, &'static str)>,
     patterns: Vec<(Regex, &'static str)>,
@@ -41,7 +41,7 @@ impl Even {
             (r"\b0x[0-9a-f]{8,16}\b".to_owned(), "$ADDRESS"),
         ];
         let compiled = |(pattern, name): (String, &'static str)| -> Result<_, regex::Error> {
-            // Only ASCII is looked for, and outputs are bytes.
+            // The patterns are ASCII, and outputs are bytes.
             Ok((regex::bytes::RegexBuilder::new(&pattern).unicode(false).build()?, name))
         };
         let names =
@@ -53,7 +53,7 @@ impl Even {
         Ok(Self { names, patterns: patterns.into_iter().map(compiled).collect::<Result<_, _>>()? })
     }
 
-    /// Compares byte for byte.
+    /// One that compares byte for byte.
     pub fn exact() -> Self {
         Self { names: Vec::new(), patterns: Vec::new() }
     }
@@ -63,7 +63,7 @@ impl Even {
         self.names.is_empty() && self.patterns.is_empty()
     }
 
-    /// A line, evened out.
+    /// A line, normalised.
     pub fn line<'a>(&self, line: &'a [u8]) -> Cow<'a, [u8]> {
         let mut text = self.named(line);
         for (pattern, name) in &self.patterns {
@@ -74,7 +74,7 @@ impl Even {
         text
     }
 
-    /// Bytes without the names of workspace and session: for files, in which times may be meant.
+    /// Bytes without the names of workspace and session: for files, whose times may be intended.
     pub fn named<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
         let mut text = Cow::Borrowed(bytes);
         for (old, new) in &self.names {
@@ -86,7 +86,7 @@ impl Even {
     }
 }
 
-/// The bytes with something else in the place of something, if it is there.
+/// The bytes with all occurrences replaced, if there are any.
 pub fn replaced(bytes: &[u8], old: &[u8], new: &[u8]) -> Option<Vec<u8>> {
     let find =
         |from: usize| bytes[from..].windows(old.len()).position(|window| window == old).map(|place| from + place);

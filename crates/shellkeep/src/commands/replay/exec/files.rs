@@ -9,9 +9,9 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-/// Files and directories of a workspace; more are not a workspace to compare but a disk.
+/// Most files and directories of a workspace that is compared.
 const MOST_ENTRIES: usize = 500_000;
-/// Bytes of a file that is evened out; a larger one must be the same as it is.
+/// Largest file that is normalised; a larger one must be identical.
 const MOST_EVENED: u64 = 64 << 20;
 /// Bytes read at a time.
 const PART: usize = 256 << 10;
@@ -32,7 +32,7 @@ pub struct FileDifference {
 /// What a comparison found.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Compared {
-    /// How many were looked at.
+    /// How many were compared.
     pub files: u64,
     /// The first that differs, by its path.
     pub first: Option<FileDifference>,
@@ -68,7 +68,7 @@ struct Skip<'a> {
 impl Skip<'_> {
     fn skips(&self, path: &Path) -> bool {
         let name = path.file_name().unwrap_or_default();
-        // Git's index holds times and numbers of files.
+        // Git's index contains times and inode numbers.
         let by_itself = !self.exact && name == ".git";
         by_itself || self.ignore.iter().any(|ignored| path.starts_with(ignored) || ignored.as_os_str() == name)
     }
@@ -160,7 +160,7 @@ fn fill(reader: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     Ok(filled)
 }
 
-/// Whether two files are the same but for where and when they were made.
+/// Whether two files are the same except for where and when they were created.
 fn same_evened(one: &Path, old: &Metadata, other: &Path, new: &Metadata, even: &Even) -> io::Result<bool> {
     if even.is_exact() || old.len().max(new.len()) > MOST_EVENED {
         return Ok(false);
@@ -188,7 +188,7 @@ fn sample(one: &Path, other: &Path, even: &Even, old: bool) -> io::Result<String
     };
     let (left, right) = (bytes(one)?, bytes(other)?);
     let (Ok(left_text), Ok(right_text)) = (std::str::from_utf8(&left), std::str::from_utf8(&right)) else {
-        return Ok(format!("{} bytes that are no text", if old { left.len() } else { right.len() }));
+        return Ok(format!("{} bytes of binary data", if old { left.len() } else { right.len() }));
     };
     let mut lines = (left_text.lines(), right_text.lines());
     let mut number = 0;

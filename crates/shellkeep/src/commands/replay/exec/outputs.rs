@@ -1,4 +1,4 @@
-//! Comparing what two runs printed, line by line, however long it is.
+//! Compares what two runs printed, line by line, however long it is.
 
 use super::even::Even;
 use crate::client::{Client, escaped};
@@ -26,9 +26,8 @@ pub struct Difference {
     pub got: Option<String>,
 }
 
-/// What was printed, to be read. `whole` is false if only its beginning is known.
+/// Output to be read. `whole` is false if only its beginning is known.
 pub struct Printed<'a> {
-    /// The bytes.
     pub bytes: Box<dyn Read + 'a>,
     /// Whether that is all.
     pub whole: bool,
@@ -42,7 +41,7 @@ pub fn recorded<'a>(line: &Line, stream: StreamName, events: &'a mut Events) -> 
     let inline = field(if stream == StreamName::Stdout { "output" } else { "stderr" }).unwrap_or_default();
     if data.get(format!("{name}_file")).is_some() {
         let run_id = field("run_id").unwrap_or_default();
-        // An export has no files beside it; then the beginning is all there is.
+        // An export has no attached files, so only the beginning is known.
         if events.output(&run_id, stream, 0, 1).is_err() {
             return Ok(Printed { bytes: Box::new(Cursor::new(inline.into_bytes())), whole: false });
         }
@@ -86,7 +85,7 @@ pub fn compare(expected: Printed<'_>, got: Printed<'_>, even: &Even) -> io::Resu
         if !more_old && (!expected.whole || !more_new) {
             return Ok(None);
         }
-        // The last line of a beginning may be cut.
+        // The last line of a truncated output may be incomplete.
         let cut = !expected.whole && !old.ends_with(b"\n");
         if more_old != more_new || (!cut && old != new && even.line(&old) != even.line(&new)) {
             let shown = |has: bool, bytes: &[u8]| has.then(|| shown(&even.line(bytes)));
@@ -102,7 +101,7 @@ fn next(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
     Ok(!line.is_empty())
 }
 
-/// A line for a report: one can tell a missing line break and a control character.
+/// A line for a report, in which a missing line break and control characters are visible.
 fn shown(line: &[u8]) -> String {
     let text = String::from_utf8_lossy(line);
     let (body, end) = match text.strip_suffix('\n') {
@@ -123,7 +122,7 @@ fn shown(line: &[u8]) -> String {
     out + end
 }
 
-/// Reads something that is given in parts.
+/// Reads something that arrives in parts.
 struct Paged<F> {
     read: F,
     part: Cursor<Vec<u8>>,
@@ -144,7 +143,7 @@ impl<F: FnMut(u64) -> Result<(Vec<u8>, u64), String>> Read for Paged<F> {
             return Ok(count);
         }
         let (bytes, total) = (self.read)(self.next).map_err(io::Error::other)?;
-        // What was dropped beyond the quota cannot be read; the end is where nothing more comes.
+        // What was dropped beyond the quota cannot be read; the end is where nothing more arrives.
         self.total = if bytes.is_empty() { self.next } else { total };
         self.next += bytes.len() as u64;
         self.part = Cursor::new(bytes);

@@ -13,21 +13,20 @@ use shellkeep_terminal::words;
 pub struct Report {
     /// Whether everything was the same.
     pub identical: bool,
-    /// The recording.
     pub recording: String,
-    /// The session in which it was done again.
+    /// The session in which it was replayed.
     pub session: String,
     /// Whether that session was kept.
     pub kept: bool,
-    /// Commands that came out the same, up to the first that did not.
+    /// Commands with the same result, up to the first that differs.
     pub compared: usize,
-    /// Commands there are to run.
+    /// Commands to run.
     pub steps: usize,
-    /// What was not done again, and how much of it there was.
+    /// What was not repeated, with counts.
     pub left_out: LeftOut,
     /// What was not compared, and why.
     pub not_compared: Vec<String>,
-    /// Files that were compared; absent if the recorded workspace is not there.
+    /// Files that were compared; absent if the recorded workspace does not exist.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub files: Option<u64>,
     /// The first thing that differed.
@@ -45,12 +44,12 @@ pub enum First {
     File(FileDifference),
 }
 
-/// A command that did something else.
+/// A command with a different result.
 #[derive(Debug, Serialize)]
 pub struct StepDifference {
     /// Which of the commands, from 1.
     pub step: usize,
-    /// Number of the event that tells of its end.
+    /// Number of the event that records its end.
     pub seq: u64,
     /// Its text, as recorded.
     pub command: String,

@@ -1,4 +1,4 @@
-//! The session in which a recording is done again: new, empty, and made as the recorded one was.
+//! The session in which a recording is replayed: new, empty, and created like the recorded one.
 
 use super::even::replaced;
 use crate::client::{Client, escaped};
@@ -16,7 +16,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use uuid::Uuid;
 
-/// What a session was made with: the same facts in `config_snapshot.json` and in its first event.
+/// What a session was created with: the same fields in `config_snapshot.json` and in its first event.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct Snapshot {
@@ -26,7 +26,8 @@ pub struct Snapshot {
     shell: ShellState,
 }
 
-/// Names of the configuration that would make the new session something else than a place to work.
+/// Fields of the configuration that are not copied, because they would give the new session an agent or another
+/// workspace.
 const NOT_TAKEN: [&str; 2] = ["workspace", "agent"];
 
 impl Snapshot {
@@ -44,11 +45,11 @@ impl Snapshot {
         }
         // An export has its first event.
         let page = events.page(0, 1, &Wanted::of_type("session_created"), false).map_err(Failure::client)?;
-        let first = page.lines.into_iter().next().ok_or_else(|| Failure::client("the recording has no beginning"))?;
+        let first = page.lines.into_iter().next().ok_or_else(|| Failure::client("the recording has no first event"))?;
         serde_json::from_value(first.data).map_err(|error| Failure::client(format!("its beginning: {error}")))
     }
 
-    /// The directory in which the session worked: its own, or the one it was made in.
+    /// The directory in which the session worked: its own workspace, or the one it was created in.
     pub fn root(&self) -> String {
         let (cwd, workspace) = (self.shell.cwd.to_text(), self.workspace.to_text());
         if Path::new(&*cwd).starts_with(&*workspace) { workspace.into_owned() } else { cwd.into_owned() }
@@ -59,14 +60,14 @@ impl Snapshot {
         self.session_id.as_deref()
     }
 
-    /// Where the shell began, below the root.
+    /// Where the shell started, relative to the root.
     fn start(&self) -> PathBuf {
         let cwd = self.shell.cwd.to_text();
         Path::new(&*cwd).strip_prefix(self.root()).map(Path::to_owned).unwrap_or_default()
     }
 
-    /// A name of the same length as the recorded session's, if that is long enough: paths inside of programs keep their
-    /// lengths then, and the files can be compared.
+    /// A name with the length of the recorded session's, if that is long enough: paths inside programs then keep their
+    /// lengths, and the files can be compared.
     fn new_name(&self, recorded: &str) -> String {
         let random = Uuid::new_v4().simple().to_string();
         let name = format!("replay-{random}");
@@ -110,9 +111,7 @@ impl Snapshot {
     }
 }
 
-/// The new session.
 pub struct Stage {
-    /// Its name.
     pub session: String,
     /// The directory of the recorded session.
     pub old_root: String,
@@ -121,7 +120,7 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// Makes the session and puts the files of `from` into its workspace.
+    /// Creates the session and copies the files of `from` into its workspace.
     pub async fn set(
         snapshot: &Snapshot,
         recorded: &str,
@@ -130,7 +129,7 @@ impl Stage {
     ) -> Result<Self, Failure> {
         let name = snapshot.new_name(recorded);
         let old_root = snapshot.root();
-        // Workspaces of one daemon lie beside each other, so the new one's place is known before it is made.
+        // Workspaces of one daemon are siblings, so the path of the new one is known in advance.
         let workspace = snapshot.workspace.to_text().into_owned();
         let guess = Path::new(&workspace).parent().map(|parent| parent.join(&name).display().to_string());
         let request = snapshot.request(name, &old_root, guess.as_deref());
@@ -165,7 +164,7 @@ impl Stage {
 
     /// Removes the session and its files.
     pub async fn clear(&self, client: &mut Client) {
-        // What cannot be removed is found by its name.
+        // A session that cannot be deleted can be found by its name.
         let _ = client.delete(&format!("/v1/sessions/{}", escaped(&self.session))).await;
     }
 
@@ -195,13 +194,13 @@ fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
             } else if metadata.is_symlink() {
                 symlink(fs::read_link(&source)?, &target)
             } else if metadata.is_file() {
-                // Times are kept: `make` looks at them.
+                // Times are kept for `make`.
                 fs::copy(&source, &target).and_then(|_| {
                     let times = fs::FileTimes::new().set_modified(metadata.modified()?);
                     fs::File::options().append(true).open(&target).and_then(|file| file.set_times(times))
                 })
             } else {
-                // A pipe or a socket is nothing without whoever made it.
+                // A pipe or a socket is useless without its process.
                 Ok(())
             };
             done.map_err(|error| named(&source, &error))?;
@@ -214,7 +213,7 @@ fn named(path: &Path, error: &std::io::Error) -> std::io::Error {
     std::io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
-/// The name of what is replayed, as its workspace would be called.
+/// The name of the recorded session, as used in its workspace's path.
 pub fn recorded_name(target: &Target, snapshot: &Snapshot, events: &Events) -> String {
     match target {
         Target::Session(session) => SessionId::as_str(session).to_owned(),

@@ -1,4 +1,4 @@
-//! What a recording says was done, in the order in which it was begun.
+//! The steps of a recording, in the order in which they started.
 
 use crate::commands::replay::source::Events;
 use shellkeep_record::Line;
@@ -7,38 +7,34 @@ use shellkeep_record::player::{Page, Player, Source, Wanted};
 use shellkeep_session::Timestamp;
 use std::collections::BTreeMap;
 
-/// Something to do again.
+/// A step to repeat.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ReplayAction {
     /// A command: the numbers of its start and of its end.
     Run {
-        /// Where it is said that it started.
+        /// The event of its start.
         start: u64,
-        /// Where its result is.
+        /// The event of its end.
         end: u64,
     },
-    /// A command that went to the background at its timeout.
+    /// A command that moved to the background at its timeout.
     Background {
-        /// Where it is said that it started.
+        /// The event of its start.
         start: u64,
-        /// Seconds until the session waited no longer.
+        /// Seconds until it moved to the background.
         seconds: f64,
     },
     /// The host asked for a clean shell.
-    Restart {
-        /// Where it is said.
-        seq: u64,
-    },
-    /// The session was taken back.
+    Restart { seq: u64 },
+    /// The session was rewound.
     Rewind {
-        /// Where it is said.
         seq: u64,
-        /// The record that it is as after.
+        /// The record that it was rewound to.
         to: u64,
     },
 }
 
-/// What is not done again, by what it is.
+/// What is not repeated, by kind.
 pub type LeftOut = BTreeMap<&'static str, u64>;
 
 /// The plan of a recording. It holds numbers only, so that a long recording costs little.
@@ -46,7 +42,7 @@ pub type LeftOut = BTreeMap<&'static str, u64>;
 pub struct Plan {
     /// What to do.
     pub steps: Vec<ReplayAction>,
-    /// What is not done again.
+    /// What is not repeated.
     pub left_out: LeftOut,
 }
 
@@ -56,7 +52,7 @@ struct Begun {
     at: Timestamp,
 }
 
-/// Reads a recording and makes its plan.
+/// Reads a recording and plans its steps.
 pub fn plan(player: &mut Player<Events>) -> Result<Plan, String> {
     player.jump(1)?;
     make(player.rest())
@@ -90,9 +86,7 @@ fn make<E>(lines: impl Iterator<Item = Result<Line, E>>) -> Result<Plan, E> {
                         Some(ReplayAction::Run { end, .. }) if kept => *end = line.seq,
                         step => {
                             *step = None;
-                            *left_out
-                                .entry("commands that somebody interrupted or whose end is not known")
-                                .or_default() += 1;
+                            *left_out.entry("commands that were interrupted or whose end is unknown").or_default() += 1;
                         }
                     }
                 }
@@ -103,7 +97,7 @@ fn make<E>(lines: impl Iterator<Item = Result<Line, E>>) -> Result<Plan, E> {
                 places.push(Some(ReplayAction::Rewind { seq: line.seq, to }));
             }
             "session_created" if line.data.get("forked_from").is_some() => {
-                left_out.insert("files that it was forked with: give them with --from", 1);
+                left_out.insert("files that it was forked with: pass them with --from", 1);
             }
             "run_input" => *left_out.entry("input typed into commands").or_default() += 1,
             "service_started" => *left_out.entry("services").or_default() += 1,
@@ -127,7 +121,7 @@ fn make<E>(lines: impl Iterator<Item = Result<Line, E>>) -> Result<Plan, E> {
 /// The event of a number.
 pub fn event(events: &mut Events, seq: u64) -> Result<Line, String> {
     let Page { lines, .. } = events.page(seq.saturating_sub(1), 1, &Wanted::default(), false)?;
-    lines.into_iter().find(|line| line.seq == seq).ok_or_else(|| format!("event {seq} is not there any more"))
+    lines.into_iter().find(|line| line.seq == seq).ok_or_else(|| format!("event {seq} no longer exists"))
 }
 
 #[cfg(test)]
@@ -189,7 +183,7 @@ mod tests {
         let left: Vec<(&str, u64)> = plan.left_out.into_iter().collect();
         let expected = [
             ("commands that have not ended", 1),
-            ("commands that somebody interrupted or whose end is not known", 1),
+            ("commands that were interrupted or whose end is unknown", 1),
             ("events of the agent", 2),
             ("services", 1),
         ];

@@ -1,5 +1,5 @@
-//! The state of the player's screen. Keys change it, the drawing reads it, and what it needs of the recording it asks for
-//! when it is told how large it is.
+//! The state of the player's screen. Keys change it and drawing reads it; it reads the recording when it learns its
+//! size.
 
 use super::detail;
 use super::opened::Opened;
@@ -11,16 +11,16 @@ use shellkeep_session::Timestamp;
 use shellkeep_terminal::list::List;
 use shellkeep_terminal::theme::{Level, Theme};
 
-/// What a key asks for beyond a change of the screen.
+/// What a key does other than changing the screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
     /// Leave.
     Quit,
-    /// Step aside for the shell that started us.
+    /// Suspend (Ctrl-Z).
     Suspend,
 }
 
-/// What a line is typed for.
+/// The purpose of a prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// A number to go to.
@@ -31,7 +31,7 @@ pub enum Purpose {
     Search,
 }
 
-/// A line that is being typed.
+/// A prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prompt {
     /// What it is for.
@@ -40,7 +40,7 @@ pub struct Prompt {
     pub text: String,
 }
 
-/// What the right side shows, made for one event and one width.
+/// What the right side shows, laid out for one event and one width.
 #[derive(Default)]
 struct Shown {
     seq: u64,
@@ -51,31 +51,29 @@ struct Shown {
 
 /// Everything that is on the screen.
 pub struct App {
-    /// The recording.
     pub player: Player<Events>,
-    /// Its name.
     pub name: String,
     /// When its first event was.
     pub began: Option<Timestamp>,
     /// Number of its last event.
     pub last: u64,
-    /// Secrets stay hidden.
+    /// Whether secrets stay hidden.
     pub locked: bool,
-    /// The events in the list, as many as fit around the one that is looked at.
+    /// The events in the list, as many as fit around the selected one.
     pub rows: Vec<Summary>,
-    /// Which of them is looked at, and which are in sight.
+    /// Which of them is selected, and which are visible.
     pub list: List,
     /// How far the right side is scrolled.
     pub scroll: usize,
-    /// What is searched for.
+    /// The search pattern.
     pub search: Option<String>,
-    /// The line that is being typed.
+    /// The current prompt.
     pub prompt: Option<Prompt>,
-    /// What there is to say until the next key.
+    /// A message, shown until the next key.
     pub message: Option<(String, Level)>,
-    /// Whether the keys are explained.
+    /// Whether the help is shown.
     pub help: bool,
-    /// An output that is looked at in full.
+    /// An output that is open in full.
     pub opened: Option<Opened>,
     /// Rows that the list has.
     height: usize,
@@ -110,7 +108,7 @@ impl App {
         })
     }
 
-    /// The list has so many rows, and the right side so much room. Reads what is needed to fill them.
+    /// Sets the size of both sides, and reads what is needed to fill them.
     pub fn fit(&mut self, height: usize, (width, room): (usize, usize), theme: Theme) {
         self.room = room;
         if self.height != height {
@@ -119,7 +117,7 @@ impl App {
         }
         let seq = self.player.seq();
         let place = self.rows.iter().position(|row| row.seq == seq);
-        // In the middle of what is known nothing is to be read.
+        // In the middle of the known events nothing needs to be read.
         let known = place.is_some_and(|place| {
             (place > 0 || self.rows[0].seq <= 1) && (place + 1 < self.rows.len() || seq >= self.last)
         });
@@ -136,7 +134,7 @@ impl App {
     }
 
     fn read_rows(&mut self) -> Result<(), String> {
-        // The event stays on the row of the screen where it was.
+        // The event stays on its row of the screen.
         let above = self.list.selected.saturating_sub(self.list.offset);
         self.last = self.player.last()?;
         self.rows = self.player.around(self.height.max(1), self.height.max(1))?;
@@ -154,7 +152,7 @@ impl App {
         }
     }
 
-    /// The lines of the right side that are in sight, and how many there are in all.
+    /// The visible lines of the right side, and the total number.
     pub fn detail(&self) -> (&[Line<'static>], usize) {
         let all = &self.shown.lines;
         let end = (self.scroll + self.room).min(all.len());
@@ -171,7 +169,7 @@ impl App {
         self.room
     }
 
-    /// Moves, and says so if there is nowhere to go.
+    /// Moves, or says that there is nothing further.
     pub fn go(&mut self, way: impl FnOnce(&mut Player<Events>) -> Result<bool, String>, nowhere: &str) {
         match way(&mut self.player) {
             Ok(true) => self.scroll = 0,
@@ -195,16 +193,16 @@ impl App {
         }
     }
 
-    /// Searches on, or back.
+    /// Searches forward, or backward.
     pub fn search_on(&mut self, back: bool) {
         let Some(text) = self.search.clone() else {
-            return self.say("nothing is searched for; type / and what to look for".to_owned(), Level::Near);
+            return self.say("no search pattern; type / and a regular expression".to_owned(), Level::Near);
         };
         let wanted = Wanted::with(&text);
         if back {
-            self.go(|player| player.find_back(&wanted), &format!("'{text}' is not found before this"));
+            self.go(|player| player.find_back(&wanted), &format!("no match for '{text}' before this event"));
         } else {
-            self.go(|player| player.find(&wanted), &format!("'{text}' is not found behind this"));
+            self.go(|player| player.find(&wanted), &format!("no match for '{text}' after this event"));
         }
     }
 
@@ -218,7 +216,7 @@ impl App {
         }
     }
 
-    /// Says something until the next key.
+    /// Shows a message until the next key.
     pub fn say(&mut self, text: String, level: Level) {
         self.message = Some((text, level));
     }

@@ -1,4 +1,4 @@
-//! One event as it is read: a command as a terminal showed it, everything else field by field.
+//! One event in detail: a command as a terminal showed it, everything else field by field.
 
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
@@ -10,7 +10,7 @@ use shellkeep_record::player::{Kind, kind};
 use shellkeep_session::{Source, Timestamp};
 use shellkeep_terminal::theme::{Level, Theme};
 
-/// Bytes of one text that are shown here; `o` opens the rest.
+/// How many bytes of a text are shown; `o` opens the rest.
 const MOST_TEXT: usize = 64 << 10;
 /// The colour of a kind of events.
 pub fn hue(kind: Kind, theme: Theme) -> Style {
@@ -35,7 +35,7 @@ pub fn lines(event: &Event, began: Option<Timestamp>, theme: Theme) -> Vec<Line<
         Source::Unknown => lines.push(Line::styled("source unknown", theme.faint())),
         Source::Host => lines.push(Line::styled("posted by the host", theme.faint())),
         Source::Agent => {
-            let words = ansi::plain(&format!("posted by {}: its word, not seen by shellkeep", event.author));
+            let words = ansi::plain(&format!("posted by {}: not verified by shellkeep", event.author));
             lines.push(Line::styled(words, theme.level(Level::Near)));
         }
     }
@@ -66,7 +66,7 @@ pub fn lines(event: &Event, began: Option<Timestamp>, theme: Theme) -> Vec<Line<
         other => field(&mut lines, "data", other, theme),
     }
     if !event.proof.masked.is_empty() {
-        let words = format!("{} of its fields are masked for good", event.proof.masked.len());
+        let words = format!("{} of its fields are masked permanently", event.proof.masked.len());
         lines.push(Line::styled(words, theme.level(Level::Near)));
     }
     lines
@@ -106,7 +106,7 @@ fn printed(lines: &mut Vec<Line<'static>>, event: &Event, name: &str, stream: &s
     let in_file = event.data.get(format!("{stream}_file")).is_some();
     if in_file || shown.len() < all.len() {
         let left = total.max(all.len() as u64).saturating_sub(shown.len() as u64);
-        lines.push(Line::styled(format!("… {left} bytes more; o opens all of it"), theme.level(Level::Near)));
+        lines.push(Line::styled(format!("… {left} more bytes; o opens all of it"), theme.level(Level::Near)));
     }
 }
 
@@ -155,7 +155,7 @@ fn field(lines: &mut Vec<Line<'static>>, name: &str, value: &Value, theme: Theme
 
 fn look(style: ansi::Style, theme: Theme) -> Style {
     let mut look = Style::new();
-    // Who wants no colours wants none of anybody's.
+    // With NO_COLOR, the output's own colours are dropped too.
     if theme.painted(Color::Red) != Style::new() {
         if let Some(colour) = colour(style.colour) {
             look = look.fg(colour);

@@ -11,7 +11,7 @@ use shellkeep_record::player::Summary;
 use shellkeep_terminal::theme::{Level, Theme};
 use shellkeep_terminal::words;
 
-/// From this width on, list and event stand beside each other.
+/// From this width on, list and event are side by side.
 const WIDE: u16 = 72;
 /// Columns for an event's type.
 const TYPE_WIDTH: usize = 12;
@@ -36,12 +36,12 @@ const OPENED: &[Hint] = &[("↑↓", "scroll"), ("space", "page"), ("Tab", "othe
 
 const HELP: &[Hint] = &[
     ("→ n space", "the next event; also ↓ and j"),
-    ("← b", "the event before; also ↑ and k"),
+    ("← b", "the previous event; also ↑ and k"),
     ("Home End", "the first, the last event"),
     ("g", "go to an event by its number"),
     ("t", "the next event of a type"),
     ("/", "search by a regular expression"),
-    ("n N", "while searching: the match behind, the match before"),
+    ("n N", "while searching: the next match, the previous match"),
     ("PgDn PgUp", "scroll the event; d and u by half"),
     ("s", "show or hide secrets"),
     ("o Enter", "open the output in full; Tab for the other stream"),
@@ -49,7 +49,6 @@ const HELP: &[Hint] = &[
     ("q", "back; from the list, quit"),
 ];
 
-/// Draws everything.
 pub fn screen(frame: &mut Frame<'_>, app: &mut App, theme: Theme) {
     let [top, body, footer] =
         Layout::vertical([Constraint::Length(1), Constraint::Min(0), Constraint::Length(1)]).areas(frame.area());
@@ -121,14 +120,14 @@ fn rows(frame: &mut Frame<'_>, area: Rect, app: &App, theme: Theme) {
     frame.render_widget(Paragraph::new(lines), inside);
 }
 
-/// One event of the list: time, type, what it says, how it went.
+/// One event in the list: time, type, text, outcome.
 fn entry(row: &Summary, selected: bool, width: usize, theme: Theme) -> Line<'static> {
     let time = row.timestamp.strftime("%H:%M:%S").to_string();
     let name = words::cut(&words::clean(&row.event_type), TYPE_WIDTH);
     let outcome = match (&row.outcome, row.failed) {
         (Some(outcome), true) => format!(" {}", words::cut(outcome, 12)),
         (None, true) => " !".to_owned(),
-        // What went well needs no words.
+        // Success is not shown.
         _ => String::new(),
     };
     let used = time.len() + 1 + TYPE_WIDTH + 1 + Span::raw(outcome.as_str()).width();
@@ -144,7 +143,7 @@ fn entry(row: &Summary, selected: bool, width: usize, theme: Theme) -> Line<'sta
     if !selected {
         return line;
     }
-    // One look for the whole row, or its parts would shine through.
+    // One style for the whole row; otherwise the styles of its parts would show.
     Line::styled(line.to_string(), theme.selected())
 }
 
@@ -162,7 +161,7 @@ fn detail(frame: &mut Frame<'_>, area: Rect, app: &App, theme: Theme) {
     frame.render_widget(Paragraph::new(lines), inside);
 }
 
-/// A line with what was searched for marked, where that is a plain text.
+/// A line with the matches highlighted, if the pattern is plain text.
 fn found(line: &Line<'static>, search: Option<&str>, theme: Theme) -> Line<'static> {
     let Some(search) = search.filter(|search| !search.is_empty()) else { return line.clone() };
     let mut spans = Vec::new();
@@ -214,7 +213,7 @@ fn bottom(frame: &mut Frame<'_>, area: Rect, app: &App, theme: Theme) {
     }
 }
 
-/// As many hints as fit, each whole. The last two, how to get help and how to get out, go last.
+/// As many hints as fit, each complete. The last two, help and quit, are dropped last.
 fn fitting(hints: &[Hint], width: usize, theme: Theme) -> Line<'static> {
     let spans = |(key, word): &Hint| {
         [Span::styled(format!(" {key}"), theme.accent()), Span::styled(format!(" {word} "), theme.faint())]

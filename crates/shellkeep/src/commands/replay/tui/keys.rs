@@ -22,7 +22,7 @@ impl App {
             }
         }
         if self.help {
-            // Any key: who reads the help wants to get back.
+            // Any key closes the help.
             self.help = false;
         } else if let Some(prompt) = self.prompt.take() {
             self.typed(prompt, key);
@@ -41,7 +41,7 @@ impl App {
             KeyCode::Esc if self.search.is_none() => return Some(Effect::Quit),
             KeyCode::Esc => self.search = None,
             KeyCode::Char('?') => self.help = true,
-            // While something is searched for, n and N go through what is found.
+            // During a search, n and N go through the matches.
             KeyCode::Char('n') if self.search.is_some() => self.search_on(false),
             KeyCode::Char('N') => self.search_on(true),
             KeyCode::Char('n' | ' ' | 'j') | KeyCode::Right | KeyCode::Down => self.go(|player| player.step(), AT_END),
@@ -119,10 +119,10 @@ impl App {
             },
             Purpose::Type => {
                 let wanted = Wanted::of_type(text);
-                self.go(|player| player.find(&wanted), &format!("no {text} behind this"));
+                self.go(|player| player.find(&wanted), &format!("no {text} after this event"));
             }
             Purpose::Search => {
-                // Blanks at the ends may be meant.
+                // Spaces at the ends may be part of the pattern.
                 self.search = Some(prompt.text.clone());
                 self.search_on(false);
             }

@@ -1,4 +1,4 @@
-//! An output that is looked at in full: a part of it at a time, however large it is.
+//! An output that is open in full: one part of it at a time, however large it is.
 
 use super::detail;
 use crate::commands::replay::source::{Events, stream_name};
@@ -8,26 +8,26 @@ use shellkeep_record::Line as Event;
 use shellkeep_record::export::frames::{is_run, text};
 use shellkeep_terminal::theme::Theme;
 
-/// Bytes that are in sight to be scrolled through. Beyond them the next part is read.
+/// How many bytes are loaded at a time. Scrolling beyond them loads the next part.
 const PART: u64 = 256 << 10;
 
-/// What is looked at.
+/// An open output.
 pub struct Opened {
     /// Rows of the screen.
     pub height: usize,
     event: Event,
     stream: StreamName,
     hidden: bool,
-    /// The part at hand.
+    /// The loaded part.
     text: String,
     /// Where it begins.
     offset: u64,
     /// Bytes of all of it.
     total: u64,
-    /// Whether the rest is in a file beside the recording.
+    /// Whether the rest is in a separate file.
     in_file: bool,
     top: usize,
-    /// Rows of the part, made for one width.
+    /// Rows of the part, laid out for one width.
     rows: Vec<Line<'static>>,
     width: usize,
 }
@@ -56,7 +56,7 @@ impl Opened {
         Ok(opened)
     }
 
-    /// What it is, and where one is in it.
+    /// Its name, and the current position.
     pub fn title(&self) -> (String, String) {
         let name = if is_run(&self.event) { stream_name(self.stream) } else { "event" };
         let place = match self.total {
@@ -69,7 +69,7 @@ impl Opened {
         (format!("{name} of event {}", self.event.seq), place)
     }
 
-    /// The rows that are in sight.
+    /// The visible rows.
     pub fn rows(&mut self, width: usize, height: usize, theme: Theme) -> &[Line<'static>] {
         self.height = height;
         if self.width != width {
@@ -80,7 +80,7 @@ impl Opened {
         &self.rows[self.top..(self.top + height).min(self.rows.len())]
     }
 
-    /// Scrolls; beyond the part at hand, to the next one.
+    /// Scrolls; beyond the loaded part, to the next one.
     pub fn scroll(&mut self, rows: isize, source: &mut Events) -> Result<(), String> {
         let most = self.rows.len().saturating_sub(self.height);
         if rows > 0 && self.top >= most && self.has_more() {
@@ -138,7 +138,7 @@ impl Opened {
                 return Err("the full output is kept as it was printed; s shows secrets, then o opens it".to_owned());
             }
             let piece = source.output(&text(data.get("run_id")), self.stream, offset, PART)?;
-            // Bytes that are no text would have another length; places are counted in the bytes of the file.
+            // Bytes that are not UTF-8 would change the length; offsets count the bytes of the file.
             self.text = in_place(&piece.bytes);
             (self.offset, self.total, self.in_file) = (piece.offset, piece.total, true);
         } else {
@@ -151,7 +151,7 @@ impl Opened {
     }
 }
 
-/// Bytes as text of the same length: what is no text becomes a question mark each.
+/// Bytes as text of the same length: each byte that is not text becomes a question mark.
 fn in_place(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {

@@ -1,8 +1,8 @@
-//! Breaking lines where the screen ends, so that one can scroll through all of them.
+//! Breaks lines at the width of the screen, so that all of them can be scrolled.
 
 use ratatui::text::{Line, Span};
 
-/// The lines, none wider than this. Characters keep their looks.
+/// The lines, none wider than this. Characters keep their styles.
 pub fn wrap(lines: Vec<Line<'static>>, width: usize) -> Vec<Line<'static>> {
     let width = width.max(1);
     let mut wrapped = Vec::with_capacity(lines.len());
