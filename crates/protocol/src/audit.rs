@@ -3,31 +3,31 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Something that changed rights or removed something, or a request that was refused.
+/// An operation that changed permissions or deleted something, or a request that was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AuditEntry {
-    /// When.
+    /// When it happened.
     #[schema(format = DateTime)]
     pub at: String,
-    /// Through which door: `socket`, `tcp` or `daemon`.
+    /// The door it came through: `socket`, `tcp` or `daemon`.
     pub door: String,
     /// Who: `host`, the id of a token, `session NAME` for a process of that session, or `unknown`.
     pub who: String,
-    /// What was done, or `refused`.
+    /// The operation, or `refused`.
     pub what: String,
-    /// To what; for a refusal the method and path.
+    /// What it was about; for a rejected request the method and path.
     pub object: String,
-    /// Why it was refused: the problem's code.
+    /// Why it was rejected: the problem's code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
-    /// How many more there were of which nothing was kept, because they were too many at once.
+    /// How many more entries were left out here, because there were too many at once.
     #[serde(default)]
     pub left_out: u64,
 }
 
-/// Answer of `GET /v1/audit`.
+/// Response of `GET /v1/audit`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AuditList {
-    /// The entries, the oldest first.
+    /// The entries, oldest first.
     pub audit: Vec<AuditEntry>,
 }

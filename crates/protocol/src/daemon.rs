@@ -1,14 +1,14 @@
-//! The daemon itself: its status, its settings, and orders to it.
+//! The daemon itself: its status and settings, reload and stop.
 
 use crate::ReadinessStatus;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
-/// Answer of `GET /v1/daemon`.
+/// Response of `GET /v1/daemon`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct DaemonStatus {
-    /// In a word.
+    /// Its status.
     pub status: ReadinessStatus,
     /// Why it is degraded, one sentence each.
     pub problems: Vec<String>,
@@ -23,25 +23,25 @@ pub struct DaemonStatus {
     pub uptime: f64,
     /// Its data directory.
     pub data: String,
-    /// Its configuration file, if it has read one.
+    /// Its configuration file, if it read one.
     pub config_file: Option<String>,
     /// Where it listens: `unix:PATH` and `http://HOST:PORT`.
     pub doors: Vec<String>,
     /// The kind of its store, as in `sqlite`.
     pub store: String,
-    /// Sessions it keeps.
+    /// Number of sessions.
     pub sessions: usize,
-    /// Of them, with a shell.
+    /// Sessions with a shell.
     pub live_shells: usize,
-    /// Commands that run.
+    /// Running commands.
     pub running: usize,
-    /// Services that run.
+    /// Running services.
     pub services: usize,
     /// Seconds that running commands get to finish when it stops.
     pub stop_grace: f64,
 }
 
-/// A setting in force.
+/// A setting in effect.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SettingInForce {
     /// Its value, as text. A secret is never shown.
@@ -50,7 +50,7 @@ pub struct SettingInForce {
     pub source: String,
 }
 
-/// Answer of `GET /v1/daemon/settings`.
+/// Response of `GET /v1/daemon/settings`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SettingsInForce {
     /// By name, as in the configuration file.
@@ -59,7 +59,7 @@ pub struct SettingsInForce {
     pub file: Option<String>,
 }
 
-/// A setting that has another value in the configuration than before.
+/// A setting whose configured value has changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ChangedSetting {
     /// Its name.
@@ -70,12 +70,12 @@ pub struct ChangedSetting {
     pub to: String,
 }
 
-/// Answer of `POST /v1/daemon/reload`.
+/// Response of `POST /v1/daemon/reload`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Reloaded {
-    /// What is in force now.
+    /// Changes that are in effect now.
     pub changed: Vec<ChangedSetting>,
-    /// What takes a restart to come into force.
+    /// Changes that need a restart.
     pub needs_restart: Vec<ChangedSetting>,
 }
 
@@ -91,10 +91,10 @@ pub struct StopRequest {
     pub restart: bool,
 }
 
-/// Answer of `POST /v1/daemon/stop`.
+/// Response of `POST /v1/daemon/stop`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Stopping {
-    /// Commands that run now.
+    /// Running commands.
     pub running: usize,
     /// Seconds that they get to finish.
     pub grace: f64,

@@ -1,5 +1,5 @@
-//! Files and time: checkpoints, differences, rewind, fork, merge. A path is text with, only where it is not UTF-8, its
-//! exact bytes beside it in base64.
+//! Files and time: checkpoints, differences, rewind, fork, merge. A path is text; where it is not UTF-8, a second field
+//! has its exact bytes in base64.
 
 use crate::record::Switch;
 use crate::run::{Changes, NoticeView};
@@ -17,7 +17,7 @@ pub struct CheckpointParams {
     #[serde(default, deserialize_with = "crate::query::blank")]
     #[param(default = 0)]
     pub after: Option<u64>,
-    /// Most checkpoints to return, 1–1000.
+    /// Maximum number of checkpoints to return, 1–1000.
     #[serde(default, deserialize_with = "crate::query::blank")]
     #[param(minimum = 1, maximum = 1000, default = 100)]
     pub limit: Option<usize>,
@@ -30,14 +30,14 @@ pub struct Checkpoint {
     pub checkpoint_id: String,
     /// Its commit.
     pub commit: String,
-    /// Number of the record that tells of it.
+    /// Number of its record.
     pub seq: u64,
-    /// Number of the last record whose effects on the files it holds.
+    /// Number of the last record whose file changes it contains.
     pub covers: u64,
     /// When it was taken (RFC 3339, UTC).
     #[schema(format = DateTime)]
     pub created_at: String,
-    /// What it was taken for.
+    /// Why it was taken.
     pub cause: CheckpointCause,
     /// The tool that changed the files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -48,45 +48,45 @@ pub struct Checkpoint {
     /// The command of that run; its first 4096 bytes, if it is longer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
-    /// Files that are new.
+    /// Number of added files.
     pub added: u64,
-    /// Files that are not what they were.
+    /// Number of changed files.
     pub changed: u64,
-    /// Files that are gone.
+    /// Number of deleted files.
     pub deleted: u64,
     /// Bytes that it added to the disk.
     pub bytes: u64,
-    /// Whether its files are still there; old ones are given up.
+    /// Whether its files are still kept; old checkpoints are pruned.
     pub kept: bool,
-    /// Whether the next command had begun before it was complete, so that it may hold some of that one's changes.
+    /// Whether the next command started before it was complete, so that it may contain some of that command's changes.
     pub overtaken: bool,
-    /// The first of what it does not hold, each with the reason.
+    /// Paths that it does not contain, each with the reason; only the first ones.
     pub left_out: Vec<LeftOut>,
-    /// How much it does not hold, all in all.
+    /// Total number of paths that it does not contain.
     pub left_out_total: u64,
-    /// The first of the paths that may have been something else at record `covers`, each with the reason.
+    /// Paths that may have been different at record `covers`, each with the reason; only the first ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub uncertain: Vec<LeftOut>,
-    /// How many such paths there are; missing if there are none.
+    /// Total number of such paths; absent if there are none.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub uncertain_total: u64,
 }
 
-/// What a checkpoint was taken for.
+/// Why a checkpoint was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CheckpointCause {
     /// A tool call changed files.
     Tool,
-    /// What was there before the first call.
+    /// The files before the first call.
     Base,
-    /// What a rewind replaced.
+    /// The files that a rewind replaced.
     Rewind,
-    /// What a fork began with.
+    /// The files that a fork started with.
     Fork,
-    /// What a fork's changes were merged into, or what came of it.
+    /// The files before or after a merge.
     Merge,
-    /// Somebody asked for it.
+    /// It was requested.
     Manual,
 }
 
@@ -103,10 +103,10 @@ impl fmt::Display for CheckpointCause {
     }
 }
 
-/// A path that was passed over, and why.
+/// A path that was skipped, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LeftOut {
-    /// Which, below the workspace.
+    /// The path, relative to the workspace.
     pub path: String,
     /// Its exact bytes, where they are not UTF-8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -122,7 +122,7 @@ pub struct CheckpointList {
     pub checkpoints: Vec<Checkpoint>,
     /// Pass this as `after` for the next page; `null` on the last one.
     pub next: Option<u64>,
-    /// The id of the checkpoint that the files were last kept in, or rewound to; `null` before the first.
+    /// The id of the checkpoint that the files were last saved in or rewound to; `null` before the first.
     pub current: Option<String>,
 }
 
@@ -132,7 +132,7 @@ pub struct CheckpointDetail {
     /// The checkpoint.
     #[serde(flatten)]
     pub checkpoint: Checkpoint,
-    /// How its files differ from those of the checkpoint before it.
+    /// How its files differ from those of the previous checkpoint.
     pub files: Vec<FileChange>,
 }
 
@@ -140,15 +140,15 @@ pub struct CheckpointDetail {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ChangeKind {
-    /// It is new.
+    /// It was added.
     Added,
-    /// Its content or its permissions are not what they were.
+    /// Its content or permissions changed.
     Modified,
-    /// It is gone.
+    /// It was deleted.
     Deleted,
     /// It has another name and the same content.
     Renamed,
-    /// It is another kind of thing, such as a link that was a file.
+    /// Its kind changed, for example from a file to a link.
     TypeChanged,
 }
 
@@ -167,26 +167,26 @@ impl fmt::Display for ChangeKind {
 /// A file that differs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FileChange {
-    /// Where, below the workspace.
+    /// The path, relative to the workspace.
     pub path: String,
     /// Its exact bytes, where they are not UTF-8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path_base64: Option<String>,
-    /// How.
+    /// How it differs.
     pub kind: ChangeKind,
-    /// What it was called before.
+    /// Its previous path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub renamed_from: Option<String>,
-    /// The exact bytes of that, where they are not UTF-8.
+    /// The exact bytes of that path, where they are not UTF-8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub renamed_from_base64: Option<String>,
-    /// Lines that are new, for a text.
+    /// Number of added lines, for a text file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub insertions: Option<u64>,
-    /// Lines that are gone, for a text.
+    /// Number of deleted lines, for a text file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletions: Option<u64>,
-    /// Whether it is no text.
+    /// Whether it is a binary file.
     pub binary: bool,
 }
 
@@ -199,33 +199,33 @@ pub struct CheckpointName {
     pub commit: String,
 }
 
-/// Query of `GET …/diff`. A moment is the number of a record, a run id, a checkpoint's id, a commit or the beginning of
-/// one, `-N` (N changing runs back), an RFC 3339 time, or `latest`.
+/// Query of `GET …/diff`. A moment is the number of a record, a run id, a checkpoint's id, a commit or a prefix of one,
+/// `-N` (N changing runs back), an RFC 3339 time, or `latest`.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct DiffParams {
-    /// The older side. Without it: the checkpoint before `to`.
+    /// The older side. Default: the checkpoint before `to`.
     #[serde(default, deserialize_with = "crate::query::blank")]
     pub from: Option<String>,
-    /// The newer side. Without it, or with `now`: the files as they are now.
+    /// The newer side. Default, and with `now`: the files as they are now.
     #[serde(default, deserialize_with = "crate::query::blank")]
     pub to: Option<String>,
-    /// Only this path and what is below it.
+    /// Only this path and everything below it.
     #[serde(default, deserialize_with = "crate::query::blank")]
     pub path: Option<String>,
-    /// Likewise, for a path that is not UTF-8.
+    /// The same, for a path that is not UTF-8.
     #[serde(default, deserialize_with = "crate::query::blank")]
     pub path_base64: Option<String>,
-    /// Whether the texts' differences are wanted too, or only which files differ.
+    /// Whether to include the patch, or only which files differ.
     #[serde(default, deserialize_with = "crate::query::blank")]
     #[param(value_type = Option<bool>, default = true)]
     pub patch: Option<Switch>,
-    /// Most bytes of the patch, up to 64 MiB. Without it: 1 MiB, and 64 MiB where the answer is the patch alone.
+    /// Maximum number of bytes of the patch, up to 64 MiB. Default: 1 MiB, or 64 MiB if the response is only the patch.
     #[serde(default, deserialize_with = "crate::query::blank")]
     #[param(maximum = 67_108_864)]
     pub max_bytes: Option<usize>,
-    /// Whether the patch holds the contents of binary files, so that `git apply` can use it.
+    /// Whether the patch includes the contents of binary files, for `git apply`.
     #[serde(default, deserialize_with = "crate::query::blank")]
     #[param(value_type = Option<bool>, default = false)]
     pub binary: Option<Switch>,
@@ -236,46 +236,46 @@ pub struct DiffParams {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct AgainstParams {
-    /// What it is compared with: another checkpoint, as the older side; or `now`, as the newer side. Without it: the
-    /// checkpoint before it, as the older side.
+    /// What to compare with: another checkpoint, as the older side, or `now`, as the newer side. Default: the previous
+    /// checkpoint, as the older side.
     #[serde(default, deserialize_with = "crate::query::blank")]
     pub against: Option<String>,
-    /// Only this path and what is below it.
+    /// Only this path and everything below it.
     #[serde(default, deserialize_with = "crate::query::blank")]
     pub path: Option<String>,
-    /// Likewise, for a path that is not UTF-8.
+    /// The same, for a path that is not UTF-8.
     #[serde(default, deserialize_with = "crate::query::blank")]
     pub path_base64: Option<String>,
-    /// Whether the texts' differences are wanted too, or only which files differ.
+    /// Whether to include the patch, or only which files differ.
     #[serde(default, deserialize_with = "crate::query::blank")]
     #[param(value_type = Option<bool>, default = true)]
     pub patch: Option<Switch>,
-    /// Most bytes of the patch, up to 64 MiB. Without it: 1 MiB, and 64 MiB where the answer is the patch alone.
+    /// Maximum number of bytes of the patch, up to 64 MiB. Default: 1 MiB, or 64 MiB if the response is only the patch.
     #[serde(default, deserialize_with = "crate::query::blank")]
     #[param(maximum = 67_108_864)]
     pub max_bytes: Option<usize>,
-    /// Whether the patch holds the contents of binary files, so that `git apply` can use it.
+    /// Whether the patch includes the contents of binary files, for `git apply`.
     #[serde(default, deserialize_with = "crate::query::blank")]
     #[param(value_type = Option<bool>, default = false)]
     pub binary: Option<Switch>,
 }
 
-/// How two states of the files differ.
+/// The difference between two states of the files.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DiffResponse {
-    /// The older side; `null` if that is before the first file.
+    /// The older side; `null` if it is before the first checkpoint.
     pub from: Option<CheckpointName>,
-    /// The newer side; `null` if that is now.
+    /// The newer side; `null` if it is now.
     pub to: Option<CheckpointName>,
-    /// What differs.
+    /// The files that differ.
     pub files: Vec<FileChange>,
     /// The difference in git's format.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub patch: Option<String>,
-    /// The exact bytes of that, where they are not UTF-8.
+    /// The exact bytes of the patch, where they are not UTF-8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub patch_base64: Option<String>,
-    /// Whether the patch is not all of it.
+    /// Whether the patch was truncated.
     pub truncated: bool,
 }
 
@@ -284,10 +284,10 @@ pub struct DiffResponse {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct PathParams {
-    /// The path, below the workspace.
+    /// The path, relative to the workspace.
     #[serde(default, deserialize_with = "crate::query::blank")]
     pub path: Option<String>,
-    /// Likewise, for a path that is not UTF-8.
+    /// The same, for a path that is not UTF-8.
     #[serde(default, deserialize_with = "crate::query::blank")]
     pub path_base64: Option<String>,
 }
@@ -302,19 +302,19 @@ pub struct FileHistory {
 /// One change of a path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct HistoryEntry {
-    /// The checkpoint in which it is seen first.
+    /// The first checkpoint that contains it.
     pub checkpoint_id: String,
-    /// The commit of that.
+    /// The commit of that checkpoint.
     pub commit: String,
-    /// Number of the record that tells of the checkpoint.
+    /// Number of the checkpoint's record.
     pub seq: u64,
     /// When (RFC 3339, UTC).
     #[schema(format = DateTime)]
     pub timestamp: String,
-    /// The run that did it.
+    /// The run that made the change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<String>,
-    /// The tool that did it.
+    /// The tool that made the change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_name: Option<String>,
     /// How the path changed.
@@ -328,7 +328,7 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// A moment in a session's time: the number of a record, or a text that names the moment.
+/// A moment in a session's history: the number of a record, or a text that names the moment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(
     untagged,
@@ -337,13 +337,13 @@ fn is_zero(number: &u64) -> bool {
 pub enum Place {
     /// After the record with this number.
     Seq(#[serde(deserialize_with = "crate::whole::number")] u64),
-    /// A run id (`r12`: after that run), a checkpoint's id, a commit or the beginning of one, `-N` (N changing runs back),
+    /// A run id (`r12`: after that run), a checkpoint's id, a commit or a prefix of one, `-N` (N changing runs back),
     /// an RFC 3339 time, a number, or `latest`.
     Name(String),
 }
 
 impl From<&str> for Place {
-    /// As somebody types it.
+    /// A moment as typed by a user.
     fn from(text: &str) -> Self {
         u64::from_str(text).map_or_else(|_| Self::Name(text.to_owned()), Self::Seq)
     }
@@ -353,23 +353,23 @@ impl From<&str> for Place {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RewindRequest {
-    /// To when: a moment as for a fork, or `undo` (before the last command, merge or rewind that changed something), or
+    /// The moment: as for a fork, or `undo` (before the last command, merge or rewind that changed something), or
     /// `redo` (before the last undo, if nothing has changed since).
     pub to: Place,
-    /// Only say what would change.
+    /// Only report what would change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(default = false)]
     pub dry_run: Option<bool>,
-    /// What becomes of running services.
+    /// What happens to running services.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub services: Option<ServicesChoice>,
 }
 
-/// What becomes of running services at a rewind.
+/// What happens to running services at a rewind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ServicesChoice {
-    /// They run on.
+    /// They keep running.
     #[default]
     Leave,
     /// They are stopped first.
@@ -379,72 +379,72 @@ pub enum ServicesChoice {
 /// What a rewind changed, or would change.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RewindResponse {
-    /// Number of the record that the session is as after.
+    /// Number of the record that the session was rewound to.
     pub to: u64,
-    /// Number of the record that tells of the rewind; absent if it was only asked what would change.
+    /// Number of the rewind's record; absent for a dry run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seq: Option<u64>,
-    /// Rewind to this in order to take it back.
+    /// Rewind to this record to undo the rewind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undo: Option<u64>,
-    /// The run that `undo` takes back; absent if it takes back a rewind or a merge, or if the rewind is no undo.
+    /// The run that `undo` undoes; absent if it undoes a rewind or a merge, or if the rewind is not an undo.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undone: Option<String>,
-    /// Whether nothing was done.
+    /// Whether this was a dry run.
     pub dry_run: bool,
-    /// The first of the files that change.
+    /// The files that change; only the first ones.
     pub files: Vec<FileChange>,
-    /// How many files change, all in all.
+    /// Total number of files that change.
     pub files_total: u64,
-    /// Paths that are left as they are, and why.
+    /// Paths that were not changed, and why.
     pub kept_back: Vec<LeftOut>,
-    /// The first of the paths that may not be as they were then, each with the reason: no checkpoint of exactly that moment
-    /// could be made. At most 1000 are named.
+    /// Paths that may differ from that moment, each with the reason: there is no checkpoint of exactly that moment. At
+    /// most 1000 are listed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub uncertain: Vec<LeftOut>,
-    /// How many such paths there are; missing if there are none.
+    /// Total number of such paths; absent if there are none.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub uncertain_total: u64,
     /// What changes in the shell.
     pub shell: Changes,
     /// The working directory afterwards.
     pub cwd: String,
-    /// The version of the agent's state that is brought back.
+    /// The version of the agent's state that was restored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_state_version: Option<u64>,
     /// Services that were stopped, or would be.
     pub services_stopped: Vec<String>,
-    /// What you should know.
+    /// Notices.
     pub notices: Vec<NoticeView>,
 }
 
-/// Body of `POST …/fork`. Every field may be left out.
+/// Body of `POST …/fork`. Every field is optional.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ForkRequest {
-    /// From when, as in a rewind. Without it: from now.
+    /// The moment, as in a rewind. Default: now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Place>,
-    /// The new session's name. Without it: a UUID4.
+    /// The new session's name. Default: a UUID4.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
     /// With `session_id`, the new session's id becomes `thread_{user_id}_{session_id}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_id: Option<String>,
-    /// Fork also a session that works outside its workspace: both work on the same files there.
+    /// Fork even if the session works outside its workspace: both then use the same files there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share_files: Option<bool>,
 }
 
-/// Body of `POST …/merge_back`. Every field may be left out.
+/// Body of `POST …/merge_back`. Every field is optional.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MergeBackRequest {
-    /// Only say what would change, and what does not fit together.
+    /// Only report what would change, and any conflicts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(default = false)]
     pub dry_run: Option<bool>,
-    /// Whose version is taken where both changed the same lines. Without it such a merge is refused.
+    /// Which side wins where both changed the same lines. Without it, such a merge is rejected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefer: Option<Side>,
 }
@@ -455,7 +455,7 @@ pub struct MergeBackRequest {
 pub enum Side {
     /// The fork.
     Fork,
-    /// The session that it came from.
+    /// The session that it was forked from.
     Origin,
 }
 
@@ -464,25 +464,25 @@ pub enum Side {
 pub struct MergeBackResponse {
     /// The session that was changed.
     pub into: String,
-    /// Number of the record in it that tells of its files afterwards; absent if nothing changed.
+    /// Number of the record of the checkpoint after the merge; absent if nothing changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seq: Option<u64>,
-    /// Rewind that session to this in order to take the merge back.
+    /// Rewind that session to this record to undo the merge.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undo: Option<u64>,
-    /// Whether nothing was done.
+    /// Whether this was a dry run.
     pub dry_run: bool,
-    /// The first of the files that change in it.
+    /// The files that change in it; only the first ones.
     pub files: Vec<FileChange>,
-    /// How many change, all in all.
+    /// Total number of files that change.
     pub files_total: u64,
-    /// Files that both changed so that they do not fit together.
+    /// Files with conflicting changes.
     pub conflicts: Vec<LeftOut>,
-    /// What the caller should know.
+    /// Notices.
     pub notices: Vec<NoticeView>,
 }
 
-/// What a session's checkpoints take of the disk.
+/// The disk space that a session's checkpoints use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CheckpointUsage {
     /// The session.
@@ -491,9 +491,9 @@ pub struct CheckpointUsage {
     pub checkpoints: u64,
     /// Bytes on the disk.
     pub bytes: u64,
-    /// How many they may be.
+    /// The limit in bytes.
     pub limit: u64,
-    /// Bytes that were given back just now, by `thin`.
+    /// Bytes that `thin` has just freed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reclaimed: Option<u64>,
 }

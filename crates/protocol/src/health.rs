@@ -1,9 +1,9 @@
-//! How a daemon stands.
+//! The health of a daemon.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Answer of `GET /healthz`: the process answers.
+/// Response of `GET /healthz`: the process responds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Live {
     /// Always `ok`.
@@ -12,16 +12,16 @@ pub struct Live {
     pub version: String,
 }
 
-/// Answer of `GET /readyz`: whether it can do its work.
+/// Response of `GET /readyz`: whether the daemon works.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Readiness {
-    /// In a word.
+    /// The status.
     pub status: ReadinessStatus,
     /// Why it is degraded, one sentence each.
     pub problems: Vec<String>,
     /// Sessions with a shell.
     pub live_shells: usize,
-    /// Shells started ahead.
+    /// Shells started in advance.
     pub spare_shells: usize,
     /// The daemon's version.
     pub version: String,
@@ -29,11 +29,11 @@ pub struct Readiness {
     pub pid: u32,
 }
 
-/// Whether all is well.
+/// Whether the daemon works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ReadinessStatus {
-    /// All is well.
+    /// Everything works.
     Ready,
     /// It serves, but something is wrong; `problems` says what.
     Degraded,

@@ -10,17 +10,17 @@ use utoipa::{IntoParams, ToSchema};
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct KvParams {
-    /// Only keys that begin like this.
+    /// Only keys with this prefix.
     #[serde(default, deserialize_with = "crate::query::blank")]
     pub prefix: Option<String>,
-    /// Only keys after this one: `next` of the page before.
+    /// Only keys after this one: `next` of the previous page.
     #[serde(default, deserialize_with = "crate::query::blank")]
     pub after: Option<String>,
-    /// Most keys to return.
+    /// Maximum number of keys to return.
     #[serde(default, deserialize_with = "crate::query::blank")]
     #[param(default = 100, minimum = 1, maximum = 1000)]
     pub limit: Option<usize>,
-    /// Whether the values come along; a page then ends after 16 MiB of them.
+    /// Whether to include the values; a page then ends after 16 MiB of them.
     #[serde(default, deserialize_with = "crate::query::blank")]
     #[param(default = false, value_type = Option<bool>)]
     pub values: Option<Switch>,
@@ -29,7 +29,7 @@ pub struct KvParams {
 /// A page of keys.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct KvList {
-    /// The keys, in their order.
+    /// The keys, sorted.
     pub kv: Vec<KvEntry>,
     /// Where the next page starts; `null` if this is the last.
     pub next: Option<String>,
@@ -40,24 +40,24 @@ pub struct KvList {
 pub struct KvEntry {
     /// The key.
     pub key: String,
-    /// Its version. It grows with every change of the session's store and is never used twice.
+    /// Its version. It increases with every change to the session's store and is never reused.
     pub version: u64,
     /// Bytes of its value.
     pub size: u64,
     /// The SHA-256 of its value, in hexadecimal.
     pub sha256: String,
-    /// What its value is, as whoever put it said.
+    /// The content type of its value.
     pub content_type: String,
-    /// The value, if it was asked for.
+    /// The value, if it was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value_base64: Option<String>,
 }
 
-/// Body of `POST …/kv`: changes that are made all or not at all.
+/// Body of `POST …/kv`: all changes are made, or none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KvBatch {
-    /// The changes, each of another key.
+    /// The changes, each to a different key.
     #[schema(min_items = 1, max_items = 1000)]
     pub ops: Vec<KvOp>,
 }
@@ -66,7 +66,7 @@ pub struct KvBatch {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KvOp {
-    /// What to do.
+    /// The operation.
     pub op: KvOpKind,
     /// The key: 1 to 512 bytes of text without control characters.
     #[schema(min_length = 1, max_length = 512)]
@@ -74,11 +74,11 @@ pub struct KvOp {
     /// The value of a `put`, in base64.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value_base64: Option<String>,
-    /// In its place: the SHA-256 of a value that the session has already.
+    /// Instead of a value: the SHA-256 of a value that the session already has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(pattern = "^[0-9a-fA-F]{64}$")]
     pub sha256: Option<String>,
-    /// What the value is; `application/octet-stream` unless given.
+    /// The content type of the value; `application/octet-stream` by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(min_length = 1, max_length = 255)]
     pub content_type: Option<String>,
@@ -106,7 +106,7 @@ pub struct KvChanged {
     pub version: u64,
     /// Number of the record, to rewind or fork to.
     pub seq: u64,
-    /// What you should know.
+    /// Notices.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<NoticeView>,
 }
@@ -139,7 +139,7 @@ pub struct KvWritten {
     pub sha256: String,
     /// Number of the record, to rewind or fork to.
     pub seq: u64,
-    /// What you should know.
+    /// Notices.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<NoticeView>,
 }

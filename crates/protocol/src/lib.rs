@@ -1,19 +1,19 @@
-//! Wire types: what goes over HTTP, as plain data. The server and its clients use the same types, so that a field can
-//! not be spelled in two ways. Nothing here does I/O, and nothing here is stored.
+//! Wire types: what goes over HTTP, as plain data. The server and its clients use the same types, so that a field
+//! cannot be spelled in two ways. Nothing here does I/O, and nothing here is stored.
 //!
 //! - [`audit`]: who did what.
-//! - [`daemon`]: the daemon itself, and orders to it.
+//! - [`daemon`]: the daemon itself, reload and stop.
 //! - [`session`]: creating, finding and listing sessions.
-//! - [`state`]: what a session's shell knows.
+//! - [`state`]: the state of a session's shell.
 //! - [`run`]: a command and its result.
 //! - [`output`]: reading a run's output, sending it input and signals.
 //! - [`service`]: services and their logs.
-//! - [`quota`], [`node`]: limits and their use, and how the node stands.
+//! - [`quota`], [`node`]: limits and their use, and the status of the node.
 //! - [`token`]: keys for agents.
 //! - [`files`]: checkpoints, differences, rewind, fork.
 //! - [`record`]: events, messages, the agent's state, proof.
 //! - [`resume`]: a message for a session's agent.
-//! - [`health`]: how a daemon stands.
+//! - [`health`]: the health of a daemon.
 //! - [`problem`]: errors, after RFC 9457.
 //! - [`text`]: bytes in JSON.
 
@@ -74,5 +74,5 @@ pub use workspace_file::{
     WriteFileParams,
 };
 
-/// What `shellkeep mcp` asks a connection to be upgraded to: MCP, one JSON message to a line.
+/// What `shellkeep mcp` asks a connection to be upgraded to: MCP, one JSON message per line.
 pub const STDIO_PROTOCOL: &str = "shellkeep-mcp";

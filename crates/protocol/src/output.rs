@@ -16,13 +16,13 @@ pub struct OutputParams {
     #[serde(default, deserialize_with = "crate::query::blank")]
     #[param(default = 0)]
     pub offset: Option<u64>,
-    /// Most bytes to return; 1 MiB unless given, 16 MiB at most.
+    /// Maximum number of bytes to return; 1 MiB by default, at most 16 MiB.
     #[serde(default, deserialize_with = "crate::query::blank")]
     pub limit: Option<u64>,
-    /// Only the last bytes, this many.
+    /// Only this many bytes at the end.
     #[serde(default, deserialize_with = "crate::query::blank")]
     pub tail: Option<u64>,
-    /// Only the last lines, this many; not together with `tail`.
+    /// Only this many lines at the end; not together with `tail`.
     #[serde(default, deserialize_with = "crate::query::blank")]
     pub tail_lines: Option<u64>,
     /// Only lines that match this regular expression.
@@ -71,12 +71,12 @@ pub struct OutputResponse {
     pub total: u64,
     /// Whether the run has ended, so that `total` is final.
     pub complete: bool,
-    /// Whether the run writes its standard error into `stdout`, so that this stream stays empty.
+    /// Whether the run's standard error is merged into `stdout`, so that this stream stays empty.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub merged: bool,
 }
 
-/// Body of `POST …/runs/{run_id}/input`: text or base64, and whether that was all.
+/// Body of `POST …/runs/{run_id}/input`: text or base64, and whether the input ends here.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct InputRequest {
@@ -91,12 +91,12 @@ pub struct InputRequest {
     pub eof: bool,
 }
 
-/// Answer to sent input.
+/// Response to sent input.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct InputAccepted {
     /// The run.
     pub run_id: String,
-    /// Bytes taken.
+    /// Bytes accepted.
     pub bytes: usize,
 }
 
@@ -104,12 +104,12 @@ pub struct InputAccepted {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SignalRequest {
-    /// `INT`, `TERM`, `KILL`, `USR1`, …; `SIG` may stand before it.
+    /// `INT`, `TERM`, `KILL`, `USR1`, …; with or without the prefix `SIG`.
     #[schema(example = "INT")]
     pub signal: String,
 }
 
-/// Answer to a sent signal.
+/// Response to a sent signal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SignalSent {
     /// The run; the request id if it had not started.

@@ -1,4 +1,4 @@
-//! Errors, after RFC 9457. `code` is for programs and stays as it is; `detail` is for the reader, who may be a model.
+//! Errors, after RFC 9457. `code` is for programs and stable; `detail` is for the reader, who may be a model.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 /// The media type of a problem.
 pub const MEDIA_TYPE: &str = "application/problem+json";
 
-/// Why a request was refused.
+/// Why a request was rejected.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Problem {
     /// `urn:shellkeep:problem:{code}`
@@ -25,7 +25,7 @@ pub struct Problem {
     /// What happened, without what to do next; only with `hint`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fact: Option<String>,
-    /// A name for what to do next, for clients that have their own words for it.
+    /// A name for what to do next, for clients that word it themselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
     /// Data where it helps, such as the busy session's `run_id`.
@@ -49,7 +49,7 @@ impl Problem {
         }
     }
 
-    /// Adds data. Names of the standard fields are not for data.
+    /// Adds data. The names of the standard fields cannot be used.
     pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
         debug_assert!(!["type", "title", "status", "code", "detail", "fact", "hint"].contains(&name));
         self.data.insert(name.to_owned(), value.into());

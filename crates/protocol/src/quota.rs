@@ -1,51 +1,51 @@
-//! Quotas: what may be used, and what is.
+//! Quotas: limits and their use.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
-/// Body of `PUT /v1/quotas`: new limits by name. Those that are not named stay; `null` brings back what the settings say.
+/// Body of `PUT /v1/quotas`: new limits by name. Others do not change; `null` resets a limit to its configured value.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(transparent)]
 #[schema(example = json!({"services_per_agent": 10, "processes": null}))]
 pub struct QuotasRequest(#[serde(deserialize_with = "crate::whole::by_name")] pub BTreeMap<String, Option<u64>>);
 
-/// Answer of `GET /v1/quotas` and of `PUT /v1/quotas`.
+/// Response of `GET /v1/quotas` and of `PUT /v1/quotas`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct QuotasResponse {
     /// The quotas by name.
     pub quotas: BTreeMap<String, Quota>,
-    /// The last changes that the machine's pressure made, the newest first. Empty for an agent.
+    /// The latest changes caused by the machine's pressure, newest first. Empty for an agent.
     pub changes: Vec<LimitChange>,
 }
 
 /// One quota.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Quota {
-    /// What the settings say.
+    /// The configured value.
     pub configured: u64,
-    /// What was set since, if it was.
+    /// The value set at run time, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub set: Option<u64>,
-    /// What is in force now; less than was set while the machine is under pressure.
+    /// The limit in effect; lower while the machine is under pressure.
     pub limit: u64,
     /// What is used now, where that is one number. An agent sees its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used: Option<u64>,
 }
 
-/// A limit that followed the machine's pressure.
+/// A limit that was changed because of the machine's pressure.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LimitChange {
-    /// When.
+    /// When it was changed.
     #[schema(format = DateTime)]
     pub at: String,
     /// Which limit.
     pub limit: String,
-    /// What it was.
+    /// The value before.
     pub from: u64,
-    /// What it is since.
+    /// The value after.
     pub to: u64,
-    /// Why, in a sentence.
+    /// The reason, as a sentence.
     pub reason: String,
 }

@@ -1,4 +1,4 @@
-//! Records: events posted and read back, the conversation, the agent's own state, proof, and masking for good.
+//! Records: events posted and read back, the conversation, the agent's own state, proof, and scrubbing.
 
 use crate::run::NoticeView;
 use serde::{Deserialize, Serialize};
@@ -11,15 +11,16 @@ use utoipa::{IntoParams, ToSchema};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EventRequest {
-    /// `user_input`, `state_transition`, `llm_call`, `tool_call`, `final_output`, or a name of your own under `x_…`.
+    /// `user_input`, `state_transition`, `llm_call`, `tool_call`, `final_output`, or your own name that starts with
+    /// `x_`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event_type: Option<String>,
     /// Its fields: an object of at most 1 MiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub data: Option<Value>,
-    /// Many at once, at most 10,000 with 8 MiB. All are checked before the first is taken; if the store fails after some,
-    /// the error says how many it took.
+    /// Many at once, at most 10,000 with 8 MiB. All are checked before the first is recorded; if the store fails after
+    /// some, the error says how many were recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub events: Option<Vec<NewEvent>>,
 }
@@ -43,7 +44,7 @@ pub struct PostedEvents {
     /// Number of the first of many; they follow each other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_seq: Option<u64>,
-    /// What you should know; usually absent.
+    /// Notices; usually absent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<NoticeView>,
 }
@@ -57,7 +58,7 @@ pub struct EventParams {
     #[serde(default, deserialize_with = "crate::query::blank")]
     #[param(default = 0)]
     pub after: Option<u64>,
-    /// Most events to return, 1–1000. A page also ends at 8 MiB.
+    /// Maximum number of events to return, 1–1000. A page also ends at 8 MiB.
     #[serde(default, deserialize_with = "crate::query::blank")]
     #[param(minimum = 1, maximum = 1000, default = 100)]
     pub limit: Option<usize>,
@@ -65,16 +66,16 @@ pub struct EventParams {
     #[serde(default, rename = "type", deserialize_with = "crate::query::blank")]
     #[param(rename = "type")]
     pub event_type: Option<String>,
-    /// Only events in which this regular expression is found.
+    /// Only events that match this regular expression.
     #[serde(default, deserialize_with = "crate::query::blank")]
     pub search: Option<String>,
-    /// Whether secrets are masked.
+    /// Whether to mask secrets.
     #[serde(default, deserialize_with = "crate::query::blank")]
     #[param(value_type = Option<bool>)]
     pub redact: Option<Switch>,
 }
 
-/// `true` or `false`, in a query; 1 and 0 will do.
+/// `true` or `false` in a query; 1 and 0 are accepted too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Switch(pub bool);
 
@@ -95,21 +96,21 @@ impl FromStr for Switch {
 pub struct Event {
     /// Position in the session, from 1, no gaps.
     pub seq: u64,
-    /// What kind of event.
+    /// The type.
     pub event_type: String,
     /// When (RFC 3339, UTC).
     #[schema(format = DateTime)]
     pub timestamp: String,
-    /// Who it comes from, as the daemon knows it and whatever `data` says: `runtime` did or saw it, `agent` and `host`
-    /// posted it, `unknown` is of a recording of format 3. It is inside the hash.
+    /// Where it comes from, set by the daemon whatever `data` says: `runtime` is the daemon itself, `agent` and `host`
+    /// posted it, `unknown` is from a recording of format 3. It is covered by the hash.
     pub source: String,
-    /// The id of the agent's token that posted it or asked for it.
+    /// The id of the agent's token that posted or requested it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
     /// Its fields.
     #[schema(value_type = Object)]
     pub data: Value,
-    /// Ties it to the event before it.
+    /// Its hash, which also covers the previous event.
     pub hash: String,
     /// Fields that are masked, by path, each with the commitment to what it was.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -133,22 +134,22 @@ pub struct ExportParams {
     /// `jsonl` (the default), `asciicast` or `html`.
     #[serde(default, deserialize_with = "crate::query::blank")]
     pub format: Option<ExportFormat>,
-    /// Whether secrets are masked.
+    /// Whether to mask secrets.
     #[serde(default, deserialize_with = "crate::query::blank")]
     #[param(value_type = Option<bool>)]
     pub redact: Option<Switch>,
 }
 
-/// How a recording is written out.
+/// The format of an export.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ExportFormat {
-    /// One event to a line, with what proves them.
+    /// One event per line, with its proof.
     #[default]
     Jsonl,
     /// For `asciinema play`.
     Asciicast,
-    /// One page for a browser.
+    /// A single HTML page.
     Html,
 }
 
@@ -170,43 +171,43 @@ impl FromStr for ExportFormat {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct SnapshotParams {
-    /// Whether secrets are masked.
+    /// Whether to mask secrets.
     #[serde(default, deserialize_with = "crate::query::blank")]
     #[param(value_type = Option<bool>)]
     pub redact: Option<Switch>,
 }
 
-/// What checking a recording found.
+/// The result of verifying a recording.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Verdict {
     /// Whether nothing was changed, dropped or reordered.
     pub intact: bool,
-    /// How many events are there and were checked.
+    /// Number of events that were checked.
     pub events: u64,
     /// The last of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub head: Option<Head>,
-    /// Fields that were masked since they were recorded; what they were stays proven.
+    /// Fields that were masked after they were recorded; the proof still covers their original values.
     pub masked_fields: u64,
-    /// Numbers that have no event, because no disk took it at the time.
+    /// Numbers without an event, because it could not be written.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub holes: Vec<Hole>,
-    /// The signature that covers the most of it. Whoever keeps `key` elsewhere can tell that nobody else signed it.
+    /// The signature that covers the most of it. Compare `key` with a copy kept elsewhere to know who signed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signed: Option<Signed>,
-    /// Whether that signature was made by a key that whoever checked it knew before.
+    /// Whether that signature was made by a known key.
     #[serde(default)]
     pub key_is_known: bool,
-    /// Files beside the events that are as they were recorded: long outputs, agent states, the configuration.
+    /// Attached files that match their recorded hashes: long outputs, agent states, the configuration.
     #[serde(default)]
     pub files: u64,
-    /// Files that were removed to make room. What they were is known by their hash.
+    /// Files that were deleted to make room. Their contents are still proven by their hashes.
     #[serde(default)]
     pub files_reclaimed: u64,
-    /// What else should be known, in sentences.
+    /// Remarks, as sentences.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<String>,
-    /// The first event with which something is wrong.
+    /// The first event or file that is wrong.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bad: Option<Bad>,
 }
@@ -245,7 +246,7 @@ impl From<shellkeep_record::Verdict> for Verdict {
 pub struct Signed {
     /// The public key, 64 hex digits.
     pub key: String,
-    /// Number of the last event that it covers, with all before it.
+    /// Number of the last event that it covers, including all before it.
     pub seq: u64,
     /// When it was made.
     pub at: String,
@@ -256,7 +257,7 @@ pub struct Signed {
 pub struct Head {
     /// Number of the last event.
     pub seq: u64,
-    /// Its hash: whoever keeps it elsewhere can prove later that nothing before it was changed.
+    /// Its hash: a copy kept elsewhere can later prove that nothing before it was changed.
     pub hash: String,
 }
 
@@ -267,13 +268,13 @@ pub struct Hole {
     pub from: u64,
     /// The last.
     pub through: u64,
-    /// Whether the runtime itself said that they were lost.
+    /// Whether the runtime itself reported them as lost.
     pub declared: bool,
     /// Why.
     pub reason: String,
 }
 
-/// An event with which something is wrong.
+/// An event or file that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Bad {
     /// The file it is in.
@@ -305,13 +306,13 @@ impl std::fmt::Debug for ScrubRequest {
 /// Where a secret was masked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ScrubReport {
-    /// Number of the event that says so.
+    /// Number of the event of the scrub.
     pub seq: u64,
-    /// Numbers of the events in which it stood.
+    /// Numbers of the events that contained it.
     pub seqs: Vec<u64>,
-    /// Files in which it stood.
+    /// Files that contained it.
     pub files: Vec<String>,
-    /// Names of the checkpoints that held it and are gone.
+    /// Names of the checkpoints that contained it and were deleted.
     #[serde(default)]
     pub checkpoints: Vec<String>,
 }
@@ -320,21 +321,21 @@ pub struct ScrubReport {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MessageRequest {
-    /// Who says it: `user`, `assistant`, `system`, `tool`, …
+    /// The author: `user`, `assistant`, `system`, `tool`, …
     pub role: String,
-    /// A text, or the parts that your framework makes of it; at most 1 MiB.
+    /// A text, or your framework's content parts; at most 1 MiB.
     #[schema(value_type = Object)]
     pub content: Value,
 }
 
-/// Answer to a message.
+/// Response to a message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct MessageAdded {
     /// Its number in the conversation, from 1, no gaps.
     pub seq_id: u64,
     /// Number of its event in the recording.
     pub seq: u64,
-    /// What you should know; usually absent.
+    /// Notices; usually absent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<NoticeView>,
 }
@@ -344,9 +345,9 @@ pub struct MessageAdded {
 pub struct Message {
     /// Its number.
     pub seq_id: u64,
-    /// Who said it.
+    /// The author.
     pub role: String,
-    /// What was said.
+    /// The content.
     #[schema(value_type = Object)]
     pub content: Value,
     /// When (RFC 3339, UTC).
@@ -372,7 +373,7 @@ pub struct MessageParams {
     #[serde(default, deserialize_with = "crate::query::blank")]
     #[param(default = 0)]
     pub after: Option<u64>,
-    /// Most messages to return, 1–1000.
+    /// Maximum number of messages to return, 1–1000.
     #[serde(default, deserialize_with = "crate::query::blank")]
     #[param(minimum = 1, maximum = 1000, default = 1000)]
     pub limit: Option<usize>,
@@ -388,14 +389,14 @@ pub struct AgentStateParams {
     pub version: Option<u64>,
 }
 
-/// Answer to a saved state.
+/// Response to a saved state.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct AgentStateSaved {
     /// Its version, which is also the `ETag`.
     pub version: u64,
     /// Number of its event in the recording.
     pub seq: u64,
-    /// What you should know; usually absent.
+    /// Notices; usually absent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<NoticeView>,
 }

@@ -1,4 +1,4 @@
-//! A message for a session's agent, and what came of it.
+//! A message for a session's agent, and its result.
 
 use crate::run::BusyChoice;
 use serde::{Deserialize, Serialize};
@@ -8,36 +8,36 @@ use utoipa::ToSchema;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ResumeRequest {
-    /// What the agent is told; at most 1 MiB.
+    /// The message; at most 1 MiB.
     #[schema(example = "run the tests again")]
     pub message: String,
-    /// Seconds the agent may work on it; as `config.agent.timeout` says, or 300.
+    /// Seconds the agent may work on it; by default `config.agent.timeout`, or 300.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(exclusive_minimum = 0, maximum = 86400)]
     pub timeout: Option<f64>,
-    /// Your key for this call. The same key again gives the first call's result, or goes on with it if the daemon died
-    /// meanwhile. With a key the agent goes on when you hang up; without one it is stopped then.
+    /// Idempotency key: repeating it returns the first call's result, or continues the work if the daemon died in
+    /// between. With a key the agent keeps running when you disconnect; without one it is stopped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
-    /// What happens when the agent works on another message: wait, or 409 `agent_busy`.
+    /// What to do while the agent works on another message: wait, or 409 `agent_busy`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub if_busy: Option<BusyChoice>,
 }
 
-/// What came of a message.
+/// The result of a message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ResumeResponse {
-    /// Its name in the recording.
+    /// Its id in the recording.
     pub resume_id: String,
-    /// What the agent answered.
+    /// The agent's answer.
     pub output: String,
     /// How its work ended.
     pub status: ResumeStatus,
     /// Steps it completed: how often it saved its state.
     pub steps: u64,
-    /// Version of its state that is kept; 0 if there is none.
+    /// Version of its saved state; 0 if there is none.
     pub agent_state_version: u64,
-    /// Number of the event that holds the message.
+    /// Number of the message's event.
     pub seq_from: u64,
     /// Number of the last event.
     pub seq_to: u64,
@@ -50,17 +50,17 @@ pub struct ResumeResponse {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ResumeStatus {
-    /// The agent said that it is done.
+    /// The agent reported that it is done.
     Done,
-    /// Somebody stopped it: its caller went away, the session was ended, the daemon stopped.
+    /// It was stopped: the caller disconnected, the session was ended, or the daemon stopped.
     Interrupted,
-    /// It ended without a word, or did what it may not do.
+    /// It exited without reporting a result, or violated the protocol.
     Failed,
-    /// Its time was over.
+    /// It timed out.
     TimedOut,
 }
 
-/// Data of the event `output` of a streamed answer.
+/// Data of the event `output` of a streamed response.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AnswerEvent {
     /// A piece of the answer.

@@ -14,11 +14,11 @@ pub struct RunRequest {
     /// The text, as for `bash -c`: anything but NUL.
     #[schema(example = "make test")]
     pub command: String,
-    /// Seconds it may take: 30 unless given, and 86400 (a day) with `blocking: false`.
+    /// Timeout in seconds: by default 30, or 86400 (a day) with `blocking: false`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(exclusive_minimum = 0, maximum = 86400)]
     pub timeout: Option<f64>,
-    /// Whether the answer waits for the end. If not, it comes at once with status `running`.
+    /// Whether to wait for the end. If not, the response is immediate, with status `running`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(default = true)]
     pub blocking: Option<bool>,
@@ -28,20 +28,20 @@ pub struct RunRequest {
     /// Exported variables for this call only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub env: Option<BTreeMap<String, String>>,
-    /// What the command reads. Without it: end of file at once, or what `input` sends if the call is not blocking.
+    /// The command's standard input. Default: empty, or what `input` sends if the call is not blocking.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stdin: Option<String>,
     /// The same, for bytes that are not UTF-8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stdin_base64: Option<String>,
-    /// Most bytes of each stream in the answer; head and tail are kept, the rest is read by offset.
+    /// Maximum number of bytes of each stream in the response; head and tail are kept, the rest can be read by offset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(default = 1048576, maximum = 16777216)]
     pub max_output: Option<usize>,
     /// What happens at the timeout.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_timeout: Option<TimeoutChoice>,
-    /// Your key for this call. The same key again returns the first call's result; nothing runs twice.
+    /// Idempotency key: repeating it returns the first call's result without running again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
     /// What happens when the session is busy.
@@ -54,7 +54,7 @@ pub struct RunRequest {
     /// Where standard error goes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stderr: Option<StderrChoice>,
-    /// What happens when you hang up before the answer is complete.
+    /// What happens when you disconnect before the response is complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_disconnect: Option<DisconnectChoice>,
 }
@@ -70,14 +70,14 @@ pub enum StderrChoice {
     Merge,
 }
 
-/// What happens when the caller hangs up.
+/// What happens when the caller disconnects.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DisconnectChoice {
-    /// The command goes on.
+    /// The command continues.
     #[default]
     Continue,
-    /// The command is ended with SIGTERM, as by the route for signals; one that waits its turn does not start.
+    /// The command gets SIGTERM, as from `POST …/signal`; a command that is still waiting does not start.
     Interrupt,
 }
 
@@ -85,10 +85,10 @@ pub enum DisconnectChoice {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TimeoutChoice {
-    /// The command is ended; the session goes on with its state.
+    /// The command is killed; the session continues with its state.
     #[default]
     Interrupt,
-    /// The command runs on beside the session.
+    /// The command moves to the background.
     Background,
 }
 
@@ -96,7 +96,7 @@ pub enum TimeoutChoice {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BusyChoice {
-    /// The command waits its turn.
+    /// The command waits in the queue.
     #[default]
     Wait,
     /// 409 `session_busy`.
@@ -112,7 +112,7 @@ pub struct RunParams {
     #[serde(default, deserialize_with = "crate::query::blank")]
     #[param(default = 0, minimum = 0, maximum = 300)]
     pub wait: Option<f64>,
-    /// Most bytes of each stream in the answer.
+    /// Maximum number of bytes of each stream in the response.
     #[serde(default, deserialize_with = "crate::query::blank")]
     #[param(default = 1048576, maximum = 16777216)]
     pub max_output: Option<usize>,
@@ -123,7 +123,7 @@ pub struct RunParams {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct RunListParams {
-    /// Most runs to return.
+    /// Maximum number of runs to return.
     #[serde(default, deserialize_with = "crate::query::blank")]
     #[param(default = 100, minimum = 1, maximum = 1000)]
     pub limit: Option<usize>,
@@ -146,15 +146,16 @@ pub struct RunList {
 pub struct RunSummary {
     /// Its id.
     pub run_id: String,
-    /// Number of the record of its end, so that a rewind or fork to it has what the run did. While it runs: of its start.
+    /// Number of the record of its end, so that a rewind or fork to it includes the run's changes. While it runs: of
+    /// its start.
     pub seq: u64,
     /// The text; its first 4096 bytes, if it is longer.
     pub command: String,
     /// Bytes of the whole text.
     pub command_bytes: usize,
-    /// How it stands.
+    /// Its status.
     pub status: RunStatus,
-    /// Exit code as bash says it, 128+n for a signal; `null` while it runs or when it is lost.
+    /// Exit code as bash reports it, 128+n for a signal; `null` while it runs or when it is lost.
     pub exit_code: Option<i32>,
     /// The signal that ended it, without `SIG`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -166,21 +167,21 @@ pub struct RunSummary {
     /// The session's working directory after it; absent while it runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
-    /// Whether it runs on in the background, so that the session no longer waits for it.
+    /// Whether it runs in the background, so that the session no longer waits for it.
     pub background: bool,
     /// Bytes the command wrote to standard output.
     pub stdout_bytes: u64,
     /// Bytes the command wrote to standard error.
     pub stderr_bytes: u64,
-    /// The caller's key, if it gave one.
+    /// The idempotency key, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
-    /// The id of the agent's token that asked for it; absent if the host did.
+    /// The id of the agent's token that requested it; absent for the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
 }
 
-/// A run with what it was asked to do.
+/// A run with its command.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RunDetail {
     /// The run.
@@ -197,11 +198,12 @@ pub struct RunDetail {
 pub struct RunResponse {
     /// Its id.
     pub run_id: String,
-    /// Number of the record of its end, so that a rewind or fork to it has what the run did. While it runs: of its start.
+    /// Number of the record of its end, so that a rewind or fork to it includes the run's changes. While it runs: of
+    /// its start.
     pub seq: u64,
-    /// How it stands.
+    /// Its status.
     pub status: RunStatus,
-    /// Exit code as bash says it, 128+n for a signal; `null` while it runs or when it is lost.
+    /// Exit code as bash reports it, 128+n for a signal; `null` while it runs or when it is lost.
     pub exit_code: Option<i32>,
     /// The signal that ended it, without `SIG`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -220,7 +222,7 @@ pub struct RunResponse {
     pub stdout_bytes: u64,
     /// Bytes the command wrote to standard error.
     pub stderr_bytes: u64,
-    /// Whether `stdout` or `stderr` is not all of it.
+    /// Whether `stdout` or `stderr` was truncated.
     pub truncated: bool,
     /// Wall time in milliseconds.
     pub duration_ms: f64,
@@ -228,36 +230,36 @@ pub struct RunResponse {
     pub cwd: String,
     /// What it changed in the session.
     pub changes: Changes,
-    /// Late output of earlier background work.
+    /// Late output of earlier background jobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub background_output: Option<String>,
     /// The exact bytes of it, where they are not UTF-8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub background_output_base64: Option<String>,
-    /// What you should know.
+    /// Notices.
     pub notices: Vec<NoticeView>,
-    /// The id of the agent's token that asked for it; absent if the host did.
+    /// The id of the agent's token that requested it; absent for the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
 }
 
-/// How a run stands.
+/// The status of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RunStatus {
-    /// It ended by itself; see the exit code.
+    /// It exited on its own; see the exit code.
     Exited,
-    /// It reached its timeout and was ended.
+    /// It reached its timeout and was killed.
     TimedOut,
-    /// Somebody ended it with a signal.
+    /// It was interrupted by a signal.
     Interrupted,
-    /// It has not ended.
+    /// It is still running.
     Running,
-    /// The daemon died while it ran; nobody knows how it ended, and it is never run again.
+    /// The daemon died while it ran; its outcome is unknown, and it is never run again.
     Lost,
 }
 
-/// What a command changed. Fields without a change are left out.
+/// What a command changed. Fields without a change are absent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct Changes {
@@ -276,7 +278,7 @@ pub struct Changes {
     /// Aliases.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub aliases: Option<NameChanges>,
-    /// `set -o` and `shopt` names switched on or off.
+    /// `set -o` and `shopt` options that were turned on or off.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub options: BTreeMap<String, bool>,
     /// Traps.
@@ -287,19 +289,19 @@ pub struct Changes {
     pub umask: Option<String>,
 }
 
-/// Names that came, changed or went.
+/// Names that were set, changed or removed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct NameChanges {
     /// New or changed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub set: Vec<String>,
-    /// Gone.
+    /// Removed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unset: Vec<String>,
 }
 
-/// Something the caller should know.
+/// A notice: something was lost or limited.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct NoticeView {
     /// Stable code in snake_case.

@@ -16,29 +16,29 @@ pub struct StartServiceRequest {
     /// The text, as for `bash -c`: anything but NUL. It starts with the session's directory, variables and functions.
     #[schema(example = "npm run dev")]
     pub command: String,
-    /// What you call it. Without it: the beginning of the command.
+    /// Its name. Default: the beginning of the command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Where it starts. Without it: where the session is.
+    /// Its working directory. Default: the session's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
-    /// Exported variables beyond the session's.
+    /// Exported variables in addition to the session's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub env: Option<BTreeMap<String, String>>,
-    /// When it counts as ready. Without it: at once.
+    /// The readiness condition. Default: ready at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready: Option<ReadyWhen>,
-    /// What happens when it ends by itself.
+    /// What to do when it exits on its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restart: Option<RestartChoice>,
-    /// Seconds to wait until it is ready or has ended, before the answer comes.
+    /// Seconds that the response waits until it is ready or has exited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(default = 0, minimum = 0, maximum = 300)]
     pub wait: Option<f64>,
 }
 
-/// When a service counts as ready: an object with exactly one of `port`, `log` and `http`. A bare number is taken as the
-/// port, a bare text as the URL if it begins with `http://`, and else as the pattern for the log.
+/// When a service is ready: an object with exactly one of `port`, `log` and `http`. A bare number is a port; a bare
+/// text is a URL if it begins with `http://`, otherwise a pattern for the log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(example = json!({"port": 3000}))]
@@ -51,7 +51,7 @@ pub enum ReadyWhen {
     Http(String),
 }
 
-/// How a bare text says that it is a URL and not a pattern.
+/// The prefix of a bare text that is a URL and not a pattern.
 const URL: &str = "http://";
 
 impl<'de> Deserialize<'de> for ReadyWhen {
@@ -109,17 +109,17 @@ impl From<ReadyWhen> for facts::Ready {
     }
 }
 
-/// What happens when a service ends by itself.
+/// What to do when a service exits on its own.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RestartChoice {
-    /// It stays ended.
+    /// It stays stopped.
     #[default]
     Never,
-    /// It is started again, after a growing wait, unless it ended with exit code 0.
+    /// It restarts, with a growing delay, unless its exit code was 0.
     #[serde(alias = "on-failure")]
     OnFailure,
-    /// It is started again, after a growing wait.
+    /// It restarts, with a growing delay.
     Always,
 }
 
@@ -151,63 +151,63 @@ pub struct Service {
     pub service_id: String,
     /// Its session.
     pub session_id: String,
-    /// Whose it is.
+    /// The agent that it belongs to.
     pub agent: Option<String>,
-    /// What its caller calls it.
+    /// Its name.
     pub name: String,
     /// The text.
     pub command: String,
-    /// Where it started.
+    /// Its working directory at the start.
     pub cwd: String,
-    /// How it stands.
+    /// Its status.
     pub status: ServiceStatus,
-    /// Its first process, or the oldest that is left of it.
+    /// Its first process, or the oldest one left.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
-    /// TCP ports on which it listens.
+    /// TCP ports that it listens on.
     pub ports: Vec<u16>,
     /// How many processes it has.
     pub processes: usize,
     /// When it was first started.
     #[schema(format = DateTime)]
     pub started_at: String,
-    /// When it last wrote, computed or talked to anybody.
+    /// When it last wrote output, used the processor or had a connection.
     #[schema(format = DateTime)]
     pub last_active_at: String,
-    /// What happens when it ends by itself.
+    /// What to do when it exits on its own.
     pub restart: RestartChoice,
-    /// How often it was started again.
+    /// How often it was restarted.
     pub restarts: u32,
-    /// When it ended, if it has.
+    /// When it exited, if it has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(format = DateTime)]
     pub ended_at: Option<String>,
-    /// Exit code as bash says it, 128+n for a signal, once it has one.
+    /// Exit code as bash reports it, 128+n for a signal, once it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
     /// The signal that ended it, without `SIG`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal: Option<String>,
-    /// What there is to say about its status, in a sentence.
+    /// Details about its status, as a sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
-    /// Bytes it has written to its log, kept or not.
+    /// Bytes written to its log, including those no longer kept.
     pub log_bytes: u64,
 }
 
-/// How a service stands.
+/// The status of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ServiceStatus {
-    /// It has been started and is not ready yet, or waits to be started again.
+    /// It is not ready yet, or waits to be restarted.
     Starting,
-    /// It runs, and is ready as far as anyone said what that means.
+    /// It is running, and its readiness condition, if any, is met.
     Running,
-    /// It ended by itself; see the exit code.
+    /// It exited on its own; see the exit code.
     Exited,
-    /// Somebody stopped it, or it was idle for too long.
+    /// It was stopped, or was idle for too long.
     Stopped,
-    /// It could not be started, ended before it was ready, or was lost.
+    /// It could not be started, exited before it was ready, or was lost.
     Failed,
 }
 
@@ -223,7 +223,7 @@ impl ServiceStatus {
         }
     }
 
-    /// Whether there is, or will soon be, a process.
+    /// Whether it has a process, or will soon have one.
     pub fn is_live(self) -> bool {
         matches!(self, Self::Starting | Self::Running)
     }
@@ -265,7 +265,7 @@ impl Service {
     }
 
     fn status_in_words(&self) -> String {
-        // The detail names the exit code or the signal, and what else there is to know.
+        // The detail already has the exit code or the signal.
         let how = match (&self.detail, self.exit_code, &self.signal) {
             (Some(detail), ..) => format!(": {detail}"),
             (None, _, Some(signal)) => format!(" by signal {signal}"),
@@ -282,7 +282,7 @@ impl Service {
     }
 }
 
-/// Answer of `GET …/services` and of `GET /v1/services`.
+/// Response of `GET …/services` and of `GET /v1/services`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ServiceList {
     /// The services.
@@ -294,7 +294,7 @@ pub struct ServiceList {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ServiceParams {
-    /// Seconds to wait until it is ready or has ended.
+    /// Seconds to wait until it is ready or has exited.
     #[serde(default, deserialize_with = "crate::query::blank")]
     #[param(default = 0, minimum = 0, maximum = 300)]
     pub wait: Option<f64>,
@@ -310,11 +310,11 @@ pub struct AllServicesParams {
     pub agent: Option<String>,
 }
 
-/// Body of `POST …/services/{service_id}/stop`. May be left out.
+/// Body of `POST …/services/{service_id}/stop`. Optional.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StopServiceRequest {
-    /// Seconds it has to end by itself before it is killed.
+    /// Seconds between SIGTERM and SIGKILL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(default = 5, minimum = 0, maximum = 120)]
     pub grace: Option<f64>,
@@ -329,13 +329,13 @@ pub struct LogParams {
     #[serde(default, deserialize_with = "crate::query::blank")]
     #[param(default = 0)]
     pub offset: Option<u64>,
-    /// Most bytes to return; 1 MiB unless given, 16 MiB at most.
+    /// Maximum number of bytes to return; 1 MiB by default, at most 16 MiB.
     #[serde(default, deserialize_with = "crate::query::blank")]
     pub limit: Option<u64>,
-    /// Only the last bytes, this many.
+    /// Only this many bytes at the end.
     #[serde(default, deserialize_with = "crate::query::blank")]
     pub tail: Option<u64>,
-    /// Only the last lines, this many; not together with `tail`.
+    /// Only this many lines at the end; not together with `tail`.
     #[serde(default, deserialize_with = "crate::query::blank")]
     pub tail_lines: Option<u64>,
     /// Only lines that match this regular expression.
@@ -351,7 +351,7 @@ pub struct LogResponse {
     /// The exact bytes, where they are not UTF-8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base64: Option<String>,
-    /// Where the page starts; later than asked for if the beginning is no longer kept.
+    /// Where the page starts; later than requested if the beginning is no longer kept.
     pub offset: u64,
     /// Where the next page starts; equal to `total` at the end.
     pub next_offset: u64,
@@ -380,7 +380,7 @@ pub struct LogEvent {
     pub base64: Option<String>,
     /// Where it starts; later than the `next_offset` before it if the reader was too slow for what is kept.
     pub offset: u64,
-    /// Where it goes on.
+    /// Where the next event continues.
     pub next_offset: u64,
 }
 

@@ -7,26 +7,26 @@ use shellkeep_session::{SessionMeta, Timestamp};
 use std::collections::BTreeMap;
 use utoipa::{IntoParams, ToSchema};
 
-/// Body of `POST /v1/sessions`. Every field may be left out.
+/// Body of `POST /v1/sessions`. Every field is optional.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateSessionRequest {
-    /// Whose session it is; sessions can be listed by it.
+    /// The agent that it belongs to; sessions can be listed by agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// Its name: 1–128 of `A-Za-z0-9._:-`, not starting with a dot. Without it: a UUID4.
+    /// Its name: 1–128 of `A-Za-z0-9._:-`, not starting with a dot. Default: a UUID4.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
     /// With `session_id`, the session's id becomes `thread_{user_id}_{session_id}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_id: Option<String>,
-    /// Absolute path where the shell starts. Without it: the session's own workspace.
+    /// Absolute path where the shell starts. Default: the session's own workspace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
-    /// Exported variables on top of the daemon's environment.
+    /// Exported variables in addition to those that every session gets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub env: Option<BTreeMap<String, String>>,
-    /// The agent's configuration: an object, kept as it is.
+    /// The agent's configuration: an object, stored unchanged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config: Option<serde_json::Map<String, serde_json::Value>>,
 }
@@ -36,12 +36,12 @@ pub struct CreateSessionRequest {
 pub struct Session {
     /// Its name.
     pub session_id: String,
-    /// Whose it is.
+    /// The agent that it belongs to.
     pub agent: Option<String>,
-    /// The configuration it was made with.
+    /// The configuration it was created with.
     #[schema(value_type = Object)]
     pub agent_config: serde_json::Value,
-    /// When it began (RFC 3339, UTC).
+    /// When it was created (RFC 3339, UTC).
     #[schema(format = DateTime)]
     pub created_at: String,
     /// When something last happened in it.
@@ -49,31 +49,31 @@ pub struct Session {
     pub last_active_at: String,
     /// Its working directory.
     pub cwd: String,
-    /// The directory its files are in.
+    /// Its workspace: the directory whose files checkpoints cover.
     pub workspace: String,
-    /// Whether it wears a shell now.
+    /// Whether it has a shell now.
     pub live: bool,
     /// That shell's process id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shell_pid: Option<u32>,
-    /// How many shells it has worn.
+    /// How many shells it has had.
     pub generation: u64,
     /// Number of its last record.
     pub seq: u64,
     /// The session that it was forked from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<ForkedFrom>,
-    /// Who removed it and when, if it is one that its agent removed; only the host sees those.
+    /// Who deleted it and when, if its agent did; only the host sees such sessions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deleted: Option<Deleted>,
 }
 
-/// The removal of a session by its agent. Its recording is kept until the host's retention ends.
+/// The deletion of a session by its agent. Its recording is kept until the host's retention ends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Deleted {
     /// The name that the session had.
     pub session_id: String,
-    /// The id of the token that removed it.
+    /// The id of the token that deleted it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
     /// When (RFC 3339, UTC).
@@ -81,22 +81,22 @@ pub struct Deleted {
     pub at: String,
 }
 
-/// Answer to `POST …/fork`: the new session.
+/// Response to `POST …/fork`: the new session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ForkResponse {
     /// The session.
     #[serde(flatten)]
     pub session: Session,
-    /// What the caller should know; its first run tells it again.
+    /// Notices; the first run repeats them.
     pub notices: Vec<NoticeView>,
 }
 
-/// Where a forked session came from.
+/// The origin of a fork.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ForkedFrom {
     /// The session.
     pub session_id: String,
-    /// Number of its record that the fork begins after.
+    /// Number of the record that the fork starts after.
     pub seq: u64,
 }
 
@@ -140,15 +140,15 @@ pub struct ListParams {
     /// Only this agent's sessions.
     #[serde(default, deserialize_with = "crate::query::blank")]
     pub agent: Option<String>,
-    /// Most sessions to return, 1–1000.
+    /// Maximum number of sessions to return, 1–1000.
     #[serde(default, deserialize_with = "crate::query::blank")]
     #[param(minimum = 1, maximum = 1000, default = 100)]
     pub limit: Option<usize>,
-    /// The `next` of the page before.
+    /// The `next` of the previous page.
     #[serde(default, deserialize_with = "crate::query::blank")]
     pub after: Option<String>,
-    /// Those that agents removed and whose recordings are kept, all on one page, in the place of those that are there. The
-    /// host's right.
+    /// Instead of existing sessions, list those that agents deleted and whose recordings are kept, all on one page.
+    /// Host only.
     #[serde(default, deserialize_with = "crate::query::blank")]
     #[param(value_type = Option<bool>)]
     pub deleted: Option<Switch>,

@@ -1,4 +1,4 @@
-//! What a session's shell knows, for reading. The stored form is another one and may change; this one may not.
+//! The state of a session's shell, as clients read it. The stored form differs and may change; this one may not.
 
 use crate::text::Bytes;
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use shellkeep_session::{ByteString, ShellState, bytes};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
-/// Answer of `GET /v1/sessions/{id}/state`. Names that are not UTF-8 appear as `base64:…`.
+/// Response of `GET /v1/sessions/{id}/state`. Names that are not UTF-8 appear as `base64:…`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct StateResponse {
     /// The working directory.
@@ -16,7 +16,7 @@ pub struct StateResponse {
     pub env: BTreeMap<String, String>,
     /// Functions and their definitions.
     pub functions: BTreeMap<String, String>,
-    /// Aliases and what they stand for.
+    /// Aliases and their definitions.
     pub aliases: BTreeMap<String, String>,
     /// Options that are on.
     pub options: OptionsView,
@@ -32,7 +32,7 @@ pub struct StateResponse {
     pub directory_stack: Vec<Bytes>,
     /// Soft resource limits that differ from the daemon's, by the letter of `ulimit`; `null` is unlimited.
     pub limits: BTreeMap<String, Option<u64>>,
-    /// Builtins that `enable -n` switched off.
+    /// Builtins disabled with `enable -n`.
     pub disabled_builtins: Vec<String>,
     /// `$?`
     pub status: i32,

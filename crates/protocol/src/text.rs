@@ -1,4 +1,4 @@
-//! Bytes in JSON. A stream is text with, only where it is not UTF-8, its exact bytes beside it in base64.
+//! Bytes in JSON. A stream is text; where it is not UTF-8, a second field has its exact bytes in base64.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use shellkeep_session::ByteString;
 use utoipa::ToSchema;
 
-/// The text of some bytes, and their base64 if the text alone would not give them back.
+/// The text of some bytes, and their base64 if the text is lossy.
 pub fn encode(bytes: Vec<u8>) -> (String, Option<String>) {
     match String::from_utf8(bytes) {
         Ok(text) => (text, None),
@@ -36,7 +36,7 @@ pub fn base64(bytes: &[u8]) -> String {
 pub enum Bytes {
     /// The text.
     Text(String),
-    /// The bytes, where they are no text.
+    /// The bytes, where they are not UTF-8.
     Binary {
         /// Standard base64 with padding.
         base64: String,

@@ -8,27 +8,27 @@ use utoipa::ToSchema;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateTokenRequest {
-    /// What it may do. Without it: `agent`.
+    /// Its role. Default: `agent`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<TokenRole>,
-    /// The agent that sees and uses its own sessions with it; for the role `agent` only.
+    /// The agent that it is for; only for the role `agent`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// What you call it.
+    /// A label.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Whether the agent may restart its sessions. Without it: as the daemon's `agent_may_restart` says.
+    /// Whether the agent may restart its sessions. Default: the daemon's `agent_may_restart`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub may_restart: Option<bool>,
 }
 
-/// What a token may do.
+/// The role of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TokenRole {
     /// See and use an agent's own sessions.
     Agent,
-    /// Read everything that is kept of all sessions, verify it, and change nothing.
+    /// Read and verify everything of all sessions, and change nothing.
     Auditor,
     /// Read `/metrics`, `/healthz` and `/readyz`.
     Metrics,
@@ -39,28 +39,28 @@ pub enum TokenRole {
 pub struct TokenInfo {
     /// Its public name, as in the audit trail and in `by` of a run.
     pub id: String,
-    /// What it may do.
+    /// Its role.
     pub role: TokenRole,
     /// The agent it is for; `null` for other roles.
     pub agent: Option<String>,
-    /// What the host calls it.
+    /// Its label.
     pub name: Option<String>,
     /// Whether it may restart its sessions.
     pub may_restart: bool,
-    /// When it was made.
+    /// When it was created.
     #[schema(format = DateTime)]
     pub created_at: String,
-    /// When it was revoked; `null` if it is in force.
+    /// When it was revoked; `null` if it is valid.
     #[schema(format = DateTime)]
     pub revoked_at: Option<String>,
 }
 
-/// A token that was just made.
+/// A new token.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct IssuedToken {
-    /// The secret, for `Authorization: Bearer`. It is told this once.
+    /// The secret, for `Authorization: Bearer`. It is shown only once.
     pub token: String,
-    /// The rest of it.
+    /// Everything else.
     #[serde(flatten)]
     pub info: TokenInfo,
 }
@@ -72,9 +72,9 @@ impl fmt::Debug for IssuedToken {
     }
 }
 
-/// Answer of `GET /v1/tokens`.
+/// Response of `GET /v1/tokens`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TokenList {
-    /// The tokens, the oldest first.
+    /// The tokens, oldest first.
     pub tokens: Vec<TokenInfo>,
 }

@@ -4,7 +4,7 @@ use serde::de::{Error as _, Unexpected};
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
 
-/// Up to here a floating point number tells all whole numbers apart.
+/// Up to here a floating point number represents every whole number exactly.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
 #[derive(Deserialize)]
@@ -31,7 +31,7 @@ pub(crate) fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, 
     Number::deserialize(deserializer)?.whole()
 }
 
-/// Reads numbers by their names; `null` is none.
+/// Reads a map of numbers; `null` is none.
 pub(crate) fn by_name<'de, D>(deserializer: D) -> Result<BTreeMap<String, Option<u64>>, D::Error>
 where
     D: Deserializer<'de>,

@@ -10,17 +10,17 @@ use utoipa::{IntoParams, ToSchema};
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ListFilesParams {
-    /// The path, relative to the workspace or absolute inside it; the workspace itself if not given.
+    /// The path, relative to the workspace or absolute inside it; by default the workspace itself.
     #[serde(default, deserialize_with = "crate::query::blank")]
     pub path: Option<String>,
     /// The same, for a path that is not UTF-8.
     #[serde(default, deserialize_with = "crate::query::blank")]
     pub path_base64: Option<String>,
-    /// Most entries of a directory to return.
+    /// Maximum number of entries of a directory to return.
     #[serde(default, deserialize_with = "crate::query::blank")]
     #[param(default = 1000, minimum = 1, maximum = 10000)]
     pub limit: Option<usize>,
-    /// Where the page starts: `next` of the page before.
+    /// Where the page starts: `next` of the previous page.
     #[serde(default, deserialize_with = "crate::query::blank")]
     pub after: Option<String>,
 }
@@ -40,7 +40,7 @@ pub struct ReadFileParams {
     #[serde(default, deserialize_with = "crate::query::blank")]
     #[param(default = 0)]
     pub offset: Option<u64>,
-    /// Most bytes to return; all that follow unless given, 64 MiB at most.
+    /// Maximum number of bytes to return; by default all that follow, at most 64 MiB.
     #[serde(default, deserialize_with = "crate::query::blank")]
     pub limit: Option<u64>,
 }
@@ -56,7 +56,8 @@ pub struct WriteFileParams {
     /// The same, for a path that is not UTF-8.
     #[serde(default, deserialize_with = "crate::query::blank")]
     pub path_base64: Option<String>,
-    /// Permissions in octal, such as `0644`; without it a file keeps its own, and a new one has the usual ones.
+    /// Permissions in octal, such as `0644`; by default a file keeps its permissions, and a new one gets the usual
+    /// ones.
     #[serde(default, deserialize_with = "crate::query::blank")]
     #[param(pattern = "^[0-7]{3,4}$")]
     pub mode: Option<String>,
@@ -101,7 +102,7 @@ pub struct FileEntry {
     pub path_base64: Option<String>,
     /// The last part of the path.
     pub name: String,
-    /// What it is.
+    /// Its kind.
     pub kind: FileKind,
     /// Its size in bytes.
     pub size: u64,
@@ -143,7 +144,7 @@ pub struct FileWritten {
     pub sha256: String,
     /// Number of the record, to rewind or fork to.
     pub seq: u64,
-    /// What you should know.
+    /// Notices.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<NoticeView>,
 }
@@ -156,9 +157,9 @@ pub struct FileRemoved {
     /// The exact bytes of it, where they are not UTF-8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path_base64: Option<String>,
-    /// Number of the record; a rewind to the one before brings it back.
+    /// Number of the record; a rewind to the previous one restores it.
     pub seq: u64,
-    /// What you should know.
+    /// Notices.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<NoticeView>,
 }

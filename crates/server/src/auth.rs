@@ -1,7 +1,7 @@
-//! Who may come in, and as whom. The Unix socket is guarded by its file mode, and a process of a session that connects to
-//! it is that session's agent; TCP needs a token, and refuses requests that a web page tricked a browser into (another
-//! origin, or a foreign name that was rebound to this address). Behind the gate there is only [`Scoped`]: an engine with
-//! the caller's rights.
+//! Authentication. The Unix socket is protected by its file mode, and a process of a session that connects to it is
+//! that session's agent. TCP needs a token, and rejects requests that a web page tricked a browser into (another
+//! origin, or a foreign name that was rebound to this address). Handlers get only [`Scoped`]: an engine with the
+//! caller's rights.
 
 use crate::connections::Way;
 use crate::metrics::RequestMetrics;
@@ -18,23 +18,23 @@ use shellkeep_runtime::{Engine, Guest, Visitor};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// The one path that needs no token: supervisors must be able to ask whether the process answers.
+/// The one path that needs no token: supervisors must be able to check whether the process responds.
 const OPEN_PATH: &str = "/healthz";
 
-/// Who may come in through a door.
+/// How callers of a door are authenticated.
 #[derive(Debug, Clone)]
 pub enum Auth {
-    /// A process outside all sessions that can open the socket is the host. A token that is shown there all the same is
-    /// looked at: it may be an agent's, and a wrong one is not taken for none.
+    /// A process outside all sessions that can open the socket is the host. A token is checked there too: it may be an
+    /// agent's, and a wrong one is rejected.
     SocketOwner {
         /// The host's token.
         token: Token,
     },
-    /// Whoever has the host's token, or an agent's.
+    /// Callers with the host token, or an agent's token.
     Bearer {
         /// The host's token.
         token: Token,
-        /// Whether the door listens on loopback only, so that a foreign name in `Host` can only be a trick.
+        /// Whether the door listens on loopback only, so that a foreign name in `Host` can only be an attack.
         loopback: bool,
     },
 }
@@ -60,8 +60,8 @@ impl std::fmt::Debug for Token {
     }
 }
 
-/// An engine with the rights of whoever made this request. Every handler takes it from the request, and there is no
-/// other engine for it to take, so that none can forget whose session it is about.
+/// An engine with the caller's rights. Every handler takes it from the request, and there is no other engine, so that
+/// no handler can forget the check.
 #[derive(Clone)]
 pub struct Scoped(pub Engine);
 
@@ -70,21 +70,21 @@ impl<S: Send + Sync> FromRequestParts<S> for Scoped {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refusal> {
         let found = parts.extensions.get::<Self>().cloned();
-        found.ok_or_else(|| Refusal::internal("a route was served without its gate"))
+        found.ok_or_else(|| Refusal::internal("a route was served without authentication"))
     }
 }
 
-/// What the gate needs.
+/// What authentication needs.
 pub(crate) struct Gate {
     pub(crate) engine: Engine,
     pub(crate) auth: Auth,
     pub(crate) counts: Arc<RequestMetrics>,
 }
 
-/// Who stands at the gate. `T` is what an agent's token leads to.
+/// The caller. `T` is what an agent's token resolves to.
 #[derive(Debug, PartialEq)]
 enum Caller<T> {
-    /// Nobody in particular, for a path that is open to all.
+    /// Anonymous, for a path that needs no token.
     Anyone,
     /// The host.
     Host,
@@ -92,7 +92,7 @@ enum Caller<T> {
     Agent(T),
 }
 
-/// Stands before every route: lets in, and counts what comes out.
+/// Middleware for every route: authenticates, and counts responses.
 pub(crate) async fn gate(State(gate): State<Arc<Gate>>, mut request: Request, next: Next) -> Response {
     let known = |secret: &[u8]| gate.engine.identities().authenticate(secret);
     let caller = admit(&gate.auth, request.uri(), request.headers(), known);
@@ -130,20 +130,20 @@ pub(crate) async fn gate(State(gate): State<Arc<Gate>>, mut request: Request, ne
     response
 }
 
-/// Counts the connection as one of the caller's.
+/// Counts the connection for the caller.
 fn proven(request: &Request, engine: &Engine) -> Result<(), Refusal> {
-    // Without a connection there is nothing to count: a test that calls the router itself.
+    // Without a connection there is nothing to count: a test called the router directly.
     request.extensions().get::<Way>().map_or(Ok(()), |way| way.prove(engine)).map_err(Refusal::from)
 }
 
-/// A refusal after which the connection ends.
+/// A refusal that closes the connection.
 fn closing(refusal: Refusal) -> Response {
     let mut response = refusal.into_response();
     response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     response
 }
 
-/// Serves an agent until its token is revoked: what waits is refused then, and what streams is cut off.
+/// Serves an agent until its token is revoked: then a waiting request is rejected and a stream is closed.
 async fn serve_guest(guest: Guest, mut request: Request, next: Next) -> Response {
     let Guest { engine, revocation } = guest;
     let name = named(&request);
@@ -160,12 +160,12 @@ async fn serve_guest(guest: Guest, mut request: Request, next: Next) -> Response
     }
 }
 
-/// A request as the audit trail names it. Without its query, which may hold what nobody should keep.
+/// A request as the audit trail names it. Without its query, which may contain secrets.
 fn named(request: &Request) -> String {
     format!("{} {}", request.method(), request.uri().path())
 }
 
-/// A process of a session is never the host, whatever it shows.
+/// A process of a session is never the host, whatever token it sends.
 fn place(
     gate: &Gate,
     caller: Caller<Guest>,
@@ -190,10 +190,10 @@ fn place(
         Some(Visitor::Unasked) => Err(Refusal::new(
             StatusCode::SERVICE_UNAVAILABLE,
             "shell_unavailable",
-            "the daemon has no file descriptor left (os error 24), so it cannot tell who connected and nothing was run. Try \
-             again when fewer commands run, or raise its limit (`ulimit -n`)",
+            "the daemon has no file descriptor left (os error 24), so it cannot identify the caller and nothing was \
+                run. Try again when fewer commands are running, or raise its limit (`ulimit -n`)",
         )),
-        None => Err(Refusal::internal("a request came over the socket without its caller")),
+        None => Err(Refusal::internal("a request on the socket has no caller")),
     }
 }
 
@@ -232,7 +232,7 @@ fn admit<T>(
 fn unauthorized() -> Refusal {
     let detail = "missing or invalid bearer token: send `Authorization: Bearer TOKEN` with the host token (SHELLKEEP_TOKEN, or the \
                   file `token` in the daemon's data directory) or a token from `shellkeep tokens new`. The Unix socket \
-                  needs no token, but refuses a wrong one";
+                  needs no token, but rejects a wrong one";
     Refusal::new(StatusCode::UNAUTHORIZED, "unauthorized", detail)
 }
 
@@ -252,7 +252,7 @@ fn check_origin(headers: &HeaderMap) -> Result<(), Refusal> {
     Err(Refusal::new(StatusCode::FORBIDDEN, "forbidden_origin", detail))
 }
 
-/// Every name that the request is for must be this machine's: which of several a browser's victim meant, nobody knows.
+/// Every host name in the request must be this machine's: of several it is unclear which one was meant.
 fn check_host(uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
     let named = headers.get_all(header::HOST).iter().map(|host| host.to_str().unwrap_or_default());
     let mut count = 0;

@@ -1,5 +1,5 @@
-//! Reading JSON bodies, whatever their content type says. A body is bounded in length, in time and in what it may take of
-//! its sender's memory; an empty one stands for `{}`, and an error names the field.
+//! Reading JSON bodies, whatever their content type. A body is limited in length, in time and by its sender's share of
+//! memory; an empty one means `{}`, and an error names the field.
 
 use crate::auth::Scoped;
 use crate::refusal::Refusal;
@@ -15,21 +15,22 @@ use std::time::{Duration, Instant};
 
 /// Longest body of a run: `command` and `stdin` of 16 MiB each, with room for JSON escapes.
 pub const RUN_LIMIT: usize = 64 << 20;
-/// Longest body of every other route; nobody needs more than some settings there.
+/// Longest body of every other route; more than enough for some settings.
 pub const SMALL_LIMIT: usize = 1 << 20;
 /// Longest body of events: 8 MiB of their data, with room for JSON around it.
 pub const EVENTS_LIMIT: usize = 12 << 20;
 /// Longest body of a message: 1 MiB, with room for JSON escapes.
 pub const MESSAGE_LIMIT: usize = 4 << 20;
-/// A body up to this length is not counted as its sender's memory: nearly all are shorter, and arrive with their head.
+/// A body up to this length is not counted as its sender's memory: nearly all are shorter, and arrive together with
+/// their head.
 pub(crate) const UNCOUNTED: usize = 64 << 10;
-/// How long a body may not grow before it is given up.
+/// How long a body may pause before it is rejected.
 const STALL: Duration = Duration::from_secs(10);
-/// How long all of it may take, beside the time that its bytes take at [`SLOWEST`].
+/// How long all of it may take, in addition to the time that its bytes take at [`SLOWEST`].
 const WHOLE: Duration = Duration::from_secs(20);
-/// Bytes per second that a sender must manage on average. A phone does.
+/// Bytes per second that a sender must reach on average, as even a phone does.
 const SLOWEST: u32 = 32 << 10;
-/// How much of a refused body is read and thrown away, so that the sender gets to read the answer instead of a reset.
+/// How much of a rejected body is read and discarded, so that the sender gets the response instead of a reset.
 const DRAIN_LIMIT: usize = 256 << 20;
 /// How long that may take.
 const DRAIN_TIME: Duration = Duration::from_secs(10);
@@ -51,7 +52,7 @@ where
     }
 }
 
-/// A body of at most `LIMIT` bytes, as it is.
+/// A raw body of at most `LIMIT` bytes.
 pub struct Raw<const LIMIT: usize>(pub Bytes);
 
 impl<S: Send + Sync, const LIMIT: usize> FromRequest<S> for Raw<LIMIT> {
@@ -63,7 +64,7 @@ impl<S: Send + Sync, const LIMIT: usize> FromRequest<S> for Raw<LIMIT> {
     }
 }
 
-/// A body that says nothing: empty, or an object without fields.
+/// A body without fields: empty, or `{}`.
 pub struct Nothing;
 
 impl<S: Send + Sync> FromRequest<S> for Nothing {
@@ -91,10 +92,10 @@ pub(crate) async fn read(parts: &Parts, body: Body, limit: usize) -> Result<Whol
 
 async fn read_at(pace: Pace, parts: &Parts, mut body: Body, limit: usize) -> Result<Whole, Refusal> {
     let headers = &parts.headers;
-    let too_large = || Refusal::too_large(format!("the body is longer than the {limit} bytes this route takes"));
+    let too_large = || Refusal::too_large(format!("the body is longer than {limit} bytes, the limit of this route"));
     let declared = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
     if declared.is_some_and(|length| length > limit) {
-        // A caller that asked first (`Expect: 100-continue`) has sent nothing yet and need not.
+        // A caller that asked first (`Expect: 100-continue`) has sent nothing yet.
         if !headers.contains_key(header::EXPECT) {
             drain(body).await;
         }
@@ -123,14 +124,14 @@ async fn read_at(pace: Pace, parts: &Parts, mut body: Body, limit: usize) -> Res
     Ok(Whole { bytes: whole.into(), _share: meter.share })
 }
 
-/// Counts what a body takes of its sender's memory.
+/// Counts a body as its sender's memory.
 struct Meter<'a> {
     engine: Option<&'a Engine>,
     share: Option<Share>,
 }
 
 impl Meter<'_> {
-    /// `more` bytes have come, which makes `all`.
+    /// `more` bytes have arrived, `all` in total.
     fn count(&mut self, all: usize, more: usize) -> Result<(), OpError> {
         let Some(engine) = self.engine.filter(|_| all > UNCOUNTED) else { return Ok(()) };
         match &mut self.share {
@@ -143,15 +144,15 @@ impl Meter<'_> {
     }
 }
 
-/// How fast a body must come.
+/// How fast a body must arrive.
 struct Pace {
     began: Instant,
-    /// How long it may not grow.
+    /// How long it may pause.
     stall: Duration,
 }
 
 impl Pace {
-    /// The next piece, if it comes in time.
+    /// The next piece, if it arrives in time.
     async fn next(&self, body: &mut Body, read: usize) -> Result<Option<Bytes>, Refusal> {
         let in_all = WHOLE + Duration::from_secs(1) * u32::try_from(read).unwrap_or(u32::MAX) / SLOWEST;
         let left = self.stall.min(in_all.saturating_sub(self.began.elapsed()));
@@ -159,8 +160,8 @@ impl Pace {
             Ok(next) => next,
             Err(_) => {
                 let detail = format!(
-                    "the body stopped coming after {read} bytes; send it at once and at {} KiB a second at least. \
-                     Nothing was done",
+                    "the body stopped arriving after {read} bytes; send it without pauses, at {} KiB per second or \
+                        faster. Nothing was done",
                     SLOWEST >> 10
                 );
                 Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, "body_timeout", detail))
@@ -171,7 +172,7 @@ impl Pace {
 
 async fn next(body: &mut Body) -> Result<Option<Bytes>, Refusal> {
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| Refusal::invalid(format!("the body could not be read: {error}")))?;
+        let frame = frame.map_err(|error| Refusal::invalid(format!("cannot read the body: {error}")))?;
         if let Ok(bytes) = frame.into_data() {
             return Ok(Some(bytes));
         }
@@ -189,7 +190,7 @@ async fn drain(mut body: Body) {
             }
         }
     };
-    // Whether all of it came is of no interest: the answer is the same.
+    // Whether all of it arrived does not matter: the response is the same.
     let _ = tokio::time::timeout(DRAIN_TIME, reading).await;
 }
 
@@ -197,13 +198,13 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refusal> {
     let bytes = if bytes.is_empty() { b"{}" } else { bytes };
     let start = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
     if start.is_some_and(|byte| *byte != b'{') {
-        // serde would take a list as the fields in order, which nobody means.
+        // serde would accept a list as the fields in order.
         return Err(Refusal::invalid("the body must be a JSON object"));
     }
     serde_json::from_slice(bytes).map_err(|error| Refusal::invalid(explain::<T>(bytes, &error)))
 }
 
-/// The error with the name of the field it is in. Costs a second parse, which only refused requests pay.
+/// The error with the name of the field it is in. Costs a second parse, only for rejected requests.
 fn explain<T: DeserializeOwned>(bytes: &[u8], error: &serde_json::Error) -> String {
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     match serde_path_to_error::deserialize::<_, T>(&mut reader) {
@@ -215,7 +216,7 @@ fn explain<T: DeserializeOwned>(bytes: &[u8], error: &serde_json::Error) -> Stri
     }
 }
 
-/// What our types are called in JSON; callers need not know Rust.
+/// Names of our types in JSON terms; callers need not know Rust.
 fn in_words(message: &str) -> String {
     message
         .replace("expected f64", "expected a number")
@@ -278,7 +279,7 @@ mod tests {
         assert_eq!(refused.problem().status, 413);
     }
 
-    /// A body that never comes.
+    /// A body that never arrives.
     struct Never;
 
     impl hyper::body::Body for Never {

@@ -1,6 +1,6 @@
-//! The connections of a door: who has not shown yet that it may come in, and how long each may take. No timer is set for a
-//! request, which would cost more than a small command: every connection notes what it waits for, and all of them are
-//! looked at twice a second.
+//! The connections of a door: which of them are not authenticated yet, and their timeouts. A request sets no timer,
+//! which would cost more than a small command: every connection notes what it waits for, and all of them are checked
+//! twice a second.
 
 use shellkeep_runtime::{Engine, Lent, OpError, Share};
 use std::collections::{BTreeMap, HashMap};
@@ -9,14 +9,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// How often connections are looked at.
+/// How often connections are checked.
 pub(crate) const TICK: Duration = Duration::from_millis(500);
-/// Most connections of a door that have not shown a valid token. One more closes the oldest of them: a client that comes
-/// with its token gets in, however many come without.
+/// Most unauthenticated connections of a door. One more closes the oldest of them: a client with a token gets in,
+/// however many have none.
 const UNPROVEN: usize = 1024;
-/// Of the descriptors that the process may have, the part that such connections may take: an eighth where anybody can
-/// connect. On the Unix socket the host is known as soon as it is looked at, and a burst of its own connections must not
-/// close the first of them.
+/// The share of the process's descriptors that such connections may use: an eighth where anyone can connect. On the
+/// Unix socket the host is identified immediately, and a burst of its own connections must not close the first of them.
 pub(crate) const TCP_PART: usize = 8;
 pub(crate) const SOCKET_PART: usize = 1;
 
@@ -29,7 +28,7 @@ pub(crate) struct Patience {
     pub(crate) head: Duration,
     /// Between an answer and the next request.
     pub(crate) idle: Duration,
-    /// Without taking anything of what was written to it.
+    /// Without reading anything that was written to it.
     pub(crate) write: Duration,
 }
 
@@ -68,7 +67,7 @@ impl Phase {
 pub(crate) struct Connections {
     patience: Patience,
     unproven_most: usize,
-    /// Looks so far: a clock that costs nothing to read.
+    /// Number of checks so far: a clock that costs nothing to read.
     ticks: Arc<AtomicU64>,
     book: Mutex<Book>,
 }
@@ -84,7 +83,7 @@ struct Book {
 /// One connection.
 pub(crate) struct Connection {
     number: u64,
-    /// What it waits for, and since which look.
+    /// What it waits for, and since which check.
     state: AtomicU64,
     ticks: Arc<AtomicU64>,
     is_proven: AtomicBool,
@@ -92,7 +91,7 @@ pub(crate) struct Connection {
     end: Notify,
 }
 
-/// A connection's place in the book; it is left when this is dropped.
+/// A connection's entry; removed when this is dropped.
 pub(crate) struct Entered {
     book: Arc<Connections>,
     pub(crate) connection: Arc<Connection>,
@@ -104,7 +103,7 @@ impl Connections {
         Arc::new(Self { patience, unproven_most, ticks: Arc::default(), book: Mutex::default() })
     }
 
-    /// A new connection. If too many have shown nothing yet, the oldest of those ends.
+    /// A new connection. If too many are unauthenticated, the oldest of those is closed.
     pub(crate) fn enter(self: &Arc<Self>) -> Entered {
         let mut book = self.book();
         book.next += 1;
@@ -130,14 +129,14 @@ impl Connections {
         Entered { book: Arc::clone(self), connection }
     }
 
-    /// No descriptor is left: the oldest connection that has shown nothing gives back its own.
+    /// No descriptor is left: the oldest unauthenticated connection is closed.
     pub(crate) fn make_room(&self) {
         if let Some((_, oldest)) = self.book().unproven.pop_first() {
             oldest.end.notify_one();
         }
     }
 
-    /// Ends the connections that have taken too long.
+    /// Closes the connections that have timed out.
     pub(crate) fn look(&self) {
         let now = self.ticks.fetch_add(1, Ordering::Relaxed) + 1;
         let Patience { first, head, idle, .. } = self.patience;
@@ -149,7 +148,7 @@ impl Connections {
                 Phase::Idle => idle,
                 Phase::Busy => return false,
             };
-            // A part of a look may have passed when it began.
+            // It may have started in the middle of an interval.
             TICK * u32::try_from(now.saturating_sub(state >> 2)).unwrap_or(u32::MAX) > limit + TICK
         };
         self.book().all.values().filter(over).for_each(|connection| connection.end.notify_one());
@@ -165,30 +164,30 @@ impl Connection {
         self.state.store(self.ticks.load(Ordering::Relaxed) << 2 | phase as u64, Ordering::Relaxed);
     }
 
-    /// Bytes have come.
+    /// Bytes have arrived.
     pub(crate) fn received(&self) {
         if Phase::of(self.state.load(Ordering::Relaxed)) == Phase::Idle {
             self.set(Phase::Head);
         }
     }
 
-    /// A request has come.
+    /// A request has arrived.
     pub(crate) fn asked(&self) {
         self.set(Phase::Busy);
     }
 
-    /// Its answer has ended.
+    /// Its response is complete.
     pub(crate) fn answered(&self) {
         self.set(Phase::Idle);
     }
 
-    /// Returns when the connection has to end.
+    /// Returns when the connection must be closed.
     pub(crate) async fn ended(&self) {
         self.end.notified().await;
     }
 }
 
-/// What a request knows of the connection it came by.
+/// What a request knows about its connection.
 #[derive(Clone)]
 pub(crate) struct Way {
     book: Arc<Connections>,
@@ -196,7 +195,7 @@ pub(crate) struct Way {
 }
 
 impl Way {
-    /// Whoever is at the other end has shown who it is. From now on it is counted as one of its own.
+    /// The peer is authenticated. From now on the connection counts towards its own limit.
     pub(crate) fn prove(&self, engine: &Engine) -> Result<(), OpError> {
         if self.connection.is_proven.load(Ordering::Relaxed) {
             return Ok(());
@@ -210,12 +209,12 @@ impl Way {
 }
 
 impl Entered {
-    /// Longest silence of a peer that is written to.
+    /// How long a peer may not read.
     pub(crate) fn patience(&self) -> Duration {
         self.book.patience.write
     }
 
-    /// For the requests that come by it.
+    /// The handle for its requests.
     pub(crate) fn way(&self) -> Way {
         Way { book: Arc::clone(&self.book), connection: Arc::clone(&self.connection) }
     }

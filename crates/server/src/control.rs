@@ -1,20 +1,20 @@
-//! What a door needs from the program that it is part of: the settings in force, and a way to stop or reload it.
+//! What a door needs from the program that it is part of: the settings in effect, and a way to stop or reload it.
 
 use shellkeep_protocol::{Reloaded, SettingsInForce};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The running program, as its doors see it.
+/// The running program, as the doors see it.
 pub trait Control: Send + Sync {
     /// What does not change while it runs.
     fn facts(&self) -> DaemonFacts;
-    /// The settings in force.
+    /// The settings in effect.
     fn settings(&self) -> SettingsInForce;
     /// How long running commands get to finish when it stops.
     fn stop_grace(&self) -> Duration;
-    /// Reads the configuration again. Fails with a sentence if it is wrong; then nothing has changed. May read files.
+    /// Reads the configuration again. If it is invalid, fails with a sentence and changes nothing. May read files.
     fn reload(&self) -> Result<Reloading, String>;
-    /// Begins to stop. Returns at once.
+    /// Starts to stop. Returns immediately.
     fn stop(&self, order: StopOrder);
 }
 
@@ -23,15 +23,14 @@ pub trait Control: Send + Sync {
 pub struct DaemonFacts {
     /// When it was started, RFC 3339.
     pub started_at: String,
-    /// The data directory.
     pub data: PathBuf,
     /// Where it listens.
     pub doors: Vec<String>,
-    /// The kind of its store: the scheme of its URL, without what may be a password.
+    /// The kind of its store: the scheme of its URL, without a possible password.
     pub store: String,
 }
 
-/// What came of reading the configuration again.
+/// The result of a reload.
 pub struct Reloading {
     /// For the caller.
     pub report: Reloaded,

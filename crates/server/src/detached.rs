@@ -1,4 +1,4 @@
-//! Operations that go on when their caller hangs up.
+//! Operations that continue when their caller disconnects.
 
 use crate::refusal::Refusal;
 use shellkeep_runtime::OpError;
@@ -6,8 +6,8 @@ use std::future::Future;
 use std::pin::Pin;
 use tokio::sync::oneshot;
 
-/// Runs an operation in a task of its own. A caller that hangs up drops the handler, and with it every future the
-/// handler holds; the operation must go on.
+/// Runs an operation in its own task. When a caller disconnects, the handler is dropped with every future it holds; the
+/// operation must continue.
 pub async fn detached<T, F>(operation: F) -> Result<T, Refusal>
 where
     T: Send + 'static,

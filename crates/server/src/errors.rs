@@ -9,7 +9,7 @@ use shellkeep_runtime::{
 };
 use std::time::Duration;
 
-/// When a daemon that stops may be back, if it restarts: the time that commands usually need to finish.
+/// When a stopping daemon may be back, if it restarts: the time that commands usually need to finish.
 const BACK_AFTER: Duration = Duration::from_secs(5);
 
 impl From<OpError> for Refusal {
@@ -258,7 +258,7 @@ mod tests {
         })
     }
 
-    /// An error that hides its cause from its sentence.
+    /// An error whose message omits its cause.
     #[derive(Debug)]
     struct Wrapped(std::io::Error);
 

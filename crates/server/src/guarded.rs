@@ -1,4 +1,4 @@
-//! A connection's bytes: notes that some have come, and ends a peer that does not take what is written to it.
+//! A connection's bytes: notes arrivals, and disconnects a peer that does not read.
 
 use crate::connections::Connection;
 use std::future::Future as _;
@@ -10,12 +10,12 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-/// A stream that is looked after.
+/// A watched stream.
 pub(crate) struct Guarded<S> {
     stream: S,
     connection: Arc<Connection>,
     patience: Duration,
-    /// Runs while the peer takes nothing. Most always take everything, and set no timer.
+    /// Runs while the peer reads nothing. Most peers always read, and need no timer.
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
@@ -24,7 +24,7 @@ impl<S> Guarded<S> {
         Self { stream, connection, patience, stalled: None }
     }
 
-    /// Passes on what came of a write, unless there was nothing for too long.
+    /// Passes on the result of a write, unless nothing was written for too long.
     fn watched<T>(&mut self, context: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if written.is_ready() {
             self.stalled = None;

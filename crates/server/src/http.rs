@@ -43,7 +43,7 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use shellkeep_runtime::Engine;
 use std::sync::Arc;
 
-/// All routes over one engine. `auth` says who may come in through this door, `control` is the program that runs it.
+/// All routes over one engine. `auth` authenticates the callers of this door, `control` is the program that runs it.
 pub fn router(engine: Engine, auth: Auth, metrics: PrometheusHandle, control: Arc<dyn Control>) -> Router {
     let counts = Arc::new(RequestMetrics::new());
     let gate = Arc::new(Gate { engine, auth, counts: Arc::clone(&counts) });

@@ -1,10 +1,11 @@
-//! Doors: HTTP and MCP, on a Unix socket and on TCP. A door checks who comes in, translates a request to the runtime's
-//! vocabulary, and translates the answer back. It holds no facts and starts no process.
+//! Doors: HTTP and MCP, on a Unix socket and on TCP. A door authenticates the caller, translates a request to the
+//! runtime's vocabulary, and translates the result back. It stores nothing and starts no process.
 //!
-//! - [`listen`]: sockets, connections, and how they end. `connections` knows how long each may take, `guarded` who reads.
-//! - `auth`: who comes in, and with which rights. `params`, `body`: what a request brings.
+//! - [`listen`]: sockets, connections, and how they end. `connections` has their timeouts, `guarded` disconnects peers
+//!   that do not read.
+//! - `auth`: authentication and rights. `params`, `body`: the parts of a request.
 //! - `translate`: from wire types to the runtime's vocabulary and back. `refusal`, `errors`: why a request was refused.
-//! - [`Control`]: the program that runs the doors, as they see it.
+//! - [`Control`]: the program that runs the doors.
 //! - [`http`]: one file per resource, and [`router`] that joins them.
 //! - `mcp`: tools for models, on stdio and over HTTP.
 

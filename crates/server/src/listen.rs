@@ -1,4 +1,4 @@
-//! Sockets and connections: binding, accepting, and ending without cutting an answer off.
+//! Sockets and connections: binding, accepting, and closing without cutting off a response.
 
 use crate::connections::{Connection, Connections, Entered, Patience, SOCKET_PART, TCP_PART, TICK, Way};
 use crate::guarded::Guarded;
@@ -24,55 +24,42 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{Semaphore, watch};
 
-/// Most connections of one door at a time; further ones wait in the kernel. More than those without a token, all agents'
-/// and the host's may be together, so that it is met by none of them.
+/// Most connections of one door at a time; further ones wait in the kernel. Larger than the sum of the limits for
+/// unauthenticated callers, agents and the host, so that none of them reaches it.
 const MAX_CONNECTIONS: u32 = 16_384;
-/// Bytes of a request's head, and of an answer that are taken from its source before the peer has read those before.
+/// Maximum size of a request's head, and of the part of a response that is buffered before the peer has read it.
 const BUFFER: usize = 64 << 10;
-/// How long a stopping door waits for answers under way. The runs themselves have ended by then.
+/// How long a stopping door waits for pending responses. The runs themselves have ended by then.
 const STOP_GRACE: Duration = Duration::from_secs(3);
-/// Pause after a failed accept (mostly: no descriptor left), so that the loop does not spin.
+/// Pause after a failed accept (usually no descriptor left), so that the loop does not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// How often it is asked who connected while no descriptor is left: five seconds, after which a client has waited enough.
+/// How often identifying the caller is retried while no descriptor is left: for five seconds.
 const SHORTAGE_TRIES: u32 = 100;
-/// How often it is asked again whatever the reason: a second.
+/// How often it is retried for any other reason: for a second.
 const SURE_TRIES: u32 = 20;
-/// What Linux says when this process, or the machine, has no descriptor left.
+/// Linux's error codes when this process, or the machine, has no descriptor left.
 const EMFILE: i32 = 24;
 const ENFILE: i32 = 23;
-/// At most one line in the log about that for this long: it lasts as long as the connections do that hold the descriptors.
+/// At most one log line about that in this time.
 const ACCEPT_LOG_EVERY: Duration = Duration::from_secs(30);
-/// Longest path of a Unix socket: what `sockaddr_un` holds, without its final NUL.
+/// Longest path of a Unix socket: the size of `sockaddr_un`, without its final NUL.
 const MAX_SOCKET_PATH: usize = 107;
 
 /// Why a door could not be opened. Each says what to do.
 #[derive(Debug)]
 pub enum BindError {
     /// A live daemon has that socket.
-    SocketInUse {
-        /// The socket.
-        path: PathBuf,
-    },
+    SocketInUse { path: PathBuf },
     /// The path is longer than the system allows.
-    SocketPathTooLong {
-        /// The socket.
-        path: PathBuf,
-    },
-    /// Something else than a socket is there.
-    NotASocket {
-        /// The path.
-        path: PathBuf,
-    },
+    SocketPathTooLong { path: PathBuf },
+    /// The path exists and is not a socket.
+    NotASocket { path: PathBuf },
     /// The port is taken.
-    PortInUse {
-        /// The address.
-        address: String,
-    },
+    PortInUse { address: String },
     /// The system refused.
     System {
         /// What was to be opened.
         what: String,
-        /// The system's reason.
         error: io::Error,
     },
 }
@@ -103,11 +90,11 @@ impl std::fmt::Display for BindError {
 
 impl std::error::Error for BindError {}
 
-/// Opens a Unix socket that only its owner can use. A dead daemon's socket is replaced, a live one's is not.
+/// Opens a Unix socket that only its owner can use. The socket of a dead daemon is replaced, that of a live one is not.
 pub fn bind_unix(path: &Path) -> Result<UnixListener, BindError> {
     refuse_if_taken(path)?;
     let system = |error| BindError::System { what: path.display().to_string(), error };
-    // Bound inside a private directory and moved out with its mode set: at no moment can anyone else connect,
+    // Bound inside a private directory and moved out with its mode set, so that no other user can ever connect,
     // whatever the umask is.
     let room = private_room(path);
     if room.as_os_str().len() + "/s".len() > MAX_SOCKET_PATH {
@@ -120,7 +107,7 @@ pub fn bind_unix(path: &Path) -> Result<UnixListener, BindError> {
         fs::rename(&inside, path)?;
         Ok(listener)
     });
-    // What is left of the room is worthless; a failure to remove it must not hide the real outcome.
+    // The leftover directory is useless; a failure to remove it must not hide the real result.
     let _ = fs::remove_file(&inside);
     let _ = fs::remove_dir(&room);
     bound.map_err(system)
@@ -134,16 +121,16 @@ pub async fn bind_tcp(address: &str) -> Result<TcpListener, BindError> {
     })
 }
 
-/// Serves a Unix socket until `stop` turns true, then waits a little for answers under way. `engine` says who connects.
+/// Serves a Unix socket until `stop` turns true, then waits briefly for pending responses. `engine` identifies callers.
 pub async fn serve_unix(listener: UnixListener, router: Router, engine: Engine, stop: watch::Receiver<bool>) {
     serve(|| async { listener.accept().await.map(|(stream, _)| stream) }, router, Some(engine), stop).await;
 }
 
-/// Serves a TCP port until `stop` turns true, then waits a little for answers under way.
+/// Serves a TCP port until `stop` turns true, then waits briefly for pending responses.
 pub async fn serve_tcp(listener: TcpListener, router: Router, stop: watch::Receiver<bool>) {
     let accept = || async {
         let (stream, _) = listener.accept().await?;
-        // An answer is one small write; waiting for more to send would only delay it.
+        // A response is one small write; Nagle's algorithm would only delay it.
         stream.set_nodelay(true)?;
         Ok(stream)
     };
@@ -183,7 +170,7 @@ where
                     tracing::warn!(%error, "a connection could not be accepted");
                     logged = Some(Instant::now());
                 }
-                // Those on the socket are known soon, or end by their timers.
+                // Callers on the socket are identified soon, or time out.
                 if knows.is_none() {
                     connections.make_room();
                 }
@@ -192,9 +179,9 @@ where
         }
     }
     drop(accept);
-    // All places free means all connections closed.
+    // All permits free means all connections closed.
     if tokio::time::timeout(STOP_GRACE, room.acquire_many(MAX_CONNECTIONS)).await.is_err() {
-        tracing::warn!("some connections were cut off at the end of the grace time");
+        tracing::warn!("some connections were closed at the end of the grace period");
     }
 }
 
@@ -207,8 +194,8 @@ where
     Ok((accept().await?, place))
 }
 
-/// Who connected. The host needs no token to show that it may come in. To find out takes descriptors: where none is left,
-/// this waits for some instead of refusing somebody whom it could not ask about.
+/// Identifies the caller. The host needs no token. This takes descriptors: if none is left, it waits for some instead
+/// of rejecting a caller that it could not identify.
 async fn greet(engine: &Engine, socket: BorrowedFd<'_>, way: &Way) -> Visitor {
     let mut visitor = engine.identities().visitor(socket).await;
     let mut was_short = false;
@@ -218,7 +205,7 @@ async fn greet(engine: &Engine, socket: BorrowedFd<'_>, way: &Way) -> Visitor {
         }
         let is_short = is_short_of_descriptors();
         was_short |= is_short;
-        // One may have come back between the question and this look, so it is asked again for a second in any case.
+        // A descriptor may have been freed in between, so it is retried for a second in any case.
         if tried >= SURE_TRIES && !is_short {
             break;
         }
@@ -229,7 +216,7 @@ async fn greet(engine: &Engine, socket: BorrowedFd<'_>, way: &Way) -> Visitor {
         return Visitor::Unasked;
     }
     if visitor == Visitor::Host {
-        // Where there is no room for one more, its first request is told so.
+        // If the limit is reached, its first request gets the error.
         let _ = way.prove(engine);
     }
     visitor
@@ -249,7 +236,7 @@ async fn connection<S>(
 ) where
     S: AsyncRead + AsyncWrite + AsFd + Send + Sync + Unpin + 'static,
 {
-    // Once for a connection, before anything is read from it.
+    // Once per connection, before anything is read from it.
     let way = entered.way();
     let visitor = match knows {
         Some(engine) => Some(greet(&engine, stream.as_fd(), &way).await),
@@ -271,15 +258,15 @@ async fn connection<S>(
         }
     };
     if let Err(error) = ended {
-        // A caller may hang up whenever it likes; its run goes on.
+        // A caller may disconnect at any time; its run continues.
         tracing::debug!(%error, "a connection ended early");
     }
 }
 
-/// A router that notes when it is asked something and when it has answered, and is told who asks.
+/// A router that notes the start and end of each request, and passes on the caller.
 struct Noted {
     router: TowerToHyperService<Router>,
-    /// Who connected, where the door can know it.
+    /// The caller, where the door can identify it.
     visitor: Option<Visitor>,
     connection: Arc<Connection>,
     way: Way,
@@ -301,7 +288,7 @@ impl hyper::service::Service<hyper::Request<Incoming>> for Noted {
     }
 }
 
-/// An answer's body. When it is gone the connection waits for the next request.
+/// A response's body. When it is dropped, the connection waits for the next request.
 struct Answer {
     body: Body,
     connection: Arc<Connection>,
@@ -333,7 +320,7 @@ impl hyper::body::Body for Answer {
     }
 }
 
-/// Returns when the daemon stops, or when nobody is left who could say so.
+/// Returns when the daemon stops, or when the sender is gone.
 async fn stopped(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
 }
@@ -349,8 +336,8 @@ fn refuse_if_taken(path: &Path) -> Result<(), BindError> {
     }
 }
 
-/// A directory beside the socket, so that moving the socket out stays on one file system. The process id keeps two
-/// starting daemons apart.
+/// A directory next to the socket, so that the rename stays on one file system. The process id separates two starting
+/// daemons.
 fn private_room(path: &Path) -> PathBuf {
     let mut room = path.as_os_str().to_owned();
     room.push(format!(".{}", std::process::id()));

@@ -1,16 +1,16 @@
 //! The MCP doors: stdio and streamable HTTP, one implementation. A tool call is translated to the runtime's vocabulary
-//! and its answer to words for a model and data for a program.
+//! and its result to text for a model and data for a program.
 //!
 //! - [`streamable`]: `/mcp`, streamable HTTP.
 //! - [`stdio`]: `/v1/mcp/stdio`, the daemon's end of `shellkeep mcp`; [`lines`] is its framing.
-//! - [`handler`]: one client, and [`protocol`]: what it may ask. [`calls`] is what happens to a call while it runs.
+//! - [`handler`]: one client, and [`protocol`]: the requests it may send. [`calls`]: cancelling calls.
 //! - [`tools`]: the list of tools; one file for each of them: [`run_command`], [`start_service`], [`stop_service`],
 //!   [`list_services`], [`read_output`], [`send_input`], [`signal`], [`list_checkpoints`], [`diff`], [`rewind`], [`bash`]. [`execute`] is what those that run a command share,
 //!   [`target`] what those that take an id do.
-//! - [`seat`]: whose session it is; [`names`] gives names to those who brought none.
+//! - [`seat`]: the client's session; [`names`] names sessions of clients that did not name one.
 //! - [`resources`]: sessions and outputs as resources.
-//! - [`text`], [`plain`], [`service_text`], [`schema`], [`progress`]: a result in words, a service in words, a type as a JSON
-//!   Schema, output as it comes.
+//! - [`text`], [`plain`], [`service_text`], [`schema`], [`progress`]: a result as text, a service as text, a type as a
+//!   JSON Schema, output as it arrives.
 
 mod bash;
 mod bound;

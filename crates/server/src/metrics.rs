@@ -1,4 +1,4 @@
-//! Counters of this door. The handles are made once: a request only adds to them.
+//! Metrics of this door. The handles are created once: a request only increments them.
 
 use axum::http::StatusCode;
 use metrics::{Counter, Histogram, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
@@ -11,22 +11,22 @@ const SECONDS: [f64; 18] = [
     0.000_025, 0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0,
     5.0, 30.0, 120.0,
 ];
-/// How often recorded samples are folded into their buckets; between two folds they take memory.
+/// How often recorded samples are folded into their buckets; until then they use memory.
 const UPKEEP: Duration = Duration::from_secs(5);
 
-/// Counters of what is rare, which other crates make when it first happens. They are there from the first scrape on,
-/// because that they came to be would be no increase to Prometheus.
+/// Counters of rare events, which other crates create at the first event. They exist from the first scrape on, because
+/// Prometheus sees no increase in a counter that appears.
 const RARE: [(&str, &str); 10] = [
-    ("shellkeep_agent_bad_lines_total", "Lines of agents that could not be taken"),
+    ("shellkeep_agent_bad_lines_total", "Rejected lines of agents"),
     ("shellkeep_checkpoint_failures_total", "Checkpoints that could not be taken, or not completely"),
     ("shellkeep_checkpoints_total", "Checkpoints of sessions' files that were taken"),
-    ("shellkeep_evictions_total", "Shells stopped because another session needed their place"),
-    ("shellkeep_output_failures_total", "Outputs that could not be kept"),
-    ("shellkeep_record_failures_total", "Times that a session's recording could not be written"),
-    ("shellkeep_reclaimed_bytes_total", "Bytes of ended sessions that were removed"),
-    ("shellkeep_service_restarts_total", "Services that were started again"),
-    ("shellkeep_services_idle_stopped_total", "Services that were stopped because nobody used them"),
-    ("shellkeep_store_failures_total", "Times that the store could not do its work"),
+    ("shellkeep_evictions_total", "Shells stopped because another session needed one"),
+    ("shellkeep_output_failures_total", "Outputs that could not be stored"),
+    ("shellkeep_record_failures_total", "Failed writes of a session's recording"),
+    ("shellkeep_reclaimed_bytes_total", "Bytes of ended sessions that were reclaimed"),
+    ("shellkeep_service_restarts_total", "Services that were restarted"),
+    ("shellkeep_services_idle_stopped_total", "Services that were stopped because they were idle"),
+    ("shellkeep_store_failures_total", "Failures of the store"),
 ];
 
 /// What this door counts.
@@ -39,24 +39,24 @@ impl RequestMetrics {
     pub(crate) fn new() -> Self {
         describe_counter!("shellkeep_http_requests_total", "HTTP requests answered, by class of status");
         describe_histogram!("shellkeep_http_run_seconds", "Time from a run's request to its answer");
-        describe_gauge!("shellkeep_shells", "Shells, by what they do");
+        describe_gauge!("shellkeep_shells", "Shells, by state");
         describe_gauge!("shellkeep_degraded", "1 when /readyz says degraded");
         describe_gauge!("shellkeep_sessions", "Sessions there are");
         describe_gauge!("shellkeep_services", "Services that run");
         describe_gauge!("shellkeep_processes", "Processes of all sessions and services");
         describe_gauge!("shellkeep_memory_bytes", "Resident memory of the daemon");
-        describe_gauge!("shellkeep_queue_length", "Commands that wait for their turn on the node");
+        describe_gauge!("shellkeep_queue_length", "Commands that wait in the queue of the node");
         describe_gauge!("shellkeep_commands_running", "Commands that run");
-        describe_gauge!("shellkeep_pressure", "Share of time in which something waited for a resource, 0 to 1");
+        describe_gauge!("shellkeep_pressure", "Share of time in which a task waited for a resource, 0 to 1");
         describe_gauge!("shellkeep_record_behind_bytes", "Bytes of the journal that are not in the recordings yet");
         describe_gauge!("shellkeep_record_stalled", "Sessions whose recording cannot be written at the moment");
-        describe_gauge!("shellkeep_limit", "A limit, as it is in force");
-        describe_gauge!("shellkeep_limit_used", "What is used of a limit");
+        describe_gauge!("shellkeep_limit", "A limit in effect");
+        describe_gauge!("shellkeep_limit_used", "How much of a limit is used");
         for (name, words) in RARE {
             describe_counter!(name, words);
             counter!(name).increment(0);
         }
-        describe_counter!("shellkeep_resumes_total", "Messages that agents have answered, by how that ended");
+        describe_counter!("shellkeep_resumes_total", "Messages that agents have answered, by status");
         counter!("shellkeep_resumes_total", "status" => "done").increment(0);
         gauge!("shellkeep_record_behind_bytes").increment(0.0);
         gauge!("shellkeep_record_stalled").increment(0.0);
@@ -79,7 +79,7 @@ impl RequestMetrics {
     }
 }
 
-/// Makes the process-wide recorder. Call once, before anything counts.
+/// Installs the process-wide recorder. Call once, before anything is counted.
 pub fn install_metrics() -> Result<PrometheusHandle, BuildError> {
     PrometheusBuilder::new()
         .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &SECONDS)?

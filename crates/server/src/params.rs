@@ -1,5 +1,5 @@
-//! Ids in paths and parameters in queries. An id is checked here and nowhere else, so nothing behind this file ever
-//! sees one that could leave its directory.
+//! Ids in paths and parameters in queries. Ids are checked only here, so no other code ever sees one that could leave
+//! its directory.
 
 use crate::refusal::Refusal;
 use axum::extract::{FromRequestParts, Query, RawPathParams};
@@ -66,7 +66,7 @@ impl<S: Send + Sync> FromRequestParts<S> for CheckpointPath {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
         let params = path_params(parts, state).await?;
-        // Which of the ways to name a moment it is, is found out where moments are read.
+        // The kind of moment is determined where moments are parsed.
         Ok(Self(session_id(&params)?, text(&params, "checkpoint")?.to_owned()))
     }
 }
@@ -76,7 +76,7 @@ impl<S: Send + Sync> FromRequestParts<S> for KeyPath {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
         let params = path_params(parts, state).await?;
-        // Keys are checked where batches are.
+        // Keys are checked together with batches.
         Ok(Self(session_id(&params)?, text(&params, "key")?.to_owned()))
     }
 }

@@ -23,7 +23,7 @@ impl Refusal {
         Self { problem, hint: None }
     }
 
-    /// The request makes no sense.
+    /// The request is invalid.
     pub fn invalid(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "invalid_request", detail)
     }
@@ -38,14 +38,14 @@ impl Refusal {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "payload_too_large", detail)
     }
 
-    /// A bug of ours.
+    /// A bug in the daemon.
     pub fn internal(detail: impl Into<String>) -> Self {
         let detail = detail.into();
         tracing::error!(%detail, "internal error");
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", detail)
     }
 
-    /// The problem, whose detail is the fact alone.
+    /// The problem, whose detail is only the fact.
     pub fn problem(&self) -> &Problem {
         &self.problem
     }

@@ -1,4 +1,4 @@
-//! Polls a task that wakes itself again at once. hyper does that for every request with a body: whoever reads the body
+//! Polls a task again immediately if it wakes itself. hyper does that for every request with a body: reading the body
 //! wakes the connection, which is the task that is reading. The scheduler would put the task at the end of its queue
 //! and wake a second worker thread to look for work, which costs more than the rest of a small request.
 

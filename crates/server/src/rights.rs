@@ -1,16 +1,16 @@
-//! What a token that only reads may ask for, by method and path. Everything that is not listed is refused, so that a route
-//! that changes something is closed to it from the start.
+//! What a read-only token may request, by method and path. Everything that is not listed is rejected, so that a new
+//! route that changes something is closed to it.
 
 use crate::refusal::Refusal;
 use axum::http::{Method, StatusCode};
 use shellkeep_runtime::Scope;
 
-/// What a token for metrics may read.
+/// Paths that a token for metrics may read.
 const FIGURES: [&str; 3] = ["/metrics", "/healthz", "/readyz"];
-/// Routes that are read by method, but carry a conversation that changes something.
+/// Routes with a reading method that can change something.
 const CONVERSATIONS: [&str; 3] = ["/mcp", "/v1/mcp/", "/v1/live"];
 
-/// Refuses a request that its token is not for. The host and agents have other limits, which the engine knows.
+/// Rejects a request that a read-only token may not make. The engine checks the limits of the host and of agents.
 pub(crate) fn check(scope: &Scope, method: &Method, path: &str) -> Result<(), Refusal> {
     let reads = method == Method::GET || method == Method::HEAD;
     let (is_allowed, role) = match scope {

@@ -1,5 +1,5 @@
-//! From wire types to the runtime's vocabulary and back. Pure functions: what is wrong with a request is found here,
-//! before anything happens.
+//! From wire types to the runtime's vocabulary and back. Pure functions: errors in a request are found here, before
+//! anything happens.
 
 mod check;
 mod files;
@@ -34,12 +34,12 @@ use shellkeep_runtime::{
 use shellkeep_session::{ByteString, id};
 use std::time::Duration;
 
-/// Sessions of one page of a list unless the caller says otherwise.
+/// Default number of sessions per page.
 const DEFAULT_PAGE: usize = 100;
-/// Most sessions of one page of a list, so that an answer stays within a megabyte.
+/// Maximum number of sessions per page, so that a response stays below a megabyte.
 const MAX_PAGE: usize = 1000;
 
-/// A request to make a session.
+/// A request to create a session.
 pub fn create(request: wire::CreateSessionRequest) -> Result<CreateSession, Refusal> {
     let wire::CreateSessionRequest { agent, session_id, user_id, cwd, env, config } = request;
     if let Some(agent) = &agent {
@@ -47,7 +47,7 @@ pub fn create(request: wire::CreateSessionRequest) -> Result<CreateSession, Refu
     }
     let session_id = named(user_id, session_id)?;
     if cwd.as_ref().is_some_and(|cwd| !cwd.starts_with('/')) {
-        return Err(Refusal::invalid("cwd: a new session's directory is an absolute path"));
+        return Err(Refusal::invalid("cwd: must be an absolute path for a new session"));
     }
     Ok(CreateSession {
         session_id,
@@ -90,9 +90,9 @@ pub fn run(request: RunRequest) -> Result<RunCommand, Refusal> {
         },
         tty: request.tty.unwrap_or(false),
         merge_stderr: request.stderr.unwrap_or_default() == StderrChoice::Merge,
-        // Only a door knows when its caller hangs up.
+        // Only a door knows when its caller disconnects.
         hang_up: None,
-        // Only a door that is a tool knows what the agent calls it.
+        // Only MCP knows the name of the tool.
         tool_name: None,
         by: None,
     })
@@ -131,18 +131,18 @@ pub fn run_list(params: &wire::RunListParams) -> Result<(Option<u64>, usize), Re
 /// A request to send input: the bytes, and whether they are the last.
 pub fn input(request: wire::InputRequest) -> Result<(Vec<u8>, bool), Refusal> {
     let bytes = match (request.text, request.base64) {
-        (Some(_), Some(_)) => return Err(Refusal::invalid("give text or base64, not both")),
+        (Some(_), Some(_)) => return Err(Refusal::invalid("pass text or base64, not both")),
         (Some(text), None) => text.into_bytes(),
         (None, Some(base64)) => decode("base64", &base64)?,
         (None, None) if request.eof => Vec::new(),
         (None, None) => {
-            return Err(Refusal::invalid("text: missing; give text or base64, or eof: true to end the input"));
+            return Err(Refusal::invalid("text: missing; pass text or base64, or eof: true to close the input"));
         }
     };
     Ok((bytes, request.eof))
 }
 
-/// How many sessions a page holds.
+/// The number of sessions per page.
 pub fn page_limit(limit: Option<usize>) -> Result<usize, Refusal> {
     match limit.unwrap_or(DEFAULT_PAGE) {
         limit @ 1..=MAX_PAGE => Ok(limit),
@@ -150,7 +150,7 @@ pub fn page_limit(limit: Option<usize>) -> Result<usize, Refusal> {
     }
 }
 
-/// How long to wait for a run's end; no wait unless asked for.
+/// How long to wait for a run's end; by default not at all.
 pub fn wait(seconds: Option<f64>) -> Result<Duration, Refusal> {
     let seconds = seconds.unwrap_or(0.0);
     Duration::try_from_secs_f64(seconds).ok().filter(|wait| *wait <= MAX_TIMEOUT).ok_or_else(|| {
@@ -207,7 +207,7 @@ pub fn run_view(view: RunView) -> RunResponse {
     }
 }
 
-/// A run with what it was asked to do, for the caller.
+/// A run with its command, for the caller.
 pub fn run_detail(detail: RunDetail) -> wire::RunDetail {
     wire::RunDetail {
         run: run_view(detail.run),
@@ -255,7 +255,7 @@ pub fn new_token(request: wire::CreateTokenRequest) -> Result<NewToken, Refusal>
         TokenRole::Metrics => ReaderRole::Metrics,
     };
     if agent.is_some() || may_restart.is_some() {
-        return Err(Refusal::invalid("agent, may_restart: a token that only reads is for no agent; leave them out"));
+        return Err(Refusal::invalid("agent, may_restart: only for the role agent; omit them"));
     }
     Ok(NewToken { bearer: NewBearer::Reader(reader), name })
 }
@@ -301,15 +301,15 @@ pub fn output_page(stream: Stream, page: OutputPage) -> wire::OutputResponse {
     }
 }
 
-/// How long a command may take. Nobody waits for one that is not blocking, so only the longest timeout ends it.
+/// The timeout of a command. A command that is not blocking gets the longest one.
 fn timeout(seconds: Option<f64>, blocking: bool) -> Result<Duration, Refusal> {
     let default = if blocking { DEFAULT_TIMEOUT } else { MAX_TIMEOUT };
-    seconds.map_or(Ok(default), |seconds| within(seconds, "; for what runs longer start a service"))
+    seconds.map_or(Ok(default), |seconds| within(seconds, "; for anything longer start a service"))
 }
 
 fn stdin(text: Option<String>, base64: Option<String>) -> Result<Option<ByteString>, Refusal> {
     let bytes = match (text, base64) {
-        (Some(_), Some(_)) => return Err(Refusal::invalid("give stdin or stdin_base64, not both")),
+        (Some(_), Some(_)) => return Err(Refusal::invalid("pass stdin or stdin_base64, not both")),
         (Some(text), None) => text.into_bytes(),
         (None, Some(base64)) => decode("stdin_base64", &base64)?,
         (None, None) => return Ok(None),

@@ -1,4 +1,4 @@
-//! An answer that ends with the token it was asked with: a stream that goes on for hours must not outlive its right.
+//! A response that ends when its token is revoked: a stream of hours must not outlive its token.
 
 use axum::body::{Body, Bytes, HttpBody as _};
 use axum::response::Response;
@@ -9,7 +9,7 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// The same answer, cut off when the token is revoked. One that is there as a whole is left as it is.
+/// The same response, closed when the token is revoked. A complete one is not changed.
 pub(super) fn until(response: Response, revocation: Revocation) -> Response {
     if response.body().size_hint().exact().is_some() {
         return response;
@@ -31,7 +31,7 @@ impl hyper::body::Body for Until {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         if self.revoked.as_mut().poll(context).is_ready() {
-            // An error and not an end: the reader must not take it for all there was.
+            // An error, not an end: the reader must notice that it is incomplete.
             let error = io::Error::new(io::ErrorKind::ConnectionAborted, "the token was revoked");
             return Poll::Ready(Some(Err(axum::Error::new(error))));
         }

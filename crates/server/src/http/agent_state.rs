@@ -1,5 +1,5 @@
-//! `…/agent_state`: what an agent's framework keeps in its session. Bytes of any kind, with versions; two that save at the
-//! same time find out about each other.
+//! `…/agent_state`: what an agent's framework stores in its session. Any bytes, with versions that detect concurrent
+//! writes.
 
 use super::door::json;
 use super::responses::{Common, Conflict};
@@ -14,18 +14,18 @@ use axum::response::{IntoResponse, Response};
 use shellkeep_protocol::{AgentStateParams, AgentStateSaved};
 use shellkeep_runtime::{AgentStateView, Expected, MAX_AGENT_STATE, SaveAgentState};
 
-/// What bytes are if nobody says.
+/// The default content type.
 const UNSAID: &str = "application/octet-stream";
 
-/// Saves the agent's state: JSON or any bytes, up to 16 MiB, with the `Content-Type` you give.
+/// Saves the agent's state: JSON or any bytes, up to 16 MiB, with your `Content-Type`.
 ///
-/// With `If-Match: "3"` it is saved only if version 3 is the one that is kept, with `If-None-Match: *` only if there is
-/// none; else 412 tells the version there is. Without either, the last one to save wins.
+/// With `If-Match: "3"` it is saved only if the current version is 3, with `If-None-Match: *` only if there is none;
+/// otherwise the response is 412 with the current version. Without either, the last write wins.
 #[utoipa::path(
     put, path = "/v1/sessions/{session_id}/agent_state", tag = "records", operation_id = "put_agent_state",
     params(
         ("session_id" = String, Path, description = "The session"),
-        ("If-Match" = Option<String>, Header, description = "The version that must be kept now, as in `\"3\"`"),
+        ("If-Match" = Option<String>, Header, description = "The version that must be current, as in `\"3\"`"),
         ("If-None-Match" = Option<String>, Header, description = "`*`: there must be none yet")
     ),
     request_body(content = Vec<u8>, content_type = "application/octet-stream", description = "The state"),
@@ -61,8 +61,8 @@ pub async fn put(
         (status = 200, description = "The bytes, with the content type they were saved with", body = Vec<u8>,
             content_type = "application/octet-stream"),
         (status = 304, description = "It still is the version of `If-None-Match`"),
-        (status = 410, description = "`agent_state_reclaimed`: that version is not kept any more"),
-        (status = 500, description = "`agent_state_damaged`: the file is not what was saved, and is not served"),
+        (status = 410, description = "`agent_state_reclaimed`: that version is no longer kept"),
+        (status = 500, description = "`agent_state_damaged`: the file does not match its hash, and is not returned"),
         Common
     )
 )]
@@ -77,7 +77,7 @@ pub async fn get(
     if named(&headers, header::IF_NONE_MATCH).is_some_and(|given| given.split(',').any(|known| known.trim() == tag)) {
         return Ok((StatusCode::NOT_MODIFIED, [(header::ETAG, tag)]).into_response());
     }
-    // What an agent has saved is not to be shown by a browser as if it were ours.
+    // A browser must not render what an agent has saved.
     let headers = [
         (header::CONTENT_TYPE, media_type.as_str()),
         (header::ETAG, tag.as_str()),
@@ -105,10 +105,10 @@ fn expected(headers: &HeaderMap) -> Result<Expected, Refusal> {
             version
                 .parse()
                 .map(Expected::Version)
-                .map_err(|_| Refusal::invalid("if-match: one version as the ETag gives it, as in \"3\", or * for any"))
+                .map_err(|_| Refusal::invalid("if-match: one version as in the ETag, such as \"3\", or * for any"))
         }
         (None, Some("*")) => Ok(Expected::Nothing),
-        _ => Err(Refusal::invalid("give if-match: \"VERSION\" or if-none-match: *, not both and nothing else")),
+        _ => Err(Refusal::invalid("send either if-match: \"VERSION\" or if-none-match: *")),
     }
 }
 

@@ -1,4 +1,4 @@
-//! `/v1/audit`: who changed rights or removed something, and who was refused.
+//! `/v1/audit`: who changed permissions or deleted something, and which requests were rejected.
 
 use super::door::json;
 use super::responses::Common;
@@ -11,9 +11,9 @@ use serde::Deserialize;
 use shellkeep_protocol::{AuditEntry, AuditList};
 use utoipa::IntoParams;
 
-/// Entries in an answer that was not asked for more.
+/// Default number of entries.
 const DEFAULT_LIMIT: usize = 100;
-/// Most entries in an answer.
+/// Maximum number of entries.
 const MAX_LIMIT: usize = 10_000;
 
 /// Query of `GET /v1/audit`.
@@ -21,16 +21,16 @@ const MAX_LIMIT: usize = 10_000;
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct AuditParams {
-    /// How many of the last entries; 1 to 10,000, by default 100.
+    /// Maximum number of entries, 1 to 10,000; by default 100.
     #[param(minimum = 1, maximum = 10_000)]
     limit: Option<usize>,
 }
 
-/// The last entries of the audit trail. The host's to see.
+/// The last entries of the audit trail. Host only.
 #[utoipa::path(
     get, path = "/v1/audit", tag = "tokens", operation_id = "audit",
     params(AuditParams),
-    responses((status = 200, description = "The entries, the oldest first", body = AuditList), Common)
+    responses((status = 200, description = "The entries, oldest first", body = AuditList), Common)
 )]
 pub async fn list(Scoped(engine): Scoped, Params(params): Params<AuditParams>) -> Result<Response, Refusal> {
     let limit = params.limit.unwrap_or(DEFAULT_LIMIT);

@@ -1,4 +1,4 @@
-//! `…/checkpoints`: the saved versions of a session's files, what they hold, and what they take of the disk.
+//! `…/checkpoints`: the saved versions of a session's files, their contents, and their size on disk.
 
 use super::door::json;
 use super::files::find;
@@ -20,8 +20,8 @@ const FILE_MODE: &str = "x-file-mode";
 
 /// Checkpoints, oldest first, a page at a time.
 ///
-/// One is taken after each tool call that changed files in the session's workspace. Those with `kept: false` were given up:
-/// their changes are still told here, but their files are gone.
+/// One is taken after each tool call that changed files in the session's workspace. Those with `kept: false` were
+/// pruned: their changes are still listed, but their files are gone.
 #[utoipa::path(
     get, path = "/v1/sessions/{session_id}/checkpoints", tag = "files", operation_id = "list_checkpoints",
     params(("session_id" = String, Path, description = "The session"), CheckpointParams),
@@ -37,7 +37,7 @@ pub async fn list(
     Ok(json(StatusCode::OK, &translate::checkpoint_list(page)))
 }
 
-/// Keeps the files as they are now.
+/// Saves the files as they are now.
 #[utoipa::path(
     post, path = "/v1/sessions/{session_id}/checkpoints", tag = "files", operation_id = "create_checkpoint",
     params(("session_id" = String, Path, description = "The session")),
@@ -59,7 +59,7 @@ pub async fn create(Scoped(engine): Scoped, SessionPath(id): SessionPath, _: Not
     get, path = "/v1/sessions/{session_id}/checkpoints/{checkpoint}", tag = "files", operation_id = "get_checkpoint",
     params(
         ("session_id" = String, Path, description = "The session"),
-        ("checkpoint" = String, Path, description = "Its id, its commit or the beginning of it, `latest`, or another \
+        ("checkpoint" = String, Path, description = "Its id, a commit or a prefix of one, `latest`, or another \
             moment (the files as they were then): the number of a record, a run id, `-N`, an RFC 3339 time")
     ),
     responses((status = 200, description = "The checkpoint", body = CheckpointDetail), Files, Common)
@@ -97,12 +97,12 @@ pub async fn file(
 ) -> Result<Response, Refusal> {
     let at = translate::moment("checkpoint", &name)?;
     let path = translate::path(params.path, params.path_base64)?;
-    let path = path.ok_or_else(|| Refusal::invalid("path: missing; say which file"))?;
+    let path = path.ok_or_else(|| Refusal::invalid("path: missing; name the file"))?;
     let file = engine.files().past_file(&id, &at, &path).await?;
     let kind = if file.is_link { 0o120_000 } else { 0o100_000 };
     let permissions = if file.is_link { 0 } else { file.mode & 0o7777 };
     let mode = format!("{:06o}", kind | permissions);
-    // What a session's files hold is not to be shown by a browser as if it were ours.
+    // A browser must not render a session's files.
     let headers = [
         (header::CONTENT_TYPE.as_str(), "application/octet-stream"),
         (header::ETAG.as_str(), &format!("\"{}\"", file.at.commit)),
@@ -113,7 +113,7 @@ pub async fn file(
     Ok((headers, file.bytes).into_response())
 }
 
-/// What the checkpoints of a session take of the disk, and how much they may.
+/// How much disk space the checkpoints of a session use, and the limit.
 #[utoipa::path(
     get, path = "/v1/sessions/{session_id}/checkpoints/usage", tag = "files", operation_id = "get_checkpoint_usage",
     params(("session_id" = String, Path, description = "The session")),
@@ -124,11 +124,11 @@ pub async fn usage(Scoped(engine): Scoped, SessionPath(id): SessionPath) -> Resu
     Ok(json(StatusCode::OK, &translate::checkpoint_usage(usage, false)))
 }
 
-/// Gives up old checkpoints by the policy, and gives their space back.
+/// Prunes old checkpoints according to the policy, and frees their space.
 #[utoipa::path(
     post, path = "/v1/sessions/{session_id}/checkpoints/thin", tag = "files", operation_id = "thin_checkpoints",
     params(("session_id" = String, Path, description = "The session")),
-    responses((status = 200, description = "What they take now", body = CheckpointUsage), Files, Common)
+    responses((status = 200, description = "What they use now", body = CheckpointUsage), Files, Common)
 )]
 pub async fn thin(Scoped(engine): Scoped, SessionPath(id): SessionPath, _: Nothing) -> Result<Response, Refusal> {
     let usage = detached(async move { engine.files().checkpoint_use(&id, true).await }).await??;

@@ -1,4 +1,4 @@
-//! `/v1/daemon`: the daemon itself. Its status, its settings, and orders to reload and stop. All of it is the host's.
+//! `/v1/daemon`: the daemon itself. Its status and settings, reload and stop. Host only.
 
 use super::door::{Door, json};
 use super::responses::{Common, Configured};
@@ -12,7 +12,7 @@ use axum::response::Response;
 use shellkeep_protocol::{DaemonStatus, ReadinessStatus, Reloaded, SettingsInForce, StopRequest, Stopping};
 use std::sync::Arc;
 
-/// The daemon: process, version, data directory, doors, and whether it can do its work.
+/// The daemon: process, version, data directory, doors, and whether it works.
 #[utoipa::path(
     get, path = "/v1/daemon", tag = "daemon", operation_id = "get_daemon",
     responses((status = 200, description = "The daemon", body = DaemonStatus), Common)
@@ -40,7 +40,7 @@ pub(crate) async fn get(State(door): State<Door>, Scoped(engine): Scoped) -> Res
     Ok(json(StatusCode::OK, &status))
 }
 
-/// The settings in force, and where each came from.
+/// The settings in effect, and where each came from.
 #[utoipa::path(
     get, path = "/v1/daemon/settings", tag = "daemon", operation_id = "get_settings",
     responses((status = 200, description = "The settings", body = SettingsInForce), Common)
@@ -50,8 +50,8 @@ pub(crate) async fn settings(State(door): State<Door>, Scoped(engine): Scoped) -
     Ok(json(StatusCode::OK, &door.control.settings()))
 }
 
-/// Reads the configuration file again. Says what changed, and what takes a restart to come into force. A file that is
-/// wrong changes nothing.
+/// Reads the configuration file again. The response lists what changed, and what needs a restart. An invalid file
+/// changes nothing.
 #[utoipa::path(
     post, path = "/v1/daemon/reload", tag = "daemon", operation_id = "reload_daemon",
     responses((status = 200, description = "What changed", body = Reloaded), Common, Configured)
@@ -69,8 +69,8 @@ pub(crate) async fn reload(State(door): State<Door>, Scoped(engine): Scoped, _: 
     Ok(json(StatusCode::OK, &report))
 }
 
-/// Stops the daemon. Running commands get `stop_grace` to finish, new ones are refused with `shutting_down`. With
-/// `restart` it starts again afterwards.
+/// Stops the daemon. Running commands get `stop_grace` to finish, new ones are rejected with `shutting_down`. With
+/// `restart` it starts again.
 #[utoipa::path(
     post, path = "/v1/daemon/stop", tag = "daemon", operation_id = "stop_daemon",
     request_body = StopRequest,

@@ -1,4 +1,4 @@
-//! What handlers share, and how they answer.
+//! What handlers share, and JSON responses.
 
 use crate::control::Control;
 use crate::metrics::RequestMetrics;
@@ -21,6 +21,6 @@ pub(crate) struct Door {
 pub(crate) fn json<T: Serialize>(status: StatusCode, value: &T) -> Response {
     match serde_json::to_vec(value) {
         Ok(body) => (status, [(header::CONTENT_TYPE, "application/json")], body).into_response(),
-        Err(error) => Refusal::internal(format!("the answer could not be written: {error}")).into_response(),
+        Err(error) => Refusal::internal(format!("cannot encode the response: {error}")).into_response(),
     }
 }

@@ -1,4 +1,4 @@
-//! `…/events`: what an agent's framework tells, and the recording of the session, a page at a time or as it grows.
+//! `…/events`: events posted by an agent's framework, and the recording of the session, as pages or as a stream.
 
 use super::door::json;
 use super::responses::{Common, EventTypes, Searched};
@@ -14,14 +14,14 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use shellkeep_protocol::{Event, EventList, EventParams, EventRequest, PostedEvents};
 
-/// Where a reader of events that was cut off wants to go on.
+/// Where a disconnected reader wants to continue.
 const LAST_EVENT_ID: &str = "last-event-id";
 
-/// Takes down one event, or many that follow each other.
+/// Records one event, or several in order.
 ///
-/// The types are `user_input{message}`, `state_transition{from_node, to_node, state_diff}`,
-/// `llm_call{prompt, response, token_usage, duration}`, `tool_call{tool_name, parameters, output, error, duration}`,
-/// `final_output{output, stream}`, and your own under `x_…`. Commands need not be told: each is a `tool_call` by itself.
+/// The types are `user_input{message}`, `state_transition{from_node, to_node, state_diff}`, `llm_call{prompt, response,
+/// token_usage, duration}`, `tool_call{tool_name, parameters, output, error, duration}`, `final_output{output,
+/// stream}`, and your own, named `x_…`. Do not post commands: each is recorded as a `tool_call` automatically.
 #[utoipa::path(
     post, path = "/v1/sessions/{session_id}/events", tag = "records", operation_id = "post_events",
     params(("session_id" = String, Path, description = "The session")),
@@ -41,9 +41,9 @@ pub async fn post(
 
 /// Reads the session's recording: everything that happened in it, in order.
 ///
-/// Go on with `after` set to `next`. `type` and `search` leave out what you do not look for. With
-/// `Accept: text/event-stream` it is followed: each event comes as `event` with its number as the id, first those that
-/// are there after `after` (or `Last-Event-ID`), then new ones as they happen. The stream has no end of its own.
+/// For the next page set `after` to `next`. `type` and `search` filter. With `Accept: text/event-stream` the response
+/// is a stream: each event is an `event` with its number as the id, first the existing ones after `after` (or
+/// `Last-Event-ID`), then new ones as they happen. The stream does not end.
 #[utoipa::path(
     get, path = "/v1/sessions/{session_id}/events", tag = "records", operation_id = "list_events",
     params(("session_id" = String, Path, description = "The session"), EventParams),
@@ -63,8 +63,7 @@ pub async fn list(
     if wants_events(&headers) {
         if let Some(last) = headers.get(LAST_EVENT_ID) {
             let last = last.to_str().ok().and_then(|text| text.trim().parse().ok());
-            query.after =
-                last.ok_or_else(|| Refusal::invalid("last-event-id: the number of the last event you have"))?;
+            query.after = last.ok_or_else(|| Refusal::invalid("last-event-id: not the number of an event"))?;
         }
         let permit = sse::permit(&engine)?;
         return Ok(sse::events(permit, engine.records().follow_events(&id, query).await?));

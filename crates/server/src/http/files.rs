@@ -13,20 +13,21 @@ use shellkeep_protocol::{AgainstParams, DiffParams, DiffResponse, FileHistory, P
 use shellkeep_runtime::{CheckpointError, CheckpointView, DiffQuery, DiffView, Engine, OpError};
 use shellkeep_session::{FilesAt, SessionId};
 
-/// What a patch is called, the better name first.
+/// The media types of a patch, the preferred one first.
 const PATCHES: [&str; 2] = ["text/x-diff", "text/plain"];
-/// Says that a patch is not all of it, where there is no field to say so.
+/// The header of a truncated patch, where there is no field for it.
 const TRUNCATED: &str = "x-truncated";
 
 /// How the files differ between two moments, or between one and now.
 ///
-/// Without `from` and `to`: what has changed since the last checkpoint. With `Accept: text/x-diff` or `text/plain` the answer is
-/// the patch alone, in git's format; if that is longer than `max_bytes` it ends early and has the header `X-Truncated: true`.
+/// Without `from` and `to`: what has changed since the last checkpoint. With `Accept: text/x-diff` or `text/plain` the
+/// response is only the patch, in git's format; if it is longer than `max_bytes`, it is truncated and has the header
+/// `X-Truncated: true`.
 #[utoipa::path(
     get, path = "/v1/sessions/{session_id}/diff", tag = "files", operation_id = "diff",
     params(("session_id" = String, Path, description = "The session"), DiffParams),
     responses(
-        (status = 200, description = "The difference, or the patch alone", content(
+        (status = 200, description = "The difference, or only the patch", content(
             (DiffResponse = "application/json"), (String = "text/x-diff"), (String = "text/plain"))),
         Files, Common
     )
@@ -46,10 +47,10 @@ pub async fn diff(
     Ok(answer(engine.files().diff(&id, query).await?, raw))
 }
 
-/// What a checkpoint changed, or how it differs from another or from now.
+/// What a checkpoint changed, or how it differs from another one or from now.
 ///
-/// Without `against`: from the checkpoint before it to this one. With another checkpoint: from that one to this one. With `now`:
-/// from this one to the files as they are. The patch alone as in `GET …/diff`.
+/// Without `against`: from the previous checkpoint to this one. With another checkpoint: from that one to this one.
+/// With `now`: from this one to the files as they are. Only the patch as in `GET …/diff`.
 #[utoipa::path(
     get, path = "/v1/sessions/{session_id}/checkpoints/{checkpoint}/diff", tag = "files", operation_id = "diff_checkpoint",
     params(
@@ -58,7 +59,7 @@ pub async fn diff(
         AgainstParams
     ),
     responses(
-        (status = 200, description = "The difference, or the patch alone", content(
+        (status = 200, description = "The difference, or only the patch", content(
             (DiffResponse = "application/json"), (String = "text/x-diff"), (String = "text/plain"))),
         Files, Common
     )
@@ -83,7 +84,7 @@ pub async fn diff_checkpoint(
     Ok(answer(engine.files().diff(&id, query).await?, raw))
 }
 
-/// When a path changed, oldest first: `list_file_changes`. The path may be a directory, and may be gone by now.
+/// When a path changed, oldest first: `list_file_changes`. The path may be a directory, and may no longer exist.
 #[utoipa::path(
     get, path = "/v1/sessions/{session_id}/files/history", tag = "files", operation_id = "list_file_changes",
     params(("session_id" = String, Path, description = "The session"), PathParams),
@@ -95,12 +96,12 @@ pub async fn history(
     Params(params): Params<PathParams>,
 ) -> Result<Response, Refusal> {
     let path = translate::path(params.path, params.path_base64)?;
-    let path = path.ok_or_else(|| Refusal::invalid("path: missing; say which file or directory"))?;
+    let path = path.ok_or_else(|| Refusal::invalid("path: missing; name the file or directory"))?;
     let entries = engine.files().history(&id, &path).await?;
     Ok(json(StatusCode::OK, &translate::file_history(entries)))
 }
 
-/// What the list says of a checkpoint.
+/// A checkpoint as in the list.
 pub(super) async fn find(
     engine: &Engine,
     id: &SessionId,

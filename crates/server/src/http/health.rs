@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use shellkeep_protocol::{Live, Readiness, ReadinessStatus};
 
-/// Whether the process answers. Needs no token.
+/// Whether the process responds. Needs no token.
 #[utoipa::path(
     get, path = "/healthz", tag = "daemon", operation_id = "healthz", security(()),
     responses((status = 200, description = "It answers", body = Live))
@@ -15,7 +15,7 @@ pub async fn live() -> Response {
     json(StatusCode::OK, &Live { status: "ok".to_owned(), version: version() })
 }
 
-/// Whether the daemon can do its work. `degraded` still serves; `problems` says what is wrong.
+/// Whether the daemon works. A `degraded` daemon still serves; `problems` says what is wrong.
 #[utoipa::path(
     get, path = "/readyz", tag = "daemon", operation_id = "readyz",
     responses((status = 200, description = "Ready or degraded", body = Readiness))

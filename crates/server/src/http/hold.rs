@@ -1,4 +1,4 @@
-//! `POST /v1/hold`: the daemon holds still while a backup copies what changes.
+//! `POST /v1/hold`: the daemon pauses writes during the last part of a backup.
 
 use super::responses::Common;
 use super::sse;
@@ -7,10 +7,11 @@ use crate::body::Nothing;
 use crate::refusal::Refusal;
 use axum::response::Response;
 
-/// Holds still until the caller hangs up, at most 30 s: nothing is written to the store, the recordings and the checkpoints.
-/// For `shellkeep backup`; the host's right.
+/// Pauses writes until the caller disconnects, at most 30 s: nothing is written to the store, the recordings and the
+/// checkpoints. For `shellkeep backup`; host only.
 ///
-/// The event `held` says that it does, `released` that it does no longer. Commands run on; what needs the store waits.
+/// The event `held` means that writes are paused, `released` that they are not any longer. Commands keep running; what
+/// needs the store waits.
 #[utoipa::path(
     post, path = "/v1/hold", tag = "daemon", operation_id = "hold",
     responses((status = 200, description = "Events: `held`, `released`", content_type = "text/event-stream"), Common)

@@ -1,15 +1,15 @@
-//! `GET /`: a page that says where one is.
+//! `GET /`: a short overview.
 
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 
 const PAGE: &str = "shellkeep: durable shell sessions for AI agents\n\n\
-    POST /v1/sessions                 make a session, or find it again\n\
+    POST /v1/sessions                 create a session, or find an existing one\n\
     POST /v1/sessions/{id}/run        run a command in it\n\
-    POST /v1/sessions/{id}/services   start what runs on beside it\n\
+    POST /v1/sessions/{id}/services   start a service in it\n\
     GET  /openapi.json                everything else\n";
 
-/// A page that says where one is.
+/// A short overview of the API.
 #[utoipa::path(
     get, path = "/", tag = "daemon", operation_id = "index",
     responses((status = 200, description = "A page", content_type = "text/plain", body = String))

@@ -1,4 +1,4 @@
-//! `…/kv`: a session's keyed store. Values are bytes of any kind, with versions; a batch is made as a whole.
+//! `…/kv`: a session's keyed store. Values are any bytes, with versions; a batch is atomic.
 
 use super::door::json;
 use super::responses::{Common, KvRefused};
@@ -13,7 +13,7 @@ use axum::response::{IntoResponse, Response};
 use shellkeep_protocol::{KvBatch, KvChanged, KvList, KvParams, KvWritten};
 use shellkeep_runtime::{KvOp, KvPut, Lent, MAX_KV_VALUE};
 
-/// Lists keys in their order, a page at a time: pass `next` as `after`.
+/// Lists keys in order, a page at a time: pass `next` as `after`.
 #[utoipa::path(
     get, path = "/v1/sessions/{session_id}/kv", tag = "kv", operation_id = "list_kv",
     params(("session_id" = String, Path, description = "The session"), KvParams),
@@ -44,7 +44,7 @@ pub async fn get(Scoped(engine): Scoped, KeyPath(id, key): KeyPath) -> Result<Re
     let (entry, bytes) = engine.kv().get(&id, key).await?;
     let share = engine.lend(Lent::BodyBytes, bytes.len() as u64)?;
     let unsaid = HeaderValue::from_static(translate::UNSAID);
-    // What an agent has put is not to be shown by a browser as if it were ours.
+    // A browser must not render what an agent has put.
     let headers = HeaderMap::from_iter([
         (header::CONTENT_TYPE, HeaderValue::from_str(&entry.value.content_type).unwrap_or(unsaid)),
         (
@@ -57,10 +57,10 @@ pub async fn get(Scoped(engine): Scoped, KeyPath(id, key): KeyPath) -> Result<Re
     Ok((headers, super::sse::held(bytes, share)).into_response())
 }
 
-/// Puts a value: the body, as it is, up to 64 MiB, with the `Content-Type` you give.
+/// Puts a value: the body, up to 64 MiB, with your `Content-Type`.
 ///
-/// With `If-Match: "3"` it is put only if the key is at version 3, with `If-None-Match: *` only if it does not exist. The
-/// answer comes when the value survives a crash.
+/// With `If-Match: "3"` it is put only if the key is at version 3, with `If-None-Match: *` only if it does not exist.
+/// The response is sent once the value survives a crash.
 #[utoipa::path(
     put, path = "/v1/sessions/{session_id}/kv/{key}", tag = "kv", operation_id = "put_kv",
     params(
@@ -88,11 +88,17 @@ pub async fn put(
     let op = KvOp { key, change, if_version: translate::kv_version(&headers)? };
     let changed = detached(async move { engine.kv().change(&id, vec![op]).await }).await??;
     let tag = [(header::ETAG, format!("\"{}\"", changed.version))];
-    let written = translate::kv_written(changed).ok_or_else(|| Refusal::internal("a put gave no entry".to_owned()))?;
+    let written = translate::kv_written(changed).ok_or_else(|| {
+        Refusal::internal(
+            "a put returned no \
+        entry"
+                .to_owned(),
+        )
+    })?;
     Ok((tag, json(StatusCode::OK, &written)).into_response())
 }
 
-/// Deletes a key. One that does not exist is deleted already.
+/// Deletes a key. Deleting one that does not exist succeeds.
 #[utoipa::path(
     delete, path = "/v1/sessions/{session_id}/kv/{key}", tag = "kv", operation_id = "delete_kv",
     params(
@@ -113,15 +119,15 @@ pub async fn delete(
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
-/// Changes keys all or not at all.
+/// Changes several keys atomically.
 ///
-/// A `put` sends its value, or names the SHA-256 of one that the session has already. With `if_version` the whole batch is
-/// made only if the key is at that version; 0 is a key that does not exist.
+/// A `put` sends its value, or names the SHA-256 of one that the session already has. With `if_version`, the whole
+/// batch is applied only if the key is at that version; 0 means that the key does not exist.
 #[utoipa::path(
     post, path = "/v1/sessions/{session_id}/kv", tag = "kv", operation_id = "change_kv",
     params(("session_id" = String, Path, description = "The session")),
     request_body = KvBatch,
-    responses((status = 200, description = "All of it is done", body = KvChanged), KvRefused, Common)
+    responses((status = 200, description = "All changes were made", body = KvChanged), KvRefused, Common)
 )]
 pub async fn change(
     Scoped(engine): Scoped,

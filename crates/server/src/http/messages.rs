@@ -12,7 +12,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use shellkeep_protocol::{MessageAdded, MessageList, MessageParams, MessageRequest};
 
-/// Adds a message to the conversation. It gets the next number, whoever else adds one at the same time.
+/// Adds a message to the conversation. It gets the next number, also if several clients add messages at the same time.
 #[utoipa::path(
     post, path = "/v1/sessions/{session_id}/messages", tag = "records", operation_id = "add_message",
     params(("session_id" = String, Path, description = "The session")),
@@ -29,7 +29,7 @@ pub async fn add(
     Ok(json(StatusCode::CREATED, &translate::message_added(added)))
 }
 
-/// The conversation, by `seq_id`. Go on with `after` set to `next`.
+/// The conversation, by `seq_id`. For the next page set `after` to `next`.
 #[utoipa::path(
     get, path = "/v1/sessions/{session_id}/messages", tag = "records", operation_id = "list_messages",
     params(("session_id" = String, Path, description = "The session"), MessageParams),

@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use metrics::gauge;
 use shellkeep_runtime::NodeView;
 
-/// Figures in Prometheus' text format. For the host, and for tokens with the role `metrics` or `auditor`.
+/// Metrics in Prometheus' text format. For the host, and for tokens with the role `metrics` or `auditor`.
 #[utoipa::path(
     get, path = "/metrics", tag = "daemon", operation_id = "metrics",
     responses((status = 200, description = "Figures", content_type = "text/plain; version=0.0.4", body = String), Common)
@@ -28,8 +28,8 @@ pub(crate) async fn scrape(State(door): State<Door>, Scoped(engine): Scoped) -> 
     Ok((kind, door.metrics.render()).into_response())
 }
 
-/// Figures that nobody counts as they change, read when somebody asks. Those of admission have the same names and the
-/// same meaning where they change; they are set here too, so that they are there from the first scrape on.
+/// Gauges that are read on each scrape. Those of admission are also set where they change; they are set here too, so
+/// that they exist from the first scrape on.
 fn gauge_node(node: &NodeView) {
     gauge!("shellkeep_sessions").set(node.sessions as f64);
     gauge!("shellkeep_services").set(node.services as f64);

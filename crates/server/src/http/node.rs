@@ -1,4 +1,4 @@
-//! `/v1/node` and `/v1/agents`: the node as a whole, and the end of an agent. Both are the host's.
+//! `/v1/node` and `/v1/agents`: the node as a whole, and ending an agent. Host only.
 
 use super::door::json;
 use super::responses::Common;
@@ -12,7 +12,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use shellkeep_protocol::{AgentEnded, Node};
 
-/// How the node stands: sessions, shells, services, quotas, queue, pressure.
+/// The status of the node: sessions, shells, services, quotas, queue, pressure.
 #[utoipa::path(
     get, path = "/v1/node", tag = "daemon", operation_id = "get_node",
     responses((status = 200, description = "The node", body = Node), Common)
@@ -22,7 +22,7 @@ pub async fn get(Scoped(engine): Scoped) -> Result<Response, Refusal> {
     Ok(json(StatusCode::OK, &translate::node(view)))
 }
 
-/// The agent is done: its services are stopped and its shells given up. Its sessions stay until they are removed or
+/// Ends an agent: its services are stopped and its shells dropped. Its sessions stay until they are deleted or
 /// reclaimed.
 #[utoipa::path(
     post, path = "/v1/agents/{agent}/end", tag = "agents", operation_id = "end_agent",

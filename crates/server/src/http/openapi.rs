@@ -1,5 +1,5 @@
-//! `GET /openapi.json`: every route, schema and error, from the handlers' own annotations and from [`strict`], which says
-//! what the server demands beyond the types.
+//! `GET /openapi.json`: every route, schema and error, from the handlers' own annotations and from [`strict`], which
+//! adds what the server requires beyond the types.
 
 mod strict;
 

@@ -13,10 +13,11 @@ use axum::response::Response;
 use shellkeep_protocol::{InputAccepted, InputRequest, OutputParams, OutputResponse, SignalRequest, SignalSent};
 use shellkeep_runtime::Signalled;
 
-/// Reads a run's output, also while it runs.
+/// Reads a run's output, even while it runs.
 ///
-/// `offset` and `limit` walk through it: start at 0 and go on at `next_offset`. `tail` gives the last bytes, `tail_lines`
-/// the last lines, `grep` the lines that match a regular expression. All counts but `tail_lines` are bytes.
+/// `offset` and `limit` page through it: start at 0 and continue at `next_offset`. `tail` returns the last bytes,
+/// `tail_lines` the last lines, `grep` the lines that match a regular expression. All counts but `tail_lines` are
+/// bytes.
 #[utoipa::path(
     get, path = "/v1/sessions/{session_id}/runs/{run_id}/output", tag = "runs", operation_id = "read_output",
     params(

@@ -1,4 +1,4 @@
-//! A refusal as HTTP has it: a problem document, with what to do next in the verbs of HTTP.
+//! A refusal as an HTTP problem document, with what to do next as a route.
 
 use crate::refusal::{RETRY_AFTER, Refusal};
 use axum::http::{HeaderValue, StatusCode, header};

@@ -1,4 +1,4 @@
-//! `/v1/quotas`: what may be used, and what is.
+//! `/v1/quotas`: limits and their use.
 
 use super::door::json;
 use super::responses::Common;
@@ -19,7 +19,7 @@ pub async fn get(Scoped(engine): Scoped) -> Result<Response, Refusal> {
     Ok(json(StatusCode::OK, &translate::quotas(engine.node().quotas().await)))
 }
 
-/// Changes quotas: those that are named. `null` brings back what the settings say. Kept over restarts. The host's right.
+/// Changes the named quotas. `null` resets one to its configured value. Changes survive restarts. Host only.
 #[utoipa::path(
     put, path = "/v1/quotas", tag = "quotas", operation_id = "set_quotas",
     request_body = QuotasRequest,

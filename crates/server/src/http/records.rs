@@ -1,4 +1,4 @@
-//! The recording as a whole: written out for others, checked, masked for good; and what the session began with.
+//! The recording as a whole: export, verification, scrubbing; and the configuration that the session started with.
 
 use super::door::json;
 use super::responses::Common;
@@ -17,10 +17,10 @@ use shellkeep_runtime::{ExportFormat, ExportStream, Secret};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Writes the recording out for somebody else.
+/// Exports the recording.
 ///
-/// `jsonl` brings with each event what proves it, also where fields are masked: `shellkeep verify FILE` checks it anywhere.
-/// `asciicast` plays in `asciinema play`. `html` is one page that needs nothing else.
+/// `jsonl` includes the proof of each event, even where fields are masked: `shellkeep verify FILE` checks it anywhere.
+/// `asciicast` is for `asciinema play`. `html` is a single self-contained page.
 #[utoipa::path(
     get, path = "/v1/sessions/{session_id}/export", tag = "records", operation_id = "export",
     params(("session_id" = String, Path, description = "The session"), ExportParams),
@@ -42,15 +42,15 @@ pub async fn export(
         ExportFormat::Asciicast => ("application/x-asciicast", "cast"),
         ExportFormat::Html => ("text/html; charset=utf-8", "html"),
     };
-    // An id has no character that would end the quotes. The page is shown from a file, not as a part of this door.
+    // An id contains no quotes. The page is downloaded, not rendered on this origin.
     let name = format!("attachment; filename=\"{id}.{ending}\"");
     let headers =
         [(header::CONTENT_TYPE, kind), (header::CONTENT_DISPOSITION, &name), (header::CACHE_CONTROL, "no-store")];
     Ok((headers, Body::new(Pieces(stream))).into_response())
 }
 
-/// Checks that nothing in the recording was changed, dropped or reordered since it was written, and names the first event
-/// with which something is wrong.
+/// Checks that nothing in the recording was changed, dropped or reordered since it was written, and names the first
+/// event or file that is wrong.
 #[utoipa::path(
     post, path = "/v1/sessions/{session_id}/verify", tag = "records", operation_id = "verify",
     params(("session_id" = String, Path, description = "The session")),
@@ -61,8 +61,8 @@ pub async fn verify(Scoped(engine): Scoped, SessionPath(id): SessionPath, _: Not
     Ok(json(StatusCode::OK, &Verdict::from(verdict)))
 }
 
-/// Masks a secret in everything that is kept of the session: events, outputs, state. The recording proves itself
-/// afterwards as before. Waits its turn behind running commands, and the shell is given up. The host's right.
+/// Masks a secret in everything that is stored of the session: events, outputs, state. The recording still verifies
+/// afterwards. Waits for running commands, and drops the shell. Host only.
 #[utoipa::path(
     post, path = "/v1/sessions/{session_id}/scrub", tag = "records", operation_id = "scrub",
     params(("session_id" = String, Path, description = "The session")),
@@ -79,7 +79,7 @@ pub async fn scrub(
     Ok(json(StatusCode::OK, &translate::scrubbed(scrubbed)))
 }
 
-/// What the session began with: its agent's configuration and its first shell's state.
+/// What the session started with: its agent's configuration and its first shell's state.
 #[utoipa::path(
     get, path = "/v1/sessions/{session_id}/config_snapshot", tag = "records", operation_id = "get_config_snapshot",
     params(("session_id" = String, Path, description = "The session"), SnapshotParams),
@@ -94,7 +94,7 @@ pub async fn config_snapshot(
     Ok(json(StatusCode::OK, &snapshot))
 }
 
-/// A body that is written while it is read.
+/// A body that is produced while it is read.
 struct Pieces(ExportStream);
 
 impl hyper::body::Body for Pieces {
@@ -108,7 +108,7 @@ impl hyper::body::Body for Pieces {
         let piece = std::task::ready!(self.0.poll_next(context));
         Poll::Ready(piece.map(|piece| match piece {
             Ok(bytes) => Ok(Frame::data(Bytes::from(bytes))),
-            // An error and not an end: the reader must not take it for all there was.
+            // An error, not an end: the reader must notice that it is incomplete.
             Err(error) => Err(axum::Error::new(error)),
         }))
     }

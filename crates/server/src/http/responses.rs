@@ -1,43 +1,43 @@
-//! The refusals that routes share, as `/openapi.json` tells of them.
+//! The errors that routes share, for `/openapi.json`.
 
 use shellkeep_protocol::problem::MEDIA_TYPE;
 use std::collections::BTreeMap;
 use utoipa::IntoResponses;
 use utoipa::openapi::{ContentBuilder, Ref, RefOr, Response as Answer, ResponseBuilder, ResponsesBuilder};
 
-/// Refusals every route may give.
+/// Errors of every route.
 pub struct Common;
-/// Refusals of a run on a busy session.
+/// Errors of a run on a busy session.
 pub struct Busy;
-/// Refusals of a message for an agent.
+/// Errors of a message for an agent.
 pub struct Agent;
-/// Refusals when a limit is reached.
+/// Errors when a limit is reached.
 pub struct Full;
-/// Refusals of what only a running command takes.
+/// Errors of what only a running command accepts.
 pub struct Ended;
-/// Refusals of what is done with files.
+/// Errors of operations on files.
 pub struct Files;
-/// Refusals of what is done with one file.
+/// Errors of operations on one file.
 pub struct SingleFile;
-/// Refusals of the keyed store.
+/// Errors of the keyed store.
 pub struct KvRefused;
-/// Refusals of a search.
+/// Errors of a search.
 pub struct Searched;
-/// Refusals of events.
+/// Errors of events.
 pub struct EventTypes;
-/// Refusals of a configuration.
+/// Errors of a configuration.
 pub struct Configured;
-/// Refusals of a state that somebody else has saved since.
+/// Errors of a state that another client has saved since.
 pub struct Conflict;
 
 impl IntoResponses for Common {
     fn responses() -> BTreeMap<String, RefOr<Answer>> {
         refusals(&[
-            ("400", "`invalid_request`, `bad_cwd`, `bad_workspace`: the detail says what would be right"),
+            ("400", "`invalid_request`, `bad_cwd`, `bad_workspace`: the detail says what is valid"),
             ("401", "`unauthorized`: the token is missing (TCP only), wrong or revoked"),
             (
                 "403",
-                "`not_allowed`: the host's right; `forbidden_peer`: a process of a session is not the host (socket only); \
+                "`not_allowed`: host only; `forbidden_peer`: a process of a session is not the host (socket only); \
                  `forbidden_origin`, `forbidden_host`: a web page's request (TCP only)",
             ),
             (
@@ -46,20 +46,20 @@ impl IntoResponses for Common {
                  `agent_state_not_found`, `not_found`",
             ),
             ("405", "`method_not_allowed`"),
-            ("408", "`body_timeout`: the body did not come, or too slowly"),
+            ("408", "`body_timeout`: the body did not arrive, or too slowly"),
             ("413", "`payload_too_large`"),
             (
                 "429",
                 "`too_many_connections`, `too_many_followers`, `too_many_clients`, `too_many_searches`, \
-                 `too_much_in_flight`: you have as many as one agent may, with the `limit`; `quota_exceeded` with `quota`, \
+                 `too_much_in_flight`: your limit is reached, with the `limit`; `quota_exceeded` with `quota`, \
                  `limit`, `used` and your `services`, the most idle first; `queue_full`",
             ),
             ("500", "`session_damaged`: this session is set aside; `internal_error`: a bug"),
             (
                 "503",
-                "`overloaded`: more work than the node takes, see `Retry-After`; `shell_unavailable`, \
-                 `service_not_started`, `store_unavailable`, `shutting_down`; the codes of 429 when all agents together \
-                 have as many as there may be",
+                "`overloaded`: more work than the node can take, see `Retry-After`; `shell_unavailable`, \
+                 `service_not_started`, `store_unavailable`, `shutting_down`; the codes of 429 when the limit of all \
+                 agents together is reached",
             ),
         ])
     }
@@ -70,8 +70,7 @@ impl IntoResponses for Busy {
         refusals(&[(
             "409",
             "`session_busy` (with `if_busy: \"reject\"`), `run_cancelled`: it waited and was cancelled; `request_id_reused`; `bad_cwd`: the session's own directory is \
-             gone, see the detail for the ways on; `workspace_not_taken`: this daemon's data is a copy, and the directory \
-             the original's",
+             gone, the detail says what to do; `workspace_not_taken`: this daemon's data is a copy, and the directory belongs to the original",
         )])
     }
 }
@@ -80,8 +79,8 @@ impl IntoResponses for Agent {
     fn responses() -> BTreeMap<String, RefOr<Answer>> {
         refusals(&[(
             "409",
-            "`no_agent`: the session's config names none; `agent_busy` (with `if_busy: \"reject\"`, or after a timeout of \
-             waiting); `request_id_reused`",
+            "`no_agent`: the session's config names none; `agent_busy` (with `if_busy: \"reject\"`, or if the wait \
+                timed out); `request_id_reused`",
         )])
     }
 }
@@ -106,17 +105,21 @@ impl IntoResponses for Files {
         refusals(&[
             (
                 "404",
-                "`session_not_found`; `checkpoint_not_found`: there is none, or it was pruned; `no_such_moment`: there is \
-                 no such record, or what was then is not known; `file_not_found`",
+                "`session_not_found`; `checkpoint_not_found`: it does not exist, or was pruned; `no_such_moment`: \
+                    there is no such record, or its state is unknown; `file_not_found`",
             ),
             (
                 "409",
-                "`session_busy`: a command runs; `session_exists`; `files_not_apart`: the session works outside its workspace; `no_origin`: it is no fork, or what it was forked from is gone; `merge_conflict` with \
+                "`session_busy`: a command runs; `session_exists`; `files_not_apart`: the session works outside its workspace; `no_origin`: it is not a fork, or its origin is gone; `merge_conflict` with \
                  `conflicts: [{path, reason}]`; `workspace_not_taken`: this daemon's data is a copy, and the directory \
-                 the original's",
+                 belongs to the original",
             ),
-            ("500", "`files_failed`: the detail says how the files stand now; `session_damaged`, `internal_error`"),
-            ("507", "`files_failed`: the disk is full; the detail says how the files stand now"),
+            (
+                "500",
+                "`files_failed`: the detail describes the current state of the files; `session_damaged`, \
+                `internal_error`",
+            ),
+            ("507", "`files_failed`: the disk is full; the detail describes the current state of the files"),
         ])
     }
 }
@@ -129,11 +132,15 @@ impl IntoResponses for SingleFile {
             (
                 "409",
                 "`is_directory`; `not_a_file`: a pipe, a socket or a device; `directory_not_empty`; \
-                 `workspace_not_taken`: this daemon's data is a copy, and the directory the original's",
+                 `workspace_not_taken`: this daemon's data is a copy, and the directory belongs to the original",
             ),
-            ("412", "`precondition_failed` with the `sha256` of the file that is there, or `null`"),
+            ("412", "`precondition_failed` with the `sha256` of the existing file, or `null`"),
             ("413", "`too_large` with `size` and `limit`: read it in parts; `payload_too_large`"),
-            ("500", "`files_failed`: the detail says how the files stand now; `session_damaged`, `internal_error`"),
+            (
+                "500",
+                "`files_failed`: the detail describes the current state of the files; `session_damaged`, \
+                `internal_error`",
+            ),
             ("507", "`files_failed`: the disk is full"),
         ])
     }
@@ -147,7 +154,11 @@ impl IntoResponses for KvRefused {
                 "`session_not_found`; `key_not_found`; `value_not_found`: the session has no value with that `sha256`",
             ),
             ("412", "`version_conflict` with the `key` and its `version`, 0 if it does not exist; nothing was changed"),
-            ("500", "`value_damaged`: it is not what was put, and is not served; `session_damaged`, `internal_error`"),
+            (
+                "500",
+                "`value_damaged`: the value does not match its hash, and is not returned; `session_damaged`, \
+                `internal_error`",
+            ),
         ])
     }
 }
@@ -156,15 +167,15 @@ impl IntoResponses for Searched {
     fn responses() -> BTreeMap<String, RefOr<Answer>> {
         refusals(&[(
             "422",
-            "`search_too_expensive`: the search took longer than it may; go on at `next_offset` or `after`, or look for \
-             something simpler",
+            "`search_too_expensive`: the search took too long; continue at `next_offset` or `after`, or use a simpler \
+                pattern",
         )])
     }
 }
 
 impl IntoResponses for EventTypes {
     fn responses() -> BTreeMap<String, RefOr<Answer>> {
-        refusals(&[("400", "`invalid_event_type`: the detail lists those there are; `invalid_request`")])
+        refusals(&[("400", "`invalid_event_type`: the detail lists the valid ones; `invalid_request`")])
     }
 }
 
@@ -176,7 +187,7 @@ impl IntoResponses for Configured {
 
 impl IntoResponses for Conflict {
     fn responses() -> BTreeMap<String, RefOr<Answer>> {
-        refusals(&[("412", "`version_conflict` with the `version` that is kept")])
+        refusals(&[("412", "`version_conflict` with the stored `version`")])
     }
 }
 

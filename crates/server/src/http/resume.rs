@@ -13,19 +13,19 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use shellkeep_protocol::{AnswerEvent, ResumeRequest, ResumeResponse};
 
-/// Runs the session's agent on from its last step.
+/// Sends a message to the session's agent, which continues from its last step.
 ///
-/// The agent is the program that the session's `config` names: `{"agent": {"command": ["python3", "agent.py"]}}`. The
-/// message is recorded as `user_input`, the agent is started with the state that it saved last, and everything it does is
-/// recorded. With `Accept: text/event-stream` the answer is a stream: `event` (data: an event as in `…/events`, with its
-/// number as the id), `output` (data: `{text}`, a piece of the answer), then `result`. Without a `request_id` the agent is
-/// stopped when you hang up.
+/// The agent is the program named in the session's `config`: `{"agent": {"command": ["python3", "agent.py"]}}`. The
+/// message is recorded as `user_input`, the agent is started with its last saved state, and everything it does is
+/// recorded. With `Accept: text/event-stream` the response is a stream: `event` (data: an event as in `…/events`, with
+/// its number as the id), `output` (data: `{text}`, a piece of the answer), then `result`. Without a `request_id` the
+/// agent is stopped when you disconnect.
 #[utoipa::path(
     post, path = "/v1/sessions/{session_id}/resume", tag = "agents", operation_id = "resume",
     params(("session_id" = String, Path, description = "The session")),
     request_body = ResumeRequest,
     responses(
-        (status = 200, description = "What came of it, or its events", content(
+        (status = 200, description = "The result, or the events", content(
             (ResumeResponse = "application/json"), (AnswerEvent = "text/event-stream"))),
         Agent, Full, Common
     )
@@ -37,7 +37,7 @@ pub async fn resume(
     Json(request): Json<ResumeRequest, MESSAGE_LIMIT>,
 ) -> Result<Response, Refusal> {
     let request = translate::resume(request)?;
-    // Not in a task of its own, unlike other operations: whoever hangs up lets go of the agent.
+    // Not in its own task, unlike other operations: disconnecting stops the agent.
     if wants_events(&headers) {
         let permit = sse::permit(&engine)?;
         return Ok(sse::resume(permit, engine.resume_stream(&id, request).await?));

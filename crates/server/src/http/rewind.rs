@@ -1,4 +1,4 @@
-//! `…/rewind`, `…/fork`, `…/merge_back`: going back, going another way, and bringing home what came of it.
+//! `…/rewind`, `…/fork`, `…/merge_back`: returning to an earlier moment, forking, and merging a fork back.
 
 use super::door::json;
 use super::responses::{Common, Files, Full};
@@ -15,7 +15,7 @@ use shellkeep_protocol::{
 };
 use shellkeep_runtime::{Rewind, attached};
 
-/// Takes a session back to an earlier moment: its files, its shell and its agent's state.
+/// Rewinds a session to an earlier moment: its files, its shell and its agent's state.
 ///
 /// What is replaced goes to a checkpoint first; rewind to `undo` to take it back. Nothing is taken out of the recording. With
 /// `dry_run` it is only said what would change. Files that no checkpoint holds are never touched. A session that runs a
@@ -24,7 +24,7 @@ use shellkeep_runtime::{Rewind, attached};
     post, path = "/v1/sessions/{session_id}/rewind", tag = "files", operation_id = "rewind",
     params(("session_id" = String, Path, description = "The session")),
     request_body = RewindRequest,
-    responses((status = 200, description = "What changed, or would", body = RewindResponse), Files, Common)
+    responses((status = 200, description = "What changed, or would change", body = RewindResponse), Files, Common)
 )]
 pub async fn rewind(
     Scoped(engine): Scoped,
@@ -39,9 +39,9 @@ pub async fn rewind(
     Ok(json(StatusCode::OK, &translate::rewound(rewound, dry_run)))
 }
 
-/// Makes a new session from a moment of this one, with its own copy of the workspace and the same state. Services do not
-/// run in it. A session that works outside its workspace is refused without `share_files`: its fork would work on the same
-/// files.
+/// Creates a session from a moment of this one, with its own copy of the workspace and the same state. Services are not
+/// copied. A session that works outside its workspace is rejected without `share_files`, because its fork would use the
+/// same files.
 #[utoipa::path(
     post, path = "/v1/sessions/{session_id}/fork", tag = "files", operation_id = "fork",
     params(("session_id" = String, Path, description = "The session")),
@@ -58,15 +58,16 @@ pub async fn fork(
     Ok(json(StatusCode::CREATED, &translate::forked(forked)))
 }
 
-/// Brings a fork's changes of files back to the session that it came from, file by file and, in texts, line by line.
+/// Merges a fork's file changes back into the session it was forked from, file by file and, in text files, line by
+/// line.
 ///
-/// Where both changed the same the merge is refused with the list, unless `prefer` says whose version is taken. With `dry_run` it is
-/// only said what would change and what does not fit.
+/// On a conflict the merge is rejected with the list, unless `prefer` chooses a side. With `dry_run`, only reports what
+/// would change, and any conflicts.
 #[utoipa::path(
     post, path = "/v1/sessions/{session_id}/merge_back", tag = "files", operation_id = "merge_back",
     params(("session_id" = String, Path, description = "The fork")),
     request_body(content = MergeBackRequest, description = "May be empty."),
-    responses((status = 200, description = "What changed, or would", body = MergeBackResponse), Files, Common)
+    responses((status = 200, description = "What changed, or would change", body = MergeBackResponse), Files, Common)
 )]
 pub async fn merge_back(
     Scoped(engine): Scoped,

@@ -20,10 +20,10 @@ use std::time::Instant;
 
 /// Runs a command.
 ///
-/// Answers at its end, or at once with `blocking: false`. With `Accept: text/event-stream` the answer is a stream: the event
-/// `started` (data: `{run_id, seq}`), then `stdout` and `stderr` (data: `{text, base64?}`), then `result` (data: the run). A
-/// caller that hangs up does not end the command, unless it asked for that with `on_disconnect: "interrupt"`: the result is
-/// under its `run_id`, and under its `request_id`.
+/// Responds when it ends, or immediately with `blocking: false`. With `Accept: text/event-stream` the response is a
+/// stream: the event `started` (data: `{run_id, seq}`), then `stdout` and `stderr` (data: `{text, base64?}`), then
+/// `result` (data: the run). Disconnecting does not end the command, unless `on_disconnect` is `"interrupt"`; its
+/// result can be read by its `run_id` or `request_id`.
 #[utoipa::path(
     post, path = "/v1/sessions/{session_id}/run", tag = "runs", operation_id = "run",
     params(("session_id" = String, Path, description = "The session")),
@@ -57,7 +57,7 @@ pub async fn run(
     Ok(json(StatusCode::OK, &translate::run_view(view)))
 }
 
-/// The runs of a session, newest first. A page costs the same however many runs there were.
+/// The runs of a session, newest first. A page costs the same however many runs there are.
 #[utoipa::path(
     get, path = "/v1/sessions/{session_id}/runs", tag = "runs", operation_id = "list_runs",
     params(("session_id" = String, Path, description = "The session"), RunListParams),
@@ -73,10 +73,10 @@ pub async fn list(
     Ok(json(StatusCode::OK, &translate::run_page(page)))
 }
 
-/// A run. `wait` holds the answer back until the run ends, for at most this many seconds.
+/// A run. `wait` delays the response until the run ends, for at most this many seconds.
 ///
-/// With `Accept: text/event-stream` the run is watched: its output from the beginning as events `stdout` and `stderr`, then
-/// `result`, as for `POST …/run`.
+/// With `Accept: text/event-stream` the response is a stream: its output from the beginning as events `stdout` and
+/// `stderr`, then `result`, as for `POST …/run`.
 #[utoipa::path(
     get, path = "/v1/sessions/{session_id}/runs/{run_id}", tag = "runs", operation_id = "get_run",
     params(
@@ -106,24 +106,24 @@ pub async fn get(
     Ok(json(StatusCode::OK, &translate::run_detail(detail)))
 }
 
-/// What a command ends with, if it is to end with its caller.
+/// The guard of a command that ends with its caller.
 fn attach(request: &RunRequest, is_stream: bool) -> Result<Option<(Attached, HangUp)>, Refusal> {
     match request.on_disconnect.unwrap_or_default() {
         DisconnectChoice::Continue => Ok(None),
         DisconnectChoice::Interrupt if is_stream || request.blocking.unwrap_or(true) => Ok(Some(attached())),
         DisconnectChoice::Interrupt => Err(Refusal::invalid(
-            "on_disconnect: a call with blocking: false is answered at once, so there is no connection to end with; \
-             use blocking: true or Accept: text/event-stream",
+            "on_disconnect: a call with blocking: false returns at once, so there is no connection to watch; use \
+                blocking: true or Accept: text/event-stream",
         )),
     }
 }
 
-/// Whether the caller wants an answer that goes on.
+/// Whether the caller wants a stream.
 pub(super) fn wants_events(headers: &HeaderMap) -> bool {
     wants(headers, "text/event-stream")
 }
 
-/// Whether the caller names this media type among those it takes.
+/// Whether the caller accepts this media type.
 pub(super) fn wants(headers: &HeaderMap, wanted: &str) -> bool {
     let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     accepted

@@ -17,15 +17,15 @@ use shellkeep_protocol::{
     StopServiceRequest,
 };
 
-/// Starts a service: a command that runs on, beside the session's shell, until somebody stops it.
+/// Starts a service: a command that keeps running next to the session's shell until it is stopped.
 ///
 /// It starts with the session's directory, variables and functions, and keeps running when the session hibernates and
-/// when the daemon is restarted. Answers at once, or with `wait` when it is ready or has ended.
+/// when the daemon is restarted. Responds immediately, or with `wait` when it is ready or has exited.
 #[utoipa::path(
     post, path = "/v1/sessions/{session_id}/services", tag = "services", operation_id = "start_service",
     params(("session_id" = String, Path, description = "The session")),
     request_body = StartServiceRequest,
-    responses((status = 201, description = "The service, however it stands by now", body = Service), Full, Common)
+    responses((status = 201, description = "The service with its current status", body = Service), Full, Common)
 )]
 pub async fn start(
     Scoped(engine): Scoped,
@@ -37,7 +37,7 @@ pub async fn start(
     Ok(json(StatusCode::CREATED, &translate::service(view)))
 }
 
-/// A session's services: those that run, and those that ended lately, in the order they were started.
+/// A session's services: running ones, and those that ended recently, in the order they were started.
 #[utoipa::path(
     get, path = "/v1/sessions/{session_id}/services", tag = "services", operation_id = "list_services",
     params(("session_id" = String, Path, description = "The session")),
@@ -48,7 +48,7 @@ pub async fn list(Scoped(engine): Scoped, SessionPath(id): SessionPath) -> Resul
     Ok(json(StatusCode::OK, &translate::service_list(views)))
 }
 
-/// Services that run, of all sessions. An agent sees its own.
+/// Running services of all sessions. An agent sees its own.
 #[utoipa::path(
     get, path = "/v1/services", tag = "services", operation_id = "list_all_services",
     params(AllServicesParams),
@@ -59,7 +59,7 @@ pub async fn all(Scoped(engine): Scoped, Params(params): Params<AllServicesParam
     Ok(json(StatusCode::OK, &translate::service_list(views)))
 }
 
-/// How a service stands. `wait` holds the answer back until it is ready or has ended, or so many seconds have passed.
+/// The status of a service. `wait` delays the response until it is ready or has exited, for at most this many seconds.
 #[utoipa::path(
     get, path = "/v1/sessions/{session_id}/services/{service_id}", tag = "services", operation_id = "get_service",
     params(
@@ -79,7 +79,7 @@ pub async fn get(
     Ok(json(StatusCode::OK, &translate::service(view)))
 }
 
-/// Stops a service and everything it has started: politely, and after `grace` by force. To stop one that has ended is no
+/// Stops a service and everything it started: SIGTERM, and SIGKILL after `grace`. Stopping one that has ended is not an
 /// error.
 #[utoipa::path(
     post, path = "/v1/sessions/{session_id}/services/{service_id}/stop", tag = "services",
@@ -103,10 +103,10 @@ pub async fn stop(
 
 /// Reads a service's log: stdout and stderr as they were written.
 ///
-/// `offset` and `limit` walk through it: start at 0 and go on at `next_offset`. `tail` gives the last bytes,
-/// `tail_lines` the last lines, `grep` the lines that match a regular expression. With `Accept: text/event-stream` the log is followed from `offset`,
-/// or from the last `tail` bytes or `tail_lines` lines: events `log` (data: `{text, base64?, offset, next_offset}`) as it is written, then
-/// `end` (data: the service).
+/// `offset` and `limit` page through it: start at 0 and continue at `next_offset`. `tail` returns the last bytes,
+/// `tail_lines` the last lines, `grep` the lines that match a regular expression. With `Accept: text/event-stream` the
+/// response is a stream from `offset`, or from the last `tail` bytes or `tail_lines` lines: events `log` (data: `{text,
+/// base64?, offset, next_offset}`) as it is written, then `end` (data: the service).
 #[utoipa::path(
     get, path = "/v1/sessions/{session_id}/services/{service_id}/logs", tag = "services", operation_id = "read_log",
     params(

@@ -1,4 +1,4 @@
-//! `/v1/sessions`: make, find, list and end sessions, read their state, take their shell away.
+//! `/v1/sessions`: create, find, list and delete sessions, read their state, drop their shell.
 
 use super::door::json;
 use super::responses::{Common, Full};
@@ -14,13 +14,13 @@ use shellkeep_protocol::{CreateSessionRequest, ListParams, Session, SessionList,
 use shellkeep_runtime::{Created, SessionPage};
 use shellkeep_session::SessionId;
 
-/// Makes a session, or finds the one with that id and leaves it as it is.
+/// Creates a session, or returns the existing one with that id unchanged.
 #[utoipa::path(
     post, path = "/v1/sessions", tag = "sessions", operation_id = "create_session",
     request_body(content = CreateSessionRequest, description = "May be empty."),
     responses(
         (status = 201, description = "A new session", body = Session),
-        (status = 200, description = "The session that was there, unchanged", body = Session),
+        (status = 200, description = "The existing session, unchanged", body = Session),
         Full, Common
     )
 )]
@@ -67,11 +67,11 @@ pub async fn get(Scoped(engine): Scoped, SessionPath(id): SessionPath) -> Result
     Ok(json(StatusCode::OK, &translate::session(view)))
 }
 
-/// Ends a session: its processes are ended and its files removed.
+/// Deletes a session: its processes are killed and its files deleted.
 ///
-/// By the host's word its recording goes too. When an agent removes its own session, the session is gone for the agent and
-/// its recording stays with the host, in the list `?deleted=true`, until `record.keep_deleted` has passed or the host
-/// deletes it by the name it has there.
+/// When the host deletes it, its recording is deleted too. When an agent deletes its own session, the session is gone
+/// for the agent, and the host keeps its recording, in the list `?deleted=true`, until `record.keep_deleted` has passed
+/// or the host deletes it by the name it has there.
 #[utoipa::path(
     delete, path = "/v1/sessions/{session_id}", tag = "sessions", operation_id = "delete_session",
     params(("session_id" = String, Path, description = "The session")),
@@ -82,8 +82,8 @@ pub async fn delete(Scoped(engine): Scoped, SessionPath(id): SessionPath, _: Not
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
-/// The session is done for now: its services are stopped and its shell is given up. It stays, and so do its files, until
-/// it is removed or reclaimed. The host's right.
+/// Ends a session: its services are stopped and its shell is dropped. The session and its files stay until it is
+/// deleted or reclaimed. Host only.
 #[utoipa::path(
     post, path = "/v1/sessions/{session_id}/end", tag = "sessions", operation_id = "end_session",
     params(("session_id" = String, Path, description = "The session")),
@@ -94,7 +94,7 @@ pub async fn end(Scoped(engine): Scoped, SessionPath(id): SessionPath, _: Nothin
     Ok(json(StatusCode::OK, &translate::session(view)))
 }
 
-/// What the session's shell knows.
+/// The state of the session's shell.
 #[utoipa::path(
     get, path = "/v1/sessions/{session_id}/state", tag = "sessions", operation_id = "get_state",
     params(("session_id" = String, Path, description = "The session")),
@@ -105,7 +105,7 @@ pub async fn state(Scoped(engine): Scoped, SessionPath(id): SessionPath) -> Resu
     Ok(json(StatusCode::OK, &StateResponse::from(state)))
 }
 
-/// Drops the shell and keeps the session. Waits its turn behind running commands.
+/// Drops the shell and keeps the session. Waits for running commands.
 #[utoipa::path(
     post, path = "/v1/sessions/{session_id}/hibernate", tag = "sessions", operation_id = "hibernate_session",
     params(("session_id" = String, Path, description = "The session")),
@@ -116,11 +116,11 @@ pub async fn hibernate(Scoped(engine): Scoped, SessionPath(id): SessionPath, _: 
     Ok(json(StatusCode::OK, &translate::session(view)))
 }
 
-/// Ends what runs and gives the session a clean shell with the state it began with.
+/// Kills what runs and gives the session a clean shell with its initial state.
 #[utoipa::path(
     post, path = "/v1/sessions/{session_id}/restart", tag = "sessions", operation_id = "restart_session",
     params(("session_id" = String, Path, description = "The session")),
-    responses((status = 200, description = "The session, as it began", body = Session), Common)
+    responses((status = 200, description = "The session, in its initial state", body = Session), Common)
 )]
 pub async fn restart(Scoped(engine): Scoped, SessionPath(id): SessionPath, _: Nothing) -> Result<Response, Refusal> {
     let view = detached(async move { engine.restart(&id).await }).await??;

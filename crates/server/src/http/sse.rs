@@ -1,6 +1,6 @@
-//! A run as server-sent events: `started`, then `stdout`, `stderr` as they come, `result` at the end, `error` if it broke. A comment
-//! now and then keeps proxies from cutting a silent command off. A service's log ([`mod@log`]) and a session's recording
-//! ([`mod@events`]) go the same way.
+//! A run as server-sent events: `started`, then `stdout`, `stderr` as they arrive, `result` at the end, `error` on
+//! failure. Regular comments keep proxies from closing a silent stream. A service's log ([`mod@log`]) and a session's
+//! recording ([`mod@events`]) are streamed the same way.
 
 mod events;
 mod hold;
@@ -27,12 +27,12 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// How often a silent stream says that it is alive. Proxies cut at 30 to 60 seconds.
+/// How often a silent stream sends a comment. Proxies close it after 30 to 60 seconds.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// Pieces made and not yet written. The next one is read only when this one has gone out, so that a reader who does not
-/// read costs little, however much there is to tell.
+/// Pieces waiting to be written. The next one is read only when this one has been sent, so that a client that does not
+/// read costs little memory.
 const BACKLOG: usize = 1;
-/// A piece that is larger than this is counted as its reader's memory until it is written.
+/// A piece larger than this counts as its reader's memory until it is written.
 const LARGE: usize = 256 << 10;
 
 /// The right to one more stream.
@@ -41,33 +41,33 @@ pub struct StreamPermit {
     _share: Share,
 }
 
-/// Takes the right to one more stream, before anything is begun that is to be told of.
+/// Takes the right to one more stream, before anything is started.
 pub fn permit(engine: &Engine) -> Result<StreamPermit, OpError> {
     Ok(StreamPermit { engine: engine.clone(), _share: engine.lend(Lent::Followers, 1)? })
 }
 
-/// The answer that carries a run's events.
+/// A run as a stream.
 pub fn run(permit: StreamPermit, stream: RunStream, attached: Option<Attached>) -> Response {
     response(permit, Run { stream, encoder: Encoder::default(), is_told: false, _attached: attached })
 }
 
-/// The answer that carries a log as it is written.
+/// A log as a stream.
 pub fn log(permit: StreamPermit, stream: LogStream, session: SessionId, service: ServiceId) -> Response {
     let (encoder, phase, engine) = (log::Encoder::default(), log::Phase::Following, permit.engine.clone());
     response(permit, log::Follow { stream, engine, session, service, encoder, phase })
 }
 
-/// The answer that carries a recording as it grows.
+/// A recording as a stream.
 pub fn events(permit: StreamPermit, stream: EventStream) -> Response {
     response(permit, events::Follow { stream, over: false })
 }
 
-/// The answer that carries whether the daemon holds still.
+/// The pause of the daemon's writes as a stream.
 pub fn hold(permit: StreamPermit, hold: Hold) -> Response {
     response(permit, hold::Held { hold, told: 0 })
 }
 
-/// The answer that carries an agent's work on a message.
+/// An agent's work on a message as a stream.
 pub fn resume(permit: StreamPermit, stream: ResumeStream) -> Response {
     response(permit, resume::Watch(stream))
 }
@@ -79,7 +79,7 @@ fn response(permit: StreamPermit, source: impl Source) -> Response {
     (headers, Body::new(Events(receiver))).into_response()
 }
 
-/// Moves events to the reader until either ends. What is told of does not end with its reader.
+/// Moves events to the reader until either ends. The source does not end with its reader.
 async fn pump(permit: StreamPermit, mut source: impl Source, sender: mpsc::Sender<Bytes>) {
     let mut alive = tokio::time::interval(KEEP_ALIVE);
     alive.reset();
@@ -120,7 +120,7 @@ fn counted(engine: &Engine, events: Vec<u8>) -> Result<Bytes, OpError> {
     Ok(held(events, share))
 }
 
-/// Bytes that count as their reader's memory until they are written.
+/// Bytes that count as their reader's memory until written.
 pub fn held(bytes: Vec<u8>, share: Share) -> Bytes {
     Bytes::from_owner(Counted { events: bytes, _share: share })
 }
@@ -136,7 +136,7 @@ impl AsRef<[u8]> for Counted {
     }
 }
 
-/// A body whose pieces come from a channel.
+/// A body fed by a channel.
 struct Events(mpsc::Receiver<Bytes>);
 
 impl hyper::body::Body for Events {
@@ -155,9 +155,9 @@ impl hyper::body::Body for Events {
 struct Run {
     stream: RunStream,
     encoder: Encoder,
-    /// Whether the reader knows the run's id.
+    /// Whether `started` was sent.
     is_told: bool,
-    /// Dropped with the reader: a command that ends with its caller ends then.
+    /// Dropped with the reader, which ends a command that was to end with its caller.
     _attached: Option<Attached>,
 }
 
@@ -174,8 +174,7 @@ impl Source for Run {
     }
 }
 
-/// Turns chunks into events. A character that was cut between two chunks waits for its other half, so that text stays
-/// text.
+/// Turns chunks into events. A character split between two chunks waits for its other half, so that text stays valid.
 #[derive(Default)]
 struct Encoder {
     stdout: Vec<u8>,

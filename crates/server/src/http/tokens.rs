@@ -1,4 +1,4 @@
-//! `/v1/tokens`: keys for agents, auditors and metrics, made, listed and revoked by the host.
+//! `/v1/tokens`: the host creates, lists and revokes tokens of agents, auditors and metrics.
 
 use super::door::json;
 use super::responses::Common;
@@ -11,7 +11,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use shellkeep_protocol::{CreateTokenRequest, IssuedToken, TokenList};
 
-/// Makes a token: for an agent, an auditor or metrics. Its secret is in this answer and nowhere else.
+/// Creates a token for an agent, an auditor or metrics. Its secret is in this response and nowhere else.
 #[utoipa::path(
     post, path = "/v1/tokens", tag = "tokens", operation_id = "create_token",
     request_body = CreateTokenRequest,
@@ -25,21 +25,21 @@ pub async fn create(
     Ok(json(StatusCode::CREATED, &translate::issued_token(issued)))
 }
 
-/// All tokens, those that were revoked lately too, without their secrets.
+/// All tokens, including recently revoked ones, without their secrets.
 #[utoipa::path(
     get, path = "/v1/tokens", tag = "tokens", operation_id = "list_tokens",
-    responses((status = 200, description = "The tokens, the oldest first", body = TokenList), Common)
+    responses((status = 200, description = "The tokens, oldest first", body = TokenList), Common)
 )]
 pub async fn list(Scoped(engine): Scoped) -> Result<Response, Refusal> {
     let tokens = engine.identities().tokens().await?;
     Ok(json(StatusCode::OK, &TokenList { tokens: tokens.into_iter().map(translate::token).collect() }))
 }
 
-/// Revokes a token, at once: requests under way are cut off. What it has started runs on.
+/// Revokes a token, effective immediately: its open requests are ended. What it started keeps running.
 #[utoipa::path(
     delete, path = "/v1/tokens/{token_id}", tag = "tokens", operation_id = "revoke_token",
     params(("token_id" = String, Path, description = "The token's id, not its secret")),
-    responses((status = 204, description = "It is refused from now on"), Common)
+    responses((status = 204, description = "It is rejected from now on"), Common)
 )]
 pub async fn revoke(Scoped(engine): Scoped, TokenPath(id): TokenPath, _: Nothing) -> Result<Response, Refusal> {
     engine.identities().revoke_token(&id).await?;

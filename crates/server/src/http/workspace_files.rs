@@ -1,4 +1,4 @@
-//! `…/files` and `…/files/content`: single files of a session's workspace, beside whatever runs there.
+//! `…/files` and `…/files/content`: single files of a session's workspace, even while a command runs.
 
 use super::door::json;
 use super::responses::{Common, SingleFile};
@@ -15,7 +15,7 @@ use shellkeep_protocol::{
 };
 use shellkeep_runtime::{FilePart, Lent, MAX_FILE_BYTES, WriteFile};
 
-/// How large a file is of which a part is returned.
+/// The size of the file of which a part is returned.
 const FILE_SIZE: HeaderName = HeaderName::from_static("x-file-size");
 
 /// What is at a path, and what is in it if it is a directory.
@@ -39,8 +39,8 @@ pub async fn list(
 
 /// Reads a file, or a part of it.
 ///
-/// The `ETag` is the SHA-256 of the content; it is there if the answer is the whole file. `X-File-Size` is the size of the
-/// file. Files of more than 64 MiB are read in parts, with `offset` and `limit`.
+/// The `ETag` is the SHA-256 of the content, if the response is the whole file. `X-File-Size` is the size of the file.
+/// Files of more than 64 MiB are read in parts, with `offset` and `limit`.
 #[utoipa::path(
     get, path = "/v1/sessions/{session_id}/files/content", tag = "files", operation_id = "read_file",
     params(("session_id" = String, Path, description = "The session"), ReadFileParams),
@@ -58,7 +58,7 @@ pub async fn read(
     let part = FilePart { offset: params.offset.unwrap_or(0), limit: params.limit };
     let content = engine.files().read(&id, &path, part).await?;
     let share = engine.lend(Lent::BodyBytes, content.bytes.len() as u64)?;
-    // What a session's files hold is not to be shown by a browser as if it were ours.
+    // A browser must not render a session's files.
     let mut headers = HeaderMap::from_iter([
         (header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream")),
         (header::CONTENT_DISPOSITION, HeaderValue::from_static("attachment")),
@@ -71,11 +71,11 @@ pub async fn read(
     Ok((headers, super::sse::held(content.bytes, share)).into_response())
 }
 
-/// Writes a file: the body, as it is, up to 64 MiB.
+/// Writes a file: the raw body, up to 64 MiB.
 ///
-/// It is written aside and then renamed, so a reader finds the old content or the new. Directories above it are created. The
-/// change is recorded as a `tool_call` and kept in a checkpoint, like that of a command. With `If-Match` it is written only if
-/// the file has that SHA-256, with `If-None-Match: *` only if there is none.
+/// It is written to a temporary file and renamed, so a reader sees either the old content or the new. Missing
+/// directories are created. The change is recorded as a `tool_call` and saved in a checkpoint, like that of a command.
+/// With `If-Match` it is written only if the file has that SHA-256, with `If-None-Match: *` only if there is none.
 #[utoipa::path(
     put, path = "/v1/sessions/{session_id}/files/content", tag = "files", operation_id = "write_file",
     params(
@@ -112,7 +112,7 @@ pub async fn write(
 
 /// Removes a file, a symbolic link, or a directory; one that is not empty only with `recursive=true`.
 ///
-/// The change is recorded as a `tool_call` and kept in a checkpoint; a rewind brings back what checkpoints keep.
+/// The change is recorded as a `tool_call` and saved in a checkpoint; a rewind restores what checkpoints contain.
 #[utoipa::path(
     delete, path = "/v1/sessions/{session_id}/files/content", tag = "files", operation_id = "remove_file",
     params(("session_id" = String, Path, description = "The session"), RemoveFileParams),

@@ -23,10 +23,10 @@ pub const TOOL: Entry = Entry {
     call: |handler, given, context| Box::pin(async move { call(handler, arguments(given)?, context).await }),
 };
 
-/// What agents call it.
+/// Its name.
 const NAME: &str = "bash";
 
-/// What the classic tool gives a command.
+/// The timeout of the classic tool.
 const TIMEOUT_SECONDS: f64 = 120.0;
 
 const DESCRIPTION: &str = "Run commands in a bash shell.
@@ -36,13 +36,13 @@ command's output followed by its error output, and its exit code where that is n
 then it is ended and the shell stays usable. Do not start programs that wait for input. Output beyond 30,000 bytes is \
 shown as head and tail: redirect large outputs to a file and look at parts of it.";
 
-/// What it takes.
+/// Its arguments.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
     /// The bash command to run. Required unless the tool is being restarted.
     command: Option<String>,
-    /// true restarts the shell with a clean state, where the host allows it.
+    /// true restarts the shell with a clean state, if the host allows it.
     restart: Option<bool>,
 }
 
@@ -55,7 +55,7 @@ async fn call(
         return restart(handler, context).await;
     }
     let Some(command) = given.command else {
-        return Err(Refusal::invalid("command: missing; say what to run"));
+        return Err(Refusal::invalid("command: missing; pass the command to run"));
     };
     let request =
         RunRequest { command, timeout: Some(TIMEOUT_SECONDS), max_output: Some(MODEL_OUTPUT), ..RunRequest::default() };
@@ -66,20 +66,20 @@ async fn call(
 async fn restart(handler: &Handler, context: &RequestContext<RoleServer>) -> Result<CallToolResult, Refusal> {
     let seat = handler.seat(context)?;
     if !seat.engine.may_restart() {
-        let detail = "restarting is the host's right here (agent_may_restart is off). It is not needed either: a hung \
-                      command is ended at its timeout, and the shell goes on with its state. To begin anew use `cd` and \
-                      `unset`";
+        let detail = "permission denied: the host does not allow restarts (agent_may_restart is off). A restart is not \
+            needed: a hung command is killed at its timeout, and the shell keeps its state. To reset the state, use \
+            `cd` and `unset`";
         return Err(Refusal::new(StatusCode::FORBIDDEN, "not_allowed", detail));
     }
     match seat.engine.restart(&seat.session).await {
-        // A session that was never used is as new as can be.
+        // A session that was never used is already clean.
         Ok(_) | Err(OpError::Session(SessionError::NotFound { .. })) => {}
         Err(error) => return Err(error.into()),
     }
     Ok(CallToolResult::success(vec![ContentBlock::text("tool has been restarted.")]))
 }
 
-/// Without an output schema: a restart has no result of a command, and a schema would demand one.
+/// Without an output schema: a restart returns no command result, and a schema would require one.
 fn define() -> Tool {
     Tool::new(NAME, DESCRIPTION, schema::of_arguments::<Arguments>())
         .with_title("Bash")

@@ -1,16 +1,16 @@
-//! Calls under way, so that a client can cancel them. The SDK's own token says that a call is over, but not why: a
-//! cancelled command is interrupted, while the command of a client that hung up goes on.
+//! Running calls, so that a client can cancel them. The SDK's own token says that a call is over, but not why: a
+//! cancelled command is interrupted, while the command of a client that disconnected continues.
 
 use rmcp::model::RequestId;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
-/// Cancellations remembered that came before their call, which the SDK hands us in a task of its own. Those that came
-/// after it are remembered too and never asked for, hence the bound.
+/// How many cancellations to remember that arrive before their call, which the SDK runs in another task. Those that
+/// arrive after it are remembered too and never used, so there is a limit.
 const EARLY: usize = 64;
 
-/// Calls under way.
+/// Running calls.
 #[derive(Default)]
 pub struct Calls(Mutex<State>);
 
@@ -28,7 +28,7 @@ pub struct Call<'a> {
 }
 
 impl Calls {
-    /// A call begins.
+    /// A call starts.
     pub fn begin(&self, id: RequestId) -> Call<'_> {
         let cancelled = Arc::new(Notify::new());
         let mut state = self.state();
@@ -44,7 +44,7 @@ impl Calls {
     pub fn cancel(&self, id: RequestId) {
         let mut state = self.state();
         if let Some(cancelled) = state.running.get(&id) {
-            // One permit is kept, so it does not matter whether anybody waits already.
+            // `Notify` stores one permit, so it does not matter whether the call already waits.
             cancelled.notify_one();
         } else {
             if state.early.len() == EARLY {

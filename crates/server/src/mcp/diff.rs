@@ -1,4 +1,4 @@
-//! `diff`: how the files of the workspace differ between two moments.
+//! `diff`: the differences between the workspace's files at two moments.
 
 use super::handler::Handler;
 use super::plain::plain;
@@ -21,12 +21,12 @@ pub const TOOL: Entry = Entry {
     call: |handler, given, context| Box::pin(async move { diff(handler, arguments(given)?, context).await }),
 };
 
-/// Files that are named when the patch is too long to be shown.
+/// How many files are listed when the patch is too long.
 const NAMED: usize = 100;
 
 const DESCRIPTION: &str = "Show how the files of your workspace differ between two moments, as a patch.";
 
-/// What it takes.
+/// Its arguments.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
@@ -72,7 +72,7 @@ fn in_words(diff: &DiffResponse) -> String {
     }
     let mut text = plain(diff.patch.as_deref().unwrap_or_default());
     if diff.truncated {
-        paragraph(&mut text, "[the patch is longer; give path to see one file. All that differ:]");
+        paragraph(&mut text, "[the patch is truncated; pass path to see one file. All that differ:]");
         diff.files.iter().take(NAMED).for_each(|file| paragraph(&mut text, &line(file)));
         if diff.files.len() > NAMED {
             paragraph(&mut text, &format!("and {} more", diff.files.len() - NAMED));

@@ -1,4 +1,5 @@
-//! Running a command for a model: begin, watch, interrupt when the client cancels, and say in words what came of it.
+//! Runs a command for a model: starts it, reports progress, interrupts it when the client cancels, and words its
+//! result.
 
 use super::calls::Call;
 use super::handler::Handler;
@@ -35,7 +36,7 @@ pub async fn execute(
     answer(text, &translate::run_view(view))
 }
 
-/// Waits for a run's end. A client that goes away does not end it; one that cancels does.
+/// Waits for a run's end. A client that disconnects does not end it; one that cancels does.
 async fn watch(
     seat: &Seat,
     run: &mut RunStream,
@@ -63,8 +64,8 @@ async fn watch(
     }
 }
 
-/// Returns when the client cancels. Since 2026-07-28 HTTP has no other way to say so than to close the answer; in every
-/// other case hanging up is not cancelling.
+/// Returns when the client cancels. Since 2026-07-28, closing the response is the only way to cancel over HTTP; in
+/// every other case disconnecting does not cancel.
 async fn cancelled(call: &Call<'_>, context: &RequestContext<RoleServer>) {
     let stateless = context.extensions.get::<axum::http::request::Parts>().is_some()
         && context.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2026_07_28);
@@ -77,7 +78,7 @@ async fn cancelled(call: &Call<'_>, context: &RequestContext<RoleServer>) {
 
 async fn interrupt(seat: &Seat, run_id: &RunId) {
     match seat.engine.runs().signal(&seat.session, run_id, "INT").await {
-        // It ended by itself at the same moment.
+        // It ended on its own at the same moment.
         Ok(_) | Err(OpError::Run(RunError::Ended { .. })) => {}
         Err(error) => tracing::warn!(%error, "a cancelled command could not be interrupted"),
     }

@@ -41,13 +41,13 @@ impl FromStr for Toolset {
 pub struct Handler {
     pub(super) hub: Hub,
     pub(super) calls: Calls,
-    /// The connection, for a client on stdio. Over HTTP every request says again who it is.
+    /// The connection, for a client on stdio. Over HTTP every request is authenticated again.
     pub(super) pipe: Option<Arc<Pipe>>,
     toolset: Toolset,
     place: OnceLock<ClientSlot>,
 }
 
-/// What a client has of the places there are. It is free again when nobody holds it.
+/// A client's share of the limit on clients; released when dropped.
 enum ClientSlot {
     /// A connection.
     Stdio(#[expect(dead_code, reason = "held, not read")] Share),
@@ -62,12 +62,12 @@ impl Handler {
         Self { hub, calls: Calls::default(), pipe: Some(pipe), toolset, place }
     }
 
-    /// For a client over HTTP. Its place comes with its first request.
+    /// For a client over HTTP. Its share of the limit is taken by its first request.
     pub fn over_http(hub: Hub) -> Self {
         Self { hub, calls: Calls::default(), pipe: None, toolset: Toolset::Default, place: OnceLock::new() }
     }
 
-    /// Holds the place of an MCP session for as long as this client lives.
+    /// Counts an MCP session for as long as this client lives.
     pub(super) fn hold(&self, bound: Arc<Bound>) {
         let _ = self.place.set(ClientSlot::Http(bound));
     }
@@ -79,16 +79,16 @@ impl Handler {
             return pipe.seat(&self.hub, &client);
         }
         let parts = context.extensions.get::<Parts>();
-        let parts = parts.ok_or_else(|| Refusal::internal("an MCP request came without its HTTP request"))?;
+        let parts = parts.ok_or_else(|| Refusal::internal("an MCP request has no HTTP request"))?;
         seat::of_request(engine_of(parts)?, &parts.headers, &client)
     }
 
-    /// Whether anybody is left to hear the answer.
+    /// Whether the client still waits for the response.
     pub(super) fn is_heard(&self, context: &RequestContext<RoleServer>) -> bool {
         !context.ct.is_cancelled() && self.pipe.as_ref().is_none_or(|pipe| !pipe.is_released())
     }
 
-    /// Waits for more output of a run than its model has seen, or from `offset` of one stream on, or for its end.
+    /// Waits for output of a run that the model has not seen, or after `offset` of one stream, or for its end.
     pub(super) async fn more_output(
         &self,
         seat: &Seat,
@@ -114,7 +114,7 @@ impl Handler {
         }
     }
 
-    /// Remembers that a run's notices were told. True if they had not been told before.
+    /// Remembers that a run's notices were shown. True if they had not been shown before.
     pub(super) fn notices_told(&self, seat: &Seat, view: &RunView) -> bool {
         let agent = seat.engine.scope().agent();
         !view.notices.is_empty() && self.hub.told.first_time(agent, &seat.session, &view.run_id)
@@ -125,7 +125,7 @@ impl Handler {
         self.seat(context).is_ok_and(|seat| seat.engine.offers_undo())
     }
 
-    /// The tools that a request may call: what its address says, else what the connection said.
+    /// The tools that a request may call: those of its URL, or else those of the connection.
     pub(super) fn toolset(&self, context: &RequestContext<RoleServer>) -> Result<Toolset, ErrorData> {
         let query = context.extensions.get::<Parts>().and_then(|parts| parts.uri.query()).unwrap_or_default();
         match query.split('&').find_map(|pair| pair.strip_prefix("toolset=")) {

@@ -1,4 +1,4 @@
-//! What to do next, in the tools of MCP.
+//! What to do next, as MCP tools.
 
 use crate::refusal::Refusal;
 use rmcp::model::ErrorData;
@@ -13,7 +13,7 @@ pub fn refusal_in_words(refusal: &Refusal) -> String {
     }
 }
 
-/// A refusal where there is no tool's result to put it into.
+/// A refusal outside a tool's result.
 pub fn protocol_error(refusal: &Refusal) -> ErrorData {
     let words = refusal_in_words(refusal);
     match refusal.problem().status {
@@ -23,7 +23,7 @@ pub fn protocol_error(refusal: &Refusal) -> ErrorData {
     }
 }
 
-/// A hint in words; `None` where no tool helps.
+/// A hint as text; `None` where no tool helps.
 fn words(hint: Hint) -> Option<&'static str> {
     Some(match hint {
         Hint::ListSessions => "check the name with list_services, or omit session to use this client's own",
@@ -33,7 +33,7 @@ fn words(hint: Hint) -> Option<&'static str> {
         Hint::KeepInputOpen => "to send input later, start the command with run_command and blocking=false",
         Hint::WaitForRun => "wait for it with read_output(id, wait=30), or interrupt it with signal(id)",
         Hint::TakeWorkspaces => "pass a cwd inside the copy, or ask the host",
-        Hint::ListCheckpoints => "list what there is to return to with list_checkpoints",
+        Hint::ListCheckpoints => "list the moments to return to with list_checkpoints",
         Hint::Verify | Hint::SeparateFiles | Hint::ConfigureAgent => "ask the host",
         Hint::ListTokens
         | Hint::ReadAgentState

@@ -1,4 +1,4 @@
-//! What all MCP clients of a door share, and whose request it is.
+//! What all MCP clients of a door share, and the caller of a request.
 
 use super::names::Names;
 use crate::auth::Scoped;
@@ -17,18 +17,19 @@ pub(crate) struct Hub {
     pub(super) seen: Seen,
 }
 
-/// Runs whose notices a model has read, so that it reads them once.
+/// Runs whose notices a model has read, so that it gets them once.
 #[derive(Clone, Default)]
 pub(super) struct Told(Arc<Mutex<HashSet<Heard>>>);
 
 /// An agent's run; the host has no name.
 type Heard = (Option<String>, SessionId, RunId);
 
-/// Runs remembered. Only those with notices are, and those are rare; when there are more, some are told twice.
+/// How many runs are remembered. Only those with notices are, and those are rare; beyond this, some notices are shown
+/// twice.
 const MAX_TOLD: usize = 4096;
 
 impl Told {
-    /// Whether the notices of an agent's run have not been told yet. From now on they have.
+    /// Whether the notices of an agent's run have not been shown yet. Marks them as shown.
     pub(super) fn first_time(&self, agent: Option<&str>, session: &SessionId, run_id: &RunId) -> bool {
         let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if told.len() >= MAX_TOLD {
@@ -43,7 +44,7 @@ impl Told {
 pub(super) struct Seen(Arc<Mutex<HashMap<Heard, [u64; 2]>>>);
 
 impl Seen {
-    /// Bytes of stdout and stderr that there were when a model last read a run.
+    /// Bytes of stdout and stderr when a model last read a run.
     pub(super) fn of(&self, agent: Option<&str>, session: &SessionId, run_id: &RunId) -> [u64; 2] {
         let seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         seen.get(&(agent.map(str::to_owned), session.clone(), run_id.clone())).copied().unwrap_or_default()
@@ -59,8 +60,8 @@ impl Seen {
     }
 }
 
-/// The engine with the rights of whoever sent a request, as the gate has left it there.
+/// The engine with the caller's rights, which authentication has put into the request.
 pub(super) fn engine_of(request: &Parts) -> Result<Engine, Refusal> {
     let found = request.extensions.get::<Scoped>().map(|Scoped(engine)| engine.clone());
-    found.ok_or_else(|| Refusal::internal("an MCP request came around the gate"))
+    found.ok_or_else(|| Refusal::internal("an MCP request bypassed authentication"))
 }

@@ -1,5 +1,5 @@
-//! MCP on a byte stream: one JSON message to a line. Ours instead of the SDK's, which drops what it cannot read without
-//! a word; here the client is told.
+//! MCP on a byte stream: one JSON message per line. Ours instead of the SDK's, which silently drops what it cannot
+//! parse; here the client gets an error.
 
 use super::seat::Pipe;
 use crate::body::{RUN_LIMIT, UNCOUNTED};
@@ -14,14 +14,14 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader, ReadHalf, WriteHalf};
 use tokio::sync::Mutex;
 
-/// Longest message. The same as for HTTP, so that what one door takes the other takes too.
+/// Longest message. The same as for HTTP, so that both doors accept the same messages.
 const MAX_MESSAGE: usize = RUN_LIMIT;
-/// Bytes kept of the beginning of a message that is too long, to find its id in.
+/// Bytes kept of the beginning of a message that is too long, to find its id.
 const HEAD: usize = 256;
-/// Capacity of the buffer that stays between messages; a long message does not hold its memory for good.
+/// Capacity of the buffer that stays between messages; a long message does not keep its memory forever.
 const KEPT_BUFFER: usize = 64 << 10;
 
-/// How long a large message may not grow before its sender is given up.
+/// How long a large message may pause before its sender is disconnected.
 const STALL: Duration = Duration::from_secs(30);
 
 /// The daemon's end of a client on stdio.
@@ -29,9 +29,9 @@ pub struct Lines<S> {
     read: BufReader<ReadHalf<S>>,
     write: Arc<Mutex<WriteHalf<S>>>,
     line: Vec<u8>,
-    /// Bytes of a message that is too long, so far. Kept here, because `receive` may be dropped at any time.
+    /// Bytes read so far of a message that is too long. Stored here, because `receive` may be dropped at any time.
     excess: usize,
-    /// What a large message takes of its sender's memory while it comes.
+    /// The share of its sender's memory that a large message uses while it arrives.
     share: Option<Share>,
     pipe: Arc<Pipe>,
 }
@@ -44,7 +44,7 @@ enum Line {
 }
 
 impl<S: AsyncRead + AsyncWrite + Send + 'static> Lines<S> {
-    /// Speaks over `stream` for the client `pipe`.
+    /// Uses `stream` for the client `pipe`.
     pub fn new(stream: S, pipe: Arc<Pipe>) -> Self {
         let (read, write) = tokio::io::split(stream);
         Self {
@@ -57,7 +57,7 @@ impl<S: AsyncRead + AsyncWrite + Send + 'static> Lines<S> {
         }
     }
 
-    /// Reads a line into `self.line`, never more than the limit. What was read stays if this is dropped.
+    /// Reads a line into `self.line`, never more than the limit. Cancel-safe.
     async fn next_line(&mut self) -> io::Result<Line> {
         loop {
             let filling = self.read.fill_buf();
@@ -99,8 +99,8 @@ impl<S: AsyncRead + AsyncWrite + Send + 'static> Lines<S> {
                 Line::End => return Ok(None),
                 Line::TooLong { bytes } => {
                     let detail = format!(
-                        "a message of {bytes} bytes was not read; the longest is {MAX_MESSAGE}, and less while others of \
-                         yours are on their way. Put large data into a file"
+                        "a message of {bytes} bytes was rejected; the limit is {MAX_MESSAGE}, and lower while other \
+                            large messages of yours are in flight. Put large data into a file"
                     );
                     let refusal = ErrorData::invalid_request(detail, None);
                     write(&self.write, &JsonRpcMessage::error(refusal, id_near_the_beginning(&text))).await?;
@@ -132,7 +132,7 @@ impl<S: AsyncRead + AsyncWrite + Send + 'static> Transport<RoleServer> for Lines
 
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
         let message = self.next().await.unwrap_or_else(|error| {
-            tracing::debug!(%error, "an MCP client broke off");
+            tracing::debug!(%error, "an MCP client disconnected");
             None
         });
         if message.is_none() {
@@ -147,7 +147,7 @@ impl<S: AsyncRead + AsyncWrite + Send + 'static> Transport<RoleServer> for Lines
     }
 }
 
-/// Counts what a large message takes of its sender's memory.
+/// Counts a large message as its sender's memory.
 fn count(share: &mut Option<Share>, pipe: &Pipe, before: usize, more: usize) -> Result<(), OpError> {
     if before + more <= UNCOUNTED {
         return Ok(());
@@ -162,7 +162,7 @@ fn count(share: &mut Option<Share>, pipe: &Pipe, before: usize, more: usize) -> 
 }
 
 async fn write<S: AsyncWrite>(stream: &Mutex<WriteHalf<S>>, message: &ServerJsonRpcMessage) -> io::Result<()> {
-    // Written down only when it is its turn: answers that wait for a client who does not read cost neither time nor room.
+    // Serialised only in its turn: responses that wait for a client that does not read cost neither time nor memory.
     let mut stream = stream.lock().await;
     let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');
@@ -170,24 +170,24 @@ async fn write<S: AsyncWrite>(stream: &Mutex<WriteHalf<S>>, message: &ServerJson
     stream.flush().await
 }
 
-/// What is wrong with a line, and which request it was, if it says so.
+/// What is wrong with a line, and the id of its request, if it has one.
 fn explain(text: &[u8], error: &serde_json::Error) -> (ErrorData, Option<RequestId>) {
     match serde_json::from_slice::<serde_json::Value>(text) {
         Err(_) => (ErrorData::parse_error(format!("this line is not JSON: {error}"), None), None),
         Ok(value) => {
             let id = value.get("id").and_then(|id| serde_json::from_value(id.clone()).ok());
-            let detail = "this is JSON, but no JSON-RPC 2.0 request, notification or answer of MCP";
+            let detail = "this is JSON, but not a JSON-RPC 2.0 request, notification or response of MCP";
             (ErrorData::invalid_request(detail, None), id)
         }
     }
 }
 
-/// The id of a message of which only the beginning is known. Most clients write it first; for the others the error has
-/// no id.
+/// The id of a message of which only the beginning is known. Most clients write it first; otherwise the error has no
+/// id.
 fn id_near_the_beginning(head: &[u8]) -> Option<RequestId> {
     const KEY: &[u8] = b"\"id\":";
     let at = head.windows(KEY.len()).position(|window| window == KEY)?;
-    // Inside of an argument the quotes of a key are escaped, so this is a key; before "params" it is the message's own.
+    // Inside an argument the quotes of a key are escaped, so this is a key; before "params" it belongs to the message.
     let nested = head.windows(b"\"params\"".len()).position(|window| window == b"\"params\"");
     if nested.is_some_and(|params| params < at) {
         return None;

@@ -1,4 +1,4 @@
-//! `list_checkpoints`: which commands changed files, and where the files are now.
+//! `list_checkpoints`: which commands changed files, and which checkpoint the files match now.
 
 use super::handler::Handler;
 use super::plain::plain;
@@ -22,17 +22,17 @@ pub const TOOL: Entry = Entry {
     call: |handler, given, context| Box::pin(async move { list(handler, arguments(given)?, context).await }),
 };
 
-/// Checkpoints that are shown unless the caller wants another number.
+/// How many checkpoints are shown by default.
 const SHOWN: usize = 10;
-/// Most checkpoints of one answer.
+/// Maximum number of checkpoints in one response.
 const MOST: usize = 100;
-/// Records that are looked at first for the newest checkpoints; then twice as many, and so on.
+/// Records that are searched first for the newest checkpoints; then twice as many, and so on.
 const FIRST_LOOK: u64 = 256;
 
 const DESCRIPTION: &str =
     "List the commands that changed files in your workspace, newest first, with ids for diff and rewind.";
 
-/// What it takes.
+/// Its arguments.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
@@ -48,7 +48,7 @@ async fn list(
     let seat = handler.seat(context)?;
     let limit = given.limit.unwrap_or(SHOWN).clamp(1, MOST);
     let newest = match newest(&seat, limit).await {
-        // The session is made by its first command.
+        // The first command creates the session.
         Err(OpError::Session(SessionError::NotFound { .. })) => {
             CheckpointList { checkpoints: Vec::new(), next: None, current: None }
         }
@@ -57,7 +57,7 @@ async fn list(
     answer(in_words(&newest), &newest)
 }
 
-/// The newest checkpoints, newest first. Looks as far back as it has to.
+/// The newest checkpoints, newest first. Searches as far back as necessary.
 async fn newest(seat: &Seat, limit: usize) -> Result<CheckpointList, OpError> {
     let last = seat.engine.get(&seat.session).await?.seq;
     let mut look = FIRST_LOOK;
@@ -113,7 +113,7 @@ fn line(checkpoint: &Checkpoint, current: Option<&str>) -> String {
     )
 }
 
-/// A time on the wire without its fractions.
+/// A time without fractions of a second.
 fn to_the_second(at: &str) -> String {
     at.split_once('.').map_or_else(|| at.to_owned(), |(seconds, _)| format!("{seconds}Z"))
 }

@@ -1,4 +1,4 @@
-//! `list_services`: what runs on, and what did.
+//! `list_services`: running and recently ended services.
 
 use super::handler::Handler;
 use super::schema;
@@ -25,9 +25,9 @@ pub const TOOL: Entry = Entry {
     },
 };
 
-const DESCRIPTION: &str = "List your services, running and lately ended: id, name, status, pid, ports, exit code.";
+const DESCRIPTION: &str = "List your services, running and recently ended: id, name, status, pid, ports, exit code.";
 
-/// What it takes: nothing.
+/// Its arguments: none.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {}
@@ -35,7 +35,7 @@ struct Arguments {}
 async fn list(handler: &Handler, context: &RequestContext<RoleServer>) -> Result<CallToolResult, Refusal> {
     let seat = handler.seat(context)?;
     let own = match seat.engine.services().list(&seat.session).await {
-        // The session is made by its first command.
+        // The first command creates the session.
         Err(OpError::Session(SessionError::NotFound { .. })) => Vec::new(),
         found => found?,
     };
@@ -44,15 +44,15 @@ async fn list(handler: &Handler, context: &RequestContext<RoleServer>) -> Result
     answer(text, &translate::service_list(own.into_iter().chain(elsewhere).collect()))
 }
 
-/// An agent's services in its other sessions, which count towards its quota like those in this one. The host's are
-/// everybody's, and no business of a model.
+/// An agent's services in its other sessions, which count towards its quota like those in this one. The host's would be
+/// everyone's, which a model should not see.
 async fn elsewhere(seat: &Seat, own: &[ServiceView]) -> Result<Vec<ServiceView>, Refusal> {
     if seat.engine.scope().agent().is_none() {
         return Ok(Vec::new());
     }
     let mut all = seat.engine.services().all(None).await?;
-    // By what was found and not by the seat's name for it, which may be the short one. Where this session has no services
-    // at all, none of them can be among these.
+    // Compared with the full id, because the seat may have the short name. If this session has no services, none of
+    // these can be its own.
     all.retain(|view| !own.iter().any(|known| known.session_id == view.session_id));
     Ok(all)
 }

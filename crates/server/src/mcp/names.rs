@@ -1,4 +1,4 @@
-//! Names for sessions of clients that brought none: readable, the same tomorrow, and one for each open window.
+//! Names for sessions of clients that did not name one: readable, stable, and one for each open window.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// whole with `thread_{agent}_` and the number of the window stays an id.
 const SLUG_LENGTH: usize = 20;
 
-/// Names in use by open connections. Cheap to clone; all clones are the same list.
+/// Names in use by open connections. Cheap to clone; all clones share the list.
 #[derive(Clone, Default)]
 pub struct Names(Arc<Mutex<HashSet<String>>>);
 
-/// A name that nobody else gets while this is held.
+/// A name that no other client gets while this is held.
 #[derive(Debug)]
 pub struct Lease {
     name: String,
@@ -19,7 +19,7 @@ pub struct Lease {
 }
 
 impl Names {
-    /// Takes `name`, or `name-2`, `name-3`, … if others have it open. Without an end: there is always a free number.
+    /// Takes `name`, or `name-2`, `name-3`, … if others use it. Always terminates: there is always a free number.
     pub fn take(&self, name: &str) -> Lease {
         let mut taken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let numbered = (2u64..).map(|number| format!("{name}-{number}"));
@@ -31,7 +31,6 @@ impl Names {
 }
 
 impl Lease {
-    /// The name.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -57,13 +56,13 @@ pub fn of_project(client: &str, directory: &str) -> String {
 /// protocol has no sessions.
 pub fn of_http(client: &str, mcp_session: Option<&str>) -> String {
     match mcp_session {
-        // Hashed, because the id of an MCP session is a secret and the name of ours is not.
+        // Hashed, because the id of an MCP session is a secret, but our session's name is not.
         Some(id) => format!("mcp-{}-{}", client_slug(client), hash(&[id])),
         None => format!("mcp-{}", client_slug(client)),
     }
 }
 
-/// Binds a name to its agent, as everywhere: `thread_{agent}_{name}`. The host's is as it is.
+/// The full name for an agent: `thread_{agent}_{name}`. The host's is unchanged.
 pub fn bound(agent: Option<&str>, name: &str) -> String {
     match agent {
         Some(agent) => format!("thread_{agent}_{name}"),
@@ -94,7 +93,7 @@ fn slug(text: &str) -> String {
     slug.trim_end_matches('-').to_owned()
 }
 
-/// FNV-1a: short, and the same in every version of every toolchain, which std does not promise of its own hashes.
+/// FNV-1a: short, and the same in every toolchain version, which std does not guarantee for its hashes.
 fn hash(parts: &[&str]) -> String {
     const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
     const PRIME: u64 = 0x0000_0100_0000_01b3;
@@ -110,7 +109,7 @@ mod tests {
 
     #[test]
     fn a_name_is_readable_and_stays_the_same() {
-        // Written down: a session of last year must be found by this year's daemon.
+        // Pinned: a newer daemon must find the session of an older one.
         assert_eq!(
             of_project("Claude Code", "/home/ann/My Project/"),
             of_project("Claude Code", "/home/ann/My Project/")

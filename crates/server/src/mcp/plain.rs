@@ -1,7 +1,7 @@
-//! Output as a model should read it: text without what only a terminal obeys.
+//! Output for a model: text without terminal control.
 
-/// Text without escape sequences and other control characters. A line that was written over, as progress bars do, is what
-/// it was at last.
+/// Text without escape sequences and other control characters. Of a line that was overwritten, as by progress bars, the
+/// final text is kept.
 pub fn plain(text: &str) -> String {
     if !text.contains(|c: char| c.is_control() && c != '\n' && c != '\t') {
         return text.to_owned();

@@ -1,5 +1,5 @@
-//! Output as it comes, as progress notifications, for a client that asked for them. A slow client gets fewer of them and
-//! never holds up the command.
+//! Output as it arrives, as progress notifications, for a client that requested them. A slow client gets fewer of them
+//! and never delays the command.
 
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
 use rmcp::service::{Peer, RequestContext};
@@ -10,12 +10,12 @@ use std::pin::Pin;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Shortest time between two notifications: ten in a second are as many as a person can see.
+/// Shortest time between two notifications: ten per second are as many as a person can see.
 const PAUSE: Duration = Duration::from_millis(100);
 /// Most bytes of output in one notification: a screenful. The last ones are kept; all of it is in the result.
 const MESSAGE_BYTES: usize = 2000;
 
-/// What is told, and what was not told yet.
+/// The progress of one call, and what was not sent yet.
 pub struct Progress {
     peer: Peer<RoleServer>,
     token: ProgressToken,
@@ -28,7 +28,7 @@ pub struct Progress {
 type Sending = Pin<Box<dyn Future<Output = Result<(), ServiceError>> + Send>>;
 
 impl Progress {
-    /// Progress for a client that asked for it.
+    /// Progress for a client that requested it.
     pub fn of(context: &RequestContext<RoleServer>) -> Option<Self> {
         let token = context.meta.get_progress_token()?;
         Some(Self {
@@ -41,7 +41,7 @@ impl Progress {
         })
     }
 
-    /// Tells of a run until it ends. Nothing is lost if this is dropped before it returns and called again.
+    /// Reports a run until it ends. Cancel-safe: it can be dropped and called again.
     pub async fn follow(&mut self, run: &mut RunStream) -> Option<Result<RunView, OpError>> {
         loop {
             let has_news = self.sending.is_some() || !self.untold.is_empty();
@@ -49,7 +49,7 @@ impl Progress {
                 chunk = run.next() => match chunk? {
                     Ok(RunChunk::Stdout(bytes) | RunChunk::Stderr(bytes)) => self.note(&bytes),
                     Ok(RunChunk::Result(view)) => {
-                        // A message that is half way must not come after the answer.
+                        // A pending notification must not arrive after the response.
                         if let Some(sending) = self.sending.take() {
                             let _ = sending.await;
                         }
@@ -71,7 +71,7 @@ impl Progress {
 
     async fn tell(&mut self) {
         if let Some(sending) = &mut self.sending {
-            // A client that is gone hears nothing; its command goes on all the same.
+            // If the client is gone, its command continues.
             let _ = sending.as_mut().await;
             self.sending = None;
             return;

@@ -1,4 +1,4 @@
-//! What the protocol asks of a server.
+//! The protocol's requests.
 
 use super::bound::Bound;
 use super::handler::{Handler, Toolset};
@@ -19,7 +19,7 @@ const INSTRUCTIONS: &str = "A durable bash session. State (working directory, va
 over from call to call and survives crashes and restarts; you need not save or restore anything. Start servers and watchers \
 with start_service; they keep running.";
 
-/// Methods the SDK knows. A request of one of these that it hands us as unknown had parameters it could not read.
+/// Methods that the SDK knows. If it passes one of these on as unknown, it could not parse the parameters.
 const KNOWN_METHODS: &[&str] = &["tools/call", "resources/read", "initialize", "completion/complete", "prompts/get"];
 
 impl ServerHandler for Handler {
@@ -46,7 +46,7 @@ impl ServerHandler for Handler {
         {
             let session = &seat.session;
             info.instructions = Some(format!(
-                "{INSTRUCTIONS} Your session is '{session}'; a person can look into it with `shellkeep run -s {session} \
+                "{INSTRUCTIONS} Your session is '{session}'; a person can inspect it with `shellkeep run -s {session} \
                  -- 'pwd'`."
             ));
         }
@@ -115,7 +115,7 @@ impl ServerHandler for Handler {
     ) -> Result<CustomResult, ErrorData> {
         let method = request.method;
         if KNOWN_METHODS.contains(&method.as_str()) {
-            return Err(ErrorData::invalid_params(format!("the parameters of {method} are missing or wrong"), None));
+            return Err(ErrorData::invalid_params(format!("the parameters of {method} are missing or invalid"), None));
         }
         Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("there is no method '{method}'"), None))
     }

@@ -26,10 +26,10 @@ pub const TOOL: Entry = Entry {
     call: |handler, given, context| Box::pin(async move { read(handler, arguments(given)?, context).await }),
 };
 
-const DESCRIPTION: &str = "Read what a run or service printed, up to 30,000 bytes, and how it stands; also after its end. Runs are \
-read from the beginning, logs from the end.";
+const DESCRIPTION: &str = "Read what a run or service printed, up to 30,000 bytes, and its status, even after it \
+    ended. Runs are read from the beginning, logs from the end.";
 
-/// What it takes.
+/// Its arguments.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Arguments {
@@ -47,7 +47,7 @@ pub struct Arguments {
     grep: Option<String>,
 }
 
-/// What it gives.
+/// Its result.
 #[derive(Debug, Serialize)]
 struct Answer {
     /// Which stream; absent for a service, whose log has both.
@@ -60,7 +60,7 @@ struct Answer {
     base64: Option<String>,
     /// Where it starts.
     offset: u64,
-    /// Where to read on; equal to `total` at the end.
+    /// Where to continue; equal to `total` at the end.
     next_offset: u64,
     /// The first byte that is still kept of a service's log.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -69,10 +69,10 @@ struct Answer {
     total: u64,
     /// Whether it has ended, so that `total` is final.
     complete: bool,
-    /// Standard error of a run, where no stream was asked for.
+    /// Standard error of a run, if no stream was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     stderr: Option<OutputResponse>,
-    /// How it stands: running, exited, timed_out, interrupted or lost; of a service also starting, stopped or failed.
+    /// Its status: running, exited, timed_out, interrupted or lost; for a service also starting, stopped or failed.
     status: String,
     /// Its exit code, once it has one.
     exit_code: Option<i32>,
@@ -91,7 +91,7 @@ async fn read(
     }
 }
 
-/// With more than fits, the first bytes of the tail would come back, and not the last.
+/// A larger tail would return its first bytes, not its last.
 fn tail(given: &Arguments) -> Option<u64> {
     if given.grep.is_some() { given.tail } else { given.tail.map(|tail| tail.min(MODEL_OUTPUT as u64)) }
 }
@@ -104,7 +104,7 @@ async fn read_run(
     wait: Duration,
 ) -> Result<CallToolResult, Refusal> {
     let no_session = |error| match error {
-        // The session is made by its first command, and so are the ids this tool takes.
+        // The first command creates the session, and the ids that this tool accepts.
         OpError::Session(SessionError::NotFound { session_id }) => {
             OpError::Run(RunError::NotFound { session_id, run_id: run_id.to_string() })
         }
@@ -115,7 +115,7 @@ async fn read_run(
     let from = given.offset.map(|offset| (which, offset));
     handler.more_output(seat, run_id, from, wait).await.map_err(no_session)?;
     let first = page_of(seat, run_id, &given, stream).await?;
-    // Without a stream both are shown. An offset counts bytes of one, so then the other is only told of.
+    // Without a stream both are shown. An offset counts bytes of one stream, so then the other is only mentioned.
     let second = match given.stream {
         None if given.offset.is_none() => Some(page_of(seat, run_id, &given, StreamName::Stderr).await?),
         _ => None,
@@ -170,7 +170,7 @@ async fn read_log(
     if !wait.is_zero() {
         more_log(seat, service_id, given.offset, wait).await.map_err(no_session)?;
     }
-    // What a log says now is at its end.
+    // The newest part of a log is at its end.
     let from_end = (given.offset.is_none() && given.grep.is_none()).then_some(MODEL_OUTPUT as u64);
     let params = LogParams {
         offset: given.offset,
@@ -190,7 +190,7 @@ async fn read_log(
     answer(log_in_words(&page, asked, &service), &log_answer(page, &service))
 }
 
-/// Waits until a service has written more than `offset`, or more than it has by now.
+/// Waits until a service has written more than `offset`, or more than it has now.
 async fn more_log(seat: &Seat, service_id: &ServiceId, offset: Option<u64>, wait: Duration) -> Result<(), OpError> {
     let from_end = offset.is_none().then_some(Tail::Bytes(0));
     let mut log = seat.engine.services().follow_log(&seat.session, service_id, offset.unwrap_or(0), from_end).await?;
@@ -200,7 +200,7 @@ async fn more_log(seat: &Seat, service_id: &ServiceId, offset: Option<u64>, wait
     }
 }
 
-/// Leaves a character that was cut at the end to the next page. Returns how many bytes of it were there.
+/// Leaves an incomplete character at the end to the next page. Returns its number of bytes.
 fn leave_cut_character(bytes: &mut Vec<u8>) -> u64 {
     match std::str::from_utf8(bytes) {
         Err(error) if error.error_len().is_none() && error.valid_up_to() > 0 => {
@@ -212,10 +212,10 @@ fn leave_cut_character(bytes: &mut Vec<u8>) -> u64 {
     }
 }
 
-/// Where a page stands in the whole, if that needs saying.
+/// The position of a page in the whole output, if it is not all of it.
 fn range(text: &mut String, page: &str, offset: u64, next_offset: u64, total: u64) {
     if next_offset < total && next_offset > offset {
-        paragraph(text, &format!("[bytes {offset} to {next_offset} of {total}; read on with offset={next_offset}]"));
+        paragraph(text, &format!("[bytes {offset} to {next_offset} of {total}; continue with offset={next_offset}]"));
     } else if page.is_empty() {
         paragraph(text, &format!("[nothing at offset {offset}; {total} bytes were written]"));
     }
@@ -235,7 +235,8 @@ fn run_in_words(mut text: String, first: &OutputResponse, second: Option<&Output
             paragraph(
                 &mut text,
                 &format!(
-                    "[stderr has {total} bytes; read on with read_output(id=\"{id}\", stream=\"stderr\", offset={next})]"
+                    "[stderr has {total} bytes; continue with read_output(id=\"{id}\", stream=\"stderr\", \
+                        offset={next})]"
                 ),
             );
         } else if second.text.is_empty() {
@@ -262,7 +263,7 @@ fn log_in_words(page: &LogResponse, asked: u64, service: &ServiceView) -> String
         let (from, total) = (page.offset, page.total);
         paragraph(
             &mut text,
-            &format!("[from byte {from} of {total} on; read it from the beginning with offset={}]", page.first),
+            &format!("[from byte {from} of {total}; read from the beginning with offset={}]", page.first),
         );
     }
     paragraph(&mut text, &plain(&page.text));
@@ -320,13 +321,14 @@ mod tests {
         assert_eq!(
             log_in_words(&page("old\n", 100, 100, 200), 0, &service),
             format!(
-                "[the log before byte 100 is no longer kept]\nold\n[bytes 100 to 104 of 200; read on with offset=104]\n\
+                "[the log before byte 100 is no longer kept]\nold\n[bytes 100 to 104 of 200; continue with \
+                    offset=104]\n\
                  {state}"
             )
         );
         assert!(log_in_words(&page("", 4, 0, 4), 4, &service).starts_with("[nothing at offset 4; 4 bytes"));
         let end = log_in_words(&page("end\n", 96, 0, 100), 0, &service);
-        assert!(end.starts_with("[from byte 96 of 100 on; read it from the beginning with offset=0]\nend\n"), "{end}");
+        assert!(end.starts_with("[from byte 96 of 100; read from the beginning with offset=0]\nend\n"), "{end}");
     }
 
     #[test]

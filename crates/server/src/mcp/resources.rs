@@ -10,9 +10,9 @@ use shellkeep_protocol::text;
 use shellkeep_runtime::{Engine, MAX_OUTPUT_PAGE, OpError, OutputQuery, RunSummary, SessionError, Stream};
 use shellkeep_session::{RunId, SessionId};
 
-/// Where all of them are.
+/// The prefix of all URIs.
 const ROOT: &str = "shellkeep://sessions/";
-/// Runs whose outputs are listed: as many as a person reads.
+/// How many runs' outputs are listed.
 const RECENT_RUNS: usize = 20;
 const JSON: &str = "application/json";
 const TEXT: &str = "text/plain";
@@ -30,7 +30,7 @@ pub fn templates() -> Vec<ResourceTemplate> {
         ResourceTemplate::new(format!("{ROOT}{{session_id}}"), "session")
             .with_title("A session")
             .with_description(
-                "Where it stands: directory, names of variables, functions and aliases, whether a shell is live",
+                "Its state: directory, names of variables, functions and aliases, whether a shell is live",
             )
             .with_mime_type(JSON),
         ResourceTemplate::new(format!("{ROOT}{{session_id}}/runs/{{run_id}}/stdout"), "stdout")
@@ -47,7 +47,7 @@ pub async fn list(seat: &Seat) -> Result<ListResourcesResult, ErrorData> {
     let session = &seat.session;
     let view = match seat.engine.get(session).await {
         Ok(view) => view,
-        // It is made by its first command.
+        // The first command creates it.
         Err(OpError::Session(SessionError::NotFound { .. })) => {
             return Ok(ListResourcesResult::with_all_items(Vec::new()));
         }
@@ -78,11 +78,10 @@ fn outputs(session: &SessionId, run: &RunSummary) -> Vec<Resource> {
     written.map(resource).collect()
 }
 
-/// One of them.
+/// Reads one of them.
 pub async fn read(engine: &Engine, uri: &str) -> Result<ReadResourceResult, ErrorData> {
     let target = parse(uri).ok_or_else(|| {
-        let detail =
-            format!("there is no resource '{uri}'; resources/list and resources/templates/list show what there is");
+        let detail = format!("there is no resource '{uri}'; resources/list and resources/templates/list list them");
         ErrorData::resource_not_found(detail, None)
     })?;
     let contents = match target {
@@ -97,7 +96,7 @@ pub async fn read(engine: &Engine, uri: &str) -> Result<ReadResourceResult, Erro
 
 async fn summary(engine: &Engine, session: &SessionId) -> Result<String, OpError> {
     let (view, state) = (engine.get(session).await?, engine.state(session).await?);
-    // Names and no values: a summary is looked at over shoulders.
+    // Names without values, because a summary may be visible to others.
     let summary = json!({
         "session": translate::session(view),
         "variables": state.variables.keys().collect::<Vec<_>>(),

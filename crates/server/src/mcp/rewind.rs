@@ -1,4 +1,4 @@
-//! `rewind`: files and shell as they were at an earlier moment.
+//! `rewind`: returns files and shell to an earlier moment.
 
 use super::diff::line;
 use super::handler::Handler;
@@ -22,13 +22,14 @@ pub const TOOL: Entry = Entry {
     call: |handler, given, context| Box::pin(async move { rewind(handler, arguments(given)?, context).await }),
 };
 
-/// Files that are named; the rest is counted.
+/// How many files are listed; the rest is counted.
 const NAMED: usize = 30;
 
-const DESCRIPTION: &str = "Take the files of your workspace, the working directory and the variables back to an earlier moment. What is \
+const DESCRIPTION: &str = "Return the files of your workspace, the working directory and the variables to an earlier \
+    moment. What is \
 replaced is saved first. Services keep running.";
 
-/// What it takes.
+/// Its arguments.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
@@ -78,11 +79,11 @@ fn in_words(rewound: &RewindResponse) -> String {
         paragraph(&mut text, &format!("and {} more", rewound.files_total - NAMED as u64));
     }
     for kept in rewound.kept_back.iter().take(NAMED) {
-        paragraph(&mut text, &format!("left as it is: {} ({})", kept.path, kept.reason));
+        paragraph(&mut text, &format!("not changed: {} ({})", kept.path, kept.reason));
     }
     paragraph(&mut text, &format!("[cwd {}]", rewound.cwd));
     if let Some(undo) = rewound.undo {
-        paragraph(&mut text, &format!("[to take this back: rewind(to=\"{undo}\")]"));
+        paragraph(&mut text, &format!("[undo with rewind(to=\"{undo}\")]"));
     }
     text
 }

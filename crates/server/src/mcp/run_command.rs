@@ -23,7 +23,7 @@ pub const TOOL: Entry = Entry {
     },
 };
 
-/// What agents call it.
+/// Its name.
 const NAME: &str = "run_command";
 
 const DESCRIPTION: &str = "Run bash in your session; returns output and exit code. The shell persists: cd, variables, functions \
@@ -34,7 +34,7 @@ and a venv carry over, even after `exit` or a crash.
 - Servers and watchers: start_service.
 - Long output is cut; read or search the rest with read_output.";
 
-/// What it takes.
+/// Its arguments.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Arguments {
@@ -46,7 +46,7 @@ pub struct Arguments {
     timeout: Option<f64>,
     /// For this command only.
     cwd: Option<String>,
-    /// Your key; repeating it returns the first result and runs nothing.
+    /// Idempotency key: repeating it returns the first result.
     request_id: Option<String>,
 }
 

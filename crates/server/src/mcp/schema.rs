@@ -1,18 +1,18 @@
-//! A wire type as a JSON Schema. The schemas are those of `/openapi.json`, which is the same dialect; only the place of
-//! the parts differs.
+//! A wire type as a JSON Schema. The schemas are those of `/openapi.json`, which is the same dialect; only the location
+//! of the parts differs.
 
 use rmcp::model::JsonObject;
 use serde_json::Value;
 use std::sync::Arc;
 use utoipa::ToSchema;
 
-/// The schema of `T`, complete in itself.
+/// The self-contained schema of `T`.
 fn of<T: ToSchema>() -> Arc<JsonObject> {
     let mut parts = Vec::new();
     T::schemas(&mut parts);
     let mut root = match serde_json::to_value(T::schema()) {
         Ok(Value::Object(root)) => root,
-        // A type that is no object cannot be what a tool takes or gives; the tests look at every one.
+        // Arguments and results of tools are objects; the tests check every one.
         _ => JsonObject::new(),
     };
     let definitions: JsonObject =
@@ -28,20 +28,21 @@ fn of<T: ToSchema>() -> Arc<JsonObject> {
     }
 }
 
-/// The schema of a tool's arguments, as flat as can be. To leave an argument out is the way not to give it; `null` would
-/// be taken too, but neither that nor a reference is understood by every client's model.
+/// The schema of a tool's arguments, as flat as possible. Optional arguments are omitted; `null` would be accepted too,
+/// but not every client's model understands `null` or references.
 pub fn of_arguments<T: ToSchema>() -> Arc<JsonObject> {
     let mut root = Arc::unwrap_or_clone(of::<T>());
     root.remove("description");
     let definitions = root.remove("$defs").unwrap_or_default();
-    // A tool without arguments says so; to leave the field out is more than some clients understand.
+    // A tool without arguments has an empty object; some clients do not understand a missing field.
     root.entry("properties").or_insert_with(|| Value::Object(JsonObject::new()));
     if let Some(Value::Object(properties)) = root.get_mut("properties") {
         for property in properties.values_mut() {
             if let Value::Object(property) = property {
                 without_null(property);
                 inline(property, &definitions);
-                // What a number may be is said in words, or in the refusal; here it costs every conversation.
+                // The range of a number is in the description or in the error; here it would cost tokens in every
+                // conversation.
                 ["format", "minimum"].iter().for_each(|key| drop(property.remove(*key)));
             }
         }
@@ -70,7 +71,7 @@ fn inline(property: &mut JsonObject, definitions: &Value) {
     let name = target.rsplit('/').next().unwrap_or_default();
     if let Some(Value::Object(definition)) = definitions.get(name) {
         for (key, value) in definition {
-            // What the argument says about itself is nearer than what its type says.
+            // The argument's own description wins over that of its type.
             property.entry(key.clone()).or_insert_with(|| value.clone());
         }
     }

@@ -1,5 +1,5 @@
-//! Whose session it is. A seat is a caller with a session; it is found by what the client said, and the session is made
-//! when it is first needed.
+//! A seat is a caller with its session. The session follows from what the client sent, and is created when it is first
+//! needed.
 
 use super::hub::Hub;
 use super::names::{self, Lease};
@@ -19,18 +19,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const SESSION_HEADER: &str = "shellkeep-session";
 /// The header by which an HTTP client says which MCP session it belongs to.
 const MCP_SESSION_HEADER: &str = "mcp-session-id";
-/// What an agent's session is called when it did not name one.
+/// The name of an agent's session if it did not name one.
 const AGENT_DEFAULT: &str = "default";
 
-/// A caller at its session.
+/// A caller with its session.
 #[derive(Clone)]
 pub struct Seat {
-    /// What it may reach.
+    /// The engine with its rights.
     pub engine: Engine,
-    /// Its session.
     pub session: SessionId,
     cwd: Option<ByteString>,
-    /// The directory whose files the session keeps, if it is made now.
+    /// The workspace, if the session is created now.
     workspace: Option<String>,
 }
 
@@ -47,12 +46,12 @@ pub struct Pipe {
 enum LeaseState {
     NotTaken,
     Taken(Lease),
-    /// The client is gone. What it still had running keeps the name, but no longer keeps others from it.
+    /// The client is gone. Its running commands keep the name, but other clients may now use it too.
     Released(String),
 }
 
 impl Seat {
-    /// Begins a command, and makes the session first if there is none.
+    /// Starts a command, and creates the session first if it does not exist.
     pub async fn run(&self, command: RunCommand) -> Result<RunStream, OpError> {
         match self.engine.run_stream(&self.session, command.clone()).await {
             Err(OpError::Session(SessionError::NotFound { .. })) => {}
@@ -62,7 +61,7 @@ impl Seat {
         self.engine.run_stream(&self.session, command).await
     }
 
-    /// Starts a service, and makes the session first if there is none.
+    /// Starts a service, and creates the session first if it does not exist.
     pub async fn start(&self, request: StartService) -> Result<ServiceView, OpError> {
         match self.engine.services().start(&self.session, request.clone()).await {
             Err(OpError::Session(SessionError::NotFound { .. })) => {}
@@ -72,7 +71,7 @@ impl Seat {
         self.engine.services().start(&self.session, request).await
     }
 
-    /// Makes the session. A workspace that cannot be one, or that the caller may not choose, is left out.
+    /// Creates the session. A workspace that is invalid, or that the caller may not choose, is ignored.
     async fn make(&self) -> Result<(), OpError> {
         let create = |config: serde_json::Value| CreateSession {
             session_id: Some(self.session.clone()),
@@ -91,7 +90,7 @@ impl Seat {
 }
 
 impl Pipe {
-    /// A client that connected with these wishes.
+    /// A client that connected with these parameters.
     pub fn new(
         engine: Engine,
         session: Option<SessionId>,
@@ -102,12 +101,12 @@ impl Pipe {
         Arc::new(Self { engine, session, directory, workspace, lease, is_gone: AtomicBool::new(false) })
     }
 
-    /// What it may reach.
+    /// The engine with its rights.
     pub fn engine(&self) -> &Engine {
         &self.engine
     }
 
-    /// Its seat. The name is decided by the first who asks and stays.
+    /// Its seat. The first request decides the name, which then stays.
     pub fn seat(&self, hub: &Hub, client: &str) -> Result<Seat, Refusal> {
         let session = match &self.session {
             Some(session) => session.clone(),
@@ -151,7 +150,7 @@ impl Pipe {
     }
 }
 
-/// The seat of an HTTP request: by header, else by the agent's token, else by the MCP session.
+/// The seat of an HTTP request: by header, or else by the agent's token, or else by the MCP session.
 pub fn of_request(engine: Engine, headers: &HeaderMap, client: &str) -> Result<Seat, Refusal> {
     let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("\u{fffd}"));
     let session = match (text(SESSION_HEADER), engine.scope().agent()) {

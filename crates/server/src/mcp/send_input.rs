@@ -1,4 +1,4 @@
-//! `send_input`: what a running command reads from its standard input.
+//! `send_input`: writes to the standard input of a running command.
 
 use super::handler::Handler;
 use super::schema;
@@ -24,7 +24,7 @@ pub const TOOL: Entry = Entry {
 const DESCRIPTION: &str = "Write to the stdin of a command started with blocking=false. End a line with \\n, then read_output with \
 wait.";
 
-/// What it takes.
+/// Its arguments.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
@@ -32,7 +32,7 @@ struct Arguments {
     id: String,
     /// Sent exactly as given.
     text: String,
-    /// End the input after it.
+    /// Close stdin afterwards.
     eof: Option<bool>,
 }
 
@@ -46,8 +46,8 @@ async fn send(
         Target::Run(run_id) => run_id,
         Target::Service(id) => {
             let detail = format!(
-                "{id} is a service, and services read no input. Start a program that you want to answer with \
-                 run_command(blocking=false)"
+                "{id} is a service, and services read no input. Start an interactive program with \
+                    run_command(blocking=false)"
             );
             return Err(Refusal::new(StatusCode::CONFLICT, "no_input", detail));
         }
@@ -61,9 +61,9 @@ async fn send(
         }
         sent => sent?,
     }
-    let ended = if end { " and ended its input" } else { "" };
+    let ended = if end { " and closed its stdin" } else { "" };
     let text = format!(
-        "Sent {} bytes to {run_id}{ended}. See its answer with read_output(id=\"{run_id}\", wait=10).",
+        "Sent {} bytes to {run_id}{ended}. Read its output with read_output(id=\"{run_id}\", wait=10).",
         accepted.bytes
     );
     answer(text, &accepted)

@@ -1,5 +1,5 @@
-//! A service in words, for a model: what it is called, how it stands, where it listens, the end of its log when it did
-//! not make it, and what to do next. Pure, so that tests are tables.
+//! A service as text for a model: its name, status and ports, the end of its log if it failed, and what to do next.
+//! Pure, so that tests are tables.
 
 use super::plain::plain;
 use super::text::paragraph;
@@ -11,7 +11,7 @@ use shellkeep_session::{ServiceStatus, plan};
 /// Bytes of the log that are shown of a service that ended or is not ready: a screenful, and usually the reason.
 pub const LAST_WORDS: u64 = 2048;
 
-/// A service that somebody has just started, stopped or asked for.
+/// A service that was just started, stopped or requested.
 pub fn service(view: &ServiceView, log: Option<LogPage>) -> String {
     let mut text = line(view);
     if let Some(log) = log {
@@ -21,7 +21,7 @@ pub fn service(view: &ServiceView, log: Option<LogPage>) -> String {
     text
 }
 
-/// Services, one to a line. `elsewhere` are those of the agent's other sessions.
+/// Services, one per line. `elsewhere` are those of the agent's other sessions.
 pub fn list(own: &[ServiceView], elsewhere: &[ServiceView]) -> String {
     let mut text = String::new();
     for view in own {
@@ -52,7 +52,7 @@ fn end_of_log(text: &mut String, log: LogPage) {
     }
     let cut = log.offset > log.first;
     let words = plain(&encode(log.bytes).0);
-    // The first line of a tail is seldom whole.
+    // The first line of a tail is rarely complete.
     let words = match words.split_once('\n') {
         Some((_, rest)) if cut && !rest.is_empty() => rest,
         _ => &words,

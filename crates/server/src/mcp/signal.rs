@@ -22,14 +22,14 @@ pub const TOOL: Entry = Entry {
     call: |handler, given, context| Box::pin(async move { send(handler, arguments(given)?, context).await }),
 };
 
-/// What is sent unless another signal is named: Ctrl-C.
+/// The default signal: Ctrl-C.
 const DEFAULT: &str = "INT";
-/// How long a call waits to see whether the command ends. Most do at once.
+/// How long a call waits to see whether the command ends. Most do immediately.
 const END_WAIT: Duration = Duration::from_secs(1);
 
 const DESCRIPTION: &str = "Interrupt a command started with blocking=false; the session keeps its state.";
 
-/// What it takes.
+/// Its arguments.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
@@ -48,7 +48,7 @@ async fn send(
     let run_id = match Target::parse(&given.id)? {
         Target::Run(run_id) => run_id,
         Target::Service(id) => {
-            let detail = format!("{id} is a service; end it with stop_service(service_id=\"{id}\")");
+            let detail = format!("{id} is a service; stop it with stop_service(service_id=\"{id}\")");
             return Err(Refusal::new(StatusCode::BAD_REQUEST, "invalid_request", detail));
         }
     };

@@ -1,4 +1,4 @@
-//! `start_service`: a command that runs on beside the session.
+//! `start_service`: a command that keeps running next to the session.
 
 use super::handler::Handler;
 use super::schema;
@@ -23,17 +23,18 @@ pub const TOOL: Entry = Entry {
     call: |handler, given, context| Box::pin(async move { start(handler, arguments(given)?, context).await }),
 };
 
-/// Seconds a call waits for a service to become ready: most servers are by then, and no client gives up sooner.
+/// Seconds a call waits for a service to become ready: most servers are ready by then, and no client times out sooner.
 const READY_WAIT: f64 = 30.0;
-/// Seconds a call waits to see whether the service ends at once, where it was not said what ready means. A wrong command
-/// shows by then.
+/// Seconds a call waits to see whether the service ends at once, without a readiness condition. A wrong command fails
+/// by then.
 const SETTLE_WAIT: f64 = 1.0;
 
-const DESCRIPTION: &str = "Start a server, database or watcher that keeps running beside your session, with its directory and \
+const DESCRIPTION: &str = "Start a server, database or watcher that keeps running next to your session, with its \
+    directory and \
 variables. Returns id, pid and ports; read_output shows its log. No & or nohup. With one of ready_* the call waits until it is \
 ready, up to 30 s. Stop what you no longer need: few may run at once.";
 
-/// What it takes.
+/// Its arguments.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
@@ -61,13 +62,13 @@ async fn start(
     let seat = handler.seat(context)?;
     let request = translate::start_service(request(given)?)?;
     let (starter, asked) = (seat.clone(), request);
-    // A client that goes away has asked for a service that runs on, and not for one that is half started.
+    // A client that disconnects must not leave a service half started.
     let view = detached(async move { starter.start(asked).await }).await??;
     let log = last_words(&seat, &view).await?;
     answer(service_text::service(&view, log), &translate::service(view))
 }
 
-/// The end of the log of a service that is not well, for the model to see why.
+/// The end of the log of a service that failed or is not ready, so that the model sees why.
 pub async fn last_words(seat: &Seat, view: &ServiceView) -> Result<Option<LogPage>, Refusal> {
     if matches!(view.status, ServiceStatus::Running | ServiceStatus::Stopped) {
         return Ok(None);
@@ -82,7 +83,7 @@ fn request(given: Arguments) -> Result<StartServiceRequest, Refusal> {
     let mut conditions = conditions.into_iter().flatten();
     let ready = conditions.next();
     if conditions.next().is_some() {
-        return Err(Refusal::invalid("give one of ready_port, ready_log and ready_http, not several"));
+        return Err(Refusal::invalid("pass only one of ready_port, ready_log and ready_http"));
     }
     if ready == Some(ReadyWhen::Port(0)) {
         return Err(Refusal::invalid("ready_port: 0 is not a TCP port; those are 1 to 65535"));
@@ -115,7 +116,7 @@ mod tests {
         assert_eq!((port.ready, port.wait), (Some(ReadyWhen::Port(80)), Some(READY_WAIT)));
         assert_eq!(port.restart, Some(RestartChoice::Always));
         for (wrong, expected) in [
-            (json!({"command": "x", "ready_port": 80, "ready_log": "y"}), "not several"),
+            (json!({"command": "x", "ready_port": 80, "ready_log": "y"}), "only one of"),
             (json!({"command": "x", "ready_port": 0}), "ready_port: 0"),
             (json!({"command": "x", "ready_port": 70000}), "ready_port: "),
             (json!({"command": "x", "ready": 80}), "unknown argument `ready`"),

@@ -1,5 +1,5 @@
-//! `GET /v1/mcp/stdio`: the daemon's end of `shellkeep mcp`. The connection is upgraded and carries one JSON message to
-//! a line from then on; the program at the other end only copies bytes.
+//! `GET /v1/mcp/stdio`: the daemon's end of `shellkeep mcp`. The connection is upgraded and carries one JSON message
+//! per line from then on; the program at the other end only copies bytes.
 
 use super::handler::{Handler, Toolset};
 use super::hub::{Hub, engine_of};
@@ -20,13 +20,13 @@ use shellkeep_session::SessionId;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StdioParams {
-    /// The session, if it wants a certain one.
+    /// The session, if the client named one.
     session: Option<String>,
     /// Which tools it wants.
     toolset: Option<String>,
     /// The project's directory.
     cwd: Option<String>,
-    /// The directory whose files a new session keeps.
+    /// The workspace of a new session.
     workspace: Option<String>,
 }
 
@@ -52,14 +52,14 @@ pub async fn upgrade(
     let directory = params.cwd.filter(|cwd| cwd.starts_with('/') && !cwd.contains('\0'));
     let engine = engine_of(&parts)?;
     let place = engine.lend(Lent::McpClients, 1)?;
-    // The gate looks at every request, but this connection is one request for hours.
+    // Every request is authenticated, but this connection is one request for hours.
     let revoked = parts.extensions.get::<Revocation>().cloned();
     let pipe = Pipe::new(engine, session, directory, params.workspace);
     let handler = Handler::on_stdio(hub, pipe.clone(), toolset, place);
     tokio::spawn(async move {
         match upgrading.await {
             Ok(stream) => serve(handler, Lines::new(TokioIo::new(stream), pipe), revoked).await,
-            Err(error) => tracing::debug!(%error, "an MCP client left before it began"),
+            Err(error) => tracing::debug!(%error, "an MCP client disconnected before the handshake"),
         }
     });
     let headers = [(header::CONNECTION, "upgrade"), (header::UPGRADE, STDIO_PROTOCOL)];
@@ -73,12 +73,12 @@ async fn serve(handler: Handler, lines: Client, revoked: Option<Revocation>) {
     let serving = async {
         match rmcp::serve_server(handler, lines).await {
             Ok(running) => drop(running.waiting().await),
-            // Clients that hang up before the handshake, and those that speak something else.
-            Err(error) => tracing::debug!(%error, "an MCP client did not get to begin"),
+            // Clients that disconnect before the handshake, and those that do not speak MCP.
+            Err(error) => tracing::debug!(%error, "the handshake with an MCP client failed"),
         }
     };
     match revoked {
-        // What is dropped here closes the connection; what the agent has started runs on, as over HTTP.
+        // Dropping closes the connection; what the agent started keeps running, as over HTTP.
         Some(revoked) => tokio::select! {
             () = serving => {}
             () = revoked.happened() => {}

@@ -1,4 +1,4 @@
-//! `stop_service`: ends a service and everything it has started.
+//! `stop_service`: stops a service and everything it started.
 
 use super::handler::Handler;
 use super::schema;
@@ -22,9 +22,9 @@ pub const TOOL: Entry = Entry {
 };
 
 const DESCRIPTION: &str =
-    "Stop a service and everything it started; it is killed if it has not ended after 5 s. Its log stays.";
+    "Stop a service and everything it started; it is killed if it has not exited after 5 s. Its log stays.";
 
-/// What it takes.
+/// Its arguments.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
@@ -48,7 +48,7 @@ async fn stop(
     let missing = service_id.to_string();
     let stopped = detached(async move { seat.engine.services().stop(&session, &service_id, STOP_GRACE).await }).await?;
     let view = stopped.map_err(|error| match error {
-        // The caller's own session is made by its first command, and so are the ids this tool takes.
+        // The first command creates the caller's session, and the ids that this tool accepts.
         OpError::Session(SessionError::NotFound { session_id }) if given.session.is_none() => {
             OpError::Service(ServiceError::NotFound { session_id, service_id: missing })
         }

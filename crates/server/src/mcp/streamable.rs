@@ -1,5 +1,5 @@
-//! `/mcp`: MCP over streamable HTTP, behind the same gate as every other route. An MCP session belongs to the token that
-//! made it: to anybody else its id is one that does not exist.
+//! `/mcp`: MCP over streamable HTTP, authenticated like every other route. An MCP session belongs to the token that
+//! created it: for other callers its id does not exist.
 
 use super::bound::{Bound, Sessions};
 use super::handler::Handler;
@@ -15,12 +15,12 @@ use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long an MCP session may be silent. A model that thinks or a person at lunch should find it; one that is gone for
-/// longer initialises again. The shell sessions behind it have no such end.
+/// How long an MCP session may be idle: long enough for a thinking model or a lunch break; after that, the client
+/// initialises again. The shell sessions behind it do not expire.
 const KEEP_ALIVE: Duration = Duration::from_secs(60 * 60);
 /// The header with the id of an MCP session.
 const SESSION_ID: &str = "mcp-session-id";
-/// What the SDK says of an id that it does not know. It is said of another's id too, so that they cannot be told apart.
+/// The SDK's text for an unknown id. Also used for another caller's id, so that the two cannot be distinguished.
 const UNKNOWN: (StatusCode, &str) = (StatusCode::NOT_FOUND, "Not Found: Session not found");
 
 type Service = StreamableHttpService<Handler, LocalSessionManager>;
@@ -61,7 +61,7 @@ pub async fn serve(State(state): State<Streamable>, request: Request) -> Result<
         sessions.bind(&id, bound);
     }
     if is_delete && response.status() == StatusCode::ACCEPTED {
-        // It has ended and there is nothing to say; clients take `accepted` for a half success and warn of it.
+        // It has ended, with an empty response; clients warn about `accepted`.
         *response.status_mut() = StatusCode::NO_CONTENT;
     }
     Ok(response)
@@ -76,11 +76,11 @@ fn service(hub: Hub) -> Service {
     let mut sessions = LocalSessionManager::default();
     sessions.session_config.keep_alive = Some(KEEP_ALIVE);
     let config = StreamableHttpServerConfig::default()
-        // The gate has checked both for every route, by one rule; a second, different one here could only confuse.
+        // Authentication has checked both for every route; a second, different check here would only confuse.
         .disable_allowed_hosts()
         .disable_allowed_origins()
         .with_max_request_body_bytes(RUN_LIMIT)
-        // Since 2026-07-28 an answer without progress is plain JSON, and costs less.
+        // Since 2026-07-28 a response without progress is plain JSON, which costs less.
         .with_json_response(true);
     StreamableHttpService::new(move || Ok(Handler::over_http(hub.clone())), Arc::new(sessions), config)
 }

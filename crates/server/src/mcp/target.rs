@@ -1,14 +1,13 @@
-//! What an id names: `r12` is a command, `s12` a service. The daemon gives both out, and nobody else does.
+//! What an id names: `r12` is a command, `s12` a service. Only the daemon assigns ids.
 
 use crate::refusal::Refusal;
 use shellkeep_session::{RunId, ServiceId};
 
-/// What a tool is asked about.
+/// The target of a tool call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
     /// A command.
     Run(RunId),
-    /// A service.
     Service(ServiceId),
 }
 
@@ -33,7 +32,7 @@ mod tests {
     fn ids_say_what_they_name() {
         assert_eq!(Target::parse("s12").unwrap(), Target::Service(ServiceId::from_seq(12)));
         assert_eq!(Target::parse("r12").unwrap(), Target::Run(RunId::from_seq(12)));
-        // What is neither is no command that exists, and is refused as one.
+        // Anything else is treated as a run that does not exist.
         assert_eq!(Target::parse("server").unwrap(), Target::Run(RunId::parse("server").unwrap()));
         assert!(Target::parse("../s1").unwrap_err().problem().detail.starts_with("id: "));
     }

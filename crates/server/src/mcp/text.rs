@@ -1,5 +1,5 @@
-//! A run in words, for a model: notices first, then what it printed, then how it ended when that needs saying. Pure, so
-//! that tests are tables.
+//! A run as text for a model: notices first, then its output, then its status if that matters. Pure, so that tests are
+//! tables.
 
 use super::plain::plain;
 use shellkeep_protocol::text::encode;
@@ -7,20 +7,20 @@ use shellkeep_runtime::{RunView, StreamView};
 use shellkeep_session::{Notice, NoticeCode, RunStatus};
 use std::fmt::Write as _;
 
-/// Bytes of each stream that a tool's answer carries; head and tail are kept. About 8,000 tokens: what a model can take
-/// in at once without losing the thread. The rest is read by `read_output`.
+/// Bytes of each stream that a tool's answer carries; head and tail are kept. About 8,000 tokens: what a model can
+/// handle at once. `read_output` reads the rest.
 pub const MODEL_OUTPUT: usize = 30_000;
 
-/// Who reads.
+/// The style of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {
-    /// Streams are told apart, and the text names the tools to go on with.
+    /// Streams are separate, and the text names the tools to continue with.
     Full,
-    /// As the classic tool has it: output, then error output, then nothing.
+    /// Like the classic tool: output, then error output.
     Classic,
 }
 
-/// A run in words.
+/// A run as text.
 pub fn run(view: &RunView, notices: &[Notice], style: Style) -> String {
     let mut text = notices_in_words(notices);
     let stdout = readable(&view.stdout);
@@ -31,7 +31,7 @@ pub fn run(view: &RunView, notices: &[Notice], style: Style) -> String {
     }
     paragraph(&mut text, &stderr);
     if let Some(late) = &view.background_output {
-        paragraph(&mut text, "[output of earlier background work]");
+        paragraph(&mut text, "[output of earlier background jobs]");
         paragraph(&mut text, &plain(&late.to_text()));
     }
     if style == Style::Full {
@@ -51,17 +51,17 @@ pub fn run(view: &RunView, notices: &[Notice], style: Style) -> String {
     text
 }
 
-/// Notices, one to a line.
+/// Notices, one per line.
 pub fn notices_in_words(notices: &[Notice]) -> String {
     let mut text = String::new();
-    // How a command timed out is told at the end, in words that lead to tools.
+    // The timeout is described at the end, with the tools to use.
     for notice in notices.iter().filter(|notice| notice.code != NoticeCode::TimedOut) {
         paragraph(&mut text, &format!("[notice] {}", notice.message));
     }
     text
 }
 
-/// How a run stands when there is something to say about it.
+/// A run's status, if it matters.
 pub fn ending(view: &RunView, style: Style) -> String {
     let id = &view.run_id;
     let signal = view.signal.as_ref().map(|signal| format!(", by signal {signal}")).unwrap_or_default();
@@ -91,7 +91,7 @@ pub fn ending(view: &RunView, style: Style) -> String {
     }
 }
 
-/// How a run stands, for who asked about it by its id.
+/// A run's status, for a request by id.
 pub fn standing(view: &RunView) -> String {
     let id = &view.run_id;
     match view.status {
@@ -103,7 +103,7 @@ pub fn standing(view: &RunView) -> String {
     }
 }
 
-/// Adds text on a line of its own.
+/// Adds text on its own line.
 pub fn paragraph(text: &mut String, more: &str) {
     if more.is_empty() {
         return;

@@ -1,4 +1,4 @@
-//! What every tool is made of: its definition, how its arguments are read, and how it answers.
+//! What every tool consists of: its definition, parsing its arguments, and its result.
 
 use super::handler::Handler;
 use super::hints::refusal_in_words;
@@ -12,7 +12,7 @@ use serde_json::Value;
 use std::future::Future;
 use std::pin::Pin;
 
-/// A tool: what the client is told of it, and what a call does.
+/// A tool: its definition, and its function.
 pub struct Entry {
     /// Its definition.
     pub define: fn() -> Tool,
@@ -20,7 +20,7 @@ pub struct Entry {
     pub call: for<'a> fn(&'a Handler, JsonObject, &'a RequestContext<RoleServer>) -> Calling<'a>,
 }
 
-/// A call under way. A refusal becomes a result that the model reads.
+/// A running call. A refusal becomes a result that the model reads.
 pub type Calling<'a> = Pin<Box<dyn Future<Output = Result<CallToolResult, Refusal>> + Send + 'a>>;
 
 /// Reads a tool's arguments. An error names the argument, so that the model can correct itself.
@@ -28,18 +28,18 @@ pub fn arguments<T: DeserializeOwned>(given: JsonObject) -> Result<T, Refusal> {
     serde_path_to_error::deserialize(Value::Object(given)).map_err(|error| {
         let path = error.path().to_string();
         let message = error.inner().to_string().replace("field", "argument");
-        // An unknown or missing argument is already named by the message.
+        // The message already names an unknown or missing argument.
         let is_named = path == "." || message.starts_with("unknown argument");
         Refusal::invalid(if is_named { message } else { format!("{path}: {message}") })
     })
 }
 
-/// A result with words for the model and data for a program.
+/// A result with text for the model and data for a program.
 pub fn answer<T: Serialize>(text: String, data: &T) -> Result<CallToolResult, Refusal> {
     let mut result = CallToolResult::success(vec![ContentBlock::text(text)]);
     let data = serde_json::to_value(data);
     result.structured_content =
-        Some(data.map_err(|error| Refusal::internal(format!("the answer could not be written: {error}")))?);
+        Some(data.map_err(|error| Refusal::internal(format!("cannot encode the result: {error}")))?);
     Ok(result)
 }
 

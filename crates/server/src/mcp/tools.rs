@@ -1,4 +1,4 @@
-//! The tools: what there is, what each takes, and how a call finds its tool. A new tool is one file and one line here.
+//! The list of tools, their definitions, and the lookup by name. A new tool is one file and one line here.
 
 use super::handler::Toolset;
 use super::tool::Entry;
@@ -21,7 +21,8 @@ const SHELL: &[Entry] = &[
 const FILES: &[Entry] = &[list_checkpoints::TOOL, diff::TOOL, rewind::TOOL];
 const BASH: &[Entry] = &[bash::TOOL];
 
-/// The tools of a set, with their definitions, which are made once. `undo` says whether those for checkpoints are offered.
+/// The tools of a set, with their definitions, which are built once. `undo` says whether those for checkpoints are
+/// offered.
 pub fn offered(set: Toolset, undo: bool) -> impl Iterator<Item = &'static (Tool, &'static Entry)> {
     type Defined = LazyLock<Vec<(Tool, &'static Entry)>>;
     static SHELL_TOOLS: Defined = LazyLock::new(|| defined(SHELL));
@@ -78,7 +79,7 @@ mod tests {
         }
     }
 
-    /// A conversation pays for all definitions with each of its turns. Four bytes of such text are about a token.
+    /// A conversation pays for all definitions in each turn. Four bytes of such text are about a token.
     #[test]
     fn all_definitions_together_are_short() {
         let bytes = serde_json::to_string(&definitions(Toolset::Default, true)).unwrap().len();

@@ -1,4 +1,4 @@
-//! What several requests are checked for.
+//! Checks shared by several requests.
 
 use crate::refusal::Refusal;
 use shellkeep_protocol::text;
@@ -6,9 +6,9 @@ use shellkeep_runtime::{MAX_TIMEOUT, Tail};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Bytes of one page of output unless the caller asks for more.
+/// Default number of bytes per page of output.
 pub const DEFAULT_OUTPUT_PAGE: u64 = 1 << 20;
-/// Shortest timeout in seconds; nothing ends sooner.
+/// Shortest timeout in seconds.
 const MIN_TIMEOUT: f64 = 0.001;
 
 /// A timeout within its bounds.
@@ -21,10 +21,10 @@ pub fn within(seconds: f64, advice: &str) -> Result<Duration, Refusal> {
     })
 }
 
-/// How much of the end of a stream is wanted.
+/// How much of the end of a stream is requested.
 pub fn tail(bytes: Option<u64>, lines: Option<u64>) -> Result<Option<Tail>, Refusal> {
     match (bytes, lines) {
-        (Some(_), Some(_)) => Err(Refusal::invalid("give tail (bytes) or tail_lines, not both")),
+        (Some(_), Some(_)) => Err(Refusal::invalid("pass tail (bytes) or tail_lines, not both")),
         (bytes, lines) => Ok(bytes.map(Tail::Bytes).or(lines.map(Tail::Lines))),
     }
 }
@@ -34,7 +34,7 @@ pub fn decode(name: &str, base64: &str) -> Result<Vec<u8>, Refusal> {
     text::decode(String::new(), Some(base64)).map_err(|error| Refusal::invalid(format!("{name}: {error}")))
 }
 
-/// Refuses text that bash could not be given.
+/// Rejects text that cannot be passed to bash.
 pub fn no_nul(name: &str, text: String) -> Result<String, Refusal> {
     match text.bytes().position(|byte| byte == 0) {
         Some(at) => Err(Refusal::invalid(format!("{name}: the NUL byte at position {at} cannot be passed to bash"))),
@@ -42,7 +42,7 @@ pub fn no_nul(name: &str, text: String) -> Result<String, Refusal> {
     }
 }
 
-/// Checks the names of variables: bash could neither hold nor export others.
+/// Checks the names of variables: bash does not accept others.
 pub fn variables(env: Option<BTreeMap<String, String>>) -> Result<BTreeMap<String, String>, Refusal> {
     let env = env.unwrap_or_default();
     for (name, value) in &env {
@@ -51,7 +51,7 @@ pub fn variables(env: Option<BTreeMap<String, String>>) -> Result<BTreeMap<Strin
         if !first || !letters.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
             let shown = name.escape_debug();
             return Err(Refusal::invalid(format!(
-                "env: '{shown}' is not a variable's name (A-Z a-z 0-9 _, no digit first)"
+                "env: '{shown}' is not a valid variable name (A-Z a-z 0-9 _, not starting with a digit)"
             )));
         }
         if value.contains('\0') {

@@ -15,7 +15,7 @@ use shellkeep_session::{ByteString, Cause, FilesAt, LeftOut};
 /// The longest name of a moment; a checkpoint's own is shorter.
 const MAX_MOMENT: usize = 255;
 
-/// What the present is called; it is no moment of the past.
+/// The name of the present, which is not a moment of the past.
 const NOW: &str = "now";
 
 /// A moment by its number or its name.
@@ -26,7 +26,7 @@ pub fn place(name: &str, place: &wire::Place) -> Result<Moment, Refusal> {
     }
 }
 
-/// A moment by its number or its name, or the present, which is none.
+/// A moment by its number or its name, or `None` for the present.
 pub fn place_or_now(name: &str, given: &wire::Place) -> Result<Option<Moment>, Refusal> {
     match given {
         wire::Place::Name(text) if text == NOW => Ok(None),
@@ -43,20 +43,20 @@ pub fn moment(name: &str, text: &str) -> Result<Moment, Refusal> {
     }
     if text.is_empty() || text.len() > MAX_MOMENT || !text.bytes().all(is_plain) {
         return Err(Refusal::invalid(format!(
-            "{name}: '{}' names no moment; give the number of a record, a run id (r12), a checkpoint's id, a commit or \
-             the beginning of one, -N (N changing runs back), an RFC 3339 time, or latest",
+            "{name}: '{}' is not a moment; pass the number of a record, a run id (r12), a checkpoint's id, a commit or \
+                a prefix of one, -N (N changing runs back), an RFC 3339 time, or latest",
             text.escape_debug()
         )));
     }
     Ok(Moment::parse(text))
 }
 
-/// A moment by its name, or the present, which is none.
+/// A moment by its name, or `None` for the present.
 pub fn moment_or_now(name: &str, text: &str) -> Result<Option<Moment>, Refusal> {
     if text == NOW { Ok(None) } else { moment(name, text).map(Some) }
 }
 
-/// How many checkpoints a page holds.
+/// The number of checkpoints per page.
 pub fn checkpoint_limit(limit: Option<usize>) -> Result<usize, Refusal> {
     match limit.unwrap_or(DEFAULT_CHECKPOINT_PAGE) {
         limit @ 1..=MAX_CHECKPOINT_PAGE => Ok(limit),
@@ -64,7 +64,7 @@ pub fn checkpoint_limit(limit: Option<usize>) -> Result<usize, Refusal> {
     }
 }
 
-/// How many bytes of a patch are wanted; none if none is.
+/// The number of bytes of a patch; `None` without one.
 pub fn patch_bytes(
     wanted: Option<wire::Switch>,
     max_bytes: Option<usize>,
@@ -72,9 +72,10 @@ pub fn patch_bytes(
 ) -> Result<Option<usize>, Refusal> {
     let default = if raw { MAX_PATCH_BYTES } else { DEFAULT_PATCH_BYTES };
     match max_bytes.unwrap_or(default) {
-        bytes if bytes > MAX_PATCH_BYTES => {
-            Err(Refusal::invalid(format!("max_bytes: {bytes} is more than {MAX_PATCH_BYTES}; ask for fewer paths")))
-        }
+        bytes if bytes > MAX_PATCH_BYTES => Err(Refusal::invalid(format!(
+            "max_bytes: {bytes} is more than {MAX_PATCH_BYTES}; select fewer files with \
+                path"
+        ))),
         bytes => Ok((raw || wanted.is_none_or(|wire::Switch(on)| on)).then_some(bytes)),
     }
 }
@@ -82,12 +83,12 @@ pub fn patch_bytes(
 /// A path of a query, as it was given.
 pub fn path(text: Option<String>, base64: Option<String>) -> Result<Option<ByteString>, Refusal> {
     match (text, base64) {
-        (Some(_), Some(_)) => Err(Refusal::invalid("give path or path_base64, not both")),
+        (Some(_), Some(_)) => Err(Refusal::invalid("pass path or path_base64, not both")),
         (Some(text), None) => Ok(Some(no_nul("path", text)?.into())),
         (None, Some(base64)) => {
             let bytes = decode("path_base64", &base64)?;
             if bytes.contains(&0) {
-                return Err(Refusal::invalid("path_base64: a path has no NUL byte"));
+                return Err(Refusal::invalid("path_base64: a path cannot contain the NUL byte"));
             }
             Ok(Some(bytes.into()))
         }
@@ -95,7 +96,7 @@ pub fn path(text: Option<String>, base64: Option<String>) -> Result<Option<ByteS
     }
 }
 
-/// A request to go back.
+/// A request to rewind.
 pub fn rewind(request: &wire::RewindRequest) -> Result<Rewind, Refusal> {
     Ok(Rewind {
         to: place("to", &request.to)?,
@@ -112,12 +113,12 @@ pub fn rewind(request: &wire::RewindRequest) -> Result<Rewind, Refusal> {
 pub fn fork(request: wire::ForkRequest) -> Result<Fork, Refusal> {
     let wire::ForkRequest { at, session_id, user_id, share_files } = request;
     let session_id = named(user_id, session_id)?;
-    // From now is what it is without a moment.
+    // Without a moment, a fork starts from now.
     let at = at.map(|at| place_or_now("at", &at)).transpose()?.flatten();
     Ok(Fork { at, session_id, share_files: share_files.unwrap_or(false) })
 }
 
-/// A new session made from another, for the caller.
+/// A fork, for the caller.
 pub fn forked(forked: Forked) -> wire::ForkResponse {
     let notices = forked.notices.into_iter().map(Into::into).collect();
     wire::ForkResponse { session: session(forked.session), notices }
@@ -246,7 +247,7 @@ pub fn merged(merged: Merged, dry_run: bool) -> wire::MergeBackResponse {
     }
 }
 
-/// What checkpoints take, for the caller.
+/// What checkpoints use, for the caller.
 pub fn checkpoint_usage(usage: CheckpointUse, thinned: bool) -> wire::CheckpointUsage {
     wire::CheckpointUsage {
         session_id: usage.session_id.into(),
@@ -304,7 +305,7 @@ mod tests {
         let seq = |text: &str| matches!(moment("to", text), Ok(Moment::Seq(_)));
         let name = |text: &str| matches!(moment("to", text), Ok(Moment::Checkpoint(_)));
         assert!(seq("0") && seq("12"));
-        // A whole commit of digits alone is larger than any number of a record.
+        // A full commit that consists only of digits is larger than any record number.
         assert!(name("1234567890123456789012345678901234567890") && name("12ab") && name("manual_20261115T1.5Z-2"));
         let is = |text: &str, wanted: Moment| moment("to", text).unwrap() == wanted;
         assert!(is("r12", Moment::Run(RunId::from_seq(12))) && is("-2", Moment::Back(2)));

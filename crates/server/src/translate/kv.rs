@@ -7,7 +7,7 @@ use shellkeep_protocol as wire;
 use shellkeep_protocol::text;
 use shellkeep_runtime::{DEFAULT_KV_PAGE, KvChangedKeys, KvEntry, KvOp, KvPage, KvPut, KvQuery, MAX_KV_PAGE};
 
-/// What bytes are if nobody says.
+/// The default content type.
 pub const UNSAID: &str = "application/octet-stream";
 /// Digits of a SHA-256 in hexadecimal.
 const SHA256_DIGITS: usize = 64;
@@ -56,7 +56,7 @@ fn kv_op(index: usize, op: wire::KvOp) -> Result<KvOp, Refusal> {
 /// The version that a key must have, from the headers; 0 if it must not exist.
 pub fn kv_version(headers: &HeaderMap) -> Result<Option<u64>, Refusal> {
     let named = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or_default().trim());
-    let wrong = || Refusal::invalid("give if-match: \"VERSION\" as the ETag gives it, or if-none-match: *, not both");
+    let wrong = || Refusal::invalid("send either if-match: \"VERSION\", as in the ETag, or if-none-match: *");
     match (named(header::IF_MATCH), named(header::IF_NONE_MATCH)) {
         (None, None) => Ok(None),
         (None, Some("*")) => Ok(Some(0)),

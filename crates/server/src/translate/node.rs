@@ -70,7 +70,7 @@ fn running(view: RunningView) -> wire::RunningCommand {
     }
 }
 
-/// What an agent's end did, for the host.
+/// The result of ending an agent, for the host.
 pub fn ended_agent(ended: EndedAgent) -> wire::AgentEnded {
     let EndedAgent { agent, sessions, services } = ended;
     wire::AgentEnded { agent, sessions, services }

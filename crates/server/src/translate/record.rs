@@ -8,15 +8,15 @@ use shellkeep_runtime::{
 };
 use shellkeep_session::Notice;
 
-/// Events of one page unless the caller says otherwise.
+/// Default number of events per page.
 const DEFAULT_EVENTS: usize = 100;
 
-/// Whether a switch of a query is on; it is off unless given.
+/// The value of a flag in a query; off by default.
 pub fn is_on(switch: Option<wire::Switch>) -> bool {
     switch.is_some_and(|wire::Switch(on)| on)
 }
 
-/// A request to take down events.
+/// A request to record events.
 pub fn new_events(request: wire::EventRequest) -> Result<Vec<NewEvent>, Refusal> {
     match request {
         wire::EventRequest { event_type: Some(event_type), data: Some(data), events: None } => {
@@ -26,11 +26,14 @@ pub fn new_events(request: wire::EventRequest) -> Result<Vec<NewEvent>, Refusal>
             let event = |wire::NewEvent { event_type, data }| NewEvent { event_type, data };
             Ok(events.into_iter().map(event).collect())
         }
-        _ => Err(Refusal::invalid("give one event as event_type and data, or many as events: [{event_type, data}, …]")),
+        _ => Err(Refusal::invalid(
+            "pass one event as event_type and data, or several as events: [{event_type, data}, \
+            …]",
+        )),
     }
 }
 
-/// Where events were put, for the caller.
+/// The numbers of recorded events, for the caller.
 pub fn posted(posted: Posted, many: bool) -> wire::PostedEvents {
     wire::PostedEvents {
         seq: posted.last_seq,
@@ -74,7 +77,7 @@ pub fn event_list(page: EventPage) -> wire::EventList {
     wire::EventList { events: page.events.into_iter().map(event).collect(), next: page.next }
 }
 
-/// How to write a recording out.
+/// A request to export.
 pub fn export_format(format: wire::ExportFormat) -> ExportFormat {
     match format {
         wire::ExportFormat::Jsonl => ExportFormat::Jsonl,
@@ -89,17 +92,17 @@ pub fn scrubbed(scrubbed: Scrubbed) -> wire::ScrubReport {
     wire::ScrubReport { seq, seqs, files, checkpoints }
 }
 
-/// A request to keep a message.
+/// A request to add a message.
 pub fn new_message(request: wire::MessageRequest) -> NewMessage {
     NewMessage { role: request.role, content: request.content }
 }
 
-/// A message that was kept, for the caller.
+/// A message that was added, for the caller.
 pub fn message_added(added: MessageAdded) -> wire::MessageAdded {
     wire::MessageAdded { seq_id: added.seq_id, seq: added.seq, notices: notices(added.notices) }
 }
 
-/// How many messages a page holds.
+/// The number of messages per page.
 pub fn message_limit(limit: Option<usize>) -> Result<usize, Refusal> {
     match limit.unwrap_or(MAX_MESSAGE_PAGE) {
         limit @ 1..=MAX_MESSAGE_PAGE => Ok(limit),

@@ -1,4 +1,4 @@
-//! A message for an agent and what came of it: between the wire and the runtime's vocabulary.
+//! A message for an agent and its result: between the wire and the runtime's vocabulary.
 
 use super::check::within;
 use crate::refusal::Refusal;
@@ -6,7 +6,7 @@ use shellkeep_protocol::{self as wire, BusyChoice};
 use shellkeep_runtime::{IfBusy, ResumeSession, ResumeStatus, ResumeView};
 use shellkeep_session::id;
 
-/// A request to run an agent on.
+/// A request to resume an agent.
 pub fn resume(request: wire::ResumeRequest) -> Result<ResumeSession, Refusal> {
     if let Some(request_id) = &request.request_id {
         id::check(request_id).map_err(|error| Refusal::bad_id("request_id", &error))?;
@@ -23,7 +23,7 @@ pub fn resume(request: wire::ResumeRequest) -> Result<ResumeSession, Refusal> {
     })
 }
 
-/// What came of it, for the caller.
+/// The result, for the caller.
 pub fn resumed(view: ResumeView) -> wire::ResumeResponse {
     wire::ResumeResponse {
         resume_id: view.resume_id,

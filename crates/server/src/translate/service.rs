@@ -9,7 +9,7 @@ use shellkeep_runtime::{
 use shellkeep_session::ByteString;
 use std::time::Duration;
 
-/// The longest a caller may wait for a service in one request: proxies and clients give up sooner than later.
+/// The longest a caller may wait for a service in one request: proxies and clients time out sooner.
 const MAX_WAIT: Duration = Duration::from_secs(300);
 
 /// A request to start a service.
@@ -19,7 +19,7 @@ pub fn start_service(request: wire::StartServiceRequest) -> Result<StartService,
         return Err(Refusal::too_large(format!("command: at most {MAX_COMMAND} bytes; put more into a file")));
     }
     if command.trim().is_empty() {
-        return Err(Refusal::invalid("command: empty; say what the service runs"));
+        return Err(Refusal::invalid("command: must not be empty"));
     }
     if cwd.as_ref().is_some_and(String::is_empty) {
         return Err(Refusal::invalid("cwd: must not be an empty string; omit it to use the session's directory"));
@@ -35,12 +35,12 @@ pub fn start_service(request: wire::StartServiceRequest) -> Result<StartService,
     })
 }
 
-/// How long to wait until a service is ready or has ended; not at all unless asked for.
+/// How long to wait until a service is ready or has exited; by default not at all.
 pub fn service_wait(seconds: Option<f64>) -> Result<Duration, Refusal> {
     span("wait", seconds, Duration::ZERO, MAX_WAIT)
 }
 
-/// How long a service has to end by itself.
+/// The time between SIGTERM and SIGKILL.
 pub fn grace(request: &wire::StopServiceRequest) -> Result<Duration, Refusal> {
     span("grace", request.grace, STOP_GRACE, MAX_STOP_GRACE)
 }
@@ -66,8 +66,8 @@ pub fn log_query(params: wire::LogParams) -> Result<LogQuery, Refusal> {
 pub fn log_follow(params: &wire::LogParams) -> Result<(u64, Option<Tail>), Refusal> {
     if params.limit.is_some() || params.grep.is_some() {
         return Err(Refusal::invalid(
-            "a log that is followed (Accept: text/event-stream) takes `offset`, `tail` or `tail_lines` and neither `limit` \
-             nor `grep`; read it page by page for those",
+            "a streamed log (Accept: text/event-stream) accepts `offset`, `tail` or `tail_lines`, but neither `limit` \
+                nor `grep`; use those without streaming",
         ));
     }
     Ok((params.offset.unwrap_or(0), tail(params.tail, params.tail_lines)?))
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn what_makes_no_sense_is_refused_by_name() {
         for (wrong, expected) in [
-            (r#"{"command": " "}"#, "command: empty"),
+            (r#"{"command": " "}"#, "command: must not be empty"),
             (r#"{"command": "a\u0000"}"#, "command: the NUL byte"),
             (r#"{"command": "x", "wait": 301}"#, "wait: 301"),
             (r#"{"command": "x", "wait": -1}"#, "wait: -1"),

@@ -1,4 +1,4 @@
-//! A session's name and how it is shown.
+//! A session's name, and a session for the caller.
 
 use crate::refusal::Refusal;
 use shellkeep_protocol as wire;

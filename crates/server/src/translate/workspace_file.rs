@@ -16,10 +16,10 @@ const SHA256_DIGITS: usize = 64;
 
 /// The path of a request about one file.
 pub fn file_path(text: Option<String>, base64: Option<String>) -> Result<ByteString, Refusal> {
-    path(text, base64)?.ok_or_else(|| Refusal::invalid("path: missing; say which file"))
+    path(text, base64)?.ok_or_else(|| Refusal::invalid("path: missing; name the file"))
 }
 
-/// How many entries a page holds.
+/// The number of entries per page.
 pub fn file_limit(limit: Option<usize>) -> Result<usize, Refusal> {
     match limit.unwrap_or(DEFAULT_FILE_PAGE) {
         limit @ 1..=MAX_FILE_PAGE => Ok(limit),
@@ -47,7 +47,7 @@ pub fn file_mode(mode: Option<&str>) -> Result<Option<u32>, Refusal> {
 pub fn expected_file(headers: &HeaderMap) -> Result<ExpectedFile, Refusal> {
     let named = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or_default().trim());
     let wrong = || {
-        Refusal::invalid("give if-match: \"SHA256\" (64 hexadecimal digits, as the ETag) or if-none-match: *, not both")
+        Refusal::invalid("send either if-match: \"SHA256\" (64 hexadecimal digits, as in the ETag) or if-none-match: *")
     };
     match (named(header::IF_MATCH), named(header::IF_NONE_MATCH)) {
         (None, None) => Ok(ExpectedFile::Anything),
@@ -75,7 +75,7 @@ fn file_entry(entry: FileEntry) -> wire::FileEntry {
     let name = if name.is_empty() { ".".into() } else { String::from_utf8_lossy(name).into_owned() };
     let (path, path_base64) = shown(entry.path);
     let (seconds, nanoseconds) = entry.modified;
-    // A file system may claim times that no calendar has.
+    // A file system may report times that are out of range.
     let modified = i32::try_from(nanoseconds).ok().and_then(|nanoseconds| Timestamp::new(seconds, nanoseconds).ok());
     wire::FileEntry {
         path,

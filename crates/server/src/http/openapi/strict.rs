@@ -1,6 +1,6 @@
-//! What the server demands beyond the types of its fields: ids, moments, base64, names of variables, which fields go
-//! together. `strict.json` says it, as JSON merge patches (RFC 7396); here they are applied. The test with schemathesis
-//! finds what is stricter in the document than in the server, and the other way round.
+//! What the server requires beyond the types of its fields: ids, moments, base64, names of variables, which fields go
+//! together. `strict.json` has it as JSON merge patches (RFC 7396), which are applied here. The test with schemathesis
+//! finds where the document and the server differ.
 
 use serde_json::{Map, Value, json};
 use shellkeep_session::QuotaName;
@@ -8,7 +8,7 @@ use shellkeep_session::QuotaName;
 /// Patches for parameters (`[OPERATION ]IN NAME`), schemas and operations, and operations whose parameters may not be empty.
 const STRICT: &str = include_str!("strict.json");
 
-/// The document with everything that the server demands.
+/// The document with everything that the server requires.
 pub fn strict(mut document: Value) -> Value {
     let rules: Value = serde_json::from_str(STRICT).unwrap_or_default();
     if let Some(schemas) = rules["schemas"].as_object() {
@@ -62,7 +62,7 @@ fn blank(schema: &mut Value) {
     }
 }
 
-/// A body of which every field may be left out may be left out itself.
+/// A body whose fields are all optional is optional itself.
 fn may_be_empty(operation: &mut Value, schemas: &Value) {
     let Some(body) = operation.get_mut("requestBody") else { return };
     let reference = body["content"]["application/json"]["schema"]["$ref"].as_str().unwrap_or_default();
@@ -81,7 +81,7 @@ fn quotas() -> Value {
     Value::Object(QuotaName::ALL.into_iter().map(quota).collect())
 }
 
-/// Numbers without a sign have all their bits; `int64` would leave one out.
+/// Unsigned numbers use all their bits; `int64` would lack one.
 fn whole_range(value: &mut Value) {
     match value {
         Value::Object(map) => {
@@ -101,7 +101,7 @@ fn whole_range(value: &mut Value) {
     }
 }
 
-/// A JSON merge patch: what is null goes, objects are merged, everything else takes the place of what was there.
+/// A JSON merge patch: null removes a field, objects are merged, everything else replaces.
 fn merge(target: &mut Value, patch: &Value) {
     let Value::Object(patch) = patch else {
         *target = patch.clone();

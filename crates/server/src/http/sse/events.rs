@@ -1,4 +1,4 @@
-//! A recording as events: `event` with its number as the id, for as long as somebody listens; `error` if it broke.
+//! A recording as events: `event` with its number as the id, until the client disconnects; `error` on failure.
 
 use super::source::{Source, event};
 use crate::http::problem::problem;

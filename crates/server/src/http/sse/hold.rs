@@ -1,10 +1,10 @@
-//! A daemon that holds still, as events: `held` at once, `released` when it cannot be relied on any longer.
+//! A daemon that pauses writes, as events: `held` at once, `released` when the pause ends.
 
 use super::source::{Source, event};
 use serde_json::json;
 use shellkeep_runtime::Hold;
 
-/// One that holds still until its reader goes.
+/// A pause that ends with its reader.
 pub struct Held {
     pub hold: Hold,
     pub told: u8,

@@ -1,4 +1,4 @@
-//! A log as events: `log` as it is written, `end` with the service when it has ended, `error` if it broke.
+//! A log as events: `log` as it is written, `end` with the service when it has ended, `error` on failure.
 
 use super::source::{Source, event, whole};
 use crate::http::problem::problem;
@@ -9,7 +9,7 @@ use shellkeep_runtime::{Engine, LogPage, LogStream};
 use shellkeep_session::{ServiceId, SessionId};
 use std::time::Duration;
 
-/// A log that is followed, and whose it is.
+/// A followed log, and its service.
 pub struct Follow {
     pub stream: LogStream,
     pub engine: Engine,
@@ -19,14 +19,14 @@ pub struct Follow {
     pub phase: Phase,
 }
 
-/// How far it has come. Kept, because asking for the next event may be broken off at any time.
+/// How far it has come. Stored, because waiting for the next event may be cancelled at any time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// The service writes.
+    /// The service is running.
     Following,
-    /// It has ended, and nobody was told so yet.
+    /// It has ended, and `end` was not sent yet.
     Ended,
-    /// All is said.
+    /// `end` was sent.
     Over,
 }
 
@@ -60,7 +60,7 @@ impl Source for Follow {
     }
 }
 
-/// Turns pages into events. A character that was cut between two pages waits for its other half.
+/// Turns pages into events. A character split between two pages waits for its other half.
 #[derive(Default)]
 pub struct Encoder {
     held: Vec<u8>,
@@ -70,11 +70,11 @@ pub struct Encoder {
 impl Encoder {
     fn encode(&mut self, events: &mut Vec<u8>, page: LogPage) {
         if page.offset != self.next_offset {
-            // What lay between is no longer kept, so the other half will never come.
+            // What was between is no longer kept, so the other half will never arrive.
             self.flush(events);
         }
         let offset = page.offset - self.held.len() as u64;
-        // Not the number of bytes: where secrets are masked, a page has others than the log.
+        // Not the number of bytes: masking changes the length of a page.
         self.next_offset = page.next_offset;
         let bytes = whole(&mut self.held, page.bytes);
         log(events, bytes, offset, self.next_offset - self.held.len() as u64);

@@ -3,13 +3,13 @@
 use serde::Serialize;
 use std::future::Future;
 
-/// Where events come from. Nothing is lost if `next` is dropped before it returns.
+/// Where events come from. `next` is cancel-safe.
 pub trait Source: Send + 'static {
-    /// The next events as they are written, or nothing worth telling; `None` at the end.
+    /// The next encoded events, possibly empty; `None` at the end.
     fn next(&mut self) -> impl Future<Output = Option<Vec<u8>>> + Send;
 }
 
-/// What was held back and the new bytes, without an unfinished character at the end, which is held back in turn.
+/// The bytes held back before and the new ones, without an incomplete character at the end, which is held back in turn.
 pub fn whole(held: &mut Vec<u8>, bytes: Vec<u8>) -> Vec<u8> {
     let mut all = std::mem::take(held);
     if all.is_empty() {
@@ -25,13 +25,13 @@ pub fn whole(held: &mut Vec<u8>, bytes: Vec<u8>) -> Vec<u8> {
     all
 }
 
-/// JSON has no raw line breaks, so one `data:` line holds it all.
+/// JSON has no raw line breaks, so one `data:` line is enough.
 pub fn event<T: Serialize>(events: &mut Vec<u8>, name: &str, data: &T) {
     events.extend_from_slice(b"event: ");
     events.extend_from_slice(name.as_bytes());
     events.extend_from_slice(b"\ndata: ");
     if let Err(error) = serde_json::to_writer(&mut *events, data) {
-        tracing::error!(%error, "an event could not be written");
+        tracing::error!(%error, "cannot encode an event");
     }
     events.extend_from_slice(b"\n\n");
 }
