@@ -1,5 +1,5 @@
 //! The actor of one session: the task that alone changes its state and alone touches its shell. Everyone else sends it
-//! messages. It lives as long as the session holds a process or has something to do, and then leaves; the session stays.
+//! messages. It lives as long as the session holds a process or has something to do, and then exits; the session stays.
 //! The parts own their data: [`journal`] the state and its records, [`queue`] what waits, [`phase`] where the session is,
 //! `files` the workspace. [`session`] runs commands with them; the actor itself selects and decides what is done next.
 
@@ -57,10 +57,10 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use why::{not_in_time, run_of, why_waiting};
 
-/// An actor that is about to leave looks again after this long whether a sender still exists.
+/// An actor that is about to exit checks again after this long whether a sender still exists.
 const LAST_LOOK: Duration = Duration::from_millis(1);
-/// How long an actor stays after it has recorded something: a framework that posts one event posts the next one soon, and
-/// waking a session costs a look into the store.
+/// How long an actor stays after it has recorded something: a framework that posts one event posts the next one soon,
+/// and waking a session costs a read from the store.
 const LINGER: Duration = Duration::from_secs(2);
 
 enum Happened {
@@ -68,7 +68,7 @@ enum Happened {
     Changed(Change),
     FilesWorked(Option<Worked>),
     WaitingExpired,
-    /// The next command waits for the files no longer.
+    /// The next command no longer waits for the files.
     HoldEnded,
     Due,
 }
@@ -94,7 +94,7 @@ impl Actor {
         Self { mailbox, queue: Queue::default(), session: Session::new(ctx, journal, slot), lingers_until: None }
     }
 
-    /// Serves until the session holds nothing and no message can come.
+    /// Serves until the session holds nothing and no message can arrive.
     pub async fn serve(mut self) {
         loop {
             match self.next().await {
@@ -102,7 +102,7 @@ impl Actor {
                 Happened::Message(None) => return,
                 Happened::Changed(Change::Run(event)) => self.on_run_event(event).await,
                 Happened::Changed(Change::ShellEnded(exit)) => self.session.on_shell_ended(exit),
-                // Whether there is a shell is seen when the command has its permit.
+                // Whether there is a shell is checked when the command has its permit.
                 Happened::Changed(Change::ShellFreed) => self.session.phase.set_wait(Wait::RetryPending),
                 Happened::Changed(Change::Permit(permit)) => self.on_permit(permit).await,
                 Happened::WaitingExpired => self.refuse_expired(),
@@ -126,7 +126,7 @@ impl Actor {
                 if self.leave() {
                     return;
                 }
-                // A task that has a sender uses it at once, or has gone away.
+                // A task that has a sender uses it at once, or is gone.
                 tokio::time::sleep(LAST_LOOK).await;
             }
         }
@@ -134,10 +134,10 @@ impl Actor {
 
     async fn next(&mut self) -> Happened {
         let session = &mut self.session;
-        // Admission sees to the expiry of a command that waits for its permit.
+        // Admission handles the expiry of a command that waits for its permit.
         let has_permit_line = matches!(session.phase.wait(), Wait::Permit { .. });
         let expired = until(self.queue.next_expiry(usize::from(has_permit_line)));
-        // One that is over was seen already: what waits for something else besides must not spin.
+        // An expired wait was handled already; it must not make this loop spin.
         let hold_ends = || session.files.holds_until(self.queue.first_expires()).filter(|end| *end > Instant::now());
         let hold_ended = until(if self.queue.is_empty() { None } else { hold_ends() });
         let due = until(session.journal.due().into_iter().chain(self.lingers_until).min());
@@ -166,8 +166,8 @@ impl Actor {
         phase.shell().is_none() && self.queue.is_empty() && remnants.is_empty() && !is_due
     }
 
-    /// Leaves, unless there is a message or somebody is about to send one. A sender is taken under the same lock, so no
-    /// message can come that nobody would read.
+    /// Exits, unless there is a message or a sender. Senders are created under the same lock, so no message can arrive
+    /// that nobody would read.
     fn leave(&self) -> bool {
         let is_alone = || self.mailbox.is_empty() && self.mailbox.sender_strong_count() == 1;
         self.session.ctx.registry.leave(self.session.id(), || is_alone() || self.session.phase.is_gone())
@@ -192,7 +192,7 @@ impl Actor {
             Message::Restart(answer) => drop(answer.send(self.restart().await)),
             Message::Destroy { removal, answer } => self.destroy(removal, answer).await,
             Message::Reclaim { ended_at, answer } => {
-                // One that is in use again stays.
+                // A session that is in use again stays.
                 match session.journal.state().ended_at == Some(ended_at) && !self.is_busy() {
                     true => self.destroy(Removal::Purge, answer).await,
                     false => drop(answer.send(Ok(()))),
@@ -264,12 +264,11 @@ impl Actor {
         self.queue.push(Waiting::Run(Submitted { command, reply, expires }));
     }
 
-    /// Starts a command if it may run now, and else puts it back to the front of the queue. `ticket` is there if it has
-    /// waited for it.
+    /// Starts a command if it may run now; otherwise puts it back to the front of the queue. `ticket` is set if it has waited for one.
     async fn start(&mut self, mut submitted: Submitted, ticket: Option<Ticket>) {
         let session = &mut self.session;
         if submitted.command.hang_up.as_ref().is_some_and(crate::hang_up::HangUp::is_over) {
-            // It waited for its turn; nobody is left to hear that it never began.
+            // Its caller is gone while it waited, so nobody needs the error.
             return drop(submitted.reply);
         }
         if let Some(request_id) = &submitted.command.request_id {
@@ -335,7 +334,7 @@ impl Actor {
         }
     }
 
-    /// The node has room for the first command in the queue, or will not have it in time.
+    /// Admission has decided about the first command in the queue: a ticket, or a refusal.
     async fn on_permit(&mut self, permit: Result<Ticket, OpError>) {
         self.session.phase.drop_permit();
         match (permit, self.queue.pop_command()) {
@@ -349,8 +348,7 @@ impl Actor {
         }
     }
 
-    /// The first in the queue has left without a try. If another command is next, it asks and tries in its place; if none
-    /// is, other sessions hear of the shell.
+    /// The first command left the queue without trying. If another one is next, it tries instead; otherwise other sessions are notified of the free shell.
     fn first_has_left(&mut self) {
         let Session { ctx, phase, .. } = &mut self.session;
         phase.drop_permit();
@@ -459,7 +457,7 @@ impl Actor {
         self.session.kill_everything().await;
     }
 
-    /// Kills what runs and begins again with the state that the session was created with.
+    /// Kills what runs and starts over with the state that the session was created with.
     async fn restart(&mut self) -> Result<SessionView, OpError> {
         let id = self.session.id().clone();
         let first = self.session.ctx.store.first_shell(&id).await.map_err(|error| read_error(&id, error))?;

@@ -1,5 +1,5 @@
-//! Limits that follow the machine: reads the pressure, lets [`shellkeep_session::adapt`] decide, and tells of every
-//! change in the log, in the metrics and in a short memory. Who applies a change is the engine.
+//! Limits that follow the machine: reads the pressure, lets [`shellkeep_session::adapt`] decide, and reports every
+//! change in the log, in the metrics and in a short history. The engine applies the changes.
 
 use crate::sync::lock;
 use metrics::{Counter, Gauge, counter, describe_counter, describe_gauge, gauge};
@@ -9,14 +9,14 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// Changes that are remembered: more than an hour of a machine that is never at ease.
+/// How many changes are remembered: more than an hour on a machine under constant pressure.
 pub const REMEMBERED: usize = 100;
 
-/// What the engine knows of the world outside: the time and the machine. A test has its own.
+/// The time and the machine's pressure. A test has its own.
 pub trait Senses: Send + Sync + fmt::Debug {
-    /// What time it is.
+    /// The current time.
     fn now(&self) -> Timestamp;
-    /// How much the machine has to do.
+    /// The machine's pressure.
     fn pressure(&self) -> Pressure;
 }
 
@@ -51,13 +51,13 @@ struct State {
 impl Adaptive {
     /// Follows these limits. Nothing happens by itself; see [`Adaptive::tick`].
     pub fn new(limits: impl IntoIterator<Item = Limit>, senses: Arc<dyn Senses>) -> Self {
-        describe_gauge!("shellkeep_pressure", "Share of time in which something waited for this resource");
-        describe_gauge!("shellkeep_limit", "Limits in force that follow the pressure");
+        describe_gauge!("shellkeep_pressure", "Share of time in which a task waited for this resource");
+        describe_gauge!("shellkeep_limit", "Limits in effect that follow the pressure");
         describe_counter!("shellkeep_limit_changes_total", "Changes of those limits");
         let controller = Controller::new(limits);
         for limit in controller.limits() {
             publish(limit.name, limit.now);
-            // There from the first scrape on: that it came to be would be no increase to Prometheus.
+            // Created at the start: Prometheus sees no increase in a counter that appears.
             for direction in ["up", "down"] {
                 changes(limit.name, direction).increment(0);
             }
@@ -70,8 +70,8 @@ impl Adaptive {
         }
     }
 
-    /// Looks at the machine; gives the limits that changed, for the caller to put in force. To be called every few
-    /// seconds. Reads short files of `/proc`.
+    /// Reads the pressure; returns the limits that changed, for the caller to apply. Call it every few seconds. Reads
+    /// short files of `/proc`.
     pub fn tick(&self) -> Vec<LimitChange> {
         let pressure = self.senses.pressure();
         let at = self.senses.now();
@@ -87,7 +87,7 @@ impl Adaptive {
         changes
     }
 
-    /// New bounds from the host; gives the change for the caller to put in force, if there is one.
+    /// New bounds from the host; returns the change for the caller to apply, if there is one.
     pub fn set_bounds(&self, name: LimitName, low: usize, high: usize) -> Option<LimitChange> {
         let at = self.senses.now();
         let mut state = self.lock();
@@ -102,12 +102,12 @@ impl Adaptive {
         found.map_or(u64::MAX, |limit| limit.now as u64)
     }
 
-    /// The limits as they stand.
+    /// The current limits.
     pub fn limits(&self) -> Vec<Limit> {
         self.lock().controller.limits().collect()
     }
 
-    /// The pressure at the last look.
+    /// The last pressure.
     pub fn pressure(&self) -> Option<Pressure> {
         self.lock().last
     }

@@ -1,11 +1,11 @@
-//! Admission: more work than the machine can take waits in one fair line of the node, and what cannot wait is refused.
+//! Admission: work beyond what the machine can take waits in one fair queue of the node, or is rejected.
 //!
-//! A command needs a [`Ticket`] to run. There are two limits. So many commands may *run*: that many the machine has
-//! memory for. And so many may be *young*, which is to have run for less than [`YOUNG`]: a flood of short commands keeps
-//! the processors busy and no more, while hundreds of commands that wait for something else run beside it, because they
-//! are young for a moment only. Of the young, one agent has not all while others are about. When nobody waits, a ticket
-//! costs a lock and a push. Only while somebody does is there a timer, one for all, for the moment in which the oldest
-//! young command comes of age; it also ends the waits that were too long.
+//! A command needs a [`Ticket`] to run. There are two limits. One is on *running* commands, because of memory. The
+//! other is on *young* commands, which have run for less than [`YOUNG`]: a flood of short commands keeps the processors
+//! busy and no more, while hundreds of commands that wait for something else run at the same time, because they are
+//! young only for a moment. One agent does not get all the places for young commands while others are active. If no
+//! command waits, a ticket costs a lock and a push. Only while one waits is there a timer, one for all, for the moment
+//! when the oldest young command is no longer young; it also ends waits that were too long.
 
 mod capacity;
 mod counts;
@@ -29,16 +29,16 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-/// Young commands for each core: one that runs, and one to take its place while we see to its result.
+/// Young commands for each core: one that runs, and one to follow while we handle the first one's result.
 pub const YOUNG_PER_CORE: usize = 2;
-/// Cores that a flood of one agent's short commands leaves to others while they are about.
+/// Cores that a flood of one agent's short commands leaves to others while they are active.
 pub const CORES_FOR_OTHERS: usize = 1;
-/// Commands that may run for each core, however great the pressure. Most that run for long wait for something, and must
-/// not shut out all others because somebody computes beside them.
+/// Commands that may run per core, whatever the pressure. Most long commands wait for something, and must not be
+/// blocked because others compute.
 pub const LEAST_RUNNING_PER_CORE: usize = 16;
-/// The shortest time to retry after that we send; a client with a shorter one hammers.
+/// The shortest `Retry-After`; with a shorter one, clients would hammer the daemon.
 const LEAST_RETRY: Duration = Duration::from_secs(1);
-/// The latest; nobody knows more than a minute ahead.
+/// The longest; more than a minute cannot be predicted.
 const MOST_RETRY: Duration = Duration::from_secs(60);
 /// How many turns the average time between two turns remembers.
 const PACE_MEMORY: u32 = 8;
@@ -50,12 +50,12 @@ pub struct AdmissionConfig {
     pub queue_length: usize,
     /// The longest a command waits, if its own timeout is not shorter.
     pub queue_wait: Duration,
-    /// However great the pressure, so many commands may run if there are shells for them: the lower bound of the limit
+    /// Whatever the pressure, this many commands may run if there are shells for them: the lower bound of the limit
     /// that [`Admission::set_running_limit`] is given.
     pub min_running: usize,
     /// Most commands that may be young at once.
     pub young: usize,
-    /// Most of those that may be one agent's while others are about.
+    /// Most of those for one agent while others are active.
     pub young_of_one: usize,
 }
 
@@ -85,16 +85,16 @@ pub struct AdmissionFigures {
     pub running_limit: usize,
     /// Agents whose commands wait.
     pub agents_waiting: usize,
-    /// Commands begun so far.
+    /// Commands started so far.
     pub commands_total: u64,
 }
 
-/// In whose name a session's commands wait: its agent's, or its own if it has none.
+/// The agent for whom a session's commands wait; the session's own name if it has none.
 pub fn agent_of(meta: &SessionMeta) -> Arc<str> {
     Arc::from(meta.agent.as_deref().unwrap_or(meta.session_id.as_str()))
 }
 
-/// The gate of a node.
+/// The admission of a node.
 pub struct Admission {
     config: AdmissionConfig,
     state: Mutex<State>,
@@ -105,17 +105,17 @@ pub struct Admission {
 struct State {
     capacity: Capacity,
     line: Line<Entry>,
-    /// When those in the line have waited long enough.
+    /// When those in the queue expire.
     deadlines: BTreeMap<(Instant, u64), Arc<str>>,
     next_number: u64,
     is_timed: bool,
     pace: Pace,
-    /// The length of the line as the metrics have it.
+    /// The length of the queue, for the metrics.
     published: usize,
     is_closed: bool,
 }
 
-/// One that waits.
+/// A waiting command.
 struct Entry {
     agent: Arc<str>,
     answer: oneshot::Sender<Result<Ticket, OpError>>,
@@ -123,13 +123,13 @@ struct Entry {
     deadline: (Instant, u64),
 }
 
-/// What is to be told to one that waited. Told without the lock: a ticket that nobody takes comes back by itself.
+/// An answer for a waiting command. Sent without the lock: a ticket that is not received is returned when dropped.
 struct Verdict {
     answer: oneshot::Sender<Result<Ticket, OpError>>,
     verdict: Result<Ticket, OpError>,
 }
 
-/// The answer to one who asks.
+/// The answer to a request for a ticket.
 pub enum Asked {
     /// It may run.
     Granted(Ticket),
@@ -137,7 +137,7 @@ pub enum Asked {
     Waits(Waiter),
 }
 
-/// The right to run one command; given back when it is dropped.
+/// The right to run one command; released when dropped.
 pub struct Ticket {
     gate: Arc<Admission>,
     number: u64,
@@ -161,11 +161,11 @@ pub struct Waiter {
 impl Waiter {
     /// Waits for the ticket or a refusal. May be dropped and called again until it has answered.
     pub async fn turn(&mut self) -> Result<Ticket, OpError> {
-        // Nobody drops an entry unanswered.
+        // Every entry gets an answer before it is dropped.
         (&mut self.answer).await.unwrap_or(Err(OpError::ShuttingDown))
     }
 
-    /// Why it is not running yet, as a refusal.
+    /// Why it is not running yet, as an error.
     pub fn overloaded(&self) -> OpError {
         self.gate.lock().overloaded(&self.gate.config, self.since, Instant::now())
     }
@@ -178,7 +178,7 @@ impl Drop for Waiter {
 }
 
 impl Admission {
-    /// A gate through which at most `running_limit` commands go at once.
+    /// An admission that lets at most `running_limit` commands run at once.
     pub fn new(config: AdmissionConfig, running_limit: usize) -> Arc<Self> {
         let state = State {
             capacity: Capacity::new(running_limit, config.young, config.young_of_one),
@@ -220,7 +220,7 @@ impl Admission {
         Ok(Asked::Waits(waiter))
     }
 
-    /// Asks for a ticket for one command that does not want to wait.
+    /// Asks for a ticket for one command that must not wait.
     pub fn ask_now(self: &Arc<Self>, agent: &Arc<str>) -> Result<Ticket, OpError> {
         let now = Instant::now();
         let mut verdicts = Vec::new();
@@ -234,13 +234,13 @@ impl Admission {
         })
     }
 
-    /// A command has begun.
+    /// A command has started.
     pub fn begun(&self) {
         self.begun.fetch_add(1, Ordering::Relaxed);
         self.counts.begun.increment(1);
     }
 
-    /// Lets more or fewer run, but never none. What runs is not touched.
+    /// Changes how many may run, at least one. Running commands are not affected.
     pub fn set_running_limit(self: &Arc<Self>, limit: usize) {
         let mut verdicts = Vec::new();
         let mut state = self.lock();
@@ -249,7 +249,7 @@ impl Admission {
         self.tell(state, verdicts);
     }
 
-    /// Refuses everyone who waits and everyone who comes, because the daemon stops.
+    /// Rejects all waiting and new commands, because the daemon stops.
     pub fn close(&self) {
         let mut verdicts = Vec::new();
         let mut state = self.lock();
@@ -278,8 +278,8 @@ impl Admission {
         lock(&self.state)
     }
 
-    /// Lets a newcomer in if there is a place for it that nobody waits for. Those who wait and could not have it, because
-    /// their agents have their part, are not overtaken by that.
+    /// Admits a new command if there is a place for it that no waiting command could take. Commands that wait because
+    /// their agent has its share are not overtaken by that.
     fn enter(
         self: &Arc<Self>,
         state: &mut State,
@@ -315,7 +315,7 @@ impl Admission {
         Waiter { gate: Arc::clone(self), agent: Arc::clone(agent), number, since: now, answer: receiver }
     }
 
-    /// Gives tickets to those whose turn it is, as long as there is room.
+    /// Gives tickets in turn, as long as there is room.
     fn admit(self: &Arc<Self>, state: &mut State, now: Instant, verdicts: &mut Vec<Verdict>) {
         while !state.line.is_empty() && state.capacity.is_open(now) {
             let next = state.line.pop_if(|agent| state.capacity.is_open_for(agent, now));
@@ -335,7 +335,7 @@ impl Admission {
         }
         drop(state);
         for Verdict { answer, verdict } in verdicts {
-            // Who has left meanwhile does not take it, and then the ticket is dropped here and so given back.
+            // If the receiver is gone, the ticket is dropped here and released.
             let _ = answer.send(verdict);
         }
     }
@@ -360,7 +360,7 @@ impl Admission {
         }
     }
 
-    /// Refuses those who have waited long enough.
+    /// Rejects those whose wait has expired.
     fn expire(&self, state: &mut State, now: Instant, verdicts: &mut Vec<Verdict>) {
         while let Some(first) = state.deadlines.first_entry().filter(|first| first.key().0 <= now) {
             let ((_, number), agent) = first.remove_entry();
@@ -371,15 +371,15 @@ impl Admission {
         }
     }
 
-    /// The timer, for as long as somebody waits.
+    /// The timer, for as long as a command waits.
     async fn release_as_commands_age(self: Arc<Self>) {
         while let Some(at) = self.next_of_age() {
             tokio::time::sleep_until(at).await;
         }
     }
 
-    /// Gives room that has come by itself to those who wait, ends waits, and says when to look again. Nobody who is young
-    /// later than now comes of age before that, so nothing that happens meanwhile can ask for an earlier look.
+    /// Gives places that became free to waiting commands, ends expired waits, and returns when to check again. A
+    /// command that starts later is young for longer, so nothing in between can need an earlier check.
     fn next_of_age(self: &Arc<Self>) -> Option<Instant> {
         let now = Instant::now();
         let mut verdicts = Vec::new();
@@ -400,7 +400,7 @@ impl State {
         number
     }
 
-    /// Tells one that has just left the line that it has waited for nothing.
+    /// Rejects a command that has just left the queue.
     fn refusal(&mut self, entry: Entry, config: &AdmissionConfig, now: Instant) -> Verdict {
         self.deadlines.remove(&entry.deadline);
         Verdict { answer: entry.answer, verdict: Err(self.overloaded(config, entry.since, now)) }
@@ -417,7 +417,7 @@ impl State {
     }
 }
 
-/// How fast the line moves.
+/// How fast the queue moves.
 #[derive(Debug, Default)]
 struct Pace {
     between: Duration,
@@ -434,7 +434,7 @@ impl Pace {
         self.between = (self.between * (PACE_MEMORY - 1) + since) / PACE_MEMORY;
     }
 
-    /// About how long so many turns take.
+    /// About how long this many turns take.
     fn for_so_many(&self, turns: usize, now: Instant) -> Duration {
         let stuck_for = self.last.map_or(Duration::ZERO, |last| now - last);
         let turns = u32::try_from(turns).unwrap_or(u32::MAX);

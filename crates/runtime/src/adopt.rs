@@ -1,5 +1,6 @@
 //! After a daemon died: which of its services still run and are taken over, which have ended, and which of its commands
-//! are lost. Nothing is ever run again that was not meant to be, and nothing is touched that is not ours.
+//! are lost. Nothing is run again unless its restart policy says so, and no other data directory's processes are
+//! touched.
 
 use crate::notices;
 use crate::services::{cage_name, end_of};
@@ -17,21 +18,19 @@ use std::path::Path;
 /// A service that was live when the daemon died.
 #[derive(Debug)]
 pub(crate) struct Left {
-    /// Its session.
     pub(crate) session_id: SessionId,
-    /// Whose it is.
+    /// The agent that it belongs to.
     pub(crate) agent: Option<String>,
-    /// Its id.
     pub(crate) service_id: ServiceId,
     /// What is known of it.
     pub(crate) service: Service,
     /// How it ended, if it has.
     pub(crate) end: Option<ServiceEnd>,
-    /// Whether it is another data directory's.
+    /// Whether it belongs to another data directory.
     pub(crate) is_left_alone: bool,
 }
 
-/// Sessions that the daemon left in the middle of something.
+/// Sessions with unfinished runs or services.
 pub(crate) async fn unfinished(store: &Store) -> Result<Vec<SessionState>, String> {
     let mut states = Vec::new();
     for id in store.unfinished().await.map_err(|error| error.to_string())? {
@@ -45,7 +44,7 @@ pub(crate) async fn unfinished(store: &Store) -> Result<Vec<SessionState>, Strin
     Ok(states)
 }
 
-/// What became of the services that were live. Reads `/proc` and what their keepers left behind.
+/// What happened to the services that were live. Reads `/proc` and what their keepers left behind.
 pub(crate) fn services_left(states: &[SessionState], boot_id: &str, directory: &Path, arrival: Arrival) -> Vec<Left> {
     let live = states.iter().flat_map(|state| {
         let services = state.services.iter().filter(|(_, service)| service.status.is_live());
@@ -65,7 +64,7 @@ pub(crate) fn services_left(states: &[SessionState], boot_id: &str, directory: &
     live.map(look).collect()
 }
 
-/// Whether it is another data directory's by now: never taken over, ended or started again here.
+/// Whether it belongs to another data directory now: never taken over, ended or restarted here.
 fn is_left_alone(service: &Service, boot_id: &str, arrival: Arrival) -> bool {
     match arrival {
         Arrival::Same => false,
@@ -79,40 +78,39 @@ fn how_it_ended(service: &Service, boot_id: &str, directory: &Path, arrival: Arr
         |reason: &str| ServiceEnd { exit_code: None, signal: None, at: Timestamp::now(), reason: reason.to_owned() };
     if is_left_alone(service, boot_id, arrival) {
         return Some(unknown(match arrival {
-            Arrival::Copied => "this data directory is a copy; the service is the original's and was left alone",
+            Arrival::Copied => "this data directory is a copy; the service belongs to the original and was left alone",
             _ => {
                 "the data directory was moved to another file system or restored; what the service ran there was left alone"
             }
         }));
     }
     let Some(stamps) = &service.stamps else {
-        // It waited to be started again, or was just being started for the first time.
+        // It waited to be restarted, or was being started for the first time.
         let died = || unknown("the daemon died while it was being started");
         return Some(service.end.clone().unwrap_or_else(died));
     };
     if stamps.boot_id != boot_id {
-        return Some(unknown("the machine was restarted"));
+        return Some(unknown("the machine restarted"));
     }
     if is_alive(stamps.keeper) {
         return None;
     }
     let exit = left_exit(directory).map(end_of);
-    Some(exit.unwrap_or_else(|| unknown("it was ended from outside while no daemon ran; nobody knows how")))
+    Some(exit.unwrap_or_else(|| unknown("it was killed while no daemon ran; how is unknown")))
 }
 
 fn is_alive(stamp: Stamp) -> bool {
     Stat::read(stamp.pid).is_some_and(|stat| stat.started_ticks == stamp.started_ticks)
 }
 
-/// The cages of those that still run: everything else of the dead daemon is ended.
+/// The cages of those that still run: everything else of the dead daemon is killed.
 pub(crate) fn cages_to_keep(left: &[Left]) -> HashSet<String> {
     let alive = left.iter().filter(|left| left.end.is_none());
     alive.map(|left| cage_name(&left.session_id, &left.service_id)).collect()
 }
 
-/// Records every run that had not ended as lost, and every service that has ended as ended; gives the services that
-/// still need somebody: those that run, and those that are to be started again. `ended` are the processes that the sweep
-/// has just ended.
+/// Records every run that had not ended as lost, and every service that has ended as ended; returns the services that
+/// need a supervisor: those that run, and those to restart. `ended` are the processes that the sweep has just killed.
 pub(crate) fn settle(
     store: &Store,
     states: Vec<SessionState>,

@@ -1,6 +1,5 @@
-//! A deadline that is moved with every command and seldom reached. Setting a timer wakes the runtime's timer thread, so
-//! one timer is kept and left where it is as long as it rings no later than it should; when it rings too early it is set
-//! again.
+//! A deadline that is moved with every command and rarely reached. Setting a timer wakes the runtime's timer thread, so
+//! one timer is kept and left alone as long as it does not fire too late; if it fires too early, it is set again.
 
 use std::future::Future as _;
 use std::pin::Pin;

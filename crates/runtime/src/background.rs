@@ -1,5 +1,5 @@
-//! Commands that outgrew their timeout and run on beside their session: to their caller they are services, with the run's
-//! id. They count as such, are listed and stopped as such; but they run in a shell of ours and end with the daemon.
+//! Commands that moved to the background at their timeout. For their caller they are services with the run's id: they
+//! are counted, listed and stopped like services, but run in a shell and end with the daemon.
 
 use crate::cell::{RunCell, RunControl};
 use crate::live_runs::LiveRuns;
@@ -28,7 +28,7 @@ impl Background {
         self.runs.get(id, &run_id).filter(|cell| cell.is_detached())
     }
 
-    /// Stops a command in the background: politely, and after `grace` by force.
+    /// Stops a command in the background: SIGTERM, and SIGKILL after `grace`.
     pub(crate) async fn stop(&self, id: &SessionId, cell: &RunCell, grace: Duration) -> ServiceView {
         end(cell, grace).await;
         let detail = Some("on request".to_owned());
@@ -54,7 +54,7 @@ impl Background {
         self.runs.detached(|_| true).len()
     }
 
-    /// The commands of this agent that run in the background; a session without an agent is its own.
+    /// The commands of this agent that run in the background; a session without an agent counts on its own.
     pub(crate) fn of(&self, agent: Option<&str>, id: &SessionId) -> Vec<ServiceView> {
         let is_own = |session: &SessionId| match agent {
             Some(agent) => self.names.agent_of(session).as_deref() == Some(agent),
@@ -66,7 +66,7 @@ impl Background {
     fn view(&self, id: &SessionId, cell: &RunCell) -> ServiceView {
         let run = cell.view(0);
         let started_at = Timestamp::now().checked_sub(cell.started.elapsed()).unwrap_or_else(|_| Timestamp::now());
-        // A run's id is made of the same letters as a service's.
+        // A run's id is also a valid service id.
         let service_id = ServiceId::parse(cell.run_id.as_str()).unwrap_or_else(|_| ServiceId::from_seq(cell.seq));
         ServiceView {
             service_id,
@@ -86,13 +86,13 @@ impl Background {
             ended_at: None,
             exit_code: run.exit_code,
             signal: run.signal,
-            detail: Some("a command that outgrew its timeout; it ends with the daemon".to_owned()),
+            detail: Some("a command that moved to the background at its timeout; it ends with the daemon".to_owned()),
             log_bytes: run.stdout.total,
         }
     }
 }
 
-/// Politely, and after `grace` by force.
+/// SIGTERM, and SIGKILL after `grace`.
 async fn end(cell: &RunCell, grace: Duration) {
     let _ = cell.control.send(RunControl::Signal { number: Signal::TERM.as_raw() }).await;
     if tokio::time::timeout(grace, cell.finished()).await.is_err() {

@@ -25,16 +25,15 @@ pub enum RunControl {
     },
     /// Write to its input.
     Input {
-        /// What.
         bytes: Vec<u8>,
         /// Whether that is all.
         end: bool,
-        /// Who types it. None if it was given with the command, whose record has it.
+        /// Who types it. None if it was passed with the command, whose record contains it.
         typist: Option<Typist>,
     },
-    /// End it, without asking.
+    /// Kill it.
     Kill,
-    /// End it, because the daemon stops.
+    /// Kill it, because the daemon stops.
     DaemonStops,
 }
 
@@ -43,30 +42,28 @@ pub enum RunControl {
 pub struct Typist {
     /// The token that asks for it.
     pub by: Option<String>,
-    /// Told when it is recorded and on its way to the command.
+    /// Notified when it is recorded and sent to the command.
     pub answer: oneshot::Sender<()>,
 }
 
-/// What a watcher takes for the end of a run.
+/// What counts as the end of a run for a watcher.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// The session no longer waits for it, though it may run on.
+    /// The session no longer waits for it, though it may keep running.
     OfWaiting,
     /// It has a result.
     OfRun,
 }
 
-/// Controls that may wait for the driving task; more means that nobody drives it.
+/// Controls that may wait for the driving task; more means that no task drives it.
 pub const CONTROL_QUEUE: usize = 64;
 
 /// A run, watched.
 #[derive(Debug)]
 pub struct RunCell {
-    /// Its id.
     pub run_id: RunId,
     /// Number of the record that started it.
     pub seq: u64,
-    /// The text.
     pub command: ByteString,
     /// Whether it has a terminal.
     pub is_terminal: bool,
@@ -76,7 +73,7 @@ pub struct RunCell {
     pub timeout: Duration,
     /// When it started, by the clock that cannot be set.
     pub started: Instant,
-    /// When it started, as its record tells it.
+    /// When it started, as in its record.
     pub started_at: Timestamp,
     /// Where to send controls.
     pub control: mpsc::Sender<RunControl>,
@@ -92,17 +89,15 @@ pub struct RunCell {
     stderr: Mutex<OutputLog>,
     notices: Mutex<Vec<Notice>>,
     changed: Notify,
-    /// How it ended, and the number of the record that tells of it.
+    /// Its result, and the number of its record.
     result: OnceLock<(u64, RunResult)>,
 }
 
 /// What a cell is made with.
 pub struct NewCell {
-    /// Its id.
     pub run_id: RunId,
     /// Number of the record that started it.
     pub seq: u64,
-    /// The text.
     pub command: ByteString,
     /// Whether it reads what is sent to it.
     pub takes_input: bool,
@@ -112,7 +107,7 @@ pub struct NewCell {
     pub is_merged: bool,
     /// How long it may take.
     pub timeout: Duration,
-    /// When it started, as its record tells it.
+    /// When it started, as in its record.
     pub started_at: Timestamp,
     /// The session's working directory.
     pub cwd: ByteString,
@@ -165,14 +160,14 @@ impl RunCell {
         self.changed.notify_waiters();
     }
 
-    /// Masks its output once more, with what became known at its end.
+    /// Masks its output once more, with the secrets that became known at its end.
     pub fn mask_again(&self, redactor: &Redactor) {
         for stream in [Stream::Stdout, Stream::Stderr] {
             self.log(stream).mask_again(redactor);
         }
     }
 
-    /// The streams as they are to be recorded, and how much of each had to be dropped. Nothing comes after it.
+    /// The streams for the record, and how much of each was dropped. No output follows.
     pub fn outputs(&self) -> [(Output, u64); 2] {
         [Stream::Stdout, Stream::Stderr].map(|stream| {
             let mut log = self.log(stream);
@@ -186,7 +181,7 @@ impl RunCell {
         [Stream::Stdout, Stream::Stderr].into_iter().filter_map(|stream| self.log(stream).file()).collect()
     }
 
-    /// Whether it still reads what is sent to it; from now on not, if this was the end of it.
+    /// Whether it still accepts input; not from now on, if this was the end of it.
     pub fn accepts_input(&self, end: bool) -> bool {
         if end && !self.is_terminal {
             return self.takes_input.swap(false, Ordering::Relaxed);
@@ -206,7 +201,7 @@ impl RunCell {
         self.detached.load(Ordering::Acquire)
     }
 
-    /// Sets the result, which the record with this number tells. From now on it never changes.
+    /// Sets the result and the number of its record. It never changes afterwards.
     pub fn finish(&self, seq: u64, result: RunResult) {
         let _ = self.result.set((seq, result));
         self.changed.notify_waiters();
@@ -248,7 +243,7 @@ impl RunCell {
         }
     }
 
-    /// What a watcher can read. Beyond its quota a stream has more bytes than that, and waiting for those would spin.
+    /// What a watcher can read. Beyond its quota a stream has more bytes than that; waiting for them would spin.
     fn readable(&self) -> [u64; 2] {
         [self.log(Stream::Stdout).kept(), self.log(Stream::Stderr).kept()]
     }
@@ -299,7 +294,7 @@ impl RunCell {
         page(&record, complete, query, searching, |offset, limit| self.read(query.stream, offset, limit))
     }
 
-    /// A stream as it is recorded and read: the standard error of a merged run says that it is in standard output.
+    /// A stream as recorded and read: the standard error of a merged run says that it is in standard output.
     fn told(&self, stream: Stream, output: Output) -> Output {
         Output { merged: self.is_merged && stream == Stream::Stderr, ..output }
     }

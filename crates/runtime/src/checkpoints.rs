@@ -1,5 +1,5 @@
-//! What the keeping of files needs beside a session: where it is kept, how much of it, and the one pair of eyes that
-//! watches all workspaces.
+//! What checkpoints need outside of a session: where they are stored, their limits, and the one watcher of all
+//! workspaces.
 
 use crate::cell::RunCell;
 use crate::ops::{CheckpointConfig, DEFAULT_TOOL};
@@ -13,13 +13,13 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
 
-/// The address that a commit is by; there is nobody to write to.
+/// The author address of commits; it does not exist.
 const EMAIL: &str = "shellkeep@localhost";
 
-/// Where and how files are kept.
+/// Where and how files are saved.
 #[derive(Debug)]
 pub(crate) struct Checkpoints {
-    /// How.
+    /// The settings.
     pub(crate) config: CheckpointConfig,
     home: PathBuf,
     /// All work with files goes through it; a backup closes it for a moment.
@@ -28,28 +28,28 @@ pub(crate) struct Checkpoints {
     faults: Arc<Faults>,
 }
 
-/// What a checkpoint is taken for, and who caused it.
+/// Why a checkpoint is taken, and what caused it.
 #[derive(Debug, Clone)]
 pub(crate) struct Wanted {
     /// What for.
     pub(crate) cause: Cause,
-    /// Number of the last record whose effects it holds.
+    /// Number of the last record whose file changes it contains.
     pub(crate) covers: u64,
-    /// What a person reads first.
+    /// The first line of the message.
     pub(crate) title: String,
     /// The tool that changed the files, if it was one that runs no command.
     pub(crate) tool_name: Option<&'static str>,
 }
 
 impl Wanted {
-    /// A command has ended. What it was is in the recording, where a secret in it can be masked.
+    /// A command has ended. Its text is only in the recording, where a secret in it can be masked.
     pub(crate) fn after_run(cell: &RunCell, covers: u64) -> Self {
         let (run_id, tool_name) = (cell.run_id.clone(), cell.tool_name.as_deref().unwrap_or(DEFAULT_TOOL).to_owned());
         let title = format!("{tool_name} {run_id}");
         Self { cause: Cause::Tool { run_id, tool_name }, covers, title, tool_name: None }
     }
 
-    /// Something else than a command is the reason.
+    /// Another reason than a command.
     pub(crate) fn for_other(cause: Cause, covers: u64) -> Self {
         let title = match &cause {
             Cause::Tool { run_id, .. } => format!("after {run_id}"),
@@ -67,7 +67,7 @@ impl Wanted {
         Self { cause: Cause::Manual, covers, title: tool_name.to_owned(), tool_name: Some(tool_name) }
     }
 
-    /// How it is written down.
+    /// The commit's message.
     pub(crate) fn label(&self, id: &SessionId, agent: Option<&str>) -> Label {
         let at = Timestamp::now();
         let mut message = format!("{}\n\nSession: {id}\n", self.title);
@@ -101,17 +101,17 @@ impl Checkpoints {
         if config.on
             && let Err(error) = watcher.listen()
         {
-            tracing::warn!(%error, "no thread watches workspaces; commands that change many files are looked at as a whole");
+            tracing::warn!(%error, "no thread watches workspaces; workspaces are scanned after each command");
         }
         Self { config, home: data_dir.join("checkpoints"), gate: Arc::default(), watcher, faults }
     }
 
-    /// Where what is kept of all sessions' files is.
+    /// The directory of all checkpoints.
     pub(crate) fn all(&self) -> &Path {
         &self.home
     }
 
-    /// Where what is kept of a session's files is.
+    /// The directory of a session's checkpoints.
     pub(crate) fn home(&self, id: &SessionId) -> PathBuf {
         self.home.join(id.as_str())
     }
@@ -126,7 +126,7 @@ impl Checkpoints {
         &self.faults
     }
 
-    /// One that keeps the files of a session. Nothing is looked at yet.
+    /// The keeper of a session's files. Nothing is scanned yet.
     pub(crate) fn keeper(&self, id: &SessionId, workspace: &ByteString) -> Keeper {
         let limits = Limits {
             max_file_bytes: self.config.max_file_bytes,
@@ -143,7 +143,7 @@ pub(crate) fn commit_of(files: &FilesAt) -> Option<ObjectId> {
     ObjectId::from_hex(files.commit.as_bytes()).ok()
 }
 
-/// A path of a session as the system's.
+/// A session's path as an `OsStr`.
 pub(crate) fn path(bytes: &ByteString) -> &Path {
     Path::new(OsStr::from_bytes(bytes.as_bytes()))
 }

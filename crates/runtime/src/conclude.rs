@@ -1,4 +1,5 @@
-//! How a run ended, and what follows from that for its caller and its session. Pure: the actor gathers, this decides.
+//! How a run ended, and what follows from that for its caller and its session. Pure: the actor collects the facts, this
+//! decides.
 
 use crate::cell::RunCell;
 use crate::notices;
@@ -8,7 +9,7 @@ use shellkeep_process::{ExitStatus, Report};
 use shellkeep_session::{ByteString, Notice, RunResult, RunStatus, ShellDelta, ShellState, decide};
 use std::time::Duration;
 
-/// Signal that ends a shell together with its session.
+/// The signal that kills a shell together with its session.
 const KILL: i32 = 9;
 
 /// How a run ended.
@@ -53,7 +54,7 @@ impl Ended {
         }
     }
 
-    /// Whether the session can go on in the same shell.
+    /// Whether the session can continue in the same shell.
     pub fn shell_is_alive(&self) -> bool {
         match self {
             Self::Reported(report) => report.exit.is_none(),
@@ -81,20 +82,19 @@ pub enum StopReason {
     Signalled(i32),
     /// The daemon stopped before it ended.
     DaemonStops,
-    /// It ended by itself, but met the process limit; what it left running was killed.
+    /// It ended on its own, but reached the process limit; what it left running was killed.
     TooManyProcesses,
 }
 
 /// A command that shellkeep stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stopped {
-    /// Why.
     pub reason: StopReason,
     /// The last signal it was sent.
     pub signal: i32,
 }
 
-/// Limits of processes, for the notice that names them.
+/// Process limits, for the notice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProcessLimits {
     /// For one session.
@@ -112,9 +112,9 @@ pub struct Before {
     pub stopped: Option<Stopped>,
     /// The run's timeout.
     pub timeout: Duration,
-    /// The limits that it met, if it could not start all its processes.
+    /// The limits that it reached, if it could not start all its processes.
     pub met_limits: Option<ProcessLimits>,
-    /// The session uses more disk than it may.
+    /// The notice that the session is over its disk quota.
     pub over_disk: Option<Notice>,
     /// Processes that outlive the shell, if it ended.
     pub left_running: Vec<String>,
@@ -133,7 +133,7 @@ pub struct Conclusion {
     pub signal: Option<String>,
     /// What it changed in the shell.
     pub delta: ShellDelta,
-    /// What the caller should know.
+    /// Notices for the caller.
     pub notices: Vec<Notice>,
 }
 
@@ -172,7 +172,7 @@ pub fn conclude(before: Before, ended: Ended) -> Conclusion {
 
 impl Conclusion {
     /// The result with the run's output, and what the run changed. `before` is the shell before that change, `late` the
-    /// output of earlier background work.
+    /// output of earlier background jobs.
     pub fn into_result(self, before: &ShellState, cell: &RunCell, late: Option<ByteString>) -> (RunResult, ShellDelta) {
         let Self { status, exit_code, signal, delta, mut notices } = self;
         let [(stdout, stdout_dropped), (stderr, stderr_dropped)] = cell.outputs();

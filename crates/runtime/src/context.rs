@@ -1,5 +1,5 @@
-//! What a session's task works with: handles to everything outside of its own state. They know nothing of the engine and
-//! nothing of the tasks that use them.
+//! What a session's task works with: handles to everything outside of its own state. They know neither the engine nor
+//! the tasks that use them.
 
 use crate::admission::Admission;
 use crate::checkpoints::Checkpoints;
@@ -47,13 +47,13 @@ pub struct SessionContext {
     pub(crate) admission: Arc<Admission>,
     /// Limits.
     pub(crate) quotas: Arc<NodeQuotas>,
-    /// What sessions take of the disk.
+    /// The disk usage of sessions.
     pub(crate) disk: Arc<Disk>,
     /// The services that run.
     pub(crate) services: Arc<Services>,
     /// Starts the tasks of services.
     pub(crate) supervision: Arc<Supervision>,
-    /// Masks what is kept, where the host has set so.
+    /// Masks what is stored, if the host configured that.
     pub(crate) masking: Arc<Masking>,
     /// Secrets found in recordings.
     pub(crate) secrets: Arc<Secrets>,
@@ -61,7 +61,7 @@ pub struct SessionContext {
     pub(crate) counts: Counts,
     /// The runs that have not ended.
     pub(crate) runs: Arc<LiveRuns>,
-    /// What sessions were earlier.
+    /// Earlier states of sessions.
     pub(crate) history: Arc<History>,
     /// The files that records name.
     pub(crate) kept_files: KeptFiles,
@@ -78,14 +78,14 @@ pub struct SessionContext {
 }
 
 impl SessionContext {
-    /// Waits for the disk, where the host asked for that. Returns what to say if the disk failed.
+    /// Waits for the disk, if the host configured that. Returns a notice if the disk failed.
     pub(crate) async fn sync(&self) -> Option<Notice> {
         let error = self.store.sync().await.err()?;
         tracing::warn!(%error, "the journal is not on disk yet");
         Some(notices::not_on_disk(&error.reason))
     }
 
-    /// Waits until files are on disk, where the host asked for that: the record that names them follows.
+    /// Waits until files are on disk, if the host configured that: the record that names them follows.
     pub(crate) async fn sync_files(&self, files: Vec<File>) {
         if files.is_empty() || !self.store.survives_power() {
             return;

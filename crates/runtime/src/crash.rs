@@ -7,43 +7,43 @@ use std::sync::OnceLock;
 pub enum Point {
     /// The command was accepted; nothing is written yet.
     Accepted,
-    /// It is written that the command starts; the shell has not seen it.
+    /// The start is recorded; the shell has not seen the command.
     StartRecorded,
     /// The shell has the command.
     Begun,
-    /// The shell has told the result; it is not written.
+    /// The shell has reported the result; it is not recorded.
     Done,
-    /// The result is written; nobody was told.
+    /// The result is recorded; the caller has no answer yet.
     ResultRecorded,
-    /// A service runs; that is not written.
+    /// A service runs; that is not recorded.
     ServiceStarted,
-    /// A message for an agent is written as an event, and not yet in the conversation.
+    /// A message for an agent is recorded as an event, but not yet in the conversation.
     InputRecorded,
-    /// An agent's state is written; the agent was not told.
+    /// An agent's state is recorded; the agent has no reply yet.
     StateSaved,
-    /// A change of the keyed store is in its index; that is not written.
+    /// A change is in the keyed store's database; it is not recorded.
     KvWritten,
-    /// It is written that the keyed store changed; nobody was told.
+    /// A change of the keyed store is recorded; the caller has no answer yet.
     KvRecorded,
-    /// It is written that a rewind took the keyed store back; its index is as before.
+    /// A rewind of the keyed store is recorded; its database is unchanged.
     KvRewound,
-    /// A checkpoint that the last daemon owed is about to be made.
+    /// A checkpoint that the last daemon owed is about to be taken.
     FilesOwed,
-    /// A checkpoint is made; that is not written.
+    /// A checkpoint was taken; it is not recorded.
     FilesKept,
-    /// The files of a rewind lie ready; nothing has changed yet.
+    /// The files of a rewind are staged; nothing has changed yet.
     RewindStaged,
-    /// It is written that a rewind is under way; no file has changed yet.
+    /// The intent of a rewind is noted; no file has changed yet.
     RewindNoted,
-    /// The files are those of the past; that is not written.
+    /// The files are rewound; that is not recorded.
     RewindApplied,
-    /// It is written that the session was taken back; nobody was told.
+    /// The rewind is recorded; the caller has no answer yet.
     RewindRecorded,
     /// A fork's files are copied; there is no session for them yet.
     ForkCopied,
-    /// It is noted that a session is being removed; that is not recorded.
+    /// The deletion of a session is noted; it is not recorded.
     DeleteNoted,
-    /// The end of a session is recorded; its files are there.
+    /// The end of a session is recorded; its files still exist.
     DeleteRecorded,
 }
 
@@ -75,7 +75,7 @@ impl Point {
     }
 }
 
-/// Dies here, at once and without a word, if the environment asks for it and the command carries the word `crash-here`.
+/// Kills the process here if the environment says so and the command contains the word `crash-here`.
 pub fn point(point: Point, command: &[u8]) {
     static WANTED: OnceLock<Option<String>> = OnceLock::new();
     let wanted = WANTED.get_or_init(|| std::env::var("SHELLKEEP_CRASH_AT").ok());

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub(crate) struct DataDir {
     root: PathBuf,
     store: Store,
-    /// Whether it was gone at the last look.
+    /// Whether it was gone at the last check.
     is_gone: AtomicBool,
 }
 
@@ -24,12 +24,11 @@ impl DataDir {
         Self { root, store, is_gone: AtomicBool::new(false) }
     }
 
-    /// Its path.
     pub(crate) fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Where drivers leave results that they could not send.
+    /// The directory for results that drivers could not send.
     pub(crate) fn scratch(&self) -> PathBuf {
         self.root.join("scratch")
     }
@@ -49,23 +48,23 @@ impl DataDir {
         self.services(id).join(service_id.as_str())
     }
 
-    /// Looks whether the directory is still there; returns what is wrong if it is not.
+    /// Checks whether the directory still exists; returns what is wrong if it does not.
     pub(crate) fn look(&self) -> Option<String> {
         let problem = self.store.home().problem();
         if problem.is_some() && !self.is_gone.swap(true, Ordering::Relaxed) {
-            tracing::error!(problem, "nothing new is kept");
+            tracing::error!(problem, "nothing new is stored");
         }
         self.is_gone.store(problem.is_some(), Ordering::Relaxed);
         problem
     }
 
-    /// A notice for the caller if the directory was gone at the last look and still is.
+    /// A notice for the caller if the directory was gone at the last check and still is.
     pub(crate) fn notice(&self) -> Option<Notice> {
         let is_gone = self.is_gone.load(Ordering::Relaxed);
         is_gone.then(|| self.look()).flatten().map(|problem| notices::data_gone(&problem))
     }
 
-    /// Refuses to work in a directory outside of a copy that a session of the original uses too. `cwd` is where the
+    /// Rejects work in a directory outside of a copy that a session of the original uses too. `cwd` is where the
     /// session would work if the caller names no directory.
     pub(crate) fn check_taken(&self, state: &SessionState, cwd: Option<&ByteString>) -> Result<(), OpError> {
         let Some(copy) = self.store.home().yields_to() else { return Ok(()) };

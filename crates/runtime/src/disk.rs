@@ -1,5 +1,5 @@
-//! What sessions take of the disk: measured off every hot path, old outputs given back, and the files of ended sessions
-//! reclaimed. A measurement walks a tree, so it is paid for only for sessions that did something since the last one.
+//! The disk usage of sessions: measured off every hot path, with old outputs deleted and the files of ended sessions
+//! reclaimed. A measurement walks a tree, so only sessions that were used since the last one are measured.
 
 use crate::data_dir::DataDir;
 use crate::quotas::NodeQuotas;
@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime};
 /// A command that writes less than this between two measurements may be one that cleans up.
 const GROWTH: u64 = 1 << 20;
 
-/// What sessions take of the disk, and which of them have ended.
+/// The disk usage of sessions, and which of them have ended.
 pub(crate) struct Disk {
     ended: EndedSessions,
     quotas: Arc<NodeQuotas>,
@@ -33,14 +33,14 @@ impl Disk {
         lock(&self.used)
     }
 
-    /// A session takes `bytes`. Returns whether that is more than it may, and whether it still grows.
+    /// A session uses `bytes`. Returns whether it is over its quota, and whether it still grows.
     pub(crate) fn measured(&self, id: &SessionId, bytes: u64) -> (bool, bool) {
         let before = self.used().insert(id.clone(), bytes).unwrap_or(0);
         let is_over = bytes > self.quotas.get(QuotaName::DiskBytesPerSession);
         (is_over, is_over && bytes > before + GROWTH)
     }
 
-    /// The quota and what a session takes, if that is more.
+    /// The quota and the usage of a session, if it is over the quota.
     pub(crate) fn over_quota(&self, id: &SessionId) -> Option<(u64, u64)> {
         let limit = self.quotas.get(QuotaName::DiskBytesPerSession);
         let used = self.used().get(id).copied();
@@ -56,7 +56,8 @@ impl Disk {
     /// A session was ended.
     pub(crate) fn note_ended(&self, id: &SessionId) {
         if let Err(error) = self.ended.add(id) {
-            tracing::warn!(session = %id, %error, "an ended session could not be noted; its files will not be reclaimed");
+            tracing::warn!(session = %id, %error, "cannot note that a session has ended; its files will not be \
+                reclaimed");
         }
     }
 
@@ -71,7 +72,7 @@ impl Disk {
     /// A session that was ended is in use again.
     pub(crate) fn not_ended(&self, id: &SessionId) {
         if let Err(error) = self.ended.remove(id) {
-            tracing::warn!(session = %id, %error, "the note that the session was ended could not be removed");
+            tracing::warn!(session = %id, %error, "cannot remove the note that the session has ended");
         }
     }
 }
@@ -81,13 +82,13 @@ pub(crate) fn measure(directories: &[PathBuf]) -> u64 {
     directories.iter().map(|directory| usage(directory)).sum()
 }
 
-/// The version of the agent's state that a file holds, if it holds one.
+/// The version of the agent's state in a file, if it contains one.
 fn agent_state_version(path: &Path) -> Option<u64> {
     path.file_name()?.to_str()?.strip_prefix("agent_state.")?.parse().ok()
 }
 
-/// The oldest output files of a session that must go for the others to fit. States of the agent from version `in_force` on
-/// stay: the one in force, and what is being saved. A rewind to a record whose state was removed says so.
+/// The oldest output files of a session to delete so that the others fit. States of the agent from version `in_force`
+/// on stay: the current one, and one being saved. A rewind to a record whose state was removed says so.
 pub(crate) fn excess_outputs(directory: &Path, limit: u64, in_force: u64) -> Vec<PathBuf> {
     let mut files: Vec<(SystemTime, u64, PathBuf)> = fs::read_dir(directory)
         .into_iter()
@@ -114,12 +115,12 @@ pub(crate) fn excess_outputs(directory: &Path, limit: u64, in_force: u64) -> Vec
     excess
 }
 
-/// When the files of ended sessions are given back.
+/// When the files of ended sessions are reclaimed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reclaim {
-    /// An ended session is removed after this long.
+    /// An ended session is deleted after this long.
     pub after: Duration,
-    /// All ended sessions together may take so many bytes; the oldest are removed first.
+    /// All ended sessions together may use this many bytes; the oldest are deleted first.
     pub bytes: u64,
 }
 
@@ -132,7 +133,6 @@ impl Default for Reclaim {
 /// An ended session that could be reclaimed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Candidate {
-    /// Which.
     pub(crate) id: SessionId,
     /// When it was ended.
     pub(crate) ended_at: Timestamp,
@@ -140,7 +140,7 @@ pub(crate) struct Candidate {
     pub(crate) bytes: u64,
 }
 
-/// Which of the ended sessions go: those that are old, and the oldest of the rest until the others fit.
+/// Which of the ended sessions to delete: those that are old, and the oldest of the rest until the others fit.
 pub(crate) fn to_reclaim(mut ended: Vec<Candidate>, now: Timestamp, rule: Reclaim) -> Vec<Candidate> {
     ended.sort_by_key(|candidate| candidate.ended_at);
     let mut total: u64 = ended.iter().map(|candidate| candidate.bytes).sum();

@@ -1,5 +1,5 @@
-//! The engine: the one object a door holds. Its methods are the vocabulary of [`crate::ops`], grouped by family; each asks
-//! the session that it is about, or reads the store where no session needs to be woken.
+//! The engine: the one object that a door holds. Its methods are the vocabulary of [`crate::ops`], grouped by family;
+//! each sends a message to its session, or reads the store if no session needs to be woken.
 
 mod access;
 mod audit;

@@ -1,4 +1,4 @@
-//! From what differs in a repository to what callers see.
+//! Differences in a repository as callers see them.
 
 use crate::ops::{ChangeKind, CheckpointView, FileChange, HistoryEntry, MAX_NAMED_FILES};
 use shellkeep_session::{ByteString, Cause, Checkpoint, LeftOut, RunId};
@@ -8,7 +8,7 @@ use shellkeep_workspace::repo::{Commit, Entry, Kind, ObjectId, Repo, RepoError};
 use shellkeep_workspace::restore::{Item, KeptBack, Plan};
 use std::collections::HashMap;
 
-/// The first of the files that a plan changes, and how many they are. Directories come and go with what is in them.
+/// The first files that a plan changes, and their total number. Directories are not listed.
 pub(crate) fn plan_views(plan: &Plan) -> (Vec<FileChange>, u64) {
     let mut views: Vec<FileChange> = Vec::new();
     let is_file = |item: &Option<Item>| item.as_ref().is_some_and(|item| item.kind != Kind::Directory);
@@ -19,7 +19,7 @@ pub(crate) fn plan_views(plan: &Plan) -> (Vec<FileChange>, u64) {
             _ => ChangeKind::Added,
         };
         match views.last_mut() {
-            // What becomes another kind of thing goes first and comes then.
+            // A change of kind is a removal followed by an addition.
             Some(last) if last.path.as_bytes() == step.path => last.kind = ChangeKind::TypeChanged,
             _ => views.push(FileChange {
                 path: ByteString(step.path.clone()),
@@ -36,7 +36,7 @@ pub(crate) fn plan_views(plan: &Plan) -> (Vec<FileChange>, u64) {
     (views, total)
 }
 
-/// Paths that stay as they are.
+/// Paths that are not changed.
 pub(crate) fn kept_back(paths: &[KeptBack]) -> Vec<LeftOut> {
     let told = |kept: &KeptBack| LeftOut { path: ByteString(kept.path.clone()), reason: kept.reason.to_owned() };
     paths.iter().take(MAX_NAMED_FILES).map(told).collect()

@@ -23,7 +23,7 @@ pub(crate) async fn begin(
             Ok(()) | Err(AppendError::Retrying { .. }) => {}
             Err(error) if seq == 1 => return Err(OpError::StoreUnavailable { reason: error.to_string() }),
             Err(error) => {
-                // Half a session is no session.
+                // An incomplete session must not exist.
                 let _ = ctx.remover.destroy_unread(id, Removal::Purge).await;
                 return Err(OpError::StoreUnavailable { reason: error.to_string() });
             }

@@ -15,7 +15,7 @@ use shellkeep_store::Store;
 use shellkeep_workspace::repo::ObjectId;
 use std::sync::Arc;
 
-/// The fewest digits of a commit that name it.
+/// Minimum length of a commit prefix.
 const LEAST_DIGITS: usize = 4;
 /// The name of the newest checkpoint.
 const LATEST: &str = "latest";
@@ -28,12 +28,12 @@ pub(crate) struct History {
 }
 
 impl History {
-    /// What `recordings` tell; `senses` has the clock.
+    /// Reads from `recordings`; `senses` has the clock.
     pub(crate) fn new(store: Store, recordings: Arc<Recordings>, senses: Arc<dyn Senses>) -> Self {
         Self { store, recordings, senses }
     }
 
-    /// A session's checkpoints after a record, oldest first, as its recording tells of them.
+    /// A session's checkpoints after a record, oldest first, from its recording.
     pub(crate) async fn checkpoints_after(
         &self,
         id: &SessionId,
@@ -62,7 +62,7 @@ impl History {
         self.recordings.read(id, move |recording| recording.last_run_after(seq)).await
     }
 
-    /// What a session was at some time.
+    /// The state of a session at some moment.
     pub(crate) async fn past(&self, id: &SessionId, moment: &Moment) -> Result<Past, OpError> {
         let (seq, files) = match moment {
             Moment::Checkpoint(name) => {
@@ -88,19 +88,19 @@ impl History {
                 OpError::Record(RecordError::Unreadable { session_id: id.to_string(), reason: error.to_string() })
             }
             other => OpError::Checkpoint(CheckpointError::NoSuchMoment {
-                detail: format!("session '{id}' cannot be taken to #{seq}: {other}"),
+                detail: format!("session '{id}' cannot be rewound to record {seq}: {other}"),
             }),
         })
     }
 
-    /// The number of the record after which a moment is.
+    /// The number of the record that a moment follows.
     async fn record_at(&self, id: &SessionId, moment: &Moment) -> Result<u64, OpError> {
         let none = |detail: String| OpError::Checkpoint(CheckpointError::NoSuchMoment { detail });
         match moment {
             Moment::Seq(seq) => Ok(*seq),
             Moment::Run(run_id) => self.end_of_run(id, run_id).await,
             Moment::Back(0) => {
-                Err(none("-0 is no moment; -1 is before the last run that changed something".to_owned()))
+                Err(none("-0 is not a moment; -1 is before the last run that changed something".to_owned()))
             }
             Moment::Back(back) => {
                 let (id, back) = (id.clone(), *back);
@@ -112,14 +112,14 @@ impl History {
             Moment::Time(time) => {
                 let (id, time) = (id.clone(), *time);
                 let found = self.recordings.read(&id, move |recording| recording.last_at(time)).await?;
-                found.ok_or_else(|| none(format!("session '{id}' did not exist at {time}; it is younger")))
+                found.ok_or_else(|| none(format!("session '{id}' did not exist at {time}; it was created later")))
             }
             Moment::Checkpoint(name) => Ok(self.checkpoint_named(id, name).await?.checkpoint.covers),
             Moment::Step(step) => Ok(self.step(id, *step).await?.before),
         }
     }
 
-    /// The run that going to a moment takes back, if it is an undo of a run.
+    /// The run that a rewind undoes, if it is an undo of a run.
     pub(crate) async fn undone(&self, id: &SessionId, moment: &Moment) -> Result<Option<RunId>, OpError> {
         match moment {
             Moment::Step(RewindStep::Undo) => Ok(self.step(id, RewindStep::Undo).await?.run_id),
@@ -127,7 +127,7 @@ impl History {
         }
     }
 
-    /// What an undo or a redo takes back.
+    /// What an undo or a redo reverts.
     async fn step(&self, id: &SessionId, step: RewindStep) -> Result<Undoable, OpError> {
         let (found, detail) = match step {
             RewindStep::Undo => (
@@ -150,7 +150,7 @@ impl History {
         };
         match (run.result, run.ended_seq) {
             (Some(_), Some(ended)) => Ok(ended),
-            // What an older version stored does not say; its recording does.
+            // Old stored runs lack it; their recording has it.
             (Some(_), None) => {
                 let (name, started) = (run_id.clone(), run.seq);
                 let found = self.recordings.read(id, move |recording| recording.end_of_run(&name, started)).await?;
@@ -165,7 +165,7 @@ impl History {
         }
     }
 
-    /// The checkpoint of the files at some time; none before the first.
+    /// The checkpoint of the files at some moment; none before the first.
     pub(crate) async fn files_at(&self, id: &SessionId, moment: &Moment) -> Result<Option<FilesAt>, OpError> {
         match moment {
             Moment::Checkpoint(name) => Ok(Some(self.checkpoint_named(id, name).await?.checkpoint.at)),
@@ -176,7 +176,7 @@ impl History {
         }
     }
 
-    /// The checkpoint with this name, or with a commit that begins so.
+    /// The checkpoint with this name or commit prefix.
     pub(crate) async fn checkpoint_named(&self, id: &SessionId, name: &str) -> Result<CheckpointView, OpError> {
         let missing = || {
             OpError::Checkpoint(CheckpointError::NotFound {
@@ -200,7 +200,10 @@ impl History {
         all.retain(|view| view.checkpoint.at.commit.starts_with(&lower));
         let first = all.first().map(|view| view.checkpoint.at.commit.clone());
         if all.iter().any(|view| Some(&view.checkpoint.at.commit) != first.as_ref()) {
-            let detail = format!("'{name}' begins more than one commit; give more digits, or the checkpoint's name");
+            let detail = format!(
+                "'{name}' is the prefix of more than one commit; use more digits, or the checkpoint's \
+                name"
+            );
             return Err(OpError::Invalid { detail });
         }
         all.pop().ok_or_else(missing)
@@ -224,7 +227,7 @@ fn no_such_run(id: &SessionId, run_id: &RunId) -> OpError {
     OpError::Run(RunError::NotFound { session_id: id.to_string(), run_id: run_id.to_string() })
 }
 
-/// A checkpoint as its line tells it.
+/// A checkpoint from its line.
 fn view(line: &CheckpointLine) -> Option<CheckpointView> {
     let checkpoint: Checkpoint = serde_json::from_value(line.data.clone()).ok()?;
     Some(CheckpointView { checkpoint, seq: line.seq, at: line.timestamp, kept: true, command: None })

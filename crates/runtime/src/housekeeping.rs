@@ -1,5 +1,4 @@
-//! What is looked after from time to time: limits that follow the machine, services in which nothing happens, disk that
-//! is no longer needed, processes that nobody waits for.
+//! Periodic tasks: limits that follow the machine, idle services, disk space to reclaim, orphaned processes.
 
 use crate::actor::{Message, Slot};
 use crate::adaptive::Senses;
@@ -21,20 +20,20 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::time::{Instant, MissedTickBehavior};
 
-/// Between two looks at the machine's pressure. The averages it gives are over ten seconds.
+/// Interval between two readings of the machine's pressure, which is an average over ten seconds.
 const PRESSURE_EVERY: Duration = Duration::from_secs(2);
-/// Between two looks at the services, at most; a short idle limit is looked at more often.
+/// Longest interval between two checks of the services; a short idle limit is checked more often.
 const SERVICES_EVERY: Duration = Duration::from_secs(30);
-/// Between two measurements of what sessions take of the disk.
+/// Interval between two measurements of disk usage.
 const DISK_EVERY: Duration = Duration::from_secs(10);
-/// Between two looks at ended sessions.
+/// Interval between two checks of ended sessions.
 const RECLAIM_EVERY: Duration = Duration::from_secs(10 * 60);
-/// Between two rounds in which old checkpoints are removed.
+/// Interval between two rounds of pruning old checkpoints.
 const THIN_EVERY: Duration = Duration::from_secs(60);
-/// A round of measuring may take this long; who was not measured is the first of the next round.
+/// A round of measuring may take this long; sessions that were not measured come first in the next round.
 const DISK_BUDGET: Duration = Duration::from_millis(500);
 
-/// What is looked after.
+/// The periodic tasks.
 pub(crate) struct Housekeeping {
     pub(crate) ctx: Arc<SessionContext>,
     pub(crate) stored: Stored,
@@ -43,14 +42,14 @@ pub(crate) struct Housekeeping {
     pub(crate) senses: Arc<dyn Senses>,
     /// After how long without any activity a service is stopped.
     pub(crate) idle_services: Option<Duration>,
-    /// When the files of ended sessions are given back.
+    /// When the files of ended sessions are reclaimed.
     pub(crate) reclaim: Reclaim,
-    /// How long the recording of a removed session is kept.
+    /// How long the recording of a deleted session is kept.
     pub(crate) keep_deleted: Duration,
 }
 
 impl Housekeeping {
-    /// Looks after everything for as long as the engine lives.
+    /// Runs everything for as long as the engine lives.
     pub(crate) fn spawn(self: &Arc<Self>, factory: &Arc<CageFactory>) {
         let idle = self.idle_services;
         let services_every = idle.map_or(SERVICES_EVERY, |idle| (idle / 4).clamp(PRESSURE_EVERY / 2, SERVICES_EVERY));
@@ -84,7 +83,7 @@ impl Housekeeping {
         });
     }
 
-    /// Everything once.
+    /// Runs everything once.
     pub(crate) async fn round(&self) {
         self.follow_pressure().await;
         self.look_at_services().await;
@@ -109,11 +108,11 @@ impl Housekeeping {
         metrics::gauge!("shellkeep_services").set(self.ctx.services.used() as f64);
         let reaped = tokio::task::spawn_blocking(shellkeep_process::reap_strays).await.unwrap_or(0);
         if reaped > 0 {
-            tracing::debug!(processes = reaped, "reaped what nobody waited for");
+            tracing::debug!(processes = reaped, "reaped orphaned processes");
         }
     }
 
-    /// Measures the sessions that did something since the last time, and gives back outputs beyond the quota.
+    /// Measures the sessions that were used since the last time, and deletes outputs beyond the quota.
     async fn measure_disk(&self) {
         let active = self.active_since_measured();
         for (id, in_force) in &active {
@@ -133,15 +132,15 @@ impl Housekeeping {
             }
             growing
         });
-        // Only what writes is ended: a command that makes room must be able to run.
+        // Only sessions that still grow are stopped: a command that frees space must be able to run.
         for id in measuring.await.unwrap_or_default() {
-            tracing::warn!(session = %id, "over its disk quota and growing; what it runs is ended");
+            tracing::warn!(session = %id, "over its disk quota and growing; killing its commands");
             self.ctx.runs.kill(|other| *other == id).await;
         }
     }
 
-    /// Removes a session's oldest outputs beyond the quota. That is recorded first, so that a file that is gone for another
-    /// reason can be told from one that was removed to make room.
+    /// Removes a session's oldest outputs beyond the quota. That is recorded first, so that a file that is missing for
+    /// another reason can be distinguished from one that was removed to make room.
     async fn trim_outputs(&self, id: &SessionId, in_force: u64) {
         let (outputs, limit) = (self.ctx.data_dir.outputs(id), self.ctx.quotas.get(QuotaName::OutputBytesPerSession));
         let looking = tokio::task::spawn_blocking(move || disk::excess_outputs(&outputs, limit, in_force));
@@ -172,7 +171,7 @@ impl Housekeeping {
         }
     }
 
-    /// Removes ended sessions that are old, or too large together; never one that is in use.
+    /// Deletes ended sessions that are old, or too large in total; never one that is in use.
     async fn reclaim(&self) {
         let mut ended = Vec::new();
         for id in self.ctx.disk.ended() {
@@ -211,8 +210,8 @@ impl Housekeeping {
         }
     }
 
-    /// Sessions that did something since their disk was last measured, each with the version of its agent's state from
-    /// which on files must stay.
+    /// Sessions that were used since they were last measured, each with the first version of its agent's state whose
+    /// file must stay.
     fn active_since_measured(&self) -> Vec<(SessionId, u64)> {
         let was_used = |slot: &Slot| slot.last_used.load(Ordering::Relaxed) >= slot.measured_at.load(Ordering::Relaxed);
         let mut active = Vec::new();
@@ -225,7 +224,7 @@ impl Housekeeping {
     }
 }
 
-/// Measures what a session takes of the disk. Returns whether that is more than it may, and still grows.
+/// Measures the disk usage of a session. Returns whether it is over its quota and still growing.
 fn measure(ctx: &SessionContext, id: &SessionId) -> bool {
     let (is_over, is_growing) = ctx.disk.measured(id, disk::measure(&directories_of(ctx, id)));
     if let Some(slot) = ctx.registry.slot(id) {
@@ -235,7 +234,7 @@ fn measure(ctx: &SessionContext, id: &SessionId) -> bool {
     is_growing
 }
 
-/// The directories that are a session's own.
+/// The directories that belong to a session.
 fn directories_of(ctx: &SessionContext, id: &SessionId) -> Vec<PathBuf> {
     let workspace = checkpoints::path(&ctx.workspaces.of(id)).to_owned();
     let outputs = ctx.data_dir.outputs(id).to_path_buf();

@@ -1,5 +1,5 @@
-//! Who may do what. The host may do everything; an agent is known by a token and may touch its own sessions only. A
-//! token's secret is returned once, when it is created; what is kept is its hash.
+//! Who may do what. The host may do everything; an agent is identified by a token and may access only its own sessions.
+//! A token's secret is returned once, when it is created; what is kept is its hash.
 
 use crate::ops::{IssuedToken, NewBearer, NewToken, OpError, ReaderRole, TokenBearer, TokenError, TokenView};
 use crate::sync::lock;
@@ -11,60 +11,55 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use tokio::sync::watch;
 
-/// How every agent's token begins, so that people and scanners of leaked secrets recognise one.
+/// The prefix of every agent's token, so that people and secret scanners recognise one.
 pub const TOKEN_PREFIX: &str = "sk_";
-/// Random bytes of a secret: as many as a 256-bit key, so that guessing is out of the question.
+/// Random bytes of a secret: those of a 256-bit key, which cannot be guessed.
 const SECRET_BYTES: usize = 32;
-/// Random bytes of a token's public name; enough that two of one daemon never meet.
+/// Random bytes of a token's public name; enough that two never collide.
 const ID_BYTES: usize = 8;
 /// Longest name of an agent with a token: `thread_{agent}_` and a UUID must fit into a session's id.
 const MAX_AGENT: usize = 64;
 /// Longest name of a token; it is shown in tables.
 const MAX_NAME: usize = 100;
-/// Most tokens in force. Each is some 300 bytes in a file that is written as a whole.
+/// Maximum number of valid tokens. Each is some 300 bytes in a file that is written as a whole.
 const MAX_TOKENS: usize = 10_000;
-/// Revoked tokens that are remembered, so that the audit trail's ids can be looked up; the older ones are forgotten.
+/// Revoked tokens that are remembered, so that ids in the audit trail can be looked up; older ones are forgotten.
 const MAX_REVOKED: usize = 1_000;
 
-/// As whom an engine is used.
+/// On whose behalf an engine is used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Scope {
     /// All rights.
     Host,
     /// Only this agent's sessions.
     Agent {
-        /// The agent.
         agent: String,
         /// Whether it may restart its sessions.
         may_restart: bool,
-        /// The id of the token it came with.
+        /// The id of its token.
         token: String,
     },
-    /// Reads everything that is kept of all sessions, and changes nothing.
+    /// Reads everything of all sessions, and changes nothing.
     Auditor {
-        /// The id of the token it came with.
+        /// The id of its token.
         token: String,
     },
     /// Reads the daemon's health and figures.
     Metrics {
-        /// The id of the token it came with.
+        /// The id of its token.
         token: String,
     },
-    /// Only this session: a process of the session itself, which showed no token, in a session that is no agent's.
-    Session {
-        /// The session.
-        session_id: SessionId,
-    },
+    /// Only this session: one of its own processes, without a token, in a session without an agent.
+    Session { session_id: SessionId },
 }
 
-/// The agent that a session's own process stands for where there is none. No agent can have an empty name, so nothing is
-/// found by it.
+/// The agent of a session's own process if there is none. No agent can have an empty name, so it matches nothing.
 const NO_AGENT: &str = "";
-/// How a session's own process is named in records, where others have the id of their token.
+/// The name of a session's own process in records, where others have the id of their token.
 const OWN_PROCESS: &str = "session";
 
 impl Scope {
-    /// The agent whose sessions it is limited to; `None` for the host and for those who only read.
+    /// The agent whose sessions it is limited to; `None` for the host and for read-only tokens.
     pub fn agent(&self) -> Option<&str> {
         match self {
             Self::Host | Self::Auditor { .. } | Self::Metrics { .. } => None,
@@ -73,8 +68,7 @@ impl Scope {
         }
     }
 
-    /// By whom something was done, for records: the id of a token, or a word that no token has; `None` for the host
-    /// alone.
+    /// The author for records: the id of a token, or a word that is no token's id; `None` for the host.
     pub fn token(&self) -> Option<&str> {
         match self {
             Self::Host => None,
@@ -83,7 +77,7 @@ impl Scope {
         }
     }
 
-    /// The only session it may touch, if it is limited to one.
+    /// The only session it may access, if it is limited to one.
     pub fn only_session(&self) -> Option<&SessionId> {
         match self {
             Self::Session { session_id } => Some(session_id),
@@ -92,8 +86,8 @@ impl Scope {
     }
 }
 
-/// The name by which an agent's session is stored: `thread_{agent}_{id}`, so that no agent can name, and by naming find
-/// out about, a session of another. `None` if that is too long.
+/// The name by which an agent's session is stored: `thread_{agent}_{id}`, so that no agent can name, and thereby probe
+/// for, a session of another. `None` if that is too long.
 pub fn bound(agent: &str, id: &SessionId) -> Option<SessionId> {
     let rest = id.as_str().strip_prefix("thread_").and_then(|rest| rest.strip_prefix(agent));
     if rest.is_some_and(|rest| rest.len() > 1 && rest.starts_with('_')) {
@@ -102,10 +96,10 @@ pub fn bound(agent: &str, id: &SessionId) -> Option<SessionId> {
     SessionId::bound(agent, id.as_str()).ok()
 }
 
-/// A token that is in force: as whom its bearer comes, and a way to learn that it was revoked.
+/// A valid token: its scope, and a way to learn that it was revoked.
 #[derive(Clone)]
 pub struct Bearer {
-    /// As whom.
+    /// Its scope.
     pub scope: Arc<Scope>,
     /// Ends with the token.
     pub revocation: Revocation,
@@ -116,7 +110,7 @@ pub struct Bearer {
 pub struct Revocation(Option<watch::Receiver<()>>);
 
 impl Revocation {
-    /// Of rights that come from no token.
+    /// For rights without a token.
     pub(crate) fn never() -> Self {
         Self(None)
     }
@@ -124,12 +118,12 @@ impl Revocation {
     /// Returns when the token has been revoked.
     pub async fn happened(self) {
         let Some(mut alive) = self.0 else { return std::future::pending().await };
-        // Nothing is ever sent: the sender lives as long as the token is in force.
+        // Nothing is ever sent: the sender lives as long as the token is valid.
         while alive.changed().await.is_ok() {}
     }
 }
 
-/// A token in force.
+/// A valid token.
 struct Active {
     scope: Arc<Scope>,
     alive: watch::Sender<()>,
@@ -140,9 +134,9 @@ pub struct Identities {
     file: TokenFile,
     /// What the file says. Held while the file is written, so that two writers cannot overtake each other.
     records: Mutex<Vec<TokenRecord>>,
-    /// Looked up by hash, and a hash compares in constant time: how long a refusal takes says nothing about a secret.
+    /// Looked up by hash, and hashes compare in constant time: the time of a rejection reveals nothing about a secret.
     active: RwLock<HashMap<blake3::Hash, Active>>,
-    /// What a token may do whose maker did not say.
+    /// The default of `may_restart`.
     may_restart: bool,
 }
 
@@ -154,13 +148,14 @@ impl Identities {
         for record in records.iter().filter(|record| record.revoked_at.is_none()) {
             match blake3::Hash::from_hex(&record.hash) {
                 Ok(hash) => drop(active.insert(hash, Active::new(record))),
-                Err(error) => tracing::warn!(token = record.id, %error, "a token's hash cannot be read; it is refused"),
+                Err(error) => tracing::warn!(token = record.id, %error, "cannot read a token's hash; the token is \
+                    rejected"),
             }
         }
         Ok(Self { file, records: Mutex::new(records), active: RwLock::new(active), may_restart })
     }
 
-    /// Who comes with this secret.
+    /// The token with this secret.
     pub fn authenticate(&self, secret: &[u8]) -> Option<Bearer> {
         if !secret.starts_with(TOKEN_PREFIX.as_bytes()) {
             return None;
@@ -169,14 +164,14 @@ impl Identities {
         active.get(&blake3::hash(secret)).map(Active::bearer)
     }
 
-    /// The rights of an agent without its secret: those of the token `preferred`, or of another of its tokens in force.
+    /// The rights of an agent without its secret: those of the token `preferred`, or of another valid token of it.
     pub fn rights_of(&self, agent: &str, preferred: Option<&str>) -> Option<Bearer> {
         let active = self.active.read().unwrap_or_else(PoisonError::into_inner);
         let of_agent = active.values().filter(|active| active.scope.agent() == Some(agent));
         of_agent.min_by_key(|active| (active.scope.token() != preferred, active.scope.token())).map(Active::bearer)
     }
 
-    /// Makes a token. Waits for the disk.
+    /// Creates a token. Waits for the disk.
     pub fn issue(&self, request: NewToken) -> Result<IssuedToken, OpError> {
         let mut records = self.records();
         check(&request, &records)?;
@@ -186,7 +181,7 @@ impl Identities {
             }
             NewBearer::Reader(role) => TokenBearer::Reader { role },
         };
-        let random = |reason: std::io::Error| unwritten(format!("no token was made: {reason}"));
+        let random = |reason: std::io::Error| unwritten(format!("no token was created: {reason}"));
         let secret = format!("{TOKEN_PREFIX}{}", random_text(SECRET_BYTES).map_err(random)?);
         let hash = blake3::hash(secret.as_bytes());
         let record = TokenRecord {
@@ -199,7 +194,7 @@ impl Identities {
         };
         let mut next = records.clone();
         next.push(record.clone());
-        self.file.save(&next).map_err(|error| unwritten(format!("no token was made: {error}")))?;
+        self.file.save(&next).map_err(|error| unwritten(format!("no token was created: {error}")))?;
         *records = next;
         self.active.write().unwrap_or_else(PoisonError::into_inner).insert(hash, Active::new(&record));
         Ok(IssuedToken { token: view(&record), secret })
@@ -210,7 +205,8 @@ impl Identities {
         self.records().iter().map(view).collect()
     }
 
-    /// Revokes a token. From then on it is refused, even if the disk cannot be told; once more tells it again.
+    /// Revokes a token. From then on it is rejected, even if the file cannot be written; revoking it again retries the
+    /// write.
     pub fn revoke(&self, id: &str) -> Result<(), OpError> {
         let mut records = self.records();
         let Some(record) = records.iter_mut().find(|record| record.id == id) else {
@@ -222,7 +218,10 @@ impl Identities {
         }
         forget_the_oldest(&mut records);
         self.file.save(&records).map_err(|error| {
-            unwritten(format!("the token is refused from now on, but would be taken again after a restart: {error}"))
+            unwritten(format!(
+                "the token is rejected from now on, but would be accepted again after a restart: \
+                {error}"
+            ))
         })
     }
 
@@ -260,7 +259,7 @@ fn check(request: &NewToken, records: &[TokenRecord]) -> Result<(), OpError> {
         return invalid(format!("name: 1 to {MAX_NAME} characters on one line"));
     }
     if records.iter().filter(|record| record.revoked_at.is_none()).count() >= MAX_TOKENS {
-        return invalid(format!("there are {MAX_TOKENS} tokens already; revoke those that nobody needs"));
+        return invalid(format!("there are already {MAX_TOKENS} tokens; revoke some that are no longer needed"));
     }
     Ok(())
 }
@@ -273,7 +272,7 @@ fn check_agent(agent: &str, records: &[TokenRecord]) -> Result<(), OpError> {
     if agent.len() > MAX_AGENT {
         return invalid(format!("agent: {} characters; with a token it has at most {MAX_AGENT}", agent.len()));
     }
-    // `thread_a_b_c` could be b_c of a, or c of a_b. One of the two would meet sessions of the other.
+    // `thread_a_b_c` could be b_c of a, or c of a_b. One could reach sessions of the other.
     let extends = |long: &str, short: &str| long.strip_prefix(short).is_some_and(|rest| rest.starts_with('_'));
     let others = records.iter().filter_map(|record| match &record.bearer {
         TokenBearer::Agent { agent, .. } => Some(agent),
@@ -282,8 +281,8 @@ fn check_agent(agent: &str, records: &[TokenRecord]) -> Result<(), OpError> {
     match others.into_iter().find(|other| extends(other, agent) || extends(agent, other)) {
         None => Ok(()),
         Some(other) => invalid(format!(
-            "agent: the names of '{agent}' and '{other}' begin alike up to a _, so their sessions' ids could be the same; \
-             choose another name"
+            "agent: '{agent}' and '{other}' have the same prefix up to a _, so their session ids could collide; choose \
+                another name"
         )),
     }
 }

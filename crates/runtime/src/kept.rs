@@ -1,5 +1,5 @@
-//! Files beside the records, compared with the hash in the record before they are served. A file that passed is not read
-//! again until the system says that it was changed.
+//! Files attached to records, compared with the hash in the record before they are returned. A file that matched is not
+//! read again until its metadata changes.
 
 use crate::data_dir::DataDir;
 use crate::ops::{AgentStateView, MAX_EVENT_PAGE, OpError, RecordError};
@@ -15,7 +15,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-/// Files that are remembered. A node serves few at a time; one that is forgotten is read once more.
+/// How many files are remembered. A node serves few at a time; others are read again.
 const MOST_REMEMBERED: usize = 1024;
 
 /// The files that records name.
@@ -25,11 +25,11 @@ pub(crate) struct KeptFiles {
     checked: Arc<Checked>,
 }
 
-/// Files that were as recorded when they were last read.
+/// Files that matched when they were last read.
 #[derive(Debug, Default)]
 struct Checked(Mutex<HashMap<PathBuf, Stamp>>);
 
-/// What the system says of a file. Writing to it changes the last field, which nobody can set.
+/// A file's metadata. Writing to it changes the last field, which cannot be set.
 #[derive(Debug, PartialEq, Eq)]
 struct Stamp {
     sum: FileSum,
@@ -71,7 +71,7 @@ impl KeptFiles {
         Self { data_dir, recordings, checked: Arc::default() }
     }
 
-    /// What a file beside the records is now: as it was recorded, or as a scrub left it. None if it is neither.
+    /// The current hash of an attached file: as recorded, or as a scrub left it. None if neither matches.
     async fn sum_in_force(
         &self,
         id: &SessionId,
@@ -100,7 +100,7 @@ impl KeptFiles {
         compared.await.unwrap_or_else(|error| Err(io::Error::other(error)))
     }
 
-    /// Refuses an output that is not the one that was recorded.
+    /// Rejects an output that does not match its record.
     pub(crate) async fn check_output(&self, id: &SessionId, file: &Path, output: &Output) -> Result<(), OpError> {
         let Some(hash) = &output.hash else { return Ok(()) };
         let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -112,7 +112,7 @@ impl KeptFiles {
         }
     }
 
-    /// The same for an output of which only the recording tells.
+    /// The same for an output that only the recording names.
     pub(crate) async fn check_told(&self, id: &SessionId, file: &Path) -> Result<(), OpError> {
         let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let wanted = name.clone();
@@ -124,7 +124,7 @@ impl KeptFiles {
         }
     }
 
-    /// Takes outputs that are not those that were recorded out of a run, and says so in their place.
+    /// Removes outputs that do not match their record from a run, and says so instead.
     pub(crate) async fn check_run(&self, id: &SessionId, run: &mut StoredRun) -> Result<(), OpError> {
         let Some(result) = &mut run.result else { return Ok(()) };
         let directory = self.data_dir.outputs(id);
@@ -162,7 +162,7 @@ impl KeptFiles {
                 return Err(OpError::Record(RecordError::AgentStateReclaimed { version }));
             }
             (Err(state_file::ReadError::Failed(error)), _) => return Err(failed(error.to_string())),
-            // A scrub masks old versions in their files; what it left is the state now.
+            // A scrub masks old versions in their files; the result is the state now.
             (Err(state_file::ReadError::Damaged(_)), path) if self.was_scrubbed(id, &name).await => {
                 std::fs::read(path).map_err(|error| failed(error.to_string()))?
             }

@@ -1,5 +1,5 @@
-//! Output of background work that comes after its command was answered. It is never mixed into a later command's
-//! output; the next result carries it apart.
+//! Output of background jobs that arrives after their command was answered. It is never mixed into a later command's
+//! output; the next result has it in a separate field.
 
 use crate::sync::lock;
 use shellkeep_process::stdio::{Read, Reader};
@@ -8,10 +8,10 @@ use shellkeep_session::ByteString;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-/// Last bytes kept between two results; a background job that says more should be a service.
+/// Last bytes kept between two results; a background job that writes more should be a service.
 const LATE_BYTES: usize = 64 << 10;
 
-/// What came late and was not told yet.
+/// Late output that was not returned yet.
 #[derive(Debug, Default)]
 pub struct LateOutput {
     kept: Mutex<Kept>,
@@ -24,7 +24,7 @@ struct Kept {
 }
 
 impl LateOutput {
-    /// Reads to the end in a task of its own. With a redactor, what is kept is masked.
+    /// Reads to the end in its own task. With a redactor, what is kept is masked.
     pub fn collect(self: &Arc<Self>, reader: Reader, redactor: Option<&Redactor>) {
         let late = Arc::clone(self);
         let Some(mut mask) = redactor.map(Redactor::stream) else {
@@ -50,13 +50,13 @@ impl LateOutput {
         kept.dropped += excess;
     }
 
-    /// Masks what came and was not told yet.
+    /// Masks what was not returned yet.
     pub fn mask(&self, redactor: &Redactor) {
         let mut kept = lock(&self.kept);
         kept.bytes = redactor.redact(kept.bytes.make_contiguous()).into();
     }
 
-    /// Takes what came since the last time.
+    /// Takes what arrived since the last time.
     pub fn take(&self) -> Option<ByteString> {
         let kept = std::mem::take(&mut *lock(&self.kept));
         if kept.bytes.is_empty() {

@@ -1,32 +1,32 @@
 //! Where facts and resources meet: one task per live session, the shell pool, runs and their output.
 //!
-//! The way of a command: a door calls [`Engine::run`]; [`engine`] finds or wakes the session's [`actor`]; the actor
-//! takes a shell from the [`pool`], records that the command starts, and hands it to [`running`], which drives it to its
-//! end; [`conclude`] decides what its end means; the actor records that and answers.
+//! The path of a command: a door calls [`Engine::run`]; [`engine`] finds or wakes the session's [`actor`]; the actor
+//! takes a shell from the [`pool`], records that the command starts, and hands it to [`running`], which drives it to
+//! its end; [`conclude`] decides what its end means; the actor records that and answers.
 //!
 //! - [`ops`]: the closed vocabulary of operations.
 //! - [`engine`]: one method per operation.
 //! - [`identities`]: the host and its agents, and who may do what.
 //! - [`actor`]: the task that alone changes a session.
-//! - [`admission`]: who may run a command now, and who waits.
+//! - [`admission`]: which commands may run now, and which wait.
 //! - [`adaptive`]: limits that follow the pressure on the machine.
 //! - [`running`]: a command from its first byte to its end: output, input, signals, timeout.
-//! - `services`: what runs on beside the sessions; `adopt`: taking it over from a daemon that died.
-//! - `quotas`: what may be used; `housekeeping`: what is looked after from time to time.
-//! - `resume`: running a session's agent on from its last step.
-//! - `checkpoints`: how files are kept; `pending`: what is begun and must be ended after a crash.
+//! - `services`: long-running commands; `adopt`: taking them over from a daemon that died.
+//! - `quotas`: limits set by the host; `housekeeping`: periodic tasks.
+//! - `resume`: continuing a session's agent from its last step.
+//! - `checkpoints`: how files are saved; `pending`: operations to complete after a crash.
 //! - [`alarm`]: a deadline that is moved with every command.
 //! - `counts`: how many facts were recorded.
 //! - [`conclude`]: how a run ended and what follows from it.
 //! - [`cell`], [`stream`]: a run as its watchers see it.
 //! - [`page`]: reading output piece by piece.
 //! - `state_file`: the files of agents' states.
-//! - [`output`], [`late`]: what a run wrote, and what came after it had been answered.
+//! - [`output`], [`late`]: what a run wrote, before and after it was answered.
 //! - [`translate`]: between the driver's facts and the session's state.
-//! - [`masking`]: secrets, where they are masked before anything is kept.
-//! - [`notices`]: the sentences a model reads when something did not come along.
+//! - [`masking`]: masking secrets before anything is stored.
+//! - [`notices`]: the sentences a model reads when something was lost or limited.
 //! - [`recover`]: what an earlier daemon left behind.
-//! - `shares`, `work`: what is lent to callers, and who may keep a processor busy.
+//! - `shares`, `work`: limits per caller, and turns for work that keeps a processor busy.
 //! - [`crash`]: named points at which a test may kill the daemon.
 
 pub mod actor;

@@ -33,12 +33,12 @@ impl Lifetime {
         self.draining.store(true, Ordering::SeqCst);
     }
 
-    /// Whether new work is refused, because the daemon is about to stop.
+    /// Whether new work is rejected, because the daemon is about to stop.
     pub(crate) fn is_draining(&self) -> bool {
         self.draining.load(Ordering::Relaxed)
     }
 
-    /// Refuses new work while the daemon is about to stop.
+    /// Rejects new work while the daemon is about to stop.
     pub(crate) fn check_accepting(&self) -> Result<(), OpError> {
         if self.is_draining() { Err(OpError::ShuttingDown) } else { self.check_running() }
     }
@@ -53,7 +53,7 @@ impl Lifetime {
         self.stopping.load(Ordering::Relaxed)
     }
 
-    /// Refuses an operation while the daemon is stopping.
+    /// Rejects an operation while the daemon is stopping.
     pub(crate) fn check_running(&self) -> Result<(), OpError> {
         if self.is_stopping() { Err(OpError::ShuttingDown) } else { Ok(()) }
     }

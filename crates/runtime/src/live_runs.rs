@@ -1,4 +1,4 @@
-//! The runs that have not ended, of all sessions, by which their watchers find them.
+//! The runs of all sessions that have not ended, so that watchers find them.
 
 use crate::cell::{RunCell, RunControl};
 use crate::sync::lock;
@@ -34,7 +34,7 @@ impl LiveRuns {
         self.cells().remove(&(id.clone(), run_id));
     }
 
-    /// Forgets the commands in the background of a session that was removed: nobody is left to report their end.
+    /// Forgets the commands in the background of a deleted session: their end will not be reported.
     pub(crate) fn forget_detached(&self, id: &SessionId) {
         self.cells().retain(|(session, _), cell| session != id || !cell.is_detached());
     }

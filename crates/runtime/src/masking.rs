@@ -13,12 +13,12 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-/// What the host has set about secrets.
+/// The redaction settings.
 #[derive(Clone, Default)]
 pub struct RecordConfig {
-    /// Which rules are in force.
+    /// The active rules.
     pub redaction: Config,
-    /// Secrets that are masked wherever they stand.
+    /// Secrets that are masked everywhere.
     pub secrets: Vec<String>,
     /// Whether everything is masked before it is stored or returned.
     pub redact_on_write: bool,
@@ -52,7 +52,7 @@ pub struct Masking {
 }
 
 impl Masking {
-    /// Makes it ready.
+    /// Builds it.
     pub fn new(config: &RecordConfig) -> Result<Self, ConfigError> {
         let rules = Redactor::new(&config.redaction)?;
         let redactor = rules.with_secrets(&config.secrets)?;
@@ -74,7 +74,7 @@ impl Masking {
         self.on_write
     }
 
-    /// A service as it is shown. What it is made with stays as it is, or it could not be started again.
+    /// A service as shown to callers. The stored definition is not masked, so that it can be restarted.
     pub fn service(&self, mut view: ServiceView) -> ServiceView {
         if self.on_write {
             view.name = self.redactor.redact_str(&view.name);
@@ -107,13 +107,13 @@ impl Masking {
 /// The mask of one session.
 pub struct SessionMask {
     masking: Masking,
-    /// Values that the session's secret variables have, or had since its owner came.
+    /// Values that the session's secret variables have, or had since its actor started.
     values: BTreeSet<Vec<u8>>,
     redactor: Redactor,
 }
 
 impl SessionMask {
-    /// Looks at what a command changed; says whether a secret is new.
+    /// Checks what a command changed; returns whether there is a new secret.
     pub fn learn(&mut self, delta: &ShellDelta) -> bool {
         let set = delta.variables.iter().filter_map(|(name, variable)| Some((name, variable.as_ref()?)));
         let is_new = self.take(secret_values(set));
@@ -123,7 +123,7 @@ impl SessionMask {
         is_new
     }
 
-    /// The redactor in force.
+    /// The current redactor.
     pub fn redactor(&self) -> &Redactor {
         &self.redactor
     }
@@ -152,7 +152,7 @@ impl SessionMask {
         }
     }
 
-    /// Masks what a result says beside its output, which was masked as it came.
+    /// Masks a result except for its output, which was masked as it arrived.
     pub fn result(&self, result: &mut RunResult) {
         for (name, value) in &mut result.changes.env {
             if let Some(value) = value {
@@ -214,7 +214,7 @@ pub fn mask_json(redactor: &Redactor, value: &mut Json) {
     }
 }
 
-/// Masks all there is.
+/// Masks everything.
 fn hide(value: &mut Json) {
     match value {
         Json::Array(list) => list.iter_mut().for_each(hide),

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     known: Mutex<Known>,
-    /// Names of forks that are being made.
+    /// Names of forks that are being created.
     forking: Mutex<HashSet<SessionId>>,
 }
 
@@ -62,8 +62,8 @@ impl Names {
         known.iter().filter(|(_, owner)| owner.as_deref() == Some(agent)).map(|(id, _)| id.clone()).collect()
     }
 
-    /// Adds a name if it is new and `store` succeeds. Both are one step for everyone else: a caller that finds the name also
-    /// finds the session. Returns whether it was new.
+    /// Adds a name if it is new and `store` succeeds. Both are atomic: a caller that finds the name also finds the
+    /// session. Returns whether it was new.
     pub(crate) fn add_new<E>(
         &self,
         id: &SessionId,
@@ -90,7 +90,7 @@ impl Names {
         lock(&self.known).remove(id);
     }
 
-    /// Whether a fork with this name is being made.
+    /// Whether a fork with this name is being created.
     pub(crate) fn is_forking(&self, id: &SessionId) -> bool {
         lock(&self.forking).contains(id)
     }

@@ -10,7 +10,7 @@ use shellkeep_process::{CageFactory, Limits};
 use shellkeep_session::{Limit, LimitChange, LimitName, QuotaName, Quotas};
 use std::sync::Arc;
 
-/// Shells and services that the machine's pressure never takes away, if the quota has them.
+/// The lower bound of shells and services under pressure, if the quota allows it.
 const LEAST: usize = 4;
 
 /// The limits of the node.
@@ -27,7 +27,7 @@ pub(crate) struct NodeLimits {
 }
 
 impl NodeLimits {
-    /// The limit in force: the quota, or less under pressure.
+    /// The limit in effect: the quota, or less under pressure.
     pub(crate) fn in_force(&self, name: QuotaName) -> u64 {
         let limit = self.quotas.get(name);
         match name {
@@ -37,7 +37,7 @@ impl NodeLimits {
         }
     }
 
-    /// How much of a quota is used: by an agent, or by all. `None` if that is not counted, or not the agent's to know.
+    /// How much of a quota is used: by an agent, or by all. `None` if that is not counted, or not visible to the agent.
     pub(crate) fn used(&self, name: QuotaName, agent: Option<&str>) -> Option<u64> {
         match (name, agent) {
             (QuotaName::ServicesPerAgent, Some(agent)) => {
@@ -70,7 +70,7 @@ impl NodeLimits {
         Ok(())
     }
 
-    /// Puts other configured quotas in force, and the limits that follow from them.
+    /// Applies new configured quotas, and the limits that follow from them.
     pub(crate) fn configure(&self, configured: Quotas) {
         self.quotas.configure(configured);
         self.follow_quotas();
@@ -85,7 +85,7 @@ impl NodeLimits {
         }
     }
 
-    /// Looks at the pressure and adapts the limits to it.
+    /// Reads the pressure and adapts the limits.
     pub(crate) fn follow_pressure(&self) {
         for change in self.adaptive.tick() {
             self.put_in_force(&change);
@@ -102,7 +102,7 @@ impl NodeLimits {
     }
 }
 
-/// The limits that follow the machine's pressure, as they begin.
+/// The initial limits that follow the machine's pressure.
 pub(crate) fn adaptive_limits(quotas: &NodeQuotas, min_running: usize) -> [Limit; 3] {
     bounds(quotas, min_running).map(|(name, low, high)| Limit::new(name, low, high))
 }

@@ -68,10 +68,10 @@ pub fn given_up(shell: &LiveShell, why: &str) -> Vec<Notice> {
     )]
 }
 
-/// A command ended its shell, and the driver could not report what it had changed.
+/// A command killed its shell, and the driver could not report the changes.
 pub fn changes_lost(exit: ExitStatus) -> Notice {
     let how = match exit {
-        // Only what is no longer bash dies of our own signal.
+        // Only a process that is no longer bash dies of our own signal.
         ExitStatus::Exited(_) | ExitStatus::Signalled(INTERRUPT) => "was replaced by `exec`".to_owned(),
         ExitStatus::Signalled(signal) => format!("was killed by signal {signal}"),
     };
@@ -125,7 +125,7 @@ pub fn not_restored<'a>(problems: impl Iterator<Item = &'a (String, String)>) ->
     problems.map(told).collect()
 }
 
-/// A command ran in the directory that it brought along, because the session's own is gone.
+/// A command ran in the directory of its request, because the session's own is gone.
 pub fn cwd_missing(cwd: &str, why: &str) -> Notice {
     notice(
         NoticeCode::CwdMissing,
@@ -137,7 +137,7 @@ pub fn cwd_missing(cwd: &str, why: &str) -> Notice {
     )
 }
 
-/// A shell that ended by itself while nothing ran in it.
+/// A shell that exited on its own while nothing ran in it.
 pub fn died_idle(exit: ExitStatus) -> Notice {
     let how = match exit {
         ExitStatus::Signalled(signal) => format!("it was killed by signal {signal}"),
@@ -170,13 +170,14 @@ pub fn timed_out(timeout: Duration, state_kept: bool) -> Notice {
 pub fn daemon_stopped() -> Notice {
     notice(
         NoticeCode::DaemonStopped,
-        "The daemon was stopped while this command ran, so the command was ended. Its output so far and the session are \
+        "The daemon was stopped while this command ran, so the command was killed. Its output so far and the session \
+            are \
          kept. Run the command again when the daemon is back."
             .to_owned(),
     )
 }
 
-/// The command met the limit of processes.
+/// The command reached the process limit.
 pub fn too_many_processes(session: u64, node: u64) -> Notice {
     notice(
         NoticeCode::ProcessLimit,
@@ -191,7 +192,7 @@ pub fn too_many_processes(session: u64, node: u64) -> Notice {
 pub fn killed_with_session() -> Notice {
     notice(
         NoticeCode::ChangesLost,
-        "The host restarted or removed the session while this command ran; the command was killed with its shell."
+        "The host restarted or deleted the session while this command ran; the command was killed with its shell."
             .to_owned(),
     )
 }
@@ -251,7 +252,7 @@ pub fn no_room_in_background() -> Notice {
     )
 }
 
-/// The store refused.
+/// The store failed.
 pub fn store_failed(reason: &str) -> Notice {
     notice(
         NoticeCode::StoreFailed,
@@ -261,7 +262,7 @@ pub fn store_failed(reason: &str) -> Notice {
     )
 }
 
-/// The disk failed under what was written.
+/// A sync failed.
 pub fn not_on_disk(reason: &str) -> Notice {
     notice(
         NoticeCode::StoreFailed,
@@ -283,7 +284,7 @@ pub fn record_failed(reason: &str) -> Notice {
     )
 }
 
-/// A service ended without having been asked to.
+/// A service ended on its own.
 pub fn service_ended(service_id: &ServiceId, spec: &ServiceSpec, end: &ServiceEnd) -> Notice {
     notice(
         NoticeCode::ServiceEnded,
@@ -308,16 +309,17 @@ pub fn service_left_alone(service_id: &ServiceId, spec: &ServiceSpec, end: &Serv
 
 /// The data directory is gone.
 pub fn data_gone(problem: &str) -> Notice {
-    notice(NoticeCode::StoreFailed, format!("This answer may be lost: {problem}."))
+    notice(NoticeCode::StoreFailed, format!("This result may be lost: {problem}."))
 }
 
-/// The session takes more of the disk than it may.
+/// The session is over its disk quota.
 pub fn over_disk(limit: u64, used: u64) -> Notice {
     let mib = |bytes: u64| bytes >> 20;
     notice(
         NoticeCode::DiskQuota,
         format!(
-            "This session's files take {} MiB and may take {} MiB. Commands that write more are killed, and no service can be \
+            "This session uses {} MiB of disk space; its limit is {} MiB. Commands that write more are killed, and no \
+                service can be \
              started. Delete what you do not need (`du -sh *` shows where it is).",
             mib(used),
             mib(limit)
@@ -341,7 +343,7 @@ pub fn files_left_out(first: &[LeftOut], total: u64) -> Notice {
     )
 }
 
-/// Some rules of what to ignore are not applied.
+/// Some ignore rules are not applied.
 pub fn rules_not_read<R>(first: &[(Vec<u8>, R)], total: u64) -> Notice {
     const NAMED: usize = 3;
     let named: Vec<_> = first.iter().take(NAMED).map(|(path, _)| String::from_utf8_lossy(path)).collect();
@@ -350,14 +352,14 @@ pub fn rules_not_read<R>(first: &[(Vec<u8>, R)], total: u64) -> Notice {
         NoticeCode::CheckpointIncomplete,
         format!(
             "{total} file(s) with ignore rules were not read, because this workspace has too many rules or the file is too \
-             large: {}{more}. What they would ignore is kept in checkpoints and restored by a rewind. Remove rules that you \
+             large: {}{more}. What they would ignore is saved in checkpoints and restored by a rewind. Remove rules that you \
              do not need.",
             named.join(", ")
         ),
     )
 }
 
-/// The files could not be kept.
+/// The files could not be saved.
 pub fn files_not_kept(reason: &str) -> Notice {
     notice(
         NoticeCode::CheckpointIncomplete,
@@ -385,7 +387,7 @@ pub fn rewound(to: u64, has_files: bool, kept_back: usize, uncertain: u64, secre
         );
     }
     if kept_back > 0 {
-        message.push_str(&format!(" {kept_back} path(s) were not changed; the answer to the rewind lists them."));
+        message.push_str(&format!(" {kept_back} path(s) were not changed; the response to the rewind lists them."));
     }
     if secrets > 0 {
         message.push_str(&format!(
@@ -412,9 +414,9 @@ pub fn files_uncertain(first: &[LeftOut], total: u64) -> Option<Notice> {
     })
 }
 
-/// A path that changed after the command ended and before its checkpoint could be made.
+/// A path that changed after the command ended and before its checkpoint was taken.
 pub fn changed_later(path: Vec<u8>) -> LeftOut {
-    let reason = "it changed after the command ended and before its checkpoint was made, while no daemon ran";
+    let reason = "it changed after the command ended and before its checkpoint was taken, while no daemon ran";
     LeftOut { path: ByteString(path), reason: reason.to_owned() }
 }
 
@@ -443,7 +445,7 @@ pub fn forked(from: &SessionId, at: u64, services: &[String]) -> Notice {
     )
 }
 
-/// A fork works in the directory of the session that it came from.
+/// A fork works in the directory of its origin.
 pub fn files_shared(from: &SessionId, cwd: &str) -> Notice {
     notice(
         NoticeCode::FilesShared,
@@ -477,7 +479,7 @@ pub fn not_copied(left_out: &[(Vec<u8>, String)], total: u64) -> Notice {
     )
 }
 
-/// A duration in words.
+/// A duration as text.
 pub fn span(time: Duration) -> String {
     match time.as_secs() {
         seconds @ 0..120 => format!("{seconds} s"),

@@ -40,41 +40,41 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Default timeout of a command.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
-/// Longest timeout a caller may ask for: a day. What runs longer is a service.
+/// Longest timeout: a day. Anything longer is a service.
 pub const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
-/// Bytes of each stream a result carries unless the caller says otherwise.
+/// Default number of bytes of each stream in a result.
 pub const DEFAULT_MAX_OUTPUT: usize = 1 << 20;
 /// Most bytes of each stream a result may carry; the rest is read by offset.
 pub const MAX_MAX_OUTPUT: usize = 16 << 20;
-/// The tool that a command is called by unless the caller says otherwise.
+/// The default tool name of a command.
 pub const DEFAULT_TOOL: &str = "run_command";
-/// Longest command text. Bash itself takes more, but nobody types it.
+/// Longest command text. Bash itself accepts more.
 pub const MAX_COMMAND: usize = 16 << 20;
 /// Longest `stdin` a call may carry.
 pub const MAX_STDIN: usize = 16 << 20;
-/// Most runs of one page of a list.
+/// Maximum number of runs per page.
 pub const MAX_RUN_PAGE: usize = 1000;
 /// Bytes of a command's text in a list, so that a page of long scripts stays a page.
 pub const MAX_LISTED_COMMAND: usize = 4096;
-/// Most bytes one page of output holds.
+/// Maximum number of bytes per page of output.
 pub const MAX_OUTPUT_PAGE: u64 = 16 << 20;
 
-/// Make a session.
+/// Create a session.
 #[derive(Debug, Clone, Default)]
 pub struct CreateSession {
     /// Its name; a UUID4 if none is given.
     pub session_id: Option<SessionId>,
-    /// Whose it is.
+    /// The agent that it belongs to.
     pub agent: Option<String>,
     /// Where its shell starts; its own workspace if none is given.
     pub cwd: Option<ByteString>,
-    /// Variables on top of the daemon's environment.
+    /// Exported variables in addition to those that every session gets.
     pub env: BTreeMap<String, String>,
-    /// The agent's configuration, kept as it is.
+    /// The agent's configuration, stored unchanged.
     pub config: serde_json::Value,
 }
 
-/// What creating did.
+/// The result of creating a session.
 #[derive(Debug, Clone)]
 pub enum Created {
     /// There was none; now there is.
@@ -92,7 +92,7 @@ pub struct SessionView {
     pub last_active_at: Timestamp,
     /// Its working directory.
     pub cwd: ByteString,
-    /// Whether it wears a shell now.
+    /// Whether it has a shell now.
     pub live: bool,
     /// That shell's process id.
     pub shell_pid: Option<u32>,
@@ -100,7 +100,7 @@ pub struct SessionView {
     pub generation: u64,
     /// Number of its last record.
     pub seq: u64,
-    /// Who removed it and when, if it is one that its agent removed.
+    /// Who deleted it and when, if its agent did.
     pub deleted: Option<DeletedSession>,
 }
 
@@ -132,7 +132,7 @@ pub struct RunCommand {
     pub max_output: usize,
     /// What to do at the timeout.
     pub on_timeout: OnTimeout,
-    /// The caller's key: a second call with the same key returns the first one's result.
+    /// The idempotency key: a second call with the same key returns the first one's result.
     pub request_id: Option<String>,
     /// What to do when the session is busy.
     pub if_busy: IfBusy,
@@ -140,11 +140,11 @@ pub struct RunCommand {
     pub tty: bool,
     /// Whether what it writes to standard error goes into standard output, in the order of the writes.
     pub merge_stderr: bool,
-    /// Ends the command when its caller hangs up; without it, the command goes on.
+    /// Ends the command when its caller disconnects; without it, the command continues.
     pub hang_up: Option<HangUp>,
-    /// The tool that the agent calls it by; `run_command` if none is given.
+    /// The tool name; `run_command` by default.
     pub tool_name: Option<String>,
-    /// The id of the agent's token that asks. The engine sets it from its scope, whatever is given here.
+    /// The id of the agent's token. The engine sets it from its scope, whatever is given here.
     pub by: Option<String>,
 }
 
@@ -174,29 +174,27 @@ impl RunCommand {
 /// What happens at the timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnTimeout {
-    /// The command is ended; the session goes on with its state.
+    /// The command is killed; the session continues with its state.
     Interrupt,
-    /// The command runs on beside the session; the session goes on from its last state in a new shell.
+    /// The command moves to the background; the session continues from its last state in a new shell.
     Background,
 }
 
 /// What happens when the session is busy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IfBusy {
-    /// The command waits its turn.
+    /// The command waits in the queue.
     Wait,
-    /// The call is refused.
+    /// The call is rejected.
     Reject,
 }
 
 /// A run as callers see it.
 #[derive(Debug, Clone)]
 pub struct RunView {
-    /// Its id.
     pub run_id: RunId,
-    /// Number of the record of its end: a rewind or fork to it has what the run did. While it runs, of its start.
+    /// Number of the record of its end: a rewind or fork to it includes the run's changes. While it runs, of its start.
     pub seq: u64,
-    /// Its status.
     pub status: RunStatus,
     /// Exit code, once it has one.
     pub exit_code: Option<i32>,
@@ -212,20 +210,18 @@ pub struct RunView {
     pub cwd: ByteString,
     /// What it changed.
     pub changes: Changes,
-    /// Late output of earlier background work.
+    /// Late output of earlier background jobs.
     pub background_output: Option<ByteString>,
-    /// What the caller should know.
+    /// Notices.
     pub notices: Vec<Notice>,
-    /// The id of the agent's token that asked for it; none if the host did.
+    /// The id of the agent's token that requested it; none for the host.
     pub by: Option<String>,
 }
 
-/// A run with what it was asked to do.
+/// A run with its command.
 #[derive(Debug, Clone)]
 pub struct RunDetail {
-    /// The run.
     pub run: RunView,
-    /// The text.
     pub command: ByteString,
     /// When it started.
     pub started_at: Timestamp,
@@ -234,7 +230,6 @@ pub struct RunDetail {
 /// A run in a list, without its output.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunSummary {
-    /// Its id.
     pub run_id: RunId,
     /// Number of the record of its end. While it runs, of its start.
     pub seq: u64,
@@ -242,7 +237,6 @@ pub struct RunSummary {
     pub command: ByteString,
     /// Bytes of the whole text.
     pub command_bytes: usize,
-    /// How it stands.
     pub status: RunStatus,
     /// Exit code, once it has one.
     pub exit_code: Option<i32>,
@@ -254,15 +248,15 @@ pub struct RunSummary {
     pub duration: Duration,
     /// The session's working directory afterwards, once it has ended.
     pub cwd: Option<ByteString>,
-    /// Whether it runs on beside the session.
+    /// Whether it runs in the background.
     pub background: bool,
     /// Bytes it wrote to standard output.
     pub stdout_bytes: u64,
     /// Bytes it wrote to standard error.
     pub stderr_bytes: u64,
-    /// The caller's key.
+    /// The idempotency key.
     pub request_id: Option<String>,
-    /// The id of the agent's token that asked for it; none if the host did.
+    /// The id of the agent's token that requested it; none for the host.
     pub by: Option<String>,
 }
 
@@ -282,7 +276,7 @@ pub struct StreamView {
     pub bytes: Vec<u8>,
     /// Bytes the command wrote.
     pub total: u64,
-    /// Whether `bytes` is not all of it.
+    /// Whether `bytes` is truncated.
     pub truncated: bool,
 }
 
@@ -310,7 +304,7 @@ pub struct OutputQuery {
     pub grep: Option<String>,
 }
 
-/// How much of the end of a stream is wanted.
+/// How much of the end of a stream to return.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tail {
     /// The last bytes.
@@ -322,17 +316,16 @@ pub enum Tail {
 /// A page of a run's output.
 #[derive(Debug, Clone)]
 pub struct OutputPage {
-    /// The bytes.
     pub bytes: Vec<u8>,
     /// Where they start.
     pub offset: u64,
-    /// Where to go on; equal to `total` at the end.
+    /// Where to continue; equal to `total` at the end.
     pub next_offset: u64,
     /// Bytes written so far.
     pub total: u64,
     /// Whether the run has ended, so that `total` is final.
     pub complete: bool,
-    /// Whether this is the standard error of a run that writes it into its standard output.
+    /// Whether this is the standard error of a run that merges it into standard output.
     pub merged: bool,
 }
 
@@ -356,12 +349,12 @@ pub enum RunChunk {
     Result(Box<RunView>),
 }
 
-/// Make a token.
+/// Create a token.
 #[derive(Debug, Clone)]
 pub struct NewToken {
     /// Whom it is for.
     pub bearer: NewBearer,
-    /// What the host calls it.
+    /// Its label.
     pub name: Option<String>,
 }
 
@@ -370,12 +363,11 @@ pub struct NewToken {
 pub enum NewBearer {
     /// An agent.
     Agent {
-        /// The agent.
         agent: String,
-        /// Whether it may restart its sessions; as the host has set it for all if not given.
+        /// Whether it may restart its sessions; by default the host's setting for all.
         may_restart: Option<bool>,
     },
-    /// Somebody who only reads.
+    /// A read-only role.
     Reader(ReaderRole),
 }
 
@@ -386,7 +378,7 @@ pub struct TokenView {
     pub id: String,
     /// Whom it is for.
     pub bearer: TokenBearer,
-    /// What the host calls it.
+    /// Its label.
     pub name: Option<String>,
     /// When it was made.
     pub created_at: Timestamp,
@@ -394,10 +386,9 @@ pub struct TokenView {
     pub revoked_at: Option<Timestamp>,
 }
 
-/// A token that was just made.
+/// A new token.
 #[derive(Clone)]
 pub struct IssuedToken {
-    /// The token.
     pub token: TokenView,
     /// Its secret, which is returned only here and not kept.
     pub secret: String,
@@ -413,10 +404,10 @@ impl std::fmt::Debug for IssuedToken {
 /// The status of the engine.
 #[derive(Debug, Clone)]
 pub struct Health {
-    /// Why it is degraded; empty when all is well.
+    /// Why it is degraded; empty if everything works.
     pub problems: Vec<String>,
     /// Sessions with a shell.
     pub live_shells: usize,
-    /// Shells started ahead.
+    /// Shells started in advance.
     pub spare_shells: usize,
 }

@@ -1,5 +1,5 @@
-//! A run's output: counted to the last byte, kept in memory while it is small, in a file beside the log when it grows,
-//! and never more than its quota.
+//! A run's output: counted to the last byte, kept in memory while it is small, in a file when it grows, and never more
+//! than its quota.
 
 use crate::ops::{Stream, StreamView};
 use shellkeep_record::beside::Summer;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 /// Up to this size a stream stays in memory and travels with the run's record.
 pub const INLINE_BYTES: usize = 64 << 10;
-/// Last bytes kept of a stream that outgrew its quota.
+/// Last bytes kept of a stream that exceeded its quota.
 const TAIL_BYTES: usize = 64 << 10;
 
 /// Where a stream goes when it grows. Most never do, so the name is made only then.
@@ -24,7 +24,6 @@ const TAIL_BYTES: usize = 64 << 10;
 pub struct OutputFile {
     /// The session's directory for output.
     pub directory: Arc<Path>,
-    /// The run.
     pub run_id: RunId,
     /// Which of its streams.
     pub stream: Stream,
@@ -58,7 +57,7 @@ pub struct OutputLog {
     mask: Option<Box<Mask>>,
 }
 
-/// Masks a stream as it comes. An unfinished line waits for its end, because a secret may be cut in two.
+/// Masks a stream as it arrives. An incomplete line waits for its end, because a secret may be split.
 struct Mask {
     stream: shellkeep_redact::Stream,
     out: Vec<u8>,
@@ -77,7 +76,7 @@ impl OutputLog {
         Self { total: 0, kept: 0, limit, memory: Vec::new(), place, file: None, summer: None, tail: None, mask }
     }
 
-    /// Takes over what the command wrote.
+    /// Takes what the command wrote.
     pub fn append(&mut self, bytes: &[u8]) {
         match self.mask.take() {
             None => self.keep(bytes),
@@ -90,7 +89,7 @@ impl OutputLog {
         }
     }
 
-    /// The command has ended: an unfinished line is complete.
+    /// The command has ended: an incomplete line is final.
     pub fn end(&mut self) {
         if let Some(mask) = self.mask.take() {
             let Mask { stream, mut out } = *mask;
@@ -99,7 +98,7 @@ impl OutputLog {
         }
     }
 
-    /// Masks what has come in, if it is still in memory: a secret became known only when all was said.
+    /// Masks what has arrived, if it is still in memory: a secret became known only at the end.
     pub fn mask_again(&mut self, redactor: &Redactor) {
         self.end();
         if self.file.is_none() && self.tail.is_none() {
@@ -122,7 +121,7 @@ impl OutputLog {
         }
     }
 
-    /// A disk that cannot take more is like a quota that is met: the command goes on, the tail is kept.
+    /// A full disk is treated like a reached quota: the command continues, the tail is kept.
     fn store(&mut self, bytes: &[u8]) -> usize {
         if bytes.is_empty() {
             return 0;
@@ -130,7 +129,7 @@ impl OutputLog {
         if self.file.is_none() && self.memory.len() + bytes.len() <= INLINE_BYTES {
             self.memory.extend_from_slice(bytes);
         } else if let Err(error) = self.spill(bytes) {
-            tracing::warn!(path = %self.place.path().display(), %error, "output cannot be kept");
+            tracing::warn!(path = %self.place.path().display(), %error, "cannot store output");
             metrics::counter!("shellkeep_output_failures_total").increment(1);
             return 0;
         }
@@ -150,7 +149,7 @@ impl OutputLog {
         }
         let Some(file) = &mut self.file else { return Ok(()) };
         if let Err(error) = file.write_all(bytes) {
-            // A part of it may be there; the file is what is counted and hashed.
+            // A part of it may have been written; what is in the file is counted and hashed.
             let _ = file.set_len(self.kept);
             return Err(error);
         }
@@ -196,7 +195,7 @@ impl OutputLog {
     }
 }
 
-/// What is kept of a stream as it is by now: its file is shorter than it was if a secret was masked in it.
+/// What is kept of a stream now: its file is shorter than recorded if a secret was masked in it.
 pub fn as_it_is<'a>(output: &'a Output, path: &Path) -> Cow<'a, Output> {
     let shorter = |length: u64| output.kept.checked_sub(length).filter(|missing| *missing > 0);
     let missing = match output.inline {
@@ -263,7 +262,7 @@ pub fn view(output: &Output, most: usize, read: impl Fn(u64, usize) -> io::Resul
     StreamView { bytes, total: output.total, truncated: missing > 0 }
 }
 
-/// Bytes at the end that begin a character and do not finish it: a cut should not make text unreadable.
+/// Bytes of an incomplete character at the end: truncation should not make text invalid.
 fn broken_end(bytes: &[u8]) -> usize {
     match std::str::from_utf8(bytes) {
         Err(error) if error.error_len().is_none() => bytes.len() - error.valid_up_to(),
@@ -271,7 +270,7 @@ fn broken_end(bytes: &[u8]) -> usize {
     }
 }
 
-/// Bytes at the start that finish a character begun before.
+/// Bytes at the start that complete an earlier character.
 fn broken_start(bytes: &[u8]) -> usize {
     bytes.iter().take(3).take_while(|&&byte| byte & 0xc0 == 0x80).count()
 }

@@ -1,7 +1,7 @@
 //! Reading a stream of a run piece by piece: from an offset, the last bytes, or the lines that match.
 //!
-//! A stream that outgrew its quota has a gap: what came after the kept bytes is gone, but for the last ones. Offsets count
-//! what the command wrote, so a reader who comes to the gap is taken to its end and sees that in the page's offset.
+//! A stream that exceeded its quota has a gap: what follows the kept bytes is gone, except for the last ones. Offsets
+//! count what the command wrote, so a reader that reaches the gap continues at its end, which the page's offset shows.
 
 use crate::ops::{MAX_OUTPUT_PAGE, OpError, OutputPage, OutputQuery, RecordError, Tail};
 use crate::output;
@@ -15,14 +15,14 @@ use std::path::Path;
 /// Bytes searched at a time; a line longer than this is searched in pieces.
 const BLOCK: usize = 1 << 20;
 
-/// Why a page of output could not be given.
+/// Why a page of output could not be returned.
 #[derive(Debug)]
 pub enum PageError {
-    /// The regular expression is wrong.
+    /// The regular expression is invalid.
     Pattern(PatternError),
-    /// The search took longer than it may, and found nothing up to here.
+    /// The search took too long, and found nothing up to here.
     Spent {
-        /// Where to go on.
+        /// Where to continue.
         next_offset: u64,
     },
     /// The file cannot be read.
@@ -49,7 +49,7 @@ impl PageError {
 pub struct Searching {
     /// How long it may take.
     pub budget: Budget,
-    /// What masks the text before anything is looked for in it: a search must not find out what is masked.
+    /// The mask that is applied before the search: a search must not reveal what is masked.
     pub mask: Option<Redactor>,
 }
 
@@ -69,7 +69,7 @@ impl<R: Fn(u64, usize) -> io::Result<Vec<u8>>> Stream<'_, R> {
         self.record.total - self.tail().len() as u64
     }
 
-    /// The first byte from `offset` on that is there.
+    /// The first kept byte from `offset` on.
     fn skip_gap(&self, offset: u64) -> u64 {
         let offset = offset.min(self.record.total);
         if offset >= self.record.kept { offset.max(self.tail_start()) } else { offset }
@@ -110,7 +110,7 @@ impl<R: Fn(u64, usize) -> io::Result<Vec<u8>>> Stream<'_, R> {
     }
 }
 
-/// A page of a stream of which only the file is there: its session was removed.
+/// A page of a stream of which only the file exists: its session was deleted.
 pub fn page_of_file(path: &Path, query: &OutputQuery, searching: &Searching) -> Result<OutputPage, PageError> {
     let length = std::fs::metadata(path).map_err(PageError::Io)?.len();
     let record = Output { total: length, kept: length, ..Output::default() };
@@ -144,7 +144,7 @@ pub fn page(
             grep(&stream, &Grep { pattern, searching }, offset, limit)?
         }
     };
-    // A reader must not wait for what can no longer be read.
+    // A reader must not wait for dropped bytes.
     let next_offset = if next_offset == offset { next_offset } else { stream.skip_gap(next_offset) };
     Ok(OutputPage { bytes, offset, next_offset, total: record.total, complete, merged: record.merged })
 }
@@ -196,12 +196,12 @@ enum Stopped {
 }
 
 impl Grep<'_> {
-    /// Searches a block of lines; gives how much of it was searched.
+    /// Searches a block of lines; returns how much of it was searched.
     fn block(&self, block: &[u8], limit: usize, found: &mut Vec<u8>) -> (usize, Option<Stopped>) {
         let masked = self.searching.mask.as_ref().map(|mask| mask.redact(block));
         let shown = masked.as_deref().unwrap_or(block);
         let lines = |text: &[u8]| text.iter().filter(|&&byte| byte == b'\n').count();
-        // What was masked over several lines can no longer be split into lines; such a block is taken as a whole.
+        // Text that was masked over several lines cannot be split into lines; such a block is treated as one line.
         let by_lines = masked.is_none() || lines(shown) == lines(block);
         let mut lengths = block.split_inclusive(|&b| b == b'\n').map(<[u8]>::len);
         let mut taken = 0;
@@ -216,7 +216,7 @@ impl Grep<'_> {
                 }
                 Ok(true) => found.extend_from_slice(line),
                 Ok(false) => {}
-                // One line took it all: it is passed over, or a caller who goes on would never get further.
+                // One line used up the time: it is skipped, so that a caller who continues makes progress.
                 Err(Spent) => return (if by_lines { taken + length } else { block.len() }, Some(Stopped::Spent)),
             }
             taken += length;

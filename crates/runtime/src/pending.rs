@@ -1,5 +1,5 @@
-//! What is begun and would leave a session in between if the daemon died now: a rewind, a fork, a removal. It is written down before,
-//! and at the next start it is ended one way or the other.
+//! Operations that would leave a session half changed if the daemon died now: rewind, fork, deletion. Each is noted
+//! first, and the next start completes or reverts it.
 
 use crate::checkpoints::Checkpoints;
 use shellkeep_session::{ByteString, Event, Record, SessionId, SessionMeta, SessionState, Timestamp};
@@ -12,7 +12,7 @@ use shellkeep_workspace::{Workspaces, copy, restore};
 use std::fs;
 use std::path::Path;
 
-/// Completes a change of files that was begun, and takes down what it was. Whether there was one.
+/// Completes a change of files that was started, and records it. Returns whether there was one.
 pub(crate) fn complete(
     workspace: &Path,
     home: &Path,
@@ -29,7 +29,7 @@ pub(crate) fn complete(
     Ok(true)
 }
 
-/// What becomes of a session's trail when the session is removed.
+/// What happens to a session's recording when the session is deleted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Removal {
     /// Nothing is kept.
@@ -45,19 +45,19 @@ pub enum Removal {
 pub(crate) fn deletion(meta: &SessionMeta, seq: u64, removal: Removal) -> Deletion {
     let kept = match removal {
         Removal::Purge => None,
-        // Of a session that cannot be read it is not known which line is the last.
+        // The last line of an unreadable session is unknown.
         Removal::Keep { by } => DeletedSession::new(meta, if seq == u64::MAX { 0 } else { seq }, Some(by)),
     };
     Deletion::new(meta, kept)
 }
 
-/// Keeps what is to be kept and removes the rest. May be called again after a crash.
+/// Keeps the recording if required and removes the rest. Can be repeated after a crash.
 pub(crate) fn remove_files(deletion: &Deletion, data_dir: &Path, workspaces: &Workspaces, checkpoints: &Path) {
     let outputs = data_dir.join("outputs").join(deletion.id.as_str());
     if let Some(kept) = &deletion.kept
         && let Err(error) = deleted::keep(data_dir, kept, &outputs)
     {
-        tracing::error!(session = %deletion.id, %error, "the outputs of a removed session could not be kept");
+        tracing::error!(session = %deletion.id, %error, "cannot keep the outputs of a deleted session");
     }
     if let Err(error) = workspaces.remove(&deletion.workspace) {
         tracing::warn!(workspace = %deletion.workspace.to_text(), %error, "cannot be removed");
@@ -69,27 +69,25 @@ pub(crate) fn remove_files(deletion: &Deletion, data_dir: &Path, workspaces: &Wo
     let _ = fs::remove_dir_all(keyed::directory(data_dir, deletion.id.as_str()));
 }
 
-/// A removal that an earlier daemon had begun.
+/// A deletion that an earlier daemon had started.
 pub(crate) struct Unfinished {
     deletion: Deletion,
     note: Pending,
 }
 
-/// What has to be known to end what was begun.
+/// What is needed to complete unfinished operations.
 pub(crate) struct Settler<'a> {
-    /// The data directory.
     pub data_dir: &'a Path,
-    /// The store.
     pub store: &'a Store,
-    /// Where files are kept.
+    /// Where checkpoints are.
     pub checkpoints: &'a Checkpoints,
     /// The sessions' own directories.
     pub workspaces: &'a Workspaces,
 }
 
 impl Settler<'_> {
-    /// Ends everything that an earlier daemon had begun, and gives the removals of which files are left: they go when
-    /// nothing of the earlier daemon is running.
+    /// Completes everything that an earlier daemon had started, and returns the deletions with files left: those are
+    /// removed when nothing of the earlier daemon is running.
     pub(crate) async fn settle(&self) -> Vec<Unfinished> {
         let mut unfinished = Vec::new();
         for LeftOver { id, begun, note } in left_over(self.data_dir) {
@@ -108,14 +106,14 @@ impl Settler<'_> {
             };
             match settled {
                 Ok(()) => note.done(),
-                Err(reason) => tracing::error!(session = %id, reason, "what was begun could not be ended"),
+                Err(reason) => tracing::error!(session = %id, reason, "cannot complete an unfinished operation"),
             }
         }
         unfinished
     }
 
     /// Records the end of a session that was being deleted, unless that was done; whether its files are left to remove.
-    /// They are not if it is another session by now.
+    /// They are not if the name belongs to another session now.
     async fn settle_deletion(&self, deletion: &Deletion) -> Result<bool, String> {
         let seq = match self.store.load(&deletion.id).await {
             Ok(None) => return Ok(true),
@@ -138,7 +136,7 @@ impl Settler<'_> {
             }
             remove_files(&deletion, self.data_dir, self.workspaces, &self.checkpoints.home(&deletion.id));
             note.done();
-            tracing::warn!(session = %deletion.id, "a removal that the last daemon had begun was finished");
+            tracing::warn!(session = %deletion.id, "completed a deletion that the last daemon had started");
         }
     }
 
@@ -160,7 +158,7 @@ impl Settler<'_> {
     fn complete(&self, id: &SessionId, state: &SessionState) -> Result<(), String> {
         let workspace = crate::checkpoints::path(&state.meta.workspace);
         if self.store.home().yields_to().is_some() && !workspace.starts_with(self.data_dir) {
-            return Err("the files are the original's, of which this data directory is a copy".to_owned());
+            return Err("the files belong to the original of this copied data directory".to_owned());
         }
         let take_down = |event| {
             let record = Record { session_id: id.clone(), seq: state.seq + 1, at: Timestamp::now(), event };
@@ -170,7 +168,7 @@ impl Settler<'_> {
         if complete(workspace, &home, state.seq, self.checkpoints.faults(), take_down)
             .map_err(|error| error.to_string())?
         {
-            tracing::warn!(session = %id, "a change of files that the last daemon had begun was completed");
+            tracing::warn!(session = %id, "completed a change of files that the last daemon had started");
         }
         Ok(())
     }
@@ -179,7 +177,7 @@ impl Settler<'_> {
         let workspace: ByteString = self.workspaces.of(id);
         let removed = self.workspaces.remove(&workspace);
         if let Some(workspaces) = crate::checkpoints::path(&workspace).parent() {
-            // A copy that was not complete has another name.
+            // An incomplete copy has another name.
             let _ = copy::remove_unfinished(workspaces);
         }
         let _ = fs::remove_dir_all(self.checkpoints.home(id));

@@ -1,5 +1,5 @@
-//! Shells: some started ahead, so that waking a session costs the restore and not the start, and never more than the
-//! quota. A shell is never given to a second session. A shell that cannot be started is tried again after a pause.
+//! Shells: some started in advance, so that waking a session costs a restore and not a start, and never more than the
+//! quota. A shell is never reused by a second session. A failed start is retried after a pause.
 
 mod trouble;
 
@@ -17,16 +17,15 @@ use trouble::Trouble;
 /// A shell and its place under the quota; both end together.
 #[derive(Debug)]
 pub struct PooledShell {
-    /// The shell.
     pub shell: LiveShell,
     _place: PoolSlot,
 }
 
-/// A place under the quota. Giving it up is news for those who wait for one.
+/// A place under the quota. Releasing it notifies those that wait for one.
 #[derive(Debug)]
 struct PoolSlot {
     places: Arc<Places>,
-    /// Whether a shell lived in it. Only then does giving it up free processes and descriptors as well.
+    /// Whether a shell lived in it. Only then does releasing it free processes and descriptors too.
     was_used: bool,
 }
 
@@ -60,7 +59,7 @@ impl Places {
 
 #[derive(Debug, Default)]
 struct News {
-    /// A shell may be had now that could not be had before.
+    /// A shell may have become available.
     freed: Arc<FairNotify>,
     /// Spares may be missing.
     wanted: Notify,
@@ -79,7 +78,7 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// A pool of at most `limit` shells, `ahead` of them started before anyone asks. `scratch` is an empty directory.
+    /// A pool of at most `limit` shells, `ahead` of them started in advance. `scratch` is an empty directory.
     pub fn new(bash: PathBuf, scratch: PathBuf, factory: Arc<CageFactory>, limit: usize, ahead: usize) -> Self {
         Self {
             bash,
@@ -102,7 +101,7 @@ impl Pool {
         self.places.limit.load(Ordering::SeqCst)
     }
 
-    /// Changes the quota. Shells beyond a lower one are not touched; see [`Pool::excess`].
+    /// Changes the quota. Shells beyond a lower one are not affected; see [`Pool::excess`].
     pub fn set_limit(&self, limit: usize) {
         let before = self.places.limit.swap(limit, Ordering::SeqCst);
         for _ in before..limit {
@@ -121,7 +120,7 @@ impl Pool {
         self.live_count().saturating_sub(self.limit())
     }
 
-    /// Shells started ahead.
+    /// Shells started in advance.
     pub fn spare_count(&self) -> usize {
         self.spares().len()
     }
@@ -148,27 +147,27 @@ impl Pool {
         }
     }
 
-    /// Starts a shell to see whether that works, and ends it.
+    /// Starts a shell to check that it works, and stops it.
     pub async fn probe(&self) -> Result<(), StartError> {
         let Some(place) = self.places.take() else { return Ok(()) };
         self.launch(place).await.map(drop)
     }
 
-    /// Why somebody waits for a shell though there are places for more: the last start that failed.
+    /// Why a command waits for a shell although the quota allows more: the last failed start.
     pub fn trouble(&self) -> Option<NoShell> {
         self.places.trouble.last().filter(|_| self.live_count() < self.limit())
     }
 
-    /// Something that a shell needs could not be had: nothing is started for a while.
+    /// A resource for a shell is missing: no shell is started for a while.
     pub fn failed(&self, error: &StartError) -> NoShell {
         metrics::counter!("shellkeep_shell_starts_failed_total").increment(1);
         let why = self.places.trouble.failed(error);
-        // The keeper of spares waits for the pause to pass and then wakes one who waits.
+        // The task that keeps spares ready waits for the end of the pause and then wakes one waiter.
         self.places.news.wanted.notify_one();
         why
     }
 
-    /// Listens for a shell that could not be had before: a place is free, or a session has become idle.
+    /// Waits for a shell to become available: a place is free, or a session has become idle.
     pub fn waiter(&self, agent: &Arc<str>) -> Notified {
         self.places.news.freed.waiter(agent)
     }
@@ -182,7 +181,7 @@ impl Pool {
         match self.launch(place).await {
             Ok(pooled) => {
                 if self.places.trouble.is_over() {
-                    // One who waits may have the next shell, and so on until all have one or a start fails again.
+                    // One waiter may take the next shell, and so on until all have one or a start fails again.
                     self.places.news.freed.notify_one();
                 }
                 Ok(pooled)
@@ -201,8 +200,8 @@ impl Pool {
         Ok(PooledShell { shell, _place: place })
     }
 
-    /// Keeps spares ready for as long as the pool lives. After a failed start it pauses, and then lets one of those who
-    /// wait for a shell try before it tries itself.
+    /// Keeps spares ready for as long as the pool lives. After a failed start it pauses, and then lets one waiter try
+    /// before it tries itself.
     pub async fn keep_ahead(pool: Weak<Self>) {
         let Some(places) = pool.upgrade().map(|pool| Arc::clone(&pool.places)) else { return };
         loop {
@@ -233,7 +232,7 @@ impl Pool {
         true
     }
 
-    /// Gives up the spares and ends whatever is left in any cage, but for those in `keep`.
+    /// Drops the spares and kills whatever is left in any cage, except for those in `keep`.
     pub fn close(&self, keep: &HashSet<String>) {
         self.places.limit.store(0, Ordering::SeqCst);
         self.spares().clear();

@@ -1,4 +1,4 @@
-//! The quotas in force: what the settings say, what the host has changed since, kept over restarts in a file.
+//! The quotas in effect: configured values, and what the host has changed at run time, kept in a file across restarts.
 
 use crate::ops::{OpError, QuotaChanges};
 use crate::sync::lock;
@@ -19,8 +19,7 @@ pub(crate) struct NodeQuotas {
 }
 
 impl NodeQuotas {
-    /// Reads what the host has changed before. A file that cannot be understood is an error: a limit must not be lifted
-    /// by a broken file.
+    /// Reads what the host has changed before. An invalid file is an error: a broken file must not lift a limit.
     pub(crate) fn load(configured: Quotas, data_dir: &Path) -> io::Result<Self> {
         let file = QuotaFile::of(data_dir);
         let set = file.load()?;
@@ -29,17 +28,17 @@ impl NodeQuotas {
         Ok(Self { configured: RwLock::new(configured), in_force, set: Mutex::new(set), file })
     }
 
-    /// The limit in force.
+    /// The limit in effect.
     pub(crate) fn get(&self, name: QuotaName) -> u64 {
         self.in_force[name as usize].load(Ordering::Relaxed)
     }
 
-    /// What the settings say.
+    /// The configured value.
     pub(crate) fn configured(&self, name: QuotaName) -> u64 {
         self.configured.read().unwrap_or_else(PoisonError::into_inner).get(name)
     }
 
-    /// Other settings are in force from now on.
+    /// Applies new configured values.
     pub(crate) fn configure(&self, configured: Quotas) {
         let set = lock(&self.set);
         *self.configured.write().unwrap_or_else(PoisonError::into_inner) = configured;
@@ -52,12 +51,12 @@ impl NodeQuotas {
         }
     }
 
-    /// What the host has set since.
+    /// The value set at run time.
     pub(crate) fn set_since(&self, name: QuotaName) -> Option<u64> {
         lock(&self.set).get(&name).copied()
     }
 
-    /// Changes some, all or none. They are on disk before they are in force.
+    /// Changes several atomically. They are on disk before they take effect.
     pub(crate) fn change(&self, changes: &QuotaChanges) -> Result<(), OpError> {
         for (name, limit) in changes {
             let (least, most) = name.bounds();
@@ -75,7 +74,7 @@ impl NodeQuotas {
             };
         }
         self.file.save(&changed).map_err(|error| OpError::StoreUnavailable {
-            reason: format!("the quotas cannot be kept in {}: {error}", self.file.path().display()),
+            reason: format!("cannot store the quotas in {}: {error}", self.file.path().display()),
         })?;
         self.put_in_force(&changed);
         *set = changed;

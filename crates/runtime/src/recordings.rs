@@ -1,5 +1,5 @@
-//! The recordings of sessions, read in threads of their own after the store has written what concerns the session. The
-//! recording of a session that its agent removed is read in the same way.
+//! The recordings of sessions, read on blocking threads after the store has written the session's records. The
+//! recording of a session that its agent deleted is read in the same way.
 
 use crate::data_dir::DataDir;
 use crate::names::Names;
@@ -28,7 +28,7 @@ impl Recordings {
         Self { store, names, data_dir, work }
     }
 
-    /// A removed session by the name under which it is kept. A session that exists comes first.
+    /// A deleted session by the name under which it is kept. A session that exists comes first.
     pub(crate) fn deleted(&self, id: &SessionId) -> Option<DeletedSession> {
         if !deleted::is_name(id) || self.names.contains(id) {
             return None;
@@ -44,7 +44,7 @@ impl Recordings {
         }
     }
 
-    /// The key that proves a session's recording. A removed session keeps the key of the name it had.
+    /// The key that proves a session's recording. A deleted session keeps the key of its former name.
     pub(crate) fn key(&self, id: &SessionId) -> SessionKey {
         match self.deleted(id) {
             Some(deleted) => self.store.session_key(&deleted.session_id),
@@ -60,12 +60,12 @@ impl Recordings {
         }
     }
 
-    /// Makes the store write what concerns a session, and sign it.
+    /// Makes the store write and sign a session's records.
     pub(crate) async fn seal(&self, id: &SessionId) -> Result<(), OpError> {
         self.store.seal(id).await.map_err(|error| read_error(id, error))
     }
 
-    /// Makes the store write what concerns a session. Returns where its recording is.
+    /// Makes the store write a session's records. Returns where its recording is.
     pub(crate) async fn flush(&self, id: &SessionId) -> Result<PathBuf, OpError> {
         self.store.flush_about(id).await.map_err(|error| read_error(id, error))?;
         Ok(self.directory(id))

@@ -1,4 +1,4 @@
-//! Before the first command: what an earlier daemon left behind, and what every new session begins with.
+//! Before the first command: what an earlier daemon left behind, and what every new session starts with.
 
 use shellkeep_session::shell::{ShellState, Variable};
 use shellkeep_session::{ByteString, Output, RunResult, RunStatus, SessionId};
@@ -14,24 +14,24 @@ pub fn instance(data_dir: &Path) -> String {
     shellkeep_store::identity::instance(data_dir)
 }
 
-/// Results that a driver left in files belong to commands that are lost by now.
+/// Removes results that drivers left in files: their commands are lost.
 pub fn clear_scratch(scratch: &Path) {
     for entry in std::fs::read_dir(scratch).into_iter().flatten().flatten() {
         let _ = std::fs::remove_file(entry.path());
     }
 }
 
-/// How long a start waits for a store that does not answer, and how long between two questions: one that only stumbles
-/// must not keep a daemon from starting.
+/// How long a start waits for a store that does not respond, and the pause between two attempts: a short failure must
+/// not prevent a start.
 const PATIENCE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Asks again until there is an answer, for a while.
+/// Retries for a while.
 pub async fn patiently<T, F: Future<Output = Result<T, String>>>(ask: impl Fn() -> F) -> Result<T, String> {
     let deadline = Instant::now() + PATIENCE;
     loop {
         match ask().await {
-            Err(reason) if Instant::now() < deadline => tracing::warn!(reason, "the store is asked again"),
+            Err(reason) if Instant::now() < deadline => tracing::warn!(reason, "retrying the store"),
             other => return other,
         }
         tokio::time::sleep(PAUSE).await;
@@ -47,12 +47,12 @@ pub async fn known_sessions(store: &Store) -> Result<Known, String> {
     Ok(names.into_iter().collect())
 }
 
-/// The variables that every session begins with, if the daemon has them: what programs need to find their way, and no
-/// secrets. A name that ends in `*` is a beginning. The same list is in the README and in `docs/security.md`.
+/// The variables that every session starts with, if the daemon has them: what programs commonly need, and no secrets. A
+/// name that ends in `*` is a prefix. The same list is in the README and in `docs/security.md`.
 pub const ALWAYS_PASSED: [&str; 11] =
     ["PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "LC_*", "TZ", "TMPDIR", "TERM"];
 
-/// Whether a list of names and beginnings has this name.
+/// Whether a list of names and prefixes contains this name.
 fn is_listed<S: AsRef<str>>(list: &[S], name: &[u8]) -> bool {
     list.iter().any(|entry| match entry.as_ref().strip_suffix('*') {
         Some(beginning) => name.starts_with(beginning.as_bytes()),
@@ -60,8 +60,8 @@ fn is_listed<S: AsRef<str>>(list: &[S], name: &[u8]) -> bool {
     })
 }
 
-/// What new sessions get of the daemon's environment: [`ALWAYS_PASSED`] and what the host lists in `more`; never our own
-/// settings, which hold a token, nor what bash computes.
+/// The variables that new sessions get from the daemon: [`ALWAYS_PASSED`] and those in `more`; never our own settings,
+/// which contain a token, nor what bash computes.
 pub fn inherited_environment(more: &[String]) -> Vec<(Vec<u8>, Vec<u8>)> {
     const OWN_TO_EACH_SHELL: [&[u8]; 5] = [b"_", b"SHLVL", b"PWD", b"OLDPWD", b"BASH_ENV"];
     let is_name = |name: &[u8]| {
@@ -80,8 +80,8 @@ pub fn inherited_environment(more: &[String]) -> Vec<(Vec<u8>, Vec<u8>)> {
     inherited
 }
 
-/// What a new session's first shell knows. Made for every session, so what is given is moved, and the table is built at
-/// once from what is mostly in order.
+/// The initial state of a new session's shell. Built for every session, so arguments are moved, and the table is built
+/// at once from mostly sorted data.
 pub fn first_shell(inherited: &[(Vec<u8>, Vec<u8>)], given: BTreeMap<String, String>, cwd: &ByteString) -> ShellState {
     let exported = |value: ByteString| Variable::scalar("x", value);
     let inherited = inherited.iter().map(|(name, value)| (name.clone().into(), exported(value.clone().into())));
@@ -91,7 +91,7 @@ pub fn first_shell(inherited: &[(Vec<u8>, Vec<u8>)], given: BTreeMap<String, Str
     ShellState { cwd: cwd.clone(), variables, ..ShellState::default() }
 }
 
-/// The result of a run of which nothing is known.
+/// The result of a lost run.
 pub fn nothing_known() -> RunResult {
     RunResult {
         status: RunStatus::Lost,

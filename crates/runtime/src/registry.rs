@@ -1,6 +1,6 @@
-//! The sessions that are awake: the mailbox of each one's task and what may be known of it without asking. A message for
-//! a session that sleeps wakes it, one caller at a time: what one caller loads may otherwise be older than what a task
-//! that came and went meanwhile has written.
+//! The sessions that are awake: the mailbox of each session's task and its published status. A message for a sleeping
+//! session wakes it, one caller at a time: otherwise a caller could load a state that is older than what another task
+//! has written in the meantime.
 
 use crate::actor::{MAILBOX, Message, Slot};
 use crate::admission::agent_of;
@@ -32,7 +32,7 @@ pub(crate) struct Registry {
 #[derive(Default)]
 struct Sessions {
     awake: HashMap<SessionId, Awake>,
-    /// Sessions that somebody is about to wake, and the lock that others wait for who want the same.
+    /// Sessions that are being woken, each with the lock that other callers wait for.
     waking: HashMap<SessionId, Arc<tokio::sync::Mutex<()>>>,
 }
 
@@ -51,7 +51,7 @@ struct Waking<'a> {
 impl Drop for Waking<'_> {
     fn drop(&mut self) {
         let mut sessions = self.registry.sessions();
-        // One is ours, one the map's; nobody gets another without the lock.
+        // One reference is ours, one the map's; no other can appear without the lock.
         if Arc::strong_count(&self.line) == 2 {
             sessions.waking.remove(self.id);
         }
@@ -86,7 +86,7 @@ impl Registry {
         let mailbox = self.mailbox(id)?;
         let (answer, waiting) = oneshot::channel();
         mailbox.send(message(answer)).await.ok()?;
-        // A session does not go to sleep while somebody can still write to it.
+        // A session does not go to sleep while a sender exists.
         drop(mailbox);
         waiting.await.ok()
     }
@@ -112,7 +112,7 @@ impl Registry {
         waiting.await.unwrap_or_else(|_| Err(not_found(id)))
     }
 
-    /// Sends a session news that may find it gone.
+    /// Sends a message to a session that may be gone.
     pub(crate) async fn deliver(&self, id: &SessionId, message: Message) {
         if let Err(error) = self.post(id, message).await {
             tracing::debug!(session = %id, %error, "news for a session that is gone");
@@ -135,7 +135,7 @@ impl Registry {
             };
             match mailbox.send(message).await {
                 Ok(()) => return Ok(()),
-                // The session went to sleep in this moment; it is or will be woken again.
+                // The session just went to sleep; it is or will be woken again.
                 Err(mpsc::error::SendError(unsent)) => message = unsent,
             }
         }
@@ -194,18 +194,18 @@ impl Registry {
         Some(if is_busy { Duration::ZERO } else { Duration::from_millis(idle) })
     }
 
-    /// Calls `look` with what may be known of each session without asking it.
+    /// Calls `look` with the published status of each session.
     pub(crate) fn for_each(&self, mut look: impl FnMut(&SessionId, &Slot)) {
         self.sessions().awake.iter().for_each(|(id, awake)| look(id, &awake.slot));
     }
 
-    /// What may be known of one session without asking it.
+    /// The published status of one session.
     pub(crate) fn slot(&self, id: &SessionId) -> Option<Arc<Slot>> {
         self.sessions().awake.get(id).map(|awake| Arc::clone(&awake.slot))
     }
 
-    /// Sessions that could give up their shell, best first: those that are idle, the longest idle first, and then those of
-    /// other agents that wait for their turn. Those of the same agent keep theirs: its commands would get no faster by it.
+    /// Sessions whose shell could be taken, best first: idle ones, longest idle first, then those of other agents that
+    /// wait in the queue. Those of the same agent are not taken: that would not help the agent.
     pub(crate) fn evictable(&self, except: Option<&SessionId>) -> Vec<mpsc::WeakSender<Message>> {
         let sessions = self.sessions();
         let agent = except.and_then(|id| sessions.awake.get(id)).map(|awake| Arc::clone(&awake.slot.agent));

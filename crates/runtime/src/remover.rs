@@ -1,5 +1,5 @@
-//! Removing a session's name and files, after its task has ended what it ran. A removal is noted first, so that the next
-//! start finishes it before anybody can use the name again.
+//! Deletes a session's name and files, after its task has killed what it ran. A deletion is noted first, so that the
+//! next start completes it before the name can be used again.
 
 use crate::checkpoints::Checkpoints;
 use crate::data_dir::DataDir;
@@ -17,7 +17,7 @@ use shellkeep_workspace::Workspaces;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Removes sessions.
+/// Deletes sessions.
 pub(crate) struct Remover {
     pub(crate) store: Store,
     pub(crate) data_dir: Arc<DataDir>,
@@ -31,17 +31,17 @@ pub(crate) struct Remover {
 }
 
 impl Remover {
-    /// Writes down that a session is being removed. Without that a crash would leave its files to the next of its name.
+    /// Notes that a session is being deleted. Otherwise a crash would leave its files to the next session of that name.
     pub(crate) fn begin(&self, deletion: &Deletion) -> Option<Pending> {
         let survives = if self.store.survives_power() { Survives::Power } else { Survives::Crash };
         let noted = Pending::deletion(self.data_dir.root(), deletion, survives);
-        noted.inspect_err(|error| tracing::warn!(session = %deletion.id, %error, "a removal could not be noted")).ok()
+        noted.inspect_err(|error| tracing::warn!(session = %deletion.id, %error, "cannot note a deletion")).ok()
     }
 
-    /// Removes a session's name and files, after its end is recorded.
+    /// Deletes a session's name and files, after its end is recorded.
     pub(crate) async fn finish(&self, deletion: Deletion, pending: Option<Pending>) {
         let id = deletion.id.clone();
-        // What ran in the background was killed; nobody is left to say so.
+        // What ran in the background was killed; its end will not be reported.
         self.runs.forget_detached(&id);
         self.disk.forget(&id);
         self.thinning.forget(&id);
@@ -59,11 +59,11 @@ impl Remover {
         if let Some(pending) = pending {
             pending.done();
         }
-        // The last thing: a new session of this name must not find anything of the old one.
+        // Last: a new session of this name must not find anything of the old one.
         self.names.remove(&id);
     }
 
-    /// A session that cannot be read can still be ended.
+    /// An unreadable session can still be deleted.
     pub(crate) async fn destroy_unread(&self, id: &SessionId, removal: Removal) -> Result<(), OpError> {
         let agent = self.names.agent_of(id);
         let meta = SessionMeta {
@@ -75,12 +75,12 @@ impl Remover {
             by: None,
             forked_from: None,
         };
-        // A number beyond all others: which one was the last is not known.
+        // A number beyond all others, because the last one is unknown.
         let deletion = pending::deletion(&meta, u64::MAX, removal);
         let pending = self.begin(&deletion);
         let record = Record { session_id: id.clone(), seq: u64::MAX, at: Timestamp::now(), event: deletion.event() };
         match self.store.append(&record) {
-            // Kept in memory until the disk takes it; removing the files may be what it needs.
+            // Kept in memory until it can be written; deleting the files may make room for it.
             Ok(()) | Err(AppendError::Retrying { .. }) => {}
             Err(error) => {
                 if let Some(pending) = pending {
@@ -93,7 +93,7 @@ impl Remover {
         Ok(())
     }
 
-    /// Removes the recordings of removed sessions that were kept for as long as the host wants them.
+    /// Deletes the recordings of deleted sessions whose retention has ended.
     pub(crate) fn purge_expired(&self, now: Timestamp, keep: Duration) {
         let data_dir = self.data_dir.root();
         for session in deleted::list(data_dir) {
@@ -102,13 +102,14 @@ impl Remover {
                 continue;
             }
             match deleted::purge(data_dir, &session.kept_as) {
-                Ok(()) => tracing::info!(recording = %session.kept_as, "a removed session's recording has expired"),
+                Ok(()) => tracing::info!(recording = %session.kept_as, "the recording of a deleted session has \
+                    expired"),
                 Err(error) => tracing::warn!(recording = %session.kept_as, %error, "could not be removed"),
             }
         }
     }
 
-    /// Removes what was made for a fork that could not be completed.
+    /// Deletes the files of a fork that could not be completed.
     pub(crate) async fn forget_fork(&self, id: &SessionId) {
         let workspace = self.workspaces.of(id);
         self.finish(Deletion::of_files(id, workspace), None).await;

@@ -1,14 +1,14 @@
-//! Running a session's agent on from its last step. The agent is a program that the session's config names; it is started
-//! for one message, told its state, and speaks JSON lines until it is done.
+//! Continues a session's agent from its last step. The agent is a program named in the session's config; it is started
+//! for one message, gets its state, and speaks JSON lines until it is done.
 //!
 //! - [`config`]: which program, and with what.
-//! - [`talk`], [`lines`]: what is said, and how it is cut into lines.
+//! - [`talk`], [`lines`]: the messages, and splitting them into lines.
 //! - [`drive`]: from its first line to its end.
-//! - [`answer`], [`stream`]: what it answers, as its watchers see it.
+//! - [`answer`], [`stream`]: its answer, as watchers see it.
 //! - [`log`]: what is recorded of it.
-//! - [`tools`]: the commands that it wants to be run.
+//! - [`tools`]: the commands that it requests.
 //!
-//! One message at a time in each session: here is who has the turn and who waits.
+//! One message at a time in each session: this file manages the turns.
 
 pub(crate) mod answer;
 pub(crate) mod config;
@@ -32,9 +32,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::OwnedMutexGuard;
 
-/// Messages that may wait for one agent; more is a caller that does not listen.
+/// Messages that may wait for one agent; more means a caller that does not read.
 const MAX_WAITING: usize = 64;
-/// How long work that is asked to end may take: its own grace, that of its last command, and some for the disk.
+/// How long stopping may take: the agent's grace period, that of its last command, and some time for the disk.
 const STOP_LIMIT: Duration = Duration::from_secs(10);
 
 /// The agents of all sessions that work or are waited for.
@@ -71,7 +71,7 @@ impl Agents {
         SeatRef { agents: Arc::clone(self), id: id.clone(), seat }
     }
 
-    /// Stops the agents that work in the name of a token that was revoked.
+    /// Stops the agents that work on behalf of a revoked token.
     pub(crate) fn stop_by_token(&self, token_id: &str) {
         for work in self.at_work(|_, work| work.by.as_deref() == Some(token_id)) {
             work.stop("the token of its caller was revoked");
@@ -100,7 +100,7 @@ impl SeatRef {
         lock(&self.seat.work).clone()
     }
 
-    /// Waits for the turn, in the order of asking, for at most so long.
+    /// Waits for the turn, in order of arrival, for at most this long.
     pub(crate) async fn take(self, request: &ResumeSession, patience: Duration) -> Result<Turn, OpError> {
         let turn = Arc::clone(&self.seat.turn);
         if let Ok(guard) = Arc::clone(&turn).try_lock_owned() {
@@ -150,7 +150,7 @@ impl Drop for SeatRef {
     }
 }
 
-/// One that waits; it stops being one however the waiting ends.
+/// A waiter; removed however the wait ends.
 struct Waiting(Arc<Seat>);
 
 impl Drop for Waiting {

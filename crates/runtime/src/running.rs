@@ -1,4 +1,4 @@
-//! Driving one command from its first byte to its end: output, input, signals, and the timeout with its grace.
+//! Drives one command from its first byte to its end: output, input, signals, and the timeout with its grace.
 
 use crate::admission::Ticket;
 use crate::alarm::Alarm;
@@ -16,13 +16,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// After a polite signal, a command has this long to end by itself.
+/// After SIGTERM, a command has this long to exit.
 const TERM_GRACE: Duration = Duration::from_millis(350);
 /// After the children were killed, the shell has this long to come back.
 const SHELL_GRACE: Duration = Duration::from_millis(200);
-/// A killed process is gone within moments; one that hangs in the kernel is not waited for any longer.
+/// A killed process exits within moments; one that hangs in the kernel is abandoned.
 const KILL_GRACE: Duration = Duration::from_millis(200);
-/// What ends the input of a terminal, which cannot be closed for one side only.
+/// The end-of-file character of a terminal, which cannot be half closed.
 const END_OF_INPUT: u8 = 4;
 /// Input that may wait for a command that does not read.
 const INPUT_QUEUE: usize = 64;
@@ -41,14 +41,14 @@ struct Stopping {
     stage: Stage,
 }
 
-/// What driving a run one step further gave.
+/// The result of one step.
 #[derive(Debug)]
 pub enum RunEvent {
-    /// It goes on.
+    /// It is still running.
     Continue,
-    /// Its time is over and it is to run on in the background.
+    /// It reached its timeout and moves to the background.
     Detach,
-    /// Somebody types. It must be recorded before [`Running::type_in`] hands it to the command.
+    /// Input arrived. It must be recorded before [`Running::type_in`] passes it to the command.
     Typed(Box<Typed>),
     /// It ended.
     Ended(Ended),
@@ -57,11 +57,10 @@ pub enum RunEvent {
 /// What a caller types into a command.
 #[derive(Debug)]
 pub struct Typed {
-    /// The bytes.
     pub bytes: Vec<u8>,
     /// Whether that is the end of the input.
     pub end: bool,
-    /// Whether the terminal did not echo when it came.
+    /// Whether the terminal's echo was off when it arrived.
     pub hidden: bool,
     /// Who types.
     pub typist: Typist,
@@ -69,7 +68,6 @@ pub struct Typed {
 
 /// A command in its shell.
 pub struct Running {
-    /// The shell.
     pub pooled: PooledShell,
     /// What watchers see.
     pub cell: Arc<RunCell>,
@@ -79,7 +77,7 @@ pub struct Running {
     terminal: Option<Arc<Writer>>,
     alarm: Alarm,
     on_timeout: OnTimeout,
-    /// Ends it when its caller hangs up.
+    /// Ends it when its caller disconnects.
     hang_up: Option<HangUp>,
     stopping: Option<Stopping>,
     met_limit: bool,
@@ -123,12 +121,12 @@ impl Running {
         self.ticket = Some(ticket);
     }
 
-    /// Ends it when its caller hangs up.
+    /// Ends it when its caller disconnects.
     pub fn end_at(&mut self, hang_up: Option<HangUp>) {
         self.hang_up = hang_up;
     }
 
-    /// Gives back the shell, the alarm and the ticket.
+    /// Returns the shell, the alarm and the ticket.
     pub fn into_parts(self) -> (PooledShell, Alarm, Option<Ticket>) {
         (self.pooled, self.alarm, self.ticket)
     }
@@ -148,13 +146,13 @@ impl Running {
         self.met_limit
     }
 
-    /// Stops it at its timeout, though it was to keep running.
+    /// Stops it at its timeout instead of moving it to the background.
     pub fn stop_at_timeout(&mut self) {
         self.on_timeout = OnTimeout::Interrupt;
         self.stop(StopReason::TimedOut);
     }
 
-    /// Lets it run on without a timeout.
+    /// Lets it continue without a timeout.
     pub fn detach(&mut self) {
         self.on_timeout = OnTimeout::Interrupt;
         self.ticket = None;
@@ -162,7 +160,7 @@ impl Running {
         self.alarm.set(crate::ops::MAX_TIMEOUT);
     }
 
-    /// Drives it one step further. May be dropped and called again at any time.
+    /// Drives it one step further. Cancel-safe.
     pub async fn step(&mut self) -> RunEvent {
         if self.ended.is_some() {
             return self.wait_for_leftovers().await;
@@ -199,14 +197,14 @@ impl Running {
             Ok(Progress::Reported(report)) => self.on_ended(Ended::Reported(report)),
             Ok(Progress::ShellGone { exit, late }) => self.on_ended(Ended::ShellGone { exit, late }),
             Err(error) => {
-                // The driver and we no longer understand each other; the state from before is still good.
-                tracing::error!(%error, "the driver's answer cannot be used");
+                // The driver's report is invalid; the previous state is still good.
+                tracing::error!(%error, "the driver's report is invalid");
                 RunEvent::Ended(Ended::shell_killed())
             }
         }
     }
 
-    /// The command ended. One that was stopped, or met the process limit, leaves nothing running.
+    /// The command ended. One that was stopped, or reached the process limit, leaves nothing running.
     fn on_ended(&mut self, ended: Ended) -> RunEvent {
         self.met_limit = ended.may_have_forked() && self.pooled.shell.hit_process_limit();
         if self.stopping.is_none() && !self.met_limit {
@@ -234,10 +232,10 @@ impl Running {
         RunEvent::Continue
     }
 
-    /// Hands to the command what was typed, after it was recorded.
+    /// Passes input to the command, after it was recorded.
     pub fn type_in(&mut self, typed: Typed) {
         self.hand_over(typed.bytes, typed.end);
-        // Who no longer waits needs no answer.
+        // The caller may be gone.
         let _ = typed.typist.answer.send(());
     }
 
@@ -269,7 +267,7 @@ impl Running {
             None if self.on_timeout == OnTimeout::Background => return RunEvent::Detach,
             None => self.stop(StopReason::TimedOut),
             Some(Stopping { reason, stage: Stage::Polite }) => {
-                // Interrupt the shell first: what it waits for must not end before it knows that nothing may follow.
+                // Interrupt the shell first: its child must not exit before the shell knows that nothing may follow.
                 self.pooled.shell.interrupt();
                 self.pooled.shell.signal_shell(Signal::CONT);
                 self.pooled.shell.signal_run(Signal::KILL);
@@ -285,7 +283,7 @@ impl Running {
         RunEvent::Continue
     }
 
-    /// Stops the command and not the session: its children by signal, the shell by asking it to come back.
+    /// Stops the command but not the session: signals its children, and interrupts the shell.
     fn stop(&mut self, reason: StopReason) {
         let (number, grace) = match reason {
             StopReason::TimedOut | StopReason::TooManyProcesses | StopReason::DaemonStops => {
@@ -305,7 +303,7 @@ impl Running {
         self.pooled.shell.signal_run(signal);
         let stage = if number == Signal::KILL.as_raw() { Stage::ChildrenKilled } else { Stage::Polite };
         match self.stopping {
-            // A later signal can only make things harder, never start the grace period again.
+            // A later signal can only escalate, never restart the grace period.
             Some(before) if before.stage != Stage::Polite || stage == Stage::Polite => {}
             Some(before) => self.next_stage(before.reason, stage, grace),
             None => self.next_stage(reason, stage, grace),
@@ -340,7 +338,7 @@ impl Running {
     }
 }
 
-/// Writing to a command that does not read may never end, so it has a task of its own. It ends with the pipe.
+/// Writing to a command that does not read may block forever, so it has its own task. It ends with the pipe.
 fn spawn_writer(writer: Arc<Writer>) -> mpsc::Sender<Vec<u8>> {
     let (sender, mut receiver) = mpsc::channel::<Vec<u8>>(INPUT_QUEUE);
     tokio::spawn(async move {

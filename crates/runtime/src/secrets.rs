@@ -1,6 +1,6 @@
 //! What must be masked when a recording is shown masked: the rules, the registered secrets, and the values that the
-//! session's secret variables have or had. Those are found by reading the whole recording once; what was found is kept
-//! for a while, because a recording is read page after page, and then only what is new is looked through.
+//! session's secret variables have or had. Those are found by reading the whole recording once; the result is cached,
+//! because a recording is read page by page, and then only new lines are searched.
 
 use crate::masking::{Masking, secrets_of};
 use crate::ops::{OpError, RecordError};
@@ -14,10 +14,10 @@ use shellkeep_session::{SessionId, ShellState};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// Sessions of which the secrets are remembered; more are read masked at the same time by nobody.
+/// How many sessions' secrets are cached.
 const REMEMBERED: usize = 64;
 
-/// The secrets of sessions, as far as they must be masked.
+/// The secrets of sessions.
 pub(crate) struct Secrets {
     masking: Arc<Masking>,
     recordings: Arc<Recordings>,
@@ -71,7 +71,7 @@ impl Secrets {
         let registered = self.masking.secrets().iter().map(|secret| secret.as_bytes());
         let all = registered.chain(known.values.iter().map(Vec::as_slice));
         let redactor = self.masking.redactor().with_secrets(all);
-        // Shown with less masked than was asked for would be worse than not shown.
+        // An error is better than a page with unmasked secrets.
         let redactor = redactor.map_err(|error| {
             OpError::Record(RecordError::Unreadable {
                 session_id: id.to_string(),
@@ -81,7 +81,7 @@ impl Secrets {
         Ok(Masker::new(redactor))
     }
 
-    /// What masks a session's output before it is returned, if the host has set so.
+    /// What masks a session's output before it is returned, if the host configured that.
     pub(crate) async fn mask_of(&self, id: &SessionId) -> Result<Option<Redactor>, OpError> {
         if !self.masking.is_on() {
             return Ok(None);

@@ -1,6 +1,6 @@
-//! Services that run, of all sessions. Each has a task of its own (`supervise`), which alone touches its processes; this
-//! is the book of them, by which they are found, counted and limited. What is known of a service is a fact of its session
-//! and is recorded by the session's owner.
+//! The running services of all sessions. Each has its own task (`supervise`), which alone touches its processes; this
+//! is the list by which they are found, counted and limited. The facts about a service belong to its session and are
+//! recorded by the session's actor.
 
 mod activity;
 mod idle;
@@ -31,7 +31,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 
-/// Orders that may wait for one supervisor.
+/// How many orders may wait for one supervisor.
 const ORDERS: usize = 16;
 
 /// A service's full name on this node.
@@ -40,32 +40,31 @@ pub(crate) type Name = (SessionId, ServiceId);
 /// Why a service is stopped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum StopReason {
-    /// Somebody asked.
+    /// It was requested.
     Asked,
-    /// Nothing happened in it for this long.
+    /// It was idle for this long.
     Idle(Duration),
-    /// Its agent is done.
+    /// Its agent was ended.
     AgentEnded,
-    /// Its session is done, or removed.
+    /// Its session was ended or deleted.
     SessionEnded,
-    /// The daemon stops, and its host wants services to stop with it.
+    /// The daemon stops, and is configured to stop services too.
     DaemonStops,
 }
 
-/// What a supervisor can be told.
+/// An order to a supervisor.
 pub(crate) enum Order {
     /// Stop the service.
     Stop {
-        /// How long it has to end by itself.
+        /// The grace period.
         grace: Duration,
-        /// Why.
         reason: StopReason,
     },
-    /// Leave it running and go: another daemon takes over.
+    /// Leave it running: another daemon takes over.
     Leave,
 }
 
-/// A service that runs, as everyone but its supervisor sees it.
+/// A running service, as seen from outside its supervisor.
 pub struct Supervised {
     pub(crate) session_id: SessionId,
     pub(crate) service_id: ServiceId,
@@ -76,7 +75,7 @@ pub struct Supervised {
     activity: Mutex<Activity>,
 }
 
-/// Those that are to be told of a new service at once.
+/// Who to notify of a new service.
 pub(crate) struct Reserved {
     /// What others see.
     pub(crate) seen: Arc<Supervised>,
@@ -86,11 +85,9 @@ pub(crate) struct Reserved {
 
 /// What a new service is entered with.
 pub(crate) struct Entry {
-    /// Its session.
     pub(crate) session_id: SessionId,
-    /// Its id.
     pub(crate) service_id: ServiceId,
-    /// Whose it is.
+    /// The agent that it belongs to.
     pub(crate) agent: Option<String>,
     /// What is known of it.
     pub(crate) service: Service,
@@ -131,7 +128,7 @@ impl Services {
         lock(&self.live)
     }
 
-    /// Enters a new service, or says which quota is used up. Counting and entering are one step.
+    /// Adds a new service, or returns the quota that is used up. Counting and adding are atomic.
     pub(crate) fn reserve(&self, entry: Entry) -> Result<Reserved, QuotaHit> {
         let check = |quota, limit, used| if used >= limit { Err(QuotaHit { quota, limit, used }) } else { Ok(()) };
         if let Some((limit, used)) = self.disk.over_quota(&entry.session_id) {
@@ -150,7 +147,7 @@ impl Services {
         Ok(enter(&mut live, entry))
     }
 
-    /// A refusal that names the caller's services, the most idle first.
+    /// An error that lists the caller's services, the most idle first.
     pub(crate) async fn quota_met(&self, hit: QuotaHit, agent: Option<&str>, session_id: &SessionId) -> Box<QuotaMet> {
         let mut services = self.views(self.list(|seen| seen.is_of(agent, session_id))).await;
         services.extend(self.background.of(agent, session_id));
@@ -159,7 +156,7 @@ impl Services {
         Box::new(QuotaMet { quota, limit, used, agent: agent.map(str::to_owned), services })
     }
 
-    /// Whether one more command of this agent may go on in the background.
+    /// Whether one more command of this agent may move to the background.
     pub(crate) fn has_room_in_background(&self, agent: Option<&str>, id: &SessionId) -> bool {
         let of_agent = self.list(|seen| seen.is_of(agent, id)).len() + self.background.of(agent, id).len();
         (of_agent as u64) < self.quotas.get(QuotaName::ServicesPerAgent) && (self.used() as u64) < self.limit()
@@ -185,7 +182,7 @@ impl Services {
         self.live().get(&(session_id.clone(), service_id.clone())).cloned()
     }
 
-    /// All that run, and belong to whom `wanted` says, in the order they were started.
+    /// All running services that `wanted` selects, in the order they were started.
     pub(crate) fn list(&self, wanted: impl Fn(&Supervised) -> bool) -> Vec<Arc<Supervised>> {
         let mut found: Vec<_> = self.live().values().filter(|seen| seen.is_live() && wanted(seen)).cloned().collect();
         found.sort_by_key(|seen| (seen.facts.borrow().started_at, seen.session_id.clone(), seen.service_id.clone()));
@@ -233,7 +230,7 @@ impl Services {
         self.live().remove(&(seen.session_id.clone(), seen.service_id.clone()));
     }
 
-    /// Services as callers see them, with what the machine says about those that run. Reads `/proc`, so not on a hot path.
+    /// Services as callers see them, with live data about those that run. Reads `/proc`, so not on a hot path.
     pub(crate) async fn views(&self, services: Vec<Arc<Supervised>>) -> Vec<ServiceView> {
         let looked = self.with_members(services).await;
         let reading = tokio::task::spawn_blocking(move || {
@@ -244,8 +241,8 @@ impl Services {
         views.into_iter().map(|view| self.masking.service(view)).collect()
     }
 
-    /// Services, each with who is alive in it. Many are looked at in one go: where there are no control groups, each look is
-    /// one through all processes of the machine.
+    /// Services, each with its live processes. All are checked at once: without control groups, each check reads all
+    /// processes of the machine.
     async fn with_members(&self, services: Vec<Arc<Supervised>>) -> Vec<(Arc<Supervised>, Vec<Stat>)> {
         let factory = Arc::clone(&self.factory);
         let reading = tokio::task::spawn_blocking(move || {
@@ -279,7 +276,7 @@ fn enter(live: &mut HashMap<Name, Arc<Supervised>>, entry: Entry) -> Reserved {
 }
 
 impl Supervised {
-    /// Whether it counts as this agent's; a session without an agent is its own.
+    /// Whether it counts towards this agent; a session without an agent counts on its own.
     pub(crate) fn is_of(&self, agent: Option<&str>, session_id: &SessionId) -> bool {
         match (self.agent.as_deref(), agent) {
             (Some(own), Some(asked)) => own == asked,
@@ -288,12 +285,12 @@ impl Supervised {
         }
     }
 
-    /// Whether it runs, or soon will. One that has ended stays in the book for a moment.
+    /// Whether it runs, or soon will. One that has ended stays in the list for a moment.
     pub(crate) fn is_live(&self) -> bool {
         self.facts.borrow().status.is_live()
     }
 
-    /// Whose it is.
+    /// The agent that it belongs to.
     pub(crate) fn agent(&self) -> Option<&str> {
         self.agent.as_deref()
     }
@@ -303,12 +300,12 @@ impl Supervised {
         self.facts.borrow().clone()
     }
 
-    /// Sends a message to its supervisor. One that has just ended no longer listens, and need not.
+    /// Sends a message to its supervisor. One that has just ended no longer reads it.
     pub(crate) async fn tell(&self, order: Order) {
         let _ = self.orders.send(order).await;
     }
 
-    /// Waits until its facts are as wanted, or it has ended.
+    /// Waits until its facts satisfy a condition, or it has ended.
     pub(crate) async fn until(&self, wanted: impl Fn(&Service) -> bool) -> Service {
         let mut facts = self.facts.subscribe();
         let found = facts.wait_for(|service| !service.status.is_live() || wanted(service)).await;
@@ -377,9 +374,9 @@ fn detail(service: &Service) -> Option<String> {
         (ServiceStatus::Starting, Some(_), _) => service.spec.ready.as_ref().map(|ready| match ready {
             Ready::Port(port) => format!("it does not listen on port {port} yet"),
             Ready::Log(pattern) => format!("no line of its log matches `{pattern}` yet"),
-            Ready::Http(url) => format!("{url} does not answer well yet"),
+            Ready::Http(url) => format!("{url} does not answer with a status below 400 yet"),
         }),
-        (ServiceStatus::Starting, None, Some(end)) => Some(format!("it will be started again: {}", end.reason)),
+        (ServiceStatus::Starting, None, Some(end)) => Some(format!("it will be restarted: {}", end.reason)),
         (ServiceStatus::Starting | ServiceStatus::Running, ..) => None,
         (_, _, end) => end.as_ref().map(|end| end.reason.clone()),
     }

@@ -19,11 +19,11 @@ use tokio::sync::oneshot;
 
 /// How long a reader waits for the last command's checkpoint.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Sessions that are thinned in one round at most; the others are in the next.
+/// How many sessions are pruned in one round; the others follow in the next.
 const AT_ONCE: usize = 8;
-/// A session whose last command is not longer ago is left alone: its next command would wait.
+/// A session that was used more recently is skipped: its next command would wait.
 const IDLE: Duration = Duration::from_secs(30);
-/// Rounds after which a session is thinned though it is never idle.
+/// Rounds after which a session is pruned even if it is never idle.
 const MOST_ROUNDS: u32 = 10;
 
 /// The files of all sessions.
@@ -47,7 +47,7 @@ impl SessionFiles {
         self.registry.ask(id, |answer| Message::Files(Box::new(task(answer)))).await
     }
 
-    /// Waits a moment until the files of the last command are kept, so that a caller who asks after an answer finds them. Not
+    /// Waits briefly until the files of the last command are saved, so that a caller finds them after its answer. Not
     /// for the session's own task.
     pub(crate) async fn settled(&self, id: &SessionId) {
         if self.checkpoints.config.on && !self.registry.is_awake(id) && is_open(&self.checkpoints.home(id)) {
@@ -56,7 +56,7 @@ impl SessionFiles {
         let _ = tokio::time::timeout(PATIENCE, self.registry.ask_awake(id, Message::FilesKept)).await;
     }
 
-    /// Keeps what a daemon that died had not kept, one session after the other.
+    /// Takes the checkpoints that a dead daemon owed, one session after the other.
     pub(crate) async fn keep_owed(&self) {
         if !self.checkpoints.config.on {
             return;
@@ -73,8 +73,8 @@ impl SessionFiles {
         }
     }
 
-    /// Reads a session's repository in a thread of its own. It may be compacted at the same time, so a reader that finds
-    /// something missing looks again once.
+    /// Reads a session's repository on a blocking thread. It may be compacted at the same time, so a reader that finds
+    /// something missing retries once.
     pub(crate) async fn with_repo<T: Send + 'static>(
         &self,
         id: &SessionId,
@@ -108,7 +108,7 @@ impl SessionFiles {
         found.map_or_else(|| commit.to_owned(), |view| view.checkpoint.at.name)
     }
 
-    /// Removes old checkpoints of sessions that have made new ones and are idle.
+    /// Prunes old checkpoints of idle sessions with new ones.
     pub(crate) async fn thin_some(&self) {
         if !self.checkpoints.config.on {
             return;

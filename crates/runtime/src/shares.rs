@@ -1,23 +1,22 @@
-//! What the node lends to its callers: memory for bodies, places for followers and MCP clients, turns for searches. Each is
-//! counted per agent, so that one who takes all it can get leaves the rest to others; the host has a part of its own that
-//! agents cannot use up.
+//! Limited resources of the node: memory for bodies, streams, MCP clients, searches. Each is counted per agent, so that
+//! one agent cannot use up what others need; the host has its own share that agents cannot use.
 
 use crate::sync::lock;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// How much there is of something.
+/// The limits of a resource.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// For one agent.
     pub agent: u64,
     /// For all agents together.
     pub agents: u64,
-    /// For the host, beside what the agents have.
+    /// For the host, in addition to that of the agents.
     pub host: u64,
 }
 
-/// What can be lent.
+/// A limited resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lent {
     /// Bytes of request bodies that are being read.
@@ -26,7 +25,7 @@ pub enum Lent {
     Followers,
     /// MCP clients.
     McpClients,
-    /// Connections that have shown a token.
+    /// Authenticated connections.
     Connections,
     /// Searches and other reading that keeps a processor busy: those that run and those that wait.
     Searches,
@@ -38,11 +37,11 @@ impl Lent {
     /// How much there is of it.
     pub fn limits(self) -> Limits {
         match self {
-            // A run's body may have 64 MiB, so one such of an agent and some smaller ones; all of them together are well
-            // below what a small node has.
+            // A run's body may have 64 MiB, so an agent may send one such and some smaller ones; all together are well
+            // below the memory of a small node.
             Self::BodyBytes => Limits { agent: 96 << 20, agents: 288 << 20, host: 256 << 20 },
-            // A follower costs a task and some 200 KiB while it does not read. The host's are people with `top` and
-            // programs without a token.
+            // A stream costs a task and about 200 KiB while its client does not read. The host's are people with `top`
+            // and programs without a token.
             Self::Followers => Limits { agent: 64, agents: 512, host: 256 },
             // Each costs a task and some 50 KiB. An agent needs one, and some for clients that forgot to close theirs.
             Self::McpClients => Limits { agent: 256, agents: 4096, host: 4096 },
@@ -53,7 +52,7 @@ impl Lent {
         }
     }
 
-    /// The code of a refusal.
+    /// The error code.
     pub fn code(self) -> &'static str {
         match self {
             Self::BodyBytes => "too_much_in_flight",
@@ -64,7 +63,7 @@ impl Lent {
         }
     }
 
-    /// What it is, and what to do when there is no more of it.
+    /// Its name, and what to do when it is used up.
     pub fn words(self) -> (&'static str, &'static str) {
         match self {
             Self::BodyBytes => {
@@ -78,18 +77,18 @@ impl Lent {
     }
 }
 
-/// Nothing is left.
+/// A limit is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Full {
-    /// Of what.
+    /// Which resource.
     pub what: Lent,
     /// How much there is.
     pub limit: u64,
-    /// Whether all callers together have it; otherwise the caller alone does.
+    /// Whether it is the limit of all callers together; otherwise the caller's own.
     pub by_all: bool,
 }
 
-/// All there is to lend.
+/// All limited resources.
 #[derive(Debug)]
 pub struct Shares {
     books: [Arc<Book>; Lent::ALL.len()],
@@ -107,7 +106,7 @@ struct Used {
     by: HashMap<Option<Arc<str>>, u64>,
 }
 
-/// Something that was lent. It goes back when this is dropped.
+/// A share of a resource; released when dropped.
 #[derive(Debug)]
 pub struct Share {
     book: Arc<Book>,
@@ -122,7 +121,7 @@ impl Default for Shares {
 }
 
 impl Shares {
-    /// Lends to an agent, or to the host.
+    /// Takes a share for an agent, or for the host.
     pub fn take(&self, what: Lent, agent: Option<&str>, amount: u64) -> Result<Share, Full> {
         let book = Arc::clone(&self.books[what as usize]);
         let mut share = Share { book, agent: agent.map(Arc::from), amount: 0 };

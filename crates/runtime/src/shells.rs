@@ -1,4 +1,4 @@
-//! Shells for sessions: from the pool, or in the place of a session that gives its own up.
+//! Shells for sessions: from the pool, or taken from an idle session.
 
 use crate::actor::Message;
 use crate::ops::{OpError, QuotaMet, RunError};
@@ -15,13 +15,13 @@ pub(crate) struct Shells {
 }
 
 impl Shells {
-    /// Shells of `pool`; sessions in `registry` can be asked to give theirs up.
+    /// Shells of `pool`; sessions in `registry` can be asked to drop theirs.
     pub(crate) fn new(pool: Arc<Pool>, registry: Arc<Registry>) -> Self {
         Self { pool, registry }
     }
 
-    /// A shell for a session: a spare, a new one, or one in the place of the session that was idle the longest.
-    /// `None` if every shell belongs to a session that is busy, or the machine is short of what a shell needs.
+    /// A shell for a session: a spare, a new one, or one in place of the session that was idle longest. `None` if every
+    /// shell belongs to a busy session, or the machine lacks a resource.
     pub(crate) async fn take(&self, id: &SessionId) -> Result<Option<PooledShell>, OpError> {
         let mut is_second_try = false;
         loop {
@@ -30,7 +30,7 @@ impl Shells {
                     pooled.shell.assign(id.as_str());
                     return Ok(Some(pooled));
                 }
-                // An idle session's shell may hold what is missing. If one is not enough, it is not that.
+                // Dropping an idle session's shell may free what is missing; one is enough to tell.
                 Err(why) if why.is_shortage => {
                     if std::mem::replace(&mut is_second_try, true) {
                         return Ok(None);
@@ -45,8 +45,7 @@ impl Shells {
         }
     }
 
-    /// Makes a session give up its shell, the one that was idle the longest first, but not `except`. Returns whether one
-    /// did.
+    /// Makes a session drop its shell, the longest idle one first, but not `except`. Returns whether one did.
     pub(crate) async fn evict(&self, except: Option<&SessionId>) -> bool {
         for mailbox in self.registry.evictable(except) {
             let (answer, waiting) = oneshot::channel();
@@ -71,7 +70,7 @@ impl Shells {
         }
     }
 
-    /// Why a command waits for a shell: none can be started, or every shell there may be is busy.
+    /// Why a command waits for a shell: none can be started, or every shell is busy.
     pub(crate) fn why_none(&self) -> OpError {
         if let Some(why) = self.pool.trouble() {
             return OpError::Run(RunError::ShellUnavailable { reason: why.reason.to_string() });

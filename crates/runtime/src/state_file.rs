@@ -1,24 +1,24 @@
-//! The files of agents' states that are too large for their record. A file is written as a whole before the record that
-//! names it, is never written over, and is compared with the length and hash in that record whenever it is read.
+//! The files of agents' states that are too large for their record. A file is written atomically before the record that
+//! names it, is never overwritten, and is compared with the length and hash in that record whenever it is read.
 
 use shellkeep_session::{AgentState, Content};
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::Path;
 
-/// Why the bytes of a state cannot be had.
+/// Why a state cannot be read.
 #[derive(Debug)]
 pub(crate) enum ReadError {
-    /// The file is gone: newer output took its place.
+    /// The file is gone: it was deleted to make room.
     Gone,
-    /// The file is not what was saved.
+    /// The file does not match its record.
     Damaged(String),
     /// The system refused.
     Failed(io::Error),
 }
 
-/// The first version from `version` on that no file has. A crash before the record leaves a file without one, and sessions
-/// of format 3 used numbers twice; neither may be written over.
+/// The first version from `version` on that no file has. A crash before the record leaves a file without one, and
+/// sessions of format 3 used numbers twice; neither may be overwritten.
 pub(crate) fn free_version(directory: &Path, mut version: u64) -> u64 {
     while directory.join(AgentState::file_name(version)).exists() {
         version += 1;
@@ -26,7 +26,7 @@ pub(crate) fn free_version(directory: &Path, mut version: u64) -> u64 {
     version
 }
 
-/// Writes a file that is there as a whole or not at all; with `power`, it is on disk when this returns.
+/// Writes a file atomically; with `power`, it is on disk when this returns.
 pub(crate) fn write(directory: &Path, version: u64, bytes: &[u8], power: bool) -> io::Result<Content> {
     let name = AgentState::file_name(version);
     fs::create_dir_all(directory)?;
@@ -42,7 +42,7 @@ pub(crate) fn write(directory: &Path, version: u64, bytes: &[u8], power: bool) -
     Ok(Content::File { name, bytes: bytes.len() as u64, hash: Some(hash_of(bytes)) })
 }
 
-/// Gives a state of the past the file name of a new version. The bytes are the same, so they are not copied.
+/// Links an old state under the file name of a new version. The bytes are the same, so they are not copied.
 pub(crate) fn link(directory: &Path, from: &str, version: u64, power: bool) -> io::Result<String> {
     let name = AgentState::file_name(version);
     fs::hard_link(directory.join(from), directory.join(&name))?;
@@ -60,10 +60,10 @@ pub(crate) fn read(path: &Path, length: u64, hash: Option<&str>) -> Result<Vec<u
         Err(error) => return Err(ReadError::Failed(error)),
     };
     if bytes.len() as u64 != length {
-        return Err(ReadError::Damaged(format!("its file has {} bytes, and {length} were saved", bytes.len())));
+        return Err(ReadError::Damaged(format!("its file has {} bytes instead of {length}", bytes.len())));
     }
     if hash.is_some_and(|hash| hash != hash_of(&bytes)) {
-        return Err(ReadError::Damaged("its file does not have the hash of what was saved".to_owned()));
+        return Err(ReadError::Damaged("its file does not match the recorded hash".to_owned()));
     }
     Ok(bytes)
 }

@@ -8,9 +8,9 @@ use shellkeep_store::{ReadError, Store};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long anybody waits for a session's state: a store that has a hundred thousand new sessions before it takes its time.
+/// How long to wait for a session's state: a store with a hundred thousand new sessions in its queue is slow.
 pub(crate) const STORE_WAIT: Duration = Duration::from_secs(30);
-/// How long a session that is to be woken waits for a store that does not answer, and how long between two questions.
+/// How long waking a session waits for a store that does not respond, and the pause between two attempts.
 const STORE_PATIENCE: Duration = Duration::from_secs(2);
 const STORE_PAUSE: Duration = Duration::from_millis(50);
 
@@ -40,7 +40,7 @@ impl Stored {
         loaded.map_err(|error| read_error(id, error))?.ok_or_else(|| not_found(id))
     }
 
-    /// A session's state, asked for again for a moment if the store fails: a command should not fail for that.
+    /// A session's state, with retries if the store fails: a short failure must not fail a command.
     pub(crate) async fn load_patiently(&self, id: &SessionId) -> Result<SessionState, OpError> {
         let deadline = Instant::now() + STORE_PATIENCE;
         loop {

@@ -1,5 +1,5 @@
-//! A running command, watched: its output as it comes, then its result. A slow watcher reads later from what is kept
-//! and never holds up the command.
+//! A running command as a stream: its output as it arrives, then its result. A slow watcher reads later from what is
+//! kept and never delays the command.
 
 use crate::cell::{End, RunCell};
 use crate::ops::{OpError, RunChunk, RunView, Stream};
@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// Most bytes handed to a watcher at once.
 const CHUNK: usize = 64 << 10;
 
-/// A running command, watched. `next` gives output as it comes and the result at the end, then `None`.
+/// A running command as a stream. `next` returns output as it arrives and the result at the end, then `None`.
 pub struct RunStream {
     run_id: RunId,
     /// Number of the record of its start.
@@ -53,7 +53,7 @@ impl RunStream {
         self.seq
     }
 
-    /// The run's current state, without waiting; `None` once the result was handed out.
+    /// The run's current state, without waiting; `None` once the result was returned.
     pub fn now(&self) -> Option<RunView> {
         match &self.source {
             Source::Live { cell, max_output, .. } => Some(cell.view(*max_output)),
@@ -61,7 +61,7 @@ impl RunStream {
         }
     }
 
-    /// Waits for the end and skips the output on the way; `None` once the result was handed out. Cheaper than `next` for
+    /// Waits for the end and skips the output on the way; `None` once the result was returned. Cheaper than `next` for
     /// a caller that only wants the result.
     pub async fn result(&mut self) -> Option<RunView> {
         if let Source::Live { cell, .. } = &self.source {

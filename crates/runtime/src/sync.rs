@@ -1,4 +1,4 @@
-//! Locking a mutex that another thread may have poisoned: what it guards is left as it was, which every user can take.
+//! Locking a mutex that another thread may have poisoned: the data stays as it was, which every user can handle.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -1,5 +1,5 @@
-//! Which checkpoints are kept: all of the newest, and of older ones fewer the older they are. Sessions that made new ones
-//! are thinned from time to time, when they are idle.
+//! Which checkpoints are kept: all of the newest, and of older ones fewer the older they are. Sessions with new ones
+//! are pruned from time to time, when they are idle.
 
 use crate::ops::CheckpointView;
 use crate::sync::lock;
@@ -21,7 +21,7 @@ pub(crate) struct Thinning {
 pub(crate) struct Growth {
     /// Whether there are new ones.
     grown: bool,
-    /// How many the last thinning left.
+    /// How many the last pruning left.
     pub(crate) left: usize,
     /// Rounds in which it was not idle.
     pub(crate) waited: u32,
@@ -32,12 +32,12 @@ impl Thinning {
         lock(&self.sessions)
     }
 
-    /// A session has a checkpoint more.
+    /// A session has a new checkpoint.
     pub(crate) fn grew(&self, id: &SessionId) {
         self.sessions().entry(id.clone()).or_default().grown = true;
     }
 
-    /// A session was removed.
+    /// A session was deleted.
     pub(crate) fn forget(&self, id: &SessionId) {
         self.sessions().remove(id);
     }

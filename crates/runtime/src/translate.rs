@@ -1,5 +1,4 @@
-//! Between the driver's facts and a session's state: the same things, once as bash numbers them and once as a person
-//! reads them.
+//! Between the driver's facts and a session's state: bash's numeric form and the readable form.
 
 use shellkeep_process::Fact;
 use shellkeep_process::facts::attribute;
@@ -135,7 +134,7 @@ fn bits(letters: &str) -> u32 {
 
 fn option_names(list: &[u8]) -> BTreeSet<String> {
     let text = String::from_utf8_lossy(list);
-    // A session that does not execute could never be told to execute again.
+    // With noexec, a session could never execute anything again.
     text.split(':').filter(|name| !name.is_empty() && *name != "noexec").map(str::to_owned).collect()
 }
 
@@ -185,7 +184,7 @@ fn limit_facts(limits: &BTreeMap<String, Option<u64>>) -> Vec<(u32, u64)> {
         .collect()
 }
 
-/// Everything a bare shell must be told to become this session's.
+/// The facts that turn a bare shell into this session's.
 pub fn facts(state: &ShellState) -> Vec<Fact> {
     let mut facts = Vec::with_capacity(state.variables.len() + state.functions.len() + 12);
     let directories = std::iter::once(&state.cwd).chain(&state.directory_stack);

@@ -1,4 +1,4 @@
-//! Requests that make no sense are refused here, before anything is touched, in words that say what would make sense.
+//! Rejects invalid requests before anything happens, with errors that say what is valid.
 
 pub mod records;
 
@@ -75,7 +75,7 @@ pub fn service(request: &StartService) -> Result<(), OpError> {
         return Err(invalid(format!("command is longer than {MAX_COMMAND} bytes; put it into a file and run that")));
     }
     if text.iter().all(u8::is_ascii_whitespace) {
-        return Err(invalid("command is empty; say what to start"));
+        return Err(invalid("command must not be empty"));
     }
     if let Some(name) = &request.name
         && (name.is_empty() || name.chars().count() > MAX_SERVICE_NAME || name.chars().any(char::is_control))
@@ -89,7 +89,7 @@ pub fn service(request: &StartService) -> Result<(), OpError> {
     }
     environment(&request.env)?;
     let checked = match &request.ready {
-        Some(Ready::Port(0)) => Err("0 is no port; give the one it will listen on".to_owned()),
+        Some(Ready::Port(0)) => Err("0 is not a port; pass the one it will listen on".to_owned()),
         Some(Ready::Port(_)) | None => Ok(()),
         Some(Ready::Log(text)) => pattern(text).map(|_| ()),
         Some(Ready::Http(text)) => Url::parse(text).map(|_| ()),
@@ -128,7 +128,7 @@ pub fn command(command: &RunCommand) -> Result<(), OpError> {
 
 fn no_nul(what: &str, bytes: &ByteString) -> Result<(), OpError> {
     if bytes.as_bytes().contains(&0) {
-        return Err(invalid(format!("{what} contains a NUL byte, which bash cannot take; remove it")));
+        return Err(invalid(format!("{what} contains a NUL byte, which cannot be passed to bash; remove it")));
     }
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! Work that keeps a processor busy: searching, reading and checking recordings, writing them out. It runs beside the
-//! runtime's threads, a little of each agent at a time, and ends when its caller is gone.
+//! Work that keeps a processor busy: searching, reading and checking recordings, writing them out. It runs on blocking
+//! threads, limited per agent, and ends when its caller is gone.
 
 use crate::ops::OpError;
 use crate::shares::{Lent, Shares};
@@ -10,10 +10,10 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// How long one search may take. What takes longer is better done piece by piece; every answer says where to go on.
+/// How long one search may take. Longer searches are done in parts; every response says where to continue.
 pub const SEARCH_TIME: Duration = Duration::from_secs(5);
 
-/// Recordings that are written out or checked at a time. Each holds a thread for as long as its reader takes.
+/// How many recordings are exported or verified at a time. Each holds a thread for as long as its reader takes.
 const LONG: usize = 16;
 /// Of one agent.
 const LONG_EACH: usize = 4;
@@ -72,7 +72,7 @@ impl Work {
     ) -> Result<T, OpError> {
         let share = self.shares.take(Lent::Searches, agent, 1)?;
         let turn = self.short.turn(agent).await?;
-        // The clock runs from here on: who waits for its turn has used up nothing yet.
+        // The clock starts here: waiting for a turn does not count.
         let budget = time.map_or_else(Budget::unlimited, Budget::of);
         let done = beside(budget, turn, job).await;
         drop(share);
@@ -95,7 +95,7 @@ impl Work {
     }
 }
 
-/// Runs a job beside the runtime's threads. It keeps its turn until it has ended, even if its caller goes away.
+/// Runs a job on a blocking thread. It keeps its turn until it has ended, even if its caller disconnects.
 async fn beside<T: Send + 'static>(
     budget: Budget,
     turn: Turn,
@@ -123,7 +123,7 @@ impl Lanes {
         Ok(Turn { _own: own, _node: node })
     }
 
-    /// An agent's turns; they are forgotten when nobody has or wants one.
+    /// An agent's turns; they are dropped when no one has or wants one.
     fn of(&self, agent: Option<&str>) -> Arc<Semaphore> {
         let mut agents = lock(&self.agents);
         let key: Option<Arc<str>> = agent.map(Arc::from);

@@ -398,7 +398,7 @@ async fn who_takes_too_much_disk_is_told_and_can_make_room() {
     let next = node.sh(&id, "echo still runs").await;
     assert_eq!(next.stdout.bytes, b"still runs\n");
     assert_eq!(codes(&next), [NoticeCode::DiskQuota], "{:?}", next.notices);
-    assert!(next.notices[0].message.contains("take 5 MiB and may take 2 MiB"), "{:?}", next.notices);
+    assert!(next.notices[0].message.contains("uses 5 MiB of disk space; its limit is 2 MiB"), "{:?}", next.notices);
     let refused = node.engine.services().start(&id, StartService::new("true")).await;
     let Err(OpError::QuotaExceeded(met)) = refused else { panic!("{refused:?}") };
     assert_eq!((met.quota, met.limit), (QuotaName::DiskBytesPerSession, 2 << 20));

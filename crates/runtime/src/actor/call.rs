@@ -1,10 +1,10 @@
-//! What a command is run with beside its text, as the record tells it.
+//! What a command is run with besides its text, for its record.
 
 use crate::ops::RunCommand;
 use shellkeep_redact::{MASK, Redactor, looks_secret};
 use shellkeep_session::{ByteString, Call};
 
-/// What a command reads is recorded up to this size; of more, only how much it was.
+/// What a command reads is recorded up to this size; of more, only the length.
 const STDIN_BYTES: usize = 64 << 10;
 
 /// What the caller asked for, masked if there is a redactor; `None` for a command with nothing but its text.

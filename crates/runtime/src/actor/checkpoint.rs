@@ -1,4 +1,4 @@
-//! Checkpoints that are made or pruned on request, and changes of a session's files.
+//! Checkpoints that are taken or pruned on request, and changes to a session's files.
 
 use super::files::{files_failed, label, parent};
 use super::journal::Journal;
@@ -15,15 +15,15 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// This many of the newest checkpoints stay, however much they take.
+/// This many of the newest checkpoints stay, whatever their size.
 const LEAST_KEPT: usize = 5;
 
-/// Keeps the files as they are now, with everything on the disk looked at; for a fork only what is known to have changed,
-/// because the copy has the rest in any case. Returns the checkpoint if one was made.
+/// Saves the files as they are now, with a full scan; for a fork only what is known to have changed, because the copy
+/// has the rest anyway. Returns the checkpoint if one was taken.
 pub(super) async fn save_now(session: &mut Session, cause: Cause) -> Result<Option<CheckpointView>, OpError> {
     let Session { files, journal, .. } = session;
     files.settle(journal).await;
-    // A merge changes files itself; all others keep what was there before.
+    // A merge changes files itself; all others save what was there before.
     let covers = journal.state().seq + u64::from(cause == Cause::Merge);
     let wanted = Wanted::for_other(cause, covers);
     let (label, parent, is_fork) = (label(&wanted, journal), parent(journal), wanted.cause == Cause::Fork);
@@ -131,7 +131,7 @@ pub(super) async fn thin(session: &mut Session) -> Result<u64, OpError> {
         freed += thin_to(session, most).await?;
         let size =
             session.files.with_keeper(&mut session.journal, |keeper| keeper.repo().map_or(0, Repo::size)).await?;
-        // Room for some more, or the next one would come to the same.
+        // Free room for several, so that the next one does not prune again.
         if size <= config.bytes_per_session / 4 * 3 || most <= LEAST_KEPT {
             return Ok(freed);
         }
@@ -145,7 +145,7 @@ async fn thin_to(session: &mut Session, most: usize) -> Result<u64, OpError> {
         .files
         .with_keeper(&mut session.journal, move |keeper| match keeper.repo_mut() {
             Some(repo) => {
-                // What a checkpoint that failed had gathered is not needed.
+                // The objects of a failed checkpoint are not needed.
                 repo.abandon();
                 repo.thin(&keep).map(|reclaimed| reclaimed.bytes())
             }

@@ -1,5 +1,5 @@
-//! A file is changed by a tool that runs no command, beside whatever runs. What it changed is recorded as a tool call and
-//! kept in a checkpoint: of its own if nothing runs, else in that of the command that runs.
+//! A file change by a tool that runs no command, even while a command runs. It is recorded as a tool call and saved in
+//! a checkpoint: its own if nothing runs, otherwise that of the running command.
 
 use super::message::{Answer, FileChanged};
 use super::notes;
@@ -7,7 +7,7 @@ use super::session::Session;
 use crate::checkpoints::Wanted;
 use crate::ops::{OpError, Posted};
 
-/// Answers when a file may be changed: what was there before is kept, so that a rewind can bring it back.
+/// Answers when a file may be changed: what was there before is saved, so that a rewind can restore it.
 pub(super) async fn before(session: &mut Session, answer: Answer<()>) {
     if !session.phase.is_running() {
         session.files.before_change(&session.journal).await;
@@ -15,7 +15,7 @@ pub(super) async fn before(session: &mut Session, answer: Answer<()>) {
     session.files.answer_when_kept(answer);
 }
 
-/// Records a change, and keeps it.
+/// Records a change, and saves it.
 pub(super) async fn after(session: &mut Session, change: FileChanged) -> Result<Posted, OpError> {
     let FileChanged { tool_name, event, author } = change;
     let changed = if session.phase.is_running() {

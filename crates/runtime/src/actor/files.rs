@@ -1,4 +1,4 @@
-//! A session's files: looked at after every command, after its answer was sent, and kept in a checkpoint if something
+//! A session's files: checked after every command, after its answer was sent, and saved in a checkpoint if something
 //! changed. Only the next command of the same session waits for that, and not for long.
 
 use super::hold::{self, Hold};
@@ -25,13 +25,13 @@ use tokio::time::Instant;
 pub(super) struct Files {
     ctx: Arc<SessionContext>,
     keeping: Keeping,
-    /// What is to be kept as soon as the work in progress is done.
+    /// What to save as soon as the work in progress is done.
     wanted: Option<Wanted>,
     /// How long the next command waits.
     pub(super) hold: Hold,
-    /// Who wants to know when the last command's files are kept.
+    /// Callers that wait until the last command's files are saved.
     listeners: Vec<Answer<()>>,
-    /// Whether no more is kept until old checkpoints are pruned.
+    /// Whether nothing more is saved until old checkpoints are pruned.
     pub(super) is_full: bool,
     reported: Reported,
     kept_to: KeptTo,
@@ -55,11 +55,12 @@ pub(super) struct Worked {
 }
 
 enum Outcome {
-    /// They are watched from now on, and what was there may have been kept.
+    /// They are watched from now on, and the existing files may have been saved.
     Begun(Option<Wanted>, Result<Option<Saved>, Trouble>),
-    /// They were kept, if something had changed.
+    /// They were saved, if something had changed.
     Saved(Wanted, Result<Option<Saved>, Trouble>),
-    /// They are no longer watched. The file that tells the next daemon of a live session is not needed, if there is one.
+    /// They are no longer watched. The file that marks a live session for the next daemon is no longer needed, if there
+    /// is one.
     Rested { open: Option<PathBuf> },
 }
 
@@ -85,7 +86,7 @@ impl Files {
         }
     }
 
-    /// Until when the next command has to wait. `expires` is when it would be refused.
+    /// Until when the next command has to wait. `expires` is when it would be rejected.
     pub(super) fn holds_until(&self, expires: Option<Instant>) -> Option<Instant> {
         self.is_busy().then(|| self.hold.until(expires)).flatten()
     }
@@ -129,7 +130,7 @@ impl Files {
         }
     }
 
-    /// A command starts, though the files of the one before may not be kept yet.
+    /// A command starts, although the files of the previous one may not be saved yet.
     pub(super) fn overtake(&mut self) {
         self.hold.overtake(self.is_busy());
     }
@@ -143,7 +144,8 @@ impl Files {
         }));
     }
 
-    /// The session becomes live: its files are watched from now on, and the next daemon must know how far they are kept.
+    /// The session becomes live: its files are watched from now on, and the next daemon must know how far they are
+    /// saved.
     pub(super) fn watch(&mut self, journal: &Journal) {
         if !self.ctx.checkpoints.config.on {
             return;
@@ -153,7 +155,7 @@ impl Files {
         self.begin(journal, None);
     }
 
-    /// Begins to watch the files; what the last daemon owed is kept first.
+    /// Starts watching the files; first takes the checkpoint that the last daemon owed.
     fn begin(&mut self, journal: &Journal, owed: Option<Owed>) {
         let checkpoints = &self.ctx.checkpoints;
         if !checkpoints.config.on || !self.is_off() {
@@ -170,7 +172,7 @@ impl Files {
                 Outcome::Begun(Some(wanted), saved)
             });
         }
-        // Whatever was there before the first command was there from the beginning.
+        // Files that exist before the first command exist from the beginning.
         let wanted = Wanted::for_other(Cause::Base, 1);
         let label = label(&wanted, journal);
         let is_base = needs_base(&self.ctx, journal);
@@ -185,8 +187,8 @@ impl Files {
         });
     }
 
-    /// The first command in a directory that the host named waits until what is there is kept, and the first after a daemon
-    /// died until what that daemon owed is kept. For a session without a shell.
+    /// The first command in a directory that the host named waits until the existing files are saved, and the first
+    /// after a crash until the owed checkpoint is taken. For a session without a shell.
     pub(super) async fn watch_before_first(&mut self, journal: &Journal) {
         if !self.is_off() {
             return;
@@ -202,7 +204,7 @@ impl Files {
         }
     }
 
-    /// Makes the checkpoint that the last daemon owed, before anything else is done with the files.
+    /// Takes the checkpoint that the last daemon owed, before anything else is done with the files.
     pub(super) async fn pay_owed(&mut self, journal: &mut Journal) {
         if self.is_off()
             && !self.kept_to.is_open()
@@ -213,7 +215,8 @@ impl Files {
         self.settle(journal).await;
     }
 
-    /// A file is about to be changed by a tool that runs no command. As before a command, what is there is kept first.
+    /// A file is about to be changed by a tool that runs no command. As before a command, the existing files are saved
+    /// first.
     pub(super) async fn before_change(&mut self, journal: &Journal) {
         self.watch_before_first(journal).await;
         if !self.kept_to.is_open() {
@@ -221,8 +224,8 @@ impl Files {
         }
     }
 
-    /// The end of a run is about to be recorded. If it may have changed files, the next daemon learns of it, should this
-    /// one die before they are kept.
+    /// The end of a run is about to be recorded. If it may have changed files, that is noted for the next daemon, in
+    /// case this one dies before they are saved.
     pub(super) fn before_end(&mut self, journal: &Journal) -> Changed {
         if matches!(&self.keeping, Keeping::Idle(keeper) if keeper.heard_nothing()) {
             return Changed::Nothing;
@@ -231,11 +234,11 @@ impl Files {
         Changed::Maybe
     }
 
-    /// The end of a run is recorded: what it changed is kept.
+    /// The end of a run is recorded: what it changed is saved.
     pub(super) fn after_end(&mut self, journal: &mut Journal, changed: Changed, wanted: impl FnOnce(u64) -> Wanted) {
         let covers = journal.state().seq;
         match changed {
-            // Asked only now: on a file system that hangs, the answer is out.
+            // Checked only now, after the answer was sent: the file system may hang.
             Changed::Nothing if matches!(&self.keeping, Keeping::Idle(keeper) if keeper.is_in_place()) => {
                 self.kept_to.kept(covers);
             }
@@ -247,7 +250,7 @@ impl Files {
     fn keep_for(&mut self, journal: &Journal, wanted: Wanted) {
         self.kept_to.owe(wanted.covers);
         match std::mem::take(&mut self.keeping) {
-            // Nobody watches because earlier work went wrong: begin again.
+            // The files are not watched because earlier work failed: start again.
             Keeping::Off => {
                 self.begin(journal, None);
                 self.wanted = (!self.is_off()).then_some(wanted);
@@ -285,7 +288,7 @@ impl Files {
             Outcome::Begun(None, Ok(_)) => {}
             Outcome::Rested { open } => {
                 self.keeping = Keeping::Off;
-                // If a command came meanwhile, the session is live again and the file stays.
+                // If a command arrived in the meantime, the session is live again and the file stays.
                 match open {
                     _ if self.kept_to.is_open() => self.begin(journal, None),
                     Some(open) => kept_to::remove(&open),
@@ -299,7 +302,7 @@ impl Files {
         self.answer_listeners();
     }
 
-    /// Records that files were kept. Returns the checkpoint if they were.
+    /// Records the checkpoint and returns it, if one was taken.
     pub(super) fn on_saved(
         &mut self,
         journal: &mut Journal,
@@ -375,7 +378,7 @@ impl Files {
         self.settle(journal).await;
         self.hold.release();
         if !self.ctx.checkpoints.config.on {
-            let detail = "the host has turned off the keeping of files (checkpoints.on)".to_owned();
+            let detail = "the host has turned off checkpoints (checkpoints.on)".to_owned();
             return Err(OpError::NotAllowed { detail });
         }
         make_workspace(&self.ctx, journal.state()).await?;
@@ -399,13 +402,13 @@ impl Files {
     }
 }
 
-/// Whether what is in the directory now is kept before the first command. A directory of our own begins empty: what is
-/// there belongs to the first command.
+/// Whether existing files are saved before the first command. Our own directories start empty: what is there belongs to
+/// the first command.
 fn needs_base(ctx: &SessionContext, journal: &Journal) -> bool {
     journal.state().files.is_none() && !ctx.workspaces.owns(&journal.state().meta.workspace)
 }
 
-/// The commit that the next one follows.
+/// The parent of the next commit.
 pub(super) fn parent(journal: &Journal) -> Option<ObjectId> {
     journal.state().files.as_ref().and_then(commit_of)
 }

@@ -25,7 +25,7 @@ pub(super) async fn do_files(session: &mut Session, task: FilesTask) {
     }
 }
 
-/// Keeps the files because a caller asks for it.
+/// Saves the files on request.
 async fn checkpoint(session: &mut Session) -> Result<Option<CheckpointView>, OpError> {
     let saved = match session.ctx.data_dir.check_taken(session.journal.state(), None) {
         Ok(()) => save_now(session, Cause::Manual).await,

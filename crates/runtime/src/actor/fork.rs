@@ -30,18 +30,18 @@ struct Move {
     from: PathBuf,
     to: PathBuf,
     home: PathBuf,
-    /// The commit that the copy is brought to; none to leave it as it was copied.
+    /// The commit to restore in the copy; none to leave it as copied.
     target: Option<ObjectId>,
     /// What is there to be copied.
     now: Option<ObjectId>,
     /// Whether there was no file at that moment.
     empty: bool,
-    /// Whether it is a workspace of our own, which may not exist yet.
+    /// Whether it is our own workspace, which may not exist yet.
     is_own: bool,
     id: SessionId,
 }
 
-/// What a fork begins with.
+/// What a fork starts with.
 struct Began {
     /// The record that it is a copy of.
     at: u64,
@@ -127,8 +127,8 @@ async fn copy_to(
     begin_fork(session, order, began, shell, agent_state, files).await
 }
 
-/// Copies the files and what is kept of them. From now: everything that is there. From an earlier time: what was kept
-/// then, and of the rest what no checkpoint of that time would have contained.
+/// Copies the files and their checkpoints. From now: everything. From an earlier moment: the files of that moment, and
+/// of the rest what its checkpoint would not have contained.
 async fn copy_files(session: &mut Session, copying: Move) -> Result<Copied, OpError> {
     let faults = session.ctx.checkpoints.faults().clone();
     let copied = session
@@ -228,7 +228,7 @@ async fn begin_fork(
     Ok(Forked { session, notices: told })
 }
 
-/// Whether a directory is not in a workspace, so that nothing is known of its files.
+/// Whether a directory is outside a workspace, so that nothing is known about its files.
 pub(crate) fn is_outside(cwd: &ByteString, workspace: &ByteString) -> bool {
     !checkpoints::path(cwd).starts_with(checkpoints::path(workspace))
 }

@@ -1,20 +1,20 @@
-//! How long the next command waits until the files of the one before it are kept.
+//! How long the next command waits until the files of the previous one are saved.
 
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How long a command waits until the files of the one before it are kept. With it, an answer still comes within its
-/// timeout and a second.
+/// How long a command waits until the files of the previous one are saved. With this wait, an answer still comes within
+/// its timeout plus one second.
 pub(super) const AFTER_RUN: Duration = Duration::from_millis(800);
-/// How long the first command in a directory that the host named waits until what is there is kept. It counts as part of
-/// the command's timeout.
+/// How long the first command in a directory that the host named waits until the existing files are saved. It counts as
+/// part of the command's timeout.
 pub(super) const BEFORE_FIRST: Duration = Duration::from_secs(20);
-/// A longer wait is taken off the command's timeout.
+/// A longer wait is deducted from the command's timeout.
 const FREE_WAIT: Duration = Duration::from_secs(1);
-/// A command that would expire goes on a little before it does.
+/// A command that would expire starts a little before it does.
 const BEFORE_EXPIRY: Duration = Duration::from_millis(20);
 
-/// How long the next command waits, and what came of earlier waits.
+/// How long the next command waits, and the result of earlier waits.
 #[derive(Debug, Default)]
 pub(super) struct Hold {
     current: Option<Current>,
@@ -48,7 +48,7 @@ impl Hold {
         }
     }
 
-    /// A command starts. If `is_busy`, the files of the one before it may not be kept yet.
+    /// A command starts. If `is_busy`, the files of the previous one may not be saved yet.
     pub(super) fn overtake(&mut self, is_busy: bool) {
         self.overtaken |= is_busy && self.current.is_some();
         self.release();
@@ -60,14 +60,14 @@ impl Hold {
         std::mem::take(&mut self.overtaken)
     }
 
-    /// Until when the next command waits. `expires` is when it would be refused.
+    /// Until when the next command waits. `expires` is when it would be rejected.
     pub(super) fn until(&self, expires: Option<Instant>) -> Option<Instant> {
         let Current { since, most } = self.current?;
         let until = since + most;
         Some(expires.map_or(until, |expires| until.min(expires - BEFORE_EXPIRY)))
     }
 
-    /// The timeout of a command that would expire at `expires`: a long wait is taken off.
+    /// The timeout of a command that would expire at `expires`: a long wait is deducted.
     pub(super) fn timeout_left(&self, timeout: Duration, expires: Instant) -> Duration {
         if self.held <= FREE_WAIT {
             return timeout;

@@ -1,5 +1,6 @@
-//! A session's records, and the state that follows from them. The journal is the only writer of both: it appends a record
-//! to the store, then applies it. It also knows what no disk took, and what the next result has to report about that.
+//! A session's records, and the state that follows from them. The journal is the only writer of both: it appends a
+//! record to the store, then applies it. It also knows which records could not be written, and what the next result has
+//! to report about that.
 
 use crate::cell::RunCell;
 use crate::conclude::Conclusion;
@@ -18,12 +19,12 @@ use tokio::time::Instant;
 
 /// How often the journal tries to report lost records while nothing else is recorded.
 const RETRY_LOST: Duration = Duration::from_secs(1);
-/// Most bytes of a shell's variables, functions, aliases and parameters that a session keeps: far more than scripts hold, and
-/// little enough that a state can be copied, written as JSON and sent to a new shell without being felt. One variable may
-/// have 16 MiB (`MOST_BYTES` in the driver's `capture.c`).
+/// Most bytes of a shell's variables, functions, aliases and parameters that a session keeps: far more than scripts
+/// use, and little enough that a state can be copied, written as JSON and sent to a new shell without a noticeable
+/// delay. One variable may have 16 MiB (`MOST_BYTES` in the driver's `capture.c`).
 const STATE_BYTES: usize = 32 << 20;
 
-/// Records that no disk took.
+/// Records that could not be written.
 #[derive(Debug)]
 struct Lost {
     /// Number of the first of them.
@@ -47,7 +48,7 @@ pub(super) struct Finished {
 pub(super) struct Journal {
     ctx: Arc<SessionContext>,
     state: SessionState,
-    /// Masks what is recorded, if the host has set so.
+    /// Masks what is recorded, if the host configured that.
     mask: Option<SessionMask>,
     /// Records that are lost and not reported yet.
     lost: Option<Lost>,
@@ -85,12 +86,12 @@ impl Journal {
         self.state.meta.agent.as_deref()
     }
 
-    /// What masks records, if the host has set so.
+    /// The mask for records, if the host configured one.
     pub(super) fn mask(&self) -> Option<&SessionMask> {
         self.mask.as_ref()
     }
 
-    /// What masks text, if the host has set so.
+    /// The mask for text, if the host configured one.
     pub(super) fn redactor(&self) -> Option<&Redactor> {
         self.mask.as_ref().map(SessionMask::redactor)
     }
@@ -125,7 +126,7 @@ impl Journal {
         notice
     }
 
-    /// The same for an event that can be refused: if no disk takes the record, it never happened.
+    /// The same for an event that can be rejected: if the record cannot be written, it never happened.
     pub(super) fn offer(&mut self, event: Event) -> Result<Option<Notice>, AppendError> {
         let record = self.next_record(event);
         let notice = match self.append(&record) {
@@ -137,8 +138,8 @@ impl Journal {
         Ok(notice)
     }
 
-    /// Records that follow lost ones are not written before those are reported: nobody could read them. Only the end of
-    /// the session needs nothing before it.
+    /// Records after lost ones are not written before the loss is reported: they could not be read. Only the end of the
+    /// session needs no earlier records.
     fn append(&self, record: &Record) -> Result<(), AppendError> {
         match &self.lost {
             Some(lost) if !record.event.destroys() => Err(AppendError::Full { reason: lost.reason.clone() }),
@@ -156,7 +157,7 @@ impl Journal {
 
     fn apply(&mut self, record: &Record) {
         if let Err(error) = self.state.apply(record) {
-            // Only this task creates records, one after the other, so this is a bug and not a fault of the data.
+            // Only this task creates records, one after the other, so this is a bug and not damaged data.
             tracing::error!(session = %self.id(), %error, "a record does not follow");
         }
         if matches!(record.event, Event::Restarted { .. } | Event::Rewound { .. } | Event::Scrubbed { .. }) {
@@ -164,7 +165,7 @@ impl Journal {
         }
     }
 
-    /// Records which records were lost, as soon as a disk takes that. The state that they led to goes with it.
+    /// Records which records were lost, as soon as that can be written, together with the resulting state.
     fn report_lost(&mut self) {
         let Some(lost) = &mut self.lost else { return };
         lost.retry_at = Instant::now() + RETRY_LOST;
@@ -272,7 +273,7 @@ impl Journal {
         notices
     }
 
-    /// Waits for the disk, where the host asked for that. If it failed, the next result says so.
+    /// Waits for the disk, if the host configured that. If it failed, the next result says so.
     pub(super) async fn sync(&mut self) {
         let notice = self.ctx.sync().await;
         self.untold.extend(notice);
@@ -285,7 +286,7 @@ impl Journal {
     }
 }
 
-/// Whether the record will be written as soon as the disk takes it.
+/// Whether the record will be written as soon as the disk accepts it.
 fn is_kept(error: &AppendError) -> bool {
     matches!(error, AppendError::Retrying { .. })
 }

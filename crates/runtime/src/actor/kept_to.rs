@@ -1,11 +1,11 @@
-//! How far a session's files are in checkpoints. While a session is live, that is written to a small file. A daemon that
-//! finds the file knows that the one before died, and whether the last run's changes are not in a checkpoint yet. It puts
-//! them into one before anything else changes the files.
+//! How far a session's files are in checkpoints. While a session is live, that is written to a small file. A daemon
+//! that finds the file knows that the previous one died, and whether the last run's changes are not in a checkpoint
+//! yet. It puts them into one before anything else changes the files.
 //!
 //! The file changes only when files do: it is written before the end of a run that changed some is recorded, and again
-//! when those are in a checkpoint. Of a run that had not ended the next daemon knows from the journal ([`reopen`]). A
-//! write that a power cut takes back would leave the file too confident, so with `durability=power` the file has the
-//! number of the last record after each run.
+//! when those are in a checkpoint. A run that had not ended is in the journal ([`reopen`]). If a power failure reverted
+//! a write, the file would claim too much, so with `durability=power` the file has the number of the last record after
+//! each run.
 
 use shellkeep_session::SessionId;
 use std::fs::{self, File};
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 const NAME: &str = "kept-to";
 /// As wide as the largest number, so that a number always overwrites a whole one.
 const WIDTH: usize = 20;
-/// What the file says while the files of every run that has ended are in a checkpoint.
+/// The file's content while the files of every ended run are in a checkpoint.
 const ALL: u64 = u64::MAX;
 
 /// How far a session's files are in checkpoints.
@@ -59,7 +59,7 @@ impl KeptTo {
             Err(error) => return complain(&error),
         }
         self.survives_power = survives_power;
-        // What the file says is true until what is owed is kept.
+        // The file stays correct until the owed checkpoint is taken.
         if self.owed.is_none() {
             self.note_all(seq);
         }
@@ -72,7 +72,7 @@ impl KeptTo {
         }
     }
 
-    /// Everything up to this record is kept.
+    /// Everything up to this record is saved.
     fn note_all(&mut self, seq: u64) {
         self.note(if self.survives_power { seq } else { ALL });
     }
@@ -81,12 +81,12 @@ impl KeptTo {
         let Some(file) = self.file.as_ref().filter(|_| self.noted != Some(seq)) else { return };
         match write(file, seq) {
             Ok(()) => self.noted = Some(seq),
-            // The file still says what it said, and the next run tries again.
+            // The file is unchanged, and the next run tries again.
             Err(error) => complain(&error),
         }
     }
 
-    /// The files are kept as they were after this record, or have not changed since.
+    /// The files are saved as they were after this record, or have not changed since.
     pub(super) fn kept(&mut self, seq: u64) {
         if self.owed.is_none_or(|owed| owed <= seq) {
             self.owed = None;
@@ -94,8 +94,8 @@ impl KeptTo {
         }
     }
 
-    /// Nothing of the session runs. Returns the file to remove when its files are no longer watched; none if some are not
-    /// kept.
+    /// Nothing of the session runs. Returns the file to remove when its files are no longer watched; none if some are
+    /// not saved.
     pub(super) fn close(&mut self, home: &Path) -> Option<PathBuf> {
         (self.file, self.noted) = (None, None);
         self.owed.is_none().then(|| home.join(NAME))
@@ -115,7 +115,7 @@ pub(crate) fn reopen(home: &Path, seq: u64) {
 /// Removes the file of a session that is at rest. If it stays, the next actor finds that nothing is owed.
 pub(super) fn remove(file: &Path) {
     let _ = fs::remove_file(file);
-    // Where nothing was ever kept, the folder has nothing else.
+    // Without checkpoints, the folder contains nothing else.
     let _ = file.parent().map(fs::remove_dir);
 }
 
@@ -124,7 +124,7 @@ fn write(file: &File, seq: u64) -> io::Result<()> {
 }
 
 fn complain(error: &io::Error) {
-    tracing::warn!(%error, "cannot note how far a session's files are kept");
+    tracing::warn!(%error, "cannot note how far a session's files are saved");
 }
 
 fn open(home: &Path) -> io::Result<File> {
@@ -139,7 +139,7 @@ fn open(home: &Path) -> io::Result<File> {
     }
 }
 
-/// What the file says, if it is there. What cannot be read says nothing.
+/// The file's content, if it exists and can be read.
 pub(super) fn read(home: &Path) -> Option<u64> {
     let text = fs::read_to_string(home.join(NAME)).ok()?;
     Some(text.trim_end().parse().unwrap_or(0))
@@ -150,7 +150,7 @@ pub(crate) fn is_open(home: &Path) -> bool {
     home.join(NAME).exists()
 }
 
-/// The sessions of which that is so.
+/// The sessions for which that is the case.
 pub(crate) fn all_open(checkpoints: &Path) -> Vec<SessionId> {
     let entries = fs::read_dir(checkpoints).into_iter().flatten().flatten();
     let open = entries.filter(|entry| is_open(&entry.path()));

@@ -18,7 +18,7 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Changes that one record of a new fork tells of.
+/// Changes in one record of a new fork.
 const FORKED_AT_ONCE: usize = 1000;
 
 fn place(session: &Session) -> KvLocation {
@@ -38,7 +38,7 @@ fn directory(ctx: &SessionContext, id: &SessionId) -> PathBuf {
     keyed::directory(ctx.data_dir.root(), id.as_str())
 }
 
-/// Does what a caller asked for.
+/// Handles a request.
 pub(super) async fn do_task(session: &mut Session, task: KvTask) {
     match task {
         KvTask::Get { key, answer } => drop(answer.send(get(session, key).await)),
@@ -93,7 +93,7 @@ async fn scan(session: &mut Session, query: KvQuery) -> Result<KvPage, OpError> 
 struct Prepared {
     changes: Vec<KvChange>,
     values: Vec<(String, Vec<u8>)>,
-    /// Keys that were to be deleted and are not there.
+    /// Keys to delete that do not exist.
     absent: Vec<String>,
 }
 
@@ -155,7 +155,7 @@ fn prepare(keyed: &Keyed, ops: Vec<KvOp>, version: u64) -> Result<Result<Prepare
             }
         }
         let value = match change {
-            // What is not there need not be deleted.
+            // A key that does not exist need not be deleted.
             KvPut::Delete if keyed.get(&key)?.is_none() => {
                 prepared.absent.push(key);
                 continue;
@@ -182,7 +182,7 @@ fn prepare(keyed: &Keyed, ops: Vec<KvOp>, version: u64) -> Result<Result<Prepare
     Ok(Ok(prepared))
 }
 
-/// Makes room for new values by dropping those that only the past needs. Refuses if that is not enough.
+/// Makes room for new values by dropping those that only the past needs. Fails if that is not enough.
 fn over_quota(keyed: &mut Keyed, prepared: &Prepared, limit: u64) -> Result<Option<OpError>, KeyedError> {
     let mut new = 0;
     for (sha256, bytes) in &prepared.values {
@@ -213,7 +213,7 @@ fn over_quota(keyed: &mut Keyed, prepared: &Prepared, limit: u64) -> Result<Opti
     Ok(None)
 }
 
-/// What a rewind does to the store; nothing if it has what it had then.
+/// What a rewind does to the store; `None` if nothing has changed since then.
 pub(super) async fn plan_rewind(session: &mut Session, version: u64) -> Result<Option<KvRestored>, OpError> {
     let recorded = session.journal.state().kv;
     if recorded.is_unused() {
@@ -224,31 +224,32 @@ pub(super) async fn plan_rewind(session: &mut Session, version: u64) -> Result<O
     Ok(differs.then_some(KvRestored { from: version, version: recorded.version + 1 }))
 }
 
-/// Takes the store back, after the record that says so. What fails here is done when the store is opened again.
+/// Rewinds the store, after the rewind was recorded. If this fails, it is done when the store is opened again.
 pub(super) async fn rewind(session: &mut Session, restored: KvRestored) -> Vec<String> {
     crash::point(Point::KvRewound, session.id().as_str().as_bytes());
     session.kv.close();
     let place = place(session);
-    // Opening it takes it back.
+    // Opening it rewinds it.
     match session.kv.with(place, move |keyed| keyed.missing(restored.from)).await {
         Ok(missing) => missing,
         Err(error) => {
-            tracing::error!(session = %session.id(), %error, "the keyed store is taken back when it is next opened");
+            tracing::error!(session = %session.id(), %error, "the keyed store is rewound when it is next opened");
             Vec::new()
         }
     }
 }
 
-/// What the next caller should know of keys whose values at that moment are gone.
+/// A notice about keys whose values at that moment are gone.
 pub(super) fn values_gone(keys: &[String]) -> Notice {
     let (first, count) = (keys.first().map_or("", String::as_str), keys.len());
     let message = format!(
-        "The values of {count} keys at that moment were removed to free space ('{first}' first); these keys stay as they are."
+        "The values of {count} keys at that moment were removed to free space ('{first}' first); these keys were not \
+            changed."
     );
     Notice { code: NoticeCode::Rewound, message }
 }
 
-/// Copies the store for a fork: as it is, or as it was at a version. Returns the records that tell of it.
+/// Copies the store for a fork: as it is, or as it was at a version. Returns the records of it.
 pub(super) async fn fork(
     session: &mut Session,
     id: &SessionId,
@@ -282,7 +283,7 @@ pub(super) async fn scrub(session: &mut Session, redactor: &Redactor) -> Result<
     session.kv.with(place, move |keyed| keyed.scrub(&redactor)).await
 }
 
-/// What is wrong with the store against what the recording tells of it.
+/// Where the store differs from the recording.
 async fn check(session: &mut Session, told: KvTold) -> Result<Vec<String>, OpError> {
     if session.journal.state().kv.is_unused() {
         return Ok(Vec::new());

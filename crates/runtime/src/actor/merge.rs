@@ -1,4 +1,4 @@
-//! Merging what a fork changed in the files into the session that it came from.
+//! Merging what a fork changed in the files into the session that it was forked from.
 
 use super::checkpoint::{change_files, changed_but, commit_now, save_now};
 use super::files::files_failed;
@@ -33,7 +33,7 @@ pub(super) async fn merge(
         .files
         .with_keeper(&mut session.journal, move |keeper| -> Result<Merge, RepoError> {
             let Some(fork) = Repo::open(&from, &faults)? else { return Ok(Merge::default()) };
-            // Where nothing was ever kept, nothing is there.
+            // Without checkpoints, there are no files.
             let own = keeper.repo().unwrap_or(&fork);
             let mut merge = merge::plan(base, (own, ours), (&fork, theirs), choice)?;
             merge::spare(&mut merge, keeper.workspace(), &theirs_now, choice);

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
-/// Commands that may wait for one session; more is a caller that does not listen.
+/// Commands that may wait for one session; more means a caller that does not read.
 pub const MAX_WAITING: usize = 256;
 /// Messages that may wait for one actor, above the commands.
 pub const MAILBOX: usize = MAX_WAITING + 64;
@@ -28,7 +28,6 @@ pub(super) type Answer<T> = oneshot::Sender<Result<T, OpError>>;
 pub enum Message {
     /// Run a command.
     Run {
-        /// The command.
         command: Box<RunCommand>,
         /// Who waits, and for what.
         reply: RunReply,
@@ -46,18 +45,18 @@ pub enum Message {
     Snapshot(Answer<Box<SessionState>>),
     /// The shell's state.
     State(Answer<ShellState>),
-    /// Give up the shell as soon as nothing runs.
+    /// Drop the shell as soon as nothing runs.
     Hibernate(Answer<SessionView>),
-    /// Kill everything and begin again with the first state.
+    /// Kill everything and start over with the initial state.
     Restart(Answer<SessionView>),
     /// Delete the session.
     Destroy {
-        /// What becomes of its recording.
+        /// What happens to its recording.
         removal: Removal,
         /// Answered when its files are gone.
         answer: Answer<()>,
     },
-    /// Give up the shell if nothing runs; returns whether nothing does.
+    /// Drop the shell if nothing runs; returns whether nothing does.
     Evict(oneshot::Sender<bool>),
     /// Start a service.
     StartService {
@@ -76,19 +75,17 @@ pub enum Message {
     ServiceNews {
         /// About which service.
         service_id: ServiceId,
-        /// What.
         news: ServiceNews,
-        /// Answered with all that is known about the service then.
+        /// Answered with the service's facts after that.
         answer: oneshot::Sender<Service>,
     },
     /// The session's agent no longer needs it.
     End {
-        /// Why.
         reason: String,
         /// Who asks.
         answer: Answer<SessionView>,
     },
-    /// Remove the session if it was ended at this time and not used since.
+    /// Delete the session if it was ended at this time and not used since.
     Reclaim {
         /// When it was ended.
         ended_at: Timestamp,
@@ -97,7 +94,6 @@ pub enum Message {
     },
     /// Record events of the agent.
     Note {
-        /// What.
         events: Vec<NewEvent>,
         /// Who says so.
         author: Author,
@@ -106,7 +102,6 @@ pub enum Message {
     },
     /// Add a message to the conversation.
     AddMessage {
-        /// What.
         message: NewMessage,
         /// Who says so.
         author: Author,
@@ -115,7 +110,6 @@ pub enum Message {
     },
     /// Save the agent's state.
     SaveAgentState {
-        /// What.
         save: SaveAgentState,
         /// Who saves it.
         author: Author,
@@ -124,18 +118,17 @@ pub enum Message {
     },
     /// The agent's state that was saved last.
     AgentState(Answer<Option<Box<AgentState>>>),
-    /// Mask a secret in everything that is kept. Waits until nothing runs.
+    /// Mask a secret in everything that is stored. Waits until nothing runs.
     Scrub {
-        /// The secret.
         secret: Secret,
         /// Who asks.
         answer: Answer<Scrubbed>,
     },
     /// Work with the session's files. Waits until nothing runs.
     Files(Box<FilesTask>),
-    /// Answer when the files of the last command are kept.
+    /// Answer when the files of the last command are saved.
     FilesKept(Answer<()>),
-    /// Answer when a file may be changed beside the commands.
+    /// Answer when a file may be changed while a command may run.
     BeforeChange(Answer<()>),
     /// Work with the keyed store.
     Kv(Box<KvTask>),
@@ -148,48 +141,42 @@ pub enum Message {
     },
     /// Record what is typed into a command in the background, and return it.
     Typed {
-        /// Which.
         run_id: RunId,
-        /// What.
         typed: Box<Typed>,
         /// Answered when it is recorded.
         answer: Answer<Box<Typed>>,
     },
     /// A command in the background ended.
     Detached {
-        /// The command.
         running: Box<Running>,
         /// How it ended.
         ended: Ended,
     },
 }
 
-/// Work with a session's keyed store, done beside a running command.
+/// Work with a session's keyed store, done even while a command runs.
 pub enum KvTask {
     /// Read a value.
     Get {
-        /// The key.
         key: String,
         /// Who waits.
         answer: Answer<(KvEntry, Vec<u8>)>,
     },
     /// List keys.
     Scan {
-        /// Which.
         query: KvQuery,
         /// Who waits.
         answer: Answer<KvPage>,
     },
     /// Change keys.
     Change {
-        /// How.
         ops: Vec<KvOp>,
         /// Who asks.
         author: Author,
         /// Answered when it is kept.
         answer: Answer<KvChangedKeys>,
     },
-    /// Compare the store with what the recording tells of it.
+    /// Compare the store with the recording.
     Check {
         /// What it tells.
         told: KvTold,
@@ -200,9 +187,8 @@ pub enum KvTask {
 
 /// What a tool that runs no command did to a file.
 pub struct FileChanged {
-    /// Its name.
     pub tool_name: &'static str,
-    /// What is recorded of it.
+    /// Its data in the record.
     pub event: NewEvent,
     /// Who asked for it.
     pub author: Author,
@@ -256,7 +242,7 @@ impl RunReply {
             (Started::Before(view), Self::AtEnd(answer)) => drop(answer.send(Ok(*view))),
             (Started::Live(cell), Self::AtEnd(answer)) => {
                 tokio::spawn(async move {
-                    // This caller's timeout is its own; the run goes on as the first caller wanted.
+                    // This caller has its own timeout; the run continues as the first caller requested.
                     let _ = tokio::time::timeout(timeout, cell.finished()).await;
                     let _ = answer.send(Ok(cell.view(max_output)));
                 });
@@ -289,7 +275,6 @@ pub enum FilesTask {
     },
     /// Merge what a fork changed.
     Merge {
-        /// The fork.
         fork: SessionId,
         /// What was asked for.
         request: MergeBack,
@@ -302,7 +287,7 @@ pub enum FilesTask {
     },
     /// Prune old checkpoints; returns the bytes freed.
     Thin(Answer<u64>),
-    /// Make the checkpoint that a daemon that died had not made.
+    /// Take the checkpoint that a dead daemon owed.
     PayOwed(Answer<()>),
 }
 
@@ -356,7 +341,6 @@ pub struct ForkOrder {
 pub enum ServiceNews {
     /// It has processes.
     Live {
-        /// Which.
         stamps: ServiceStamps,
         /// How often it was started again.
         restarts: u32,

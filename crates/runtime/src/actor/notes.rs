@@ -12,10 +12,10 @@ use shellkeep_session::{AgentState, Author, ByteString, Content, Event, Message,
 use shellkeep_store::AppendError;
 use std::sync::Arc;
 
-/// Bytes of one input that are recorded: as much as of an output that travels with its record. What is beyond is counted.
+/// Bytes of one input that are recorded: as much as of an output inside a record. The rest is only counted.
 const INPUT_KEPT: usize = INLINE_BYTES;
 
-/// Records events. If the store does not take the first one, none is recorded; their numbers have no gap.
+/// Records events. If the store rejects the first one, none is recorded; their numbers have no gap.
 pub(super) async fn post_events(
     session: &mut Session,
     events: Vec<NewEvent>,
@@ -122,7 +122,7 @@ async fn offer_agent_state(
     Ok(AgentStateSaved { version, seq: session.journal.state().seq, notices: notice.into_iter().collect() })
 }
 
-/// Writes a large state into a file of its own, before the record that names it.
+/// Writes a large state to its own file, before the record that names it.
 async fn write_agent_state(session: &Session, version: u64, bytes: Vec<u8>) -> Result<(u64, Content), OpError> {
     let (directory, power) = (Arc::clone(&session.outputs), session.ctx.store.survives_power());
     let written = tokio::task::spawn_blocking(move || {

@@ -8,13 +8,13 @@ use crate::ops::DEFAULT_TOOL;
 use shellkeep_session::Cause;
 use shellkeep_workspace::keeper::Due;
 
-/// A checkpoint that the daemon before this one owed.
+/// A checkpoint that the previous daemon owed.
 pub(super) struct Owed {
     pub(super) wanted: Wanted,
     pub(super) due: Due,
 }
 
-/// The checkpoint that the daemon before this one owed, if it owed one.
+/// The checkpoint that the previous daemon owed, if any.
 pub(super) async fn owed_by_last_daemon(ctx: &SessionContext, journal: &Journal) -> Option<Owed> {
     if !ctx.checkpoints.config.on {
         return None;
@@ -29,7 +29,7 @@ pub(super) async fn owed_by_last_daemon(ctx: &SessionContext, journal: &Journal)
         }
         // The last run and its end are unknown, so nothing is certain.
         Err(error) => {
-            tracing::warn!(session = %id, %error, "cannot tell which run the files are of");
+            tracing::warn!(session = %id, %error, "cannot determine which run the files belong to");
             (Cause::Manual, journal.state().seq, 0)
         }
     };

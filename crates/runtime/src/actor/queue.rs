@@ -1,4 +1,4 @@
-//! What waits for its turn in one session, in the order in which it came.
+//! What waits for its turn in one session, in order of arrival.
 
 use super::message::{Answer, FilesTask, RunReply};
 use crate::ops::{OpError, RunCommand, Scrubbed, Secret, SessionView};
@@ -14,7 +14,7 @@ const FILES_PATIENCE: Duration = Duration::from_secs(2);
 pub(super) struct Submitted {
     pub(super) command: Box<RunCommand>,
     pub(super) reply: RunReply,
-    /// When it is refused if it has not started.
+    /// When it is rejected if it has not started.
     pub(super) expires: Instant,
 }
 
@@ -48,7 +48,7 @@ impl Waiting {
         }
     }
 
-    /// Refuses it.
+    /// Rejects it.
     pub(super) fn refuse(self, error: OpError) {
         match self {
             Self::Run(submitted) => submitted.reply.refuse(error),

@@ -13,7 +13,7 @@ pub(super) struct Reported {
     left_out: u64,
     /// How many files with ignore rules were not read.
     unread_rules: u64,
-    /// Why files could not be kept.
+    /// Why files could not be saved.
     trouble: Option<String>,
 }
 
@@ -55,12 +55,12 @@ impl Reported {
         }
     }
 
-    /// The next result reports why files could not be kept, if that is new. Returns whether there is no room for more.
+    /// The next result reports why files could not be saved, if that is new. Returns whether there is no room for more.
     pub(super) fn trouble(&mut self, journal: &mut Journal, trouble: &Trouble) -> bool {
         metrics::counter!("shellkeep_checkpoint_failures_total").increment(1);
         let reason = trouble.to_string();
         if self.trouble.as_ref() != Some(&reason) {
-            tracing::warn!(session = %journal.id(), reason, "files could not be kept");
+            tracing::warn!(session = %journal.id(), reason, "files could not be saved");
             journal.tell([notices::files_not_kept(&reason)]);
             self.trouble = Some(reason);
         }

@@ -1,5 +1,4 @@
-//! Taking a session back to an earlier moment: files, shell and agent's state as they were. Nothing that is there now is
-//! lost.
+//! Rewinds a session to an earlier moment: files, shell and agent's state as they were. Nothing of the present is lost.
 
 use super::checkpoint::{change_files, changed_but, commit_now, save_now};
 use super::files::files_failed;
@@ -22,7 +21,7 @@ use shellkeep_workspace::restore::{self, KeptBack, Plan, RestoreError};
 use std::io;
 use std::sync::Arc;
 
-/// What a session is to become.
+/// The target state of a session.
 struct Target {
     past: Past,
     /// Whether it is a step of undo or redo.
@@ -30,7 +29,7 @@ struct Target {
     /// The part of its shell that can be restored.
     shell: ShellState,
     agent_state: Option<AgentState>,
-    /// What becomes of the keyed store, if anything.
+    /// What happens to the keyed store, if anything.
     kv: Option<KvRestored>,
     /// Variables whose values the recording masks.
     secrets: usize,
@@ -38,10 +37,10 @@ struct Target {
     notices: Vec<Notice>,
 }
 
-/// Takes the session back to an earlier moment.
+/// Rewinds the session to an earlier moment.
 pub(super) async fn rewind(session: &mut Session, request: Rewind, by: Option<String>) -> Result<Rewound, OpError> {
     session.ctx.data_dir.check_taken(session.journal.state(), None)?;
-    // A workspace of our own that was removed comes back with its files.
+    // Our own workspace that was removed is restored with its files.
     let made = session.ctx.workspaces.ensure(&session.journal.state().meta.workspace);
     made.map_err(|error| files_failed(&session.journal, "could not be scanned", &error))?;
     complete_interrupted(session).await?;
@@ -239,7 +238,7 @@ async fn complete_interrupted(session: &mut Session) -> Result<(), OpError> {
     match completed {
         Ok(Some(event)) => {
             session.journal.record(event);
-            // Opening it again takes it back with the rest.
+            // Opening it again rewinds it too.
             session.kv.close();
         }
         Ok(None) => {}

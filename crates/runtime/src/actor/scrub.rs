@@ -1,5 +1,5 @@
-//! Masking a secret for good: in the session's records and files, which the store does, in what its actor holds, and in
-//! the checkpoints of its files.
+//! Scrubs a secret: from the session's records and files (by the store), from the actor's state, and from the
+//! checkpoints of its files.
 
 use super::kv;
 use super::session::Session;
@@ -15,8 +15,8 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-/// Masks a secret in everything that is kept. The shell is dropped first: it knows the secret, and what it knows would be
-/// written down again.
+/// Masks a secret in everything that is stored. The shell is dropped first: it knows the secret, which would be
+/// recorded again.
 pub(super) async fn scrub(session: &mut Session, Secret(secret): Secret) -> Result<Scrubbed, OpError> {
     session.rest("scrubbed", "the last one knew a secret that was masked");
     let failed = |reason: String| OpError::StoreUnavailable { reason };
@@ -68,7 +68,7 @@ fn measure_again(outputs: &Path, state: &mut SessionState, masked: &[String]) ->
 /// Removes the checkpoints that contain the secret: their names follow from every byte in them, so a part cannot be masked.
 /// Returns their names.
 async fn purge_checkpoints(session: &mut Session, redactor: &Redactor) -> Result<Vec<String>, OpError> {
-    // The last command's files first; then nobody else works with them.
+    // First waits for the last command's checkpoint; then no other work is in progress.
     session.files.settle(&mut session.journal).await;
     session.files.leave(&session.journal);
     session.files.settle(&mut session.journal).await;

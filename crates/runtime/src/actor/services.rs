@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
-/// Starts a service. Its processes are started by a task of its own, which answers.
+/// Starts a service. Its processes are started by its own task, which answers.
 pub(super) async fn start_service(
     session: &mut Session,
     request: StartService,
@@ -66,7 +66,7 @@ pub(super) async fn start_service(
     session.ctx.supervision.spawn(reserved, Begin::Start(answer));
 }
 
-/// Where a service starts: where its caller says, or where the session is.
+/// Where a service starts: where its caller says, or in the session's directory.
 async fn service_cwd(session: &Session, asked: Option<&ByteString>) -> Result<ByteString, OpError> {
     let (ctx, state) = (&session.ctx, session.journal.state());
     ctx.data_dir.check_taken(state, asked.is_none().then_some(&state.shell.cwd))?;

@@ -41,7 +41,7 @@ pub(super) struct Session {
     pub(super) slot: Arc<Slot>,
     /// Directory of the runs' output.
     pub(super) outputs: Arc<Path>,
-    /// Output of earlier background work.
+    /// Output of earlier background jobs.
     pub(super) late: Arc<LateOutput>,
     /// Shells that ended, or were detached, and left processes running.
     pub(super) remnants: Vec<PooledShell>,
@@ -122,21 +122,21 @@ impl Session {
         let Some(mut run) = stored.map_err(|error| read_error(self.id(), error))? else { return Ok(None) };
         same(&run.command)?;
         self.ctx.kept_files.check_run(self.id(), &mut run).await?;
-        // A watcher of a run that ended before gets its output from the result, so there must be some in it.
+        // A watcher of a run that already ended gets its output from the result, so the result must include it.
         let max_output = if command.max_output == 0 { DEFAULT_MAX_OUTPUT } else { command.max_output };
         let view = cell::stored_view(&run, &self.outputs, max_output, &self.journal.shell().cwd);
         Ok(Some(Started::Before(Box::new(view))))
     }
 
     /// The session's shell, acquired if it has none. For a command without a directory of its own, one that is in the
-    /// session's directory. `None` if no shell can be had now.
+    /// session's directory. `None` if no shell is available now.
     async fn shell_for(&mut self, in_own_directory: bool) -> Result<Option<Acquired>, OpError> {
         let own = in_own_directory.then_some(&self.journal.shell().cwd);
         self.ctx.data_dir.check_taken(self.journal.state(), own)?;
         let acquired = match self.phase.take_idle() {
             Some(acquired) => acquired,
             None => {
-                // Before a shell is taken: a command that is refused costs no other session its shell.
+                // Before a shell is taken: a rejected command must not cost another session its shell.
                 if in_own_directory {
                     check_cwd(&self.ctx, self.journal.state()).await?;
                 }
@@ -150,7 +150,7 @@ impl Session {
         };
         match &acquired.found.cwd_missing {
             Some(why) if in_own_directory => {
-                // The directory was removed in this moment, or may not be entered.
+                // The directory was just removed, or may not be entered.
                 let refusal = cwd_gone(self.journal.state(), why);
                 self.phase.keep(acquired);
                 self.rest("no_directory", "the last one had no directory to work in");
@@ -160,7 +160,7 @@ impl Session {
         }
     }
 
-    /// Starts a command; `None` if no shell can be had now.
+    /// Starts a command; `None` if no shell is available now.
     pub(super) async fn begin(&mut self, command: &RunCommand) -> Result<Option<Run>, OpError> {
         let cwd = match &command.cwd {
             Some(cwd) => Some(resolve_cwd(self.journal.state(), cwd).await?),
@@ -191,7 +191,7 @@ impl Session {
             Ok(input) => input,
             Err(error) => {
                 // The shell died between two commands. What it did with this one is unknown, so it is not repeated.
-                tracing::warn!(session = %self.id(), %error, "the shell could not be given the command");
+                tracing::warn!(session = %self.id(), %error, "the command could not be sent to the shell");
                 None
             }
         };
@@ -325,7 +325,7 @@ impl Session {
         self.ctx.disk.over_quota(self.id()).map(|(limit, used)| notices::over_disk(limit, used))
     }
 
-    /// Records what the command left running, so that even a crash can be followed by a true notice.
+    /// Records what the command left running, so that the notice is correct even after a crash.
     fn record_processes(&mut self, pooled: &mut PooledShell) {
         let left: Vec<LeftProcess> =
             pooled.shell.settle().iter().map(|stat| notices::left_process(stat, &self.ctx.boot_id)).collect();
@@ -368,7 +368,7 @@ impl Session {
         }
     }
 
-    /// The idle shell ended by itself.
+    /// The idle shell exited on its own.
     pub(super) fn on_shell_ended(&mut self, exit: ExitStatus) {
         if let Some(Acquired { pooled, .. }) = self.phase.take_idle() {
             let notices = vec![notices::died_idle(exit)];
@@ -392,7 +392,7 @@ impl Session {
         self.journal.record(Event::ShellStopped { reason: reason.to_owned(), notices });
     }
 
-    /// Gives up the shell if no command runs; returns whether none does. A command that waits for its permit needs no
+    /// Drops the shell if no command runs; returns whether none does. A command that waits for its permit needs no
     /// shell before that.
     pub(super) fn evict(&mut self) -> bool {
         let is_idle = !self.phase.is_running();
@@ -402,11 +402,11 @@ impl Session {
         is_idle
     }
 
-    /// Gives up the shell; the session sleeps until its next command.
+    /// Drops the shell; the session sleeps until its next command.
     pub(super) async fn hibernate(&mut self, answer: Answer<SessionView>) {
         self.rest("hibernated", "the last one was put to sleep");
         if self.ctx.lifetime.is_stopping() {
-            // What is known about the files is written down, so that the next start need not read them again.
+            // The index of the files is saved, so that the next start need not read them again.
             self.files.let_go(&mut self.journal).await;
         }
         let _ = answer.send(Ok(self.view()));
@@ -440,7 +440,7 @@ impl Session {
         let _ = answer.send(Ok(()));
     }
 
-    /// Tells the rest of the node how the session is. `waits`: commands wait.
+    /// Publishes the session's status to the rest of the node. `waits`: commands wait.
     pub(super) fn publish(&self, waits: bool) {
         let state = self.journal.state();
         let in_force = state.agent_state.as_ref().map(|state| state.version);
@@ -481,7 +481,7 @@ async fn drive_detached(ctx: Arc<SessionContext>, id: SessionId, mut running: Ru
             RunEvent::Typed(typed) => {
                 let run_id = running.cell.run_id.clone();
                 let recorded = ctx.registry.ask(&id, |answer| Message::Typed { run_id, typed, answer }).await;
-                // What is not recorded is not typed.
+                // Input that was not recorded is not sent.
                 if let Ok(typed) = recorded {
                     running.type_in(*typed);
                 }

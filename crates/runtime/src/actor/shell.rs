@@ -1,5 +1,5 @@
-//! Acquiring a shell for a session, and the directories that it needs. A directory of a user may be on a mount that hangs,
-//! so it is looked at in a thread of its own and not on a thread that serves other sessions.
+//! Acquiring a shell for a session, and the directories that it needs. A directory of a user may be on a mount that
+//! hangs, so it is checked in a separate thread and not on one that serves other sessions.
 
 use crate::checkpoints;
 use crate::context::SessionContext;
@@ -15,9 +15,9 @@ use std::time::Duration;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-/// What the driver calls the working directory where it lists what it could not restore.
+/// The driver's name for the working directory in its list of what it could not restore.
 const CWD: &str = "cwd";
-/// A directory that takes longer to look at is on a mount that hangs.
+/// A directory that takes longer to check is on a mount that hangs.
 const LOOK_LIMIT: Duration = Duration::from_secs(10);
 
 /// A shell with the session's state in it.
@@ -31,13 +31,13 @@ pub(super) struct Acquired {
 pub(super) struct Found {
     /// What could not be restored.
     pub(super) notices: Vec<Notice>,
-    /// Why the shell is not in the session's directory, if it is not. It runs only commands that come with a directory,
+    /// Why the shell is not in the session's directory, if it is not. It runs only commands with their own directory,
     /// and is dropped after the first.
     pub(super) cwd_missing: Option<String>,
 }
 
 /// Takes a shell and restores the session's state into it: the only way to become live, for new, restored and woken
-/// sessions alike. `None` if no shell can be had now.
+/// sessions alike. `None` if no shell is available now.
 pub(super) async fn acquire(ctx: &SessionContext, state: &SessionState) -> Result<Option<Acquired>, OpError> {
     let Some(mut pooled) = ctx.shells.take(&state.meta.session_id).await? else { return Ok(None) };
     let restored = pooled.shell.restore(&translate::facts(&state.shell)).await;
@@ -57,7 +57,7 @@ pub(super) async fn resolve_cwd(state: &SessionState, cwd: &ByteString) -> Resul
     Ok(path.as_os_str().as_bytes().to_vec())
 }
 
-/// Whether the session's directory can be entered. A command never runs elsewhere in its place.
+/// Whether the session's directory can be entered. A command never runs in another directory instead.
 pub(super) async fn check_cwd(ctx: &Arc<SessionContext>, state: &SessionState) -> Result<(), OpError> {
     make_workspace(ctx, state).await?;
     let entered = is_directory(checkpoints::path(&state.shell.cwd).to_owned()).await;
@@ -73,7 +73,7 @@ pub(super) fn cwd_gone(state: &SessionState, reason: &str) -> OpError {
     })
 }
 
-/// Creates a workspace of our own before its session's first shell. One that is missing later was removed or lost: an empty
+/// Creates our own workspace before its session's first shell. One that is missing later was removed or lost: an empty
 /// one in its place would look as if all files had been deleted.
 pub(super) async fn make_workspace(ctx: &Arc<SessionContext>, state: &SessionState) -> Result<(), OpError> {
     if state.generation > 0 {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 /// What others may know about an actor without asking it.
 #[derive(Debug, Default)]
 pub struct Slot {
-    /// In whose name its commands wait; see [`crate::admission::agent_of`].
+    /// The agent for whom its commands wait; see [`crate::admission::agent_of`].
     pub agent: Arc<str>,
     /// Process id of the shell, 0 without one.
     pub pid: AtomicU32,
@@ -18,19 +18,19 @@ pub struct Slot {
     pub last_used: AtomicU64,
     /// When its disk usage was last measured, in milliseconds of the engine's clock.
     pub measured_at: AtomicU64,
-    /// Whether it used more of the disk than it may.
+    /// Whether it was over its disk quota.
     pub over_disk: AtomicBool,
-    /// Files of its agent's states from this version on are not removed: the state in force, or the next one.
+    /// Files of its agent's states from this version on are not removed: the current state, or the next one.
     pub agent_state: AtomicU64,
 }
 
-/// How a session is.
+/// The status of a session.
 pub(super) struct Published {
     /// Process id of the shell, 0 without one.
     pub(super) pid: u32,
     /// Now, in milliseconds of the engine's clock.
     pub(super) now_ms: u64,
-    /// The agent's state in force, or the next one.
+    /// The agent's current state, or the next one.
     pub(super) agent_state: u64,
     /// Whether a command runs.
     pub(super) is_running: bool,
@@ -39,7 +39,7 @@ pub(super) struct Published {
 }
 
 impl Slot {
-    /// Publishes how the session is. Returns whether its shell can be had from now on.
+    /// Publishes the session's status. Returns whether its shell is available from now on.
     pub(super) fn publish(&self, now: &Published) -> bool {
         self.pid.store(now.pid, Ordering::Relaxed);
         self.last_used.store(now.now_ms, Ordering::Relaxed);

@@ -1,5 +1,5 @@
-//! Which files of an earlier moment are uncertain: a rewind or fork names them, instead of passing off a later version as
-//! the one of that moment.
+//! Which files of an earlier moment are uncertain: a rewind or fork lists them, instead of presenting a later version
+//! as that of the moment.
 
 use super::session::Session;
 use crate::checkpoints::commit_of;
@@ -10,11 +10,10 @@ use shellkeep_workspace::diff;
 use shellkeep_workspace::repo::{ObjectId, Repo, RepoError};
 
 /// Why a path is uncertain.
-const OVERTAKEN: &str =
-    "the next command had begun before the checkpoint was complete; it may be that command's version";
-const MISSING: &str =
-    "the next command had begun before a checkpoint was made; it may be the version of an earlier run";
-const UNKNOWN: &str = "the next command had begun before a checkpoint was made, and the checkpoint after it was removed; \
+const OVERTAKEN: &str = "the next command started before the checkpoint was complete; it may be that command's version";
+const MISSING: &str = "the next command started before a checkpoint was taken; it may be the version of an earlier run";
+const UNKNOWN: &str = "the next command started before a checkpoint was taken, and the checkpoint after it was \
+    removed; \
                        any file may be the version of an earlier run";
 
 /// Paths that may differ from an earlier moment; only the first ones are named.
@@ -24,7 +23,7 @@ pub(super) struct Uncertain {
     pub(super) total: u64,
 }
 
-/// Which files may differ from that moment. `now` is what is there.
+/// Which files may differ from that moment. `now` is the current state.
 pub(super) async fn uncertain(session: &mut Session, past: &Past, now: Option<ObjectId>) -> Uncertain {
     let Unsure { named, total, overtaken, missing, next } = past.unsure.clone();
     let mut uncertain = Uncertain { first: named, total };

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// A command counts as young for this long. Most commands are done by then, and one that is not has shown whether it
-/// computes or waits: the scheduler of the machine deals with that better than we could.
+/// A command counts as young for this long. Most commands are done by then; for the others, the machine's scheduler
+/// does better than we could.
 pub const YOUNG: Duration = Duration::from_millis(20);
-/// An agent is active for this long after a request, and others leave it its part of the machine.
+/// An agent is active for this long after a request, and others leave it its share of the machine.
 pub const ABOUT: Duration = Duration::from_secs(10);
 
 /// How much may run, and what does.
@@ -60,7 +60,7 @@ impl Capacity {
         self.young.len()
     }
 
-    /// When the next comes of age.
+    /// When the next one is no longer young.
     pub(super) fn next_of_age(&self) -> Option<Instant> {
         self.young.front().map(|young| young.since + YOUNG)
     }
@@ -77,25 +77,25 @@ impl Capacity {
         }
     }
 
-    /// Whether there is a place for anybody at all.
+    /// Whether there is a place at all.
     pub(super) fn is_open(&mut self, now: Instant) -> bool {
         self.grow_up(now);
         self.running < self.running_limit && self.young.len() < self.young_limit
     }
 
-    /// Whether there is a place for this agent. While others are active, one does not get all the places for the young,
-    /// so that a short command of another finds one, and an idle processor.
+    /// Whether there is a place for this agent. While others are active, one does not get all the places for young
+    /// commands, so that a short command of another finds one, and an idle processor.
     pub(super) fn is_open_for(&mut self, agent: &Arc<str>, now: Instant) -> bool {
         self.is_open(now) && (!self.others_are_active(agent, now) || self.young_of(agent) < self.young_of_one)
     }
 
-    /// Takes a place. Numbers grow.
+    /// Takes a place. Numbers increase.
     pub(super) fn enter(&mut self, number: u64, agent: &Arc<str>, now: Instant) {
         self.running += 1;
         self.young.push_back(YoungCommand { number, since: now, agent: Arc::clone(agent) });
     }
 
-    /// Gives it back.
+    /// Releases it.
     pub(super) fn leave(&mut self, number: u64) {
         self.running -= 1;
         if let Ok(place) = self.young.binary_search_by_key(&number, |young| young.number) {

@@ -1,4 +1,4 @@
-//! What admission counts. The handles are made once: a command only adds to them.
+//! What admission counts. The handles are created once: a command only increments them.
 
 use metrics::{
     Counter, Gauge, Histogram, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
@@ -16,11 +16,11 @@ pub(super) struct Counts {
 
 impl Counts {
     pub(super) fn new() -> Self {
-        describe_gauge!("shellkeep_commands_running", "Commands that run now");
-        describe_gauge!("shellkeep_queue_length", "Commands that wait for the machine to have room");
+        describe_gauge!("shellkeep_commands_running", "Running commands");
+        describe_gauge!("shellkeep_queue_length", "Commands that wait in the queue of the node");
         describe_counter!("shellkeep_commands_total", "Commands begun");
-        describe_counter!("shellkeep_queue_refused_total", "Commands refused because the machine had no room in time");
-        describe_histogram!("shellkeep_queue_wait_seconds", "How long those commands waited that had to wait");
+        describe_counter!("shellkeep_queue_refused_total", "Commands rejected because the node had no room in time");
+        describe_histogram!("shellkeep_queue_wait_seconds", "How long waiting commands waited");
         Self {
             running: gauge!("shellkeep_commands_running"),
             waiting: gauge!("shellkeep_queue_length"),

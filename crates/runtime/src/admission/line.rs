@@ -1,10 +1,11 @@
-//! A line in which agents take turns: first come first served within an agent, one after the other between agents. So
-//! one that sends a thousand commands waits for its own, and nobody waits for more than one command of each other agent.
+//! A queue in which agents take turns: first come, first served within an agent, round robin between agents. So an
+//! agent that sends a thousand commands waits for its own, and no command waits for more than one command of each other
+//! agent.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
-/// Those who wait.
+/// The queue.
 #[derive(Debug)]
 pub struct Line<T> {
     agents: HashMap<Arc<str>, Waiters<T>>,
@@ -98,9 +99,9 @@ impl<T> Line<T> {
         Some(item)
     }
 
-    /// Makes room for one more of `newcomer`: gives the newest of the agent that has the most waiting, if that agent
-    /// would still have more than the newcomer's. Otherwise nobody gives way, for who came first would only be
-    /// exchanged for who came last.
+    /// Makes room for one more of `newcomer`: removes and returns the newest of the agent with the most waiting, if
+    /// that agent would still have more than the newcomer. Otherwise none is removed, because that would only replace
+    /// an earlier one by a later one.
     pub fn give_way(&mut self, newcomer: &Arc<str>) -> Option<T> {
         let own = self.agents.get(newcomer).map_or(0, |waiters| waiters.queue.len());
         let &(longest, turn) = self.lengths.last()?;

@@ -1,5 +1,5 @@
-//! Who uses an engine, and what they may touch. What all handles share is private to this file, so that no operation gets
-//! to it but through one of the checks here.
+//! Who uses an engine, and what they may access. What all handles share is private to this file, so that every
+//! operation goes through one of the checks here.
 
 use super::inner::Inner;
 use crate::identities::{Scope, bound};
@@ -15,13 +15,13 @@ use std::sync::Arc;
 pub(crate) struct Access {
     inner: Arc<Inner>,
     scope: Arc<Scope>,
-    /// Through which door it is used, for the audit trail.
+    /// The door it is used through, for the audit trail.
     door: &'static str,
 }
 
-/// A session that the caller may touch.
+/// A session that the caller may access.
 pub(super) struct Permitted<'a> {
-    /// The way to it.
+    /// The shared handles.
     pub(super) inner: &'a Arc<Inner>,
     /// The name by which it is stored.
     pub(super) id: Cow<'a, SessionId>,
@@ -48,12 +48,12 @@ impl Access {
         self.inner.audit.note(self.door, &self.scope, operation, object);
     }
 
-    /// Writes into the audit trail that a request was refused. `who` is what is known of its caller, if it is another.
+    /// Writes a rejected request to the audit trail. `who` is its caller, if it differs from this handle's.
     pub(super) fn audit_refusal(&self, who: Option<String>, request: &str, code: &str) {
         self.inner.audit.refusal(self.door, &self.scope, who, request, code);
     }
 
-    /// A session that its agent removed, for the host.
+    /// A session that its agent deleted, for the host.
     pub(super) fn deleted_session(&self, id: &SessionId) -> Option<DeletedSession> {
         self.as_reader().ok()?.recordings.deleted(id)
     }
@@ -68,8 +68,8 @@ impl Access {
         Author::caller(self.scope.token())
     }
 
-    /// The one check before everything that is about a session. Another's session is answered like one that does not
-    /// exist, from memory, so that neither the words nor the time tell them apart.
+    /// The one check before every operation on a session. Another agent's session is treated as one that does not
+    /// exist, from memory, so that neither the text nor the time of the answer differs.
     pub(super) fn over<'a>(&'a self, id: &'a SessionId) -> Result<Permitted<'a>, OpError> {
         match self.find(id) {
             Some(id) => Ok(Permitted { inner: &self.inner, id }),
@@ -77,7 +77,7 @@ impl Access {
         }
     }
 
-    /// The same for reading what is recorded, which the host may also do with a session that its agent removed.
+    /// The same for reading what is recorded, which the host may also do for a session that its agent deleted.
     pub(super) fn over_recorded<'a>(&'a self, id: &'a SessionId) -> Result<Permitted<'a>, OpError> {
         match self.deleted_session(id) {
             Some(_) => Ok(Permitted { inner: &self.inner, id: Cow::Borrowed(id) }),
@@ -90,18 +90,18 @@ impl Access {
         match &*self.scope {
             Scope::Host => Ok(&self.inner),
             Scope::Agent { .. } => {
-                let detail = "this is the host's right; an agent's token does not give it. Ask the host";
+                let detail = "permission denied: this needs the host token; ask the host";
                 Err(OpError::NotAllowed { detail: detail.to_owned() })
             }
             Scope::Auditor { .. } | Scope::Metrics { .. } => {
-                let detail = "this token only reads; use the host's token, or ask the host";
+                let detail = "permission denied: this token is read-only; use the host token, or ask the host";
                 Err(OpError::NotAllowed { detail: detail.to_owned() })
             }
             Scope::Session { session_id } => Err(only_its_own(session_id)),
         }
     }
 
-    /// What the host may see, and those who read for it.
+    /// What the host and auditors may see.
     pub(super) fn as_reader(&self) -> Result<&Arc<Inner>, OpError> {
         match &*self.scope {
             Scope::Auditor { .. } | Scope::Metrics { .. } => Ok(&self.inner),
@@ -109,12 +109,12 @@ impl Access {
         }
     }
 
-    /// What is about no session in particular. The caller looks at the scope itself.
+    /// Operations that are not about one session. The caller checks the scope itself.
     pub(super) fn at_large(&self) -> &Arc<Inner> {
         &self.inner
     }
 
-    /// The name by which a session of the caller is stored. An agent may leave out the part of it that is the agent.
+    /// The name by which a session of the caller is stored. An agent may omit the prefix with its own name.
     fn find<'a>(&self, id: &'a SessionId) -> Option<Cow<'a, SessionId>> {
         if let Scope::Metrics { .. } = &*self.scope {
             return None;
@@ -124,18 +124,19 @@ impl Access {
             return (is_permitted && self.inner.ctx.names.contains(id)).then_some(Cow::Borrowed(id));
         };
         let bound = bound(agent, id);
-        // Both are looked up in any case: the answer takes the same time whether another agent has one of them or nobody.
+        // Both are always looked up, so that the answer takes the same time whether or not another agent has one of
+        // them.
         let [as_given, is_bound_own] = self.inner.ctx.names.are_of(agent, [Some(id), bound.as_ref()]);
         if as_given { Some(Cow::Borrowed(id)) } else { bound.filter(|_| is_bound_own).map(Cow::Owned) }
     }
 }
 
-/// What a session's own process asked for is not its own.
+/// A session's own process may not do this.
 pub(super) fn only_its_own(session_id: &SessionId) -> OpError {
     OpError::NotAllowed {
         detail: format!(
-            "this request comes from a process of session '{session_id}', which may use that session only, and may not \
-             remove it. For other sessions give the token of an agent (SHELLKEEP_TOKEN), or ask the host"
+            "this request comes from a process of session '{session_id}', which may use only that session and may not \
+                delete it. For other sessions pass an agent's token (SHELLKEEP_TOKEN), or ask the host"
         ),
     }
 }

@@ -1,4 +1,4 @@
-//! The audit trail: what was done that cannot be undone or changes rights, and who was refused.
+//! The audit trail: operations that cannot be undone or that change permissions, and rejected requests.
 
 use crate::identities::Scope;
 use crate::sync::lock;
@@ -10,9 +10,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Where the audit trail goes in the log: a name of its own, so that a log filter can pick it out.
+/// The log target of the audit trail, so that a log filter can select it.
 const TARGET: &str = "shellkeep::audit";
-/// Operations that are written to the file: they change rights or limits, or remove something. The rest is in the
+/// Operations that are written to the file: they change permissions or limits, or delete something. The rest is in the
 /// sessions' recordings and in the log.
 const FILED: [&str; 10] = [
     "create_token",
@@ -26,13 +26,14 @@ const FILED: [&str; 10] = [
     "end_session",
     "refused",
 ];
-/// Refusals that are noted in [`WINDOW`]; more are counted. An attacker who guesses tokens must not fill the disk or the log.
+/// Rejections that are logged per [`WINDOW`]; more are counted. An attacker who guesses tokens must not fill the disk
+/// or the log.
 const MOST_REFUSALS: u32 = 20;
 /// See [`MOST_REFUSALS`].
 const WINDOW: Duration = Duration::from_secs(1);
 /// Characters of a path that are noted.
 const MOST_PATH: usize = 200;
-/// Most entries in one answer.
+/// Maximum number of entries in one response.
 pub const MAX_AUDIT: usize = 10_000;
 
 /// Counts refusals, so that they are noted at a bounded rate.
@@ -43,7 +44,7 @@ struct Refusals {
 }
 
 impl Refusals {
-    /// How many were left out since the last one that was noted; `None` if this one is left out too.
+    /// How many were left out since the last logged one; `None` if this one is left out too.
     fn note(&self, now: Instant) -> Option<u64> {
         let mut window = lock(&self.window);
         let (began, count) = window.filter(|(began, _)| now.duration_since(*began) < WINDOW).unwrap_or((now, 0));
@@ -68,8 +69,8 @@ impl Audit {
         Self { trail, refusals: Refusals::default() }
     }
 
-    /// Notes who does what. The host's own commands are many and prove little, so the log has them at a level that is off
-    /// by default.
+    /// Logs an operation. The host's own are frequent and uninteresting, so they are logged at a level that is off by
+    /// default.
     pub(super) fn note(&self, door: &str, scope: &Scope, operation: &'static str, object: &str) {
         match scope.token() {
             Some(token) => tracing::info!(target: TARGET, token, operation, object, "audit"),
@@ -80,7 +81,7 @@ impl Audit {
         }
     }
 
-    /// Notes that a request was refused. `who` is what is known of its caller, if it is another than `scope` says.
+    /// Logs a rejected request. `who` is its caller, if it differs from `scope`.
     pub(super) fn refusal(&self, door: &str, scope: &Scope, who: Option<String>, request: &str, code: &str) {
         let Some(left_out) = self.refusals.note(Instant::now()) else { return };
         let who = who.unwrap_or_else(|| caller(scope));

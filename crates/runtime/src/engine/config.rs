@@ -11,8 +11,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long the recording of a removed session is kept unless told otherwise: long enough that somebody notices, short
-/// enough that disks do not fill with it.
+/// How long the recording of a deleted session is kept by default: long enough that someone notices, short enough that
+/// disks do not fill up.
 pub const KEEP_DELETED: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// How an engine is set up. [`EngineConfig::new`] has the defaults.
@@ -22,29 +22,29 @@ pub struct EngineConfig {
     pub data_dir: PathBuf,
     /// The bash to use.
     pub bash: PathBuf,
-    /// Shells started ahead.
+    /// Shells started in advance.
     pub spare_shells: usize,
-    /// What may be used.
+    /// The quotas.
     pub quotas: Quotas,
-    /// Whether a new token may restart its sessions when its maker does not say.
+    /// Whether a new token may restart its sessions by default.
     pub agent_may_restart: bool,
-    /// Whether a model is offered tools to list checkpoints, to compare them and to go back to them.
+    /// Whether a model is offered tools to list checkpoints, to compare them and to rewind.
     pub mcp_undo: bool,
     /// How many commands run and wait.
     pub admission: AdmissionConfig,
-    /// Variables of the daemon that new sessions get beside the usual ones: names, or beginnings such as `AWS_*`.
+    /// Variables of the daemon that new sessions get in addition to the usual ones: names, or prefixes such as `AWS_*`.
     pub env_pass: Vec<String>,
-    /// How processes are held.
+    /// How processes are tracked.
     pub cages: CageMode,
     /// After how long without any activity a service is stopped; never if none.
     pub idle_services: Option<Duration>,
-    /// What becomes of services when the daemon stops.
+    /// What happens to services when the daemon stops.
     pub services_on_stop: OnStop,
-    /// When the files of ended sessions are given back.
+    /// When the files of ended sessions are reclaimed.
     pub reclaim: Reclaim,
-    /// How files are kept.
+    /// The settings of checkpoints.
     pub checkpoints: CheckpointConfig,
-    /// How long the recording of a session is kept that its agent removed. Zero removes it with the session.
+    /// How long to keep the recording of a session that its agent deleted. Zero deletes it with the session.
     pub keep_deleted: Duration,
     /// What is masked, and when.
     pub record: RecordConfig,
@@ -52,10 +52,10 @@ pub struct EngineConfig {
     pub senses: Arc<dyn Senses>,
 }
 
-/// What becomes of services when the daemon stops.
+/// What happens to services when the daemon stops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnStop {
-    /// They run on, and the next daemon takes them over.
+    /// They keep running, and the next daemon takes them over.
     Keep,
     /// They are stopped.
     Stop,

@@ -1,4 +1,4 @@
-//! Making sessions, and finding them again by name: whose each is, is decided here.
+//! Creates sessions or finds existing ones by name, and decides which agent owns them.
 
 use super::access::{Access, only_its_own};
 use super::handle::Engine;
@@ -11,7 +11,7 @@ use shellkeep_store::{AppendError, deleted};
 use std::sync::Arc;
 
 impl Engine {
-    /// Makes a session, or finds the one with that name. An agent's session is its own, whatever the request says.
+    /// Creates a session, or finds the one with that name. An agent's session belongs to it, whatever the request says.
     pub fn create(&self, mut request: CreateSession) -> BoxFuture<'_, Result<Created, OpError>> {
         Box::pin(async move {
             let inner = self.access.at_large();
@@ -19,15 +19,15 @@ impl Engine {
             if let Scope::Agent { agent, .. } = self.access.scope() {
                 request.agent = Some(agent.clone());
                 if request.config.get("workspace").is_some_and(serde_json::Value::is_string) {
-                    let detail =
-                        "config.workspace is the host's right; without it the session gets a workspace of its own";
+                    let detail = "permission denied: config.workspace needs the host token; without it the session gets its own \
+                            workspace";
                     return Err(OpError::NotAllowed { detail: detail.to_owned() });
                 }
             }
             let id = name_for(&self.access, request.session_id.as_ref())?;
             if inner.ctx.names.contains(&id) {
                 match self.existing(&id).await {
-                    // It was being removed; now the name is free.
+                    // It was being deleted; now the name is free.
                     Err(_) if !inner.ctx.names.contains(&id) => {}
                     found => return found,
                 }
@@ -54,7 +54,7 @@ impl Engine {
                     tracing::warn!(%error, "a new session could not be stored yet");
                     Ok(())
                 }
-                // A session that is stored nowhere could not be found again.
+                // A session that is not stored could not be found again.
                 other => other.map_err(|error| OpError::StoreUnavailable { reason: error.to_string() }),
             };
             let is_new = inner.ctx.names.add_new(&id, owner, append)?;
@@ -87,7 +87,7 @@ pub(super) fn name_for(access: &Access, given: Option<&SessionId>) -> Result<Ses
         return Ok(own.id.into_owned());
     }
     if deleted::is_name(given) {
-        let detail = "session_id: names that end in .deleted.NUMBER are those of removed sessions; choose another";
+        let detail = "session_id: names that end in .deleted.NUMBER are reserved for deleted sessions; choose another";
         return Err(OpError::Invalid { detail: detail.to_owned() });
     }
     let Scope::Agent { agent, .. } = access.scope() else { return Ok(given.clone()) };
@@ -96,7 +96,7 @@ pub(super) fn name_for(access: &Access, given: Option<&SessionId>) -> Result<Ses
     })
 }
 
-/// What a new session begins with.
+/// What a new session starts with.
 fn first_state(
     inner: &Inner,
     id: &SessionId,
@@ -120,7 +120,7 @@ fn first_state(
     Ok((meta, shell))
 }
 
-/// An agent's name for a session is taken by one that is not the agent's: the host made it, or nobody knows whose it is.
+/// An agent's name for a session is taken by one that does not belong to the agent.
 fn not_yours(error: OpError, id: &SessionId) -> OpError {
     match error {
         OpError::Session(SessionError::NotFound { .. }) => OpError::NotAllowed {

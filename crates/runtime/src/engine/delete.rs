@@ -1,5 +1,5 @@
-//! Removing sessions: by the host for good, by an agent so that its trail stays. What is begun is written down first, so
-//! that the next start finishes it before anybody can use the name again.
+//! Deletes sessions: by the host with their recording, by an agent without it. A deletion is noted first, so that the
+//! next start completes it before the name can be used again.
 
 use super::access::{Access, Permitted, only_its_own};
 use super::handle::Engine;
@@ -12,8 +12,9 @@ use shellkeep_session::{ByteString, SessionId, SessionMeta};
 use shellkeep_store::deleted::{self, DeletedSession};
 
 impl Engine {
-    /// Ends a session: its processes, its state, its files. The host's word is for good. What an agent removes is gone for
-    /// the agent; the recording stays with the host. With the name of such a recording the host removes that.
+    /// Deletes a session: its processes, its state, its files. When the host deletes it, the recording is deleted too.
+    /// When an agent deletes it, it is gone for the agent, and the host keeps the recording. With the name of such a
+    /// recording, the host deletes that.
     pub fn destroy<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, Result<(), OpError>> {
         Box::pin(async move {
             if let Some(deleted) = self.access.deleted_session(id) {
@@ -36,14 +37,14 @@ impl Engine {
             };
             if let Scope::Agent { agent, token, .. } = self.access.scope() {
                 let kept = removal != Removal::Purge;
-                tracing::info!(session = %id, agent, token, recording_kept = kept, "an agent removes its session");
+                tracing::info!(session = %id, agent, token, recording_kept = kept, "an agent deletes its session");
             }
-            inner.agents.stop("the session was removed", |other| *other == *id).await;
+            inner.agents.stop("the session was deleted", |other| *other == *id).await;
             stop_services_of(inner, &id).await;
             let asked = removal.clone();
             let destroyed =
                 match inner.ctx.registry.ask(&id, |answer| Message::Destroy { removal: asked, answer }).await {
-                    // A full disk is no reason to keep what could make room on it.
+                    // A full disk must not prevent freeing space on it.
                     Err(OpError::Session(SessionError::Damaged { .. }) | OpError::StoreUnavailable { .. }) => {
                         inner.ctx.remover.destroy_unread(&id, removal).await
                     }
@@ -60,10 +61,10 @@ impl Engine {
 fn purge_deleted(access: &Access, session: &DeletedSession) -> Result<(), OpError> {
     access.audit("purge", session.kept_as.as_str());
     let purged = deleted::purge(access.as_host()?.ctx.data_dir.root(), &session.kept_as);
-    purged.map_err(|error| OpError::StoreUnavailable { reason: format!("the recording was not removed: {error}") })
+    purged.map_err(|error| OpError::StoreUnavailable { reason: format!("the recording was not deleted: {error}") })
 }
 
-/// A removed session as callers see it.
+/// A deleted session as callers see it.
 pub(super) fn view(deleted: DeletedSession) -> SessionView {
     SessionView {
         meta: SessionMeta {

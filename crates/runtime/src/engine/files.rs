@@ -1,4 +1,4 @@
-//! A session's files and its time: what is kept of them, how they differ, and going back.
+//! A session's files and history: checkpoints, differences, rewind.
 
 mod branch;
 mod single;
@@ -54,7 +54,7 @@ impl FileOps<'_> {
         })
     }
 
-    /// What the list says of one checkpoint.
+    /// One checkpoint as in the list.
     pub fn checkpoint_at<'a>(
         &'a self,
         id: &'a SessionId,
@@ -71,7 +71,7 @@ impl FileOps<'_> {
         })
     }
 
-    /// Keeps the files as they are now. `None` if nothing changed since the last checkpoint.
+    /// Saves the files as they are now. `None` if nothing changed since the last checkpoint.
     pub fn checkpoint<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, Result<Option<CheckpointView>, OpError>> {
         Box::pin(async move {
             let Permitted { inner, id } = self.access.over(id)?;
@@ -101,7 +101,7 @@ impl FileOps<'_> {
                 (None, None) => From::Files(inner.ctx.registry.snapshot(&id).await?.files),
                 (None, Some(_)) => From::Before,
             };
-            // Only who does not name the older side has to be told what it is called.
+            // The name of the older side is needed only if the caller did not name it.
             let named = match &from {
                 From::Before => named_commits(inner, &id).await?,
                 From::Files(_) => Vec::new(),
@@ -166,7 +166,7 @@ impl FileOps<'_> {
         })
     }
 
-    /// What a session's checkpoints take of the disk. With `thin`, old ones are pruned by the policy first.
+    /// The disk usage of a session's checkpoints. With `thin`, prunes old ones according to the policy first.
     pub fn checkpoint_use<'a>(
         &'a self,
         id: &'a SessionId,
@@ -195,7 +195,7 @@ async fn command_of(inner: &Inner, id: &SessionId, cause: &Cause) -> Result<Opti
             command.0.truncate(MAX_LISTED_COMMAND);
             Ok(Some(command))
         }
-        // A fork has the checkpoints of the session it came from, and not its runs.
+        // A fork has the checkpoints of its origin, but not its runs.
         Err(OpError::Run(RunError::NotFound { .. })) => Ok(None),
         Err(error) => Err(error),
     }
@@ -211,7 +211,7 @@ async fn named_commits(inner: &Inner, id: &SessionId) -> Result<Vec<FilesAt>, Op
 enum From {
     /// These; none is before the first.
     Files(Option<FilesAt>),
-    /// What the newer one follows.
+    /// The parent of the newer one.
     Before,
 }
 
@@ -276,7 +276,7 @@ async fn path_in(inner: &Inner, id: &SessionId, path: &ByteString) -> Result<Vec
     below(path.as_bytes(), workspace.as_bytes()).ok_or_else(outside)
 }
 
-/// A path without `.`, `..` and slashes that say nothing, from the workspace on. None if it leads out of it.
+/// A path without `.`, `..` and redundant slashes, relative to the workspace. None if it leads out of it.
 fn below(path: &[u8], workspace: &[u8]) -> Option<Vec<u8>> {
     let rest = match path.starts_with(b"/") {
         true => path.strip_prefix(workspace).filter(|rest| rest.is_empty() || rest.starts_with(b"/"))?,

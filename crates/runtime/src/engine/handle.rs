@@ -1,4 +1,4 @@
-//! The handle that a door holds: an engine, and as whom it is used.
+//! The handle that a door holds: an engine and a scope.
 
 use super::access::Access;
 use super::config::OnStop;
@@ -36,14 +36,13 @@ impl Engine {
         self.access.scope()
     }
 
-    /// Writes into the audit trail that a request was refused. `who` is what is known of its caller, if it is not this
-    /// handle's.
+    /// Writes a rejected request to the audit trail. `who` is its caller, if it differs from this handle's.
     pub fn audit_refusal(&self, who: Option<String>, request: &str, code: &str) {
         self.access.audit_refusal(who, request, code);
     }
 
     /// Whether a model that works with this handle may ask for a clean shell: an agent if its token says so, a model
-    /// with the host's own handle if the host has set so for all.
+    /// with the host's handle if the host allows it for all.
     pub fn may_restart(&self) -> bool {
         match self.access.scope() {
             Scope::Host => self.access.at_large().config.agent_may_restart,
@@ -52,18 +51,18 @@ impl Engine {
         }
     }
 
-    /// Whether a model is offered tools for checkpoints: where files are kept, unless the host has set otherwise.
+    /// Whether a model is offered tools for checkpoints: if checkpoints are on, unless the host turned them off.
     pub fn offers_undo(&self) -> bool {
         let inner = self.access.at_large();
         inner.config.mcp_undo && inner.ctx.checkpoints.config.on
     }
 
-    /// Lends something of which there is a limited amount; dropping the share returns it.
+    /// Takes a share of a limited resource; dropping it releases it.
     pub fn lend(&self, what: Lent, amount: u64) -> Result<Share, OpError> {
         Ok(self.access.at_large().shares.take(what, self.access.scope().agent(), amount)?)
     }
 
-    /// Ends every shell after saving; no operation is accepted afterwards. The host's right.
+    /// Ends every shell after saving; no operation is accepted afterwards. Host only.
     pub fn shutdown(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             let Ok(inner) = self.access.as_host() else { return };
@@ -94,7 +93,7 @@ impl Engine {
             });
             match closing.await {
                 Ok(0) => Ok(()),
-                Ok(lost) => Err(format!("no disk took the last {lost} records, and they are lost")),
+                Ok(lost) => Err(format!("the last {lost} records could not be written and are lost")),
                 Err(error) => Err(error.to_string()),
             }
         })

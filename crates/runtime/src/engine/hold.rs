@@ -1,5 +1,5 @@
-//! Holding still for a backup: nothing reaches the store, the recordings or the checkpoints until it is over. Commands run
-//! on; what they record waits in the journal, which a backup copies too.
+//! The pause for a backup: nothing reaches the store, the recordings or the checkpoints until it is over. Commands keep
+//! running; their records wait in the journal, which a backup copies too.
 
 use crate::context::SessionContext;
 use crate::lifetime::Lifetime;
@@ -11,12 +11,12 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-/// No caller may hold for longer: sessions that sleep cannot be woken meanwhile.
+/// The longest pause: sleeping sessions cannot be woken during it.
 pub const HOLD_LIMIT: Duration = Duration::from_secs(30);
-/// How often it is looked whether the daemon stops, which does not wait for a backup.
+/// How often to check whether the daemon stops, which does not wait for a backup.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// As long as it is there, and no longer than [`HOLD_LIMIT`], everything holds still.
+/// Writes are paused while this exists, at most for [`HOLD_LIMIT`].
 pub struct Hold {
     lifetime: Arc<Lifetime>,
     until: Instant,
@@ -25,7 +25,7 @@ pub struct Hold {
 }
 
 impl Hold {
-    /// Returns when it cannot be relied on any longer.
+    /// Returns when the pause ends.
     pub fn over(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             while Instant::now() < self.until && !self.lifetime.is_stopping() {
@@ -35,10 +35,10 @@ impl Hold {
     }
 }
 
-/// Holds everything still.
+/// Pauses writes.
 pub(super) async fn begin(ctx: &SessionContext) -> Result<Hold, OpError> {
     let unavailable = |reason: String| OpError::StoreUnavailable { reason };
-    // What can be written is written before, so that there is little to wait for.
+    // Pending writes are flushed first, so that there is little to wait for.
     ctx.store.flush().await.map_err(|error| unavailable(error.to_string()))?;
     let files = hold_files(&ctx.checkpoints.gate).await.map_err(unavailable)?;
     let store = ctx.store.hold(HOLD_LIMIT).await.map_err(|error| unavailable(error.to_string()))?;
@@ -46,7 +46,7 @@ pub(super) async fn begin(ctx: &SessionContext) -> Result<Hold, OpError> {
     Ok(Hold { lifetime, until: Instant::now() + HOLD_LIMIT, _files: files, _store: store })
 }
 
-/// Waits for those who work with files, and keeps others from beginning until the result is dropped.
+/// Waits for running work with files, and blocks new work until the result is dropped.
 async fn hold_files(gate: &Arc<RwLock<()>>) -> Result<mpsc::Sender<()>, String> {
     let gate = Arc::clone(gate);
     let ((release, released), (tell, held)) = (mpsc::channel::<()>(), oneshot::channel());

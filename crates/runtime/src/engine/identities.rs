@@ -1,4 +1,4 @@
-//! Operations about who may come in: tokens for agents, made and revoked by the host.
+//! Operations on identities: the host creates and revokes tokens.
 
 use super::access::Access;
 use super::handle::Engine;
@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 /// An agent that has shown its token.
 pub struct Guest {
-    /// The engine as the agent may use it.
+    /// The engine with the agent's rights.
     pub engine: Engine,
     /// Ends with the token.
     pub revocation: Revocation,
 }
 
-/// Who may come in: tokens of agents, and processes of sessions.
+/// Identities: tokens of agents, and processes of sessions.
 pub struct IdentityOps<'a> {
     pub(super) access: &'a Access,
 }
@@ -27,26 +27,26 @@ impl Engine {
 }
 
 impl IdentityOps<'_> {
-    /// Who comes with this secret, if it is a token in force.
+    /// The owner of this secret, if it is a valid token.
     pub fn authenticate(&self, secret: &[u8]) -> Option<Guest> {
         let bearer = self.access.at_large().identities.authenticate(secret)?;
         Some(Guest { engine: Engine { access: self.access.scoped(bearer.scope) }, revocation: bearer.revocation })
     }
 
-    /// Makes a token. The host's right.
+    /// Creates a token. Host only.
     pub fn create_token(&self, request: NewToken) -> BoxFuture<'_, Result<IssuedToken, OpError>> {
         Box::pin(async move {
             let inner = Arc::clone(self.access.as_host()?);
             let issued = blocking(move || inner.identities.issue(request)).await?;
             let IssuedToken { token, .. } = &issued;
             let whose = token.bearer.describe();
-            tracing::info!(token = token.id, whose, "a token was made");
+            tracing::info!(token = token.id, whose, "a token was created");
             self.access.audit("create_token", &format!("{} of {whose}", token.id));
             Ok(issued)
         })
     }
 
-    /// All tokens, those that were revoked too. For the host and auditors.
+    /// All tokens, including revoked ones. For the host and auditors.
     pub fn tokens(&self) -> BoxFuture<'_, Result<Vec<TokenView>, OpError>> {
         Box::pin(async move {
             let inner = Arc::clone(self.access.as_reader()?);
@@ -54,8 +54,8 @@ impl IdentityOps<'_> {
         })
     }
 
-    /// Revokes a token: every request that comes with it is refused from now on, and those under way are cut off. What
-    /// it has started runs on, but for agents, which would start more. The host's right.
+    /// Revokes a token: every request with it is rejected from now on, and open ones are ended. What it started keeps
+    /// running, except for agents, which would start more. Host only.
     pub fn revoke_token<'a>(&'a self, token_id: &'a str) -> BoxFuture<'a, Result<(), OpError>> {
         Box::pin(async move {
             let inner = Arc::clone(self.access.as_host()?);
@@ -70,7 +70,7 @@ impl IdentityOps<'_> {
     }
 }
 
-/// The file of tokens is written with a wait for the disk, which no task may hold up.
+/// The token file is synced to disk, which must not block a task.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, OpError> + Send + 'static) -> Result<T, OpError> {
     tokio::task::spawn_blocking(work).await?
 }

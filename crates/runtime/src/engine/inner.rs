@@ -29,7 +29,7 @@ pub(crate) struct Inner {
     pub(super) adaptive: Arc<Adaptive>,
     pub(super) limits: NodeLimits,
     pub(super) agents: Arc<Agents>,
-    /// What is lent to callers.
+    /// Shares of limited resources.
     pub(super) shares: Arc<Shares>,
     /// Who may keep a processor busy.
     pub(super) work: Arc<Work>,

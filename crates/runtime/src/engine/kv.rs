@@ -1,4 +1,4 @@
-//! A session's keyed store: read, listed and changed, all of a batch or nothing.
+//! A session's keyed store: read, listed and changed atomically.
 
 use super::access::{Access, Permitted};
 use super::handle::Engine;
@@ -51,7 +51,7 @@ impl KvOps<'_> {
 
 fn check_key(key: &str) -> Result<(), OpError> {
     let detail = match key.len() {
-        0 => "key: it is empty; give 1 to 512 bytes of text".to_owned(),
+        0 => "key: must not be empty; use 1 to 512 bytes of text".to_owned(),
         length if length > MAX_KV_KEY => {
             format!("key: it has {length} bytes, more than {MAX_KV_KEY}; use a shorter one")
         }
@@ -64,7 +64,7 @@ fn check_key(key: &str) -> Result<(), OpError> {
 fn check_batch(ops: &[KvOp]) -> Result<(), OpError> {
     let invalid = |detail: String| Err(OpError::Invalid { detail });
     if ops.is_empty() || ops.len() > MAX_KV_BATCH {
-        return invalid(format!("ops: {} of them; give 1 to {MAX_KV_BATCH}", ops.len()));
+        return invalid(format!("ops: {} changes; send 1 to {MAX_KV_BATCH}", ops.len()));
     }
     let mut keys = std::collections::HashSet::new();
     for KvOp { key, change, .. } in ops {

@@ -45,7 +45,7 @@ impl NodeOps<'_> {
             problems.extend(inner.ctx.data_dir.look());
             problems.extend(inner.ctx.lifetime.is_draining().then(|| STOPPING.to_owned()));
             if let Some(agent) = self.access.scope().agent() {
-                let detail = "something is wrong with the daemon's store; the host can see what";
+                let detail = "the daemon's store has a problem; the host can see the details";
                 let problems = match problems.as_slice() {
                     [] => Vec::new(),
                     [only] if only == STOPPING => problems,
@@ -58,7 +58,7 @@ impl NodeOps<'_> {
         })
     }
 
-    /// Figures about everybody are for the host, auditors and metrics.
+    /// Figures about all agents are for the host, auditors and metrics.
     pub fn check_figures(&self) -> Result<(), OpError> {
         self.access.as_reader().map(|_| ())
     }
@@ -87,7 +87,7 @@ impl NodeOps<'_> {
         })
     }
 
-    /// Changes quotas; kept over restarts. The host's right.
+    /// Changes quotas; survives restarts. Host only.
     pub fn set_quotas(&self, changes: QuotaChanges) -> BoxFuture<'_, Result<QuotasView, OpError>> {
         Box::pin(async move {
             let limits = self.access.as_host()?.limits.clone();
@@ -135,7 +135,7 @@ impl NodeOps<'_> {
         })
     }
 
-    /// One round of everything that is looked after from time to time, now; for tests, which have a clock of their own.
+    /// One round of housekeeping, now; for tests, which have their own clock.
     #[doc(hidden)]
     pub fn keep_house(&self) -> BoxFuture<'_, Result<(), OpError>> {
         Box::pin(async move {
@@ -144,8 +144,8 @@ impl NodeOps<'_> {
         })
     }
 
-    /// Refuses new commands and waits until those that run have ended, at most for `grace`. Returns how many still run.
-    /// The host's right.
+    /// Rejects new commands and waits until running ones have ended, at most for `grace`. Returns how many still run.
+    /// Host only.
     pub fn drain(&self, grace: Duration) -> BoxFuture<'_, usize> {
         Box::pin(async move {
             let Ok(inner) = self.access.as_host() else { return 0 };
@@ -156,14 +156,14 @@ impl NodeOps<'_> {
         })
     }
 
-    /// Notes in the audit trail that the host does `operation` with the daemon itself. The host's right.
+    /// Logs an operation on the daemon itself in the audit trail. Host only.
     pub fn command(&self, operation: &'static str) -> Result<(), OpError> {
         self.access.as_host()?;
         self.access.audit(operation, "daemon");
         Ok(())
     }
 
-    /// Puts other configured quotas in force. What the host has set since still wins. The host's right.
+    /// Applies new configured quotas. Values that the host set at run time still win. Host only.
     pub fn configure_quotas(&self, configured: Quotas) -> BoxFuture<'_, Result<(), OpError>> {
         Box::pin(async move {
             let limits = self.access.as_host()?.limits.clone();
@@ -172,16 +172,16 @@ impl NodeOps<'_> {
         })
     }
 
-    /// The last entries of the audit trail, the oldest first. The host's right.
+    /// The last entries of the audit trail, oldest first. Host only.
     pub fn audit_trail(&self, limit: usize) -> BoxFuture<'_, Result<Vec<AuditEntry>, OpError>> {
         Box::pin(async move {
             let inner: Arc<Inner> = Arc::clone(self.access.as_reader()?);
             let read = tokio::task::spawn_blocking(move || inner.audit.last(limit)).await?;
-            read.map_err(|error| OpError::StoreUnavailable { reason: format!("the audit trail: {error}") })
+            read.map_err(|error| OpError::StoreUnavailable { reason: format!("cannot read the audit trail: {error}") })
         })
     }
 
-    /// Stops writing to the store, the recordings and the checkpoints, for a backup. The host's right.
+    /// Pauses writes to the store, the recordings and the checkpoints, for a backup. Host only.
     pub fn hold(&self) -> BoxFuture<'_, Result<Hold, OpError>> {
         Box::pin(async move {
             let inner = self.access.as_host()?;
@@ -191,14 +191,13 @@ impl NodeOps<'_> {
         })
     }
 
-    /// Sessions that agents removed and whose recordings are kept, by name. The host's right.
+    /// Sessions that agents deleted and whose recordings are kept, by name. Host only.
     pub fn deleted(&self) -> Result<Vec<SessionView>, OpError> {
         let inner = self.access.as_reader()?;
         Ok(deleted::list(inner.ctx.data_dir.root()).into_iter().map(delete::view).collect())
     }
 
-    /// The agent is done: its services are stopped, its shells are dropped, its sessions may be reclaimed later. The
-    /// host's right.
+    /// Ends an agent: its services are stopped, its shells are dropped, its sessions may be reclaimed later. Host only.
     pub fn end_agent<'a>(&'a self, agent: &'a str) -> BoxFuture<'a, Result<EndedAgent, OpError>> {
         Box::pin(async move {
             let inner = self.access.as_host()?;
@@ -212,7 +211,8 @@ impl NodeOps<'_> {
             for id in &ids {
                 match services::end_session(inner, id, "its agent is done").await {
                     Ok(_) => sessions += 1,
-                    // One that was removed meanwhile, or cannot be read, does not keep the others from ending.
+                    // A session that was deleted in the meantime, or cannot be read, must not prevent ending the
+                    // others.
                     Err(error) => tracing::warn!(session = %id, %error, "not ended"),
                 }
             }
@@ -220,7 +220,7 @@ impl NodeOps<'_> {
         })
     }
 
-    /// One session is done, in the same way. The host's right.
+    /// Ends one session in the same way. Host only.
     pub fn end_session<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, Result<SessionView, OpError>> {
         Box::pin(async move {
             self.access.as_host()?;

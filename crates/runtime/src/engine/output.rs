@@ -1,4 +1,4 @@
-//! Reading what a run wrote: as it runs, after its end, and after its session was removed.
+//! Reads what a run wrote: while it runs, after it ended, and after its session was deleted.
 
 use super::access::{Access, Permitted};
 use super::handle::Engine;
@@ -17,11 +17,11 @@ use std::sync::Arc;
 
 /// Where a run's output is.
 enum RunOutput {
-    /// The run goes on.
+    /// The run is still running.
     Live(Arc<RunCell>),
     /// It has ended.
     Kept(Box<Output>, OutputFile),
-    /// Its session was removed.
+    /// Its session was deleted.
     Removed(PathBuf),
 }
 
@@ -64,7 +64,7 @@ pub(super) async fn read(
         inner.ctx.kept_files.check_output(&id, &place.path(), &kept).await?;
         RunOutput::Kept(Box::new(kept), place)
     };
-    // What may have to read all of it is done beside the runtime's threads.
+    // Anything that may have to read all of it runs on a blocking thread.
     let is_short = query.grep.is_none() && !matches!(query.tail, Some(Tail::Lines(_)));
     let page = if is_short {
         output.page(&query, &Searching::default())
@@ -76,7 +76,7 @@ pub(super) async fn read(
     page.map_err(|error| {
         error.told(|error| match error.kind() {
             io::ErrorKind::NotFound => OpError::Run(RunError::OutputReclaimed { run_id: run_id.to_string() }),
-            _ => OpError::StoreUnavailable { reason: format!("the output file cannot be read: {error}") },
+            _ => OpError::StoreUnavailable { reason: format!("cannot read the output file: {error}") },
         })
     })
 }

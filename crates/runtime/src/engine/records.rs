@@ -1,5 +1,5 @@
-//! Records: what agents' frameworks tell and save, and the recordings of sessions, read, followed, written out, checked
-//! and masked for good. Files are read in threads of their own, after the store has written what concerns the session.
+//! Records: what agents' frameworks post and save, and the recordings of sessions: read, followed, exported, verified
+//! and scrubbed. Files are read on blocking threads, after the store has written the session's records.
 
 mod export;
 mod follow;
@@ -38,7 +38,7 @@ impl<'a> RecordOps<'a> {
 }
 
 impl RecordOps<'_> {
-    /// Takes down what an agent's framework tells: all of it, or none.
+    /// Records what an agent's framework posts: all of it, or none.
     pub fn post_events<'a>(
         &'a self,
         id: &'a SessionId,
@@ -63,7 +63,7 @@ impl RecordOps<'_> {
         })
     }
 
-    /// Follows a recording: what is there, and then what happens.
+    /// Follows a recording: existing events, then new ones.
     pub fn follow_events<'a>(
         &'a self,
         id: &'a SessionId,
@@ -75,7 +75,7 @@ impl RecordOps<'_> {
         })
     }
 
-    /// Writes a recording out for somebody else.
+    /// Exports a recording.
     pub fn export<'a>(
         &'a self,
         id: &'a SessionId,
@@ -93,7 +93,7 @@ impl RecordOps<'_> {
     pub fn verify<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, Result<Verdict, OpError>> {
         Box::pin(async move {
             let Permitted { inner, id } = self.access.over_recorded(id)?;
-            // What is known before it is written cannot be more than what is written.
+            // Read before the recording is flushed, so it cannot be ahead of it.
             let known = match self.access.deleted_session(&id) {
                 Some(deleted) => deleted.seq,
                 None => inner.ctx.registry.snapshot(&id).await?.seq,
@@ -132,7 +132,7 @@ impl RecordOps<'_> {
         })
     }
 
-    /// Masks a secret in everything that is kept of a session. The host's right.
+    /// Masks a secret in everything that is stored of a session. Host only.
     pub fn scrub<'a>(&'a self, id: &'a SessionId, secret: Secret) -> BoxFuture<'a, Result<Scrubbed, OpError>> {
         Box::pin(async move {
             self.access.as_host()?;
@@ -143,7 +143,7 @@ impl RecordOps<'_> {
         })
     }
 
-    /// What a session began with.
+    /// What a session started with.
     pub fn config_snapshot<'a>(
         &'a self,
         id: &'a SessionId,
@@ -160,7 +160,7 @@ impl RecordOps<'_> {
             let sum = beside::sum(&bytes);
             let is_told = move |recording: &Recording| {
                 let first = recording.first()?.and_then(|line| line.proof.files.get(CONFIG_SNAPSHOT).cloned());
-                // One from before there were hashes has none; one that was scrubbed has another later on.
+                // An old one has no hash; a scrubbed one has a newer hash in a later line.
                 Ok(first.is_none_or(|told| told == sum)
                     || recording.told_of(CONFIG_SNAPSHOT)?.is_some_and(|told| told == sum))
             };
@@ -207,7 +207,7 @@ impl RecordOps<'_> {
         })
     }
 
-    /// Saves the agent's state, if it still is the one that the caller knows.
+    /// Saves the agent's state, if the stored version is the one that the caller expects.
     pub fn save_agent_state<'a>(
         &'a self,
         id: &'a SessionId,
@@ -222,7 +222,7 @@ impl RecordOps<'_> {
         })
     }
 
-    /// The agent's state: the one that is kept, or an earlier one.
+    /// The agent's state: the current one, or an earlier one.
     pub fn agent_state<'a>(
         &'a self,
         id: &'a SessionId,
@@ -238,7 +238,7 @@ impl RecordOps<'_> {
             let not_found = || OpError::Record(RecordError::AgentStateNotFound { session_id: id.to_string() });
             let state = match (current, version) {
                 (None, None) => return Err(not_found()),
-                // A rewind took the session back to before its first state; the earlier ones are still told of.
+                // The session was rewound to before its first state; earlier versions are still in the recording.
                 (None, Some(version)) => earlier_agent_state(inner, &id, version).await?.ok_or_else(not_found)?,
                 (Some(current), None) => current,
                 (Some(current), Some(version)) if current.version == version => current,
@@ -254,7 +254,7 @@ impl RecordOps<'_> {
 
 /// An earlier state of a session's agent, from its recording.
 async fn earlier_agent_state(inner: &Inner, id: &SessionId, version: u64) -> Result<Option<AgentState>, OpError> {
-    // A rewind saves the state of then again, with a version of its own.
+    // A rewind saves an earlier state again under a new version.
     let types = vec!["agent_state_saved".to_owned(), "session_rewound".to_owned()];
     let filter = Filter { types, ..Filter::default() };
     let saved = |line: &Line| match line.event_type.as_str() {
@@ -288,7 +288,7 @@ fn page(
     Ok(EventPage { events: page.lines, next: page.next })
 }
 
-/// Compares the keyed store with what the lines, which are right, tell of it.
+/// Compares the keyed store with the verified lines.
 async fn check_kv(inner: &Inner, id: &SessionId, mut verdict: Verdict, told: KvTold) -> Result<Verdict, OpError> {
     if told.version() == 0 {
         return Ok(verdict);

@@ -1,4 +1,4 @@
-//! Resuming: a message for a session's agent. Who may, whose turn it is, and what the agent begins with; the rest is in
+//! Resuming: a message for a session's agent. Permissions, turns, and what the agent starts with; the rest is in
 //! [`crate::resume`].
 
 use super::access::{Access, Permitted};
@@ -25,19 +25,19 @@ const MESSAGES_TOLD: u64 = 100;
 /// Bytes of them. Of a longer conversation it gets the newest messages, and always the last one.
 const MESSAGES_BYTES: usize = 4 << 20;
 
-/// What an earlier call with the same key came to.
+/// The result of an earlier call with the same key.
 enum Earlier {
     /// There was none.
     Never,
-    /// It ended so.
+    /// It ended.
     Ended(Box<ResumeView>),
-    /// The daemon died meanwhile: name, and number of the event that holds the message.
+    /// The daemon died in between: id, and number of the message's event.
     CutOff(String, u64),
 }
 
 impl Engine {
-    /// Tells a session's agent something, runs it on from its last step, and gives what came of it. Dropping this ends the
-    /// agent, unless the request has a key.
+    /// Sends a message to a session's agent, which continues from its last step, and returns the result. Dropping this
+    /// stops the agent, unless the request has a key.
     pub fn resume<'a>(
         &'a self,
         id: &'a SessionId,
@@ -46,7 +46,7 @@ impl Engine {
         Box::pin(async move { Ok(self.resume_stream(id, request).await?.result().await) })
     }
 
-    /// The same, watched: events and pieces of the answer as they come.
+    /// The same as a stream: events and pieces of the answer as they arrive.
     pub fn resume_stream<'a>(
         &'a self,
         id: &'a SessionId,
@@ -64,12 +64,12 @@ impl Engine {
                 return Ok(stream);
             }
             let turn = inner.agents.place(&id).take(&request, timeout).await?;
-            // While it waited, the same request may have come to an end.
+            // While it waited, the same request may have completed.
             let earlier = earlier(&inner, &id, &request).await?;
             if let Earlier::Ended(view) = earlier {
                 return Ok(ResumeStream::ended(*view));
             }
-            // In a task of its own: if the caller hangs up now, the message is recorded, and so its end must be too.
+            // In its own task: if the caller disconnects now, the message is recorded, so its end must be too.
             let access = self.access.clone();
             let beginning =
                 tokio::spawn(async move { begin_resume(&access, inner, id, request, timeout, turn, earlier).await });
@@ -78,7 +78,7 @@ impl Engine {
     }
 }
 
-/// The work of an earlier call with the same key, if it goes on or has ended.
+/// The work of an earlier call with the same key, running or ended.
 async fn known(
     access: &Access,
     inner: &Arc<Inner>,
@@ -97,7 +97,7 @@ async fn known(
     }
 }
 
-/// What an earlier call with the same key came to. Only the records that the key names are read.
+/// The result of an earlier call with the same key. Only the records of that key are read.
 async fn earlier(inner: &Inner, id: &SessionId, request: &ResumeSession) -> Result<Earlier, OpError> {
     let Some(request_id) = &request.request_id else { return Ok(Earlier::Never) };
     let stored = inner.ctx.store.resume_by_request(id, request_id).await.map_err(|error| read_error(id, error))?;
@@ -119,7 +119,7 @@ async fn earlier(inner: &Inner, id: &SessionId, request: &ResumeSession) -> Resu
     Ok(Earlier::Ended(Box::new(recorded(&end.data, end.seq))))
 }
 
-/// Starts the agent and tells it the message. Nothing is recorded if it does not start.
+/// Starts the agent and sends it the message. Nothing is recorded if it does not start.
 async fn begin_resume(
     access: &Access,
     inner: Arc<Inner>,
@@ -169,7 +169,7 @@ async fn begin_resume(
     Ok(stream)
 }
 
-/// The daemon may have died just before the message was in the conversation. Then it is added; gives its number.
+/// The daemon may have died just before the message was in the conversation. Then it is added; returns its number.
 async fn told_again(
     access: &Access,
     inner: &Arc<Inner>,
@@ -199,7 +199,7 @@ async fn kept_state(access: &Access, id: &SessionId, state: &SessionState) -> Re
     }
 }
 
-/// Starts an agent in a cage of its own.
+/// Starts an agent in its own cage.
 async fn start_program(inner: &Inner, state: &SessionState, spec: ProgramSpec) -> Result<(Program, Writer), OpError> {
     inner.ctx.data_dir.check_taken(state, Some(&state.shell.cwd))?;
     let (limit, used) = (inner.ctx.quotas.get(QuotaName::Processes), inner.factory.count());
@@ -287,7 +287,7 @@ fn newest(mut messages: Vec<shellkeep_session::Message>) -> Vec<shellkeep_sessio
     messages
 }
 
-/// A result as it was written down.
+/// A result as recorded.
 fn recorded(data: &Value, seq: u64) -> ResumeView {
     let text = |name: &str| data[name].as_str().unwrap_or_default().to_owned();
     let number = |name: &str| data[name].as_u64().unwrap_or_default();

@@ -167,7 +167,7 @@ impl RunOps<'_> {
             let name = signal.strip_prefix("SIG").unwrap_or(signal);
             let number = translate::signal_number(name).and_then(|number| i32::try_from(number).ok());
             let Some(number) = number else {
-                let detail = format!("'{signal}' is no signal; use a name such as INT, TERM, KILL, HUP, USR1");
+                let detail = format!("unknown signal '{signal}'; use a name such as INT, TERM, KILL, HUP, USR1");
                 return Err(OpError::Invalid { detail });
             };
             let cell = match live_cell(self.access, "signal", id, run_id).await {
@@ -210,7 +210,7 @@ async fn stored_detail(inner: &Inner, id: &SessionId, run_id: &RunId, max_output
     Ok(RunDetail { run, command: stored.command, started_at: stored.started_at })
 }
 
-/// A row of a list. What a run that has not ended has done so far is known by its cell alone.
+/// A row of a list. Only the cell of a running run knows what it has done so far.
 fn summary(run: StoredRun, cell: Option<&RunCell>) -> RunSummary {
     let command_bytes = run.command.0.len();
     let mut command = run.command;

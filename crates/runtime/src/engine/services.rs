@@ -20,7 +20,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long services have to end by themselves when their session is removed.
+/// The time between SIGTERM and SIGKILL when a session is deleted.
 const REMOVAL_GRACE: Duration = Duration::from_secs(1);
 /// How long a start without a condition waits to see whether the service ends at once.
 const SETTLE: Duration = Duration::from_secs(1);
@@ -33,7 +33,7 @@ pub struct LogStream {
     watch: LogWatch,
     seen: Option<Arc<Supervised>>,
     offset: u64,
-    /// What masks it, if the host has set so. The file itself is as the service wrote it.
+    /// The mask, if the host configured one. The file itself is not masked.
     redactor: Option<Redactor>,
 }
 
@@ -100,14 +100,14 @@ impl ServiceOps<'_> {
             let seen = inner.ctx.registry.ask(&id, |answer| Message::StartService { request, by, answer }).await?;
             let settled =
                 seen.until(|service| has_ready && service.status == shellkeep_session::ServiceStatus::Running);
-            // Without a condition it is ready as soon as it runs; whether the command was a wrong one shows at once.
+            // Without a condition it is ready as soon as it runs; a wrong command fails at once.
             let wait = if has_ready { wait } else { wait.min(SETTLE) };
             let _ = tokio::time::timeout(wait, settled).await;
             view(inner, seen).await
         })
     }
 
-    /// Stops a service and everything it has started: politely, and after `grace` by force.
+    /// Stops a service and everything it started: SIGTERM, and SIGKILL after `grace`.
     pub fn stop<'a>(
         &'a self,
         id: &'a SessionId,
@@ -117,7 +117,7 @@ impl ServiceOps<'_> {
         Box::pin(async move { stop(self.access, id, service_id, grace).await })
     }
 
-    /// A session's services: those that run, and those that ended lately, in the order they were started.
+    /// A session's services: running ones, and those that ended recently, in the order they were started.
     pub fn list<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, Result<Vec<ServiceView>, OpError>> {
         Box::pin(async move {
             let Permitted { inner, id } = self.access.over(id)?;
@@ -168,7 +168,7 @@ impl ServiceOps<'_> {
         })
     }
 
-    /// Services that run, of all sessions; an agent sees its own. `agent` narrows it down.
+    /// Running services of all sessions; an agent sees its own. `agent` filters.
     pub fn all<'a>(&'a self, agent: Option<&'a str>) -> BoxFuture<'a, Result<Vec<ServiceView>, OpError>> {
         Box::pin(async move {
             let inner = self.access.at_large();
@@ -259,7 +259,7 @@ impl ServiceOps<'_> {
     }
 }
 
-/// Stops a service and everything it has started: politely, and after `grace` by force.
+/// Stops a service and everything it started: SIGTERM, and SIGKILL after `grace`.
 pub(super) async fn stop(
     access: &Access,
     id: &SessionId,
@@ -279,7 +279,8 @@ pub(super) async fn stop(
     view(inner, seen).await
 }
 
-/// Leaves an unfinished last line for the next page, so that a secret in it is not cut; a very long line is cut anyway.
+/// Leaves an incomplete last line for the next page, so that a secret in it is not split; a very long line is split
+/// anyway.
 fn whole_lines(page: &mut LogPage) {
     if let Some(end) = page.bytes.iter().rposition(|byte| *byte == b'\n') {
         page.bytes.truncate(end + 1);
@@ -289,7 +290,7 @@ fn whole_lines(page: &mut LogPage) {
 
 async fn view(inner: &Inner, seen: Arc<Supervised>) -> Result<ServiceView, OpError> {
     let mut views = inner.ctx.services.views(vec![seen]).await;
-    views.pop().ok_or_else(|| OpError::Internal { detail: "the state of a service could not be read".to_owned() })
+    views.pop().ok_or_else(|| OpError::Internal { detail: "cannot read the state of a service".to_owned() })
 }
 
 /// A page of a log: like a run's output, but with its beginning gone instead of its middle.
@@ -301,10 +302,10 @@ fn log_page(log: &ServiceLog, query: &LogQuery, complete: bool, searching: &Sear
     let output =
         OutputQuery { stream: Stream::Stdout, offset, limit: query.limit, tail: query.tail, grep: query.grep.clone() };
     let read = |offset: u64, limit: usize| {
-        // Not what came since `bounds`: the page ends where it says.
+        // Not what was written since `bounds`: the page ends where it says.
         let there = usize::try_from(total.saturating_sub(offset)).unwrap_or(usize::MAX);
         let (start, bytes) = log.read(offset, limit.min(there))?;
-        // What was rotated away since `bounds` is a hole; the reader goes on behind it.
+        // What was rotated away since `bounds` is a hole; the reader continues after it.
         Ok(if start == offset { bytes } else { Vec::new() })
     };
     let page = page::page(&stream, complete, &output, searching, read).map_err(|error| error.told(unreadable))?;
@@ -341,13 +342,13 @@ async fn log_of(
     Ok((inner.ctx.data_dir.service(id, service_id), seen))
 }
 
-/// Stops the services of a session that is being removed, and its commands in the background.
+/// Stops the services of a session that is being deleted, and its commands in the background.
 pub(super) async fn stop_services_of(inner: &Inner, id: &SessionId) {
     stop_with_session(inner, id).await;
     inner.ctx.services.background.stop_all(REMOVAL_GRACE, |other| other == id).await;
 }
 
-/// Stops services that somebody started while their session was being removed. Nobody could stop them later.
+/// Stops services that were started while their session was being deleted. They could not be stopped later.
 pub(super) async fn stop_latecomers(inner: &Inner, id: &SessionId) {
     if stop_with_session(inner, id).await > 0 {
         let logs = inner.ctx.data_dir.services(id);

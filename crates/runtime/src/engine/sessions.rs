@@ -15,7 +15,6 @@ use std::sync::atomic::Ordering;
 pub const MAX_PAGE: usize = 1000;
 
 impl Engine {
-    /// One session.
     pub fn get<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, Result<SessionView, OpError>> {
         Box::pin(async move {
             if let Some(deleted) = self.access.deleted_session(id) {
@@ -59,7 +58,7 @@ impl Engine {
             let has_more = found.len() > limit;
             found.truncate(limit);
             let next = if has_more { found.last().map(|last| last.meta.session_id.clone()) } else { None };
-            // One that has just been destroyed may be in the store for a moment more.
+            // A session that was just deleted may still be in the store for a moment.
             if agent.is_some() {
                 found.retain(|summary| inner.ctx.names.contains(&summary.meta.session_id));
             }
@@ -81,7 +80,7 @@ impl Engine {
         })
     }
 
-    /// What its shell knows.
+    /// The state of its shell.
     pub fn state<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, Result<ShellState, OpError>> {
         Box::pin(async move {
             let Permitted { inner, id } = self.access.over(id)?;
@@ -92,7 +91,7 @@ impl Engine {
         })
     }
 
-    /// Drops the shell and keeps the session. Waits its turn behind running commands.
+    /// Drops the shell and keeps the session. Waits for running commands.
     pub fn hibernate<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, Result<SessionView, OpError>> {
         Box::pin(async move {
             let Permitted { inner, id } = self.access.over(id)?;
@@ -104,15 +103,15 @@ impl Engine {
         })
     }
 
-    /// Ends what runs and gives a clean shell with the state the session began with. The host's right, and that of an
-    /// agent whose token says so.
+    /// Kills what runs and gives the session a clean shell with its initial state. For the host, and for an agent whose
+    /// token allows it.
     pub fn restart<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, Result<SessionView, OpError>> {
         Box::pin(async move {
             let Permitted { inner, id } = self.access.over(id)?;
             if let Scope::Agent { may_restart: false, .. } | Scope::Session { .. } = self.access.scope() {
                 let detail = format!(
                     "session '{id}' was not restarted: this agent may not restart its shell, only the host may. The shell \
-                 still works: undo what is in the way (cd, unset, trap), interrupt a run that hangs, or ask the host"
+                 still works: reset what is in the way (cd, unset, trap), interrupt a run that hangs, or ask the host"
                 );
                 return Err(OpError::NotAllowed { detail });
             }

@@ -1,5 +1,5 @@
-//! Starting an engine: what an earlier daemon left running is taken over or ended, what it had not finished is marked as
-//! lost, and only then is anything new begun.
+//! Starting an engine: what an earlier daemon left running is taken over or killed, what it had not finished is marked
+//! as lost, and only then does new work start.
 
 use super::audit::Audit;
 use super::config::EngineConfig;
@@ -52,24 +52,19 @@ use std::sync::{Arc, Mutex, Weak};
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// A directory cannot be created.
-    #[error("cannot make {path}: {reason}")]
-    Directory {
-        /// Which.
-        path: String,
-        /// Why.
-        reason: String,
-    },
+    #[error("cannot create {path}: {reason}")]
+    Directory { path: String, reason: String },
     /// The store cannot be read.
-    #[error("the store cannot be read: {0}")]
+    #[error("cannot read the store: {0}")]
     Store(String),
     /// The quotas that were set cannot be read.
     #[error("cannot read quotas.json in the data directory: {0}; fix or delete it")]
     Quotas(String),
     /// The agents' tokens cannot be read.
-    #[error("the agents' tokens cannot be read: {0}")]
+    #[error("cannot read the agents' tokens: {0}")]
     Tokens(#[from] shellkeep_store::OpenError),
     /// The audit trail cannot be written.
-    #[error("the audit trail cannot be written: {0}; is audit.jsonl in the data directory writable?")]
+    #[error("cannot write the audit trail: {0}; is audit.jsonl in the data directory writable?")]
     Audit(std::io::Error),
     /// The settings of redaction are wrong.
     #[error("{0}")]
@@ -80,11 +75,11 @@ pub enum StartError {
 }
 
 impl Engine {
-    /// Starts: ends what an earlier daemon left running, takes over its services, marks what it had not finished as lost,
-    /// and gets ready.
+    /// Starts: kills what an earlier daemon left running, takes over its services, marks what it had not finished as
+    /// lost, and gets ready.
     pub fn start(mut config: EngineConfig, store: Store) -> BoxFuture<'static, Result<Self, StartError>> {
         Box::pin(async move {
-            // A workspace is known by its real path, so that a link that is put there later is not followed.
+            // A workspace is known by its real path, so that a link put there later is not followed.
             config.data_dir = config.data_dir.canonicalize().map_err(|error| not_made(&config.data_dir, &error))?;
             for directory in ["outputs", "scratch", "services"] {
                 make_directory(&config.data_dir.join(directory))?;
@@ -295,7 +290,7 @@ fn spawn_owner(ctx: Weak<SessionContext>) -> Spawn {
 
 /// Takes over what runs and starts what goes on beside all operations.
 async fn begin(inner: &Inner, left: Vec<Left>) -> Result<(), StartError> {
-    // One shell is started before anyone asks: a bash that does not work is found out now.
+    // Starts one shell first, to detect a bash that does not work.
     inner.ctx.pool.probe().await?;
     for service in left {
         take_over(inner, service);
@@ -307,7 +302,7 @@ async fn begin(inner: &Inner, left: Vec<Left>) -> Result<(), StartError> {
     Ok(())
 }
 
-/// Brings everything of a dead daemon to rest but the services that run; gives those to be looked after.
+/// Cleans up after a dead daemon, except for running services; returns those that need a supervisor.
 async fn after_crash(
     config: &EngineConfig,
     store: &Store,
@@ -321,7 +316,7 @@ async fn after_crash(
     let sweeping = Arc::clone(factory);
     let ended = tokio::task::spawn_blocking(move || sweeping.sweep(&keep)).await.map_err(|error| error.to_string())?;
     if !ended.is_empty() {
-        tracing::warn!(processes = ended.len(), "ended what an earlier daemon left running");
+        tracing::warn!(processes = ended.len(), "killed what an earlier daemon left running");
     }
     for state in states.iter().filter(|state| checkpoints.config.on && !state.active_runs.is_empty()) {
         // Before the run is recorded as lost: a daemon that dies between the two finds it here again.
@@ -330,7 +325,7 @@ async fn after_crash(
     adopt::settle(store, states, left, boot_id, &ended)
 }
 
-/// Goes on where the dead daemon was with a service.
+/// Continues with a service of the dead daemon.
 fn take_over(inner: &Inner, left: Left) {
     let stamp = |stamp: Stamp| ProcessStamp { pid: stamp.pid, started_ticks: stamp.started_ticks };
     let directory = inner.ctx.data_dir.service(&left.session_id, &left.service_id);
@@ -343,7 +338,7 @@ fn take_over(inner: &Inner, left: Left) {
             cage.assign(left.session_id.as_str());
             match ServiceProcess::adopt(directory.clone(), cage, stamps) {
                 Ok(Some(process)) => Begin::Adopted(Box::new(process)),
-                // It ended in this very moment, or cannot be reached; its keeper may have left a word.
+                // It just ended, or cannot be reached; its keeper may have left the exit code.
                 Ok(None) | Err(_) => Begin::Ended(adopt::ended_just_now(&directory)),
             }
         }

@@ -1,5 +1,6 @@
 //! Who connects to the Unix socket. Its file mode keeps other users out, but the processes of sessions run as the same
-//! user as the daemon: such a process is not the host, and gets the rights of its session's agent, or of its session.
+//! user as the daemon: such a process is not the host, and gets the rights of its session's agent, or only of its
+//! session.
 
 use super::handle::Engine;
 use super::identities::{Guest, IdentityOps};
@@ -11,26 +12,25 @@ use shellkeep_session::SessionId;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-/// Who connected to the Unix socket. Found out once for a connection; what it may do is asked for each request.
+/// Who connected to the Unix socket. Determined once per connection; its rights are checked for each request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Visitor {
     /// A process outside all sessions: the host's.
     Host,
     /// A process of a session.
     Session(FromSession),
-    /// A process that may be of a session, though it cannot be told of which, for this reason.
+    /// A process that may belong to a session, but it is unknown to which, with the reason.
     Unclear(String),
-    /// Nobody could be asked about it: the daemon had no descriptor left.
+    /// Unknown: the daemon had no descriptor left.
     Unasked,
 }
 
 /// The session that a process belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FromSession {
-    /// Its name.
     pub session_id: SessionId,
     agent: Option<Arc<str>>,
-    /// The token that made it.
+    /// The token that created it.
     by: Option<String>,
 }
 
@@ -41,7 +41,7 @@ impl IdentityOps<'_> {
             let peer = match Peer::of(socket) {
                 Ok(peer) => peer,
                 Err(error) => {
-                    return Visitor::Unclear(format!("the process that connected cannot be asked about: {error}"));
+                    return Visitor::Unclear(format!("cannot inspect the process that connected: {error}"));
                 }
             };
             match self.access.at_large().factory.whose(&peer) {
@@ -52,8 +52,8 @@ impl IdentityOps<'_> {
         })
     }
 
-    /// What a process of a session may do now. Its agent's rights, if the agent has a token in force. A session that was
-    /// made with a token gives none when the agent has none left: to revoke them is to end the agent's rights.
+    /// What a process of a session may do now. Its agent's rights, if the agent has a valid token. A session that was
+    /// created with a token gives none when the agent has no token left: revoking them ends the agent's rights.
     pub fn as_session(&self, from: &FromSession) -> Result<Guest, OpError> {
         let identities = &self.access.at_large().identities;
         let by = from.by.as_deref();
@@ -64,7 +64,7 @@ impl IdentityOps<'_> {
             }
             None if by.is_some() => Err(OpError::NotAllowed {
                 detail: format!(
-                    "this request comes from a process of session '{}', whose agent has no token in force any more",
+                    "this request comes from a process of session '{}', whose agent no longer has a valid token",
                     from.session_id
                 ),
             }),

@@ -19,22 +19,22 @@ use crate::shares::Full;
 use tokio::task::JoinError;
 
 /// Why an operation was refused. The sentence states the fact; [`OpError::hint`] says what to do next, and each door
-/// words that in its own verbs.
+/// words that as a command, a route or a tool.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum OpError {
-    /// The request makes no sense.
+    /// The request is invalid.
     #[error("{detail}")]
     Invalid {
         /// What is wrong and what would be right.
         detail: String,
     },
-    /// The caller's token does not give this right.
+    /// Permission denied.
     #[error("{detail}")]
     NotAllowed {
         /// Which right, and who has it.
         detail: String,
     },
-    /// A quota is met.
+    /// A quota is reached.
     #[error("{0}")]
     QuotaExceeded(Box<QuotaMet>),
     /// A file of the workspace was not read, written or removed.
@@ -64,18 +64,15 @@ pub enum OpError {
     /// The session's agent was not resumed.
     #[error(transparent)]
     Resume(#[from] ResumeError),
-    /// The caller, or all callers together, have as much as there is.
+    /// The caller's share, or that of all callers together, is used up.
     #[error(
         "{} the limit of {} {}; {}",
         if .0.by_all { "all agents together are at" } else { "you are at" }, .0.limit, .0.what.words().0, .0.what.words().1
     )]
     NoShare(Full),
-    /// The store cannot answer.
+    /// The store is unavailable.
     #[error("the store is unavailable: {reason}; nothing was changed, try again")]
-    StoreUnavailable {
-        /// Why.
-        reason: String,
-    },
+    StoreUnavailable { reason: String },
     /// A bug: a task panicked, or something happened that cannot happen.
     #[error("internal error: {detail}. This is a bug in shellkeep; the daemon's log has more")]
     Internal {
@@ -87,7 +84,7 @@ pub enum OpError {
     ShuttingDown,
 }
 
-/// A task that panicked is a bug. One that was cancelled was cancelled by the end of the runtime: nothing else does.
+/// A task that panicked is a bug. Only the end of the runtime cancels tasks.
 impl From<JoinError> for OpError {
     fn from(error: JoinError) -> Self {
         if error.is_cancelled() {
@@ -127,7 +124,7 @@ impl OpError {
         }
     }
 
-    /// What to do next, where that differs from door to door.
+    /// What to do next, where it depends on the door.
     pub fn hint(&self) -> Option<Hint> {
         match self {
             Self::QuotaExceeded(met) => (!met.services.is_empty()).then_some(Hint::StopService),

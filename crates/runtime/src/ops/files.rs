@@ -1,4 +1,4 @@
-//! Operations on a session's files and on its time: checkpoints, differences, rewind, fork.
+//! Operations on a session's files and history: checkpoints, differences, rewind, fork.
 
 use super::SessionView;
 use crate::hang_up::HangUp;
@@ -7,38 +7,38 @@ use shellkeep_session::{
 };
 use std::time::Duration;
 
-/// Checkpoints of one page unless the caller says otherwise, and at most.
+/// Default number of checkpoints per page.
 pub const DEFAULT_CHECKPOINT_PAGE: usize = 100;
-/// Most checkpoints of one page.
+/// Maximum number of checkpoints per page.
 pub const MAX_CHECKPOINT_PAGE: usize = 1000;
-/// Bytes of a patch unless the caller says otherwise.
+/// Default number of bytes of a patch.
 pub const DEFAULT_PATCH_BYTES: usize = 1 << 20;
-/// Most bytes of a patch in one answer.
+/// Maximum number of bytes of a patch.
 pub const MAX_PATCH_BYTES: usize = 64 << 20;
-/// Files that are named in the answer to a rewind or a merge; all are counted.
+/// How many files the response to a rewind or a merge lists; all are counted.
 pub const MAX_NAMED_FILES: usize = 1000;
 
-/// A moment in a session's time.
+/// A moment in a session's history.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Moment {
     /// After the record with this number.
     Seq(u64),
     /// After this run.
     Run(RunId),
-    /// Before the last so many runs that changed the files or the shell.
+    /// Before the last N runs that changed the files or the shell.
     Back(u64),
-    /// After the last record that is not younger than this.
+    /// After the last record that is not newer than this.
     Time(Timestamp),
-    /// As in a checkpoint, by its name, or by its commit or the beginning of it.
+    /// A checkpoint, by its name, its commit or a prefix of that.
     Checkpoint(String),
-    /// Before the last change that is in force, or, for a redo, before the last undo.
+    /// Before the last change that was not undone, or, for a redo, before the last undo.
     Step(RewindStep),
 }
 
 impl Moment {
-    /// The moment that somebody calls so: `12` is a record, `r12` a run, `-2` two changing runs back,
-    /// `2026-11-16T08:00:00Z` a time, `undo` before the last change, `redo` before the last undo, and everything else the name or the commit of a checkpoint. Digits alone are a
-    /// record's number: a commit that begins so needs one of its letters.
+    /// Parses a moment: `12` is a record, `r12` a run, `-2` two changing runs back, `2026-11-16T08:00:00Z` a time,
+    /// `undo` before the last change, `redo` before the last undo, and everything else the name or the commit of a
+    /// checkpoint. Digits alone are a record's number: a commit prefix needs a letter.
     pub fn parse(text: &str) -> Self {
         match text {
             "undo" => return Self::Step(RewindStep::Undo),
@@ -55,7 +55,7 @@ impl Moment {
         if let Some(run_id) = RunId::parse(text).ok().filter(|run_id| run_id.seq().is_some()) {
             return Self::Run(run_id);
         }
-        // The name of a checkpoint ends with a time and begins with a word.
+        // The name of a checkpoint starts with a word and ends with a time.
         let is_time = text.as_bytes().first().is_some_and(u8::is_ascii_digit) && text.contains(['T', 't']);
         match text.parse() {
             Ok(time) if is_time => Self::Time(time),
@@ -69,11 +69,11 @@ impl Moment {
 pub struct CheckpointView {
     /// What is known of it.
     pub checkpoint: Checkpoint,
-    /// Number of the record that tells of it.
+    /// Number of its record.
     pub seq: u64,
     /// When it was taken.
     pub at: Timestamp,
-    /// Whether its files are still there; old checkpoints are pruned.
+    /// Whether its files are still kept; old checkpoints are pruned.
     pub kept: bool,
     /// The command that changed the files, if a command did; its beginning, if it is long.
     pub command: Option<ByteString>,
@@ -86,7 +86,7 @@ pub struct CheckpointPage {
     pub checkpoints: Vec<CheckpointView>,
     /// Where the next page starts, if there is one: pass it as `after`.
     pub next: Option<u64>,
-    /// The checkpoint that the files were last kept in, or taken back to.
+    /// The checkpoint that the files were last saved in or rewound to.
     pub current: Option<FilesAt>,
 }
 
@@ -97,73 +97,71 @@ pub struct DiffQuery {
     pub from: Option<Moment>,
     /// The newer one; the files as they are now if none is given.
     pub to: Option<Moment>,
-    /// Only this path and what is below it.
+    /// Only this path and everything below it.
     pub path: Option<ByteString>,
-    /// Whether the texts' differences are wanted too, and at most how many bytes of them.
+    /// The maximum number of bytes of the patch, if one is requested.
     pub patch: Option<usize>,
-    /// Whether the patch holds binary files' contents, so that it can be applied.
+    /// Whether the patch includes the contents of binary files.
     pub binary: bool,
 }
 
 /// How a file differs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChangeKind {
-    /// It is new.
+    /// It was added.
     Added,
-    /// Its content or its permissions are not what they were.
+    /// Its content or permissions changed.
     Modified,
-    /// It is gone.
+    /// It was deleted.
     Deleted,
     /// It has another name; its content is the same.
     Renamed,
-    /// It is another kind of thing: a file that was a link, for example.
+    /// Its kind changed, for example from a link to a file.
     TypeChanged,
 }
 
 /// A file that differs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileChange {
-    /// Where, below the workspace.
+    /// The path, relative to the workspace.
     pub path: ByteString,
-    /// How.
     pub kind: ChangeKind,
-    /// What it was called before.
+    /// Its previous path.
     pub renamed_from: Option<ByteString>,
-    /// Lines that are new, for a text.
+    /// Number of added lines, for a text file.
     pub insertions: Option<u64>,
-    /// Lines that are gone, for a text.
+    /// Number of deleted lines, for a text file.
     pub deletions: Option<u64>,
-    /// Whether it is no text.
+    /// Whether it is a binary file.
     pub binary: bool,
 }
 
 /// The difference between two states of the files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DiffView {
-    /// The older one; none if that is before the first file.
+    /// The older one; none if it is before the first checkpoint.
     pub from: Option<FilesAt>,
     /// The newer one; none if it is the present.
     pub to: Option<FilesAt>,
     /// What differs.
     pub files: Vec<FileChange>,
-    /// The difference in git's format, if it was asked for.
+    /// The difference in git's format, if it was requested.
     pub patch: Option<Vec<u8>>,
-    /// Whether the patch was cut because it is too long.
+    /// Whether the patch was truncated.
     pub truncated: bool,
 }
 
 /// One change of a path, for `list_file_changes`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HistoryEntry {
-    /// The checkpoint in which it is seen first.
+    /// The first checkpoint that contains it.
     pub at: FilesAt,
-    /// Number of the record that tells of the checkpoint.
+    /// Number of the checkpoint's record.
     pub seq: u64,
-    /// When.
     pub time: Timestamp,
-    /// Which run did it.
+    /// The run that made the change.
     pub run_id: Option<RunId>,
-    /// By which tool.
+    /// The tool that made the change.
     pub tool_name: Option<String>,
     /// How the path changed.
     pub kind: ChangeKind,
@@ -171,14 +169,14 @@ pub struct HistoryEntry {
     pub size: Option<u64>,
 }
 
-/// Take a session back to an earlier time.
+/// Rewind a session to an earlier moment.
 #[derive(Debug, Clone)]
 pub struct Rewind {
-    /// To when.
+    /// The moment.
     pub to: Moment,
-    /// Only say what would change.
+    /// Only report what would change.
     pub dry_run: bool,
-    /// What becomes of running services.
+    /// What happens to running services.
     pub services: ServicesAfter,
     /// Cancels it when its caller hangs up before it has begun.
     pub hang_up: Option<HangUp>,
@@ -191,10 +189,10 @@ impl Rewind {
     }
 }
 
-/// What becomes of running services at a rewind.
+/// What happens to running services at a rewind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ServicesAfter {
-    /// They run on.
+    /// They keep running.
     #[default]
     Leave,
     /// They are stopped first.
@@ -204,21 +202,21 @@ pub enum ServicesAfter {
 /// What a rewind changed, or would change.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rewound {
-    /// Number of the record that the session is as after.
+    /// Number of the record that the session was rewound to.
     pub to: u64,
-    /// Number of the record that tells of the rewind; none if it was only asked what would change.
+    /// Number of the rewind's record; none for a dry run.
     pub seq: Option<u64>,
-    /// What to rewind to in order to take it back.
+    /// The record to rewind to in order to undo it.
     pub undo: Option<u64>,
-    /// The run that an undo takes back; none if it takes back a rewind or a merge, or is no undo.
+    /// The run that an undo undoes; none if it undoes a rewind or a merge, or is not an undo.
     pub undone: Option<RunId>,
-    /// The first of the files that change.
+    /// The first files that change.
     pub files: Vec<FileChange>,
-    /// How many files change, all in all.
+    /// Total number of files that change.
     pub files_total: u64,
-    /// Paths that are left as they are, and why.
+    /// Paths that were not changed, and why.
     pub kept_back: Vec<LeftOut>,
-    /// The first of the paths that may not be as they were then, and why.
+    /// The first paths that may differ from that moment, and why.
     pub uncertain: Vec<LeftOut>,
     /// How many such paths there are.
     pub uncertain_total: u64,
@@ -226,40 +224,40 @@ pub struct Rewound {
     pub shell: Changes,
     /// The working directory afterwards.
     pub cwd: ByteString,
-    /// The version of the agent's state that is brought back, if there was one.
+    /// The version of the agent's state that was restored, if there was one.
     pub agent_state: Option<u64>,
     /// Services that were stopped, or would be.
     pub services_stopped: Vec<ServiceId>,
-    /// What the caller should know.
+    /// Notices.
     pub notices: Vec<Notice>,
 }
 
-/// Make a new session from an earlier time of another.
+/// Create a session from an earlier moment of another.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Fork {
-    /// From when; from now if none is given.
+    /// The moment; by default now.
     pub at: Option<Moment>,
     /// Its name; a UUID4 if none is given.
     pub session_id: Option<SessionId>,
-    /// Whether it may work on the same files as the session it comes from, where that works outside its workspace.
+    /// Whether it may use the same files as its origin, if that works outside its workspace.
     pub share_files: bool,
 }
 
-/// A session that was made from another.
+/// A session that was forked from another.
 #[derive(Debug, Clone)]
 pub struct Forked {
     /// The new one.
     pub session: SessionView,
-    /// What its caller should know.
+    /// Notices.
     pub notices: Vec<Notice>,
 }
 
-/// Bring a fork's changes of files back to the session that it came from.
+/// Merge a fork's file changes back into the session it was forked from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MergeBack {
-    /// Only say what would change.
+    /// Only report what would change.
     pub dry_run: bool,
-    /// Whose version is taken where both changed the same lines; without it, such a merge is refused.
+    /// Which side wins where both changed the same lines; without it, such a merge is rejected.
     pub prefer: Option<Side>,
 }
 
@@ -268,7 +266,6 @@ pub struct MergeBack {
 pub enum Side {
     /// The session that is merged into.
     Origin,
-    /// The fork.
     Fork,
 }
 
@@ -277,32 +274,31 @@ pub enum Side {
 pub struct Merged {
     /// The session that was changed.
     pub into: SessionId,
-    /// Number of the record in it that holds the files afterwards; none if nothing changed.
+    /// Number of the record of the checkpoint after the merge; none if nothing changed.
     pub seq: Option<u64>,
-    /// What to rewind it to in order to take the merge back.
+    /// The record to rewind it to in order to undo the merge.
     pub undo: Option<u64>,
-    /// The first of the files that change in it.
+    /// The first files that change in it.
     pub files: Vec<FileChange>,
-    /// How many change, all in all.
+    /// Total number of files that change.
     pub files_total: u64,
-    /// Files that both changed so that they do not fit together.
+    /// Files with conflicting changes.
     pub conflicts: Vec<LeftOut>,
-    /// What the caller should know.
+    /// Notices.
     pub notices: Vec<Notice>,
 }
 
-/// What a session's checkpoints take of the disk.
+/// The disk usage of a session's checkpoints.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckpointUse {
-    /// The session.
     pub session_id: SessionId,
     /// Checkpoints that are kept.
     pub checkpoints: u64,
     /// Bytes on the disk.
     pub bytes: u64,
-    /// How many they may be.
+    /// The limit in bytes.
     pub limit: u64,
-    /// Bytes that were given back just now, if that was asked for.
+    /// Bytes that were freed by pruning, if that was requested.
     pub reclaimed: u64,
 }
 
@@ -319,20 +315,20 @@ pub struct PastFile {
     pub is_link: bool,
 }
 
-/// How files are kept.
+/// The settings of checkpoints.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckpointConfig {
-    /// Whether they are.
+    /// Whether checkpoints are taken.
     pub on: bool,
     /// Larger files are left out.
     pub max_file_bytes: u64,
-    /// What the checkpoints of one session may take of the disk.
+    /// How much disk space the checkpoints of one session may use.
     pub bytes_per_session: u64,
-    /// More files than this are not kept.
+    /// How many files of a workspace are saved at most.
     pub max_files: u64,
     /// How long one checkpoint may take.
     pub time: Duration,
-    /// How many of the newest are all kept; of older ones, one an hour, and after a day one a day.
+    /// How many of the newest are all kept; of older ones, one per hour, and after a day one per day.
     pub keep_all: usize,
 }
 

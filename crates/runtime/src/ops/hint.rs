@@ -1,5 +1,4 @@
-//! What to do next after an error. Each door words it in its own verbs: HTTP a route, MCP a tool, the command line a
-//! command.
+//! What to do next after an error. Each door words it: HTTP as a route, MCP as a tool, the command line as a command.
 
 /// What to do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,7 +13,7 @@ pub enum Hint {
     Verify,
     /// Start the command so that it accepts input later.
     KeepInputOpen,
-    /// Wait for the run that is in the way, or interrupt it.
+    /// Wait for the running command, or interrupt it.
     WaitForRun,
     /// Let a copied data directory use the original's directories, or stay out of them.
     TakeWorkspaces,
@@ -22,7 +21,7 @@ pub enum Hint {
     ListServices,
     /// Stop a service to make room.
     StopService,
-    /// Read the agent's state and save again over what was read.
+    /// Read the agent's state and save again with its version.
     ReadAgentState,
     /// Save a state of the agent first.
     SaveAgentState,

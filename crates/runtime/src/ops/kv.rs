@@ -12,9 +12,9 @@ pub const MAX_KV_KEY: usize = 512;
 pub const MAX_KV_BATCH: usize = 1000;
 /// Longest content type of a value.
 pub const MAX_KV_TYPE: usize = 255;
-/// Keys of one page unless the caller says otherwise.
+/// Default number of keys per page.
 pub const DEFAULT_KV_PAGE: usize = 100;
-/// Most keys of one page.
+/// Maximum number of keys per page.
 pub const MAX_KV_PAGE: usize = 1000;
 /// Bytes of values in one page; a page ends early rather than being larger.
 pub const MAX_KV_PAGE_BYTES: u64 = 16 << 20;
@@ -22,25 +22,23 @@ pub const MAX_KV_PAGE_BYTES: u64 = 16 << 20;
 /// A change of one key.
 #[derive(Debug, Clone)]
 pub struct KvOp {
-    /// The key.
     pub key: String,
-    /// What becomes of it.
+    /// The operation.
     pub change: KvPut,
     /// The version that it must have now; 0 if it must not exist. Anything if not given.
     pub if_version: Option<u64>,
 }
 
-/// What becomes of a key.
+/// An operation on a key.
 #[derive(Debug, Clone)]
 pub enum KvPut {
     /// It gets these bytes.
     Bytes {
-        /// The bytes.
         bytes: Vec<u8>,
         /// What they are.
         content_type: String,
     },
-    /// It gets the bytes with this SHA-256, which the session has already.
+    /// It gets the bytes with this SHA-256, which the session already has.
     Known {
         /// The hash, in hexadecimal.
         sha256: String,
@@ -54,7 +52,7 @@ pub enum KvPut {
 /// A page of keys.
 #[derive(Debug, Clone)]
 pub struct KvPage {
-    /// In the order of the keys, each with its bytes if they were asked for.
+    /// In the order of the keys, each with its bytes if they were requested.
     pub entries: Vec<(KvEntry, Option<Vec<u8>>)>,
     /// Where the next page starts, if there is one: pass it as `after`.
     pub next: Option<String>,
@@ -63,13 +61,13 @@ pub struct KvPage {
 /// Which keys to list.
 #[derive(Debug, Clone)]
 pub struct KvQuery {
-    /// Only keys that begin like this.
+    /// Only keys with this prefix.
     pub prefix: String,
     /// Only keys after this one.
     pub after: String,
-    /// Most keys to return.
+    /// Maximum number of keys to return.
     pub limit: usize,
-    /// Whether their values come along.
+    /// Whether to include their values.
     pub values: bool,
 }
 
@@ -82,7 +80,7 @@ pub struct KvChangedKeys {
     pub version: u64,
     /// Number of the record.
     pub seq: u64,
-    /// What the caller should know.
+    /// Notices.
     pub notices: Vec<Notice>,
 }
 
@@ -91,41 +89,29 @@ pub struct KvChangedKeys {
 pub enum KvError {
     /// There is no such key.
     #[error("session '{session_id}' has no key '{key}'")]
-    NotFound {
-        /// The session.
-        session_id: String,
-        /// The key.
-        key: String,
-    },
+    NotFound { session_id: String, key: String },
     /// The key is not at the version that the caller expects.
     #[error(
         "nothing was changed: key '{key}' {}; read it again, and repeat the change with the version you have read",
         if *current == 0 { "does not exist".to_owned() } else { format!("is at version {current}") }
     )]
     Conflict {
-        /// The key.
         key: String,
         /// Its version; 0 if it does not exist.
         current: u64,
     },
     /// The session has no value with this hash.
     #[error("nothing was changed: the session has no value with the SHA-256 {sha256}; send its bytes")]
-    ValueNotFound {
-        /// The hash.
-        sha256: String,
-    },
-    /// A value is not what was put.
-    #[error("{reason}; it is not served. Put it again, or rewind to a record before it")]
+    ValueNotFound { sha256: String },
+    /// A value does not match its hash.
+    #[error("{reason}; it is not returned. Put it again, or rewind to a record before it")]
     Damaged {
         /// Which, and what is wrong with it.
         reason: String,
     },
     /// The database cannot be used.
     #[error("{reason}; nothing was changed. Check the data directory's disk and try again")]
-    Unavailable {
-        /// Why.
-        reason: String,
-    },
+    Unavailable { reason: String },
 }
 
 impl KvError {
@@ -140,7 +126,7 @@ impl KvError {
         }
     }
 
-    /// What to do next, where that differs from door to door.
+    /// What to do next, where it depends on the door.
     pub fn hint(&self) -> Option<Hint> {
         match self {
             Self::NotFound { .. } => Some(Hint::ListKeys),

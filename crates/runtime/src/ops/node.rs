@@ -6,36 +6,34 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-/// Change quotas: those that are named. `None` brings back what the settings say.
+/// Change the named quotas. `None` resets one to its configured value.
 pub type QuotaChanges = BTreeMap<QuotaName, Option<u64>>;
 
 /// One quota.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QuotaView {
-    /// Which.
     pub name: QuotaName,
-    /// What the settings say.
+    /// The configured value.
     pub configured: u64,
-    /// What was set since, if it was.
+    /// The value set at run time, if any.
     pub set: Option<u64>,
-    /// What is in force now; less than was set while the machine is under pressure.
+    /// The limit in effect; lower while the machine is under pressure.
     pub limit: u64,
     /// What is used now, where that is one number. An agent sees its own.
     pub used: Option<u64>,
 }
 
-/// A limit that followed the machine's pressure.
+/// A limit that was changed because of the machine's pressure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LimitChangeView {
-    /// When.
     pub at: Timestamp,
     /// Which limit.
     pub limit: &'static str,
-    /// What it was.
+    /// The value before.
     pub from: u64,
-    /// What it is since.
+    /// The value after.
     pub to: u64,
-    /// Why, in a sentence.
+    /// The reason, as a sentence.
     pub reason: String,
 }
 
@@ -44,78 +42,76 @@ pub struct LimitChangeView {
 pub struct QuotasView {
     /// In the order they are shown.
     pub quotas: Vec<QuotaView>,
-    /// The last changes that the machine's pressure made, newest first. The host's to see.
+    /// The latest changes caused by the machine's pressure, newest first. Host only.
     pub changes: Vec<LimitChangeView>,
 }
 
-/// A command that runs.
+/// A running command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunningView {
     /// The session that it runs in.
     pub session_id: SessionId,
     /// The agent that the session belongs to.
     pub agent: Option<String>,
-    /// The run.
     pub run_id: RunId,
-    /// Its text, as it is recorded, cut.
+    /// Its text as recorded, truncated.
     pub command: String,
     /// How long it has run.
     pub elapsed: Duration,
-    /// Whether it outgrew its timeout and runs in the background.
+    /// Whether it moved to the background at its timeout.
     pub background: bool,
 }
 
 /// The status of the node.
 #[derive(Debug, Clone)]
 pub struct NodeView {
-    /// Since when the daemon runs.
+    /// When the daemon started.
     pub uptime: Duration,
-    /// Sessions there are.
+    /// Number of sessions.
     pub sessions: usize,
-    /// Of them, with a shell.
+    /// Sessions with a shell.
     pub live_shells: usize,
-    /// Shells started ahead.
+    /// Shells started in advance.
     pub spare_shells: usize,
-    /// Commands that run.
+    /// Running commands.
     pub running: usize,
-    /// Most commands that may run at once now.
+    /// How many commands may run at once now.
     pub running_limit: usize,
-    /// Commands that wait for their turn on the node.
+    /// Commands that wait in the queue of the node.
     pub waiting: usize,
     /// Agents whose commands wait.
     pub agents_waiting: usize,
     /// The commands that have run longest, the longest first.
     pub commands: Vec<RunningView>,
-    /// Commands started since the daemon runs.
+    /// Commands started since the daemon started.
     pub commands_total: u64,
-    /// Services that run.
+    /// Running services.
     pub services: usize,
     /// Processes of all sessions and services.
     pub processes: u64,
     /// Resident memory of the daemon, in bytes.
     pub memory: u64,
-    /// Share of time in which something waited for a processor, 0 to 1.
+    /// Share of time in which a task waited for a processor, 0 to 1.
     pub cpu_pressure: f64,
-    /// Share of time in which something waited for memory, 0 to 1.
+    /// Share of time in which a task waited for memory, 0 to 1.
     pub memory_pressure: f64,
-    /// Share of memory that is free to use.
+    /// Share of memory that is available.
     pub memory_free: f64,
     /// The quotas.
     pub quotas: QuotasView,
-    /// Why it is degraded; empty when all is well.
+    /// Why it is degraded; empty if everything works.
     pub problems: Vec<String>,
 }
 
-/// A quota was met. Boxed in the error, because it is rare and long.
+/// A quota was reached. Boxed in the error, because it is rare and large.
 #[derive(Debug, Clone)]
 pub struct QuotaMet {
-    /// Which.
     pub quota: QuotaName,
-    /// The limit in force.
+    /// The limit in effect.
     pub limit: u64,
     /// What is used.
     pub used: u64,
-    /// Whose services are counted, where an agent's are.
+    /// The agent whose services are counted, for a limit per agent.
     pub agent: Option<String>,
     /// The caller's services, the most idle first.
     pub services: Vec<ServiceView>,

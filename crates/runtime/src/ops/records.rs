@@ -1,4 +1,4 @@
-//! The vocabulary of records: what an agent's framework tells, reads back, saves, and has masked.
+//! The vocabulary of records: what an agent's framework posts, reads and saves, and scrubbing.
 
 pub use shellkeep_record::Line;
 pub use shellkeep_record::verify::Verdict;
@@ -6,7 +6,7 @@ pub use shellkeep_record::verify::Verdict;
 use shellkeep_session::{Message, Notice, Timestamp};
 use std::fmt;
 
-/// Longest `data` of one event, as JSON. What is larger belongs into a file, with its path in the event.
+/// Longest `data` of one event, as JSON. Larger data belongs in a file, with its path in the event.
 pub const MAX_EVENT_BYTES: usize = 1 << 20;
 /// Most events of one call.
 pub const MAX_EVENTS: usize = 10_000;
@@ -16,7 +16,7 @@ pub const MAX_EVENTS_BYTES: usize = 8 << 20;
 pub const MAX_EVENT_TYPE: usize = 64;
 /// Most events on one page.
 pub const MAX_EVENT_PAGE: usize = 1000;
-/// A page of events ends when it holds so many bytes; it always holds one event.
+/// A page of events ends at this many bytes; it always has at least one event.
 pub const MAX_EVENT_PAGE_BYTES: usize = 8 << 20;
 /// Longest content of a message, as JSON.
 pub const MAX_MESSAGE_BYTES: usize = 1 << 20;
@@ -26,10 +26,10 @@ pub const MAX_ROLE: usize = 64;
 pub const MAX_MESSAGE_PAGE: usize = 1000;
 /// Longest state of an agent.
 pub const MAX_AGENT_STATE: usize = 16 << 20;
-/// Longest secret that can be scrubbed.
+/// The longest secret for a scrub.
 pub const MAX_SECRET: usize = 64 << 10;
 
-/// An event that an agent's framework tells.
+/// An event from an agent's framework.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewEvent {
     /// One of the types of the contract, or the caller's own, which begins with `x_`.
@@ -38,14 +38,14 @@ pub struct NewEvent {
     pub data: serde_json::Value,
 }
 
-/// Where events were put.
+/// The numbers of recorded events.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Posted {
     /// Number of the first.
     pub first_seq: u64,
     /// Number of the last; there is nothing else between them.
     pub last_seq: u64,
-    /// What the caller should know.
+    /// Notices.
     pub notices: Vec<Notice>,
 }
 
@@ -60,7 +60,7 @@ pub struct EventQuery {
     pub types: Vec<String>,
     /// Only events that match this regular expression.
     pub search: Option<String>,
-    /// Whether secrets are masked.
+    /// Whether to mask secrets.
     pub redact: bool,
 }
 
@@ -69,38 +69,38 @@ pub struct EventQuery {
 pub struct EventPage {
     /// The events, in order.
     pub events: Vec<Line>,
-    /// Where to go on, if there may be more: pass it as `after`.
+    /// Where to continue, if there may be more: pass it as `after`.
     pub next: Option<u64>,
 }
 
-/// How a recording is written out for somebody else.
+/// The format of an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExportFormat {
-    /// One event to a line, with what proves them.
+    /// One event per line, with its proof.
     Jsonl,
     /// For `asciinema play`.
     Asciicast,
-    /// One page for a browser.
+    /// A single HTML page.
     Html,
 }
 
-/// Keep a message of the conversation.
+/// Add a message to the conversation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewMessage {
-    /// Who said it.
+    /// The author.
     pub role: String,
-    /// What was said.
+    /// The content.
     pub content: serde_json::Value,
 }
 
-/// A message that was kept.
+/// A message that was added.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MessageAdded {
     /// Its number in the conversation.
     pub seq_id: u64,
     /// Number of its record.
     pub seq: u64,
-    /// What the caller should know.
+    /// Notices.
     pub notices: Vec<Notice>,
 }
 
@@ -109,20 +109,20 @@ pub struct MessageAdded {
 pub struct MessagePage {
     /// The messages, by number.
     pub messages: Vec<Message>,
-    /// Where to go on, if there is more: pass it as `after`.
+    /// Where to continue, if there is more: pass it as `after`.
     pub next: Option<u64>,
 }
 
-/// What must be so for a state to be saved.
+/// The condition for saving a state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expected {
-    /// Nothing: the last one to save wins.
+    /// None: the last write wins.
     Anything,
-    /// None was saved before.
+    /// No state was saved before.
     Nothing,
-    /// One was, whichever.
+    /// A state was saved before.
     Something,
-    /// This version is the one that is kept.
+    /// This version is current.
     Version(u64),
 }
 
@@ -131,35 +131,31 @@ pub enum Expected {
 pub struct SaveAgentState {
     /// What the bytes are.
     pub media_type: String,
-    /// The bytes.
     pub bytes: Vec<u8>,
-    /// What must be so.
+    /// The condition.
     pub expected: Expected,
 }
 
 /// A state that was saved.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AgentStateSaved {
-    /// Its version.
     pub version: u64,
     /// Number of its record.
     pub seq: u64,
-    /// What the caller should know.
+    /// Notices.
     pub notices: Vec<Notice>,
 }
 
 /// A state of the agent, read back.
 #[derive(Clone)]
 pub struct AgentStateView {
-    /// Its version.
     pub version: u64,
     /// What the bytes are.
     pub media_type: String,
-    /// The bytes.
     pub bytes: Vec<u8>,
 }
 
-/// A secret that is to be masked. It is never printed.
+/// A secret to mask. It is never printed.
 #[derive(Clone)]
 pub struct Secret(pub String);
 
@@ -169,17 +165,16 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// What masking a secret did.
+/// The result of a scrub.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scrubbed {
-    /// Number of the record that says so.
+    /// Number of the record of the scrub.
     pub seq: u64,
     /// Numbers of the events in which something was masked.
     pub seqs: Vec<u64>,
     /// Files in which something was masked.
     pub files: Vec<String>,
-    /// Names of the checkpoints that held it and are gone.
+    /// Names of the checkpoints that contained it and were deleted.
     pub checkpoints: Vec<String>,
-    /// When.
     pub at: Timestamp,
 }

@@ -1,23 +1,22 @@
-//! The vocabulary of resuming: a message for a session's agent, and what came of it.
+//! The vocabulary of resuming: a message for a session's agent, and its result.
 
 use super::{Hint, IfBusy};
 use shellkeep_record::Line;
 use std::time::Duration;
 
-/// How long an agent may work on a message unless its session's config or the caller says otherwise.
+/// Default time that an agent may work on a message.
 pub const DEFAULT_RESUME_TIMEOUT: Duration = Duration::from_secs(300);
 /// Longest message for an agent.
 pub const MAX_RESUME_MESSAGE: usize = 1 << 20;
 
-/// Run a session's agent on from its last step, with a message.
+/// Send a message to a session's agent, which continues from its last step.
 #[derive(Debug, Clone)]
 pub struct ResumeSession {
-    /// The message.
     pub message: String,
-    /// How long it may work on it; as the session's config says if not given.
+    /// How long it may work on it; by default as in the session's config.
     pub timeout: Option<Duration>,
-    /// The caller's key: a second call with the same key gives the first one's result, or goes on with it where a crash
-    /// cut it off.
+    /// The idempotency key: a second call with the same key returns the first one's result, or continues its work after
+    /// a crash.
     pub request_id: Option<String>,
     /// What to do when the agent works on another message.
     pub if_busy: IfBusy,
@@ -33,18 +32,17 @@ impl ResumeSession {
 /// How an agent's work on a message ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResumeStatus {
-    /// The agent said that it is done.
+    /// The agent reported that it is done.
     Done,
-    /// Somebody stopped it: its caller went away, the session was ended, the daemon stops.
+    /// It was stopped: the caller disconnected, the session was ended, or the daemon stopped.
     Interrupted,
-    /// It ended without a word, or did what it may not do.
+    /// It exited without reporting a result, or violated the protocol.
     Failed,
-    /// Its time was over.
+    /// It timed out.
     TimedOut,
 }
 
 impl ResumeStatus {
-    /// The word for it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Done => "done",
@@ -54,26 +52,26 @@ impl ResumeStatus {
         }
     }
 
-    /// From the word.
+    /// From its name.
     pub fn parse(word: &str) -> Option<Self> {
         [Self::Done, Self::Interrupted, Self::Failed, Self::TimedOut].into_iter().find(|status| status.as_str() == word)
     }
 }
 
-/// What came of a message.
+/// The result of a message.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ResumeView {
-    /// Its name in the recording: `a` and the number of the event that holds the message.
+    /// Its id in the recording: `a` and the number of the message's event.
     pub resume_id: String,
-    /// What the agent answered.
+    /// The agent's answer.
     pub output: String,
     /// How it ended.
     pub status: ResumeStatus,
     /// Steps it completed: how often it saved its state.
     pub steps: u64,
-    /// Version of the state that is kept now; 0 if there is none.
+    /// Version of its saved state; 0 if there is none.
     pub agent_state_version: u64,
-    /// Number of the event that holds the message.
+    /// Number of the message's event.
     pub seq_from: u64,
     /// Number of the last event.
     pub seq_to: u64,
@@ -92,13 +90,12 @@ pub enum ResumeChunk {
     Result(Box<ResumeView>),
 }
 
-/// Why a session's agent was not run on. Nothing was recorded.
+/// Why a session's agent was not resumed. Nothing was recorded.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ResumeError {
     /// The session's config names no agent.
     #[error("session '{session_id}' has no agent to run: {reason}")]
     NoAgent {
-        /// The session.
         session_id: String,
         /// What is missing or wrong.
         reason: String,
@@ -106,7 +103,6 @@ pub enum ResumeError {
     /// The agent works on another message.
     #[error("the agent of session '{session_id}' is working on another message ({resume_id}); nothing was recorded")]
     Busy {
-        /// The session.
         session_id: String,
         /// What it works on.
         resume_id: String,
@@ -115,12 +111,7 @@ pub enum ResumeError {
     #[error(
         "cannot start the agent of session '{session_id}': {reason}; nothing was recorded. Fix the agent config or install the program, then send the message again"
     )]
-    NotStarted {
-        /// The session.
-        session_id: String,
-        /// Why.
-        reason: String,
-    },
+    NotStarted { session_id: String, reason: String },
 }
 
 impl ResumeError {
@@ -142,7 +133,7 @@ impl ResumeError {
         }
     }
 
-    /// Whether another time will do; otherwise the session itself must be another.
+    /// Whether retrying later can help; otherwise the session must be changed.
     pub fn is_for_now(&self) -> bool {
         matches!(self, Self::NotStarted { .. })
     }

@@ -5,9 +5,9 @@ use shellkeep_session::{ByteString, Ready, RestartPolicy, ServiceId, ServiceStat
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How long a service has to end by itself before it is killed, unless the caller says otherwise.
+/// Default time between SIGTERM and SIGKILL.
 pub const STOP_GRACE: Duration = Duration::from_secs(5);
-/// The longest grace a caller may ask for.
+/// The longest grace period.
 pub const MAX_STOP_GRACE: Duration = Duration::from_secs(120);
 /// Longest name of a service.
 pub const MAX_SERVICE_NAME: usize = 128;
@@ -17,18 +17,17 @@ pub const MAX_SERVICE_NAME: usize = 128;
 pub struct StartService {
     /// The text: any bytes but NUL.
     pub command: ByteString,
-    /// What the caller calls it; the beginning of the command if not given.
+    /// Its name; by default the beginning of the command.
     pub name: Option<String>,
-    /// Where it starts; where the session is if not given.
+    /// Its working directory; by default the session's.
     pub cwd: Option<ByteString>,
-    /// Exported variables beyond the session's.
+    /// Exported variables in addition to the session's.
     pub env: BTreeMap<String, String>,
-    /// When it counts as ready; at once if not given.
+    /// The readiness condition; by default ready at once.
     pub ready: Option<Ready>,
-    /// What happens when it ends by itself.
+    /// What to do when it exits on its own.
     pub restart: RestartPolicy,
-    /// How long the caller waits for it to become ready (or, where nobody said what that is, to show that it does not
-    /// end at once).
+    /// How long the caller waits for it to become ready, or, without a condition, to see whether it exits at once.
     pub wait: Duration,
 }
 
@@ -52,31 +51,27 @@ impl StartService {
 pub struct ServiceView {
     /// Its id within its session.
     pub service_id: ServiceId,
-    /// Its session.
     pub session_id: SessionId,
-    /// Whose it is.
+    /// The agent that it belongs to.
     pub agent: Option<String>,
-    /// What its caller calls it.
     pub name: String,
-    /// The text.
     pub command: ByteString,
-    /// Where it started.
+    /// Its working directory at the start.
     pub cwd: ByteString,
-    /// Its status.
     pub status: ServiceStatus,
-    /// Its first process, or the oldest that is left of it.
+    /// Its first process, or the oldest one left.
     pub pid: Option<u32>,
-    /// TCP ports on which it listens.
+    /// TCP ports that it listens on.
     pub ports: Vec<u16>,
     /// How many processes it has.
     pub processes: usize,
     /// When it was first started.
     pub started_at: Timestamp,
-    /// When it last wrote, computed or talked to anybody.
+    /// When it last wrote output, used the processor or had a connection.
     pub last_active_at: Timestamp,
-    /// What happens when it ends by itself.
+    /// What to do when it exits on its own.
     pub restart: RestartPolicy,
-    /// How often it was started again.
+    /// How often it was restarted.
     pub restarts: u32,
     /// When it ended, if it has.
     pub ended_at: Option<Timestamp>,
@@ -84,9 +79,9 @@ pub struct ServiceView {
     pub exit_code: Option<i32>,
     /// The signal that ended it, without `SIG`.
     pub signal: Option<String>,
-    /// What there is to say about its status, in a sentence.
+    /// Details about its status, as a sentence.
     pub detail: Option<String>,
-    /// Bytes it has written to its log, kept or not.
+    /// Bytes written to its log, including those no longer kept.
     pub log_bytes: u64,
 }
 
@@ -106,11 +101,10 @@ pub struct LogQuery {
 /// A page of a service's log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogPage {
-    /// The bytes.
     pub bytes: Vec<u8>,
-    /// Where they start; later than asked for if the beginning is no longer kept.
+    /// Where they start; later than requested if the beginning is no longer kept.
     pub offset: u64,
-    /// Where to go on; equal to `total` at the end.
+    /// Where to continue; equal to `total` at the end.
     pub next_offset: u64,
     /// The first byte that is still kept.
     pub first: u64,
@@ -120,10 +114,9 @@ pub struct LogPage {
     pub complete: bool,
 }
 
-/// What an agent's end did.
+/// The result of ending an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EndedAgent {
-    /// Whose end it was.
     pub agent: String,
     /// Sessions that were ended.
     pub sessions: usize,

@@ -7,9 +7,9 @@ pub use shellkeep_workspace::tree::{
 use super::Hint;
 use shellkeep_session::{ByteString, Notice};
 
-/// Entries of a directory in one page unless the caller says otherwise.
+/// Default number of entries per page.
 pub const DEFAULT_FILE_PAGE: usize = 1000;
-/// Most entries of a directory in one page.
+/// Maximum number of entries per page.
 pub const MAX_FILE_PAGE: usize = 10_000;
 
 /// What is at a path, and in it if it is a directory.
@@ -35,22 +35,21 @@ pub struct FilePart {
 /// A file to write.
 #[derive(Debug, Clone)]
 pub struct WriteFile {
-    /// Where, below the workspace or absolute in it.
+    /// Its path, relative to the workspace or absolute inside it.
     pub path: ByteString,
     /// Its content.
     pub bytes: Vec<u8>,
-    /// Its permissions; those of the file that is there, or the usual ones, if none are given.
+    /// Its permissions; by default those of the existing file, or the usual ones.
     pub mode: Option<u32>,
-    /// What must be there.
+    /// The precondition.
     pub expected: ExpectedFile,
 }
 
 /// A file that was written.
 #[derive(Debug, Clone)]
 pub struct FileWritten {
-    /// Where, below the workspace.
+    /// Its path, relative to the workspace.
     pub path: ByteString,
-    /// Its size.
     pub size: u64,
     /// The SHA-256 of its content, in hexadecimal.
     pub sha256: String,
@@ -58,18 +57,18 @@ pub struct FileWritten {
     pub is_new: bool,
     /// Number of the record.
     pub seq: u64,
-    /// What the caller should know.
+    /// Notices.
     pub notices: Vec<Notice>,
 }
 
 /// A file that was removed.
 #[derive(Debug, Clone)]
 pub struct FileRemoved {
-    /// Where it was, below the workspace.
+    /// Its path, relative to the workspace.
     pub path: ByteString,
     /// Number of the record.
     pub seq: u64,
-    /// What the caller should know.
+    /// Notices.
     pub notices: Vec<Notice>,
 }
 
@@ -80,44 +79,25 @@ pub enum FileError {
     #[error(
         "'{path}' is outside the session's workspace, or a symbolic link on the way leads out of it; paths are relative to the workspace {workspace}, or absolute inside it"
     )]
-    Outside {
-        /// The path.
-        path: String,
-        /// The workspace.
-        workspace: String,
-    },
+    Outside { path: String, workspace: String },
     /// There is nothing at the path.
     #[error("there is no file '{path}' in the session's workspace")]
-    NotFound {
-        /// The path.
-        path: String,
-    },
+    NotFound { path: String },
     /// A directory is where a file should be.
     #[error("'{path}' is a directory, not a file")]
-    IsDirectory {
-        /// The path.
-        path: String,
-    },
+    IsDirectory { path: String },
     /// It is a pipe, a socket or a device.
     #[error("'{path}' is not a regular file; it cannot be read or written this way")]
-    NotAFile {
-        /// The path.
-        path: String,
-    },
-    /// The directory has something in it.
+    NotAFile { path: String },
+    /// The directory is not empty.
     #[error("directory '{path}' is not empty; pass recursive to remove everything in it")]
-    NotEmpty {
-        /// The path.
-        path: String,
-    },
+    NotEmpty { path: String },
     /// The file is larger than one call returns.
     #[error(
         "'{path}' has {size} bytes, more than the {limit} bytes of one call; read it in parts with offset and limit"
     )]
     TooLarge {
-        /// The path.
         path: String,
-        /// Its size.
         size: u64,
         /// Most that one call returns.
         limit: u64,
@@ -125,12 +105,11 @@ pub enum FileError {
     /// The file is not what the caller expected.
     #[error(
         "'{path}' was not written: {}; read it again before you write it",
-        if current.is_some() { "it is not the file that was expected" } else { "there is no such file" }
+        if current.is_some() { "it is not the expected file" } else { "there is no such file" }
     )]
     Unexpected {
-        /// The path.
         path: String,
-        /// The SHA-256 of what is there; none if nothing is.
+        /// The SHA-256 of the existing file, if there is one.
         current: Option<String>,
     },
 }
@@ -149,7 +128,7 @@ impl FileError {
         }
     }
 
-    /// What to do next, where that differs from door to door.
+    /// What to do next, where it depends on the door.
     pub fn hint(&self) -> Option<Hint> {
         match self {
             Self::NotFound { .. } | Self::IsDirectory { .. } => Some(Hint::ListFiles),

@@ -1,16 +1,15 @@
-//! Starting shells while the machine refuses: how long to pause, what to tell those who ask meanwhile, and how often to
-//! log it.
+//! Failed starts of shells: how long to pause, what to answer in the meantime, and how often to log.
 
 use crate::sync::lock;
 use shellkeep_process::StartError;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-/// The pause after the first failed start. Short: most shortages are over when a few connections have closed.
+/// The pause after the first failed start. Short: most shortages end when a few connections close.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
-/// The longest pause. A client that asks again after a second finds that it was tried again meanwhile.
+/// The longest pause. A client that retries after a second benefits from a new attempt.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-/// At most one line in the log for this long, with the number of failures since the last one.
+/// At most one log line in this time, with the number of failures since the last one.
 const LOG_EVERY: Duration = Duration::from_secs(30);
 
 /// Why there is no shell.
@@ -18,7 +17,7 @@ const LOG_EVERY: Duration = Duration::from_secs(30);
 pub struct NoShell {
     /// The system's reason, and what to do about it.
     pub reason: Arc<str>,
-    /// Whether something ran out that other shells may give back.
+    /// Whether a resource ran out that other shells may release.
     pub is_shortage: bool,
 }
 
@@ -31,7 +30,7 @@ pub(super) struct Trouble {
 #[derive(Debug, Default)]
 struct State {
     failing: Option<Failing>,
-    /// The last failure, which may be over: callers that waited meanwhile get it as the reason.
+    /// The last failure, which may be over: callers that waited get it as the reason.
     last: Option<NoShell>,
     /// When a failure was last logged, and how many were not since. Kept when a start works: one may work now and then
     /// while most fail.
@@ -47,7 +46,7 @@ struct Failing {
 }
 
 impl Trouble {
-    /// A start failed: notes why, and gives it.
+    /// A start failed: notes and returns the reason.
     pub(super) fn failed(&self, error: &StartError) -> NoShell {
         let reason = format!("{error}; {}", error.advice());
         let last = NoShell { reason: reason.into(), is_shortage: error.is_shortage() };
@@ -62,7 +61,7 @@ impl Trouble {
         last
     }
 
-    /// A start worked. Says whether others had failed before it.
+    /// A start worked. Returns whether others had failed before it.
     pub(super) fn is_over(&self) -> bool {
         let Some(failing) = self.lock().failing.take() else { return false };
         if failing.is_logged {
@@ -71,14 +70,14 @@ impl Trouble {
         true
     }
 
-    /// Somebody gave back what a shell needs: the next start need not wait for the end of the pause.
+    /// A resource was released: the next start need not wait for the end of the pause.
     pub(super) fn may_try_again(&self) {
         if let Some(failing) = &mut self.lock().failing {
             failing.until = Instant::now();
         }
     }
 
-    /// The reason, as long as nothing is to be tried.
+    /// The reason, during a pause.
     pub(super) fn now(&self) -> Option<NoShell> {
         let state = self.lock();
         state.failing.as_ref().filter(|failing| Instant::now() < failing.until).and(state.last.clone())
@@ -101,7 +100,7 @@ impl Trouble {
 }
 
 impl State {
-    /// Logs a failure, unless one was logged a moment ago. Says whether it did.
+    /// Logs a failure, unless one was just logged. Returns whether it did.
     fn log(&mut self, why: &NoShell, now: Instant) -> bool {
         if self.logged.is_some_and(|at| now.duration_since(at) < LOG_EVERY) {
             self.unlogged += 1;

@@ -1,5 +1,5 @@
 //! An agent's work on one message, as its watchers see it: its answer in pieces, then its result. A slow watcher reads
-//! later from what is kept and never holds up the agent.
+//! later from what is kept and never delays the agent.
 
 use crate::ops::{ResumeSession, ResumeView};
 use crate::sync::lock;
@@ -7,19 +7,17 @@ use shellkeep_redact::Redactor;
 use std::sync::{Arc, Mutex};
 use tokio::sync::watch;
 
-/// Bytes of an answer that are kept and recorded; an agent that has more to say writes it into a file.
+/// Bytes of an answer that are kept and recorded; an agent writes more into a file.
 pub const MAX_ANSWER: usize = 1 << 20;
 
 /// An agent's work on one message.
 #[derive(Debug)]
 pub(crate) struct Work {
-    /// Its name.
     pub(crate) resume_id: String,
     /// Number of the event that holds the message.
     pub(crate) seq_from: u64,
     /// The caller's key.
     pub(crate) request_id: Option<String>,
-    /// The message.
     pub(crate) message: String,
     /// The id of the agent's token that sent it; none if the host did.
     pub(crate) by: Option<String>,
@@ -40,12 +38,11 @@ struct Answer {
 struct Progress {
     /// Bytes of the answer that are there.
     length: usize,
-    /// The result.
     result: Option<Arc<ResumeView>>,
 }
 
 impl Work {
-    /// Work that begins, and somebody who watches it.
+    /// New work, with a watcher.
     pub(crate) fn new(
         resume_id: String,
         seq_from: u64,
@@ -68,12 +65,12 @@ impl Work {
         (Arc::clone(&work), Watch { work, receiver, seen: 0 })
     }
 
-    /// One more who watches it, from its beginning.
+    /// Another watcher, from the beginning.
     pub(crate) fn watch(self: &Arc<Self>) -> Watch {
         Watch { work: Arc::clone(self), receiver: self.progress.subscribe(), seen: 0 }
     }
 
-    /// Waits until nobody is left who would hear the result. A caller with a key may come again, so then never.
+    /// Waits until no watcher is left. A caller with a key may come back, so then never.
     pub(crate) async fn abandoned(&self) {
         if self.request_id.is_some() {
             std::future::pending::<()>().await;
@@ -81,7 +78,7 @@ impl Work {
         self.progress.closed().await;
     }
 
-    /// Asks for its end, for this reason.
+    /// Requests that it stops, for this reason.
     pub(crate) fn stop(&self, reason: &str) {
         self.stop.send_if_modified(|stop| {
             let is_first = stop.is_none();
@@ -92,7 +89,7 @@ impl Work {
         });
     }
 
-    /// Waits until somebody asks for its end; gives the reason.
+    /// Waits for a request to stop; returns the reason.
     pub(crate) async fn stopped(&self) -> String {
         let mut stop = self.stop.subscribe();
         let asked = stop.wait_for(Option::is_some).await;
@@ -144,7 +141,7 @@ pub(crate) fn floor(text: &str, limit: usize) -> usize {
 /// An answer that is masked as it comes.
 pub(super) struct Masked {
     stream: shellkeep_redact::Stream,
-    /// What is masked and not given: a character whose other half is held back.
+    /// Masked but not returned: an incomplete character.
     held: Vec<u8>,
 }
 
@@ -154,7 +151,7 @@ impl Masked {
         Self { stream: redactor.stream(), held: Vec::new() }
     }
 
-    /// Takes a piece and gives what can be told by now.
+    /// Takes a piece and returns what is final.
     pub(super) fn push(&mut self, piece: &str) -> String {
         self.stream.push(piece.as_bytes(), &mut self.held);
         let whole = match std::str::from_utf8(&self.held) {
@@ -183,13 +180,11 @@ pub(crate) struct Watch {
 pub(crate) enum Seen {
     /// A piece of the answer.
     Output(String),
-    /// The result.
     Result(Arc<ResumeView>),
 }
 
 impl Watch {
-    /// The next piece, and after the last one the result, again and again. Nothing is lost if it is dropped before it
-    /// returns.
+    /// The next piece, and after the last one the result, again and again. Cancel-safe.
     pub(crate) async fn next(&mut self) -> Seen {
         loop {
             let result = self.receiver.borrow_and_update().result.clone();

@@ -16,9 +16,9 @@ use std::time::Duration;
 pub struct AgentProgram {
     /// The program and its arguments.
     pub command: Vec<String>,
-    /// Where it starts; a relative one is meant from where the session is, and none is where the session is.
+    /// Where it starts; relative to the session's directory, which is the default.
     pub cwd: Option<String>,
-    /// Variables on top of the session's.
+    /// Variables in addition to the session's.
     pub env: BTreeMap<String, String>,
     /// How long it may work on a message.
     pub timeout: Duration,
@@ -30,9 +30,9 @@ impl AgentProgram {
         let agent = config.get("agent").filter(|agent| !agent.is_null()).ok_or("its config has no \"agent\"")?;
         let agent = agent.as_object().ok_or("\"agent\" in its config is not an object")?;
         let words = agent.get("command").ok_or("\"agent\" in its config has no \"command\"")?;
-        let words = words.as_array().ok_or("\"agent.command\" in its config is not a list of words")?;
+        let words = words.as_array().ok_or("\"agent.command\" in its config is not a list of strings")?;
         let command: Option<Vec<String>> = words.iter().map(|word| word.as_str().map(str::to_owned)).collect();
-        let command = command.ok_or("\"agent.command\" in its config is not a list of words")?;
+        let command = command.ok_or("\"agent.command\" in its config is not a list of strings")?;
         if command.first().is_none_or(String::is_empty) {
             return Err("\"agent.command\" in its config is empty".to_owned());
         }
@@ -54,10 +54,10 @@ impl AgentProgram {
         };
         let agent = Self { command, cwd, env, timeout };
         let has_nul = agent.command.iter().chain(&agent.cwd).chain(agent.env.values()).any(|text| text.contains('\0'));
-        if has_nul { Err("a text of \"agent\" in its config has a NUL byte".to_owned()) } else { Ok(agent) }
+        if has_nul { Err("a string of \"agent\" in its config has a NUL byte".to_owned()) } else { Ok(agent) }
     }
 
-    /// How it is started in a session whose shell knows this.
+    /// How it is started in a session with this shell state.
     pub fn spec(&self, shell: &ShellState) -> ProgramSpec {
         let mut environment: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
         for (name, variable) in &shell.variables {
@@ -78,7 +78,7 @@ impl AgentProgram {
 }
 
 fn variables(given: Option<&Value>) -> Result<BTreeMap<String, String>, String> {
-    let wrong = "\"agent.env\" in its config is not an object of texts";
+    let wrong = "\"agent.env\" in its config is not an object of strings";
     let given = match given {
         None | Some(Value::Null) => return Ok(BTreeMap::new()),
         Some(value) => value.as_object().ok_or(wrong)?,
@@ -105,8 +105,8 @@ mod tests {
             (json!({"agent": null}), "has no \"agent\""),
             (json!({"agent": "python3"}), "not an object"),
             (json!({"agent": {}}), "has no \"command\""),
-            (json!({"agent": {"command": "python3 a.py"}}), "not a list of words"),
-            (json!({"agent": {"command": ["python3", 5]}}), "not a list of words"),
+            (json!({"agent": {"command": "python3 a.py"}}), "not a list of strings"),
+            (json!({"agent": {"command": ["python3", 5]}}), "not a list of strings"),
             (json!({"agent": {"command": []}}), "is empty"),
             (json!({"agent": {"command": ["a\u{0}"]}}), "NUL"),
             (json!({"agent": {"command": ["a"], "cwd": 5}}), "agent.cwd"),

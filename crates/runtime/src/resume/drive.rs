@@ -1,5 +1,5 @@
-//! An agent from its first line to its end: what it says is taken down, what it asks for is run, and when its time is over
-//! it is ended with everything it has started.
+//! An agent from its first line to its end: its messages are recorded, its commands are run, and at its timeout it is
+//! killed with everything it started.
 
 use super::answer::{MAX_ANSWER, Masked, floor};
 use super::lines::{Cut, Lines, MAX_LINE};
@@ -27,20 +27,20 @@ use tokio::time::Instant;
 
 /// Lines that may wait for an agent that does not read.
 const TO_TELL: usize = 64;
-/// Lines that cannot be taken; an agent with more of them does not speak our language.
+/// Maximum number of invalid lines; an agent with more does not speak the protocol.
 const MAX_WRONG: usize = 100;
-/// Events of one message; an agent with more of them runs in a circle.
+/// Maximum number of events for one message; an agent with more is in a loop.
 const MAX_EVENTS: usize = 100_000;
 /// Bytes of standard error that are kept, the last ones.
 const STDERR_BYTES: usize = 16 << 10;
-/// Bytes of it that come with an error.
+/// Bytes of it that are included in an error.
 const STDERR_TOLD: usize = 2 << 10;
-/// An agent that has closed its output or said that it is done has this long to end by itself.
+/// An agent that has closed its output or said that it is done has this long to exit on its own.
 const EXIT_GRACE: Duration = Duration::from_secs(2);
-/// An agent that is asked to end has this long.
+/// Time between SIGTERM and SIGKILL.
 const TERM_GRACE: Duration = Duration::from_secs(2);
 
-/// How it ended, before it is written down.
+/// How it ended, before it is recorded.
 #[derive(Debug)]
 enum End {
     Done {
@@ -53,7 +53,7 @@ enum End {
         reason: String,
     },
     TimedOut,
-    /// It went before it was done; how, if that is known.
+    /// It exited before it was done; how, if that is known.
     Gone {
         status: Option<ExitStatus>,
     },
@@ -67,29 +67,27 @@ enum Next {
 
 /// What a driver needs to begin.
 pub(crate) struct Start {
-    /// As whom the agent's commands are run.
+    /// The rights of the agent's commands.
     pub(crate) access: Access,
     /// Where its work is recorded.
     pub(crate) log: SessionLog,
-    /// The session.
     pub(crate) id: SessionId,
-    /// The agent.
     pub(crate) program: Program,
     /// What it reads.
     pub(crate) stdin: Writer,
     /// What watchers see.
     pub(crate) work: Arc<Work>,
-    /// When its time is over.
+    /// Its deadline.
     pub(crate) timeout: Duration,
     /// Number of the record with which its last step was complete.
     pub(crate) step: u64,
-    /// Version of the state it was told.
+    /// Version of the state it was sent.
     pub(crate) version: Option<u64>,
     /// Number of the last event so far.
     pub(crate) last_seq: u64,
-    /// Masks what it answers, if the host has set so.
+    /// Masks its answer, if the host configured that.
     pub(crate) redactor: Option<Redactor>,
-    /// Held until its end is written down.
+    /// Held until its end is recorded.
     pub(crate) turn: Turn,
 }
 
@@ -118,7 +116,7 @@ pub(crate) struct Drive {
 }
 
 impl Drive {
-    /// An agent that has not been told anything.
+    /// An agent that has not received anything.
     pub(crate) fn new(start: Start) -> Self {
         let Start { access, log, id, program, stdin, work, timeout, step, version, last_seq, redactor, turn } = start;
         let deadline = Instant::now() + timeout;
@@ -146,7 +144,7 @@ impl Drive {
         }
     }
 
-    /// Tells it what it is to do, and drives it to its end.
+    /// Sends it the message, and drives it to its end.
     pub(crate) async fn run(mut self, opening: Opening<'_>) {
         let mut end = self.tell(opening.line()).await.err();
         while end.is_none() {
@@ -191,7 +189,7 @@ impl Drive {
         }
     }
 
-    /// Tells the agent something. One that does not read holds up itself only, and that until its time is over.
+    /// Sends a line to the agent. An agent that does not read blocks only itself, until its deadline.
     async fn tell(&mut self, line: Vec<u8>) -> Result<(), End> {
         tokio::select! {
             biased;
@@ -232,15 +230,12 @@ impl Drive {
         }
     }
 
-    /// Says what was wrong with a line, unless there were too many of them.
+    /// Reports an invalid line, unless there were too many.
     async fn refuse(&mut self, wrong: Wrong) -> Result<(), End> {
         metrics::counter!("shellkeep_agent_bad_lines_total").increment(1);
         self.wrong += 1;
         if self.wrong >= MAX_WRONG {
-            let reason = format!(
-                "the agent wrote {MAX_WRONG} lines that cannot be taken, the last one because: {}",
-                wrong.detail
-            );
+            let reason = format!("the agent wrote {MAX_WRONG} invalid lines; the last error: {}", wrong.detail);
             return Err(End::Failed { reason });
         }
         self.tell(talk::error(&wrong)).await
@@ -249,7 +244,7 @@ impl Drive {
     async fn on_event(&mut self, event: NewEvent) -> Result<(), End> {
         self.events += 1;
         if self.events > MAX_EVENTS {
-            let reason = format!("the agent told more than {MAX_EVENTS} events about one message");
+            let reason = format!("the agent sent more than {MAX_EVENTS} events for one message");
             return Err(End::Failed { reason });
         }
         if let Err(error) = validate::records::events(std::slice::from_ref(&event)) {
@@ -283,7 +278,8 @@ impl Drive {
             Err(OpError::Record(RecordError::VersionConflict { current })) => {
                 let now = current.map_or("is gone".to_owned(), |version| format!("has version {version}"));
                 let reason = format!(
-                    "somebody else saved the agent's state, which {now} now; send the message again to go on from that"
+                    "another client saved the agent's state, which {now} now; send the message again to continue from \
+                        that"
                 );
                 Err(End::Failed { reason })
             }
@@ -295,14 +291,14 @@ impl Drive {
     async fn not_kept(&mut self, error: OpError) -> Result<(), End> {
         match error {
             OpError::Session(SessionError::NotFound { .. }) => {
-                Err(End::Interrupted { reason: "the session was removed".to_owned() })
+                Err(End::Interrupted { reason: "the session was deleted".to_owned() })
             }
             OpError::ShuttingDown => Err(End::Interrupted { reason: error.to_string() }),
             _ => self.refuse(Wrong { code: error.code(), detail: error.to_string(), id: None }).await,
         }
     }
 
-    /// A piece of the answer, masked if the host has set so.
+    /// A piece of the answer, masked if the host configured that.
     fn answer(&mut self, text: &str) {
         match &mut self.masked {
             Some(masked) => self.work.push(&masked.push(text)),
@@ -310,7 +306,7 @@ impl Drive {
         }
     }
 
-    /// Brings everything to rest, writes down how it went, and says so.
+    /// Stops everything, records the result, and returns it.
     async fn finish(mut self, end: End) {
         self.tools.stop().await;
         self.rest(&end).await;
@@ -338,12 +334,12 @@ impl Drive {
         self.work.finish(view);
     }
 
-    /// Ends the agent with everything it has started.
+    /// Kills the agent with everything it started.
     async fn rest(&mut self, end: &End) {
         let (to_tell, _) = mpsc::channel(1);
         let to_tell = std::mem::replace(&mut self.to_tell, to_tell);
         let stderr = &mut self.stderr;
-        // What else it writes now is of no interest.
+        // Further output does not matter.
         let mut last_words = |stream: Stream, bytes: &[u8]| {
             if stream == Stream::Stderr {
                 keep_last(stderr, bytes);
@@ -356,7 +352,7 @@ impl Drive {
                 let _ = tokio::time::timeout(EXIT_GRACE, self.program.ended(&mut last_words)).await;
             }
             End::Gone { status: None } => drop(to_tell),
-            End::TimedOut => drop(to_tell.try_send(talk::stop("its time is over"))),
+            End::TimedOut => drop(to_tell.try_send(talk::stop("it timed out"))),
             End::Interrupted { reason } | End::Failed { reason } => drop(to_tell.try_send(talk::stop(reason))),
         }
         self.program.stop(TERM_GRACE, &mut last_words).await;
@@ -369,7 +365,7 @@ impl Drive {
             End::Interrupted { reason } => (ResumeStatus::Interrupted, Some(format!("{reason}; {GO_ON}"))),
             End::Failed { reason } => (ResumeStatus::Failed, Some(format!("{reason}{last_words}"))),
             End::TimedOut => {
-                let error = format!("the agent was not done in time and was ended; {GO_ON}{last_words}");
+                let error = format!("the agent timed out and was killed; {GO_ON}{last_words}");
                 (ResumeStatus::TimedOut, Some(error))
             }
             End::Gone { status } => {
@@ -378,7 +374,7 @@ impl Drive {
                     Some(ExitStatus::Signalled(signal)) => format!("ended by signal {signal}"),
                     None => "closed its output".to_owned(),
                 };
-                let error = format!("the agent {how} before it said that it is done; {GO_ON}{last_words}");
+                let error = format!("the agent {how} before it reported that it was done; {GO_ON}{last_words}");
                 (ResumeStatus::Failed, Some(error))
             }
         }
@@ -392,10 +388,10 @@ impl Drive {
             return text;
         }
         let text = self.redactor.as_ref().map_or(text.clone(), |redactor| redactor.redact_str(&text));
-        format!(". Its last words: {text}")
+        format!(". The end of its stderr: {text}")
     }
 
-    /// The answer: what it said at the end, or what it said in pieces.
+    /// The answer: the final one, or the streamed parts.
     fn output(&self, end: End) -> String {
         let (mut text, left_out) = match end {
             End::Done { output: Some(output) } => {
@@ -406,7 +402,7 @@ impl Drive {
             _ => self.work.answer(),
         };
         if left_out > 0 {
-            text.push_str("\n[the answer is longer than is kept; this is its beginning]");
+            text.push_str("\n[the answer was truncated; this is its beginning]");
         }
         text
     }
@@ -442,19 +438,19 @@ impl Drive {
 }
 
 /// What to do about work that is not done.
-const GO_ON: &str = "what it had completed is kept, and the next message goes on from there";
+const GO_ON: &str = "its completed steps are kept, and the next message continues from there";
 
 /// Waits until the work must end, whatever the agent does.
 async fn over(work: &Work, deadline: Instant) -> End {
     tokio::select! {
         biased;
         reason = work.stopped() => End::Interrupted { reason },
-        () = work.abandoned() => End::Interrupted { reason: "the caller went away".to_owned() },
+        () = work.abandoned() => End::Interrupted { reason: "the caller disconnected".to_owned() },
         () = tokio::time::sleep_until(deadline) => End::TimedOut,
     }
 }
 
-/// Writes to an agent in a task of its own: it may read slowly, and we must hear it meanwhile.
+/// Writes to an agent in a separate task: it may read slowly, and we must read its output in the meantime.
 fn spawn_teller(stdin: Writer) -> mpsc::Sender<Vec<u8>> {
     let (sender, mut lines) = mpsc::channel::<Vec<u8>>(TO_TELL);
     tokio::spawn(async move {

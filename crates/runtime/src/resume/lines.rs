@@ -1,4 +1,4 @@
-//! What an agent writes, cut into lines. A line that is too long is passed over, not kept.
+//! An agent's output, split into lines. A line that is too long is skipped.
 
 /// Longest line of an agent, without its end.
 pub const MAX_LINE: usize = 1 << 20;
@@ -33,7 +33,7 @@ impl Lines {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// The next line that is whole.
+    /// The next complete line.
     pub fn next(&mut self) -> Option<Cut> {
         loop {
             let Some(found) = self.bytes[self.seen..].iter().position(|byte| *byte == b'\n') else {

@@ -1,4 +1,4 @@
-//! What is recorded of an agent's work, also while the daemon is stopping: what the agent did then happened too.
+//! Records an agent's work, even while the daemon is stopping.
 
 use crate::actor::Message;
 use crate::ops::{AgentStateSaved, MessageAdded, NewEvent, NewMessage, OpError, Posted, SaveAgentState};

@@ -1,4 +1,5 @@
-//! An agent's work on a message, watched: the session's new events and pieces of the answer as they come, then the result.
+//! An agent's work on a message as a stream: the session's new events and pieces of the answer as they arrive, then the
+//! result.
 
 use super::answer::{Seen, Watch, Work};
 use crate::engine::{Access, EventStream, RecordOps};
@@ -9,11 +10,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long the last events may take to come out of the store once the work has ended.
+/// How long the last events may take to be written once the work has ended.
 const DRAIN: Duration = Duration::from_secs(10);
 
-/// An agent's work on a message, watched. `next` gives events and output as they come and the result at the end, then
-/// `None`. Dropping it ends the agent if nobody else watches and the request has no key.
+/// An agent's work on a message as a stream. `next` returns events and output as they arrive and the result at the end,
+/// then `None`. Dropping it stops the agent if no one else watches and the request has no key.
 pub struct ResumeStream {
     source: Source,
 }
@@ -72,7 +73,7 @@ impl ResumeStream {
         }
     }
 
-    /// The next piece. Nothing is lost if it is dropped before it returns.
+    /// The next piece. Cancel-safe.
     pub async fn next(&mut self) -> Option<ResumeChunk> {
         let chunk = match &mut self.source {
             Source::Live(live) => live.next().await,
@@ -140,7 +141,7 @@ impl Live {
         };
     }
 
-    /// What belongs to this work; what came after it is for others.
+    /// Events of this work; later ones belong to others.
     fn take(&mut self, lines: Vec<Line>) {
         if let Some(last) = lines.last() {
             self.seq = last.seq;

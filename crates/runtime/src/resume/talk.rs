@@ -1,5 +1,4 @@
-//! What is said between the daemon and an agent, one JSON object to a line. `docs/agents.md` is for those who write the
-//! other side.
+//! The protocol between the daemon and an agent, one JSON object per line. `docs/agents.md` documents it.
 
 use crate::ops::{DEFAULT_MAX_OUTPUT, DEFAULT_TIMEOUT, IfBusy, OnTimeout, OpError, RunCommand, RunView, StreamView};
 use base64::Engine as _;
@@ -16,43 +15,39 @@ pub const JSON: &str = "application/json";
 const BYTES: &str = "application/octet-stream";
 /// Longest name of a tool call.
 const MAX_CALL_ID: usize = 256;
-/// Types of events that an agent tells as they are.
+/// Types of events that are recorded unchanged.
 const EVENTS: [&str; 2] = ["state_transition", "llm_call"];
-/// Begins the types that an agent makes up itself.
+/// The prefix of an agent's own types.
 const OWN: &str = "x_";
 
-/// What an agent said.
+/// A message from an agent.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Said {
-    /// Something to be taken down.
+    /// An event to record.
     Event {
         /// Of this type.
         event_type: String,
         /// With these fields.
         data: Value,
     },
-    /// Something to be run.
+    /// A command to run.
     Call(ToolCall),
     /// A piece of its answer.
-    Output {
-        /// The text.
-        text: String,
-    },
+    Output { text: String },
     /// A step is complete, and this is the state after it.
     State {
         /// What the bytes are.
         media_type: String,
-        /// The bytes.
         bytes: Vec<u8>,
     },
-    /// All is done.
+    /// The work is done.
     Done {
-        /// The answer, if it is not what was said in pieces.
+        /// The answer, if it is not the streamed parts.
         output: Option<String>,
     },
 }
 
-/// A command that an agent wants to be run in the session.
+/// A command that an agent requests.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolCall {
     /// The agent's name for it.
@@ -61,12 +56,12 @@ pub struct ToolCall {
     pub parameters: Map<String, Value>,
 }
 
-/// Why a line was not taken.
+/// Why a line was rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wrong {
     /// A stable code.
     pub code: &'static str,
-    /// What would have been right.
+    /// What is valid.
     pub detail: String,
     /// The tool call that it is about, if it is about one.
     pub id: Option<String>,
@@ -82,7 +77,7 @@ pub fn read(line: &[u8]) -> Result<Said, Wrong> {
         wrong(
             "bad_line",
             format!(
-                "the line is not JSON ({error}); write one JSON object to a line, and anything else to standard error"
+                "the line is not JSON ({error}); write one JSON object per line, and anything else to standard error"
             ),
         )
     })?;
@@ -90,7 +85,7 @@ pub fn read(line: &[u8]) -> Result<Said, Wrong> {
         return Err(wrong("bad_line", "the line is not a JSON object; write {\"type\": …, …}"));
     };
     let Some(Value::String(kind)) = fields.remove("type") else {
-        return Err(wrong("bad_line", "the object has no \"type\" that is a text"));
+        return Err(wrong("bad_line", "the object has no \"type\" that is a string"));
     };
     match kind.as_str() {
         "tool_call" => call(fields),
@@ -103,7 +98,7 @@ pub fn read(line: &[u8]) -> Result<Said, Wrong> {
         _ => {
             let shown: String = kind.chars().take(64).collect();
             let types =
-                "state_transition, llm_call, tool_call, output, state, done, or a type of your own that begins with x_";
+                "state_transition, llm_call, tool_call, output, state, done, or your own type that begins with x_";
             Err(wrong("unknown_type", format!("'{shown}' is not a type; the types are {types}")))
         }
     }
@@ -117,14 +112,14 @@ fn text(fields: &Map<String, Value>, name: &str) -> Result<Option<String>, Wrong
     match fields.get(name) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text.clone())),
-        Some(_) => Err(wrong("bad_line", format!("\"{name}\" is not a text"))),
+        Some(_) => Err(wrong("bad_line", format!("\"{name}\" is not a string"))),
     }
 }
 
 fn call(mut fields: Map<String, Value>) -> Result<Said, Wrong> {
     let tool = text(&fields, "tool_name")?.ok_or_else(|| lacks("tool_call", "tool_name"))?;
     if tool != RUN_COMMAND {
-        // The agent's own tool: it tells what came of it.
+        // The agent's own tool, with its result.
         for name in ["parameters", "output", "error", "duration"] {
             fields.entry(name).or_insert(Value::Null);
         }
@@ -134,9 +129,7 @@ fn call(mut fields: Map<String, Value>) -> Result<Said, Wrong> {
         Some(Value::String(id)) if !id.is_empty() && id.len() <= MAX_CALL_ID => id,
         Some(Value::Number(number)) => number.to_string(),
         _ => {
-            let detail = format!(
-                "a call of run_command needs an \"id\" of 1 to {MAX_CALL_ID} bytes that no other call of this step has"
-            );
+            let detail = format!("run_command needs an \"id\" of 1 to {MAX_CALL_ID} bytes that is unique in this step");
             return Err(wrong("bad_line", detail));
         }
     };
@@ -149,7 +142,7 @@ fn call(mut fields: Map<String, Value>) -> Result<Said, Wrong> {
 fn state(mut fields: Map<String, Value>) -> Result<Said, Wrong> {
     let media_type = text(&fields, "media_type")?;
     match (fields.remove("state"), text(&fields, "state_base64")?) {
-        (Some(_), Some(_)) => Err(wrong("bad_line", "give state or state_base64, not both")),
+        (Some(_), Some(_)) => Err(wrong("bad_line", "pass state or state_base64, not both")),
         (Some(state), None) => Ok(Said::State { media_type: JSON.to_owned(), bytes: state.to_string().into_bytes() }),
         (None, Some(base64)) => {
             let bytes = BASE64.decode(base64).map_err(|error| wrong("bad_line", format!("state_base64: {error}")))?;
@@ -190,7 +183,7 @@ impl ToolCall {
                 }
                 ("env", Value::Object(variables)) => {
                     for (name, value) in variables {
-                        let value = value.as_str().ok_or_else(|| bad("an object of texts"))?;
+                        let value = value.as_str().ok_or_else(|| bad("an object of strings"))?;
                         command.env.insert(name.clone(), value.to_owned());
                     }
                     true
@@ -203,7 +196,7 @@ impl ToolCall {
             };
             if !is_taken {
                 let known = "command, timeout, cwd, env, stdin, blocking, max_output, on_timeout";
-                return Err(invalid(format!("'{name}' is not known or not of its kind; run_command takes {known}")));
+                return Err(invalid(format!("'{name}' is unknown or has the wrong type; run_command accepts {known}")));
             }
         }
         if !has_command {
@@ -213,8 +206,8 @@ impl ToolCall {
         Ok(command)
     }
 
-    /// The key under which the command is run: the same for the same call of the same step, also when the step is begun
-    /// again after a crash. What was run once is then answered and not run again.
+    /// The key under which the command is run: the same for the same call of the same step, even when the step is
+    /// repeated after a crash. A command that ran before is then answered from its record and not run again.
     pub fn key(&self, step: u64) -> String {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&(self.id.len() as u64).to_le_bytes()).update(self.id.as_bytes());
@@ -235,7 +228,6 @@ pub struct Opening<'a> {
     pub session_id: &'a str,
     /// The name of this work in the recording.
     pub resume_id: &'a str,
-    /// What somebody says to it.
     pub message: &'a str,
     /// The state that it saved last: version, type, bytes.
     pub state: Option<(u64, &'a str, &'a [u8])>,
@@ -337,12 +329,12 @@ pub fn saved(version: u64, warning: Option<&str>) -> Vec<u8> {
     line(&told)
 }
 
-/// It is over.
+/// The agent must stop.
 pub fn stop(reason: &str) -> Vec<u8> {
     line(&json!({"type": "stop", "reason": reason}))
 }
 
-/// A line was not taken.
+/// A line was rejected.
 pub fn error(wrong: &Wrong) -> Vec<u8> {
     let mut told = json!({"type": "error", "code": wrong.code, "detail": wrong.detail});
     if let Some(id) = &wrong.id {

@@ -1,4 +1,4 @@
-//! The commands that an agent wants to be run: one at a time, in the order of asking, each as a run of the session.
+//! The commands that an agent requests: one at a time, in order, each as a run of the session.
 
 use super::talk::ToolCall;
 use crate::actor::Started;
@@ -16,9 +16,9 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// Commands that may wait for their turn; an agent that asks for more does not read the answers.
+/// Commands that may wait for their turn; an agent that requests more does not read the results.
 const MAX_CALLS: usize = 64;
-/// A command that is ended with its agent has this long to go by itself.
+/// Grace period of a command that is stopped with its agent.
 const GRACE: Duration = Duration::from_secs(1);
 
 type Outcome = Result<RunView, OpError>;
@@ -56,14 +56,14 @@ impl Tools {
             return Err(format!("the id '{}' was used before in this step; each call needs its own", call.id));
         }
         if self.waiting.len() >= MAX_CALLS {
-            return Err(format!("{MAX_CALLS} calls wait already; read their results first"));
+            return Err(format!("{MAX_CALLS} calls are already waiting; read their results first"));
         }
         self.waiting.push_back((call, step));
         self.start_next();
         Ok(())
     }
 
-    /// A step is complete: names may be used again.
+    /// A step is complete: ids may be reused.
     pub(super) fn step(&mut self) {
         self.used.clear();
     }
@@ -85,7 +85,7 @@ impl Tools {
         self.running = Some(Running { call, cell, outcome });
     }
 
-    /// Waits for the end of a command; forever if none runs. Nothing is lost if it is dropped before it returns.
+    /// Waits for the end of a command; forever if none runs. Cancel-safe.
     pub(super) async fn ended(&mut self) -> (String, Outcome) {
         let outcome = match &mut self.running {
             Some(running) => running.outcome.as_mut().await,
@@ -96,7 +96,7 @@ impl Tools {
         (id, outcome)
     }
 
-    /// Ends what runs, and waits for that. What waits is not begun.
+    /// Kills what runs, and waits for it. Waiting commands are not started.
     pub(super) async fn stop(&mut self) {
         self.waiting.clear();
         let Some(Running { mut cell, mut outcome, .. }) = self.running.take() else { return };
@@ -110,7 +110,7 @@ impl Tools {
             let _ = tokio::time::timeout(GRACE, &mut outcome).await;
             return;
         }
-        // It waits for the session. Nobody needs it now, but its place in the queue cannot be released.
+        // It waits for the session. It is no longer needed, but its place in the queue cannot be released.
         tokio::spawn(async move {
             tokio::select! {
                 _ = outcome.as_mut() => {}

@@ -1,4 +1,4 @@
-//! Looking at all services from time to time, and stopping those in which nothing happens.
+//! Checks all services periodically, and stops idle ones.
 
 use super::{Order, Services, StopReason, Supervised};
 use crate::ops::STOP_GRACE;
@@ -9,7 +9,7 @@ use shellkeep_session::Timestamp;
 use shellkeep_session::service::Sample;
 use std::time::Duration;
 
-/// Looks at every service once, and stops those in which nothing has happened for `idle`. Returns how many it stopped.
+/// Checks every service once, and stops those that were idle for `idle`. Returns how many it stopped.
 pub(crate) async fn look(services: &Services, now: Timestamp, idle: Option<Duration>) -> usize {
     let looked = services.with_members(services.list(|_| true)).await;
     let sampling = tokio::task::spawn_blocking(move || {

@@ -1,6 +1,6 @@
-//! Whether a service is what its maker calls ready. A log tells by itself when to look again; a port and a URL do not, so
-//! they are looked at again and again, less and less often. Searching a log takes a thread in its agent's turn, and a
-//! pause after it; asking a URL is done only where the service itself listens.
+//! Whether a service is ready. A log notifies of new output; a port and a URL do not, so they are polled with growing
+//! intervals. Searching a log takes a thread in its agent's turn, followed by a pause; a URL is requested only if the
+//! service itself listens on its port.
 
 use crate::ops::OpError;
 use crate::work::Work;
@@ -17,15 +17,15 @@ use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-/// The first wait between two looks at a port or URL, and the longest.
+/// The first and the longest interval between two checks of a port or URL.
 const WAITS: (Duration, Duration) = (Duration::from_millis(25), Duration::from_secs(1));
 /// How long a URL has to answer.
 const HTTP_TIMEOUT: Duration = Duration::from_secs(5);
 /// Bytes of log searched at a time; a line longer than this is searched in pieces.
 const BLOCK: usize = 256 << 10;
 
-/// How long a log is searched at a time, and how many times as long it is left alone afterwards: a pattern that takes
-/// long makes its service ready late, and takes little from others.
+/// How long a log is searched at a time, and how many times as long the pause afterwards is: a slow pattern delays its
+/// own service and costs others little.
 const SEARCH: (Duration, u32) = (Duration::from_millis(500), 3);
 
 /// Waits for a service to become ready.
@@ -34,7 +34,7 @@ pub(super) struct Probe {
     next: Instant,
     wait: Duration,
     has_looked: bool,
-    /// A look that takes a while.
+    /// A check in progress.
     look: Option<JoinHandle<Looked>>,
     found: bool,
 }
@@ -56,7 +56,7 @@ struct LogProbe {
     is_behind: bool,
 }
 
-/// What came of a look that took a while.
+/// The result of a check.
 struct Looked {
     found: bool,
     /// Up to where a log was searched, and whether that was all of it.
@@ -74,14 +74,14 @@ pub(crate) struct Url {
 }
 
 impl Url {
-    /// Checks a caller's text: another machine must not be asked in the daemon's name.
+    /// Parses a caller's URL: the daemon must not send requests to other machines.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let wrong = || format!("'{text}' is not on this machine; write it as http://127.0.0.1:PORT/PATH");
         let rest = text.strip_prefix("http://").ok_or_else(wrong)?;
         let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
         let path = path.split('#').next().unwrap_or_default();
         if path.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
-            return Err(format!("'{text}' has a space or a control character; write it as %20 or the like"));
+            return Err(format!("'{text}' contains a space or a control character; percent-encode it, as in %20"));
         }
         let host =
             LOCAL.into_iter().find(|host| authority.strip_prefix(host).is_some_and(is_port)).ok_or_else(wrong)?;
@@ -107,7 +107,7 @@ impl Url {
 
 /// The names of this machine that a URL may have.
 const LOCAL: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
-/// As much of an answer as tells its status.
+/// The part of a response with its status.
 const STATUS_LINE: &[u8] = b"HTTP/1.1 200";
 
 fn is_port(text: &str) -> bool {
@@ -125,8 +125,8 @@ pub(crate) fn pattern(text: &str) -> Result<Pattern, String> {
 }
 
 impl Probe {
-    /// What to look at. `offset` is where the log of this start begins. `None` if it was checked at the edge and is
-    /// wrong nevertheless.
+    /// What to look at. `offset` is where the log of this start begins. `None` if the condition is invalid although it
+    /// was checked before.
     pub(super) fn new(
         work: &Arc<Work>,
         agent: Option<Arc<str>>,
@@ -150,7 +150,7 @@ impl Probe {
         Some(Self { kind, next: Instant::now(), wait: WAITS.0, has_looked: false, look: None, found: false })
     }
 
-    /// Waits until it is worth looking, or until a look has ended. May be dropped and called again.
+    /// Waits until the next check is due, or until a check has ended. Cancel-safe.
     pub(super) async fn due(&mut self) {
         if let Some(look) = &mut self.look {
             let looked = look.await;
@@ -177,7 +177,7 @@ impl Probe {
         }
     }
 
-    /// Looks, or begins a look that takes a while; true when the service is ready.
+    /// Checks, or starts a longer check; true when the service is ready.
     pub(super) fn look(&mut self, members: &[Stat]) -> bool {
         if self.found || self.look.is_some() {
             return self.found;
@@ -191,11 +191,11 @@ impl Probe {
             Kind::Port(port) => self.found = listens(*port),
             Kind::Log(log) => {
                 self.look = Some(tokio::spawn(log.search()));
-                // The log tells when to look again.
+                // New output triggers the next check.
                 self.next = Instant::now();
                 return false;
             }
-            // Not whatever else listens on this machine: that would ask it in the daemon's name.
+            // Not if another program listens there: the daemon must not send requests to it.
             Kind::Http(url) if listens(url.port) => {
                 let url = url.clone();
                 self.look = Some(tokio::spawn(async move {
@@ -219,7 +219,7 @@ impl Drop for Probe {
 }
 
 impl LogProbe {
-    /// Searches what was written since the last look, in a thread and in the agent's turn.
+    /// Searches what was written since the last check, in a thread and in the agent's turn.
     fn search(&self) -> impl Future<Output = Looked> + Send + 'static {
         let (work, agent) = (Arc::clone(&self.work), self.agent.clone());
         let (log, pattern, offset) = (self.log.clone(), self.pattern.clone(), self.offset);
@@ -230,14 +230,14 @@ impl LogProbe {
                 Looked { found, searched: Some(searched), took: began.elapsed() }
             };
             let looked: Result<Looked, OpError> = work.short(agent.as_deref(), Some(SEARCH.0), searching).await;
-            // Too many searches of this agent wait: later.
+            // Too many searches of this agent are waiting: try later.
             looked.unwrap_or(Looked { found: false, searched: Some((offset, false)), took: SEARCH.0 })
         }
     }
 }
 
-/// Searches what was written since `offset`, line by line; an unfinished line is searched too, and again when it grew.
-/// Gives whether it was found, up to where was searched, and whether that was all.
+/// Searches what was written since `offset`, line by line; an incomplete line is searched too, and again when it grew.
+/// Returns whether it was found, up to where was searched, and whether that was all.
 fn search(log: &ServiceLog, pattern: &Pattern, mut offset: u64, budget: &Budget) -> (bool, (u64, bool)) {
     loop {
         let Ok((start, bytes)) = log.read(offset, BLOCK) else { return (false, (offset, true)) };

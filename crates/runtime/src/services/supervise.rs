@@ -1,5 +1,5 @@
-//! The task of one service: starts it, waits until it is ready, notices its end, starts it again if its maker wants that,
-//! and stops it. It alone touches the processes; what it learns becomes a fact through the session's owner.
+//! The task of one service: starts it, waits until it is ready, detects its end, restarts it according to its policy,
+//! and stops it. It alone touches the processes; the session's actor records what it reports.
 
 use super::ready::Probe;
 use super::{Order, Reserved, Services, StopReason, Supervised, cage_name};
@@ -22,16 +22,16 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-/// How long a killed service may take to be gone; one that hangs in the kernel is not waited for any longer.
+/// How long to wait for a killed service; one that hangs in the kernel is abandoned.
 const KILL_GRACE: Duration = Duration::from_secs(5);
 
-/// With what a supervisor begins.
+/// What a supervisor starts with.
 pub(crate) enum Begin {
-    /// A new service. Who asked for it hears when it runs.
+    /// A new service. Its caller is notified when it runs.
     Start(oneshot::Sender<Result<Arc<Supervised>, OpError>>),
     /// One that an earlier daemon started.
     Adopted(Box<ServiceProcess>),
-    /// One that an earlier daemon started and that has ended since, or was to be started again.
+    /// One that an earlier daemon started and that has ended since, or was to be restarted.
     Ended(ServiceEnd),
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct Supervision {
 }
 
 impl Supervision {
-    /// Begins to look after an entered service.
+    /// Starts supervising a service.
     pub(crate) fn spawn(self: &Arc<Self>, reserved: Reserved, begin: Begin) {
         let Reserved { seen, orders } = reserved;
         tokio::spawn(Supervisor { with: Arc::clone(self), seen, orders, attempts: 0 }.serve(begin));
@@ -58,17 +58,17 @@ struct Supervisor {
     with: Arc<Supervision>,
     seen: Arc<Supervised>,
     orders: mpsc::Receiver<Order>,
-    /// Starts in a row that came to nothing.
+    /// Failed starts in a row.
     attempts: u32,
 }
 
-/// How a life of a service ended.
+/// How one start of a service ended.
 enum LifeEnd {
-    /// By itself.
+    /// On its own.
     Own(ServiceEnd),
     /// By order.
     Ordered(ServiceEnd, StopReason),
-    /// It goes on without us.
+    /// It keeps running without us.
     Left,
 }
 
@@ -76,14 +76,14 @@ enum LifeEnd {
 enum Waited {
     /// It was not disturbed.
     Whole,
-    /// The service is not to be started again.
+    /// The service must not be restarted.
     Stopped(StopReason),
     /// The next daemon will do it.
     Left,
 }
 
 impl Supervisor {
-    /// Serves until the service has ended for good.
+    /// Runs until the service has ended for good.
     async fn serve(mut self, begin: Begin) {
         let mut next = match begin {
             Begin::Start(caller) => {
@@ -112,7 +112,7 @@ impl Supervisor {
                     self.ended(ServiceStatus::Stopped, end, notices).await;
                     None
                 }
-                // It stays in the book: the daemon that stops must spare it.
+                // It stays in the list: the stopping daemon must not kill it.
                 LifeEnd::Left => return,
             };
         }
@@ -162,7 +162,7 @@ impl Supervisor {
         Ok(process)
     }
 
-    /// One life, from a running process to its end.
+    /// One start, from a running process to its end.
     async fn live(&mut self, mut process: ServiceProcess) -> LifeEnd {
         let up_since = Instant::now();
         let service = self.seen.facts();
@@ -197,7 +197,7 @@ impl Supervisor {
         }
     }
 
-    /// Politely first, and by force when the grace is over.
+    /// SIGTERM first, SIGKILL after the grace period.
     async fn stop(&mut self, mut process: ServiceProcess, grace: Duration, reason: StopReason) -> LifeEnd {
         process.stop(Signal::TERM);
         let mut deadline = Instant::now() + grace;
@@ -224,7 +224,7 @@ impl Supervisor {
         LifeEnd::Ordered(end, reason)
     }
 
-    /// What follows when it ended by itself: it stays so, or it is started again after a while.
+    /// What follows when it exited on its own: it stays stopped, or it restarts after a delay.
     async fn after_own_end(&mut self, mut end: ServiceEnd) -> Option<ServiceProcess> {
         loop {
             let service = self.seen.facts();
@@ -264,7 +264,7 @@ impl Supervisor {
             () = tokio::time::sleep(wait) => Waited::Whole,
             Some(order) = self.orders.recv() => match order {
                 Order::Stop { reason, .. } => Waited::Stopped(reason),
-                // Nothing runs that could be left; the next daemon finds it waiting.
+                // Nothing is running; the next daemon continues the wait.
                 Order::Leave => Waited::Left,
             },
         }
@@ -273,7 +273,7 @@ impl Supervisor {
     async fn ended(&mut self, status: ServiceStatus, end: ServiceEnd, notices: Vec<Notice>) {
         let news = ServiceNews::Ended { status, end: end.clone(), notices };
         if self.tell(news).await.is_none() {
-            // The session is gone, but who waits for the service must still hear of its end.
+            // The session is gone, but those that wait for the service must still be notified.
             self.seen.facts.send_modify(|service| {
                 service.status = if status.is_live() { ServiceStatus::Failed } else { status };
                 service.stamps = None;
@@ -282,7 +282,7 @@ impl Supervisor {
         }
     }
 
-    /// Records news; `None` if the session is gone.
+    /// Records an update; `None` if the session is gone.
     async fn tell(&mut self, news: ServiceNews) -> Option<()> {
         let (answer, waiting) = oneshot::channel();
         let service_id = self.seen.service_id.clone();
@@ -326,7 +326,7 @@ pub(crate) fn end_of(exit: ServiceExit) -> ServiceEnd {
             exit_code: None,
             signal: None,
             at: Timestamp::now(),
-            reason: "nobody knows how it ended: the process that kept its log was killed".to_owned(),
+            reason: "its exit code is unknown: the process that kept its log was killed".to_owned(),
         },
         ServiceExit::Ended { status, at_ms } => {
             let at = i64::try_from(at_ms).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
@@ -335,7 +335,7 @@ pub(crate) fn end_of(exit: ServiceExit) -> ServiceEnd {
                 ExitStatus::Exited(_) => None,
             };
             let reason = match &signal {
-                Some(signal) => format!("it was ended by signal {signal}"),
+                Some(signal) => format!("it was killed by signal {signal}"),
                 None => format!("it ended with exit code {}", status.code()),
             };
             let at = at.unwrap_or_else(Timestamp::now);
@@ -354,5 +354,5 @@ fn stop_sentence(reason: &StopReason, killed: bool) -> String {
         StopReason::SessionEnded => "it was stopped with its session".to_owned(),
         StopReason::DaemonStops => "it was stopped with the daemon".to_owned(),
     };
-    if killed { format!("{why}, by force: it did not end when it was asked to") } else { why }
+    if killed { format!("{why}, killed: it did not exit after SIGTERM") } else { why }
 }

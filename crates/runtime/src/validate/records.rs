@@ -1,11 +1,11 @@
-//! Events, messages and states of agents: what is taken.
+//! Validates events, messages and states of agents.
 
 use crate::ops::*;
 use serde_json::Value;
 use shellkeep_store::depth;
 use std::io;
 
-/// The types of the contract, with the fields that each must have. Others may be there.
+/// The types of the contract, with the fields that each must have. Other fields are allowed.
 pub const TYPES: [(&str, &[&str]); 5] = [
     ("user_input", &["message"]),
     ("state_transition", &["from_node", "to_node"]),
@@ -14,7 +14,7 @@ pub const TYPES: [(&str, &[&str]); 5] = [
     ("final_output", &["output"]),
 ];
 
-/// What the types of one's own begin with.
+/// The prefix of custom types.
 pub const OWN: &str = "x_";
 
 /// Checks events that belong together.
@@ -30,7 +30,8 @@ pub fn events(events: &[NewEvent]) -> Result<(), OpError> {
         let bytes = length(&event.data);
         if bytes > MAX_EVENT_BYTES {
             return Err(invalid(format!(
-                "{place}data: {bytes} bytes are more than the {MAX_EVENT_BYTES} that an event takes; put large data into a \
+                "{place}data: {bytes} bytes are more than the {MAX_EVENT_BYTES} allowed for an event; put large data \
+                    into a \
                  file of the session and its path into the event"
             )));
         }
@@ -66,14 +67,14 @@ fn event_type(event: &NewEvent, place: &str) -> Result<(), OpError> {
     let known: Vec<&str> = TYPES.iter().map(|(known, _)| *known).collect();
     let shown: String = name.chars().take(MAX_EVENT_TYPE).collect();
     refused(format!(
-        "{place}event_type: '{}' is not taken; use {}, or a name of your own that begins with {OWN} ({MAX_EVENT_TYPE} of \
+        "{place}event_type: '{}' is not valid; use {}, or your own name that begins with {OWN} ({MAX_EVENT_TYPE} of \
          A-Za-z0-9_.:- at most)",
         shown.escape_debug(),
         known.join(", ")
     ))
 }
 
-/// Refuses JSON that could not be read again from where it is kept.
+/// Rejects JSON that could not be parsed again from the store.
 pub fn not_too_deep(name: &str, value: &Value) -> Result<(), OpError> {
     if depth::is_too_deep(value) {
         let most = depth::MAX_DEPTH;
@@ -98,7 +99,7 @@ pub fn message(message: &NewMessage) -> Result<(), OpError> {
     let bytes = length(&message.content);
     if bytes > MAX_MESSAGE_BYTES {
         return Err(invalid(format!(
-            "content: {bytes} bytes are more than the {MAX_MESSAGE_BYTES} that a message takes"
+            "content: {bytes} bytes are more than the {MAX_MESSAGE_BYTES} allowed for a message"
         )));
     }
     Ok(())
@@ -109,7 +110,7 @@ pub fn agent_state(save: &SaveAgentState) -> Result<(), OpError> {
     if save.bytes.len() > MAX_AGENT_STATE {
         let bytes = save.bytes.len();
         return Err(invalid(format!(
-            "the state has {bytes} bytes and may have {MAX_AGENT_STATE}; put the rest into files"
+            "the state has {bytes} bytes; the limit is {MAX_AGENT_STATE}. Put the rest into files"
         )));
     }
     let kind = &save.media_type;
@@ -119,7 +120,7 @@ pub fn agent_state(save: &SaveAgentState) -> Result<(), OpError> {
     Ok(())
 }
 
-/// Checks a secret that is to be scrubbed.
+/// Checks a secret for a scrub.
 pub fn secret(secret: &Secret) -> Result<(), OpError> {
     let Secret(text) = secret;
     if text.len() > MAX_SECRET {
@@ -127,7 +128,7 @@ pub fn secret(secret: &Secret) -> Result<(), OpError> {
     }
     if !shellkeep_redact::is_maskable(text.as_bytes()) {
         let detail = "secret: it is shorter than 6 bytes or a common word; masking it everywhere would make the recording \
-                      unreadable. Give the whole secret";
+                      unreadable. Pass the whole secret";
         return Err(invalid(detail));
     }
     Ok(())
@@ -153,7 +154,7 @@ fn length(value: &Value) -> usize {
     }
 }
 
-/// A request that makes no sense.
+/// An invalid request.
 pub(super) fn invalid(detail: impl Into<String>) -> OpError {
     OpError::Invalid { detail: detail.into() }
 }

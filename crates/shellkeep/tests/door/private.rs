@@ -144,7 +144,7 @@ fn a_directory_that_was_open_is_closed_and_one_of_others_is_refused() {
     fs::set_permissions(data.join("quotas.json"), fs::Permissions::from_mode(0o644)).unwrap();
     let daemon = Daemon::on(directory, Settings::default());
     assert_eq!((mode(&data), mode(&data.join("workspaces")), mode(&data.join("quotas.json"))), (0o700, 0o700, 0o600));
-    assert!(daemon.log().contains("was open to others"), "{}", daemon.log());
+    assert!(daemon.log().contains("was open to other users"), "{}", daemon.log());
     let elsewhere = tempfile::tempdir().unwrap();
     fs::write(elsewhere.path().join("thesis.tex"), "").unwrap();
     fs::set_permissions(elsewhere.path(), fs::Permissions::from_mode(0o755)).unwrap();
@@ -172,7 +172,7 @@ fn a_token_that_can_be_guessed_is_refused() {
     fs::write(data.join("token"), "abc\n").unwrap();
     let refused = serve(&data, &[]);
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(refused.status.code() == Some(2) && said.contains("remove the file"), "{said}");
+    assert!(refused.status.code() == Some(2) && said.contains("delete the file"), "{said}");
 }
 
 /// Descriptors that a supervisor left open in the daemon were open in resumed agents.

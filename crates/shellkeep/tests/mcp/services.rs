@@ -108,7 +108,7 @@ fn a_log_is_read_by_place_and_by_pattern() {
     let begin = client.call("read_output", json!({"id": id, "offset": 0}));
     assert!(begin.data()["text"].as_str().unwrap().starts_with("line 1\nline 2\n"));
     let next = begin.data()["next_offset"].as_u64().unwrap();
-    assert!(begin.text().contains(&format!("read on with offset={next}]")), "{}", begin.text());
+    assert!(begin.text().contains(&format!("continue with offset={next}]")), "{}", begin.text());
     let (mut offset, mut read) = (0, 0);
     while offset < total {
         let page = client.call("read_output", json!({"id": id, "offset": offset}));

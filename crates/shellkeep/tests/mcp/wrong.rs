@@ -97,7 +97,7 @@ fn a_message_beyond_the_limit_is_refused_by_its_id() {
     client.write(b"\"}}}\n");
     let answer = client.next();
     assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(9), &json!(-32600)), "{answer}");
-    assert!(answer["error"]["message"].as_str().unwrap().contains("longest is 67108864"), "{answer}");
+    assert!(answer["error"]["message"].as_str().unwrap().contains("limit is 67108864"), "{answer}");
     assert_eq!(client.run("echo fine").text(), "fine\n");
     // What the daemon could not keep it did not keep.
     assert!(crate::support::procs::resident_kib(daemon.pid()) < 300_000);

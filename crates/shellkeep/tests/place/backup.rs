@@ -131,7 +131,7 @@ fn a_damaged_backup_is_refused() {
     fs::write(&manifest, without.join("\n")).unwrap();
     refused("a line", "damaged");
     fs::remove_file(&manifest).unwrap();
-    refused("the manifest", "no backup");
+    refused("the manifest", "not a complete backup");
     fs::write(&manifest, whole).unwrap();
     assert!(text(&restore(&daemon, &backup, &data)).contains("backup_of"));
     let over = restore(&daemon, &backup, &data);

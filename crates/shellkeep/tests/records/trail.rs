@@ -214,7 +214,7 @@ fn an_agent_cannot_remove_its_trail() {
             daemon.restart();
         }
         let log = daemon.log();
-        assert!(log.contains("an agent removes its session") && log.contains("agent=\"mallory\""), "{log}");
+        assert!(log.contains("an agent deletes its session") && log.contains("agent=\"mallory\""), "{log}");
         // The host removes it for good; and what the host removes at once leaves nothing.
         shellkeep(&daemon, &["sessions", "rm", &name, &session]);
         assert_eq!((list(&daemon), daemon.get(&format!("/v1/sessions/{name}")).status), (json!([]), 404));

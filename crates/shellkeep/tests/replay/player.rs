@@ -87,7 +87,7 @@ fn one_searches_and_goes_through_what_is_found() {
     player.send("n");
     player.wait_for("text  needle 25");
     player.send("n");
-    player.wait_for("'needle' is not found behind this");
+    player.wait_for("no match for 'needle' after this event");
     player.send("N");
     player.wait_for("text  needle 15");
     // The end of a search gives n back its first meaning.
@@ -240,7 +240,7 @@ fn a_daemon_that_comes_back_is_found_again() {
     daemon.kill();
     player.send("n");
     player.wait_until("a word about it", |screen| {
-        screen.rows(0, 80).last().is_some_and(|line| line.contains("the connection to the daemon broke"))
+        screen.rows(0, 80).last().is_some_and(|line| line.contains("lost the connection to the daemon"))
     });
     assert!(player.text().contains("event 1 "), "what was known stays in sight:\n{}", player.text());
     daemon.restart();

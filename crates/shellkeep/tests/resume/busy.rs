@@ -27,7 +27,7 @@ fn a_session_without_an_agent_says_what_to_do() {
     assert!(detail.contains(r#"{"agent": {"command": ["python3", "agent.py"]}}"#), "{detail}");
     create(&daemon, "t", json!({"command": "python3 agent.py"}));
     let refused = send(&daemon, "t", &json!({"message": "hi"}));
-    assert!(refused.json()["detail"].as_str().unwrap().contains("not a list of words"), "{}", refused.text());
+    assert!(refused.json()["detail"].as_str().unwrap().contains("not a list of strings"), "{}", refused.text());
     create(&daemon, "u", json!({"command": ["no-such-program"]}));
     let refused = send(&daemon, "u", &json!({"message": "hi"}));
     assert_eq!((refused.status, &refused.json()["code"]), (503, &json!("agent_not_started")));
@@ -79,7 +79,7 @@ fn whoever_hangs_up_stops_the_agent() {
         of_type(&events, "resume_ended").first().map(|data| (*data).clone())
     });
     assert_eq!((&ended["status"], &ended["output"]), (&json!("interrupted"), &json!("ready ")));
-    assert!(ended["error"].as_str().unwrap().contains("the caller went away"), "{ended}");
+    assert!(ended["error"].as_str().unwrap().contains("the caller disconnected"), "{ended}");
     assert!(living_agents(&daemon).is_empty());
     assert_eq!(conversation(&daemon, "s"), ["user: hi"]);
 }

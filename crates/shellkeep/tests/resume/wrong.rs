@@ -42,7 +42,7 @@ fn one_that_writes_garbage_is_told_so_and_stopped_when_it_is_too_much() {
     assert!(metrics.lines().any(|line| line == "shellkeep_agent_bad_lines_total 1"), "{metrics}");
     let (_daemon, result) = outcome("read -r line; yes nonsense", 60.0);
     assert_eq!(result["status"], "failed");
-    assert!(error(&result).contains("100 lines that cannot be taken"), "{result}");
+    assert!(error(&result).contains("100 invalid lines"), "{result}");
     let (_daemon, result) = outcome(
         "read -r line; head -c 3000000 /dev/zero | tr '\\0' x; echo; cat > heard & sleep 0.2; echo '{\"type\":\"done\"}'",
         60.0,

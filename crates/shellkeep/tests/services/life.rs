@@ -185,8 +185,12 @@ fn one_that_is_not_ready_says_what_is_missing() {
     for (command, ready, words) in [
         ("exec sleep 1000".to_owned(), json!({"port": foreign}), "does not listen on port"),
         ("echo nothing; exec sleep 1000".to_owned(), json!({"log": "^ready$"}), "no line of its log matches"),
-        (server(own), missing, "does not answer well yet"),
-        ("exec sleep 1000".to_owned(), json!({"http": format!("http://127.0.0.1:{foreign}/")}), "does not answer well"),
+        (server(own), missing, "does not answer with a status below 400 yet"),
+        (
+            "exec sleep 1000".to_owned(),
+            json!({"http": format!("http://127.0.0.1:{foreign}/")}),
+            "does not answer with a status",
+        ),
     ] {
         let service = daemon.start_service("s", json!({"command": command, "ready": ready, "wait": 0.5}));
         assert_eq!(service["status"], "starting", "{ready}: {service}");

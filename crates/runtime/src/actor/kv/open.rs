@@ -15,7 +15,7 @@ pub(crate) struct Kv {
 }
 
 impl Kv {
-    /// Does something with the store beside the runtime's threads; it is opened first if it is not.
+    /// Does something with the store on a blocking thread; opens it first if needed.
     pub(crate) async fn with<T: Send + 'static>(
         &mut self,
         place: KvLocation,
@@ -32,7 +32,7 @@ impl Kv {
             let done = work(&mut keyed)?;
             Ok::<_, KeyedError>((keyed, done))
         });
-        // A store that failed is opened again next time, which takes back what was not recorded.
+        // A store that failed is opened again next time, which reverts what was not recorded.
         let (keyed, done) = working.await?.map_err(refused)?;
         self.open = Mutex::new(Some(keyed));
         Ok(done)

@@ -1,4 +1,4 @@
-//! Rewind, fork and merge: what is done around the owner of a session.
+//! Rewind, fork and merge: what is done outside the session's actor.
 
 use super::FileOps;
 use crate::actor::{FilesTask, ForkOrder, is_outside};
@@ -11,11 +11,11 @@ use crate::ops::*;
 use shellkeep_session::{Cause, Origin, ServiceId, SessionId};
 use std::time::Duration;
 
-/// How long a service has before it is ended by force, when a rewind stops it.
+/// The time between SIGTERM and SIGKILL when a rewind stops a service.
 const STOP_GRACE: Duration = Duration::from_secs(5);
 
 impl FileOps<'_> {
-    /// Takes a session back to an earlier time: files, shell and agent's state.
+    /// Rewinds a session to an earlier moment: files, shell and agent's state.
     pub fn rewind<'a>(&'a self, id: &'a SessionId, request: Rewind) -> BoxFuture<'a, Result<Rewound, OpError>> {
         Box::pin(async move {
             let Permitted { inner, id } = self.access.over(id)?;
@@ -32,7 +32,7 @@ impl FileOps<'_> {
                     .collect(),
             };
             if !request.dry_run && !services.is_empty() {
-                // Nothing is stopped for a rewind that cannot be done.
+                // Services are not stopped for a rewind that cannot be done.
                 let trial = Rewind { dry_run: true, ..request.clone() };
                 let token = by.clone();
                 inner.files.ask(&id, |answer| FilesTask::Rewind { request: trial, by: token, answer }).await?;
@@ -46,7 +46,7 @@ impl FileOps<'_> {
         })
     }
 
-    /// Makes a new session from an earlier time of another.
+    /// Creates a session from an earlier moment of another.
     pub fn fork<'a>(&'a self, id: &'a SessionId, request: Fork) -> BoxFuture<'a, Result<Forked, OpError>> {
         Box::pin(async move {
             let new = name_for(self.access, request.session_id.as_ref())?;
@@ -61,7 +61,7 @@ impl FileOps<'_> {
         })
     }
 
-    /// Brings a fork's changes of files back to the session that it came from.
+    /// Merges a fork's file changes back into the session it was forked from.
     pub fn merge_back<'a>(&'a self, fork: &'a SessionId, request: MergeBack) -> BoxFuture<'a, Result<Merged, OpError>> {
         Box::pin(async move {
             let Permitted { inner, id: fork } = self.access.over(fork)?;
@@ -69,9 +69,7 @@ impl FileOps<'_> {
             let state = inner.ctx.registry.snapshot(&fork).await?;
             let no_origin = |detail: String| OpError::Checkpoint(CheckpointError::NoOrigin { detail });
             let Some(Origin { session_id, .. }) = state.meta.forked_from else {
-                return Err(no_origin(format!(
-                    "session '{fork}' was not forked from another, so there is nothing to merge into"
-                )));
+                return Err(no_origin(format!("session '{fork}' is not a fork, so there is nothing to merge into")));
             };
             let Ok(Permitted { id: origin, .. }) = self.access.over(&session_id) else {
                 return Err(no_origin(format!("session '{session_id}', which '{fork}' was forked from, is gone")));

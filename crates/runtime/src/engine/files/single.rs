@@ -1,5 +1,5 @@
-//! Single files of a session's workspace: looked at, read, written and removed beside whatever runs. Files are touched in
-//! threads beside the runtime's, and never outside the workspace.
+//! Single files of a session's workspace: listed, read, written and removed, even while a command runs. File access
+//! runs on blocking threads, and never outside the workspace.
 
 use super::{FileOps, below};
 use crate::actor::{FileChanged, Message};
@@ -15,9 +15,9 @@ use shellkeep_workspace::tree::{EntryKind, Put, Tree, TreeError};
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
-/// What writing a file is called in the recording.
+/// The tool name of a write in the recording.
 const WRITE: &str = "write_file";
-/// What removing one is called.
+/// The tool name of a removal.
 const REMOVE: &str = "remove_file";
 
 /// A path in the workspace of a session.
@@ -117,7 +117,7 @@ impl FileOps<'_> {
         })
     }
 
-    /// Records a change as a tool call of the session, and has it kept.
+    /// Records a change as a tool call of the session, and saves it in a checkpoint.
     async fn record(
         &self,
         inner: &Inner,
@@ -158,7 +158,7 @@ fn text(path: &ByteString) -> String {
     if path.as_bytes().is_empty() { ".".to_owned() } else { path.to_text().into_owned() }
 }
 
-/// Does something with a path of a workspace, beside the runtime's threads.
+/// Does something with a path of a workspace, on a blocking thread.
 async fn with_tree<T: Send + 'static>(
     inner: &Inner,
     place: InWorkspace,

@@ -17,13 +17,13 @@ use tokio::sync::mpsc;
 const PIECE: usize = 64 << 10;
 /// Pieces that are written and not yet read.
 const BACKLOG: usize = 4;
-/// A reader that takes nothing for this long has gone away; the thread is needed.
+/// A reader that reads nothing for this long is gone; the thread is needed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A recording that is being written out.
+/// An export in progress.
 pub struct ExportStream {
     pieces: mpsc::Receiver<Result<Vec<u8>, OpError>>,
-    /// Stops reading when nobody needs the pieces.
+    /// Stops reading when the reader is gone.
     _caller: Caller,
 }
 
@@ -61,7 +61,7 @@ impl ExportStream {
         self.pieces.recv().await
     }
 
-    /// The same for those who poll.
+    /// The same as a poll function.
     pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Vec<u8>, OpError>>> {
         self.pieces.poll_recv(context)
     }
@@ -92,7 +92,7 @@ impl Export {
         };
         match written.and_then(|()| Ok(pieces.flush()?)) {
             Ok(()) => {}
-            // Nobody is there to be told.
+            // The reader is gone.
             Err(ExportError::Write(error)) => tracing::debug!(session = %self.id, %error, "an export was not read"),
             Err(ExportError::Read(error)) => {
                 let error = OpError::Record(RecordError::Unreadable {
@@ -105,7 +105,7 @@ impl Export {
     }
 }
 
-/// Hands what is written to the reader.
+/// Passes the output to the reader.
 struct Pieces {
     sender: mpsc::Sender<Result<Vec<u8>, OpError>>,
     runtime: Handle,

@@ -1,5 +1,5 @@
-//! A recording, followed: what is there, and then what happens. Read from the files a page at a time, so that a slow
-//! reader holds nothing up and fills no memory.
+//! A followed recording: existing events, then new ones. Read from the files a page at a time, so that a slow reader
+//! blocks nothing and fills no memory.
 
 use crate::engine::inner::Inner;
 use crate::names::not_found;
@@ -11,10 +11,11 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// Bytes of events that a follower reads at a time, and one event at least: what it has read and not yet written is all
+/// Bytes of events that a follower reads at a time, and at least one event: what it has read and not yet sent is all
 /// that a follower costs.
 const PIECE: usize = 64 << 10;
-/// How long events gather before a follower reads them: it makes the store write at once, which is better done for many.
+/// How long events gather before a follower reads them: reading makes the store write, which is more efficient for
+/// many.
 const GATHER: Duration = Duration::from_millis(20);
 
 /// A recording, followed. It ends only with its session or with the engine.
@@ -40,7 +41,7 @@ impl EventStream {
         Ok(Self { inner, id, query, filter, recorded, behind: true, seen })
     }
 
-    /// The next events; waits for them. May be dropped and called again at any time. After an error there is no more.
+    /// The next events; waits for them. Cancel-safe. After an error there is no more.
     pub async fn next(&mut self) -> Result<Vec<Line>, OpError> {
         loop {
             while self.behind {
@@ -55,7 +56,7 @@ impl EventStream {
         }
     }
 
-    /// Reads on. Returns what it has read only when all of it is there.
+    /// Reads the next events. Returns only when all of them are read.
     fn read(&mut self) -> BoxFuture<'_, Result<Vec<Line>, OpError>> {
         Box::pin(async move {
             let inner = self.inner.upgrade().ok_or(OpError::ShuttingDown)?;
