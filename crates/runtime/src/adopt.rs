@@ -96,7 +96,7 @@ fn how_it_ended(service: &Service, boot_id: &str, directory: &Path, arrival: Arr
         return None;
     }
     let exit = left_exit(directory).map(end_of);
-    Some(exit.unwrap_or_else(|| unknown("it was killed while no daemon ran; how is unknown")))
+    Some(exit.unwrap_or_else(|| unknown("it was killed while no daemon ran; its exit code is unknown")))
 }
 
 fn is_alive(stamp: Stamp) -> bool {

@@ -1,32 +1,33 @@
-//! Limits that follow the machine: smaller at once when it is under pressure, larger again bit by bit when it has been
-//! calm for a while, and never outside the bounds the host gave. Pure: what the machine says and what time it is are
-//! arguments, and a step gives the changes as values.
+//! Limits that follow the machine's pressure: lowered at once under pressure, raised step by step after a period of
+//! calm, and never outside the bounds that the host set. Pure: pressure and time are arguments, and a step returns the
+//! changes.
 
 use crate::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Above this share of time in which something waited for a CPU, more work at once makes every command slower and none
-/// done sooner. Some waiting is what a machine in good use looks like.
+/// Above this share of time waiting for a CPU, more concurrent work only slows every command down. Some waiting is
+/// normal on a well-used machine.
 pub const CPU_HIGH: f64 = 0.90;
-/// Below this share there is room for more. Well below [`CPU_HIGH`], so that giving room does not take it away again.
+/// Below this share there is room for more. Well below [`CPU_HIGH`], so that raising a limit does not lower it again.
 pub const CPU_LOW: f64 = 0.60;
-/// Above this share of time in which something waited for memory, the machine has begun to spend its time on paging.
+/// Above this share of time waiting for memory, the machine spends its time on paging.
 pub const MEMORY_HIGH: f64 = 0.10;
-/// Below this share memory is no trouble.
+/// Below this share memory is not a problem.
 pub const MEMORY_LOW: f64 = 0.02;
-/// With less than this share of memory left, the next big command may wake the kernel's out-of-memory killer.
+/// With less than this share of memory left, the next large command may trigger the kernel's OOM killer.
 pub const FREE_SCARCE: f64 = 0.08;
 /// With more than this share left there is room for more.
 pub const FREE_AMPLE: f64 = 0.20;
-/// Milliseconds between two changes of a limit: the kernel's averages are over ten seconds, so an earlier look would
-/// judge the last change by what was before it.
+/// Milliseconds between two changes of a limit: the kernel's averages are over ten seconds, so an earlier reading would
+/// not reflect the last change yet.
 pub const COOL_DOWN_MS: i64 = 10_000;
 /// Milliseconds of calm before a limit grows: a pause between two waves of work is not calm.
 pub const CALM_MS: i64 = 30_000;
-/// Under pressure a limit loses this part of itself. A half would overshoot, because the averages lag behind.
+/// Under pressure a limit is lowered by this fraction. A half would overshoot, because the averages lag behind.
 const LOST_PARTS: usize = 4;
-/// A limit grows by this part of the way between its bounds: back from the lowest in less than three minutes.
+/// A limit is raised by this fraction of the range between its bounds: from the lowest to the highest in less than
+/// three minutes.
 const GROWTH_PARTS: usize = 10;
 
 /// Which limit.
@@ -35,7 +36,7 @@ const GROWTH_PARTS: usize = 10;
 pub enum LimitName {
     /// Live shells of the node.
     LiveShells,
-    /// Commands that run at once.
+    /// Concurrent commands.
     Running,
     /// Services of the node; a smaller limit only stops new ones.
     Services,
@@ -51,7 +52,7 @@ impl LimitName {
         }
     }
 
-    /// Whether it follows the CPU too. A shell and a service that do nothing cost memory only.
+    /// Whether it follows the CPU too. Idle shells and services cost only memory.
     fn follows_cpu(self) -> bool {
         matches!(self, Self::Running)
     }
@@ -71,32 +72,31 @@ impl fmt::Display for LimitName {
     }
 }
 
-/// What the machine says about itself, each from 0 to 1.
+/// The machine's pressure, each from 0 to 1.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct PressureReading {
-    /// Share of time in which something waited for a CPU.
+    /// Share of time in which a task waited for a CPU.
     pub cpu: f64,
-    /// Share of time in which something waited for memory.
+    /// Share of time in which a task waited for memory.
     pub memory: f64,
-    /// Share of memory that is free for the asking.
+    /// Share of memory that is available.
     pub memory_free: f64,
 }
 
-/// A limit and where it may go.
+/// A limit and its bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limit {
-    /// Which.
     pub name: LimitName,
     /// Never below this.
     pub low: usize,
-    /// Never above this: what the host allows when all is well.
+    /// Never above this: the host's quota.
     pub high: usize,
-    /// In force.
+    /// The current value.
     pub now: usize,
 }
 
 impl Limit {
-    /// A limit that begins with all that is allowed. Bounds the wrong way round are both the upper one.
+    /// A limit that starts at its upper bound. If the bounds are reversed, both are the upper one.
     pub fn new(name: LimitName, low: usize, high: usize) -> Self {
         Self { name, low: low.min(high), high, now: high }
     }
@@ -105,13 +105,12 @@ impl Limit {
 /// A limit that changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LimitChange {
-    /// Which.
     pub name: LimitName,
-    /// Before.
+    /// The value before.
     pub from: usize,
-    /// Now.
+    /// The value after.
     pub to: usize,
-    /// Why, in a sentence.
+    /// The reason, as a sentence.
     pub reason: String,
 }
 
@@ -119,7 +118,7 @@ pub struct LimitChange {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Strain {
     Low,
-    /// Neither: nothing changes, so that a machine between the two marks keeps its limits.
+    /// In between: nothing changes.
     Between,
     High,
 }
@@ -169,7 +168,7 @@ struct Followed {
     calm_since: Option<Timestamp>,
 }
 
-/// Whether so much time lies between the two. A clock that was set back must not stop a limit for as long as that.
+/// Whether this much time has passed. A clock that was set back must not block a limit.
 fn has_passed(since: Timestamp, at: Timestamp, milliseconds: i64) -> bool {
     let passed = at.as_millisecond().saturating_sub(since.as_millisecond());
     passed < 0 || passed >= milliseconds
@@ -208,7 +207,7 @@ impl Followed {
         Some(LimitChange { name, from: now, to, reason })
     }
 
-    /// A limit that was at its top stays there; one that was pulled down is only brought between the new bounds.
+    /// A limit at its upper bound stays there; a lowered one is only clamped to the new bounds.
     fn set_bounds(&mut self, low: usize, high: usize) -> Option<LimitChange> {
         let was_at_top = self.limit.now == self.limit.high;
         let from = self.limit.now;
@@ -220,7 +219,7 @@ impl Followed {
     }
 }
 
-/// The limits of a node, followed.
+/// The limits of a node that follow its pressure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Controller {
     followed: Vec<Followed>,
@@ -232,17 +231,17 @@ impl Controller {
         Self { followed: limits.into_iter().map(Followed::new).collect() }
     }
 
-    /// Takes a reading; gives what it changed.
+    /// Applies a reading; returns the changes.
     pub fn step(&mut self, pressure: PressureReading, at: Timestamp) -> Vec<LimitChange> {
         self.followed.iter_mut().filter_map(|followed| followed.step(&pressure, at)).collect()
     }
 
-    /// New bounds from the host, in force at once.
+    /// New bounds from the host, effective immediately.
     pub fn set_bounds(&mut self, name: LimitName, low: usize, high: usize) -> Option<LimitChange> {
         self.followed.iter_mut().find(|followed| followed.limit.name == name)?.set_bounds(low, high)
     }
 
-    /// How the limits stand.
+    /// The current limits.
     pub fn limits(&self) -> impl Iterator<Item = Limit> {
         self.followed.iter().map(|followed| followed.limit)
     }

@@ -1,4 +1,4 @@
-//! What an agent keeps in its session beside the shell: a state of its own, and the conversation.
+//! What an agent stores in its session besides the shell: its own state, and the conversation.
 
 use crate::{ByteString, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -7,9 +7,9 @@ use serde_json::Value;
 /// The state that an agent's framework saved last. The session does not look into it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentState {
-    /// Counts the saves of the session, from 1. A number is never used twice, also after a rewind.
+    /// Counts the saves of the session, from 1. A number is never reused, even after a rewind.
     pub version: u64,
-    /// What the bytes are, as the one who saved them said.
+    /// The media type.
     pub media_type: String,
     /// Where the bytes are.
     pub content: Content,
@@ -22,15 +22,13 @@ impl AgentState {
     }
 }
 
-/// Bytes that travel with a record if they are few, and lie in a file beside it if they are many.
+/// Bytes that are inside a record if they are few, and in a separate file if they are many.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Content {
-    /// The bytes.
     Inline(ByteString),
     /// A file in the session's directory for output.
     File {
-        /// Its name.
         name: String,
         /// Its length.
         bytes: u64,
@@ -55,11 +53,11 @@ impl Content {
     }
 }
 
-/// The type of the event that holds a message for an agent.
+/// The event type of a message for an agent.
 pub const USER_INPUT: &str = "user_input";
-/// The type of the event with which an agent's work on a message ends.
+/// The event type of an agent's final output.
 pub const FINAL_OUTPUT: &str = "final_output";
-/// The type of the event with which it ends otherwise.
+/// The event type of any other end of its work.
 pub const RESUME_ENDED: &str = "resume_ended";
 
 /// One message of the conversation between a person and an agent.
@@ -67,10 +65,9 @@ pub const RESUME_ENDED: &str = "resume_ended";
 pub struct Message {
     /// Position in the conversation, from 1, no gaps.
     pub seq_id: u64,
-    /// Who said it: `user`, `assistant`, `system`, `tool`, …
+    /// The author: `user`, `assistant`, `system`, `tool`, …
     pub role: String,
-    /// What was said: a text, or the parts that a framework makes of it.
+    /// The content: a text, or a framework's content parts.
     pub content: Value,
-    /// When.
     pub at: Timestamp,
 }

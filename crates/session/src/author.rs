@@ -1,36 +1,36 @@
-//! Who an event comes from. The daemon says so; nothing that is posted can.
+//! Who an event comes from. Only the daemon sets this.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What kind of party an event comes from.
+/// The kind of source of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
-    /// Nobody wrote it down: events of format 3 and before.
+    /// Unknown: events of format 3 and earlier.
     #[default]
     Unknown,
-    /// The daemon: it did or saw what the event says.
+    /// The daemon itself.
     Runtime,
-    /// An agent said so. Nobody checked it.
+    /// An agent posted it. It is not verified.
     Agent,
-    /// The host said so.
+    /// The host posted it.
     Host,
 }
 
 /// Who an event comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Author {
-    /// What kind of party.
+    /// The kind of source.
     #[serde(default, skip_serializing_if = "Source::is_unknown")]
     pub source: Source,
-    /// The id of the agent's token that posted it or asked for it; none if it was the host, or nobody.
+    /// The id of the agent's token that posted or requested it; none for the host and the daemon.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
 }
 
 impl Source {
-    /// Whether nobody wrote it down.
+    /// Whether it is unknown.
     pub fn is_unknown(&self) -> bool {
         *self == Self::Unknown
     }
@@ -48,7 +48,7 @@ impl fmt::Display for Source {
 }
 
 impl Author {
-    /// The daemon itself, on behalf of a token or of nobody in particular.
+    /// The daemon itself, on behalf of a token or on its own.
     pub fn runtime(by: Option<String>) -> Self {
         Self { source: Source::Runtime, by }
     }
@@ -71,7 +71,7 @@ impl Author {
         *self == Self::default()
     }
 
-    /// Whether somebody but the daemon said it.
+    /// Whether it was posted, not written by the daemon.
     pub fn is_posted(&self) -> bool {
         matches!(self.source, Source::Agent | Source::Host)
     }

@@ -14,7 +14,6 @@ use std::fmt;
 pub struct ByteString(pub Vec<u8>);
 
 impl ByteString {
-    /// The bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
@@ -67,7 +66,7 @@ impl fmt::Debug for ByteString {
     }
 }
 
-/// The only key of the object that stands for bytes that are not UTF-8.
+/// The only key of the object that represents bytes that are not UTF-8.
 const BINARY_KEY: &str = "base64";
 
 /// Marks a key that is not UTF-8: JSON object keys must be text, so such a key is this prefix and base64. A key that is

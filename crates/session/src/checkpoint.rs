@@ -1,9 +1,9 @@
-//! What is remembered of a session's files: checkpoints, and where a session came from.
+//! Facts about a session's files: checkpoints, and the origin of a fork.
 
 use crate::{ByteString, RunId, SessionId};
 use serde::{Deserialize, Serialize};
 
-/// A checkpoint's name and the commit that it is.
+/// A checkpoint's name and commit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FilesAt {
     /// The tag.
@@ -18,35 +18,35 @@ pub struct Checkpoint {
     /// Its name and its commit.
     #[serde(flatten)]
     pub at: FilesAt,
-    /// Number of the last record whose effects on the files it holds.
+    /// Number of the last record whose file changes it contains.
     pub covers: u64,
-    /// What it was taken for.
+    /// Why it was taken.
     pub cause: Cause,
     /// The tool that changed the files, if it was one that runs no command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_name: Option<String>,
-    /// Files that are new.
+    /// Number of added files.
     #[serde(default)]
     pub added: u64,
-    /// Files that are not what they were.
+    /// Number of changed files.
     #[serde(default)]
     pub changed: u64,
-    /// Files that are gone.
+    /// Number of deleted files.
     #[serde(default)]
     pub deleted: u64,
     /// Bytes that it added to the disk.
     #[serde(default)]
     pub bytes: u64,
-    /// Whether the next command had begun before it was complete: it may hold some of that one's changes.
+    /// Whether the next command started before it was complete: it may contain some of that command's changes.
     #[serde(default, skip_serializing_if = "is_false")]
     pub overtaken: bool,
-    /// The first of what it does not hold.
+    /// The first paths that it does not contain.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<LeftOut>,
-    /// How much it does not hold, all in all.
+    /// Total number of paths that it does not contain.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub left_out_total: u64,
-    /// The first of the paths that may have been something else at the record it covers, and why.
+    /// The first paths that may have been different at the record it covers, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub uncertain: Vec<LeftOut>,
     /// How many such paths there are.
@@ -55,7 +55,7 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// One of which nothing else is known.
+    /// One without further data.
     pub fn of(at: FilesAt, covers: u64, cause: Cause) -> Self {
         Self {
             at,
@@ -75,7 +75,7 @@ impl Checkpoint {
     }
 }
 
-/// What a checkpoint was taken for.
+/// Why a checkpoint was taken.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
@@ -86,20 +86,20 @@ pub enum Cause {
         /// By which tool.
         tool_name: String,
     },
-    /// What was there before the first call.
+    /// The files before the first call.
     Base,
-    /// What a rewind is about to replace.
+    /// The files that a rewind is about to replace.
     Rewind,
-    /// What a forked session began with.
+    /// The files that a fork started with.
     Fork,
-    /// What another session's changes were merged into.
+    /// The files before or after a merge.
     Merge,
-    /// Somebody asked for it.
+    /// It was requested.
     Manual,
 }
 
 impl Cause {
-    /// The beginning of the name of such a checkpoint; a time follows.
+    /// The prefix of the name of such a checkpoint; a time follows.
     pub fn prefix(&self) -> String {
         match self {
             Self::Tool { tool_name, .. } => format!("tool_{tool_name}_"),
@@ -112,21 +112,19 @@ impl Cause {
     }
 }
 
-/// A path that is not as it should be, and why.
+/// A path with a remark.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftOut {
-    /// Which, below the workspace.
+    /// The path, relative to the workspace.
     pub path: ByteString,
-    /// Why.
     pub reason: String,
 }
 
 /// The session that another was forked from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Origin {
-    /// Its name.
     pub session_id: SessionId,
-    /// Number of its last record that the fork knows of.
+    /// Number of the last record that the fork contains.
     pub seq: u64,
 }
 

@@ -5,10 +5,10 @@ use crate::shell::{Options, Value};
 use crate::{Changes, ShellDelta, ShellState};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Variables that bash itself changes with every command; nobody wants to read of them.
+/// Variables that bash itself changes with every command; they are not reported.
 const NOISE: [&str; 8] = ["_", "PIPESTATUS", "OLDPWD", "PWD", "BASH_REMATCH", "OPTIND", "OPTARG", "COPROC"];
 
-/// What a delta changes in a state, in words for a result.
+/// What a delta changes in a state, for a result.
 pub fn changes(before: &ShellState, delta: &ShellDelta) -> Changes {
     let cwd = delta.cwd.as_ref().filter(|cwd| **cwd != before.cwd).map(|cwd| cwd.to_text().into_owned());
     let mut changes = Changes { cwd, ..Changes::default() };

@@ -50,7 +50,7 @@ impl SessionState {
         }
     }
 
-    /// Takes over one record.
+    /// Applies one record.
     pub fn apply(&mut self, record: &Record) -> Result<(), ApplyError> {
         if let Event::RecordsLost { from, state, .. } = &record.event
             && (*from..=record.seq).contains(&(self.seq + 1))
@@ -123,11 +123,11 @@ impl SessionState {
         Ok(())
     }
 
-    /// What its agent told or saved.
+    /// Events from its agent.
     fn apply_to_agent(&mut self, record: &Record) {
         match &record.event {
             Event::Noted { event_type, .. } if event_type == FINAL_OUTPUT => self.agent_step = record.seq,
-            // Somebody speaks to its agent: it is in use again.
+            // A message for its agent: it is in use again.
             Event::Noted { event_type, .. } if event_type == USER_INPUT => self.ended_at = None,
             Event::AgentStateSaved { state, .. } => {
                 self.agent_versions = self.last_agent_version().max(state.version);
@@ -148,7 +148,7 @@ impl SessionState {
                 let restored = agent_state.as_ref().map_or(0, |state| state.version);
                 self.agent_versions = self.last_agent_version().max(restored);
                 self.agent_state = agent_state.clone();
-                // What the agent does from here on is not what it did before.
+                // A rewind starts a new step of the agent.
                 self.agent_step = record.seq;
                 self.files = files.clone();
                 if let Some(restored) = kv {
@@ -275,7 +275,7 @@ mod tests {
         after(&mut state, rewound);
         assert_eq!((first, state.agent_state.is_none()), (1, true));
         assert_eq!(save(&mut state), 2);
-        // A session that was kept before versions were counted goes on from the state in force.
+        // A session from before versions were counted continues from the current state.
         state.agent_versions = 0;
         assert_eq!(save(&mut state), 3);
     }

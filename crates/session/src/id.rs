@@ -44,7 +44,7 @@ pub struct RunId(String);
 pub struct ServiceId(String);
 
 impl SessionId {
-    /// Checks a caller's text.
+    /// Parses an id.
     pub fn parse(text: &str) -> Result<Self, IdError> {
         check(text)?;
         Ok(Self(text.to_owned()))
@@ -57,14 +57,13 @@ impl SessionId {
         Self::parse(&format!("thread_{user_id}_{session_id}"))
     }
 
-    /// The text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
 impl RunId {
-    /// Checks a caller's text.
+    /// Parses an id.
     pub fn parse(text: &str) -> Result<Self, IdError> {
         check(text)?;
         Ok(Self(text.to_owned()))
@@ -81,14 +80,13 @@ impl RunId {
         digits.parse().ok()
     }
 
-    /// The text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
 impl ServiceId {
-    /// Checks a caller's text.
+    /// Parses an id.
     pub fn parse(text: &str) -> Result<Self, IdError> {
         check(text)?;
         Ok(Self(text.to_owned()))
@@ -99,13 +97,12 @@ impl ServiceId {
         Self(format!("s{seq}"))
     }
 
-    /// The text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// Checks any id a caller gives (sessions, users, agents, requests).
+/// Checks any id from a caller (sessions, users, agents, requests).
 pub fn check(text: &str) -> Result<(), IdError> {
     if text.is_empty() || text.len() > MAX_ID_LENGTH {
         return Err(IdError::Length { length: text.chars().count() });

@@ -1,4 +1,4 @@
-//! The keyed store of a session, as its records tell of it. Values are kept beside the records; a record has their hashes.
+//! The keyed store of a session in its records. Values are stored separately; a record has their hashes.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 /// One key that changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KvChange {
-    /// The key.
     pub key: String,
     /// Its version from now on.
     pub version: u64,
@@ -22,11 +21,11 @@ pub struct KvValue {
     pub sha256: String,
     /// How many bytes it has.
     pub bytes: u64,
-    /// What they are, as whoever put it said.
+    /// The content type.
     pub content_type: String,
 }
 
-/// A rewind took the store back.
+/// A rewind of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KvRestored {
     /// The version whose content it has again.
@@ -35,13 +34,13 @@ pub struct KvRestored {
     pub version: u64,
 }
 
-/// What a session's state knows of its keyed store: not the keys, which a session that does not use them need not load.
+/// What a session's state knows about its keyed store: not the keys, which are loaded only if they are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct KvState {
     /// The highest version that was recorded; 0 if the store was never used.
     pub version: u64,
-    /// The last rewind that took it back.
+    /// The last rewind of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub restored: Option<KvRestored>,
 }
@@ -57,10 +56,10 @@ impl KvState {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct KvScrubbed {
-    /// The hashes of values that were masked, with those that they have since.
+    /// The hashes of masked values, before and after.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub values: BTreeMap<String, String>,
-    /// Keys that are gone because the secret was in their names, with it masked.
+    /// Keys that were deleted because their names contained the secret, masked.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub removed: Vec<String>,
 }
@@ -72,7 +71,7 @@ impl KvScrubbed {
     }
 }
 
-/// A keyed store as its records tell of it, to be compared with what is kept.
+/// A keyed store according to its records, to compare with the database.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct KvTold {
     version: u64,
@@ -81,7 +80,7 @@ pub struct KvTold {
 }
 
 impl KvTold {
-    /// Takes over a change.
+    /// Applies a change.
     pub fn changed(&mut self, version: u64, changes: Vec<KvChange>) {
         self.version = self.version.max(version);
         for KvChange { key, version, value } in changes {
@@ -89,7 +88,7 @@ impl KvTold {
         }
     }
 
-    /// Takes over a rewind.
+    /// Applies a rewind.
     pub fn restored(&mut self, KvRestored { from, version }: KvRestored) {
         self.version = self.version.max(version);
         for versions in self.history.values_mut() {
@@ -101,7 +100,7 @@ impl KvTold {
         }
     }
 
-    /// Takes over a scrub.
+    /// Applies a scrub.
     pub fn scrubbed(&mut self, scrubbed: &KvScrubbed) {
         for key in &scrubbed.removed {
             self.history.remove(key);
@@ -119,7 +118,7 @@ impl KvTold {
         self.version
     }
 
-    /// Each key that is there, with its version and the hash of its value.
+    /// Each current key, with its version and the hash of its value.
     pub fn entries(&self) -> BTreeMap<String, (u64, String)> {
         let current = self.history.iter().filter_map(|(key, versions)| {
             let (version, hash) = versions.last()?;

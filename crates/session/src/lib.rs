@@ -1,20 +1,20 @@
-//! The facts of a session. Everything in this crate is a plain value: it can be compared, cloned, written down and
-//! read back, and it holds no resource. There is no I/O and no clock; a time is always an argument.
+//! The facts of a session. Everything in this crate is a plain value: it can be compared, cloned and serialised, and it
+//! holds no resources. There is no I/O and no clock; a time is always an argument.
 //!
 //! - [`id`]: names of sessions and runs, checked once at the edge.
 //! - [`bytes`]: byte strings that stay readable in JSON.
-//! - [`shell`]: what a shell knows (variables, functions, options, …) and the difference between two such states.
+//! - [`shell`]: the state of a shell (variables, functions, options, …) and the difference between two states.
 //! - [`size`]: how large a shell's state is, and what of a change does not fit.
 //! - [`run`]: a command, its result, its notices.
-//! - [`service`]: a command that runs on beside the session.
+//! - [`service`]: a command that keeps running next to the session.
 //! - [`checkpoint`]: a workspace's files as they were.
-//! - [`quota`]: what may be used.
+//! - [`quota`]: limits that the host sets.
 //! - [`agent`]: an agent's own state, and its conversation.
 //! - [`resume`]: messages to an agent that were sent with a request id.
 //! - [`author`]: who an event comes from.
 //! - [`adapt`]: limits that follow the pressure on the machine.
-//! - [`record`]: what happened, one numbered record at a time. The only door into [`state`].
-//! - [`relocate`]: a shell's state for a workspace that is elsewhere.
+//! - [`record`]: what happened, one numbered record at a time. The only way to change [`state`].
+//! - [`relocate`]: a shell's state for a moved workspace.
 //! - [`state`]: a session as a value.
 //! - [`fold`]: a session's state as the fold of its records.
 //! - [`decide`]: what may happen next.

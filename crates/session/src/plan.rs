@@ -4,8 +4,8 @@ use crate::{
     Event, LeftProcess, Notice, NoticeCode, Output, RunId, RunResult, RunStatus, SessionState, ShellDelta, Timestamp,
 };
 
-/// The records that bring a session from a crash to rest, in order. `was_ended` tells of a process that finished commands
-/// had left running whether it was still there to be ended.
+/// The records that complete a session after a crash, in order. `was_ended` says whether a process that a finished
+/// command had left running was still alive and was killed.
 pub fn after_crash(state: &SessionState, now: Timestamp, was_ended: impl Fn(&LeftProcess) -> bool) -> Vec<Event> {
     let lost = state.active_runs.iter().map(|(run_id, run)| {
         let elapsed = now.as_microsecond().saturating_sub(run.started_at.as_microsecond());
@@ -74,7 +74,7 @@ fn replaced_notice(state: &SessionState) -> Notice {
     }
 }
 
-/// A command in a sentence should not be longer than the sentence.
+/// Shortens a command for a sentence.
 pub fn shorten(command: &str) -> String {
     const LIMIT: usize = 60;
     let line = command.lines().next().unwrap_or_default();

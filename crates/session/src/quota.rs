@@ -1,4 +1,4 @@
-//! Quotas: what may be used, of what, by whom.
+//! Quotas: named limits that the host sets.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -19,13 +19,13 @@ pub enum QuotaName {
     SessionProcesses,
     /// Bytes of each stream of a run that can be read back.
     OutputBytesPerRun,
-    /// Bytes of output of one session that can be read back; the oldest give way.
+    /// Bytes of output of one session that can be read back; the oldest are dropped first.
     OutputBytesPerSession,
     /// Bytes of a session's files: workspace, outputs, logs.
     DiskBytesPerSession,
-    /// Bytes of a service's log; the oldest give way.
+    /// Bytes of a service's log; the oldest are dropped first.
     ServiceLogBytes,
-    /// Bytes of the values in a session's keyed store. Old values give way to new ones.
+    /// Bytes of the values in a session's keyed store. Old values are dropped first.
     KvBytesPerSession,
 }
 
@@ -47,7 +47,6 @@ impl QuotaName {
         Self::KvBytesPerSession,
     ];
 
-    /// Its name.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Processes => "processes",
@@ -68,7 +67,7 @@ impl QuotaName {
         Self::ALL.into_iter().find(|name| name.as_str() == text)
     }
 
-    /// The smallest and the largest limit that make sense. Without a shell or a process nothing could run.
+    /// The smallest and the largest valid limit. Without a shell or a process nothing could run.
     pub fn bounds(self) -> (u64, u64) {
         match self {
             Self::Services | Self::ServicesPerAgent => (0, 100_000),

@@ -10,19 +10,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Version of everything this crate writes. A reader refuses a newer one.
+/// Version of everything this crate writes. A reader rejects a newer one.
 pub const FORMAT_VERSION: u32 = 5;
 
 /// One fact.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// Whose.
     pub session_id: SessionId,
     /// Position in the session, from 1, no gaps.
     pub seq: u64,
-    /// When.
     pub at: Timestamp,
-    /// What.
     pub event: Event,
 }
 
@@ -30,37 +27,33 @@ pub struct Record {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Event {
-    /// The session began.
+    /// The session was created.
     SessionCreated {
-        /// Who it is.
+        /// Its metadata.
         meta: Box<SessionMeta>,
-        /// What its first shell knows.
+        /// The initial state of its shell.
         shell: Box<ShellState>,
     },
     /// A command is about to run. Written before its first byte reaches a shell, so that it can never run twice.
     RunStarted {
-        /// Its id.
         run_id: RunId,
         /// The caller's key for exactly-once.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         request_id: Option<String>,
-        /// The text.
         command: ByteString,
-        /// What it is run with, if anything was asked for.
+        /// What it is run with, besides its text.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         call: Option<Box<Call>>,
-        /// The id of the agent's token that asked for it; none if the host did.
+        /// The id of the agent's token that requested it; none for the host.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<String>,
-        /// Whether it began before the files were kept as the runs before it left them.
+        /// Whether it started before the files of earlier runs were saved.
         #[serde(default, skip_serializing_if = "is_false")]
         files_unkept: bool,
     },
-    /// A command ended, one way or another. Written before its answer goes out.
+    /// A command ended. Written before its answer is sent.
     RunFinished {
-        /// Its id.
         run_id: RunId,
-        /// The result.
         result: Box<RunResult>,
         /// What it changed in the shell.
         #[serde(default, skip_serializing_if = "is_empty_delta")]
@@ -68,92 +61,81 @@ pub enum Event {
     },
     /// Something was typed into a command that runs. Written before the command can read it.
     RunInput {
-        /// Its id.
         run_id: RunId,
-        /// What was typed: its beginning if it was long, nothing if it is hidden.
+        /// The input: its beginning if it is long, nothing if it is hidden.
         input: ByteString,
-        /// How many bytes were typed; not told if it is hidden.
+        /// How many bytes were typed; absent if it is hidden.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         bytes: Option<u64>,
-        /// Whether the terminal did not echo, as where a password is asked for.
+        /// Whether the terminal's echo was off, as at a password prompt.
         #[serde(default, skip_serializing_if = "is_false")]
         hidden: bool,
         /// Whether that was the end of the input.
         #[serde(default, skip_serializing_if = "is_false")]
         end: bool,
-        /// The id of the agent's token that typed it; none if the host did.
+        /// The id of the agent's token that sent it; none for the host.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<String>,
     },
-    /// A command outgrew its timeout and runs on beside the session; the session no longer waits for it.
-    RunDetached {
-        /// Its id.
-        run_id: RunId,
-    },
+    /// A command moved to the background at its timeout; the session no longer waits for it.
+    RunDetached { run_id: RunId },
     /// The session took a new shell. `generation` counts them.
     ShellStarted {
         /// Number of this shell, from 1.
         generation: u64,
     },
-    /// What is running after a command, if it is not what was running before it.
+    /// The processes that run after a command, if they changed.
     ProcessesLeft {
         /// All of it; empty when nothing is running.
         processes: Vec<LeftProcess>,
     },
-    /// The shell was dropped or lost between commands. The notices are for the next result.
+    /// The shell was dropped or lost between commands. The next result carries the notices.
     ShellStopped {
-        /// Why, in a word: `hibernated`, `evicted`, `died`, `daemon_stopped`.
+        /// The reason: `hibernated`, `evicted`, `died`, `daemon_stopped`.
         reason: String,
-        /// What the next caller should know.
+        /// Notices for the next result.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         notices: Vec<Notice>,
     },
-    /// The host asked for a clean shell: the state is the session's first one again.
+    /// The host requested a clean shell: the state is the session's initial one again.
     Restarted {
         /// The fresh state.
         shell: Box<ShellState>,
     },
-    /// A service is about to be started. Written before any process of it exists.
+    /// A service is about to be started. Written before it has any process.
     ServiceStarted {
-        /// Its id.
         service_id: ServiceId,
-        /// What it is made with.
+        /// Its definition.
         spec: Box<ServiceSpec>,
     },
-    /// A service has processes: for the first time, or again.
+    /// A service was started or restarted.
     ServiceLive {
-        /// Its id.
         service_id: ServiceId,
         /// How to find them after a crash.
         stamps: ServiceStamps,
-        /// How often it was started again.
+        /// How often it was restarted.
         restarts: u32,
     },
-    /// A service is what its maker calls ready.
-    ServiceReady {
-        /// Its id.
-        service_id: ServiceId,
-    },
-    /// A service's processes are gone. If `status` is live, it will be started again.
+    /// A service is ready.
+    ServiceReady { service_id: ServiceId },
+    /// A service's processes are gone. If `status` is live, it will be restarted.
     ServiceEnded {
-        /// Its id.
         service_id: ServiceId,
         /// Its status from now on.
         status: ServiceStatus,
         /// How it ended.
         end: ServiceEnd,
-        /// What the next caller should know.
+        /// Notices for the next result.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         notices: Vec<Notice>,
     },
-    /// The session's agent is done with it: its services are stopped, and its files may be reclaimed after a while. Using
-    /// it again takes this back.
+    /// The session was ended: its services are stopped, and its files may be reclaimed later. Using it again makes it
+    /// active.
     SessionEnded {
         /// Why, in words.
         reason: String,
     },
-    /// Something about the agent's work that the session only takes down: what its framework tells, or what the runtime
-    /// tells of a resumed agent.
+    /// An event that the session only records: from the agent's framework, or from the runtime about a resumed agent.
     Noted {
         /// One of the types of the contract, or the host's own, which begins with `x_`.
         event_type: String,
@@ -165,7 +147,6 @@ pub enum Event {
     },
     /// The agent's framework saved its state.
     AgentStateSaved {
-        /// The state.
         state: Box<AgentState>,
         /// Who said so.
         #[serde(default, skip_serializing_if = "Author::is_unknown")]
@@ -177,34 +158,33 @@ pub enum Event {
         version: u64,
         /// What changed.
         changes: Vec<KvChange>,
-        /// Who asked for it.
+        /// Who requested it.
         #[serde(default, skip_serializing_if = "Author::is_unknown")]
         author: Author,
     },
-    /// The conversation has one message more.
+    /// A message was added to the conversation.
     MessageAdded {
-        /// The message.
         message: Box<Message>,
         /// Who said so.
         #[serde(default, skip_serializing_if = "Author::is_unknown")]
         author: Author,
     },
-    /// A secret was masked in everything that is kept of the session.
+    /// A secret was masked in everything that is stored of the session.
     Scrubbed {
-        /// Who asked for it: an agent's token, or nobody but the host.
+        /// The agent's token that requested it; none for the host.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<String>,
         /// Numbers of the records in which something was masked.
         seqs: Vec<u64>,
-        /// Files beside the records in which something was masked.
+        /// Attached files in which something was masked.
         files: Vec<String>,
-        /// What those of them are now whose hashes the recording keeps, by name.
+        /// The new hashes of those files, by name.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         sums: BTreeMap<String, FileSum>,
         /// What was masked in the keyed store.
         #[serde(default, skip_serializing_if = "KvScrubbed::is_empty")]
         kv: KvScrubbed,
-        /// Names of the checkpoints that held it and are gone.
+        /// Names of the checkpoints that contained it and were deleted.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         checkpoints: Vec<String>,
         /// The shell's state after it.
@@ -213,12 +193,12 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         agent_state: Option<Box<AgentState>>,
     },
-    /// The files of the workspace were kept as they are.
+    /// A checkpoint was taken.
     Checkpointed {
         /// What is known of it.
         checkpoint: Box<Checkpoint>,
     },
-    /// The session is as it was at an earlier record: its files, its shell, its agent's state. Nothing was taken out of
+    /// The session is as it was at an earlier record: its files, its shell, its agent's state. Nothing was removed from
     /// the timeline.
     Rewound {
         /// Number of that record.
@@ -226,49 +206,47 @@ pub enum Event {
         /// Whether it was a step of undo or redo; none if a moment was named.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         step: Option<RewindStep>,
-        /// Who asked for it: an agent's token, or nobody but the host.
+        /// The agent's token that requested it; none for the host.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<String>,
-        /// What the files are now; none if there were none yet.
+        /// The checkpoint of the files; none if there was none yet.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         files: Option<FilesAt>,
-        /// Paths that were left as they are, and why.
+        /// Paths that were not changed, and why.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         kept_back: Vec<LeftOut>,
-        /// What the shell knows now.
+        /// The shell's state now.
         shell: Box<ShellState>,
-        /// What is now kept for the agent.
+        /// The agent's state now.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         agent_state: Option<Box<AgentState>>,
         /// What the keyed store is now, if that changed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         kv: Option<KvRestored>,
-        /// What the next caller should know.
+        /// Notices for the next result.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         notices: Vec<Notice>,
     },
-    /// Another session began as a copy of this one.
+    /// Another session was forked from this one.
     Forked {
-        /// Its name.
         session_id: SessionId,
-        /// Number of the record that it was copied at.
+        /// Number of the record that it was forked at.
         at: u64,
     },
-    /// No disk took the records before this one. They are lost; what they led to is not.
+    /// The records before this one could not be written. They are lost; the resulting state is not.
     RecordsLost {
         /// Number of the first that is lost. All up to this record are.
         from: u64,
-        /// Why.
         reason: String,
         /// The session as it was then.
         state: Box<SessionState>,
     },
-    /// The session is over; nothing of it is kept.
+    /// The session was deleted; nothing of it is kept.
     SessionDestroyed,
-    /// An agent removed its session. Its processes and files are gone; its recording is kept until the host's retention
-    /// ends, under a name of its own, so that another session may have this one's.
+    /// An agent deleted its session. Its processes and files are gone; its recording is kept until the host's retention
+    /// ends, under another name, so that the session's name is free.
     SessionDeleted {
-        /// The id of the agent's token that asked for it.
+        /// The id of the agent's token.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<String>,
         /// The name under which its recording is kept.
@@ -276,13 +254,13 @@ pub enum Event {
     },
 }
 
-/// A rewind that takes back one change, or takes back an undo.
+/// A rewind by one change: undo or redo.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RewindStep {
-    /// The last change is taken back.
+    /// The last change is undone.
     Undo,
-    /// The last undo is taken back.
+    /// The last undone change is redone.
     Redo,
 }
 

@@ -1,22 +1,22 @@
-//! A shell's state for a workspace that is elsewhere: a fork's files are a copy, so what names the old place must name the
-//! new one. A path counts only as a whole: `/w/one` is not in `/w/one-more`.
+//! A shell's state for a moved workspace: a fork's files are a copy, so paths of the old directory must become paths of
+//! the new one. Only whole path components count: `/w/one` is not in `/w/one-more`.
 
 use crate::shell::{ShellState, Trap, Value};
 use crate::{ByteString, SessionMeta, SessionState};
 
-/// How paths of a data directory's former places become paths of the present one. Doing it twice is doing it once.
+/// Rewrites paths of a data directory's former locations to the current one. Idempotent.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Relocation {
     moves: Vec<(ByteString, ByteString)>,
 }
 
 impl Relocation {
-    /// From all of the former places to this one.
+    /// From all former locations to this one.
     pub fn new(former: &[ByteString], here: &ByteString) -> Self {
         let below = |place: &ByteString| ByteString([place.as_bytes(), b"/workspaces"].concat());
         let moves = former.iter().filter(|place| *place != here).map(|place| {
             let is_above = here.as_bytes().strip_prefix(place.as_bytes()).is_some_and(|rest| rest.starts_with(b"/"));
-            // The whole of a directory that holds the present one would be moved again and again.
+            // A former location that contains the current one would be rewritten again and again.
             if is_above { (below(place), below(here)) } else { (place.clone(), here.clone()) }
         });
         Self { moves: moves.collect() }
@@ -27,17 +27,17 @@ impl Relocation {
         self.moves.iter().for_each(|(from, to)| replace(text, from.as_bytes(), to.as_bytes()));
     }
 
-    /// Relocates what a session was made with.
+    /// Relocates a session's metadata.
     pub fn meta(&self, meta: &mut SessionMeta) {
         self.path(&mut meta.workspace);
     }
 
-    /// Relocates what a shell knows.
+    /// Relocates a shell's state.
     pub fn shell(&self, shell: &mut ShellState) {
         self.moves.iter().for_each(|(from, to)| relocate(shell, from, to));
     }
 
-    /// Relocates everything that a session knows.
+    /// Relocates a session's state.
     pub fn state(&self, state: &mut SessionState) {
         if self.moves.is_empty() {
             return;
@@ -56,7 +56,7 @@ impl Relocation {
     }
 }
 
-/// Lets everything that names a directory, or something in it, name another.
+/// Replaces a directory by another in every path below it.
 pub fn relocate(shell: &mut ShellState, from: &ByteString, to: &ByteString) {
     let moved = |text: &mut ByteString| replace(text, from.as_bytes(), to.as_bytes());
     moved(&mut shell.cwd);
@@ -98,7 +98,7 @@ fn replace(text: &mut ByteString, from: &[u8], to: &[u8]) {
     *text = ByteString(out);
 }
 
-/// Whether a byte beside a path makes it another path.
+/// Whether a byte next to a path makes it a different path.
 fn is_of_a_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | 0x80..)
 }

@@ -1,4 +1,4 @@
-//! Messages to an agent that were sent with a request id: which records are about one, and where it is found again.
+//! Messages to an agent that were sent with a request id: which records are about one, and how to find it.
 
 use crate::agent::{FINAL_OUTPUT, RESUME_ENDED, USER_INPUT};
 use crate::{Event, id};
@@ -16,10 +16,9 @@ pub struct StoredResume {
     pub ended_seq: Option<u64>,
 }
 
-/// What an event means to a message that was sent with a request id.
+/// The role of an event for a message that was sent with a request id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResumeMark<'a> {
-    /// The message.
     Begun {
         /// The caller's key.
         request_id: &'a str,
@@ -32,7 +31,7 @@ pub enum ResumeMark<'a> {
 }
 
 impl<'a> ResumeMark<'a> {
-    /// What an event means, if it is about such a message. Only the runtime can end the work: a posted event cannot.
+    /// The role of an event, if it is about such a message. Only the runtime can end the work: a posted event cannot.
     pub fn of(event: &'a Event) -> Option<Self> {
         let Event::Noted { event_type, data, author } = event else { return None };
         let request_id = data["request_id"].as_str().filter(|key| id::check(key).is_ok())?;

@@ -1,4 +1,4 @@
-//! A command's result: what a caller gets, and what is kept so that a retry gets the same.
+//! A command's result: what a caller gets, and what is stored so that a retry gets the same.
 
 use crate::{ByteString, RunId, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -8,15 +8,15 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunStatus {
-    /// It ended by itself; see the exit code.
+    /// It exited on its own; see the exit code.
     Exited,
-    /// It reached its timeout and was ended.
+    /// It reached its timeout and was killed.
     TimedOut,
-    /// Somebody ended it with a signal.
+    /// It was interrupted by a signal.
     Interrupted,
-    /// It has not ended.
+    /// It is still running.
     Running,
-    /// The daemon died while it ran; nobody knows how it ended, and it is never run again.
+    /// The daemon died while it ran; its outcome is unknown, and it is never run again.
     Lost,
 }
 
@@ -39,7 +39,7 @@ pub struct Changes {
     /// Aliases.
     #[serde(skip_serializing_if = "NameChanges::is_empty")]
     pub aliases: NameChanges,
-    /// `set -o` and `shopt` names switched.
+    /// `set -o` and `shopt` options that were turned on or off.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub options: BTreeMap<String, bool>,
     /// Traps set or cleared.
@@ -50,14 +50,14 @@ pub struct Changes {
     pub umask: Option<String>,
 }
 
-/// Names that came, changed or went.
+/// Names that were set, changed or removed.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NameChanges {
     /// New or changed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub set: Vec<String>,
-    /// Gone.
+    /// Removed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unset: Vec<String>,
 }
@@ -69,7 +69,7 @@ impl NameChanges {
     }
 }
 
-/// Something the caller, who may be a model, should know.
+/// A notice for the caller, who may be a model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Notice {
     /// Stable code.
@@ -82,7 +82,7 @@ pub struct Notice {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NoticeCode {
-    /// The shell was replaced and something that cannot be data did not come along.
+    /// The shell was replaced, and jobs or descriptors were lost.
     ShellReplaced,
     /// The command ended the shell before its changes could be read.
     ChangesLost,
@@ -90,7 +90,7 @@ pub enum NoticeCode {
     RestoreIncomplete,
     /// The working directory is gone.
     CwdMissing,
-    /// A fork and the session it came from work on the same files.
+    /// A fork and its origin use the same files.
     FilesShared,
     /// A redirection or option lasted only for the command that made it.
     NotKept,
@@ -98,29 +98,29 @@ pub enum NoticeCode {
     StoreFailed,
     /// Output beyond a limit was dropped.
     OutputDropped,
-    /// The command met the limit of processes.
+    /// The command reached the process limit.
     ProcessLimit,
-    /// A timeout ended the command, or sent it to the background.
+    /// The command was killed at its timeout.
     TimedOut,
-    /// The command runs on in the background.
+    /// The command moved to the background.
     Backgrounded,
-    /// A service ended without having been asked to.
+    /// A service ended on its own.
     ServiceEnded,
-    /// The session uses more disk than it may.
+    /// The session is over its disk quota.
     DiskQuota,
     /// The session's recording cannot be written; the write is being retried.
     RecordFailed,
-    /// The files could not be kept, or not all of them.
+    /// Not all files could be saved.
     CheckpointIncomplete,
     /// The session was rewound.
     Rewound,
-    /// Some files may not be as they were at the moment that was gone back to.
+    /// Some files may differ from the moment that was rewound to.
     FilesUncertain,
     /// The daemon stopped before the command ended.
     DaemonStopped,
 }
 
-/// What a command was run with beside its text, as far as it was asked for.
+/// What a command was run with besides its text.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Call {
@@ -130,10 +130,10 @@ pub struct Call {
     /// Variables for this call.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
-    /// What it read, if that was little.
+    /// Its input, if it was short.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stdin: Option<ByteString>,
-    /// How much it had to read.
+    /// The length of its input.
     #[serde(skip_serializing_if = "is_default")]
     pub stdin_bytes: u64,
     /// Whether it had a terminal.
@@ -155,7 +155,7 @@ pub struct Output {
     /// The bytes themselves, if few. Otherwise they are in the run's output file and this is empty.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inline: Option<ByteString>,
-    /// The last bytes, where more was written than could be kept.
+    /// The last bytes, if more was written than could be kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tail: Option<ByteString>,
     /// BLAKE3 hash, in hex, of the bytes in the run's output file. None if there is no file, or if it was written before
@@ -167,7 +167,7 @@ pub struct Output {
     pub merged: bool,
 }
 
-/// Length and hash of a file beside the records: they show whether the file was changed.
+/// Length and hash of an attached file, to detect changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileSum {
     /// Its length.
@@ -181,7 +181,7 @@ pub struct FileSum {
 pub struct RunResult {
     /// How it ended.
     pub status: RunStatus,
-    /// Exit code as bash says it, 128+n for a signal. `None` when lost.
+    /// Exit code as bash reports it, 128+n for a signal. `None` when lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
     /// The signal that ended it, by name without `SIG`.
@@ -200,29 +200,28 @@ pub struct RunResult {
     /// What it changed.
     #[serde(default, skip_serializing_if = "is_default")]
     pub changes: Changes,
-    /// Late output of earlier background work that came in since the last result.
+    /// Late output of earlier background jobs since the last result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub background_output: Option<ByteString>,
-    /// What the caller should know.
+    /// Notices.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<Notice>,
 }
 
-/// A run as the store gives it back.
+/// A run from the store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredRun {
-    /// Its id.
     pub run_id: RunId,
     /// Sequence number of the record that started it.
     pub seq: u64,
-    /// The caller's key for exactly-once.
+    /// The idempotency key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
     /// The command text.
     pub command: ByteString,
     /// When it started.
     pub started_at: Timestamp,
-    /// The id of the agent's token that asked for it; none if the host did.
+    /// The id of the agent's token that requested it; none for the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
     /// Its result, once it has one.

@@ -1,4 +1,4 @@
-//! A service: a command that is meant to run on, beside the session's own shell, until somebody stops it.
+//! A service: a command that keeps running next to the session's shell until it is stopped.
 
 use crate::{ByteString, ServiceId, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -7,13 +7,13 @@ use std::time::Duration;
 
 /// Ended services that a session remembers; older ones are forgotten with their logs.
 pub const ENDED_KEPT: usize = 20;
-/// The first wait before a service is started again; it doubles with every attempt.
+/// The first delay before a restart; it doubles with every attempt.
 pub const FIRST_BACKOFF: Duration = Duration::from_secs(1);
-/// The longest wait before a service is started again.
+/// The longest delay before a restart.
 pub const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
-/// A service that was up for this long was well: its next failure is the first again.
+/// After this long without a failure, the count of failures starts over.
 pub const WELL_AFTER: Duration = Duration::from_secs(60);
-/// Failed starts in a row after which it is not started again.
+/// Failed starts in a row after which it is not restarted.
 pub const MAX_ATTEMPTS: u32 = 10;
 
 /// The share of one processor below which a service counts as idle.
@@ -25,26 +25,26 @@ const TICKS_PER_SECOND: f64 = 100.0;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ServiceStatus {
-    /// It has been started and is not ready yet, or waits to be started again.
+    /// It is not ready yet, or waits to be restarted.
     Starting,
-    /// It runs, and is ready as far as anyone said what that means.
+    /// It is running, and its readiness condition, if any, is met.
     Running,
-    /// It ended by itself; see the exit code.
+    /// It exited on its own; see the exit code.
     Exited,
-    /// Somebody stopped it, or it was idle for too long.
+    /// It was stopped, or was idle for too long.
     Stopped,
-    /// It could not be started, ended before it was ready, or was lost.
+    /// It could not be started, exited before it was ready, or was lost.
     Failed,
 }
 
 impl ServiceStatus {
-    /// Whether there is, or will soon be, a process.
+    /// Whether it has a process, or will soon have one.
     pub fn is_live(self) -> bool {
         matches!(self, Self::Starting | Self::Running)
     }
 }
 
-/// When a service counts as ready.
+/// When a service is ready.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ready {
@@ -56,23 +56,22 @@ pub enum Ready {
     Http(String),
 }
 
-/// What happens when a service ends by itself.
+/// What to do when a service exits on its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RestartPolicy {
-    /// It stays ended.
+    /// It stays stopped.
     #[default]
     Never,
-    /// It is started again unless it ended with exit code 0.
+    /// It restarts unless its exit code was 0.
     OnFailure,
-    /// It is started again.
+    /// It restarts.
     Always,
 }
 
-/// A process as it can be remembered; its number alone may be given to another.
+/// A process as it is stored; a pid alone may be reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stamp {
-    /// Process id.
     pub pid: u32,
     /// Start time in clock ticks since boot.
     pub started_ticks: u64,
@@ -92,44 +91,40 @@ pub struct ServiceStamps {
 /// How a service ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServiceEnd {
-    /// Exit code as bash says it, 128+n for a signal; none if nobody knows.
+    /// Exit code as bash reports it, 128+n for a signal; none if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
     /// The signal that ended it, without `SIG`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal: Option<String>,
-    /// When.
     pub at: Timestamp,
-    /// Why, in words.
     pub reason: String,
 }
 
 impl ServiceEnd {
-    /// Whether it ended as if all was well.
+    /// Whether it exited with code 0.
     pub fn is_success(&self) -> bool {
         self.exit_code == Some(0)
     }
 }
 
-/// What a service is made with.
+/// The definition of a service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServiceSpec {
-    /// What its caller calls it.
     pub name: String,
-    /// The text.
     pub command: ByteString,
-    /// Where it starts.
+    /// Its working directory.
     pub cwd: ByteString,
-    /// Exported variables beyond the session's.
+    /// Exported variables in addition to the session's.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
-    /// When it counts as ready; at once if nobody said.
+    /// The readiness condition; ready at once if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready: Option<Ready>,
-    /// What happens when it ends by itself.
+    /// What to do when it exits on its own.
     #[serde(default)]
     pub restart: RestartPolicy,
-    /// The id of the agent's token that asked for it; none if the host did.
+    /// The id of the agent's token that requested it; none for the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
 }
@@ -137,16 +132,15 @@ pub struct ServiceSpec {
 /// A service of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Service {
-    /// What it was made with.
+    /// Its definition.
     pub spec: ServiceSpec,
-    /// Its status.
     pub status: ServiceStatus,
     /// When it was first started.
     pub started_at: Timestamp,
     /// Its processes, while it has some.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stamps: Option<ServiceStamps>,
-    /// How often it was started again.
+    /// How often it was restarted.
     #[serde(default)]
     pub restarts: u32,
     /// How it ended: for good, or the last time.
@@ -154,7 +148,7 @@ pub struct Service {
     pub end: Option<ServiceEnd>,
 }
 
-/// What a look at a running service showed.
+/// A measurement of a running service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Sample {
     /// Bytes written to its log.
@@ -168,7 +162,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Whether the service did something between two looks. A little processor time is none: servers that wait still
+    /// Whether the service was active between two measurements. A little processor time does not count: idle servers
     /// have timers.
     pub fn shows_activity_since(&self, before: &Self, elapsed: Duration) -> bool {
         let ticks = self.cpu_ticks.saturating_sub(before.cpu_ticks);
@@ -177,16 +171,16 @@ impl Sample {
     }
 }
 
-/// What to do about a service that ended by itself.
+/// What to do about a service that exited on its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AfterEnd {
     /// Nothing; it has this status from now on.
     Stay(ServiceStatus),
-    /// Start it again after a wait.
+    /// Restart it after a delay.
     Restart(Duration),
 }
 
-/// Decides what follows when a service has ended by itself. `attempts` are the starts in a row that came to nothing.
+/// Decides what follows when a service has exited on its own. `attempts` are the failed starts in a row.
 pub fn after_end(policy: RestartPolicy, end: &ServiceEnd, was_ready: bool, attempts: u32) -> AfterEnd {
     let wanted = match policy {
         RestartPolicy::Never => false,
@@ -204,7 +198,7 @@ fn backoff(attempts: u32) -> Duration {
     FIRST_BACKOFF.saturating_mul(1 << attempts.min(16)).min(LONGEST_BACKOFF)
 }
 
-/// Forgets the ended services that are beyond what is kept, the oldest first. Gives their ids.
+/// Forgets ended services beyond the limit, oldest first. Returns their ids.
 pub fn forget_old(services: &mut BTreeMap<ServiceId, Service>) -> Vec<ServiceId> {
     let mut ended: Vec<(Timestamp, ServiceId)> = services
         .iter()

@@ -1,5 +1,5 @@
-//! What a shell knows, as a value. Only differences from a bare bash are kept: a bare bash of another version or on
-//! another machine brings its own `BASH_VERSION`, and the session's own variables come on top.
+//! The state of a shell as a value. Only differences from a bare bash are stored: a bash of another version or on
+//! another machine has its own `BASH_VERSION`, and the session's own variables are added.
 
 use crate::bytes::{self, ByteString};
 use serde::de::{Error as _, MapAccess, Visitor};
@@ -11,9 +11,8 @@ use std::fmt;
 /// A variable: its attributes and its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Variable {
-    /// The letters of `declare`, sorted: `c i l n r t u x`. Arrays are known by their value.
+    /// The letters of `declare`, sorted: `c i l n r t u x`. Whether it is an array follows from its value.
     pub attributes: String,
-    /// The value.
     pub value: Value,
 }
 
@@ -73,7 +72,7 @@ pub struct Options {
     pub shopt: BTreeSet<String>,
 }
 
-/// Everything of a shell that can be data.
+/// The part of a shell that is data.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ShellState {
@@ -94,7 +93,7 @@ pub struct ShellState {
     pub options: Option<Options>,
     /// Traps by the name that `trap -p` prints (`EXIT`, `DEBUG`, `SIGINT`, …).
     pub traps: BTreeMap<String, Trap>,
-    /// The umask, if it is not the one the daemon gave.
+    /// The umask, if it differs from the daemon's.
     pub umask: Option<u32>,
     /// Soft resource limits that differ from the daemon's, by the name of `ulimit`'s letter; `None` is unlimited.
     pub limits: BTreeMap<String, Option<u64>>,
@@ -102,7 +101,7 @@ pub struct ShellState {
     pub positional: Vec<ByteString>,
     /// `$0`, if it is not `bash`.
     pub argv0: Option<ByteString>,
-    /// Builtins that `enable -n` switched off.
+    /// Builtins disabled with `enable -n`.
     pub disabled_builtins: BTreeSet<String>,
     /// `$?`
     pub status: i32,
@@ -118,10 +117,10 @@ pub struct ShellDelta {
     /// New directory stack.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub directory_stack: Option<Vec<ByteString>>,
-    /// Variables set (`Some`) or gone (`None`).
+    /// Variables that were set (`Some`) or unset (`None`).
     #[serde(with = "bytes::map", skip_serializing_if = "BTreeMap::is_empty")]
     pub variables: BTreeMap<ByteString, Option<Variable>>,
-    /// Functions set (`Some`) or gone (`None`).
+    /// Functions that were set (`Some`) or unset (`None`).
     #[serde(with = "bytes::map", skip_serializing_if = "BTreeMap::is_empty")]
     pub functions: BTreeMap<ByteString, Option<Function>>,
     /// All aliases, if any changed.
@@ -158,7 +157,7 @@ pub struct ShellDelta {
 #[serde(transparent)]
 pub struct Aliases(#[serde(with = "bytes::map")] pub BTreeMap<ByteString, ByteString>);
 
-/// The keys of a variable. All but the first name what it holds; one of those is there.
+/// The keys of a variable. All but the first name its value; exactly one of those is present.
 #[derive(Deserialize)]
 #[serde(field_identifier, rename_all = "snake_case")]
 enum Key {
@@ -233,7 +232,7 @@ impl Variable {
 }
 
 impl ShellState {
-    /// Takes over what a command changed.
+    /// Applies a delta.
     pub fn apply(&mut self, delta: &ShellDelta) {
         apply_map(&mut self.variables, &delta.variables);
         apply_map(&mut self.functions, &delta.functions);
@@ -258,7 +257,7 @@ impl ShellState {
         replace(&mut self.status, &delta.status);
     }
 
-    /// What a command would have to change to lead from here to another state.
+    /// The delta from this state to another.
     pub fn difference(&self, to: &Self) -> ShellDelta {
         ShellDelta {
             cwd: unless_same(&self.cwd, &to.cwd),

@@ -3,10 +3,10 @@
 use crate::bytes::ByteString;
 use crate::shell::{Function, ShellDelta, ShellState, Value, Variable};
 
-/// What one string costs beside its bytes: its place in a list and in the allocator.
+/// Overhead of one string: its entry in a list and in the allocator.
 const STRING_BYTES: usize = 48;
 
-/// What one name costs beside its bytes: its place in a table.
+/// Overhead of one name: its entry in a table.
 const ENTRY_BYTES: usize = 96;
 
 /// About how much memory a shell's variables, functions, aliases and parameters take.
@@ -26,8 +26,8 @@ pub fn of_delta(delta: &ShellDelta) -> usize {
     variables.sum::<usize>() + functions.sum::<usize>() + aliases.sum::<usize>() + lists.sum::<usize>()
 }
 
-/// Takes out of a change, largest first, what would make the state larger than it may be. A variable or function that is
-/// taken out is not in the state afterwards: its old value would be wrong. Gives the names of what was taken out.
+/// Removes from a change, largest first, what would make the state too large. A removed variable or function is not in
+/// the state afterwards: its old value would be wrong. Returns the names of what was removed.
 pub fn fit(shell: &ShellState, delta: &mut ShellDelta, most: usize) -> Vec<String> {
     let mut total = of_shell(shell) + of_delta(delta);
     let old = |name: &ByteString| shell.variables.get(name).map_or(0, |value| named(name) + of_variable(value));
@@ -75,7 +75,7 @@ fn parts(delta: &ShellDelta) -> Vec<(Part, usize)> {
 }
 
 impl Part {
-    /// Takes it out and names it.
+    /// Removes it and returns its name.
     fn take_from(self, delta: &mut ShellDelta) -> String {
         let text = |name: &ByteString| String::from_utf8_lossy(name.as_bytes()).into_owned();
         match self {

@@ -7,22 +7,21 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What a session was made with.
+/// The metadata of a session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SessionMeta {
-    /// Its name.
     pub session_id: SessionId,
-    /// Whose it is, if the caller said.
+    /// The agent that it belongs to, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
     /// The agent's configuration as given at creation; never changed afterwards.
     #[serde(default)]
     pub agent_config: serde_json::Value,
-    /// When it began.
+    /// When it was created.
     pub created_at: Timestamp,
     /// Where its files are: its own workspace unless the host named another directory.
     pub workspace: ByteString,
-    /// The id of the agent's token that made it; none if the host did.
+    /// The id of the agent's token that created it; none for the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
     /// The session that it was forked from.
@@ -33,22 +32,20 @@ pub struct SessionMeta {
 /// A run that has started and not ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ActiveRun {
-    /// The caller's key for exactly-once.
+    /// The idempotency key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
-    /// The text.
     pub command: ByteString,
     /// When it started.
     pub started_at: Timestamp,
-    /// Whether it runs on beside the session.
+    /// Whether it runs in the background.
     #[serde(default)]
     pub detached: bool,
 }
 
-/// A process that a finished command left running, as it can be remembered: its number alone may be given to another.
+/// A process that a finished command left running, as it is stored: a pid alone may be reused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftProcess {
-    /// Process id.
     pub pid: u32,
     /// Start time in clock ticks since boot.
     pub started_ticks: u64,
@@ -67,7 +64,7 @@ pub struct SessionState {
     pub seq: u64,
     /// When the last record was made.
     pub last_active_at: Timestamp,
-    /// How many shells it has worn.
+    /// How many shells it has had.
     pub generation: u64,
     /// Runs that have started and not ended.
     #[serde(default)]
@@ -75,36 +72,36 @@ pub struct SessionState {
     /// What finished commands left running.
     #[serde(default)]
     pub processes: Vec<LeftProcess>,
-    /// Its services: those that run, and those that ended lately.
+    /// Its services: running ones, and those that ended recently.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub services: BTreeMap<ServiceId, Service>,
-    /// When its agent was done with it, if it is.
+    /// When it was ended, if it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Timestamp>,
-    /// What the next result must say.
+    /// Notices for the next result.
     #[serde(default)]
     pub pending_notices: Vec<Notice>,
     /// What the agent's framework saved last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_state: Option<Box<AgentState>>,
-    /// The highest version that a state of its agent ever had. The next one is higher, also when a rewind has taken the
-    /// session back to before the first: a client that holds an old version must not match a new state.
+    /// The highest version that a state of its agent ever had. The next one is higher, even if the session was rewound
+    /// to before the first: a client that holds an old version must not match a new state.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub agent_versions: u64,
     /// Number of the last message of the conversation.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub messages: u64,
     /// Number of the record with which the agent last completed a step: a saved state, or a final output. What its
-    /// agent asks for again before the next one is the same step, begun again.
+    /// agent requests again before the next one belongs to the same step, repeated.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub agent_step: u64,
-    /// The checkpoint that its files were last kept in, or taken back to.
+    /// The checkpoint that its files were last saved in or rewound to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub files: Option<FilesAt>,
     /// What is known of its keyed store.
     #[serde(default, skip_serializing_if = "KvState::is_unused")]
     pub kv: KvState,
-    /// What its shell knows.
+    /// The state of its shell.
     pub shell: ShellState,
 }
 
@@ -113,7 +110,7 @@ fn is_zero(number: &u64) -> bool {
 }
 
 impl SessionState {
-    /// Whether nothing of it runs, so that a crash of the daemon takes nothing from it.
+    /// Whether nothing of it runs, so that a crash of the daemon loses nothing.
     pub fn is_at_rest(&self) -> bool {
         self.holds_no_shell_work() && !self.services.values().any(|service| service.status.is_live())
     }
@@ -123,8 +120,8 @@ impl SessionState {
         self.active_runs.is_empty() && self.processes.is_empty()
     }
 
-    /// The highest version that a state of its agent ever had; 0 if there was none. Sessions of version 3 did not count,
-    /// so what is in force counts too.
+    /// The highest version that a state of its agent ever had; 0 if there was none. Sessions of version 3 did not
+    /// count, so the current state counts too.
     pub fn last_agent_version(&self) -> u64 {
         self.agent_state.as_ref().map_or(0, |state| state.version).max(self.agent_versions)
     }

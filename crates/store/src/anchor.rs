@@ -1,5 +1,5 @@
-//! Anchors: signed heads written at an interval to a place that nobody with access to the data directory alone can change. One thread
-//! carries them; recordings never wait for it, and what could not be delivered goes with the next delivery.
+//! Anchors: signed heads written periodically to a place that cannot be changed with access to the data directory
+//! alone. One thread delivers them; recordings never wait for it, and a failed delivery is retried with the next one.
 
 use crate::lock::hold;
 use shellkeep_record::SignedHead;
@@ -13,14 +13,14 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How long the other side of an HTTP hook may take for each step. A stop of the daemon waits for it once.
+/// Timeout for each step of an HTTP request. Stopping the daemon waits for it once.
 const HTTP_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How much of an answer is read: its first line says whether it was taken.
+/// How much of a response is read: its first line has the status.
 const ANSWER_BYTES: usize = 64;
 
-/// Sessions whose heads may wait. A place that takes nothing must not fill the memory; what is beyond comes with the
-/// session's next head.
+/// How many sessions' heads may wait. An unreachable place must not fill the memory; others follow with the session's
+/// next head.
 const MOST_WAITING: usize = 100_000;
 
 /// The port of a URL that names none.
@@ -29,7 +29,6 @@ const HTTP_PORT: u16 = 80;
 /// Where signed heads go, and how often.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AnchorOptions {
-    /// Where.
     pub place: AnchorPlace,
     /// How often, if there is anything new.
     pub interval: Duration,
@@ -44,7 +43,6 @@ pub enum AnchorPlace {
     Http {
         /// `host` or `host:port`.
         host: String,
-        /// What is asked for.
         path: String,
     },
     /// The daemon's log.
@@ -67,10 +65,10 @@ impl AnchorPlace {
             return Ok(Self::Http { host: host.to_owned(), path: path.to_owned() });
         }
         match text {
-            "" => Err("it is empty; use a path, http://HOST/PATH or log".to_owned()),
-            text if text.contains("://") => Err(format!(
-                "'{text}' cannot be used: only http:// can; put a relay on this machine in front of others"
-            )),
+            "" => Err("it must not be empty; use a path, http://HOST/PATH or log".to_owned()),
+            text if text.contains("://") => {
+                Err(format!("'{text}' is not supported: use http://, with a relay on this machine if necessary"))
+            }
             path => Ok(Self::File(PathBuf::from(path))),
         }
     }
@@ -84,7 +82,7 @@ struct Waiting {
 
 type Shared = Arc<(Mutex<Waiting>, Condvar)>;
 
-/// The thread that carries heads away.
+/// The thread that delivers heads.
 pub(crate) struct Anchor {
     shared: Shared,
     thread: Option<JoinHandle<()>>,
@@ -137,7 +135,7 @@ fn run((waiting, closed): &(Mutex<Waiting>, Condvar), options: &AnchorOptions) {
         due = Instant::now() + options.interval;
         if let Err(error) = deliver(&options.place, &heads) {
             metrics::counter!("shellkeep_record_anchor_failures_total").increment(1);
-            tracing::warn!(%error, heads = heads.len(), "heads could not be anchored; they go with the next ones");
+            tracing::warn!(%error, heads = heads.len(), "cannot anchor heads; they are sent with the next ones");
             let mut held = hold(waiting);
             for (session_id, head) in heads {
                 held.heads.entry(session_id).or_insert(head);
@@ -179,7 +177,7 @@ fn append(path: &Path, heads: &BTreeMap<String, SignedHead>) -> io::Result<()> {
     file.sync_data()
 }
 
-/// One request in plain HTTP/1.1: a hook on this machine or behind a relay. The signatures say who it is from.
+/// One request in plain HTTP/1.1, to this machine or through a relay. The signatures authenticate it.
 fn post(host: &str, path: &str, heads: &BTreeMap<String, SignedHead>) -> io::Result<()> {
     let body = serde_json::to_vec(&serde_json::json!({ "heads": heads.values().collect::<Vec<_>>() }))?;
     let address = if host.rsplit(']').next().is_some_and(|end| end.contains(':')) {

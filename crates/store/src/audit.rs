@@ -1,6 +1,6 @@
-//! The audit trail: who made and revoked tokens, removed sessions or changed settings, and who was refused. One line of
-//! JSON each, in a file of the data directory that is only appended to. Written by a thread of its own, so that nobody
-//! waits for the disk; it survives the daemon, and a loss of power but for its last lines.
+//! The audit trail: who created and revoked tokens, deleted sessions or changed settings, and which requests were
+//! rejected. One line of JSON each, in an append-only file of the data directory. Written by a separate thread, so that
+//! no request waits for the disk; it survives the daemon, and a power failure except for its last lines.
 
 use crate::lock::hold;
 use serde::{Deserialize, Serialize};
@@ -15,30 +15,29 @@ use std::sync::{Arc, Mutex};
 
 /// The file in the data directory.
 const FILE: &str = "audit.jsonl";
-/// What it is called when it was full; the one before that is removed.
+/// Its name when it is full; the previous one is deleted.
 const OLDER: &str = "audit.1.jsonl";
 /// When it is full: some 30,000 lines. Two of them are kept.
 const FULL_BYTES: u64 = 4 << 20;
-/// Entries that wait for the disk. More are counted and not kept.
+/// How many entries may wait for the disk. More are only counted.
 const WAITING: usize = 1024;
 
 /// One line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditEntry {
-    /// When.
     pub at: Timestamp,
-    /// Through which door: `socket`, `tcp`, or `daemon` for what it does by itself.
+    /// Through which door: `socket`, `tcp`, or `daemon` for its own actions.
     pub door: String,
     /// Who: `host`, the id of a token, `session NAME` for a process of that session, or `unknown`.
     pub who: String,
-    /// What was done, or `refused`.
+    /// The operation, or `refused`.
     pub what: String,
-    /// To what: a session, a token, an agent; for a refusal the method and path.
+    /// What it was about: a session, a token, an agent; for a rejected request the method and path.
     pub object: String,
-    /// Why it was refused: the problem's code.
+    /// Why it was rejected: the problem's code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
-    /// How many more there were of which nothing was kept, because they were too many at once.
+    /// How many more entries were left out here, because there were too many at once.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub left_out: u64,
 }
@@ -50,7 +49,7 @@ fn is_zero(number: &u64) -> bool {
 
 enum Order {
     Write(Box<AuditEntry>),
-    /// Answer when everything before was written.
+    /// Answer when everything before is written.
     Flush(SyncSender<()>),
 }
 
@@ -60,7 +59,7 @@ pub struct AuditTrail {
     directory: PathBuf,
     orders: SyncSender<Order>,
     left_out: Arc<AtomicU64>,
-    /// Reading and the change from one file to the next do not overlap.
+    /// Reading and rotation do not overlap.
     files: Arc<Mutex<()>>,
 }
 
@@ -128,7 +127,7 @@ impl Writer {
                     entry.left_out += self.left_out.swap(0, Ordering::Relaxed);
                     if let Err(error) = self.write(&entry) {
                         self.left_out.fetch_add(1 + entry.left_out, Ordering::Relaxed);
-                        tracing::warn!(%error, "the audit trail cannot be written");
+                        tracing::warn!(%error, "cannot write the audit trail");
                     }
                 }
                 Order::Flush(done) => drop(done.send(())),
@@ -148,7 +147,7 @@ impl Writer {
     }
 }
 
-/// Opens the file; a line that a crash has cut gets its end, so that the next one is whole.
+/// Opens the file; a line that a crash truncated gets a line break, so that the next one is complete.
 fn append_to(directory: &Path) -> io::Result<File> {
     let mut file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(directory.join(FILE))?;
     let length = file.metadata()?.len();

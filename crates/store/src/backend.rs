@@ -1,4 +1,4 @@
-//! What a backend does, and the rules that all backends share: which record follows, which is old, which is wrong.
+//! The backend trait, and the rules that all backends share: which record is next, old or invalid.
 
 use serde::{Deserialize, Serialize};
 use shellkeep_redact::Redactor;
@@ -10,7 +10,7 @@ use shellkeep_session::{
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// A place in the journal: everything before it has been applied.
+/// A position in the journal: everything before it has been applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub struct Mark {
     /// Number of the segment.
@@ -24,7 +24,7 @@ pub struct Mark {
 pub enum Entry {
     /// A fact.
     Record(Record),
-    /// A line that could not be read, of a session whose name could.
+    /// An unreadable line of a known session.
     Damaged {
         /// Whose line it was.
         session_id: SessionId,
@@ -34,7 +34,6 @@ pub enum Entry {
 }
 
 impl Entry {
-    /// Whose it is.
     pub fn session_id(&self) -> &SessionId {
         match self {
             Self::Record(record) => &record.session_id,
@@ -52,7 +51,7 @@ pub struct SessionSummary {
     pub last_active_at: Timestamp,
     /// Its working directory.
     pub cwd: ByteString,
-    /// How many shells it has worn.
+    /// How many shells it has had.
     pub generation: u64,
     /// Number of the last record.
     pub seq: u64,
@@ -60,10 +59,10 @@ pub struct SessionSummary {
     pub damaged: Option<String>,
 }
 
-/// Whose a session is. Agents have many sessions, so their names are shared.
+/// The agent of a session. Agents have many sessions, so their names are shared.
 pub type Name = (SessionId, Option<Arc<str>>);
 
-/// Why a backend did not do what it was asked.
+/// Why a backend failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BackendError {
     /// This one session cannot be read; others can.
@@ -72,7 +71,7 @@ pub enum BackendError {
         /// What is wrong.
         reason: String,
     },
-    /// The backend does not work at the moment.
+    /// The backend is temporarily unavailable.
     #[error("{reason}")]
     Failed {
         /// What is wrong.
@@ -80,16 +79,16 @@ pub enum BackendError {
     },
 }
 
-/// A keeper of sessions. Only the writer thread calls it, so it may block and needs no locks.
+/// Stores sessions. Only the writer thread calls it, so it may block and needs no locks.
 pub trait Backend: Send {
-    /// A name that this backend's data carries with it, so that a journal is never applied to another's data.
+    /// The id of this backend's data, so that a journal is never applied to other data.
     fn id(&self) -> &str;
 
     /// How far the journal has been applied.
     fn applied(&self) -> Mark;
 
-    /// Takes over entries in order and remembers the mark. All or nothing, or at least safe to repeat: entries that
-    /// are already in are skipped. After an error the same entries come again.
+    /// Applies entries in order and stores the mark. Atomic, or at least safe to repeat: entries that are already
+    /// applied are skipped. After an error the same entries are passed again.
     fn apply(&mut self, entries: &[Entry], mark: Mark) -> Result<(), BackendError>;
 
     /// A session's state.
@@ -103,8 +102,8 @@ pub trait Backend: Send {
         limit: usize,
     ) -> Result<Vec<SessionSummary>, BackendError>;
 
-    /// The names of all sessions and of the agents they belong to, in no order. Asked at every start, so it must not
-    /// read the sessions themselves if that can be helped.
+    /// The names of all sessions and of the agents they belong to, in no order. Called at every start, so it should not
+    /// read the sessions themselves.
     fn names(&mut self) -> Result<Vec<Name>, BackendError> {
         let mut agents = Agents::default();
         let all = self.list(None, None, usize::MAX)?;
@@ -128,7 +127,7 @@ pub trait Backend: Send {
         request_id: &str,
     ) -> Result<Option<StoredResume>, BackendError>;
 
-    /// What the session's shell knew at its creation.
+    /// The initial state of the session's shell.
     fn first_shell(&mut self, session_id: &SessionId) -> Result<Option<ShellState>, BackendError>;
 
     /// Undamaged sessions with a run that has started and not ended, ordered by id.
@@ -137,7 +136,7 @@ pub trait Backend: Send {
     /// A session's conversation, ordered: at most `limit` messages after the one with the number `after`.
     fn messages(&mut self, session_id: &SessionId, after: u64, limit: usize) -> Result<Vec<Message>, BackendError>;
 
-    /// Masks what the redactor finds in everything that is kept of a session, so that no file contains it. Safe to
+    /// Masks what the redactor finds in everything that is stored of a session, so that no file contains it. Safe to
     /// repeat.
     fn scrub(&mut self, session_id: &SessionId, redactor: &Redactor) -> Result<(), BackendError>;
 
@@ -147,7 +146,7 @@ pub trait Backend: Send {
     }
 }
 
-/// Keeps each agent's name once.
+/// Stores each agent's name once.
 #[derive(Default)]
 pub(crate) struct Agents(HashSet<Arc<str>>);
 
@@ -164,7 +163,7 @@ impl Agents {
     }
 }
 
-/// What a backend knows of a session before it takes the next record.
+/// What a backend knows about a session before the next record.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Known {
     /// Number of the last record.
@@ -176,13 +175,13 @@ pub(crate) struct Known {
 /// What to do with a record.
 #[derive(Debug, PartialEq)]
 pub(crate) enum RecordAction {
-    /// It is in already, or its session is set aside.
+    /// It is already applied, or its session is set aside.
     Skip,
-    /// It begins a session.
+    /// It creates a session.
     Create,
     /// It follows.
     Apply,
-    /// It ends the session.
+    /// It deletes the session.
     Destroy,
     /// Something before it is missing.
     Damage {
@@ -191,9 +190,7 @@ pub(crate) enum RecordAction {
     },
 }
 
-/// Decides what a record means to a session. Replaying any stretch of the journal up to its end leads to the same
-/// state, even where a session was destroyed and made anew in between: a replayed destruction clears what is there
-/// and the records after it build it up again.
+/// Decides what a record means to a session. Replaying any part of the journal up to its end leads to the same state, even if a session was deleted and recreated in between: a replayed deletion clears the state and the records after it rebuild it.
 pub(crate) fn step(known: Option<Known>, record: &Record) -> RecordAction {
     let destroys = record.event.destroys();
     let lost_from = match &record.event {
@@ -202,7 +199,7 @@ pub(crate) fn step(known: Option<Known>, record: &Record) -> RecordAction {
     };
     let creates = match &record.event {
         Event::SessionCreated { .. } => record.seq == 1,
-        // The session's beginning is among what is lost, and what it led to is not.
+        // The session's first records are lost, but the resulting state is not.
         Event::RecordsLost { from, .. } => *from == 1,
         _ => false,
     };

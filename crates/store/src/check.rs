@@ -1,6 +1,6 @@
-//! Looks through the journal at the start, before anything of it is applied. Lines that are damaged set their sessions aside
-//! later, when they are read; lines that are missing, and damaged ones that no longer tell whose they were, are lost
-//! without a trace in any session, so they are a reason not to start.
+//! Checks the journal at the start, before any of it is applied. Damaged lines set their sessions aside later, when
+//! they are read; missing lines, and damaged ones of unknown sessions, leave no trace in any session, so they prevent
+//! the start.
 
 use crate::backend::Mark;
 use crate::error::OpenError;
@@ -14,21 +14,21 @@ use std::path::Path;
 /// How much of a segment is read at a time.
 const BUFFER_BYTES: usize = 256 * 1024;
 
-/// What a segment holds.
+/// The contents of a segment.
 #[derive(Debug, Default)]
 struct Contents {
-    /// How many lines there were when it was written, as far as those that are left tell.
+    /// How many lines there were when it was written, according to the remaining ones.
     lines: u64,
-    /// The first thing that is wrong and concerns nobody known.
+    /// The first problem that belongs to no known session.
     lost: Option<String>,
 }
 
-/// What the start needs to know of the journal that is there.
+/// What the start needs to know about the existing journal.
 #[derive(Debug)]
 pub(crate) struct Checked {
     /// The newest segment with its lines; what a new one comes after.
     pub after: After,
-    /// What is lost, if something is.
+    /// What is lost, if anything.
     pub lost: Option<OpenError>,
 }
 
@@ -74,8 +74,8 @@ pub(crate) fn check(
     Ok(Checked { after, lost })
 }
 
-/// How many lines of each segment count. A segment that was written after a failed sync repeats what came after the last
-/// good one, so all of that is passed over.
+/// How many lines of each segment count. A segment that was written after a failed sync repeats what came after the
+/// last good one, so those lines are skipped.
 fn limits(headers: &BTreeMap<u64, Option<Header>>) -> BTreeMap<u64, u64> {
     let mut limits = BTreeMap::new();
     for (number, header) in headers {
@@ -88,7 +88,7 @@ fn limits(headers: &BTreeMap<u64, Option<Header>>) -> BTreeMap<u64, u64> {
     limits
 }
 
-/// What is missing at the end of the segment before.
+/// What is missing at the end of the previous segment.
 fn missing_before(before: After, known: &BTreeMap<u64, u64>) -> Option<String> {
     let After { segment, lines } = before;
     match known.get(&segment) {

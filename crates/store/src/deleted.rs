@@ -1,5 +1,5 @@
-//! Sessions that their agents removed. The session is gone for the agent, and its files are; its recording and outputs stay
-//! in a directory of their own until the host's retention ends or the host removes them.
+//! Sessions that their agents deleted. The session and its files are gone for the agent; its recording and outputs stay
+//! in a separate directory until the host's retention ends or the host deletes them.
 //!
 //! ```text
 //! deleted/NAME/recording/    the recording, as it was, with a last line that says who removed the session
@@ -16,36 +16,36 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What tells of a removed session.
+/// The metadata of a deleted session.
 const NOTE: &str = "deleted.json";
 /// Its outputs.
 const OUTPUTS: &str = "outputs";
-/// Stands between a session's name and the time in the name of what is kept of it.
+/// The part between a session's name and the time in the name of a kept recording.
 const MARK: &str = ".deleted.";
 /// Longest part of a session's name in that name, so that both fit into an id.
 const MOST_NAME: usize = 100;
 
-/// A session that its agent removed.
+/// A session that its agent deleted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeletedSession {
     /// The name under which it is kept.
     pub kept_as: SessionId,
     /// The name it had.
     pub session_id: SessionId,
-    /// Whose it was.
+    /// The agent that it belonged to.
     pub agent: Option<String>,
-    /// The id of the token that removed it.
+    /// The id of the token that deleted it.
     pub by: Option<String>,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
-    /// When it was removed.
+    /// When it was deleted.
     pub deleted_at: Timestamp,
     /// Number of the last line of its recording.
     pub seq: u64,
 }
 
 impl DeletedSession {
-    /// A session that is removed now.
+    /// A session that is deleted now.
     pub fn new(meta: &SessionMeta, seq: u64, by: Option<String>) -> Option<Self> {
         let deleted_at = Timestamp::now();
         let session_id = meta.session_id.clone();
@@ -56,19 +56,18 @@ impl DeletedSession {
     }
 }
 
-/// Whether this is a name under which a removed session may be kept. No new session gets such a name, so that none can
-/// stand before a removed one.
+/// Whether this is a name of a deleted session. No new session gets such a name, so that none can shadow a deleted one.
 pub fn is_name(id: &SessionId) -> bool {
     let time = id.as_str().rsplit_once(MARK).map(|(_, time)| time);
     time.is_some_and(|time| !time.is_empty() && time.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// The directory of a removed session.
+/// The directory of a deleted session.
 fn home(data_dir: &Path, kept_as: &SessionId) -> PathBuf {
     data_dir.join(DELETED).join(kept_as.as_str())
 }
 
-/// Where the recording of a removed session is.
+/// Where the recording of a deleted session is.
 pub fn recording(data_dir: &Path, kept_as: &SessionId) -> PathBuf {
     home(data_dir, kept_as).join(DELETED_RECORDING)
 }
@@ -78,7 +77,7 @@ pub fn outputs(data_dir: &Path, kept_as: &SessionId) -> PathBuf {
     home(data_dir, kept_as).join(OUTPUTS)
 }
 
-/// Keeps the outputs of a session that is removed, and says who removed it. May be called again after a crash.
+/// Keeps the outputs of a session that is deleted, and notes who deleted it. Can be repeated after a crash.
 pub fn keep(data_dir: &Path, deleted: &DeletedSession, from: &Path) -> io::Result<()> {
     let home = home(data_dir, &deleted.kept_as);
     fs::create_dir_all(&home)?;
@@ -91,7 +90,7 @@ pub fn keep(data_dir: &Path, deleted: &DeletedSession, from: &Path) -> io::Resul
     sealed::write(&home.join(NOTE), deleted, Survives::Crash)
 }
 
-/// A removed session by the name under which it is kept.
+/// A deleted session by the name under which it is kept.
 pub fn find(data_dir: &Path, kept_as: &SessionId) -> Option<DeletedSession> {
     if !is_name(kept_as) {
         return None;
@@ -102,7 +101,7 @@ pub fn find(data_dir: &Path, kept_as: &SessionId) -> Option<DeletedSession> {
     })
 }
 
-/// All removed sessions, by name.
+/// All deleted sessions, by name.
 pub fn list(data_dir: &Path) -> Vec<DeletedSession> {
     let entries = fs::read_dir(data_dir.join(DELETED)).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| SessionId::parse(entry.file_name().to_str()?).ok());
@@ -111,10 +110,10 @@ pub fn list(data_dir: &Path) -> Vec<DeletedSession> {
     all
 }
 
-/// Removes for good what is kept of a removed session.
+/// Deletes everything that is kept of a deleted session.
 pub fn purge(data_dir: &Path, kept_as: &SessionId) -> io::Result<()> {
     let home = home(data_dir, kept_as);
-    // First the note: what a crash leaves is found by nobody, and the name is free.
+    // The note first: after a crash the rest is not found, and the name is free.
     fs::remove_file(home.join(NOTE))?;
     fs::remove_dir_all(home)
 }

@@ -1,5 +1,5 @@
-//! A record must be readable again. The reader of JSON refuses what is nested deeper than 128 levels, and a record puts some
-//! levels around what a caller gave.
+//! A record must be readable again. The JSON parser rejects nesting deeper than 128 levels, and a record adds some
+//! levels around a caller's data.
 
 use serde_json::Value;
 use shellkeep_session::{Event, Record};
@@ -12,7 +12,7 @@ pub fn is_too_deep(value: &Value) -> bool {
     exceeds(value, MAX_DEPTH)
 }
 
-/// Whether a record holds JSON that could not be read again.
+/// Whether a record contains JSON that could not be parsed again.
 pub(crate) fn is_unreadable(record: &Record) -> bool {
     match &record.event {
         Event::Noted { data, .. } => is_too_deep(data),
@@ -22,7 +22,7 @@ pub(crate) fn is_unreadable(record: &Record) -> bool {
     }
 }
 
-/// It goes no deeper than it may, so that no nesting can be too deep for this function.
+/// Bounded, so that no nesting is too deep for this function.
 fn exceeds(value: &Value, left: usize) -> bool {
     match value {
         Value::Array(list) => left == 0 || list.iter().any(|value| exceeds(value, left - 1)),

@@ -1,6 +1,6 @@
 //! `ended/ID`: an empty file for each session that was ended, so that these are found without reading all sessions. It
-//! is a hint; the session's state says whether it is still ended. The name is all there is to know, so a file cannot be
-//! half written and needs no checksum.
+//! is a hint; the session's state says whether it is still ended. Only the name matters, so a file cannot be half
+//! written and needs no checksum.
 
 use shellkeep_session::SessionId;
 use std::fs::{self, File};

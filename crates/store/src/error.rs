@@ -24,14 +24,14 @@ pub enum OpenError {
         url: String,
     },
     /// A place cannot be written.
-    #[error("{} cannot be used: {reason}; check that it exists, has space and belongs to this user", path.display())]
+    #[error("cannot use {}: {reason}; check that it exists, has space and belongs to this user", path.display())]
     NotWritable {
         /// The place.
         path: PathBuf,
         /// What the system said.
         reason: String,
     },
-    /// Another daemon works here.
+    /// Another daemon uses this directory.
     #[error("another daemon{} uses {}; stop it or choose another data directory", holder(.pid), path.display())]
     Locked {
         /// The lock.
@@ -40,9 +40,8 @@ pub enum OpenError {
         pid: Option<u32>,
     },
     /// What is stored cannot be read at all.
-    #[error("{} is corrupt: {reason}; restore a copy of it, or move it away to begin anew", path.display())]
+    #[error("{} is corrupt: {reason}; restore it from a backup, or move it away to start with an empty one", path.display())]
     Corrupt {
-        /// The file.
         path: PathBuf,
         /// What is wrong with it.
         reason: String,
@@ -50,7 +49,6 @@ pub enum OpenError {
     /// A newer program has written here.
     #[error("{} has format {found}, this program knows formats up to {ours}; use a newer program", place.display())]
     NewerFormat {
-        /// Where.
         place: PathBuf,
         /// Its format.
         found: u32,
@@ -60,7 +58,7 @@ pub enum OpenError {
     /// The store is missing where there was one.
     #[error(
         "{} is missing or empty, but this data directory has been used before ({evidence}). Restore the store from a \
-         backup; or, to begin with an empty one, use another data directory, or start once with --accept-loss",
+         backup; or, to start with an empty one, use another data directory, or start once with --accept-loss",
         path.display()
     )]
     StoreMissing {
@@ -69,40 +67,35 @@ pub enum OpenError {
         /// What tells that there was one.
         evidence: String,
     },
-    /// What the data directory says of its store cannot be read.
+    /// The data directory's note about its store is damaged.
     #[error(
-        "{} cannot be believed: {reason}. Restore it from a backup; or remove it, if the store and the journal are as you \
-         expect them",
+        "{} is damaged: {reason}. Restore it from a backup; or delete it, if the store and the journal are as you \
+            expect",
         path.display()
     )]
     MarkerDamaged {
-        /// The file.
         path: PathBuf,
         /// What is wrong with it.
         reason: String,
     },
-    /// The journal has lost records, and nobody can tell whose they were.
+    /// The journal has lost records of unknown sessions.
     #[error(
-        "{} has lost records: {reason}. Their sessions are not known, so none can be set aside. Restore the data \
-         directory from a backup, or start once with --accept-loss to go on without them",
+        "{} has lost records: {reason}. Their sessions are unknown, so none can be set aside. Restore the data \
+         directory from a backup, or start once with --accept-loss to continue without them",
         path.display()
     )]
     RecordsLost {
-        /// The segment.
         path: PathBuf,
         /// What is missing.
         reason: String,
     },
     /// The journal was written for another store.
     #[error(
-        "{} holds records for another store; start once with the store that was used before and stop cleanly, \
+        "{} contains records for another store; start once with the store that was used before and stop cleanly, \
          or move the file away",
         path.display()
     )]
-    OtherStore {
-        /// The segment.
-        path: PathBuf,
-    },
+    OtherStore { path: PathBuf },
 }
 
 impl OpenError {
@@ -116,17 +109,17 @@ fn holder(pid: &Option<u32>) -> String {
     pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default()
 }
 
-/// Why a read gave nothing.
+/// Why a read failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
-    /// The session's own history cannot be read. Other sessions are not touched by it.
-    #[error("this session is damaged: {reason}; it can only be destroyed")]
+    /// The session's own history cannot be read. Other sessions are not affected.
+    #[error("this session is damaged: {reason}; it can only be deleted")]
     Damaged {
         /// What is wrong with it.
         reason: String,
     },
-    /// The store does not work at the moment.
-    #[error("the store does not work at the moment: {reason}; try again")]
+    /// The store is temporarily unavailable.
+    #[error("the store is temporarily unavailable: {reason}; try again")]
     Unavailable {
         /// What is wrong.
         reason: String,
@@ -135,7 +128,7 @@ pub enum ReadError {
 
 /// The journal could not be forced to disk: what was appended may not survive a loss of power.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the journal could not be forced to disk: {reason}")]
+#[error("the journal could not be synced to disk: {reason}")]
 pub struct SyncError {
     /// What the disk said.
     pub reason: String,

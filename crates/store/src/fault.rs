@@ -3,9 +3,10 @@
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The variable that arms faults in a running daemon: `store_journal_write`, `store_journal_sync`, `store_backend_apply`, `record_write`,
-/// `record_turn`, separated by commas. Alone, such a point always fails; with `:3` the next three times; with `:every2` every second time.
-/// Other names belong to other parts of the daemon and are passed over.
+/// The variable that arms faults in a running daemon: `store_journal_write`, `store_journal_sync`,
+/// `store_backend_apply`, `record_write`, `record_turn`, separated by commas. Alone, such a point always fails; with
+/// `:3` the next three times; with `:every2` every second time. Other names belong to other parts of the daemon and are
+/// ignored.
 pub const FAULT_VARIABLE: &str = "SHELLKEEP_FAULT";
 
 /// Where a fault can be armed.
@@ -13,13 +14,13 @@ pub const FAULT_VARIABLE: &str = "SHELLKEEP_FAULT";
 pub enum Point {
     /// The write of a line to the journal.
     JournalWrite,
-    /// The force of the journal to disk.
+    /// The sync of the journal to disk.
     JournalSync,
     /// The application of a batch to the backend.
     BackendApply,
     /// The write of lines to a recording.
     RecordWrite,
-    /// A turn of the recorder; it fails by not coming.
+    /// A turn of the recorder; it fails by being skipped.
     RecordTurn,
 }
 
@@ -44,7 +45,7 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// What the environment arms; usually nothing.
+    /// The faults armed by the environment; usually none.
     pub fn from_environment() -> Self {
         Self::parse(&std::env::var(FAULT_VARIABLE).unwrap_or_default())
     }
@@ -86,7 +87,7 @@ impl Faults {
         if every > 0 && (calls.fetch_add(1, Ordering::Relaxed) + 1) % every == 0 {
             return Err(io::Error::other("injected fault"));
         }
-        // The plain load keeps the hot path free of a locked instruction.
+        // A plain load keeps a locked instruction off the hot path.
         if left.load(Ordering::Relaxed) == 0 {
             return Ok(());
         }

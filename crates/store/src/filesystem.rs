@@ -2,8 +2,8 @@
 //! `first_shell.json`, `runs/{run_id}.json`, `requests/{request_id}`, `resumes/{request_id}.json` and
 //! `messages/{seq_id}.json`. The recorder's files are there too.
 //!
-//! Each file is replaced as a whole. `state.json` is written last and carries the number of the last record, so a
-//! crash between two files leaves an older number, and the journal's records are applied again over what is there.
+//! Each file is replaced atomically. `state.json` is written last and carries the number of the last record, so a crash
+//! between two files leaves an older number, and the journal's records are applied again over what is there.
 
 mod files;
 mod json;
@@ -62,7 +62,7 @@ impl FilesystemBackend {
         let lock = lock::take(&directory.join("store.lock"))?;
         let path = directory.join("applied.json");
         let corrupt = |reason: String| OpenError::Corrupt { path: path.clone(), reason };
-        // An empty one was refused before, unless the host accepts what is lost.
+        // An empty one was rejected before, unless the host accepts the loss.
         let is_empty = fs::metadata(&path).is_ok_and(|file| file.len() == 0);
         let left = if is_empty { Ok(None) } else { json::read::<AppliedFile>(&path, false) };
         let left = left.map_err(|error| corrupt(error.to_string()))?;
@@ -70,7 +70,7 @@ impl FilesystemBackend {
             Some(left) if left.format > FORMAT_VERSION => {
                 return Err(OpenError::NewerFormat { place: path, found: left.format, ours: FORMAT_VERSION });
             }
-            // What is written from here on is in our format, whatever the store began with.
+            // From here on everything is written in our format, whatever the store started with.
             Some(left) => AppliedFile { format: FORMAT_VERSION, ..left },
             None => {
                 let id = fresh_id().map_err(not_writable)?;
@@ -92,7 +92,7 @@ impl FilesystemBackend {
         let session = self.find(session_id)?;
         let known = session.as_ref().map(|live| Known { seq: live.state.seq, damaged: live.damaged.is_some() });
         match (step(known, record), session) {
-            // A destruction that a crash cut short has left files.
+            // An interrupted deletion may have left files.
             (RecordAction::Skip, None) if record.event.destroys() => files.remove(),
             (RecordAction::Skip, _) => Ok(()),
             (RecordAction::Damage { reason }, _) => self.damage(session_id, reason),
@@ -102,7 +102,7 @@ impl FilesystemBackend {
             }
             (RecordAction::Create, _) => match begin(record) {
                 Ok((state, first_shell)) => {
-                    // A creation that a crash cut short, or a destruction, may have left files.
+                    // An interrupted creation or deletion may have left files.
                     files.remove()?;
                     self.live.insert(session_id.clone(), Live::begin(state, first_shell));
                     Ok(())
@@ -110,7 +110,7 @@ impl FilesystemBackend {
                 Err(error) => self.damage(session_id, error.to_string()),
             },
             (RecordAction::Apply, Some(session)) => session.apply(record, &files),
-            // Only a session that is there can be told to go on.
+            // Only an existing session can continue.
             (RecordAction::Apply, None) => Ok(()),
         }
     }
@@ -119,14 +119,14 @@ impl FilesystemBackend {
         if !self.live.contains_key(session_id)
             && let Some((state, counts, damaged)) = self.files(session_id).open(session_id)?
         {
-            // Damage that was found only now is written to `meta.json`, where lists look.
+            // Newly found damage is written to `meta.json`, which lists read.
             let changed = damaged.is_some();
             self.live.insert(session_id.clone(), Live { damaged, changed, counts, ..Live::new(state) });
         }
         Ok(self.live.get_mut(session_id))
     }
 
-    /// Sets a session aside. Only `meta.json` tells of it, so that what is wrong stays for a person to look at.
+    /// Sets a session aside. Only `meta.json` is changed, so that a person can inspect the damage.
     fn damage(&mut self, session_id: &SessionId, reason: String) -> Result<()> {
         let unknown = Live::begin(crate::backend::unknown_state(session_id), ShellState::default());
         if self.find(session_id)?.is_none() {
@@ -151,7 +151,7 @@ impl FilesystemBackend {
             session.write(&SessionFiles::new(root.join(session_id.as_str()), self.applied.sealed))?;
         }
         if self.durability == Durability::Power {
-            // The mark must not reach the disk before what it speaks of.
+            // The mark must not reach the disk before the data that it covers.
             let directory = File::open(&self.directory).map_err(|error| json::failed(&self.directory, &error))?;
             rustix::fs::syncfs(&directory).map_err(|error| json::failed(&self.directory, &error.into()))?;
         }
@@ -169,7 +169,7 @@ impl FilesystemBackend {
         Ok(ids)
     }
 
-    /// Refuses a session that was set aside; tells whether there is one at all.
+    /// Rejects a session that was set aside; returns whether it exists.
     fn healthy(&self, session_id: &SessionId) -> Result<bool> {
         match self.files(session_id).summary(session_id)? {
             Some(SessionSummary { damaged: Some(reason), .. }) => Err(BackendError::Damaged { reason }),
@@ -254,14 +254,14 @@ impl Backend for FilesystemBackend {
             self.applied.mark = before;
         }
         if applied.is_err() || self.live.len() > LIVE_SESSIONS {
-            // After an error only the files tell how far it went.
+            // After an error only the files show how far it went.
             self.live.clear();
         }
         applied
     }
 
     fn load(&mut self, session_id: &SessionId) -> Result<Option<SessionState>> {
-        // A person may have touched the files; what is read is what they say, not what memory remembers.
+        // A person may have edited the files; reads use the files, not the cache.
         match self.files(session_id).open(session_id)? {
             Some((_, _, Some(reason))) => Err(BackendError::Damaged { reason }),
             Some((state, counts, None)) => self.files(session_id).check_counts(counts).map(|()| Some(state)),

@@ -1,4 +1,4 @@
-//! Who wants to hear of a session's new records. Looked at after every append, so it costs one load while nobody follows.
+//! Followers of a session's new records. Checked after every append, so it costs one load while there are none.
 
 use crate::lock::hold;
 use shellkeep_session::{Record, SessionId};
@@ -7,17 +7,17 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::watch;
 
-/// Those who follow, by session.
+/// Followers, by session.
 #[derive(Debug, Default)]
 pub(crate) struct Followers {
-    /// Sessions that are followed. The journal's mutex orders it: who follows reads the journal's end after it has come in
-    /// here, and an append looks here after it has moved that end.
+    /// Number of followed sessions. The journal's mutex orders it: a follower reads the journal's end after it
+    /// registered here, and an append checks this after it has moved that end.
     count: AtomicUsize,
     by_session: Mutex<HashMap<SessionId, watch::Sender<u64>>>,
 }
 
 impl Followers {
-    /// Tells from now on the number of each new record. The first value is 0.
+    /// Reports the number of each new record from now on. The first value is 0.
     pub(crate) fn follow(&self, session_id: &SessionId) -> watch::Receiver<u64> {
         let mut by_session = hold(&self.by_session);
         by_session.retain(|_, sender| sender.receiver_count() > 0);
@@ -27,7 +27,7 @@ impl Followers {
         receiver
     }
 
-    /// Tells of a record.
+    /// Reports a record.
     pub(crate) fn appended(&self, record: &Record) {
         if self.count.load(Ordering::Relaxed) == 0 {
             return;

@@ -1,9 +1,9 @@
-//! Which data directory this is. A directory that was renamed is the same; one that was copied, restored from a backup or
-//! moved to another file system is another, with a name of its own for its processes, so that the daemon of a copy never
-//! takes over or ends what belongs to the original. `identity.json` says where the directory was at the last start.
+//! Which data directory this is. A directory that was renamed is the same; one that was copied, restored from a backup
+//! or moved to another file system is another, with its own name for its processes, so that the daemon of a copy never
+//! takes over or kills what belongs to the original. `identity.json` says where the directory was at the last start.
 //!
-//! Paths below the directory are stored as they were when they were written; [`Relocation`] lets those of former places
-//! name this one when a session is read.
+//! Paths below the directory are stored as they were when they were written; [`Relocation`] rewrites those of former
+//! locations when a session is read.
 
 use crate::error::OpenError;
 use crate::sealed::{self, Survives};
@@ -19,11 +19,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The file in a data directory.
 pub const FILE: &str = "identity.json";
-/// Version of the file. A newer one is refused.
+/// Version of the file. A newer one is rejected.
 const FORMAT: u32 = 1;
-/// Former places that are remembered; a path of an older one is not relocated.
+/// How many former locations are remembered; paths of older ones are not relocated.
 const MAX_FORMER: usize = 64;
-/// Largest file that is read; all places of it at their longest.
+/// Largest file that is read: all locations at their maximum length.
 const MAX_BYTES: u64 = 1 << 20;
 
 /// Where a data directory is.
@@ -33,23 +33,23 @@ struct DataLocation {
     path: ByteString,
     device: u64,
     inode: u64,
-    /// Devices and, on some file systems, inodes are numbered anew at each boot.
+    /// Devices and, on some file systems, inodes are renumbered at each boot.
     boot_id: String,
 }
 
-/// What a copy knows of the original.
+/// What a copy knows about the original.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CopyOf {
     /// Where the original was.
     pub path: ByteString,
-    /// When the copy was first used. Sessions from before are the original's as well.
+    /// When the copy was first used. Earlier sessions belong to the original too.
     pub since: Timestamp,
-    /// Whether the host said that directories outside of the copy are the copy's from now on.
+    /// Whether the host assigned the directories outside of the copy to the copy.
     #[serde(default)]
     pub took_workspaces: bool,
 }
 
-/// What is written down.
+/// The contents of the file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Identity {
     format: u32,
@@ -66,12 +66,12 @@ struct Identity {
 /// How a data directory came to be where it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arrival {
-    /// It is where it was, or was renamed: what ran for it is its own.
+    /// It is where it was, or was renamed: its processes are its own.
     Same,
     /// It was moved to another file system or restored, and the original is gone. What still runs for the original is left
     /// alone.
     Moved,
-    /// The original is still there, or nobody can say that it is not.
+    /// The original still exists, or cannot be checked.
     Copied,
 }
 
@@ -82,7 +82,7 @@ enum Original {
     There,
     /// Nothing, or something else.
     Gone,
-    /// It cannot be looked at.
+    /// It cannot be checked.
     Unknown,
 }
 
@@ -90,14 +90,14 @@ enum Original {
 #[derive(Debug)]
 pub struct Home {
     identity: Identity,
-    /// Whether a copy has taken the directories outside; from then on nothing is the original's.
+    /// Whether a copy has taken over the directories outside of it.
     has_taken: AtomicBool,
     arrival: Arrival,
     relocation: Relocation,
 }
 
 impl Home {
-    /// Finds out which directory this is, and writes it down. The caller holds the lock of the directory.
+    /// Determines which directory this is, and stores that. The caller holds the lock of the directory.
     pub(crate) fn settle(data_dir: &Path) -> Result<Self, OpenError> {
         let file = data_dir.join(FILE);
         let not_writable = |error: io::Error| OpenError::not_writable(&file, &error);
@@ -132,7 +132,7 @@ impl Home {
         self.arrival
     }
 
-    /// What it is a copy of, as long as directories outside of it are still the original's.
+    /// The original, as long as directories outside of the copy belong to it.
     pub fn yields_to(&self) -> Option<&CopyOf> {
         self.identity.copy_of.as_ref().filter(|_| !self.has_taken.load(Ordering::Relaxed))
     }
@@ -142,22 +142,22 @@ impl Home {
         let DataLocation { path: here, device, inode, .. } = &self.identity.place;
         let reason = match fs::symlink_metadata(path(here)) {
             Ok(about) if (about.dev(), about.ino()) == (*device, *inode) => return None,
-            Ok(_) => "another directory is in its place".to_owned(),
+            Ok(_) => "it was replaced by another directory".to_owned(),
             Err(error) => error.to_string(),
         };
         Some(format!(
-            "the data directory {} is gone ({reason}): nothing new is kept. Stop the daemon, put the directory back or \
-             restore a backup, and start it again",
+            "the data directory {} is gone ({reason}): nothing new is stored. Stop the daemon, put the directory back \
+                or restore a backup, and start it again",
             here.to_text()
         ))
     }
 
-    /// How paths of its former places become paths of this one.
+    /// Rewrites paths of its former locations.
     pub fn relocation(&self) -> &Relocation {
         &self.relocation
     }
 
-    /// From now on the directories outside, in which the copy's sessions work, are the copy's.
+    /// Assigns the directories outside of the copy to the copy.
     pub fn take_workspaces(&self) -> io::Result<()> {
         let mut identity = self.identity.clone();
         let Some(copy) = &mut identity.copy_of else { return Ok(()) };
@@ -175,7 +175,7 @@ pub fn instance(data_dir: &Path) -> String {
     format!("shellkeep-{}", id.unwrap_or_else(|| id_of_path(data_dir)))
 }
 
-/// What daemons of earlier versions called themselves by.
+/// The name that daemons of earlier versions used.
 fn id_of_path(data_dir: &Path) -> String {
     use std::hash::{DefaultHasher, Hash as _, Hasher as _};
     let path = fs::canonicalize(data_dir).unwrap_or_else(|_| data_dir.to_owned());
@@ -234,7 +234,7 @@ impl Identity {
     }
 }
 
-/// How a directory that was at one place came to another.
+/// How a directory got from one location to another.
 fn arrive(was: &DataLocation, is: &DataLocation, original: impl FnOnce() -> Original) -> Arrival {
     let same_path = was.path == is.path;
     let same_boot = was.boot_id == is.boot_id;
@@ -273,7 +273,7 @@ fn load(file: &Path) -> Result<Option<Identity>, OpenError> {
     sealed::read_format(file, FORMAT, MAX_BYTES)
 }
 
-/// The file appears whole or not at all.
+/// The file is written atomically.
 fn save(file: &Path, identity: &Identity) -> io::Result<()> {
     sealed::write(file, identity, Survives::Power)
 }

@@ -1,12 +1,12 @@
 //! The hot path: a record becomes one line and one `write(2)`.
 //!
 //! A mutex is held around the write. The kernel serialises appends to one file anyway, and an uncontended lock costs
-//! nanoseconds; in return the length is always known, so a short write can be cut off again, and the order is kept
-//! when lines must wait in memory because the disk refuses them.
+//! nanoseconds; in return the length is always known, so a short write can be truncated, and the order is kept when
+//! lines must wait in memory because the disk rejects them.
 //!
-//! A failed sync leaves a doubt: the kernel may have dropped what it could not write, and the next sync would report
-//! success. So everything since the last good sync is written again, to a new segment, and counts as on disk only when that
-//! one has been forced there.
+//! A failed sync leaves uncertainty: the kernel may have dropped what it could not write, and the next sync would
+//! report success. So everything since the last good sync is written again, to a new segment, and counts as on disk
+//! only when that segment is synced.
 
 mod stretch;
 
@@ -26,27 +26,26 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use stretch::Stretch;
 
-/// A segment is closed at this size: small enough to read again in a second after a crash, large enough that the
-/// work of changing segments is not felt.
+/// A segment is closed at this size: small enough to read again in a second after a crash, large enough that changing
+/// segments costs little.
 pub(crate) const SEGMENT_BYTES: u64 = 64 * 1024 * 1024;
 
-/// Lines that wait in memory while the disk refuses: minutes of a busy node's records, and less memory than the
-/// daemon can spare.
+/// Bytes of lines that may wait in memory while the disk rejects writes: minutes of a busy node's records.
 pub(crate) const QUEUE_BYTES: usize = 64 * 1024 * 1024;
 
-/// A thread's line buffer is given back above this size, so that one huge record does not pin memory forever.
+/// A thread's line buffer is freed above this size, so that one huge record does not hold memory forever.
 const BUFFER_KEEP: usize = 256 * 1024;
 
 /// Why an append did not reach the journal.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AppendError {
-    /// The record is kept in memory and written as soon as the disk takes it. Only a crash before that loses it.
+    /// The record is kept in memory and written as soon as the disk accepts it. Only a crash before that loses it.
     #[error("the store could not write ({reason}); the record is kept in memory and the write is being retried")]
     Retrying {
         /// What the disk said.
         reason: String,
     },
-    /// So much waits in memory already that this record was not taken.
+    /// The queue in memory is full, so this record was dropped.
     #[error("the store could not write ({reason}) and its queue is full; this record is not kept")]
     Full {
         /// What the disk said.
@@ -79,14 +78,14 @@ pub(crate) struct End {
 }
 
 impl End {
-    /// The place of a reader who has read everything.
+    /// The position of a reader that has read everything.
     pub(crate) fn mark(&self) -> Mark {
         Mark { segment: self.segment, offset: self.length }
     }
 }
 
 impl From<Mark> for End {
-    /// The end for somebody who is to read no further than a place.
+    /// The end for a reader that must stop at a position.
     fn from(mark: Mark) -> Self {
         Self { segment: mark.segment, length: mark.offset, queued: false }
     }
@@ -98,13 +97,13 @@ struct Front {
     length: u64,
     /// Its lines, without the header.
     lines: u64,
-    /// The segment ends in a half line that could not be cut; the next line needs a new segment.
+    /// The segment ends in a partial line that could not be truncated; the next line needs a new segment.
     spoiled: bool,
     /// How much of the segment is on disk for certain: bytes and lines.
     synced: (u64, u64),
-    /// Segments that were closed and not yet forced to disk.
+    /// Segments that were closed and not yet synced.
     unsynced: Vec<Stretch>,
-    /// A sync has failed, and what it was about has not been written again.
+    /// A sync has failed, and its data has not been rewritten.
     suspect: bool,
     queue: VecDeque<Vec<u8>>,
     queued_bytes: usize,
@@ -117,7 +116,7 @@ struct Front {
 }
 
 impl Front {
-    /// What of the present segment is not known to be on disk.
+    /// The part of the current segment that may not be on disk.
     fn part(&self) -> Stretch {
         Stretch { number: self.segment, file: Arc::clone(&self.file), from: self.synced, to: (self.length, self.lines) }
     }
@@ -141,11 +140,11 @@ pub(crate) struct JournalOptions {
     pub directory: PathBuf,
     /// The backend's id.
     pub store: String,
-    /// Number of the segment to begin.
+    /// Number of the segment to start.
     pub first: u64,
     /// What is before it.
     pub after: After,
-    /// Whether closed segments must be forced to disk.
+    /// Whether closed segments must be synced.
     pub keep_unsynced: bool,
     /// Size at which a segment is closed.
     pub segment_bytes: u64,
@@ -154,7 +153,7 @@ pub(crate) struct JournalOptions {
 }
 
 impl Journal {
-    /// Begins a new segment. Every start does: what an earlier daemon left is never appended to.
+    /// Starts a new segment. Every start does: the segments of an earlier daemon are never appended to.
     pub(crate) fn begin(options: JournalOptions, faults: Arc<Faults>, problems: Arc<Problems>) -> io::Result<Self> {
         let JournalOptions { directory, store, first, after, keep_unsynced, segment_bytes, queue_bytes } = options;
         let (file, length) = segment::create(&directory, first, &store, after)?;
@@ -228,7 +227,7 @@ impl Journal {
         Err(AppendError::Retrying { reason })
     }
 
-    /// Completes a line with its number and writes it whole, or leaves the segment as it was.
+    /// Completes a line with its number and writes it atomically.
     fn write(&self, front: &mut Front, line: &mut Vec<u8>, body: &Body) -> io::Result<()> {
         self.faults.check(Point::JournalWrite)?;
         if front.spoiled || front.length + line.len() as u64 > self.segment_bytes {
@@ -243,7 +242,7 @@ impl Journal {
         };
         if written < line.len() {
             front.spoiled = front.file.set_len(front.length).is_err();
-            return Err(io::Error::new(io::ErrorKind::StorageFull, "the disk took only a part of the line"));
+            return Err(io::Error::new(io::ErrorKind::StorageFull, "only a part of the line was written"));
         }
         front.length += line.len() as u64;
         front.lines += 1;
@@ -268,20 +267,20 @@ impl Journal {
         Ok(())
     }
 
-    /// Leaves word of the newest segment, so that it is missed if it vanishes.
+    /// Notes the newest segment, so that its loss is detected.
     fn note_newest(&self, number: u64) {
         let Some(data_dir) = self.directory.parent() else { return };
         if let Err(error) = marker::write(data_dir, &self.store, number) {
-            tracing::warn!(%error, "it could not be noted which segment of the journal is the newest");
+            tracing::warn!(%error, "cannot note the newest segment of the journal");
         }
     }
 
-    /// Begins a new segment, so that the old ones can be removed once they are applied.
+    /// Starts a new segment, so that the old ones can be deleted once they are applied.
     pub(crate) fn begin_segment(&self) -> io::Result<()> {
         self.rotate(&mut hold(&self.front))
     }
 
-    /// Writes what waits in memory, as far as the disk takes it. Tells whether anything still waits.
+    /// Writes what waits in memory, as far as the disk accepts it. Returns whether anything still waits.
     pub(crate) fn drain(&self) -> Result<(), String> {
         let mut front = hold(&self.front);
         if front.queue.is_empty() {
@@ -316,7 +315,7 @@ impl Journal {
         hold(&self.front).queue.iter().filter(is_its).cloned().collect()
     }
 
-    /// The waiting lines that the recorder has not been given yet. It counts as given them all now.
+    /// The waiting lines that the recorder has not been given yet. They count as passed on now.
     pub(crate) fn waiting_to_be_recorded(&self) -> Vec<Vec<u8>> {
         let mut front = hold(&self.front);
         let lines = front.queue.iter().skip(front.recorded).cloned().collect();
@@ -324,7 +323,7 @@ impl Journal {
         lines
     }
 
-    /// Lets the recorder be given all waiting lines again.
+    /// Passes all waiting lines to the recorder again.
     pub(crate) fn record_again(&self) {
         hold(&self.front).recorded = 0;
     }
@@ -341,13 +340,13 @@ impl Journal {
         End { segment: front.segment, length: front.length, queued: !front.queue.is_empty() }
     }
 
-    /// Refuses further appends.
+    /// Rejects further appends.
     pub(crate) fn close(&self) {
         hold(&self.front).closed = true;
     }
 
-    /// Forces everything written to disk. After a failure nothing is trusted that was written since the last success, and
-    /// the next call writes it again.
+    /// Syncs everything to disk. After a failure, everything written since the last success is uncertain, and the next
+    /// call writes it again.
     pub(crate) fn sync(&self) -> io::Result<()> {
         if self.is_suspect() {
             return self.write_again();
@@ -365,7 +364,7 @@ impl Journal {
         let Some(last) = parts.last() else { return Ok(()) };
         if let Err(error) = synced {
             front.suspect = true;
-            // The last is still the present segment, or has been closed meanwhile and is there already.
+            // The last one is still the current segment, or has been closed in the meantime and is already listed.
             let earlier = parts[..parts.len() - 1].iter().cloned();
             front.unsynced.splice(0..0, earlier);
             return Err(error);
@@ -378,8 +377,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Forces everything written to disk before the backend is given it, where a loss of power counts. A failure is met
-    /// again, and told, by the next sync.
+    /// Syncs everything before the backend gets it, in power mode. The next sync meets and reports the same failure.
     pub(crate) fn sync_ahead(&self) -> io::Result<()> {
         if !self.keep_unsynced || self.is_suspect() {
             return Ok(());
@@ -397,12 +395,12 @@ impl Journal {
         synced
     }
 
-    /// Whether a sync has failed and what it was about has not been written again.
+    /// Whether a sync has failed and its data has not been rewritten.
     pub(crate) fn is_suspect(&self) -> bool {
         hold(&self.front).suspect
     }
 
-    /// Writes everything since the last good sync to a new segment and forces that to disk. Appends wait meanwhile.
+    /// Writes everything since the last good sync to a new segment and syncs it. Appends wait in the meantime.
     fn write_again(&self) -> io::Result<()> {
         let mut front = hold(&self.front);
         let mut parts = front.unsynced.clone();
@@ -410,7 +408,7 @@ impl Journal {
         let Some(first) = parts.first() else { return Ok(()) };
         let after = After { segment: first.number, lines: first.from.1 };
         let number = front.segment + 1;
-        // Until it is whole it has another name: its header says that what it repeats is needed nowhere else.
+        // Until it is complete it has another name: its header says that it replaces the original lines.
         let draft = segment::draft(&self.directory, number);
         let (mut file, mut length) = segment::create_at(&draft, &self.store, after)?;
         let mut lines = 0;
@@ -425,7 +423,7 @@ impl Journal {
         std::fs::rename(&draft, segment::path(&self.directory, number))?;
         self.sync_directory()?;
         for part in &parts {
-            // What is repeated is cut off, so that nobody reads what the disk may have made of it.
+            // The repeated part is truncated, so that possibly damaged data is never read.
             let _ = part.file.set_len(part.from.0).and_then(|()| part.file.sync_data());
         }
         front.file = Arc::new(file);
@@ -434,7 +432,7 @@ impl Journal {
         self.note_newest(number);
         front.unsynced.clear();
         (front.spoiled, front.suspect) = (false, false);
-        tracing::warn!(lines, "what a failed sync was about was written again and is on disk");
+        tracing::warn!(lines, "the data of a failed sync was rewritten and is on disk");
         Ok(())
     }
 
@@ -463,7 +461,7 @@ impl Journal {
         &self.directory
     }
 
-    /// A new file is only as lasting as the directory that names it.
+    /// A new file survives only if its directory is synced too.
     fn sync_directory(&self) -> io::Result<()> {
         if self.keep_unsynced { File::open(&self.directory)?.sync_all() } else { Ok(()) }
     }

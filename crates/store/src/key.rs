@@ -1,5 +1,5 @@
-//! The keys of a data directory, made at the first start: `record.key`, from which the salts of recordings follow, and the
-//! signing key. Each is 32 random bytes as hex in a file that only its owner may read.
+//! The keys of a data directory, created at the first start: `record.key`, from which the salts of recordings follow,
+//! and the signing key. Each is 32 random bytes as hex in a file that only its owner may read.
 
 use crate::error::OpenError;
 use shellkeep_record::{Hash, Key, PublicKey, Signer};
@@ -17,7 +17,7 @@ pub const PUBLIC_KEY: &str = "sign.pub";
 /// Permission bits of group and others.
 const OTHERS: u32 = 0o077;
 
-/// Reads the key that proves recordings, or makes it.
+/// Reads the key that proves recordings, or creates it.
 pub(crate) fn read(data_dir: &Path) -> Result<Key, OpenError> {
     let path = data_dir.join("record.key");
     let lost = "without it no recording can be verified";
@@ -27,8 +27,8 @@ pub(crate) fn read(data_dir: &Path) -> Result<Key, OpenError> {
     }
 }
 
-/// Reads the signing key, or makes it. `before_first` is called with a key that is new, before it is kept: if that fails, the
-/// next start begins again.
+/// Reads the signing key, or creates it. `before_first` is called with a new key before it is stored: if that fails,
+/// the next start repeats it.
 pub(crate) fn signer(
     data_dir: &Path,
     elsewhere: Option<&Path>,
@@ -70,7 +70,7 @@ fn parse(path: &Path, lost: &str) -> Result<Option<[u8; 32]>, OpenError> {
     }
 }
 
-/// A key that others can read signs nothing that anybody should believe.
+/// A key that others can read is not trustworthy.
 fn check_mode(path: &Path) -> Result<(), OpenError> {
     let mode = fs::metadata(path).map_err(|error| OpenError::not_writable(path, &error))?.permissions().mode();
     if mode & OTHERS == 0 {
@@ -91,7 +91,7 @@ fn make() -> io::Result<[u8; 32]> {
     Ok(key)
 }
 
-/// The file appears whole or not at all.
+/// The file is written atomically.
 fn keep(path: &Path, key: &[u8; 32]) -> io::Result<()> {
     write_whole(path, &Hash(*key).to_string())
 }

@@ -1,9 +1,9 @@
-//! The keyed store of one session: keys, their versions and their values, in a database of its own beside the journal.
+//! The keyed store of one session: keys, their versions and their values, in a separate database.
 //!
-//! The journal decides what happened. A change is written here first and then recorded; one that was not recorded when the
-//! daemon died is taken back when the store is opened ([`Keyed::open`] is told the last recorded version). Old versions
-//! stay, so that a rewind or a fork finds them; their values go first when room is needed. What is current has a table of
-//! its own, so a scan does not grow with history.
+//! The journal decides what happened. A change is written here first and then recorded; one that was not recorded when
+//! the daemon died is reverted when the store is opened ([`Keyed::open`] gets the last recorded version). Old versions
+//! stay, so that a rewind or a fork finds them; their values are dropped first when room is needed. Current entries
+//! have their own table, so a scan does not grow with history.
 
 mod entry;
 mod past;
@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 /// The file of a session's store, in a directory of its own.
 pub const FILE: &str = "kv.sqlite";
 
-/// The type of a value that was put without one. It is not written down.
+/// The default content type. It is not stored.
 const DEFAULT_TYPE: &str = "application/octet-stream";
 
 /// `entries` is what is current, `history` every version there was (a deletion has no content). `contents` has the values
@@ -73,12 +73,12 @@ END;
 #[derive(Debug, thiserror::Error)]
 pub enum KeyedError {
     /// The database refused.
-    #[error("the keyed store cannot be used: {0}")]
+    #[error("cannot use the keyed store: {0}")]
     Database(#[from] rusqlite::Error),
     /// Its directory cannot be made.
-    #[error("the keyed store cannot be made: {0}")]
+    #[error("cannot create the keyed store: {0}")]
     Io(#[from] io::Error),
-    /// A value is not what was put.
+    /// A value does not match its hash.
     #[error("the value of '{key}' is damaged: {reason}")]
     Damaged {
         /// Whose value.
@@ -88,7 +88,7 @@ pub enum KeyedError {
     },
 }
 
-/// What a store takes.
+/// The size of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct KeyedUse {
     /// Bytes of the values that are current.
@@ -109,7 +109,7 @@ pub fn directory(data: &Path, session: &str) -> PathBuf {
 }
 
 impl Keyed {
-    /// Opens or makes the store in a directory, and brings it to what the journal recorded.
+    /// Opens or creates the store in a directory, and brings it to the recorded version.
     pub fn open(directory: &Path, recorded: KvState, durability: Durability) -> Result<Self, KeyedError> {
         std::fs::create_dir_all(directory)?;
         let mut keyed = Self { db: Connection::open(directory.join(FILE))? };
@@ -127,12 +127,12 @@ impl Keyed {
         self.db.pragma_update(None, "journal_mode", "WAL")?;
         let synchronous = if durability == Durability::Power { "FULL" } else { "NORMAL" };
         self.db.pragma_update(None, "synchronous", synchronous)?;
-        // What a scrub or a deletion takes out must not stay in unused pages.
+        // What a scrub or a deletion removes must not stay in unused pages.
         self.db.pragma_update(None, "secure_delete", "ON")?;
         Ok(self.db.execute_batch(SCHEMA)?)
     }
 
-    /// Takes back what was not recorded, and does what was recorded and not done.
+    /// Reverts what was not recorded, and completes what was recorded but not done.
     fn settle(&mut self, recorded: KvState) -> Result<(), KeyedError> {
         if let Some(restored) = recorded.restored
             && self.restored_to()? < restored.version
@@ -158,7 +158,7 @@ impl Keyed {
             self.db.prepare_cached(sql)?.query_row([&found.value.sha256], |row| row.get(0)).optional()?;
         let bytes = bytes.ok_or_else(|| damaged("it is missing"))?;
         if bytes.len() as u64 != found.value.bytes || hash(&bytes) != found.value.sha256 {
-            return Err(damaged("it does not have the hash of what was put"));
+            return Err(damaged("it does not match its hash"));
         }
         Ok(bytes)
     }
@@ -188,7 +188,7 @@ impl Keyed {
         Ok(found.collect::<Result<_, _>>()?)
     }
 
-    /// Writes changes with the values that they bring. They count once they are recorded.
+    /// Writes changes with their values. They count once they are recorded.
     pub fn change(&mut self, changes: &[KvChange], values: &[(String, Vec<u8>)]) -> Result<(), KeyedError> {
         let transaction = self.db.transaction()?;
         {
@@ -202,7 +202,7 @@ impl Keyed {
         Ok(transaction.commit()?)
     }
 
-    /// Takes back all changes after a version.
+    /// Reverts all changes after a version.
     pub fn take_back(&mut self, version: u64) -> Result<(), KeyedError> {
         let transaction = self.db.transaction()?;
         {
@@ -218,7 +218,6 @@ impl Keyed {
         Ok(transaction.commit()?)
     }
 
-    /// What it takes.
     pub fn used(&self) -> Result<KeyedUse, KeyedError> {
         let mut statement = self.db.prepare_cached("SELECT value FROM meta WHERE name = ?1")?;
         let mut counted = |name: &str| statement.query_row([name], |row| row.get::<_, i64>(0)).map(i64::unsigned_abs);
@@ -252,7 +251,7 @@ impl Keyed {
         Ok(freed)
     }
 
-    /// Compares what is current with what the records tell, up to a version of the store. Returns what is wrong.
+    /// Compares the current entries with the records, up to a version of the store. Returns the differences.
     pub fn compare(&self, mut told: BTreeMap<String, (u64, String)>, version: u64) -> Result<Vec<String>, KeyedError> {
         let mut wrong = Vec::new();
         let mut after = String::new();
@@ -288,8 +287,8 @@ impl Keyed {
         Ok(!past::differences(&self.db, version)?.is_empty())
     }
 
-    /// Takes the content back to what it was. Keys that differ get the new version; those whose values were dropped to make
-    /// room stay as they are.
+    /// Restores an earlier version. Keys that differ get the new version; those whose values were dropped to make room
+    /// are not changed.
     fn restore(&mut self, restored: KvRestored) -> Result<(), KeyedError> {
         let KvRestored { from, version } = restored;
         let transaction = self.db.transaction()?;

@@ -1,31 +1,31 @@
-//! Where a session's facts are kept. The runtime sees one thing, [`Store`]: it appends records and reads sessions back.
+//! Where a session's facts are stored. The runtime sees only [`Store`]: it appends records and reads sessions.
 //!
 //! An append is one `write(2)` to a journal, so an answered command costs microseconds and survives a killed daemon.
-//! Behind the journal a single writer thread brings the records, in batches, to a [`Backend`] chosen by URL. A backend
-//! that fails or is slow delays nobody and loses nothing: the journal keeps what the backend lacks. The same thread writes
-//! each session's recording, a line for each record, when it has nothing else to do.
+//! Behind the journal a single writer thread passes the records, in batches, to a [`Backend`] chosen by URL. A backend
+//! that fails or is slow delays no caller and loses nothing: the journal keeps what the backend lacks. The same thread
+//! writes each session's recording, a line for each record, when it has nothing else to do.
 //!
-//! - [`store`]: the front, and what a caller may ask.
-//! - [`open`]: from a URL and a directory to a store, and every reason why not.
+//! - [`store`]: the front end.
+//! - [`open`]: opens a store from a URL and a directory.
 //! - `error`: why the store cannot be opened or read.
-//! - [`journal`]: the hot path, with its queue for the time in which the disk refuses.
+//! - [`journal`]: the hot path, with its queue for when the disk rejects writes.
 //! - `segment`, `line`, `tail`: the journal's files, their lines, and reading them back.
-//! - `check`: what the start looks for in the journal.
-//! - `marker`: the word that a store was made here.
-//! - [`sum`]: checksums of all that is stored.
-//! - `reader`: what follows the journal, each with a mark; `recording_reader` writes the recordings.
+//! - `check`: checks the journal at the start.
+//! - `marker`: the note that a store exists here.
+//! - [`sum`]: checksums of everything that is stored.
+//! - `reader`: readers of the journal, each with a mark; `recording_reader` writes the recordings.
 //! - `scheduler`: the thread that gives the readers their turns.
-//! - [`recordings`]: the sessions' recordings beside them, and what happens when one cannot be written.
-//! - [`depth`]: JSON that could not be read again.
-//! - `follow`: who wants to hear of a session's new records.
+//! - [`recordings`]: the sessions' recordings, and what happens when one cannot be written.
+//! - [`depth`]: JSON that is nested too deeply.
+//! - `follow`: followers of a session's new records.
 //! - [`mask`]: a session's state without a secret.
-//! - [`tokens`]: the agents' tokens, in a file of their own.
-//! - [`pending`], [`ended`], [`deleted`], [`quotas`]: small facts beside the sessions, in files of their own.
+//! - [`tokens`]: the agents' tokens, in a separate file.
+//! - [`pending`], [`ended`], [`deleted`], [`quotas`]: other facts, in separate files.
 //! - `sealed`: how such files are written and read.
-//! - [`keyed`]: a session's keyed store, in a database of its own.
-//! - [`anchor`]: signed heads of recordings, put elsewhere.
-//! - [`audit`]: who changed rights or removed something, and who was refused.
-//! - [`backend`]: what a backend does; `memory`, `filesystem` and `sqlite` are the backends.
+//! - [`keyed`]: a session's keyed store, in a separate database.
+//! - [`anchor`]: signed heads of recordings, stored elsewhere.
+//! - [`audit`]: who changed permissions or deleted something, and rejected requests.
+//! - [`backend`]: the backend trait; `memory`, `filesystem` and `sqlite` are the backends.
 
 pub mod anchor;
 pub mod audit;

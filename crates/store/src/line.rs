@@ -1,8 +1,8 @@
 //! One line of the journal: a record as JSON, its number in the segment, and its checksums.
 //!
 //! `{"session_id":"a",…,"n":12,"sum":"OOOOOOOOWWWWWWWW"}`: the first half of the sum covers the session's id alone, the
-//! second everything before it. So a line that is damaged elsewhere still tells for certain whose it is, and a line that
-//! is missing is noticed by the number of the next.
+//! second everything before it. So a line that is damaged elsewhere still identifies its session, and a missing line is
+//! detected by the number of the next.
 
 use crate::sum;
 use crc32fast::Hasher;
@@ -16,7 +16,7 @@ const AFTER: &[u8] = b"\"}";
 /// Both halves of the sum.
 const DIGITS: usize = 16;
 
-/// What an append knows of its line before it has the journal to itself: everything but the number.
+/// What an append prepares before it holds the journal's lock: everything but the number.
 pub(crate) struct Body {
     hasher: Hasher,
     owner: u32,
@@ -25,7 +25,7 @@ pub(crate) struct Body {
 }
 
 impl Body {
-    /// Goes through a record that has been written as JSON.
+    /// Prepares a record that has been written as JSON.
     pub(crate) fn of(json: &[u8]) -> Self {
         let length = json.len().saturating_sub(1);
         let mut hasher = sum::hasher();
@@ -54,7 +54,7 @@ impl Body {
     }
 }
 
-/// Checks a line without its end; gives its number.
+/// Checks a line without its line break; returns its number.
 pub(crate) fn check(line: &[u8]) -> Result<u64, &'static str> {
     let Some((rest, [_, whole])) = split(line) else { return Err(sum::MISSING) };
     let covered = &line[..line.len() - AFTER.len() - DIGITS / 2];
@@ -66,7 +66,7 @@ pub(crate) fn check(line: &[u8]) -> Result<u64, &'static str> {
     number.ok_or("its number is missing")
 }
 
-/// Whose a damaged line is, if what is left of it proves that.
+/// The session of a damaged line, if its checksum proves it.
 pub(crate) fn proven_owner(line: &[u8]) -> Option<SessionId> {
     let id = owner(line)?;
     let (_, [proof, _]) = split(line)?;
@@ -103,7 +103,7 @@ pub(crate) fn owner(line: &[u8]) -> Option<&[u8]> {
     Some(&rest[..length])
 }
 
-/// The same as an id. An older program's lines have no proof.
+/// The same as an id. Lines of older versions have no checksum.
 pub(crate) fn told_owner(line: &[u8]) -> Option<SessionId> {
     SessionId::parse(std::str::from_utf8(owner(line)?).ok()?).ok()
 }

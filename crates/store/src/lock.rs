@@ -1,5 +1,4 @@
-//! What the store holds against others: the directory against a second daemon, by a lock that the kernel releases when
-//! its holder dies, and values against other threads.
+//! Locks: the directory against a second daemon, by a lock that the kernel releases when its holder dies, and mutexes.
 
 use crate::error::OpenError;
 use rustix::fs::{FlockOperation, flock};
@@ -10,8 +9,8 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// A killed daemon may leave a child that was just being started and holds the lock for a moment more. So long and so
-/// often we look again, if the daemon itself is gone.
+/// A killed daemon may leave a child that was being started and holds the lock for a moment longer. How long and how
+/// often to retry, if the daemon itself is gone.
 const DYING_STEP: Duration = Duration::from_millis(10);
 const DYING_LOOKS: u32 = 200;
 
@@ -21,7 +20,7 @@ fn is_gone(pid: u32) -> bool {
     matches!(state, None | Some(None | Some(b'Z' | b'X')))
 }
 
-/// Takes the lock, or tells who holds it. It is held until the file is dropped.
+/// Takes the lock, or returns who holds it. It is held until the file is dropped.
 pub(crate) fn take(path: &Path) -> Result<File, OpenError> {
     let not_writable = |error: std::io::Error| OpenError::not_writable(path, &error);
     let mut file =
@@ -50,14 +49,13 @@ pub(crate) fn take(path: &Path) -> Result<File, OpenError> {
     Ok(file)
 }
 
-/// Makes a directory that only its owner may enter, since variables and output hold secrets. One that is there stays as
-/// it is.
+/// Creates a directory that only its owner may enter, since variables and output contain secrets. An existing one is
+/// not changed.
 pub(crate) fn private_directory(path: &Path) -> std::io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// Locks a mutex even if another thread panicked while it held it: each value behind one is left whole by every
-/// statement, so there is nothing half done to fear.
+/// Locks a mutex even if another thread panicked while it held it: every statement leaves the value consistent.
 pub(crate) fn hold<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

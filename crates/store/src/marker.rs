@@ -1,5 +1,5 @@
-//! `store.json` in the data directory: says that a store was made here, and which segment of the journal is the newest. So a
-//! store or a journal that has vanished is not taken for one that never was.
+//! `store.json` in the data directory: says that a store exists here, and which segment of the journal is the newest.
+//! So a missing store or journal is not mistaken for a new one.
 
 use crate::error::OpenError;
 use crate::sealed::{self, Survives};
@@ -26,16 +26,16 @@ fn path(data_dir: &Path) -> PathBuf {
     data_dir.join(NAME)
 }
 
-/// Whether a store was made here, whatever became of it.
+/// Whether a store was created here, even if it is gone.
 pub(crate) fn is_there(data_dir: &Path) -> bool {
     path(data_dir).exists()
 }
 
-/// What the file says; nothing if there is none, as in a directory that only an older program has used.
+/// What the file says; `None` if there is none, as in a directory that only older versions have used.
 pub(crate) fn read(data_dir: &Path) -> Result<Option<Marker>, OpenError> {
     let path = path(data_dir);
     let bytes = match fs::read(&path) {
-        // A loss of power may leave it empty: it is not forced to disk, since it is written while others append.
+        // A loss of power may leave it empty: it is not synced, since it is written while others append.
         Ok(bytes) if bytes.is_empty() => return Ok(None),
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -55,7 +55,7 @@ pub(crate) fn read(data_dir: &Path) -> Result<Option<Marker>, OpenError> {
     }
 }
 
-/// Says it. The file is replaced as a whole.
+/// Writes it atomically.
 pub(crate) fn write(data_dir: &Path, store: &str, segment: u64) -> io::Result<()> {
     let marker = Marker { format: FORMAT_VERSION, store: store.to_owned(), segment };
     sealed::write(&path(data_dir), &marker, Survives::Crash)

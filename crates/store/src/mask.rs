@@ -1,5 +1,5 @@
-//! A session's state without a secret. Values are masked where they stand; a variable or function whose very name holds the
-//! secret goes, because no shell would take the masked name.
+//! A session's state without a secret. Values are masked in place; a variable or function whose name contains the
+//! secret is removed, because no shell would accept the masked name.
 
 use crate::backend::BackendError;
 use serde::Serialize;
@@ -10,7 +10,7 @@ use shellkeep_redact::Redactor;
 use shellkeep_session::{ByteString, SessionState, ShellState, StoredRun};
 use std::collections::BTreeMap;
 
-/// A session's state with everything masked that the redactor finds. Its name and whose it is stay.
+/// A session's state with everything masked that the redactor finds. Its name and agent are not masked.
 pub fn masked_state(state: &SessionState, redactor: &Redactor) -> Result<SessionState, BackendError> {
     let masker = Masker::of_values(redactor.clone());
     let bare = SessionState { shell: ShellState::default(), ..state.clone() };
@@ -45,7 +45,7 @@ pub(crate) fn run(run: &StoredRun, masker: &Masker) -> Result<StoredRun, Backend
     Ok(shown)
 }
 
-/// Whether a name holds the secret.
+/// Whether a name contains the secret.
 pub(crate) fn is_in_name(name: &[u8], masker: &Masker) -> bool {
     masker.redactor().redact(name) != name
 }
@@ -61,7 +61,7 @@ pub(crate) fn masked<T: Serialize + DeserializeOwned>(
     what: &str,
 ) -> Result<T, BackendError> {
     let failed = |error: serde_json::Error| BackendError::Failed {
-        reason: format!("{what} cannot be masked ({error}); the secret may be a part of a name"),
+        reason: format!("cannot mask {what} ({error}); the secret may be part of a name"),
     };
     let mut json: Value = serde_json::to_value(value).map_err(failed)?;
     masker.mask_value(&mut json);

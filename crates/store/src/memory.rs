@@ -1,4 +1,4 @@
-//! Sessions in memory: for tests and for hosts that want nothing kept.
+//! Sessions in memory: for tests and for hosts that store nothing.
 
 use crate::backend::{
     Backend, BackendError, Entry, Known, Mark, RecordAction, SessionSummary, begin, listed_run, started_run, step,
@@ -24,7 +24,7 @@ struct Session {
     damaged: Option<String>,
 }
 
-/// A backend that forgets with its process. The map is ordered, as lists are.
+/// A backend whose data ends with the process. The map is ordered, as lists are.
 #[derive(Default)]
 pub(crate) struct MemoryBackend {
     sessions: BTreeMap<SessionId, Session>,

@@ -1,4 +1,4 @@
-//! From a URL and a directory to a running store, and every reason why not.
+//! Opens a store from a URL and a directory.
 
 use crate::backend::Backend;
 use crate::check::{self, Checked};
@@ -39,7 +39,7 @@ impl StoreLocation {
         std::fs::metadata(&path).map_or(true, |file| file.len() == 0).then_some(path)
     }
 
-    /// Where the sessions' recordings are. What is only in memory begins anew with its recordings.
+    /// Where the sessions' recordings are. A memory store starts with empty recordings.
     fn recordings(&self, data_dir: &Path) -> Result<PathBuf, OpenError> {
         match self {
             Self::Filesystem(directory) => Ok(directory.join("sessions")),
@@ -57,7 +57,7 @@ impl StoreLocation {
     }
 }
 
-/// A relative path is meant from the data directory, so that a daemon's own directory does not matter.
+/// A relative path is relative to the data directory, so that the daemon's working directory does not matter.
 fn parse(url: &str, data_dir: &Path) -> Result<StoreLocation, OpenError> {
     let unsupported = || OpenError::Unsupported { url: url.to_owned() };
     let (scheme, rest) = url.split_once("://").ok_or_else(unsupported)?;
@@ -77,7 +77,7 @@ impl Store {
         Self::open_with(url, data_dir, durability, RecordOptions::default())
     }
 
-    /// [`Store::open`], with a word on how sessions are recorded.
+    /// [`Store::open`], with settings for recordings.
     pub fn open_with(
         url: &str,
         data_dir: &Path,
@@ -154,10 +154,10 @@ impl Store {
     }
 }
 
-/// What tells that a data directory has had a store.
+/// Evidence that a data directory has had a store.
 fn evidence(data_dir: &Path, recordings: &Path) -> Option<String> {
     if marker::is_there(data_dir) {
-        return Some("store.json says that a store was made".to_owned());
+        return Some("store.json says that there was one".to_owned());
     }
     let places = [recordings.to_owned(), data_dir.join("checkpoints"), data_dir.join("journal")];
     let used = |place: &PathBuf| std::fs::read_dir(place).is_ok_and(|mut entries| entries.next().is_some());

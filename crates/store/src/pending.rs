@@ -70,7 +70,7 @@ impl Deletion {
     }
 }
 
-/// A note that was written. Without [`Pending::done`] it stays for the next start.
+/// A note. Without [`Pending::done`] it stays for the next start.
 #[derive(Debug)]
 #[must_use]
 pub struct Pending {
@@ -115,12 +115,12 @@ impl Pending {
     }
 }
 
-/// What an earlier daemon had begun.
+/// An operation that an earlier daemon had started.
 #[derive(Debug)]
 pub enum Begun {
     Change,
     Fork,
-    /// `None` if the note was not written to its end: then nothing was deleted.
+    /// `None` if the note is incomplete: then nothing was deleted.
     Deletion(io::Result<Option<Box<Deletion>>>),
 }
 

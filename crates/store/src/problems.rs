@@ -1,10 +1,10 @@
-//! What is wrong with the store right now, in sentences, and the warnings about it in the log, which must not flood.
+//! Current problems of the store, as sentences, and rate-limited warnings in the log.
 
 use crate::lock::hold;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// A failing disk fails thousands of times a second; a reader of the log needs to hear it now and then.
+/// A failing disk fails thousands of times a second; the log needs only an occasional line.
 const WARN_EVERY: Duration = Duration::from_secs(5);
 
 /// Unreadable journal lines that are listed one by one; the others are in the log.
@@ -36,7 +36,7 @@ struct Inner {
 pub(crate) struct Problems(Mutex<Inner>);
 
 impl Problems {
-    /// Notes a failure, counts it, and logs it if nothing was logged lately.
+    /// Notes a failure, counts it, and logs it if nothing was logged recently.
     pub(crate) fn failed(&self, part: Part, reason: &str) {
         metrics::counter!("shellkeep_store_failures_total").increment(1);
         let mut inner = hold(&self.0);
@@ -62,7 +62,7 @@ impl Problems {
         hold(&self.0).recordings = sentence;
     }
 
-    /// Notes a journal line that nobody can read; this stays true until the daemon ends.
+    /// Notes an unreadable journal line; this stays until the daemon ends.
     pub(crate) fn unreadable(&self, reason: String) {
         metrics::counter!("shellkeep_store_failures_total").increment(1);
         tracing::error!(reason, "the journal has an unreadable line");
@@ -79,11 +79,13 @@ impl Problems {
             format!("The journal cannot be written ({reason}); new records are kept in memory and retried.")
         });
         let backend = inner.backend.iter().map(|reason| {
-            format!("The store's backend does not take records ({reason}); the journal keeps them until it does.")
+            format!("The store's backend does not accept records ({reason}); the journal keeps them until it does.")
         });
         let sync = inner.sync.iter().map(|reason| {
-            format!("The journal cannot be forced to disk ({reason}); what it has since the last time is written again, and until then \
-                 a loss of power may lose it.")
+            format!(
+                "The journal cannot be synced to disk ({reason}); everything since the last sync is being \
+                rewritten, and a power failure before that loses it."
+            )
         });
         let recordings = inner.recordings.iter().cloned();
         journal.chain(backend).chain(sync).chain(recordings).chain(inner.unreadable.iter().cloned()).collect()

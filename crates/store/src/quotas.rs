@@ -1,4 +1,4 @@
-//! `quotas.json`: the limits that the host has set since the start, kept over restarts.
+//! `quotas.json`: the limits that the host has set at run time, kept across restarts.
 
 use crate::sealed::{self, Survives};
 use shellkeep_session::QuotaName;

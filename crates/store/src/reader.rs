@@ -1,5 +1,5 @@
-//! Readers of the journal. Each takes every line, in order and at its own pace, and has a mark: everything before it is
-//! applied. The backend and the recordings are readers; [`crate::scheduler`] says whose turn it is.
+//! Readers of the journal. Each reads every line, in order and at its own pace, and has a mark: everything before it is
+//! applied. The backend and the recordings are readers; [`crate::scheduler`] gives them turns.
 
 use crate::backend::{Entry, Mark};
 use crate::journal::End;
@@ -12,20 +12,20 @@ use std::sync::Arc;
 
 /// What applies the lines of the journal.
 ///
-/// An entry comes once while the daemon runs. After a crash, everything since the mark comes again, and what was applied
-/// before its turn too, so an entry that was applied must be passed over.
+/// An entry is passed once while the daemon runs. After a crash, everything since the mark is passed again, including
+/// what was applied early, so an entry that was already applied must be skipped.
 pub(crate) trait Reader {
-    /// Everything before this place is applied, and is so after a crash.
+    /// Everything before this position is applied, even after a crash.
     fn mark(&self) -> Mark;
 
-    /// Takes the next stretch of the journal. After an error the same stretch comes again.
+    /// Takes the next part of the journal. After an error the same part is passed again.
     fn apply(&mut self, batch: &Arc<Batch>) -> Result<(), String>;
 
-    /// Applies entries of some sessions before their turn, without moving the mark.
+    /// Applies entries of some sessions early, without moving the mark.
     fn apply_early(&mut self, entries: &[Entry]) -> Result<(), String>;
 
     /// Completes what it has taken of a session, before what it has taken of others. Nothing to do for a reader that
-    /// applies a stretch when it takes it.
+    /// applies entries immediately.
     fn complete(&mut self, _session_id: &SessionId) {}
 
     /// Whether it can take another stretch now.
@@ -40,11 +40,11 @@ pub(crate) struct Follower<R> {
     directory: PathBuf,
     /// Its position is the place after what was read.
     tail: Tail,
-    /// Read, and not given to the reader.
+    /// Read, but not passed to the reader.
     ahead: Option<Arc<Batch>>,
-    /// The place after what the reader was given.
+    /// The position after what the reader was passed.
     given: Mark,
-    /// Sessions that were served before their turn: the reader has everything of them before this place.
+    /// Sessions that were served early: the reader has everything of them before this position.
     early: HashMap<SessionId, Mark>,
 }
 
@@ -56,12 +56,12 @@ impl<R: Reader> Follower<R> {
         Self { reader, directory: directory.to_owned(), tail, ahead: None, given, early: HashMap::new() }
     }
 
-    /// The place after what the reader was given.
+    /// The position after what the reader was passed.
     pub(crate) fn given(&self) -> Mark {
         self.given
     }
 
-    /// Whether the reader was given everything up to an end.
+    /// Whether the reader was passed everything up to an end.
     pub(crate) fn has_all(&self, end: &End) -> bool {
         self.given >= end.mark()
     }
@@ -106,7 +106,7 @@ impl<R: Reader> Follower<R> {
         Ok(Some(batch))
     }
 
-    /// Takes over a stretch that another reader was given, if it follows on what this one has and there is room.
+    /// Takes a part that another reader was passed, if it follows directly and there is room.
     pub(crate) fn offer(&mut self, batch: &Arc<Batch>, from: Mark) {
         if self.given == from && self.ahead.is_none() && self.reader.has_room() && self.give(batch).is_ok() {
             self.tail.advance(batch.mark);
@@ -148,7 +148,7 @@ impl<R: Reader> Follower<R> {
         Ok(())
     }
 
-    /// Gives the reader in turn what it may have been given early, for sessions that need it again.
+    /// Passes entries again in their turn, for sessions that were served early and need them again.
     pub(crate) fn forget_early(&mut self, is_meant: impl Fn(&SessionId) -> bool) {
         self.early.retain(|session_id, _| !is_meant(session_id));
     }

@@ -1,9 +1,9 @@
-//! The reader that writes the recordings. It may be far behind the backend: a new session costs it a directory and two
+//! The reader that writes the recordings. It may be far behind the backend: a new session costs a directory and two
 //! files, and a command must not wait for those.
 //!
-//! It takes the stretches that the backend was given as long as it keeps up, and reads the journal by itself otherwise. Its
-//! mark is in a file beside the journal that is written over: if a crash leaves an old one, lines that are there are passed
-//! over, and if it cannot be read, the oldest segment is where it begins.
+//! While it keeps up, it takes the parts that the backend was passed; otherwise it reads the journal itself. Its mark
+//! is in a file next to the journal that is overwritten: if a crash leaves an old mark, existing lines are skipped, and
+//! if it cannot be read, reading starts at the oldest segment.
 
 use crate::backend::{Entry, Mark};
 use crate::journal::End;
@@ -25,13 +25,13 @@ use std::time::{Duration, Instant};
 /// How much of the journal is held for the recorder in memory. What is beyond it is read again when its turn comes.
 const HELD_BYTES: u64 = 4 * 1024 * 1024;
 
-/// Pause after something failed that holds up all recordings.
+/// Pause after a failure that affects all recordings.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// The file with the mark, in the journal's directory.
 const PLACE: &str = "recorded";
 
-/// Its length: more than it needs, so that it is written over whole.
+/// Its length: more than it needs, so that it is overwritten completely.
 const PLACE_BYTES: usize = 192;
 
 /// What the file says.
@@ -57,8 +57,8 @@ impl Shared {
     }
 }
 
-/// Records that were taken and not recorded. Recordings need order within a session only, and one write for all that a
-/// session has is cheapest.
+/// Records that were taken and not recorded. Recordings need order within a session only, and one write per session is
+/// cheapest.
 #[derive(Default)]
 struct Held {
     order: VecDeque<SessionId>,
@@ -78,7 +78,7 @@ impl Held {
             }
         };
         if matches!(record.event, Event::SessionDestroyed) {
-            // What would be written now would be removed in the next moment; but not what an agent deleted before that.
+            // What would be written now would be deleted immediately; but not what an agent deleted before that.
             let is_deletion = |record: &Record| matches!(record.event, Event::SessionDeleted { .. });
             let deletion = records.iter().rposition(|shared| shared.record().is_some_and(is_deletion));
             records.truncate(deletion.map_or(0, |last| last + 1));
@@ -104,7 +104,7 @@ pub(crate) enum Turn {
     Worked,
     /// Everything that was taken is recorded.
     Idle,
-    /// The disk failed and is left alone for a moment.
+    /// The disk failed; it is retried after a pause.
     Resting,
 }
 
@@ -164,7 +164,7 @@ impl RecordingReader {
         let mark = found.unwrap_or(Mark { segment: oldest, offset: 0 });
         let mut reader = Self { recordings, place, mark, held: Held::default(), taken: mark, rests_until: None };
         if reader.place.write(mark) {
-            // The mark tells the next start what the marker of those left behind told this one.
+            // From now on the mark replaces the marker of those that were left behind.
             reader.recordings.publish();
         }
         reader
@@ -188,13 +188,13 @@ impl RecordingReader {
         if self.mark == self.taken { Turn::Idle } else { self.settle() }
     }
 
-    /// Leaves the disk alone for a moment.
+    /// Pauses after a failed write.
     pub(crate) fn rest(&mut self) -> Turn {
         self.rests_until = Some(Instant::now() + PAUSE);
         Turn::Resting
     }
 
-    /// Until when a disk that failed is left alone, if it is.
+    /// Until when to pause after a failed write, if at all.
     pub(crate) fn rests_until(&self) -> Option<Instant> {
         self.rests_until.filter(|until| *until > Instant::now())
     }
@@ -206,7 +206,8 @@ impl RecordingReader {
 
     /// Moves the mark to where everything is recorded.
     fn settle(&mut self) -> Turn {
-        // Before the mark moves: what is not signed must come again after a crash, or nobody would know that we wrote it.
+        // Before the mark moves: unsigned lines must be written again after a crash, because they could not be
+        // distinguished from forged ones.
         self.recordings.sign(None, self.mark);
         if !self.recordings.sync() {
             return self.rest();
@@ -221,13 +222,13 @@ impl RecordingReader {
         self.recordings.take(&records.iter().filter_map(Shared::record).collect::<Vec<_>>(), self.mark);
     }
 
-    /// Signs how far recordings have come, all or that of one session.
+    /// Signs recordings up to their last line, all or that of one session.
     pub(crate) fn sign(&mut self, only: Option<&SessionId>) {
         self.recordings.sign(only, self.mark);
     }
 
-    /// Records lines that wait in memory because the journal refuses them. They come again once it takes them, and are
-    /// passed over then. What is before them must be recorded: the whole journal, or all of their session.
+    /// Records lines that wait in memory because the journal rejects them. They are passed again once it accepts them,
+    /// and skipped then. What is before them must be recorded: the whole journal, or all of their session.
     pub(crate) fn take_queued(&mut self, lines: &[Vec<u8>]) {
         let records: Vec<Record> = lines.iter().filter_map(|line| serde_json::from_slice(line).ok()).collect();
         self.recordings.take(&records.iter().collect::<Vec<_>>(), self.mark);
@@ -260,7 +261,7 @@ impl Follower<RecordingReader> {
         // What comes after the place up to which they are brought must come again.
         self.forget_early(|session_id| recovering.contains_key(session_id));
         if let Some(from) = recovering.values().min() {
-            // What is held comes again, and is passed over.
+            // What is held is passed again, and skipped.
             let repeated = self.repeat(*from, recovering.keys(), |reader, batch, at| {
                 reader.recordings.take(&records_of(&batch.entries), at);
             });
@@ -280,7 +281,7 @@ impl Follower<RecordingReader> {
     }
 }
 
-/// The file with the mark, for the next start. An old mark is as good, only slower.
+/// The file with the mark, for the next start. An old mark only costs time.
 struct PlaceFile {
     path: PathBuf,
     store: String,

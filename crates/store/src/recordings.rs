@@ -1,5 +1,5 @@
-//! The sessions' recordings, written by the thread that brings records to the backend. A recording that cannot be written
-//! holds nobody up: it is left behind, tried again, and brought up from the journal.
+//! The sessions' recordings, written by the thread behind the journal. A recording that cannot be written blocks
+//! nothing: it falls behind, is retried, and catches up from the journal.
 
 use crate::anchor::{Anchor, AnchorOptions};
 use crate::backend::Mark;
@@ -26,16 +26,16 @@ use std::time::{Duration, Instant};
 /// How much of the journal is kept for recordings that are behind. Beyond that they get a hole.
 pub const BEHIND_BYTES: u64 = 256 * 1024 * 1024;
 
-/// First and longest pause between attempts at recordings that could not be written.
+/// First and longest pause between attempts to write recordings.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 
-/// Sessions whose lines are counted; beyond it those with few lines are forgotten.
+/// How many sessions' lines are counted; beyond that, those with few lines are forgotten.
 const MOST_COUNTED: usize = 10_000;
 
-/// Lines in which marks are set at once: some milliseconds, for which others wait.
+/// Lines for which marks are set at a time: a few milliseconds, for which others wait.
 const MARKED_AT_ONCE: u64 = 2 * EVERY;
 
-/// The directory of sessions that their agents removed, in the data directory.
+/// The directory of sessions that their agents deleted, in the data directory.
 pub const DELETED: &str = "deleted";
 
 /// The file beside the journal that says that recordings are behind.
@@ -44,19 +44,19 @@ const MARKER: &str = "behind";
 /// How sessions are recorded.
 #[derive(Clone)]
 pub struct RecordOptions {
-    /// Whether they are.
+    /// Whether sessions are recorded.
     pub on: bool,
-    /// A line that would make a file longer than this begins the next file.
+    /// A line that would make a file longer than this starts the next file.
     pub segment_bytes: u64,
     /// How much of the journal is kept for recordings that are behind.
     pub behind_bytes: u64,
     /// Masks what it finds, and the values of names that look secret, before it is written.
     pub redactor: Option<Redactor>,
-    /// Whether to start although records of the journal, or the whole store, are lost.
+    /// Whether to start even if records of the journal, or the whole store, are lost.
     pub accept_loss: bool,
     /// Where the signing key is, if it is not in the data directory.
     pub signing_key: Option<PathBuf>,
-    /// Where signed heads are put beside the recordings, and how often.
+    /// Where signed heads are anchored, and how often.
     pub anchor: Option<AnchorOptions>,
 }
 
@@ -81,12 +81,12 @@ impl RecordOptions {
     }
 }
 
-/// Recordings as those see them who do not write them.
+/// Read access to recordings.
 pub(crate) struct RecordingSet {
     root: PathBuf,
     key: Key,
     signer: Arc<Signer>,
-    /// How many cannot be written, so that asking costs one load while all can.
+    /// How many cannot be written, so that the check costs one load while all can.
     count: AtomicUsize,
     stalled: Mutex<BTreeMap<SessionId, String>>,
 }
@@ -99,10 +99,7 @@ impl RecordingSet {
         let sign_old = |signer: &Signer| {
             let signed = shellkeep_record::unsigned::sign_old(&root, signer)?;
             if signed > 0 {
-                tracing::info!(
-                    recordings = signed,
-                    "recordings from before there were signatures are signed as they are"
-                );
+                tracing::info!(recordings = signed, "signing recordings from before signatures existed");
             }
             Ok(())
         };
@@ -115,12 +112,12 @@ impl RecordingSet {
         self.root.join(session_id.as_str())
     }
 
-    /// What proves a session's recording.
+    /// The key that proves a session's recording.
     pub(crate) fn key(&self, session_id: &SessionId) -> SessionKey {
         self.key.of(session_id)
     }
 
-    /// What checks its signatures.
+    /// The key that checks its signatures.
     pub(crate) fn public_key(&self) -> PublicKey {
         self.signer.public_key()
     }
@@ -138,7 +135,6 @@ impl RecordingSet {
 pub(crate) struct Setup<'a> {
     /// The recordings.
     pub set: Arc<RecordingSet>,
-    /// The data directory.
     pub data_dir: &'a Path,
     /// The journal's directory, if there is a journal.
     pub journal: Option<&'a Path>,
@@ -148,7 +144,7 @@ pub(crate) struct Setup<'a> {
     pub durability: Durability,
     /// Armed faults.
     pub faults: Arc<Faults>,
-    /// Where to tell what is wrong.
+    /// Where to report problems.
     pub problems: Arc<Problems>,
 }
 
@@ -158,14 +154,14 @@ pub(crate) struct Recordings {
     set: Arc<RecordingSet>,
     problems: Arc<Problems>,
     anchor: Option<Anchor>,
-    /// Where in the journal the first record is that each stalled session misses.
+    /// The position of the first missing record of each stalled session.
     missed: BTreeMap<SessionId, Mark>,
     behind_bytes: u64,
     marker: Option<PathBuf>,
     marked: bool,
-    /// Whether a loss of power must not lose lines.
+    /// Whether lines must survive a power failure.
     power: bool,
-    /// Whether the last attempt to make that sure failed.
+    /// Whether the last sync failed.
     unsynced: bool,
     backoff: Duration,
     retry_at: Option<Instant>,
@@ -174,7 +170,7 @@ pub(crate) struct Recordings {
 }
 
 impl Recordings {
-    /// Begins to record.
+    /// Starts recording.
     pub(crate) fn open(setup: Setup<'_>) -> Result<Self, OpenError> {
         let Setup { set, data_dir, journal, options, durability, faults, problems } = setup;
         let recorder_options = RecorderOptions {
@@ -221,8 +217,8 @@ impl Recordings {
         }
     }
 
-    /// Signs how far recordings have come, all or that of one session. What cannot be signed comes again from a place in the
-    /// journal.
+    /// Signs recordings up to their last line, all or that of one session. What cannot be signed is repeated from a
+    /// position in the journal.
     pub(crate) fn sign(&mut self, only: Option<&SessionId>, from: Mark) {
         let (heads, stalls) = self.recorder.sign(only);
         if let Some(anchor) = &self.anchor {
@@ -231,16 +227,16 @@ impl Recordings {
         self.stalled(stalls, from);
     }
 
-    /// Makes what was written survive a loss of power, where the host asked for that; whether it does.
+    /// Syncs what was written, in power mode; returns whether that worked.
     pub(crate) fn sync(&mut self) -> bool {
         if !self.power {
             return true;
         }
         let synced = File::open(&self.set.root).and_then(|root| Ok(rustix::fs::syncfs(&root)?));
         let failed = synced.as_ref().err().map(|error| {
-            tracing::warn!(%error, "recordings cannot be forced to disk");
+            tracing::warn!(%error, "cannot sync recordings to disk");
             format!(
-                "Recordings cannot be forced to disk ({error}); the journal is kept for them, and it is tried again."
+                "Recordings cannot be synced to disk ({error}); the journal is kept for them, and the sync is retried."
             )
         });
         if failed.is_some() {
@@ -262,7 +258,7 @@ impl Recordings {
         self.missed.contains_key(session_id)
     }
 
-    /// Takes over one record of a store without a journal. What cannot be written becomes a hole.
+    /// Records one record of a store without a journal. What cannot be written becomes a hole.
     pub(crate) fn take_now(&mut self, record: &Record) {
         if self.missed.contains_key(&record.session_id) && self.recorder.try_again(&record.session_id).is_ok() {
             self.missed.remove(&record.session_id);
@@ -284,7 +280,7 @@ impl Recordings {
         for Stall { session_id, reason } in stalls {
             metrics::counter!("shellkeep_record_failures_total").increment(1);
             if self.set.problem(&session_id).is_none() {
-                tracing::warn!(%session_id, reason, "a recording cannot be written; the session goes on without it");
+                tracing::warn!(%session_id, reason, "cannot write a recording; the session continues without it");
             }
             self.missed.entry(session_id).or_insert(from);
         }
@@ -307,8 +303,7 @@ impl Recordings {
         }
     }
 
-    /// Sets marks in one recording that has many lines without one; whether there was such a one. For when there is nothing
-    /// else to do.
+    /// Sets marks in one recording that has many lines without one; returns whether there was one. For idle time.
     pub(crate) fn mark_one(&mut self) -> bool {
         let found = self.unmarked.iter().find(|(_, lines)| **lines >= 2 * EVERY).map(|(id, _)| id.clone());
         let Some(session_id) = found else { return false };
@@ -322,12 +317,12 @@ impl Recordings {
         true
     }
 
-    /// When to look again whether recordings can be written.
+    /// When to check again whether recordings can be written.
     pub(crate) fn retry_at(&self) -> Option<Instant> {
         self.retry_at
     }
 
-    /// Looks which recordings can be written again, and gives back where each must go on.
+    /// Checks which recordings can be written again, and returns where each must continue.
     pub(crate) fn recovering(&mut self) -> BTreeMap<SessionId, Mark> {
         let mut recovering = BTreeMap::new();
         for (session_id, mark) in std::mem::take(&mut self.missed) {
@@ -352,7 +347,10 @@ impl Recordings {
         metrics::gauge!("shellkeep_record_stalled").set(count as f64);
         self.problems.recordings(stalled.values().next().map(|reason| {
             let whose = if count == 1 { "one session".to_owned() } else { format!("{count} sessions") };
-            format!("The recording of {whose} cannot be written ({reason}); commands go on, and it is tried again.")
+            format!(
+                "The recording of {whose} cannot be written ({reason}); commands continue, and the write is \
+                retried."
+            )
         }));
         self.set.count.store(count, Ordering::Relaxed);
         let before = std::mem::replace(&mut *hold(&self.set.stalled), stalled);
@@ -365,7 +363,7 @@ impl Recordings {
         self.mark(count > 0);
     }
 
-    /// Leaves word for the next start. A disk that refuses even this is asked again when something changes.
+    /// Leaves a note for the next start. If that fails too, it is retried when something changes.
     fn mark(&mut self, behind: bool) {
         let Some(marker) = &self.marker else { return };
         if behind == self.marked {
@@ -378,7 +376,7 @@ impl Recordings {
         match done {
             Ok(()) => self.marked = behind,
             Err(error) if error.kind() == io::ErrorKind::NotFound => self.marked = behind,
-            Err(error) => tracing::warn!(%error, "it could not be noted whether recordings are behind"),
+            Err(error) => tracing::warn!(%error, "cannot note whether recordings are behind"),
         }
     }
 
@@ -392,7 +390,7 @@ impl Recordings {
         self.behind_bytes
     }
 
-    /// Gives up what is missed before a segment: the recordings get a hole.
+    /// Drops missing records before a segment: the recordings get a hole.
     pub(crate) fn give_up_before(&mut self, segment: u64) {
         for (session_id, mark) in self.missed.iter_mut().filter(|(_, mark)| mark.segment < segment) {
             tracing::warn!(%session_id, "a recording is too far behind; it will have a hole");

@@ -1,6 +1,6 @@
-//! Runs that a caller's key started and that the backend may not have yet. With it the question for such a run needs no
-//! flush: what is not here is in the backend, where it is found by an index, however long the session's history is, and
-//! also while a full disk keeps the backend from taking anything.
+//! Runs that a caller's key started and that the backend may not have yet. So a lookup of such a run needs no flush:
+//! what is not here is in the backend, where an index finds it however long the session's history is, even while a full
+//! disk blocks the backend.
 
 use crate::backend::{Entry, started_run};
 use crate::lock::hold;
@@ -8,13 +8,13 @@ use shellkeep_session::{Event, Record, RunId, SessionId, StoredRun};
 use std::collections::HashMap;
 use std::sync::Mutex;
 
-/// Runs that are kept here at most. The backend takes what gathers ten times a second, so more than this means that it
-/// takes nothing; from then on a question waits for it as any other does.
+/// Maximum number of runs kept here. The backend is updated ten times a second, so more than this means that it is
+/// stuck; from then on a lookup waits for it like any other.
 const MOST_RUNS: usize = 10_000;
-/// Bytes of texts and outputs that are kept here at most, for the same reason.
+/// Maximum number of bytes of texts and outputs kept here, for the same reason.
 const MOST_BYTES: usize = 32 << 20;
 
-/// What is known here of a key.
+/// What is known about a key.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Found {
     /// Its run.
@@ -35,7 +35,7 @@ pub(crate) struct Requests {
 struct Inner {
     /// Whether the backend has everything that an earlier daemon left in the journal.
     caught_up: bool,
-    /// Whether some were not taken because there were too many.
+    /// Whether some were not kept because there were too many.
     overflown: bool,
     bytes: usize,
     runs: HashMap<(SessionId, RunId), StoredRun>,
@@ -84,7 +84,7 @@ impl Requests {
     pub(crate) fn caught_up(&self) {
         let mut inner = hold(&self.inner);
         inner.caught_up = true;
-        // What was not taken for want of room is there by now; what still runs is held by its session.
+        // What did not fit here is in the backend now; running commands are known to their sessions.
         inner.overflown = false;
     }
 
@@ -158,7 +158,7 @@ mod tests {
         assert_eq!(requests.find(&id, "k"), Found::InBackend);
         requests.appended(&started("s", 3, "k"));
         assert!(matches!(requests.find(&id, "k"), Found::Here(run) if run.seq == 3 && run.result.is_none()));
-        // That it began is not all there is to know.
+        // Its start is not enough.
         requests.applied(&[Entry::Record(started("s", 3, "k"))]);
         assert!(matches!(requests.find(&id, "k"), Found::Here(_)));
         assert_eq!(requests.find(&SessionId::parse("t").unwrap(), "k"), Found::InBackend);

@@ -1,9 +1,9 @@
 //! The thread behind the journal. It schedules the journal's readers, in two priorities:
 //!
-//! - First come those who wait for an answer, and the backend that answers them. The thread sleeps until there is something
-//!   to do, lets records gather for a moment, and gives them to the backend in batches. A query sees everything that
-//!   was appended before: if any of it is about what they ask for, the backend gets that first.
-//! - The recordings and the backend's upkeep get small turns, as long as nobody waits.
+//! - First the callers that wait for an answer, and the backend that answers them. The thread sleeps until there is
+//!   something to do, lets records accumulate for a moment, and passes them to the backend in batches. A query sees
+//!   everything that was appended before: if any of it concerns the query, the backend gets that first.
+//! - The recordings and the backend's maintenance get small turns, as long as no caller waits.
 
 mod backend_reader;
 mod background;
@@ -30,15 +30,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// The thread's nice value. Not more, or those who wait for an answer would wait longer on a busy machine.
+/// The thread's nice value. Not higher, or callers would wait longer on a busy machine.
 const NICE: i32 = 5;
 
-/// How long records gather while nobody waits for them: a busy node then commits ten times a second at
-/// most, and the row of a busy session is written once for many commands.
+/// How long records accumulate while no caller waits for them: a busy node then commits ten times a second at most, and
+/// the row of a busy session is written once for many commands.
 const GATHER: Duration = Duration::from_millis(100);
 
-/// How much of the journal is read to see whether it matters to a reader, and kept until it is time to apply it. More
-/// than this is applied at once: it is a good batch already, and memory is not free.
+/// How much of the journal is read to see whether it concerns a query, and kept until it is applied. More than this is
+/// applied at once: it is a large batch already.
 const AHEAD_BYTES: u64 = 1024 * 1024;
 
 /// What an earlier daemon left.
@@ -61,10 +61,10 @@ pub(crate) struct Scheduler {
     /// When what has gathered must be applied.
     due: Option<Instant>,
     retry: Retry,
-    /// How long the backend must get stretches in turn before some sessions are brought forward again: as long as that
-    /// took the last time, so that a backlog shrinks however many ask.
+    /// How long the backend must read in order before some sessions are served early again: as long as that took the
+    /// last time, so that a backlog shrinks however many queries arrive.
     in_turn_for: Duration,
-    /// Scrubs that wait until nobody needs the journal before a segment.
+    /// Scrubs that wait until no reader needs the journal before a segment.
     scrubs: Vec<(u64, Scrub)>,
 }
 
@@ -94,7 +94,7 @@ impl Scheduler {
 
     /// Works until the store is closed.
     pub(crate) fn run(mut self) {
-        // What is in the journal is safe; bringing it to the backend should not take a processor from a command.
+        // What is in the journal is safe; applying it should not take a processor from a command.
         let _ = rustix::process::nice(NICE);
         let _farewell = Farewell(Arc::clone(&self.shared));
         self.reconcile();
@@ -118,7 +118,7 @@ impl Scheduler {
                 let now = Instant::now();
                 let due = *self.due.get_or_insert(now + GATHER);
                 if reads.is_empty() && scrubs.is_empty() && self.retry.at().unwrap_or(due) > now {
-                    // However many ask, recordings go on.
+                    // Recordings make progress however many queries arrive.
                     self.record_some();
                     continue;
                 }
@@ -148,7 +148,7 @@ impl Scheduler {
         }
     }
 
-    /// After a loss of power, has sessions say what their recordings lack. Done before anything is answered.
+    /// After a power failure, makes sessions report what their recordings lack. Done before anything is answered.
     fn reconcile(&mut self) {
         if !std::mem::take(&mut self.is_ahead) {
             return;
@@ -168,7 +168,7 @@ impl Scheduler {
 
     /// Gives the recordings a turn; whether there was anything to do.
     fn record_some(&mut self) -> bool {
-        // What the backend is about to be given is read once for both.
+        // What the backend is about to get is read once for both.
         let end = match self.retry.at() {
             Some(_) => self.shared.journal.end(),
             None => End::from(self.backend.reader.mark()),
@@ -195,8 +195,8 @@ impl Scheduler {
         self.oldest = self.oldest.max(keep);
     }
 
-    /// The journal has the session's records as they were, so it begins anew, and what it had must be applied and recorded
-    /// before it goes. `ready` is whether the backend has everything.
+    /// The journal has the session's unmasked records, so a new segment is started, and the old ones must be applied
+    /// and recorded before they are deleted. `ready` is whether the backend has everything.
     fn begin_scrub(&mut self, scrub: Scrub, ready: Result<(), String>) {
         let begun = ready.and_then(|()| {
             self.shared.journal.begin_segment().map_err(|error| error.to_string())?;
@@ -248,7 +248,7 @@ impl Scheduler {
                     *self.due.get_or_insert_with(|| Instant::now() + GATHER)
                 }
             };
-            // Appends need not wake a writer that will look by itself.
+            // Appends need not wake a writer that will check anyway.
             shared.sleeping.store(false, Ordering::Relaxed);
             loop {
                 let left = deadline.saturating_duration_since(Instant::now());
@@ -263,7 +263,7 @@ impl Scheduler {
         shared.sleeping.store(false, Ordering::Relaxed);
     }
 
-    /// Sleeps until somebody wakes it, or it is time, or the recorder has rested.
+    /// Sleeps until it is woken, or a timer fires, or the recorder's pause is over.
     fn park(&self, left: Option<Duration>) {
         let rest = self.background.rests_until().map(|until| until.saturating_duration_since(Instant::now()));
         match left.into_iter().chain(rest).min() {
@@ -272,17 +272,17 @@ impl Scheduler {
         }
     }
 
-    /// Does a little of the upkeep of the backend, or of one recording; whether there may be more to do.
+    /// Does a little maintenance of the backend, or of one recording; returns whether there may be more to do.
     fn tidy(&mut self) -> bool {
         let tidied = self.backend.reader.backend.tidy().unwrap_or_else(|error| {
-            tracing::warn!(%error, "the store's upkeep failed; it is tried again after the next deletion");
+            tracing::warn!(%error, "the store's maintenance failed; it is retried after the next deletion");
             false
         });
         tidied || self.background.recordings().is_some_and(Recordings::mark_one)
     }
 
-    /// When there is something to do, if one thing is to be tried again and perhaps another. What was appended meanwhile
-    /// does not wait longer than it would otherwise.
+    /// When there is something to do, if one thing is to be tried again and perhaps another. What was appended in the
+    /// meantime does not wait longer than otherwise.
     fn earlier(&mut self, retry_at: Instant, look_again: Option<Instant>) -> Instant {
         let at = look_again.map_or(retry_at, |look_again| look_again.min(retry_at));
         match self.retry.at() {
@@ -291,7 +291,8 @@ impl Scheduler {
         }
     }
 
-    /// Answers those who wait for the disk, all with one sync, and those who wait for recordings; gives back the others.
+    /// Answers callers that wait for the disk, all with one sync, and those that wait for recordings; returns the
+    /// others.
     fn serve(&mut self, requests: Vec<Request>, drained: &Result<(), String>) -> (Vec<Read>, Vec<Scrub>) {
         let (mut reads, mut scrubs) = (Vec::new(), Vec::new());
         let (mut syncs, mut records) = (Vec::new(), Vec::new());
@@ -310,14 +311,14 @@ impl Scheduler {
         if !syncs.is_empty() {
             let synced = drained.clone().and_then(|()| self.sync());
             for answer in syncs {
-                // Who no longer waits needs no answer.
+                // The caller may be gone.
                 let _ = answer.send(synced.clone());
             }
         }
         (reads, scrubs)
     }
 
-    /// Forces the journal to disk. What fails is tried again, whether or not anybody asks.
+    /// Syncs the journal to disk. A failure is retried, whether or not a caller waits.
     fn sync(&mut self) -> Result<(), String> {
         let synced = self.shared.journal.sync().map_err(|error| error.to_string());
         match &synced {
@@ -330,7 +331,7 @@ impl Scheduler {
         synced
     }
 
-    /// Writes again what a failed sync was about, if there is such a thing and it is time.
+    /// Rewrites the data of a failed sync, if there is one and it is time.
     fn sync_again(&mut self) {
         if self.shared.journal.is_suspect() && self.retry.is_time() {
             // It is listed in the store's problems.
@@ -338,15 +339,15 @@ impl Scheduler {
         }
     }
 
-    /// Answers those who ask about sessions of which the backend has everything, and gives back the others: they need
-    /// the whole journal applied. Waking a session then costs no transaction, and what others did is written once for
-    /// many such readers. A long backlog is not waited for: what it has of these sessions is brought forward.
+    /// Answers queries about sessions of which the backend has everything, and returns the others: they need the whole
+    /// journal applied. Waking a session then costs no transaction, and other sessions' records are written once for
+    /// many such queries. A long backlog is not waited for: its entries of these sessions are applied early.
     fn answer_reads(&mut self, reads: Vec<Read>) -> Vec<Read> {
         if reads.iter().all(|read| read.about.is_none()) {
             return reads;
         }
         let end = self.shared.journal.end();
-        // Applying will meet the same error and report it.
+        // Applying meets the same error and reports it.
         if !self.backend.read_ahead(&end, AHEAD_BYTES).unwrap_or(false) {
             let is_long = self.shared.journal.bytes_since(self.backend.reader.mark()) > AHEAD_BYTES;
             return if is_long { self.answer_early(reads) } else { reads };
@@ -359,7 +360,7 @@ impl Scheduler {
         later
     }
 
-    /// Answers those who ask about some sessions after these were brought forward; gives back the others.
+    /// Answers queries about some sessions after these were served early; returns the others.
     fn answer_early(&mut self, reads: Vec<Read>) -> Vec<Read> {
         let (about_some, later): (Vec<Read>, Vec<Read>) = reads.into_iter().partition(|read| read.about.is_some());
         if about_some.is_empty() {
@@ -382,7 +383,7 @@ impl Scheduler {
         }
     }
 
-    /// Applies the journal up to its present end; or, if that is not asked for, until somebody asks for something.
+    /// Applies the journal up to its current end; or, if that is not required, until a query arrives.
     fn catch_up(&mut self, everything: bool) -> Result<(), String> {
         let end = self.shared.journal.end();
         let mut since = Instant::now();
@@ -418,7 +419,7 @@ impl Scheduler {
         Ok(())
     }
 
-    /// A long backlog must not hold up those who wait only for the disk, nor those who do not wait for the backlog.
+    /// A long backlog must not delay callers that wait only for the disk, or that do not need the backlog.
     fn serve_urgent_syncs(&mut self) {
         let is_urgent = |request: &Request| matches!(request, Request::Sync(_) | Request::Peek(_));
         let (syncs, others): (Vec<Request>, Vec<Request>) =
@@ -430,7 +431,7 @@ impl Scheduler {
         }
     }
 
-    /// Nor those who ask about one session, if it is gone through for somebody who needs all of it.
+    /// Nor queries about one session, while the backlog is applied for a caller that needs all of it.
     fn serve_those_about_one(&mut self) {
         let is_about_one = |request: &Request| match request {
             Request::Read(read) => read.about.is_some(),
@@ -446,8 +447,8 @@ impl Scheduler {
         self.shared.put_back(later.into_iter().map(Request::Read).collect());
     }
 
-    /// Gives the backend what the journal refuses, so that readers see it and it is kept somewhere. When the journal
-    /// takes it later, the backend will know it already.
+    /// Passes to the backend what the journal rejects, so that queries see it and it is stored somewhere. When the
+    /// journal accepts it later, the backend already has it.
     fn apply_waiting(&mut self) -> Result<(), String> {
         let (lines, count) = self.shared.journal.waiting();
         let records = lines.iter().filter_map(|line| serde_json::from_slice(line).ok());
@@ -465,10 +466,10 @@ impl Scheduler {
         Ok(())
     }
 
-    /// The last act. A journal that has been applied to its end is of no more use to anybody.
+    /// The last step. A journal that has been applied completely is no longer needed.
     fn finish(&mut self, healthy: bool) {
         if self.shared.journal.is_suspect() {
-            // Who asked for it has been told; this is the last chance to make it good.
+            // The callers got the error; this is the last chance to retry.
             let _ = self.sync();
         }
         let end = self.shared.journal.end();
@@ -491,7 +492,7 @@ impl Scheduler {
                 self.remove_segments();
             }
         } else if end.queued {
-            // What the backend was given is kept, though the journal refused it.
+            // What the backend has is stored, although the journal rejected it.
             let lost = self.shared.journal.waiting().0.len();
             self.shared.lost.store(lost, Ordering::Relaxed);
         }

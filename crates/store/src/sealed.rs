@@ -1,4 +1,4 @@
-//! Small files beside the journal: one JSON object with its checksum, replaced as a whole.
+//! Small files next to the journal: one JSON object with its checksum, replaced atomically.
 
 use crate::error::OpenError;
 use crate::sum::{self, Unsealed};
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 pub enum Survives {
     /// A crash of the daemon.
     Crash,
-    /// A loss of power: the file and its directory are forced to disk.
+    /// A power failure: the file and its directory are synced.
     Power,
 }
 
@@ -33,8 +33,8 @@ pub(crate) fn decode<T: DeserializeOwned>(bytes: Vec<u8>) -> io::Result<T> {
     }
 }
 
-/// The same for a file that may end early: an older version did not replace it as a whole, and a file that was not forced
-/// to disk can be cut off by a loss of power, or be all zeros. `None` if so.
+/// The same for a file that may be truncated: older versions did not replace it atomically, and a power failure can
+/// truncate a file that was not synced, or fill it with zeros. `None` if so.
 pub(crate) fn decode_whole<T: DeserializeOwned>(bytes: Vec<u8>) -> io::Result<Option<T>> {
     if bytes.first() == Some(&0) {
         return Ok(None);
@@ -54,8 +54,8 @@ pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> io::Result<Option<T>> {
     }
 }
 
-/// Reads a file with a `format` field of at most `format`; `None` if there is none. A larger file than `max_bytes` is not
-/// ours.
+/// Reads a file with a `format` field of at most `format`; `None` if there is none. A file larger than `max_bytes` is
+/// not ours.
 pub(crate) fn read_format<T: DeserializeOwned>(
     path: &Path,
     format: u32,
@@ -83,8 +83,7 @@ pub(crate) fn read_format<T: DeserializeOwned>(
     serde_json::from_value(whole).map(Some).map_err(|error| corrupt(error.to_string()))
 }
 
-/// Replaces a file: a reader, and the next start after a crash, finds the old one or the new one. Only the owner may
-/// read it.
+/// Replaces a file atomically, also across a crash. Only the owner may read it.
 pub(crate) fn write<T: Serialize>(path: &Path, value: &T, survives: Survives) -> io::Result<()> {
     let bytes = encode(value)?;
     let draft = draft(path);

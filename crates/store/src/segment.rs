@@ -23,7 +23,7 @@ pub(crate) struct Header {
     pub format: u32,
     /// Id of the backend that the lines are for.
     pub store: String,
-    /// What was before this segment; older programs did not say.
+    /// What was before this segment; older versions did not store this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<After>,
 }
@@ -80,8 +80,9 @@ pub(crate) fn numbers(directory: &Path) -> io::Result<Vec<u64>> {
     Ok(numbers)
 }
 
-/// Makes a new segment with its header. A file of that number can only be an attempt that failed, so it is emptied.
-/// Only its owner may read it: variables hold secrets. Gives the file, open for appending, and its length.
+/// Creates a segment with its header. An existing file with that number can only be a failed attempt, so it is
+/// truncated. Only its owner may read it: variables contain secrets. Returns the file, open for appending, and its
+/// length.
 pub(crate) fn create(directory: &Path, number: u64, store: &str, after: After) -> io::Result<(File, u64)> {
     create_at(&path(directory, number), store, after)
 }
@@ -119,7 +120,7 @@ pub(crate) fn begin(file: &File) -> io::Result<Begin> {
     })
 }
 
-/// Refuses a segment of a newer format, of another store, or whose first line is damaged.
+/// Rejects a segment of a newer format, of another store, or with a damaged first line.
 pub(crate) fn check_header(directory: &Path, number: u64, store: &str) -> Result<Option<Header>, OpenError> {
     let path = path(directory, number);
     let begin = File::open(&path).and_then(|file| begin(&file));
@@ -134,8 +135,8 @@ pub(crate) fn check_header(directory: &Path, number: u64, store: &str) -> Result
     }
 }
 
-/// Cuts a last line that has no end: its append never returned, so nobody was told that it is kept. A line that is whole
-/// but for its end was damaged later, and gets it back.
+/// Truncates a last line without a line break: its append never returned, so it was never acknowledged. A line that is
+/// complete except for its line break was damaged later, and gets it back.
 pub(crate) fn repair(directory: &Path, number: u64) -> io::Result<()> {
     let file = OpenOptions::new().read(true).write(true).open(path(directory, number))?;
     let length = file.metadata()?.len();
@@ -151,7 +152,7 @@ pub(crate) fn repair(directory: &Path, number: u64) -> io::Result<()> {
         tracing::warn!(segment = number, "the journal's last line had lost its end");
         return file.write_all_at(b"\n", end + whole as u64);
     }
-    tracing::warn!(segment = number, bytes = length - end, "cut an unfinished line from the journal's end");
+    tracing::warn!(segment = number, bytes = length - end, "truncated an incomplete line at the journal's end");
     file.set_len(end)
 }
 

@@ -25,7 +25,7 @@ use std::fs::File;
 use std::path::Path;
 use sums::{AGENT_STATE, BODY, HEAD, MESSAGE, META, RESUME, RUN, VALUE};
 
-/// The columns of a run, after the one that says whether it is as it was written.
+/// The columns of a run, after the one with the result of the checksum.
 const RUN_COLUMNS: &str = "run_id, seq, request_id, command, started_at, result, by_token, ended_seq";
 
 /// A backend in an SQLite file.
@@ -33,14 +33,14 @@ pub(crate) struct SqliteBackend {
     db: Connection,
     id: String,
     applied: Mark,
-    /// Sessions that were written lately, without their variables and functions.
+    /// Recently written sessions, without their variables and functions.
     live: HashMap<SessionId, Live>,
     space: Space,
     _lock: File,
 }
 
 impl SqliteBackend {
-    /// Opens or makes the file.
+    /// Opens or creates the file.
     pub(crate) fn open(path: &Path, durability: Durability) -> Result<Self, OpenError> {
         let not_writable = |error: std::io::Error| OpenError::not_writable(path, &error);
         if let Some(parent) = path.parent() {
@@ -153,7 +153,7 @@ impl Backend for SqliteBackend {
                 self.applied = mark;
                 self.space.look_again(deleted);
             }
-            // What the transaction took back must not live on in memory.
+            // What was rolled back must not stay in memory.
             Err(_) => self.live.clear(),
         }
         applied.map(|_| ())

@@ -1,4 +1,4 @@
-//! The front of the store: the only thing that the runtime uses.
+//! The front end of the store: the only part that the runtime uses.
 
 use crate::backend::{Backend, BackendError, Name, SessionSummary};
 use crate::depth;
@@ -45,7 +45,7 @@ pub(crate) struct Held {
     pub lock: File,
 }
 
-/// As long as it is there, a store's backend and recordings do not change.
+/// While this exists, a store's backend and recordings do not change.
 #[derive(Debug)]
 pub struct StoreHold {
     _release: mpsc::Sender<()>,
@@ -62,7 +62,7 @@ enum Kind {
     Journalled { shared: Arc<Shared>, thread: Mutex<Option<JoinHandle<()>>>, durability: Durability },
 }
 
-/// When a question is put to the backend.
+/// When a query runs on the backend.
 enum When {
     /// At once.
     Now,
@@ -92,11 +92,11 @@ impl Store {
         &self.inner.held.home
     }
 
-    /// Keeps one record. When this returns `Ok`, the record survives the death of the daemon. It costs a few
+    /// Appends one record. When this returns `Ok`, the record survives a crash of the daemon. It costs a few
     /// microseconds and never waits for the backend, so async tasks may call it.
     pub fn append(&self, record: &Record) -> Result<(), AppendError> {
         if depth::is_unreadable(record) {
-            let reason = format!("it holds JSON that is nested deeper than {} levels", depth::MAX_DEPTH);
+            let reason = format!("it contains JSON that is nested deeper than {} levels", depth::MAX_DEPTH);
             return Err(AppendError::Invalid { reason });
         }
         let appended = match &self.inner.kind {
@@ -119,8 +119,8 @@ impl Store {
         appended
     }
 
-    /// Waits until everything appended before is on disk. One sync serves all who wait. With [`Durability::Process`]
-    /// nobody asked for that, and it returns at once.
+    /// Waits until everything appended before is on disk. One sync serves all waiting callers. With
+    /// [`Durability::Process`] it returns at once.
     pub async fn sync(&self) -> Result<(), SyncError> {
         let Kind::Journalled { shared, durability: Durability::Power, .. } = &self.inner.kind else { return Ok(()) };
         let (answer, waiting) = oneshot::channel();
@@ -131,13 +131,13 @@ impl Store {
         }
     }
 
-    /// Whether what is answered must survive a loss of power: files beside the journal are forced to disk before the
-    /// record that names them.
+    /// Whether answered commands must survive a power failure: attached files are synced before the record that names
+    /// them.
     pub fn survives_power(&self) -> bool {
         matches!(self.inner.kind, Kind::Journalled { durability: Durability::Power, .. })
     }
 
-    /// What is wrong now, in sentences; empty when all is well.
+    /// Current problems, as sentences; empty if everything works.
     pub fn problems(&self) -> Vec<String> {
         match &self.inner.kind {
             Kind::Memory { problems, .. } => problems.sentences(),
@@ -170,8 +170,8 @@ impl Store {
         Ok(listed)
     }
 
-    /// The same for one agent whose sessions are known: what others did need not have been applied for that. A session
-    /// that was destroyed may still be listed.
+    /// The same for one agent whose sessions are known: other sessions' records need not have been applied for that. A
+    /// deleted session may still be listed.
     pub async fn list_of(
         &self,
         agent: &str,
@@ -231,7 +231,7 @@ impl Store {
         self.ask_about(session_id, move |backend| backend.resume_by_request(&about, &request_id)).await
     }
 
-    /// What the session's shell knew at its creation, for a restart.
+    /// The initial state of the session's shell, for a restart.
     pub async fn first_shell(&self, session_id: &SessionId) -> Result<Option<ShellState>, ReadError> {
         let about = session_id.clone();
         let mut first = self.ask_about(session_id, move |backend| backend.first_shell(&about)).await?;
@@ -256,12 +256,12 @@ impl Store {
         self.inner.held.set.directory(session_id)
     }
 
-    /// What proves a session's recording.
+    /// The key that proves a session's recording.
     pub fn session_key(&self, session_id: &SessionId) -> SessionKey {
         self.inner.held.set.key(session_id)
     }
 
-    /// What checks the signatures of recordings.
+    /// The key that checks the signatures of recordings.
     pub fn public_key(&self) -> PublicKey {
         self.inner.held.set.public_key()
     }
@@ -271,7 +271,7 @@ impl Store {
         self.inner.held.set.problem(session_id)
     }
 
-    /// Tells of each record that is appended to a session from now on, by its number; the first value is 0. Who is woken
+    /// Reports the number of each record that is appended to a session from now on; the first value is 0. The receiver
     /// calls [`Store::flush_about`] and reads the recording.
     pub fn follow(&self, session_id: &SessionId) -> watch::Receiver<u64> {
         self.inner.followers.follow(session_id)
@@ -282,7 +282,7 @@ impl Store {
         self.flush_recordings(Some(session_id.clone()), false).await
     }
 
-    /// The same, and signs how far the recording has come: for checking it or handing it to others.
+    /// The same, and signs the recording: for verifying or exporting it.
     pub async fn seal(&self, session_id: &SessionId) -> Result<(), ReadError> {
         if let Kind::Memory { memory, .. } = &self.inner.kind {
             if let Some(recordings) = &mut hold(memory).recordings {
@@ -300,7 +300,7 @@ impl Store {
         waiting.await.map_err(|_| ReadError::Unavailable { reason: "the store is closed".to_owned() })
     }
 
-    /// Masks what the redactor finds in everything that is kept of a session: recording, outputs, state, journal. The
+    /// Masks what the redactor finds in everything that is stored of a session: recording, outputs, state, journal. The
     /// caller appends [`shellkeep_session::Event::Scrubbed`] afterwards, with what this returns and with the state that
     /// [`crate::masked_state`] makes; and nothing else of that session in between.
     pub async fn scrub(
@@ -330,8 +330,8 @@ impl Store {
         self.flush_recordings(None, false).await
     }
 
-    /// Keeps the backend and the recordings as they are until what it gives is dropped, and no longer than the limit. What
-    /// is appended meanwhile stays in the journal.
+    /// Freezes the backend and the recordings until the returned guard is dropped, at most for the limit. What is
+    /// appended in the meantime stays in the journal.
     pub async fn hold(&self, limit: Duration) -> Result<StoreHold, ReadError> {
         let Kind::Journalled { shared, .. } = &self.inner.kind else {
             return Err(ReadError::Unavailable { reason: "it is only in memory".to_owned() });
@@ -348,8 +348,8 @@ impl Store {
         Ok(StoreHold { _release: release })
     }
 
-    /// Brings everything to the backend and ends the writer. Blocks meanwhile. What could not be applied stays in the
-    /// journal for the next start; an error tells that. So does what could not be recorded within some seconds.
+    /// Applies everything to the backend and ends the writer. Blocks. What could not be applied stays in the journal
+    /// for the next start, and an error says so. So does what could not be recorded within some seconds.
     pub fn close(&self) -> Result<(), ReadError> {
         self.inner.close();
         match self.problems() {
@@ -358,7 +358,7 @@ impl Store {
         }
     }
 
-    /// How many records were lost because no disk had taken them when the store was closed.
+    /// How many records were lost because they could not be written before the store was closed.
     pub fn lost_at_close(&self) -> usize {
         match &self.inner.kind {
             Kind::Memory { .. } => 0,
@@ -375,7 +375,7 @@ impl Store {
         }
     }
 
-    /// Runs a question where the backend is, after everything appended before has been applied.
+    /// Runs a query on the writer's thread, after everything appended before has been applied.
     async fn ask<T, F>(&self, question: F) -> Result<T, ReadError>
     where
         T: Send + 'static,
@@ -384,7 +384,7 @@ impl Store {
         self.put(When::After(None), question).await
     }
 
-    /// The same for a question about one session, for which only that session's records must have been applied.
+    /// The same for a query about one session, for which only that session's records must have been applied.
     async fn ask_about<T, F>(&self, session_id: &SessionId, question: F) -> Result<T, ReadError>
     where
         T: Send + 'static,
@@ -408,7 +408,7 @@ impl Store {
                 Ok(backend) => question(backend).map_err(ReadError::from),
                 Err(reason) => Err(ReadError::Unavailable { reason }),
             };
-            // Who no longer waits needs no answer.
+            // The caller may be gone.
             let _ = answer.send(result);
         });
         shared.post(match when {

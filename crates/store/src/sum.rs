@@ -1,12 +1,13 @@
-//! Checksums of what is stored. A line, row or file whose checksum does not match is damaged: it is reported as such and never
-//! taken for what was written. CRC-32 finds every change of up to 32 bits in a row and all but one in four billion of the
-//! others; it protects against disks and accidents, not against a forger (recordings have a keyed chain for that).
+//! Checksums of what is stored. A line, row or file whose checksum does not match is damaged: it is reported as such
+//! and never used. CRC-32 finds every change of up to 32 bits in a row and all but one in four billion of the others;
+//! it protects against disks and accidents, not against a forger (recordings have a keyed chain for that).
 //!
 //! A file holds a JSON object; its checksum is the object's last field, `"sum"`, and covers all bytes before it.
 
 use crc32fast::Hasher;
 
-/// How a file ends without spaces: `,"sum":"` and 8 digits and `"}`. Spaces may stand around the name and the value.
+/// How a file ends without spaces: `,"sum":"` and 8 digits and `"}`. The name and the value may be surrounded by
+/// spaces.
 const NAME: &[u8] = b"\"sum\"";
 
 /// Where a checksum is looked for: more than its field takes up, indented.
@@ -23,11 +24,11 @@ pub enum Unsealed {
     Broken,
 }
 
-/// What is said of something whose checksum does not match.
-pub const MISMATCH: &str = "its checksum does not match, so it is not what was written";
+/// The message for a checksum that does not match.
+pub const MISMATCH: &str = "its checksum does not match";
 
-/// What is said of something that has lost its checksum.
-pub const MISSING: &str = "its checksum is missing, so it is not what was written";
+/// The message for a missing checksum.
+pub const MISSING: &str = "its checksum is missing";
 
 /// The checksum of some bytes.
 pub fn of(bytes: &[u8]) -> u32 {
@@ -81,7 +82,8 @@ pub(crate) fn read_hex(digits: &[u8]) -> Option<u32> {
     u32::from_str_radix(text, 16).ok()
 }
 
-/// Writes 8 hexadecimal digits. It is on the way of every append, and the standard formatter takes several times as long.
+/// Writes 8 hexadecimal digits. It is on the hot path of every append, and the standard formatter takes several times
+/// as long.
 pub(crate) fn write_hex(bytes: &mut Vec<u8>, number: u32) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let digit = |place: u32| DIGITS[((number >> (place * 4)) & 15) as usize];

@@ -11,14 +11,14 @@ use std::io::{self, BufRead as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-/// Records in a batch: enough to share the price of a transaction, few enough that a waiting reader or sync gets its
-/// turn within milliseconds.
+/// Records in a batch: enough to share the cost of a transaction, few enough that a waiting query or sync gets its turn
+/// within milliseconds.
 const BATCH_RECORDS: usize = 4096;
 
 /// How much is read at once. A longer line makes the buffer grow to hold it.
 const CHUNK_BYTES: usize = 512 * 1024;
 
-/// A stretch of the journal.
+/// A part of the journal.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Batch {
     /// What it holds, in order.
@@ -82,7 +82,7 @@ impl Tail {
         self.position
     }
 
-    /// Goes on after a batch that has been applied.
+    /// Continues after a batch that has been applied.
     pub(crate) fn advance(&mut self, mark: Mark) {
         self.position = mark;
     }
@@ -98,7 +98,7 @@ impl Tail {
         self.next_of(end, None)
     }
 
-    /// The same with the lines of some sessions only; a line is passed over before it is parsed.
+    /// The same with the lines of some sessions only; other lines are skipped before they are parsed.
     pub(crate) fn next_of(&mut self, end: &End, only: Option<&HashSet<&[u8]>>) -> io::Result<Option<Batch>> {
         if self.is_at(end) {
             return Ok(None);
@@ -121,7 +121,7 @@ impl Tail {
         }
         if batch.mark == self.position {
             if current {
-                return Err(io::Error::other("the segment is shorter than what was written to it"));
+                return Err(io::Error::other("the segment was truncated"));
             }
             // A closed segment has no more whole lines. What may be left is a line whose append never returned.
             batch.mark = Mark { segment: self.following(end)?, offset: 0 };
@@ -202,7 +202,7 @@ pub(crate) fn replay<'a>(
     let only: HashSet<&[u8]> = session_ids.map(|id| id.as_str().as_bytes()).collect();
     let mut tail = Tail::new(directory.to_owned(), from);
     while let Some(batch) =
-        tail.next_of(end, Some(&only)).map_err(|error| format!("the journal cannot be read: {error}"))?
+        tail.next_of(end, Some(&only)).map_err(|error| format!("cannot read the journal: {error}"))?
     {
         let at = tail.position();
         tail.advance(batch.mark);
@@ -211,8 +211,8 @@ pub(crate) fn replay<'a>(
     Ok(())
 }
 
-/// The first whole line, without its end, and what follows it. The reader's way to look for a byte is faster than a
-/// loop, and most of a journal is looked through for its line ends.
+/// The first whole line, without its end, and what follows it. `BufRead` searches faster than a loop, and most of the
+/// journal is only searched for line breaks.
 fn first_line(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut rest = bytes;
     let length = rest.skip_until(b'\n').unwrap_or(0);

@@ -1,5 +1,5 @@
-//! The agents' tokens, in one small file beside the store: a host that keeps sessions elsewhere keeps the keys to this
-//! daemon here. A record has a token's hash and never the token.
+//! The agents' tokens, in one small file next to the store: even if sessions are stored elsewhere, the tokens of this
+//! daemon are here. An entry has a token's hash and never the token.
 
 use crate::error::OpenError;
 use crate::sealed::{self, Survives};
@@ -8,7 +8,7 @@ use shellkeep_session::Timestamp;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Version of the file. A newer one is refused.
+/// Version of the file. A newer one is rejected.
 pub const FORMAT: u32 = 1;
 /// Largest file that is read: more than the runtime ever keeps, so a larger one is not ours.
 const MAX_BYTES: u64 = 16 << 20;
@@ -21,10 +21,10 @@ pub struct TokenRecord {
     /// Whom it is for.
     #[serde(flatten)]
     pub bearer: TokenBearer,
-    /// What the host calls it.
+    /// Its label.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
     /// The secret's BLAKE3 hash, in hexadecimal digits.
     pub hash: String,
@@ -39,31 +39,27 @@ pub struct TokenRecord {
 pub enum TokenBearer {
     /// An agent, which uses its own sessions.
     Agent {
-        /// The agent.
         agent: String,
         /// Whether it may restart its sessions.
         #[serde(default)]
         may_restart: bool,
     },
-    /// Somebody who only reads.
-    Reader {
-        /// What.
-        role: ReaderRole,
-    },
+    /// A read-only role.
+    Reader { role: ReaderRole },
 }
 
-/// What somebody may read who only reads.
+/// A read-only role.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReaderRole {
-    /// Everything that is kept of all sessions.
+    /// Everything of all sessions.
     Auditor,
     /// The daemon's health and figures.
     Metrics,
 }
 
 impl TokenBearer {
-    /// In words, for the audit trail.
+    /// As text, for the audit trail.
     pub fn describe(&self) -> &str {
         match self {
             Self::Agent { agent, .. } => agent,
@@ -92,13 +88,13 @@ impl TokenFile {
     }
 
     /// All records; none if there is no file. A file that cannot be read is an error and not an empty list: a daemon
-    /// that forgot its revocations would be worse than one that does not start.
+    /// that forgot revocations would be worse than one that does not start.
     pub fn load(&self) -> Result<Vec<TokenRecord>, OpenError> {
         let contents: Option<Contents> = sealed::read_format(&self.path, FORMAT, MAX_BYTES)?;
         Ok(contents.map(|contents| contents.tokens).unwrap_or_default())
     }
 
-    /// Replaces the file as a whole and waits for the disk: a revocation must not come back with the power.
+    /// Replaces the file as a whole and waits for the disk: a power failure must not undo a revocation.
     pub fn save(&self, records: &[TokenRecord]) -> io::Result<()> {
         let contents = Contents { format: FORMAT, tokens: records.to_vec() };
         sealed::write(&self.path, &contents, Survives::Power)

@@ -180,7 +180,7 @@ fn a_number_that_was_given_away(mode: &str, whose: &[&str]) {
     assert!(decoy.lives(), "{mode} {whose:?}: a recycled number was touched");
     if whose.contains(&"keeper") {
         assert_eq!(after["status"], "failed", "{mode}: {after}");
-        assert!(after["detail"].as_str().unwrap().contains("nobody knows"), "{after}");
+        assert!(after["detail"].as_str().unwrap().contains("exit code is unknown"), "{after}");
         until("what ran under that name is ended", || procs::marked(&mark).is_empty().then_some(()));
     } else {
         assert_eq!(after["status"], "running", "{mode}: its keeper lives: {after}");
@@ -259,7 +259,7 @@ fn a_killed_keeper_takes_its_service_with_it() {
                 daemon.restart();
             }
             let after = daemon.service_until("s", id(&service), "failed");
-            assert!(after["detail"].as_str().unwrap().contains("nobody knows how"), "{after}");
+            assert!(after["detail"].as_str().unwrap().contains("exit code is unknown"), "{after}");
             until("nothing is left", || groups::of_services_alive(&daemon.data()).is_empty().then_some(()));
             assert!(procs::marked(&mark).is_empty(), "{mode}, daemon down: {is_down}");
         }

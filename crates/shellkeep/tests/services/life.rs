@@ -278,7 +278,7 @@ fn a_service_is_started_again_when_that_is_wanted() {
         let view = daemon.service("s", id(&service));
         (view["status"] == "starting").then_some(view)
     });
-    assert!(between["detail"].as_str().unwrap().starts_with("it will be started again"), "{between}");
+    assert!(between["detail"].as_str().unwrap().starts_with("it will be restarted"), "{between}");
     let third = until("its third life", || {
         let view = daemon.service("s", id(&service));
         (view["status"] == "running" && view["restarts"] == 2).then_some(view)

@@ -12,7 +12,7 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 
-/// The directory of the index. A session without it is from before there was one.
+/// The directory of the index. A session without it is from before the index existed.
 pub(super) const REQUESTS: &str = "requests";
 /// The directory of the messages to its agent that were sent with a key.
 pub(super) const RESUMES: &str = "resumes";
@@ -38,9 +38,7 @@ pub(super) struct AppliedFile {
 pub(super) struct MetaFile {
     /// Version of the session's files.
     pub format: u32,
-    /// Its name.
     pub session_id: SessionId,
-    /// Whose it is.
     #[serde(default)]
     pub agent: Option<String>,
     /// The configuration given at creation.
@@ -60,7 +58,7 @@ pub(super) struct MetaFile {
     pub forked_from: Option<Origin>,
     /// Its working directory.
     pub cwd: ByteString,
-    /// How many shells it has worn.
+    /// How many shells it has had.
     pub generation: u64,
     /// Number of the last record.
     pub seq: u64,
@@ -80,7 +78,7 @@ pub(super) struct StateFile {
     pub seq: u64,
     /// When the last record was made.
     pub last_active_at: Timestamp,
-    /// How many shells it has worn.
+    /// How many shells it has had.
     pub generation: u64,
     /// Runs that have started and not ended.
     pub active_runs: BTreeMap<RunId, ActiveRun>,
@@ -90,10 +88,10 @@ pub(super) struct StateFile {
     /// Its services.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub services: BTreeMap<ServiceId, Service>,
-    /// When its agent was done with it.
+    /// When it was ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Timestamp>,
-    /// What the next result must say.
+    /// Notices for the next result.
     pub pending_notices: Vec<Notice>,
     /// What the agent's framework saved last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -113,10 +111,10 @@ pub(super) struct StateFile {
     /// What is known of the keyed store.
     #[serde(default, skip_serializing_if = "KvState::is_unused")]
     pub kv: KvState,
-    /// How many files there are at least of its runs and messages, so that one that vanished is missed.
+    /// The minimum number of files of its runs and messages, to detect missing ones.
     #[serde(default, skip_serializing_if = "Counts::is_zero")]
     pub files_written: Counts,
-    /// What its shell knows.
+    /// The state of its shell.
     pub shell: ShellState,
 }
 
@@ -149,7 +147,7 @@ pub(super) struct SessionFiles {
 }
 
 impl MetaFile {
-    /// What a state's `meta.json` says.
+    /// The `meta.json` of a state.
     pub(super) fn new(state: &SessionState, damaged: Option<&str>) -> Self {
         Self {
             format: FORMAT_VERSION,
@@ -183,7 +181,7 @@ impl MetaFile {
 }
 
 impl StateFile {
-    /// What a state's `state.json` says.
+    /// The `state.json` of a state.
     pub(super) fn new(state: &SessionState, files_written: Counts) -> Self {
         Self {
             files_written,
@@ -217,7 +215,7 @@ impl StateFile {
             services: self.services,
             ended_at: self.ended_at,
             pending_notices: self.pending_notices,
-            // Versions before 4 did not count; what is in force counts.
+            // Versions before 4 did not count; the current state counts.
             agent_versions: self.agent_versions.max(self.agent_state.as_ref().map_or(0, |state| state.version)),
             agent_state: self.agent_state,
             messages: self.messages,
@@ -230,7 +228,7 @@ impl StateFile {
 }
 
 impl SessionFiles {
-    /// The files in a directory, which need not be there.
+    /// The files in a directory, which need not exist.
     pub(super) fn new(directory: PathBuf, sealed: bool) -> Self {
         Self { directory, sealed }
     }
@@ -248,7 +246,7 @@ impl SessionFiles {
         Ok(())
     }
 
-    /// Removes everything but what is the recorder's. Without `state.json` there is no session, so it goes first.
+    /// Deletes everything but the recorder's files. Without `state.json` there is no session, so it is deleted first.
     pub(super) fn remove(&self) -> Result<()> {
         let path = |name: &str| self.directory.join(name);
         for gone in [
@@ -295,13 +293,13 @@ impl SessionFiles {
             if messages.len() >= limit {
                 break;
             }
-            // One that no disk took is missing.
+            // One that could not be written is missing.
             messages.extend(read::<Message>(&self.message_path(seq_id), self.sealed)?);
         }
         Ok(messages)
     }
 
-    /// Writes `meta.json`, then `state.json`. What is set aside keeps the state it has, if it has one.
+    /// Writes `meta.json`, then `state.json`. A session that is set aside keeps its state, if it has one.
     pub(super) fn write_state(&self, state: &SessionState, counts: Counts, damaged: Option<&str>) -> Result<()> {
         let path = self.directory.join("state.json");
         if damaged.is_some() && path.exists() {
@@ -415,7 +413,7 @@ impl SessionFiles {
         }))
     }
 
-    /// Whether there is something of a session, though it has no state.
+    /// Whether a session has files although it has no state.
     pub(super) fn has_remains(&self) -> bool {
         ["meta.json", "first_shell.json", "runs"].iter().any(|name| self.directory.join(name).exists())
     }
@@ -442,7 +440,7 @@ impl SessionFiles {
     }
 }
 
-/// What is said of a session whose state is missing.
+/// The reason for a session whose state is missing.
 pub(super) fn without_state() -> BackendError {
     BackendError::Damaged { reason: "its state.json is missing".to_owned() }
 }

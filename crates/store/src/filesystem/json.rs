@@ -1,4 +1,4 @@
-//! One JSON file of a session: read, replaced, and what is said of one that cannot be.
+//! One JSON file of a session: reading, replacing, and errors.
 
 use crate::backend::BackendError;
 use crate::sum::{self, Unsealed};
@@ -10,9 +10,10 @@ use std::path::Path;
 
 type Result<T> = std::result::Result<T, BackendError>;
 
-/// Reads a file; a missing one is nothing, an unreadable one is damage, and so is one without a checksum if all have one.
+/// Reads a file; a missing one is `None`, an unreadable one is damage, and so is one without a checksum if all should
+/// have one.
 pub(super) fn read<T: DeserializeOwned>(path: &Path, sealed: bool) -> Result<Option<T>> {
-    let damaged = |reason: &str| BackendError::Damaged { reason: format!("{} cannot be read: {reason}", name(path)) };
+    let damaged = |reason: &str| BackendError::Damaged { reason: format!("cannot read {}: {reason}", name(path)) };
     let bytes = match fs::read(path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -27,7 +28,7 @@ pub(super) fn read<T: DeserializeOwned>(path: &Path, sealed: bool) -> Result<Opt
     serde_json::from_slice(&bytes).map(Some).map_err(|error| damaged(&error.to_string()))
 }
 
-/// Replaces a file as a whole: a reader sees the old one or the new one.
+/// Replaces a file atomically: a reader sees the old one or the new one.
 pub(super) fn write<T: Serialize>(path: &Path, value: &T) -> Result<()> {
     let temporary = path.with_extension("tmp");
     let bytes = sum::seal(serde_json::to_vec_pretty(value).map_err(|error| failed(path, &error.into()))?);

@@ -1,5 +1,5 @@
-//! Which run a caller's key started: `requests/{request_id}` holds the run's id, so that the question costs the same however
-//! many runs there are.
+//! Which run a caller's key started: `requests/{request_id}` contains the run's id, so that a lookup costs the same
+//! however many runs there are.
 
 use super::files::{REQUESTS, RESUMES, SessionFiles};
 use super::json::{failed, read};
@@ -11,13 +11,13 @@ use std::path::{Path, PathBuf};
 
 type Result<T> = std::result::Result<T, BackendError>;
 
-/// Where an index is made before it is complete.
+/// The temporary name of an index.
 const UNFINISHED: &str = "requests.tmp";
 
 impl SessionFiles {
     /// The run with a caller's key.
     pub(super) fn run_by_request(&self, request_id: &str) -> Result<Option<StoredRun>> {
-        // Doors refuse other keys; they would not do as names of files.
+        // Doors reject other keys; they would not be valid file names.
         if id::check(request_id).is_err() {
             return self.search(request_id);
         }
@@ -25,7 +25,7 @@ impl SessionFiles {
         let Some(run_id) = self.indexed(&self.directory.join(REQUESTS), request_id)? else { return Ok(None) };
         match self.run(&run_id)? {
             Some(run) if run.request_id.as_deref() == Some(request_id) => Ok(Some(run)),
-            // Somebody touched the files. They are read as they are.
+            // The files were edited. They are read as they are.
             _ => self.search(request_id),
         }
     }
@@ -41,7 +41,7 @@ impl SessionFiles {
 
     fn note(&self, directory: &Path, run: &StoredRun) -> Result<()> {
         let Some(request_id) = run.request_id.as_deref().filter(|text| id::check(text).is_ok()) else { return Ok(()) };
-        // One that cannot be read is written anew.
+        // An unreadable one is rewritten.
         let newer = self
             .indexed(directory, request_id)
             .unwrap_or_default()
@@ -64,7 +64,7 @@ impl SessionFiles {
         }
     }
 
-    /// Makes the index of a session that has none.
+    /// Creates the index of a session that has none.
     fn ensure_index(&self) -> Result<()> {
         let (whole, unfinished) = (self.directory.join(REQUESTS), self.directory.join(UNFINISHED));
         if whole.is_dir() {

@@ -15,7 +15,7 @@ type Result<T> = std::result::Result<T, BackendError>;
 pub(super) struct Resumes(BTreeMap<String, StoredResume>);
 
 impl Resumes {
-    /// Takes over what a record says of such a message. `stored` has those of earlier batches.
+    /// Applies a record about such a message. `stored` has those of earlier batches.
     pub(super) fn apply(&mut self, record: &Record, stored: &StoredResumes) {
         match ResumeMark::of(&record.event) {
             Some(ResumeMark::Begun { request_id }) => {

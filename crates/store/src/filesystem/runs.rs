@@ -1,4 +1,4 @@
-//! The runs of a session in a list. Which there are is known by the names of their files; only those of a page are read.
+//! The runs of a session in a list. The names of their files list them; only those of a page are read.
 
 use super::files::SessionFiles;
 use super::json::failed;

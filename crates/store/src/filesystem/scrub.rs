@@ -12,7 +12,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Fields that name something and stay as they are.
+/// Fields with names, which are not masked.
 const NAMES: [&str; 4] = ["session_id", "agent", "by", "run_id"];
 
 impl SessionFiles {
@@ -41,7 +41,7 @@ impl SessionFiles {
             }
         }
         self.scrub_requests(|name| redactor.redact(name) != name)?;
-        // An attempt that failed may have left a file that nobody reads.
+        // A failed attempt may have left a file that is never read.
         for file in files_in(&self.directory)?.into_iter().filter(|file| file.extension().is_some_and(|e| e == "tmp")) {
             fs::remove_file(&file).map_err(|error| failed(&file, &error))?;
         }

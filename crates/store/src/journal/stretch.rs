@@ -1,4 +1,4 @@
-//! A stretch of the journal that a failed sync was about.
+//! The part of the journal that a failed sync covered.
 
 use crate::line;
 use std::fs::File;
@@ -6,10 +6,9 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
-/// A stretch of a segment that is not known to be on disk.
+/// A part of a segment that may not be on disk.
 #[derive(Clone)]
 pub(super) struct Stretch {
-    /// The segment.
     pub number: u64,
     pub file: Arc<File>,
     /// Everything before this byte is on disk, and these are its lines.
@@ -19,7 +18,7 @@ pub(super) struct Stretch {
 }
 
 impl Stretch {
-    /// Its lines, as they were written. What the kernel has dropped cannot be read back.
+    /// Its lines, as they were written. Data that the kernel has dropped cannot be read back.
     pub(super) fn lines(&self) -> io::Result<Vec<Vec<u8>>> {
         let mut bytes = vec![0; usize::try_from(self.to.0 - self.from.0).unwrap_or(0)];
         self.file.read_exact_at(&mut bytes, self.from.0)?;

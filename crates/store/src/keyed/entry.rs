@@ -6,9 +6,7 @@ use shellkeep_session::KvValue;
 /// A key with what is known of its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyedEntry {
-    /// The key.
     pub key: String,
-    /// Its version.
     pub version: u64,
     /// Its value, without the bytes.
     pub value: KvValue,

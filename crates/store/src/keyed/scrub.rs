@@ -1,4 +1,4 @@
-//! Masking a secret in a keyed store: in every value there is, current or past. A key that has the secret in its name goes,
+//! Masks a secret in a keyed store: in every value, current or past. A key with the secret in its name is deleted,
 //! because a masked name would be another key.
 
 use super::{Keyed, KeyedError, add, hash, past};
@@ -49,7 +49,7 @@ impl Keyed {
     }
 }
 
-/// Puts one value in the place of another, everywhere, and forgets the other. Returns the keys that had it.
+/// Replaces one value by another everywhere. Returns the keys that had it.
 fn replace(db: &Connection, old: i64, new: i64) -> rusqlite::Result<Vec<String>> {
     let mut keys = db.prepare_cached("SELECT DISTINCT key FROM history WHERE content = ?1 ORDER BY key")?;
     let keys: Vec<String> = keys.query_map([old], |row| row.get(0))?.collect::<Result<_, _>>()?;

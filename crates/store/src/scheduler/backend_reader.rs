@@ -35,7 +35,8 @@ impl Reader for BackendReader {
 impl BackendReader {
     /// Applies entries; everything before the mark counts as applied then.
     pub(super) fn apply_entries(&mut self, entries: &[Entry], mark: Mark) -> Result<(), String> {
-        // A backend that is on disk before the journal has records after a loss of power that nobody else has.
+        // If the backend were on disk before the journal, a power failure could leave records that only the backend
+        // has.
         if let Err(error) = self.shared.journal.sync_ahead() {
             self.shared.problems.failed(Part::Sync, &error.to_string());
         }

@@ -1,4 +1,5 @@
-//! What the scheduler does while nobody waits: the recordings' turns, and answers to those who wait for recordings.
+//! What the scheduler does while no caller waits: the recordings' turns, and answers to callers that wait for
+//! recordings.
 
 use super::shared::Shared;
 use crate::backend::Mark;
@@ -12,14 +13,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
-/// How long a stop waits for recordings. What is left then is done by the next daemon.
+/// How long a stop waits for recordings. The next daemon does the rest.
 const LAST_TURNS: Duration = Duration::from_secs(5);
 
 /// The recordings, if sessions are recorded, and who waits for them.
 pub(super) struct Background {
     shared: Arc<Shared>,
     recorder: Option<Follower<RecordingReader>>,
-    /// Who waits until the recordings have everything before a place.
+    /// Callers that wait until the recordings have everything before a position.
     flushes: Vec<(Mark, oneshot::Sender<()>)>,
 }
 
@@ -63,7 +64,7 @@ impl Background {
         let before = recorder.reader.mark();
         let turn = recorder.turn(end);
         let mark = recorder.reader.mark();
-        // Also while it works through a long stretch, whose mark comes at its end.
+        // Also during a long part, whose mark is set at its end.
         if before != mark || turn == Turn::Worked {
             metrics::gauge!("shellkeep_record_behind_bytes").set(self.shared.journal.bytes_since(mark) as f64);
         }
@@ -74,7 +75,7 @@ impl Background {
     pub(super) fn answer_flushes(&mut self) {
         let Some(mark) = self.mark() else { return };
         for (_, answer) in self.flushes.extract_if(.., |(until, _)| *until <= mark) {
-            // Who no longer waits needs no answer.
+            // The caller may be gone.
             let _ = answer.send(());
         }
     }
@@ -92,7 +93,7 @@ impl Background {
         let end = self.shared.journal.end();
         match (&mut self.recorder, about) {
             (Some(recorder), Some(session_id)) => {
-                // What cannot be read or written is met again in turn, and reported then.
+                // Errors occur again in their turn, and are reported then.
                 let _ = recorder.bring_forward(&[&session_id], &end);
                 if end.queued {
                     recorder.reader.take_queued(&self.shared.journal.waiting_of(&session_id));
@@ -106,11 +107,11 @@ impl Background {
             }
             _ => {}
         }
-        // Who no longer waits needs no answer.
+        // The caller may be gone.
         let _ = answer.send(());
     }
 
-    /// Gives the recordings what the journal refuses, if they have everything before.
+    /// Passes to the recordings what the journal rejects, if they have everything before it.
     pub(super) fn take_queued(&mut self) {
         let end = self.shared.journal.end();
         if let Some(recorder) = self.recorder.as_mut().filter(|recorder| recorder.reader.is_at(&end)) {

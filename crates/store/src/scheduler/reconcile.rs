@@ -1,6 +1,6 @@
-//! After a loss of power the backend can hold records that neither the journal nor the recordings have: it was forced to
-//! disk and they were not. What those records led to is in the backend's state, so the session says itself that they are
-//! lost, with that state, and its recording goes on from there.
+//! After a power failure the backend can have records that neither the journal nor the recordings have: it was synced
+//! and they were not. The resulting state is in the backend, so the session itself records that they are lost, with
+//! that state, and its recording continues from there.
 
 use super::background::Background;
 use crate::backend::{Backend, Mark};
@@ -12,18 +12,18 @@ use shellkeep_record::Recording;
 use shellkeep_session::{Event, Record, SessionId, SessionState, Timestamp};
 use std::path::Path;
 
-/// Why records are missing, in the line that tells of them.
+/// Why records are missing, for their line.
 const REASON: &str = "the machine lost power before the journal was on disk; what they led to was kept, and what is known of \
                       the session from here on is complete";
 
 /// Whether the journal ends before the place up to which the backend has it.
 pub(crate) fn has_lost_its_end(directory: &Path, applied: Mark) -> bool {
-    // A stop that was orderly leaves a mark at the beginning of a segment that is not there yet.
+    // A clean stop leaves a mark at the beginning of a segment that does not exist yet.
     let length = || std::fs::metadata(segment::path(directory, applied.segment)).map_or(0, |file| file.len());
     applied.offset > 0 && length() < applied.offset
 }
 
-/// Has every session say what its recording lacks. The journal is applied, and nothing is answered before.
+/// Makes every session report what its recording lacks. The journal is applied, and nothing is answered before.
 pub(super) fn reconcile(backend: &mut dyn Backend, background: &mut Background, journal: &Journal, end: &End) {
     let Some(recorder) = background.recorder() else { return };
     while recorder.turn(end) == Turn::Worked {}
@@ -41,7 +41,7 @@ pub(super) fn reconcile(backend: &mut dyn Backend, background: &mut Background, 
     }
 }
 
-/// How far a session's recording has come; none if it cannot be told now and comes later.
+/// The last line of a session's recording; none if it is unknown now and will follow.
 fn recorded(recordings: &Recordings, session_id: &SessionId) -> Option<u64> {
     if recordings.is_missed(session_id) {
         return None;
@@ -58,8 +58,9 @@ fn declare_lost(journal: &Journal, session_id: &SessionId, from: u64, state: Ses
     let (seq, reason) = (state.seq + 1, REASON.to_owned());
     let event = Event::RecordsLost { from, reason, state: Box::new(state) };
     let record = Record { session_id: session_id.clone(), seq, at: Timestamp::now(), event };
-    tracing::warn!(%session_id, from, through = seq - 1, "records were lost with the power, and what they led to was not");
+    tracing::warn!(%session_id, from, through = seq - 1, "records were lost in a power failure; the resulting state \
+        was not");
     if let Err(error) = journal.append(&record) {
-        tracing::warn!(%session_id, %error, "the loss could not be recorded");
+        tracing::warn!(%session_id, %error, "cannot record the loss");
     }
 }

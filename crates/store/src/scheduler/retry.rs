@@ -38,7 +38,7 @@ impl Retry {
         self.backoff = (self.backoff * 2).min(BACKOFF.1);
     }
 
-    /// Something failed beside the rest: try again after the present pause, or earlier.
+    /// Another failure: retry after the current pause, or earlier.
     pub(super) fn try_soon(&mut self) {
         let at = Instant::now() + self.backoff;
         self.at = Some(self.at.map_or(at, |earlier| earlier.min(at)));

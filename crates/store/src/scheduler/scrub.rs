@@ -1,4 +1,4 @@
-//! Masking a secret in everything that is kept of a session: its recording, its outputs, the backend, the journal.
+//! Masks a secret in everything that is stored of a session: its recording, its outputs, the backend, the journal.
 
 use crate::backend::Backend;
 use crate::error::ReadError;
@@ -24,7 +24,7 @@ pub(crate) struct Scrub {
 
 impl Scrub {
     pub(super) fn answer(self, scrubbed: Result<Scrubbed, String>) {
-        // Who no longer waits needs no answer.
+        // The caller may be gone.
         let _ = self.answer.send(scrubbed.map_err(|reason| ReadError::Unavailable { reason }));
     }
 }
@@ -51,7 +51,7 @@ pub(super) fn scrub(
     Ok(scrubbed)
 }
 
-/// Masks each file of a directory, in the order of their names, and takes down what became of them.
+/// Masks each file of a directory, in the order of their names, and notes their new hashes.
 pub(crate) fn scrub_outputs(directory: &Path, redactor: &Redactor, scrubbed: &mut Scrubbed) -> io::Result<()> {
     let entries = match fs::read_dir(directory) {
         Ok(entries) => entries,

@@ -1,4 +1,4 @@
-//! What the writer shares with those who use the store: the journal, and what it is asked.
+//! What the writer shares with callers of the store: the journal, and requests.
 
 use super::scrub::Scrub;
 use crate::backend::Backend;
@@ -13,10 +13,10 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::Thread;
 use tokio::sync::oneshot;
 
-/// What a reader does with the backend, or with the reason why it is not up to date.
+/// A query on the backend, or on the reason why it is not up to date.
 pub(crate) type Answer = Box<dyn FnOnce(Result<&mut dyn Backend, String>) + Send>;
 
-/// Somebody who wants to look into the backend.
+/// A caller that waits to query the backend.
 pub(crate) struct Read {
     /// The only sessions it is about, if it is about some only.
     pub about: Option<Vec<SessionId>>,
@@ -24,13 +24,13 @@ pub(crate) struct Read {
     pub answer: Answer,
 }
 
-/// What the writer can be asked.
+/// A request to the writer.
 pub(crate) enum Request {
-    /// Look into the backend once it has everything that matters.
+    /// Query the backend once it has everything relevant.
     Read(Read),
-    /// Look into the backend as it is.
+    /// Query the backend as it is.
     Peek(Answer),
-    /// Force the journal to disk.
+    /// Sync the journal to disk.
     Sync(oneshot::Sender<Result<(), String>>),
     /// Write to the recordings what was appended before, whatever the backend has.
     Record {
@@ -41,11 +41,11 @@ pub(crate) enum Request {
         /// Who waits.
         answer: oneshot::Sender<()>,
     },
-    /// Mask a secret in everything that is kept of a session.
+    /// Mask a secret in everything that is stored of a session.
     Scrub(Scrub),
 }
 
-/// What the writer thread shares with those who use the store.
+/// What the writer thread shares with callers of the store.
 pub(crate) struct Shared {
     /// The journal.
     pub journal: Journal,
@@ -55,13 +55,13 @@ pub(crate) struct Shared {
     pub problems: Arc<Problems>,
     /// Runs with keys that the backend may not have yet.
     pub requests_waiting: Requests,
-    /// `None` once the writer has ended, so that nobody waits for an answer that cannot come.
+    /// `None` once the writer has ended, so that no caller waits for an answer that will never come.
     requests: Mutex<Option<Vec<Request>>>,
     closing: AtomicBool,
-    /// How many records no disk took before the end.
+    /// How many records could not be written before the end.
     pub(crate) lost: AtomicUsize,
-    /// Whether an append must wake the writer. The journal's mutex orders it: the writer sets it before it looks at
-    /// the journal's end under that mutex, an append reads it after it has moved the end.
+    /// Whether an append must wake the writer. The journal's mutex orders it: the writer sets it before it reads the
+    /// journal's end under that mutex, an append reads it after it has moved the end.
     pub(super) sleeping: AtomicBool,
     thread: OnceLock<Thread>,
 }
@@ -82,7 +82,7 @@ impl Shared {
         }
     }
 
-    /// Tells who must be woken.
+    /// Sets the thread to wake.
     pub(crate) fn attach(&self, thread: Thread) {
         // There is one writer, so there is nothing to be set already.
         let _ = self.thread.set(thread);
@@ -127,7 +127,7 @@ impl Shared {
         hold(&self.requests).as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Puts requests that were taken before those that came since.
+    /// Puts requests back in front of newer ones.
     pub(super) fn put_back(&self, earlier: Vec<Request>) {
         if let Some(requests) = hold(&self.requests).as_mut() {
             requests.splice(0..0, earlier);
@@ -135,7 +135,7 @@ impl Shared {
     }
 }
 
-/// Ends the wait of everybody who asked when the writer ends, even by a panic.
+/// Wakes all waiting callers when the writer ends, even by a panic.
 pub(super) struct Farewell(pub(super) Arc<Shared>);
 
 impl Drop for Farewell {

@@ -31,7 +31,7 @@ pub(super) struct Live {
     /// Everything but variables and functions, which are only in their rows.
     state: SessionState,
     damaged: Option<String>,
-    /// Whether its row could not be understood; then nothing of it but the damage is written, and a person can look.
+    /// Whether its row is unreadable; then only the damage is written, so that a person can inspect it.
     unreadable: bool,
     /// Whether its row must be written.
     changed: bool,
@@ -39,7 +39,7 @@ pub(super) struct Live {
     origin: Option<String>,
     /// Whether the rows hold only what differs from the first shell.
     based: bool,
-    /// Whether all variables and functions give way to those in `entries`.
+    /// Whether `entries` replaces all variables and functions.
     replace_entries: bool,
     /// Variables and functions to write as JSON, or to delete.
     entries: BTreeMap<(&'static str, ByteString), Option<String>>,
@@ -66,7 +66,7 @@ struct Ended {
     result: String,
 }
 
-/// Applies the entries and the mark, all or nothing. Tells whether a session was deleted.
+/// Applies the entries and the mark atomically. Returns whether a session was deleted.
 pub(super) fn apply(
     db: &mut Connection,
     live: &mut HashMap<SessionId, Live>,
@@ -93,7 +93,7 @@ pub(super) fn apply(
     Ok(deleted)
 }
 
-/// Takes over one record; whether it deleted its session.
+/// Applies one record; returns whether it deleted its session.
 fn take_record(db: &Connection, live: &mut HashMap<SessionId, Live>, record: &Record) -> Result<bool> {
     let session_id = &record.session_id;
     let session = find(db, live, session_id)?;
@@ -111,13 +111,13 @@ fn take_record(db: &Connection, live: &mut HashMap<SessionId, Live>, record: &Re
             Err(reason) => damage(db, live, session_id, reason)?,
         },
         (RecordAction::Apply, Some(session)) => session.apply(record)?,
-        // Only a session that is there can be told to go on.
+        // Only an existing session can continue.
         (RecordAction::Apply, None) => {}
     }
     Ok(false)
 }
 
-/// What a session's shell knew at its creation.
+/// The initial state of a session's shell.
 pub(super) fn first_shell(db: &Connection, session_id: &SessionId) -> Result<Option<ShellState>> {
     let sql = format!("SELECT first_shell, {} FROM origins WHERE session = ?1", FIRST_SHELL.holds());
     let mut statement = db.prepare_cached(&sql).map_err(failed)?;
@@ -371,7 +371,7 @@ impl Live {
 
     fn write_entries(&mut self, db: &Connection, session_id: &SessionId) -> Result<()> {
         let entries = std::mem::take(&mut self.entries);
-        // What goes must be told to be gone if the first shell had it, and needs no row otherwise.
+        // A removed entry needs a row if the first shell had it, and none otherwise.
         let any_gone = self.based && entries.values().any(Option::is_none);
         let first = if any_gone { first_shell(db, session_id)? } else { None }.unwrap_or_default();
         for ((kind, name), value) in entries {
@@ -439,8 +439,8 @@ impl Live {
 }
 
 impl Ended {
-    /// A run is named after the record that started it, so its row is found by key and not by looking at all runs of the
-    /// session; those are looked at only for a name from elsewhere.
+    /// A run is named after the record that started it, so its row is found by key; all runs of the session are
+    /// searched only for other names.
     fn write(&self, db: &Connection, session: &str) -> Result<()> {
         let (run_id, ended) = (self.run_id.as_str(), int(self.seq));
         let by_key = "UPDATE runs SET result = ?3, ended_seq = ?4 \

@@ -1,4 +1,4 @@
-//! The rows of a session: what is in them, and what is said of one that cannot be read.
+//! The rows of a session: their contents, and errors.
 
 use crate::backend::{BackendError, SessionSummary, unknown_state};
 use crate::sum;
@@ -51,12 +51,12 @@ pub(super) fn damaged(error: rusqlite::Error) -> BackendError {
     BackendError::Damaged { reason: format!("its stored state cannot be read: {error}") }
 }
 
-/// What is said of a row whose checksum does not match.
+/// The reason for a row whose checksum does not match.
 pub(super) fn changed(what: &str) -> BackendError {
     BackendError::Damaged { reason: format!("its stored state cannot be read ({what}: {})", sum::MISMATCH) }
 }
 
-/// Looks at the column that says whether a row is as it was written.
+/// Checks the column with the result of the checksum.
 pub(super) fn check(row: &Row<'_>, column: usize, what: &str) -> Result<(), BackendError> {
     if row.get(column).unwrap_or(false) { Ok(()) } else { Err(changed(what)) }
 }
@@ -70,7 +70,7 @@ pub(super) fn time(text: &str) -> Result<Timestamp, BackendError> {
     text.parse().map_err(|_| BackendError::Damaged { reason: format!("its stored state has a bad time '{text}'") })
 }
 
-/// SQLite counts in signed numbers. No count here comes near the limit.
+/// SQLite counts in signed numbers. No number here comes near the limit.
 pub(super) fn int(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
@@ -95,7 +95,7 @@ pub(super) struct SessionRow {
 }
 
 impl SessionRow {
-    /// Reads what can be read: a value of a wrong type spoils its own session, not the list or batch it is read for.
+    /// Reads what can be read: a value of the wrong type affects only its own session, not the list or batch.
     pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
         let text = |index| row.get::<_, String>(index).unwrap_or_default();
         let mut damaged: Option<String> = row.get(6)?;
@@ -123,7 +123,7 @@ impl SessionRow {
     pub(super) fn meta(&self) -> Result<SessionMeta, BackendError> {
         match &self.meta {
             Some(text) => parsed("meta", text),
-            None => Err(BackendError::Damaged { reason: "what it was made with is missing".to_owned() }),
+            None => Err(BackendError::Damaged { reason: "its metadata is missing".to_owned() }),
         }
     }
 

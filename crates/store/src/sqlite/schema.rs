@@ -1,4 +1,4 @@
-//! The database's tables, and from a path to an open database.
+//! The database's tables, and opening the database.
 
 use super::sums;
 use crate::backend::{BackendError, Mark, fresh_id};
@@ -12,8 +12,8 @@ use std::path::Path;
 /// The first format in which everything has a checksum.
 const FIRST_WITH_SUMS: u32 = 4;
 
-/// A larger database is not checked whole at the start: that would read every page, and the daemon is to serve within a
-/// second. Damage in it shows when the page is read.
+/// A larger database is not checked completely at the start: that would read every page, and the daemon should serve
+/// within a second. Damage is detected when the page is read.
 const CHECK_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Prepared statements that are kept; more than this crate has.
@@ -22,14 +22,14 @@ const STATEMENTS: usize = 64;
 /// Page cache: the inner pages of all tables and the leaves in use, so that a batch reads little from the file.
 const CACHE_KIB: i64 = 16 * 1024;
 
-/// Pages in the write-ahead log before they are carried over, which costs a wait for the disk: 16 MiB, so that the same
-/// leaf is carried over once for many batches.
+/// Pages in the write-ahead log before a checkpoint, which waits for the disk: 16 MiB, so that the same leaf is written
+/// once for many batches.
 const CHECKPOINT_PAGES: i64 = 4096;
 
-/// Columns that change with every record are apart from those that never change: SQLite rewrites a row as a whole.
-/// Where `based` is set, `shell_values` has only what differs from `first_shell`; a new session has no row in it.
-/// What can be large is in tables with row numbers, and keys are in indexes of their own: in a table without row numbers,
-/// a search compares whole rows, so that finding one small value would read the large ones beside it.
+/// Columns that change with every record are separate from those that never change: SQLite rewrites whole rows. Where
+/// `based` is set, `shell_values` has only what differs from `first_shell`; a new session has no row in it. What can be
+/// large is in tables with row numbers, and keys are in indexes of their own: in a table without row numbers, a search
+/// compares whole rows, so that finding one small value would read large ones too.
 const SCHEMA: &str = "
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS sessions (
@@ -65,7 +65,7 @@ CREATE TABLE IF NOT EXISTS agent_states (session TEXT PRIMARY KEY, state TEXT NO
 CREATE INDEX IF NOT EXISTS runs_by_request ON runs (session, request_id) WHERE request_id IS NOT NULL;
 ";
 
-/// Opens or makes the file; gives its id and how far the journal has been applied to it.
+/// Opens or creates the file; returns its id and how far the journal has been applied.
 pub(super) fn open(path: &Path, durability: Durability) -> Result<(Connection, String, Mark), OpenError> {
     let small = std::fs::metadata(path).map_or(0, |metadata| metadata.len()) <= CHECK_BYTES;
     let mut db = Connection::open(path).map_err(|error| open_error(path, &error))?;
@@ -75,7 +75,7 @@ pub(super) fn open(path: &Path, durability: Durability) -> Result<(Connection, S
 
 fn set_up(db: &mut Connection, path: &Path, durability: Durability, check: bool) -> Result<(String, Mark), OpenError> {
     let bad = |error: rusqlite::Error| open_error(path, &error);
-    // Only a file without tables takes this: in an older one, free pages are used again but never given back.
+    // Only a file without tables takes this: in an older one, free pages are reused but never returned.
     db.pragma_update(None, "auto_vacuum", "INCREMENTAL").map_err(bad)?;
     db.set_prepared_statement_cache_capacity(STATEMENTS);
     // Without this some statements are prepared again for every new value, in search of a better plan.
@@ -100,7 +100,7 @@ fn set_up(db: &mut Connection, path: &Path, durability: Durability, check: bool)
     let fresh = fresh_id().map_err(|error| OpenError::not_writable(path, &error))?;
     let transaction = db.transaction().map_err(bad)?;
     make_tables(&transaction, found).map_err(bad)?;
-    // What is written from here on is in our format, whatever the file began with.
+    // From here on everything is written in our format, whatever the file started with.
     let format = "INSERT OR REPLACE INTO meta (key, value) VALUES ('format', ?1)";
     transaction.execute(format, params![FORMAT_VERSION.to_string()]).map_err(bad)?;
     let insert = "INSERT OR IGNORE INTO meta (key, value) VALUES ('id', ?1)";
@@ -124,11 +124,11 @@ const LATE_COLUMNS: [(&str, &str, &str); 6] = [
     ("agent_states", "sum", "INTEGER"),
 ];
 
-/// Tables that older files have without row numbers, and indexes that are made anew with them.
+/// Tables that older files have without row numbers, and indexes that are recreated with them.
 const REBUILT: [&str; 3] = ["sessions", "runs", "messages"];
 const REBUILT_INDEXES: [&str; 3] = ["sessions_unrest", "sessions_of_agent", "runs_by_request"];
 
-/// Makes the tables of a new file, or brings those of an older one to their present form.
+/// Creates the tables of a new file, or migrates those of an older one.
 fn make_tables(db: &Connection, found: u32) -> rusqlite::Result<()> {
     let is_old = |table: &&&str| {
         let sql = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?1 AND sql LIKE '%WITHOUT ROWID%'";
@@ -136,7 +136,7 @@ fn make_tables(db: &Connection, found: u32) -> rusqlite::Result<()> {
     };
     let old: Vec<&&str> = REBUILT.iter().filter(is_old).collect();
     if !old.is_empty() {
-        tracing::info!("the database is brought to a new form; this is done once and may take a while");
+        tracing::info!("migrating the database; this happens once and may take a while");
         for index in REBUILT_INDEXES {
             db.execute_batch(&format!("DROP INDEX IF EXISTS {index}"))?;
         }

@@ -31,10 +31,10 @@ const PLAIN_COLUMNS: [(&str, &str, &str); 4] = [
     ("resumes", "request_id", "session"),
 ];
 
-/// Fields that name something and stay as they are.
+/// Fields with names, which are not masked.
 const NAMES: [&str; 3] = ["session_id", "agent", "by"];
 
-/// Masks all rows, then writes the file anew: a row that was replaced or deleted lives on in unused pages otherwise.
+/// Masks all rows, then vacuums the file: otherwise replaced and deleted rows stay in unused pages.
 pub(super) fn scrub(db: &mut Connection, session_id: &SessionId, redactor: &Redactor) -> Result<()> {
     let masker = Masker::of_values(redactor.clone());
     let transaction = db.transaction().map_err(failed)?;
@@ -56,7 +56,7 @@ pub(super) fn scrub(db: &mut Connection, session_id: &SessionId, redactor: &Reda
     db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).map_err(failed)
 }
 
-/// A variable or function whose name holds the secret goes.
+/// Deletes variables and functions whose names contain the secret.
 fn drop_names(db: &Connection, session_id: &SessionId, masker: &Masker) -> Result<()> {
     let mut statement = db.prepare("SELECT DISTINCT name FROM shell_values WHERE session = ?1").map_err(failed)?;
     let names = statement.query_map([session_id.as_str()], |row| row.get::<_, Vec<u8>>(0)).map_err(failed)?;
@@ -80,7 +80,7 @@ fn scrub_first_shell(db: &Connection, session_id: &SessionId, masker: &Masker) -
 
 /// The text with its secrets masked, if it has some.
 fn json(text: &[u8], masker: &Masker) -> Result<Option<Vec<u8>>> {
-    // What is no JSON is a mark of ours, or damage; it is masked as it is.
+    // A value that is not JSON is our own marker, or damage; it is masked as bytes.
     let Ok(mut value) = serde_json::from_slice::<Value>(text) else {
         let masked = masker.redactor().redact(text);
         return Ok((masked != text).then_some(masked));

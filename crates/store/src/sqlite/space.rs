@@ -4,18 +4,18 @@ use super::row::failed;
 use crate::backend::BackendError;
 use rusqlite::Connection;
 
-/// Pages that may stay free: the next sessions will want them, and moving a page costs two writes.
+/// Pages that may stay free: new sessions will use them, and moving a page costs two writes.
 const SPARE_PAGES: i64 = 1024;
 
 /// The part of the file that may be free, as its divisor.
 const SPARE_PART: i64 = 4;
 
-/// Pages given back at a time: a few milliseconds, after which somebody who waits gets a turn.
+/// Pages returned at a time: a few milliseconds, after which waiting callers get a turn.
 const STEP_PAGES: i64 = 256;
 
-/// Whether it is worth looking for free pages.
+/// Whether to look for free pages.
 pub(super) struct Space {
-    /// Something was deleted since the last look.
+    /// Something was deleted since the last check.
     loosened: bool,
     /// Pages are being given back until few are free.
     shrinking: bool,
@@ -34,7 +34,7 @@ impl Space {
         self.loosened |= deleted;
     }
 
-    /// Gives back some pages; whether there is more to do.
+    /// Returns some pages to the file system; returns whether there is more to do.
     pub(super) fn give_back(&mut self, db: &Connection) -> Result<bool, BackendError> {
         if !self.loosened && !self.shrinking {
             return Ok(false);
@@ -43,7 +43,7 @@ impl Space {
         let number =
             |name: &str| db.query_row(&format!("PRAGMA {name}"), [], |row| row.get::<_, i64>(0)).map_err(failed);
         let (free, all) = (number("freelist_count")?, number("page_count")?);
-        // It begins late and ends early, so that a few deletions do not move pages to and fro.
+        // With hysteresis, so that a few deletions do not move pages back and forth.
         let most = SPARE_PAGES.max(all / SPARE_PART);
         let enough = if self.shrinking { SPARE_PAGES / 2 } else { most };
         // 2 is INCREMENTAL; a file of an older program cannot shrink.

@@ -65,7 +65,7 @@ pub(super) const AGENT_STATE: Sum =
 const ALL: [&Sum; 9] = [&HEAD, &BODY, &META, &FIRST_SHELL, &VALUE, &RUN, &MESSAGE, &RESUME, &AGENT_STATE];
 
 impl Sum {
-    /// An SQL condition that is true for a row that is as it was written.
+    /// An SQL condition that is true if a row's checksum matches.
     pub(super) fn holds(&self) -> String {
         format!("{} IS row_sum({})", self.column, self.covers)
     }
@@ -76,7 +76,7 @@ impl Sum {
     }
 }
 
-/// Teaches a connection to sum up values: `row_sum(a, b, …)`.
+/// Adds the SQL function `row_sum(a, b, …)` to a connection.
 pub(super) fn install(db: &Connection) -> rusqlite::Result<()> {
     let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
     db.create_scalar_function("row_sum", -1, flags, |context| {
@@ -88,7 +88,7 @@ pub(super) fn install(db: &Connection) -> rusqlite::Result<()> {
     })
 }
 
-/// Each value goes in with its type and length, so that no two rows read the same.
+/// Each value is hashed with its type and length, so that different rows have different inputs.
 fn add(hasher: &mut Hasher, value: ValueRef<'_>) {
     let (kind, bytes): (u8, &[u8]) = match &value {
         ValueRef::Null => (0, &[]),
