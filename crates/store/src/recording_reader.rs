@@ -90,7 +90,7 @@ impl Held {
     fn pop(&mut self) -> Option<Vec<Shared>> {
         loop {
             let session_id = self.order.pop_front()?;
-            // One that was completed before its turn is gone.
+            // One that was completed early is gone.
             if let Some(records) = self.records.remove(&session_id) {
                 return Some(records);
             }

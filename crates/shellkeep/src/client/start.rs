@@ -28,7 +28,7 @@ pub async fn daemon(paths: &DaemonPaths, endpoint: &Endpoint) -> Result<Connecti
     let data = &paths.data;
     // One client at a time starts a daemon, and none while one restarts.
     let _turn = Turn::take(data).await.map_err(|error| {
-        Failure::client(format!("the data directory cannot be used: {error}; choose another with --data"))
+        Failure::client(format!("cannot use the data directory: {error}; choose another with --data"))
     })?;
     // The process that had the turn before us may have started it.
     if let Ok(connection) = endpoint.connect().await {
@@ -57,7 +57,7 @@ pub async fn daemon(paths: &DaemonPaths, endpoint: &Endpoint) -> Result<Connecti
     Err(Failure::client(reason.unwrap_or_default()))
 }
 
-/// Runs the daemon apart from this process. True if it is ready, false if it ended before.
+/// Runs the daemon detached from this process. True if it is ready, false if it exited before.
 async fn launch(paths: &DaemonPaths, log: &Path) -> Result<bool, Failure> {
     let cannot = |error: std::io::Error| Failure::client(format!("the daemon could not be started: {error}"));
     let program = std::env::current_exe().map_err(cannot)?;
