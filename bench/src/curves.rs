@@ -30,9 +30,7 @@ pub enum Tone {
 /// One curve: its name and its points, each a number of sessions or files and a value.
 #[derive(Debug)]
 pub struct Curve {
-    /// What it is.
     pub name: &'static str,
-    /// Whose.
     pub tone: Tone,
     /// From few to many. A value that is not a number was not measured.
     pub points: Vec<(usize, f64)>,
@@ -47,7 +45,6 @@ pub struct Panel {
     pub logarithmic: bool,
     /// What was aimed at, drawn as a line.
     pub target: Option<f64>,
-    /// The curves.
     pub curves: Vec<Curve>,
 }
 

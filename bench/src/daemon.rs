@@ -36,7 +36,6 @@ impl Daemon {
         Ok(Self { running, directory, program: program.to_owned(), bash: bash.to_owned(), max_shells })
     }
 
-    /// Its process id.
     pub fn pid(&self) -> u32 {
         self.running.child.id()
     }

@@ -10,7 +10,6 @@ const NONE: Spread = Spread { p50: f64::NAN, p99: f64::NAN };
 /// What was measured with so many files. Times in seconds; of two, the first is the other side's.
 #[derive(Debug, Clone)]
 pub struct Point {
-    /// How many.
     pub files: usize,
     /// Bytes in them.
     pub bytes: u64,
@@ -34,7 +33,6 @@ pub struct Point {
     pub rewound_one: f64,
     /// A rewind of [`many`](Self::many) changed files.
     pub rewound_many: f64,
-    /// See there.
     pub many: usize,
 }
 

@@ -35,7 +35,6 @@ impl RawShell {
         }
     }
 
-    /// Its process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }

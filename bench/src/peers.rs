@@ -50,7 +50,6 @@ struct Line {
     failed: Option<String>,
 }
 
-/// Measures.
 pub fn measure(setup: &Setup, report: &mut Report) -> Fallible<()> {
     if !Path::new(SCRIPT).is_file() {
         return Err(format!("{SCRIPT} is not here; run this from the root of the tree").into());

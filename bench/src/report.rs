@@ -121,7 +121,6 @@ pub enum Kind {
 pub struct Bar {
     /// What it says on the left.
     pub label: String,
-    /// Whose it is.
     pub kind: Kind,
     /// How long.
     pub seconds: f64,

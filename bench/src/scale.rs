@@ -11,7 +11,6 @@ const NONE: Spread = Spread { p50: f64::NAN, p99: f64::NAN };
 /// for all sessions together.
 #[derive(Debug, Clone)]
 pub struct Point {
-    /// How many.
     pub sessions: usize,
     /// Made through the library, one after the other.
     pub created: f64,

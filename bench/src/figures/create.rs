@@ -13,7 +13,6 @@ const LIVE_SHELLS: usize = 8;
 /// Turns of making sessions in the daemon; its allocator grows in steps, which only many sessions even out.
 const DAEMON_ROUNDS: usize = 5;
 
-/// Measures.
 pub fn measure(setup: &Setup, report: &mut Report) -> Fallible<()> {
     let count = setup.effort.created;
     let library = Library::start(&setup.bash, LIVE_SHELLS, 1)?;

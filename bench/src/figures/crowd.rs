@@ -23,7 +23,6 @@ const KIBIBYTES_EACH: u64 = 12 << 10;
 /// Places beyond those of the sessions.
 const SPARE_PLACES: usize = 8;
 
-/// Measures.
 pub fn measure(setup: &Setup, report: &mut Report) -> Fallible<()> {
     let count = affordable(setup.effort.crowd)?;
     if count < setup.effort.crowd {

@@ -31,7 +31,6 @@ const MANY_REWOUND: usize = 1_000;
 /// Turns of it.
 const REWINDS: usize = 5;
 
-/// Measures.
 pub fn measure(setup: &Setup, report: &mut Report) -> Fallible<()> {
     report.note(format!("Files: {}, everything in one directory for temporary files.", git::version()));
     let largest = setup.effort.trees.iter().max().copied();

@@ -23,7 +23,6 @@ const ALONE: usize = 2000;
 /// Untimed commands before each turn.
 const SETTLE: usize = 50;
 
-/// Measures.
 pub fn measure(setup: &Setup, report: &mut Report) -> Fallible<()> {
     let daemon = Daemon::start(&setup.program, &setup.bash, LIVE_SHELLS)?;
     let mut client = Client::connect(&daemon.socket())?;

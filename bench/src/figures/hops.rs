@@ -21,7 +21,6 @@ const LIVE_SHELLS: usize = 8;
 /// How long strace takes to attach to every thread.
 const ATTACH: Duration = Duration::from_secs(1);
 
-/// Measures.
 pub fn measure(setup: &Setup, report: &mut Report) -> Fallible<()> {
     let daemon = Daemon::start(&setup.program, &setup.bash, LIVE_SHELLS)?;
     let mut client = Client::connect(&daemon.socket())?;

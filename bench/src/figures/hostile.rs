@@ -45,7 +45,6 @@ struct Attacker<'a> {
     session: String,
 }
 
-/// Measures.
 pub fn measure(setup: &Setup, report: &mut Report) -> Fallible<()> {
     for (name, attack) in ATTACKS {
         let daemon = Daemon::start(&setup.program, &setup.bash, LIVE_SHELLS)?;

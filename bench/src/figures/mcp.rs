@@ -21,7 +21,6 @@ const HTTP: Target = Target::RatioAtMost(3.0);
 const SETTLE: usize = 50;
 const LIVE_SHELLS: usize = 8;
 
-/// Measures.
 pub fn measure(setup: &Setup, report: &mut Report) -> Fallible<()> {
     let daemon = Daemon::start(&setup.program, &setup.bash, LIVE_SHELLS)?;
     let mut plain = Client::connect(&daemon.socket())?;

@@ -27,7 +27,6 @@ fn commands() -> [(&'static str, String); 2] {
     ]
 }
 
-/// Measures.
 pub fn measure(setup: &Setup, report: &mut Report) -> Fallible<()> {
     let library = Library::start(&setup.bash, LIVE_SHELLS, 1)?;
     for (name, command) in commands() {

@@ -32,7 +32,6 @@ const MASKING: f64 = 100.0;
 const TEXT: usize = 256 << 10;
 const ROUNDS: usize = 200;
 
-/// Measures.
 pub fn measure(setup: &Setup, report: &mut Report) -> Fallible<()> {
     overhead(setup, report)?;
     many_events(setup, report)?;

@@ -22,7 +22,6 @@ const READY: f64 = 1.0;
 /// A short command beside many sessions, against the same beside ten.
 const WARM: Target = Target::RatioAtMost(1.1);
 
-/// Measures.
 pub fn measure(setup: &Setup, report: &mut Report) -> Fallible<()> {
     let mut points: Vec<Point> = setup.effort.scale.iter().map(|&sessions| Point::new(sessions)).collect();
     by_library::measure(setup, &mut points)?;

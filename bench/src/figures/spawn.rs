@@ -10,7 +10,6 @@ use std::time::Duration;
 
 const ARGUMENTS: [&str; 3] = ["--norc", "-c", "true"];
 
-/// Measures.
 pub fn measure(setup: &Setup, report: &mut Report) -> Fallible<()> {
     let library = Library::start(&setup.bash, 4, 1)?;
     let session = library.create()?;

@@ -21,7 +21,6 @@ const LOOK_AGAIN: Duration = Duration::from_micros(500);
 /// What a bare bash does: take the state over, run the command, write everything down again.
 const BARE: &str = r#". "$1"; true; { declare -p; declare -f; alias; shopt -p; set +o; trap -p; } >"$2""#;
 
-/// Measures.
 pub fn measure(setup: &Setup, report: &mut Report) -> Fallible<()> {
     let directory = tempfile::tempdir()?;
     let state = state();

@@ -31,7 +31,6 @@ struct Lineup {
     http: Rounds,
 }
 
-/// Measures.
 pub fn measure(setup: &Setup, report: &mut Report) -> Fallible<()> {
     let library = Library::start(&setup.bash, LIVE_SHELLS, SPARE_SHELLS)?;
     let daemon = Daemon::start(&setup.program, &setup.bash, LIVE_SHELLS)?;

@@ -1,6 +1,5 @@
-//! The processes of one shell or service: all of them, whatever they did to get away. A cage is a control group where
-//! the machine has one; elsewhere it is a mark in the environment that every descendant inherits, found by reading
-//! `/proc`.
+//! The processes of one shell or service: all of them, even if they try to detach. A cage is a control group where the
+//! machine has one; elsewhere it is a mark in the environment that every descendant inherits, found by reading `/proc`.
 
 mod census;
 mod empty;
@@ -29,7 +28,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// The processes of one shell or service. Dropping it ends them, unless it was released.
+/// The processes of one shell or service. Dropping it kills them, unless it was released.
 #[derive(Debug)]
 pub struct Cage {
     held: Arc<Held>,
@@ -37,7 +36,7 @@ pub struct Cage {
 }
 
 impl Cage {
-    /// A cage that holds nobody.
+    /// An empty cage.
     pub(crate) fn empty() -> Self {
         Self { held: Arc::default(), released: true }
     }
@@ -47,7 +46,7 @@ impl Cage {
         &self.held.name
     }
 
-    /// Says whom its processes work for. Once: a cage is never given to another.
+    /// Sets the owner of its processes. Once: a cage never changes its owner.
     pub fn assign(&self, owner: &str) {
         let _ = self.held.owner.set(owner.into());
     }
@@ -62,12 +61,12 @@ impl Cage {
         format!("{KEEPER_MARK}={}", self.held.label)
     }
 
-    /// The file that ends everyone in it when it is written to, where there is one.
+    /// The `cgroup.kill` file, where there is one.
     pub(crate) fn kill_file(&self) -> Option<PathBuf> {
         self.held.unified.as_ref().map(|group| group.path().join("cgroup.kill"))
     }
 
-    /// The files through which a process that does not wait for us puts itself in, before it runs anything.
+    /// The files through which a process enters the cage by itself, before it runs anything.
     pub(crate) fn entrances(&self) -> io::Result<Vec<File>> {
         let groups = [&self.held.unified, &self.held.pids].into_iter().flatten();
         groups.map(|group| File::options().write(true).open(group.path().join("cgroup.procs"))).collect()
@@ -94,7 +93,7 @@ impl Cage {
         self.held.lead(Stat::read_any(pid).map(|stat| stat.stamp()));
         for group in [&self.held.unified, &self.held.pids].into_iter().flatten() {
             match group.add(pid) {
-                // An earlier cage of this name has just been cleared away, and took the empty group with it.
+                // The cleanup of an earlier cage of this name has just removed the empty group.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     group.create_again()?;
                     let _ = self.held.limit.map(|most| group.limit_processes(most));
@@ -106,7 +105,7 @@ impl Cage {
         Ok(())
     }
 
-    /// Puts the keeper of a service where it does not count, and remembers it.
+    /// Moves the keeper of a service to a group that is not counted, and remembers it.
     pub(crate) fn enclose_keeper(&mut self, keeper: ProcessStamp) -> io::Result<()> {
         lock(&self.held.roots).keeper = Some(keeper);
         match &self.held.keepers {
@@ -115,53 +114,53 @@ impl Cage {
         }
     }
 
-    /// Remembers from whom those who are already in it descend.
+    /// Remembers the ancestor of the processes that are already in it.
     pub(crate) fn recall(&mut self, keeper: ProcessStamp, main: ProcessStamp) {
         lock(&self.held.roots).keeper = Some(keeper);
         self.held.lead(Some(main));
     }
 
-    /// From now on dropping it ends nobody.
+    /// From now on dropping it kills nothing.
     pub fn release(&mut self) {
         self.released = true;
     }
 
-    /// Everyone in it that is alive, the shell included.
+    /// All live processes in it, including the shell.
     pub fn members(&self) -> Vec<Stat> {
         self.held.members()
     }
 
-    /// How often something was not started, or was ended, because there were too many already.
+    /// How often a process was not started, or was killed, because of the limit.
     pub fn limit_hits(&self) -> u64 {
         let limited = self.held.pids.as_ref().or(self.held.unified.as_ref());
         limited.map_or(0, Group::limit_hits) + self.held.cut_back.load(Ordering::Relaxed)
     }
 
-    /// Everyone but the shell.
+    /// All processes but the shell.
     pub fn others(&self) -> Vec<Stat> {
         let main = self.held.main_pid();
         self.members().into_iter().filter(|stat| stat.pid != main).collect()
     }
 
-    /// Sends a signal to everyone. Gives a handle on each receiver, which becomes readable when it ends.
+    /// Sends a signal to all processes. Returns a handle on each receiver, which becomes readable when it exits.
     pub fn signal_all(&self, signal: Signal) -> Vec<OwnedFd> {
         self.held.reach(signal, <[Stat]>::to_vec)
     }
 
-    /// Sends a signal to everyone but the shell, those in `spared`, and what those started. Gives a handle on each
-    /// receiver, which becomes readable when it ends.
+    /// Sends a signal to all processes but the shell, those in `spared`, and what those started. Returns a handle on
+    /// each receiver, which becomes readable when it exits.
     pub fn signal_others(&self, signal: Signal, spared: &[ProcessStamp]) -> Vec<OwnedFd> {
         let main = self.held.main_pid();
         self.held.reach(signal, |members| victims(members, main, spared))
     }
 
-    /// Handles on everyone but the shell, those in `spared`, and what those started.
+    /// Handles on all processes but the shell, those in `spared`, and what those started.
     pub fn watch_others(&self, spared: &[ProcessStamp]) -> Vec<OwnedFd> {
         let victims = victims(&self.members(), self.held.main_pid(), spared);
         victims.iter().filter_map(|stat| handle::open_exact(stat.stamp())).collect()
     }
 
-    /// Ends everyone, the shell included, whatever they ignore.
+    /// Kills all processes, including the shell, whatever they ignore.
     pub fn kill_all(&self) {
         self.held.kill_all();
     }
@@ -177,14 +176,14 @@ impl Drop for Cage {
         if let Some(group) = &self.held.unified
             && !is_empty(group)
         {
-            // Removing the directory must wait for the last member; that is no business of the caller's thread.
+            // Removing the directory must wait for the last member, so it is not done on the caller's thread.
             let held = Arc::clone(&self.held);
             std::thread::spawn(move || [&held.unified, &held.pids].into_iter().flatten().for_each(empty::empty_out));
         }
     }
 }
 
-/// Those a signal should reach.
+/// The processes that a signal should reach.
 fn victims(members: &[Stat], main: u32, spared: &[ProcessStamp]) -> Vec<Stat> {
     let by_pid: HashMap<u32, Stat> = members.iter().map(|stat| (stat.pid, *stat)).collect();
     let spared: HashSet<u32> = spared

@@ -1,4 +1,4 @@
-//! A shell's state as the driver tells it: a list of facts, each a plain value. What was not told has not changed.
+//! A shell's state as the driver reports it: a list of facts, each a plain value. What is not reported has not changed.
 
 use crate::wire::{Reader, Writer};
 
@@ -43,12 +43,11 @@ pub mod attribute {
     ];
 }
 
-/// One thing that is so in a shell.
+/// One fact about a shell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fact {
     /// A string variable.
     Scalar {
-        /// Its name.
         name: Bytes,
         /// Its attribute bits.
         attributes: u32,
@@ -57,7 +56,6 @@ pub enum Fact {
     },
     /// An indexed array.
     Array {
-        /// Its name.
         name: Bytes,
         /// Its attribute bits.
         attributes: u32,
@@ -66,7 +64,6 @@ pub enum Fact {
     },
     /// An associative array.
     Map {
-        /// Its name.
         name: Bytes,
         /// Its attribute bits.
         attributes: u32,
@@ -75,40 +72,26 @@ pub enum Fact {
     },
     /// A variable with attributes and no value.
     Declared {
-        /// Its name.
         name: Bytes,
         /// Its attribute bits.
         attributes: u32,
     },
-    /// A variable that is too large to be told.
-    TooLarge {
-        /// Its name.
-        name: Bytes,
-    },
-    /// A variable that a bare bash has is gone.
-    Removed {
-        /// Its name.
-        name: Bytes,
-    },
-    /// A variable that a bare bash does not have is gone.
-    Forgotten {
-        /// Its name.
-        name: Bytes,
-    },
+    /// A variable that is too large to be reported.
+    TooLarge { name: Bytes },
+    /// A variable of a bare bash was unset.
+    Removed { name: Bytes },
+    /// A variable that a bare bash does not have was unset.
+    Forgotten { name: Bytes },
     /// A function.
     Function {
-        /// Its name.
         name: Bytes,
         /// Its attribute bits.
         attributes: u32,
         /// Its definition as bash prints it.
         source: Bytes,
     },
-    /// A function is gone.
-    FunctionGone {
-        /// Its name.
-        name: Bytes,
-    },
+    /// A function was unset.
+    FunctionGone { name: Bytes },
     /// All aliases.
     Aliases(Vec<(Bytes, Bytes)>),
     /// All `set -o` options that are on, colons between them.
@@ -127,7 +110,7 @@ pub enum Fact {
     Positional(Vec<Bytes>),
     /// `$0`
     Argv0(Bytes),
-    /// Builtins that are switched off.
+    /// Disabled builtins.
     DisabledBuiltins(Vec<Bytes>),
     /// `$?`
     Status(i32),

@@ -1,4 +1,4 @@
-//! Handles on processes. A process is signalled through one, never by a number that may have been given away since.
+//! Handles on processes. A process is signalled through one, never by a pid that may have been reused.
 
 use crate::proc::{ProcessStamp, Stat};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

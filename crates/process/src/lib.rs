@@ -1,12 +1,12 @@
-//! What the operating system lends us: bash under our driver, pipes, terminals, process groups, cgroups.
+//! Operating system resources: bash under our driver, pipes, terminals, process groups, cgroups.
 //!
-//! Everything here holds a resource and nothing here can be written down: there is no serde in this crate, and it does
-//! not know what a session is. A process is remembered elsewhere only as a [`ProcessStamp`].
+//! Everything here holds a resource and nothing here can be serialised: there is no serde in this crate, and it does
+//! not know what a session is. Elsewhere a process is stored only as a [`ProcessStamp`].
 //!
-//! - [`shell`]: a live bash under the driver: restore a state, run a command, read its output, learn what it changed.
-//! - [`facts`]: a shell's state as the driver tells it.
+//! - [`shell`]: a live bash under the driver: restores a state, runs a command, reads its output and its changes.
+//! - [`facts`]: a shell's state as the driver reports it.
 //! - [`spawn`]: starting bash.
-//! - [`cage`]: the processes of one shell or service: count them, freeze them, limit them, end them.
+//! - [`cage`]: the processes of one shell or service: counting, freezing, limiting and killing them.
 //! - [`cgroup`]: control groups, where the machine has them.
 //! - [`proc`]: reading `/proc`.
 //! - [`handle`]: handles on processes, through which they are signalled.
@@ -16,8 +16,8 @@
 //! - [`peer`]: who connected to a socket.
 //! - [`ports`]: which ports processes listen on.
 //! - [`stdio`]: what a command reads from and writes to.
-//! - [`pressure`]: how much the machine has to do.
-//! - [`machine`]: what this machine offers.
+//! - [`pressure`]: how busy the machine is.
+//! - [`machine`]: what this machine supports.
 
 pub mod cage;
 pub mod cgroup;

@@ -1,4 +1,4 @@
-//! What this machine offers, for `doctor`: one probe per question, each with its answer in plain values.
+//! What this machine supports, for `doctor`: one probe per question.
 
 use crate::cage::{CageFactory, CageMode, Limits};
 use crate::cgroup::Mounts;
@@ -13,7 +13,7 @@ pub struct Machine {
     pub bash: Result<String, String>,
     /// Our own group in the unified hierarchy, if it is mounted.
     pub unified: Option<String>,
-    /// Whether processes can be held in control groups.
+    /// Whether processes can be put into control groups.
     pub groups: bool,
     /// Whether the number of processes of a session can be limited.
     pub process_limit: bool,
@@ -30,7 +30,7 @@ fn landlock() -> Option<u32> {
     u32::try_from(version).ok().filter(|&version| version > 0)
 }
 
-/// Looks. Starts one bash and ends it again.
+/// Probes the machine. Starts one bash and stops it again.
 pub async fn probe(bash: &Path, scratch: &Path) -> Machine {
     let name = format!("shellkeep-doctor-{}", std::process::id());
     let factory = CageFactory::detect(&name, CageMode::Auto, Limits { per_cage: 16, node: 16 });

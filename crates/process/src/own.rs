@@ -1,5 +1,5 @@
-//! What this process does for its own safety when it is a daemon: what others may learn from it, and what its children
-//! inherit. Each of these holds for the whole process, so only the program calls them, before it has other threads.
+//! What this process does for its own safety when it is a daemon: what others can learn about it, and what its children
+//! inherit. Each of these applies to the whole process, so only the program calls them, before it has other threads.
 
 use rustix::fs::Mode;
 use rustix::process::{DumpableBehavior, set_dumpable_behavior, umask};
@@ -7,7 +7,7 @@ use std::ffi::CString;
 use std::io;
 use std::sync::OnceLock;
 
-/// What the daemon makes is for its owner alone.
+/// Files that the daemon creates are private to its owner.
 const PRIVATE: u32 = 0o077;
 /// The first descriptor that is not one of the standard three.
 const FIRST_OTHER: libc::c_uint = 3;
@@ -15,8 +15,8 @@ const FIRST_OTHER: libc::c_uint = 3;
 /// The umask before ours; shells, services and agents get this one.
 static CALLERS_UMASK: OnceLock<u32> = OnceLock::new();
 
-/// From now on files and directories that this process makes are for its owner alone. What sessions start has the umask
-/// that was in force before.
+/// From now on files and directories that this process creates are private to its owner. What sessions start has the
+/// previous umask.
 pub fn make_files_private() {
     let before = umask(Mode::from_raw_mode(PRIVATE)).as_raw_mode();
     let _ = CALLERS_UMASK.set(before);
@@ -27,15 +27,15 @@ pub(crate) fn callers_umask() -> Option<u32> {
     CALLERS_UMASK.get().copied()
 }
 
-/// Puts the umask back that was in force before [`make_files_private`], for the program that this process becomes.
+/// Restores the umask from before [`make_files_private`], for the program that this process becomes.
 pub fn restore_umask() {
     if let Some(before) = callers_umask() {
         umask(Mode::from_raw_mode(before));
     }
 }
 
-/// Keeps other processes of the same user from reading our memory, environment and descriptors and from tracing us. Root
-/// still can. There is no core dump either.
+/// Prevents other processes of the same user from reading our memory, environment and descriptors and from tracing us.
+/// Root still can. Also disables core dumps.
 pub fn hide_from_same_user() -> io::Result<()> {
     Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
 }

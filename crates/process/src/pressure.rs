@@ -1,5 +1,5 @@
-//! How much the machine has to do: what the kernel says about stalls, or, where it does not say, what can be told from
-//! the load and the free memory.
+//! How busy the machine is: the kernel's pressure stall information, or, without it, an estimate from the load and the
+//! free memory.
 
 use std::fs;
 use std::thread::available_parallelism;
@@ -7,30 +7,30 @@ use std::thread::available_parallelism;
 /// With this share of memory or more at hand, nothing waits for any; see [`stall_from_free`].
 const FREE_ENOUGH: f64 = 0.15;
 
-/// How much the machine has to do. Each figure is from 0 to 1; one that cannot be read counts as no pressure.
+/// How busy the machine is. Each figure is from 0 to 1; one that cannot be read counts as no pressure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pressure {
-    /// Share of time in which something waited for a CPU, over about ten seconds.
+    /// Share of time in which a task waited for a CPU, over about ten seconds.
     pub cpu: f64,
-    /// Share of time in which something waited for memory, over about ten seconds.
+    /// Share of time in which a task waited for memory, over about ten seconds.
     pub memory: f64,
-    /// Share of memory that can be had without anything being written out for it.
+    /// Share of memory that is available.
     pub memory_free: f64,
-    /// How we know.
+    /// The source.
     pub source: PressureSource,
 }
 
-/// How the pressure is known.
+/// The source of the pressure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PressureSource {
     /// The kernel measures stalls.
     Stall,
-    /// Guessed from the load, which is an average over a minute, and from the free memory.
+    /// Estimated from the load, which is an average over a minute, and from the free memory.
     Load,
 }
 
 impl Pressure {
-    /// Looks. Reads a few short files of `/proc` and waits for nothing.
+    /// Reads a few short files of `/proc`; never blocks.
     pub fn read() -> Self {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let memory_free = parse_free(&read("/proc/meminfo")).unwrap_or(1.0);

@@ -12,7 +12,6 @@ const STAT_BYTES: usize = 2048;
 /// and its start time within one boot cannot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ProcessStamp {
-    /// Process id.
     pub pid: u32,
     /// Start time in clock ticks since boot.
     pub started_ticks: u64,
@@ -21,7 +20,6 @@ pub struct ProcessStamp {
 /// What `/proc/PID/stat` says, as far as we need it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stat {
-    /// Process id.
     pub pid: u32,
     /// Its parent.
     pub parent: u32,

@@ -1,5 +1,5 @@
-//! A program with pipes, in a cage of its own: an agent that is run on. It reads what we write, we read what it writes,
-//! and nothing of it outlives this value.
+//! A program with pipes, in its own cage: a resumed agent. It reads what we write, we read what it writes, and none of
+//! its processes outlives this value.
 
 use crate::cage::Cage;
 use crate::exit::ExitStatus;
@@ -22,7 +22,7 @@ use std::time::Duration;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// How long what was killed may take to go. More means that it waits for a disk, and nobody should wait for that.
+/// How long killed processes may take to exit. Longer means that they wait for a disk; do not wait for that.
 const GONE_LIMIT: Duration = Duration::from_secs(5);
 /// Where programs are looked for when the environment does not say.
 const USUAL_PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin";
@@ -43,13 +43,13 @@ pub struct ProgramSpec {
 pub enum Heard {
     /// It wrote something, which was handed on; there may be more.
     Output,
-    /// It closed its standard output, which is how it says that it will say no more.
+    /// It closed its standard output: no more will follow.
     Closed,
     /// It has ended, and all that it wrote was handed on.
     Ended(ExitStatus),
 }
 
-/// A running program. Dropping it ends it and everything it has started.
+/// A running program. Dropping it kills it and everything it started.
 #[derive(Debug)]
 pub struct Program {
     pid: u32,
@@ -109,7 +109,6 @@ impl Program {
         ))
     }
 
-    /// Its process id.
     pub fn pid(&self) -> u32 {
         self.pid
     }

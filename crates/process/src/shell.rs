@@ -169,7 +169,6 @@ impl LiveShell {
         }
     }
 
-    /// Its process id.
     pub fn pid(&self) -> u32 {
         self.pid
     }

@@ -86,7 +86,6 @@ pub(crate) fn descriptor_limit() -> Option<u64> {
 /// A process that was started.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Born {
-    /// Its process id.
     pub(crate) pid: u32,
     /// Whether it is in its groups already.
     pub(crate) is_inside: bool,

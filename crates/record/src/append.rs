@@ -1,9 +1,9 @@
-//! Writing the lines of many sessions. Records come in batches; each session's part of a batch is one write. A record that
-//! has a line already is passed over, so a batch may come again after a crash.
+//! Writes the lines of many sessions. Records arrive in batches; each session's part of a batch is one write. A record
+//! that already has a line is skipped, so a batch may be repeated after a crash.
 //!
-//! A session whose files cannot be written is *stalled*: nothing more is written for it until [`Recorder::try_again`] has
-//! found that its files take lines again, and then the recorder's feeder brings what it missed. If that is no longer
-//! possible, the line that says so is a `hole`.
+//! A session whose files cannot be written is *stalled*: nothing more is written for it until [`Recorder::try_again`]
+//! has found that its files accept lines again, and then the caller passes what it missed. If that is no longer
+//! possible, a `hole` line says so.
 
 mod deleted;
 mod open_recording;
@@ -26,7 +26,6 @@ use std::path::PathBuf;
 /// A session whose lines cannot be written at the moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stall {
-    /// Whose.
     pub session_id: SessionId,
     /// What the system said.
     pub reason: String,
@@ -48,15 +47,15 @@ pub struct Recorder {
     stalled: BTreeMap<SessionId, Stalled>,
     /// Sessions with lines that were written and not signed.
     unsigned: BTreeSet<SessionId>,
-    /// Heads that were signed before somebody asked for it.
+    /// Heads that were signed early.
     signed: Vec<SignedHead>,
-    /// Counts uses, so that the recording that was not used for longest can be told.
+    /// Counts uses, to find the least recently used recording.
     clock: u64,
     scratch: Scratch,
 }
 
 impl Recorder {
-    /// A recorder whose sessions are directories in `root`, which is made if it is not there.
+    /// A recorder whose sessions are directories in `root`, which is created if missing.
     pub fn open(root: PathBuf, key: Key, options: RecorderOptions) -> io::Result<Self> {
         make_directory(&root)?;
         Ok(Self {
@@ -77,13 +76,13 @@ impl Recorder {
         self.root.join(session_id.as_str())
     }
 
-    /// What proves a session's lines.
+    /// The key that proves a session's lines.
     pub fn session_key(&self, session_id: &SessionId) -> SessionKey {
         self.key.of(session_id)
     }
 
-    /// Writes the lines of these records, which are in order for each session. Gives back the sessions for which that
-    /// failed now; those that are stalled already are passed over.
+    /// Writes the lines of these records, which are in order for each session. Returns the sessions for which that
+    /// failed now; those that are already stalled are skipped.
     pub fn take(&mut self, records: &[&Record]) -> Vec<Stall> {
         let mut groups: HashMap<&SessionId, Vec<&Record>> = HashMap::new();
         for record in records {
@@ -107,7 +106,7 @@ impl Recorder {
         self.stalled.iter().map(|(session_id, stalled)| (session_id, stalled.reason.as_str()))
     }
 
-    /// Checks whether a stalled session's files take lines again. If so, it is no longer stalled.
+    /// Checks whether a stalled session's files accept lines again. If so, it is no longer stalled.
     pub fn try_again(&mut self, session_id: &SessionId) -> io::Result<()> {
         let Some(stalled) = self.stalled.get(session_id) else { return Ok(()) };
         open_recording::probe(&self.directory(session_id), stalled.needed)?;
@@ -115,8 +114,8 @@ impl Recorder {
         Ok(())
     }
 
-    /// Signs how far recordings have come, all or that of one session. Gives back what was signed since the last time, and
-    /// the sessions for which it could not be written down, which are stalled from now on.
+    /// Signs recordings up to their last line, all or that of one session. Returns what was signed since the last time,
+    /// and the sessions for which the signature could not be written, which are stalled from now on.
     pub fn sign(&mut self, only: Option<&SessionId>) -> (Vec<SignedHead>, Vec<Stall>) {
         let wanted: Vec<SessionId> = match only {
             Some(session_id) => self.unsigned.get(session_id).cloned().into_iter().collect(),
@@ -163,14 +162,14 @@ impl Recorder {
                 Ok(()) => return Ok(()),
                 Err(trouble) => trouble,
             };
-            // What the recording knows is no longer true; the files tell.
+            // The cached state is stale; the files are read again.
             self.forget(session_id);
             match trouble {
                 Trouble::Changed if !last => {
-                    tracing::warn!(%session_id, "somebody changed the files of a recording; it goes on after what is there");
+                    tracing::warn!(%session_id, "the files of a recording were changed; continuing after their end");
                 }
                 Trouble::Changed => {
-                    let reason = "somebody changes the files of the recording".to_owned();
+                    let reason = "another process changes the files of the recording".to_owned();
                     return Err(Stalled { reason, needed: 0 });
                 }
                 Trouble::Failed { error, needed } => return Err(Stalled { reason: error.to_string(), needed }),
@@ -223,7 +222,8 @@ impl Recorder {
             .filter(|(_, recording)| recording.used <= oldest)
             .map(|(session_id, _)| session_id.clone());
         for session_id in old.collect::<Vec<_>>() {
-            // One that cannot be signed now stays open, or nobody would know later that we wrote it.
+            // One that cannot be signed now stays open; otherwise its lines could not be distinguished from forged ones
+            // later.
             if self.sign_session(&session_id).is_ok() {
                 self.open.remove(&session_id);
             }

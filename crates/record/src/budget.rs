@@ -1,11 +1,11 @@
-//! How long a reader may go on: until its caller is gone, and where it searches, until its time is used up. Reading a
-//! long recording or matching a regular expression cannot be interrupted from outside, so it asks now and then.
+//! How long a reader may continue: until its caller is gone, and in a search, until its time is used up. Reading a long
+//! recording or matching a regular expression cannot be interrupted from outside, so it checks regularly.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long a reader may go on. All clones are the same budget.
+/// How long a reader may continue. All clones share the budget.
 #[derive(Debug, Clone, Default)]
 pub struct Budget {
     until: Option<Instant>,
@@ -17,17 +17,17 @@ pub struct Budget {
 pub struct Spent;
 
 impl Budget {
-    /// So much time from now on.
+    /// This much time from now on.
     pub fn of(time: Duration) -> Self {
         Self { until: Instant::now().checked_add(time), gone: Arc::default() }
     }
 
-    /// As much time as it takes, for a caller who may go away.
+    /// Unlimited time, for a caller that may disconnect.
     pub fn unlimited() -> Self {
         Self::default()
     }
 
-    /// The caller is gone: nobody needs the answer.
+    /// The caller is gone.
     pub fn cancel(&self) {
         self.gone.store(true, Ordering::Relaxed);
     }

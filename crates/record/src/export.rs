@@ -1,5 +1,5 @@
-//! A recording for somebody else: as lines that prove themselves, as a cast that plays in a terminal, or as a page for a
-//! browser. All three are written while the recording is read; none is held in memory.
+//! Exports a recording: as lines with their proof, as an asciicast, or as an HTML page. All three are written while the
+//! recording is read; none is held in memory.
 
 pub mod ansi;
 mod asciicast;
@@ -92,7 +92,7 @@ fn signed_head(recording: &Recording, options: &Options<'_>) -> Result<Option<(H
     Ok(head(recording)?.map(|head| (head, None)))
 }
 
-/// The lines as somebody else may see them.
+/// The lines as exported.
 fn shown<'a>(
     recording: &Recording,
     options: &'a Options<'_>,
@@ -111,7 +111,7 @@ fn shown<'a>(
 pub fn sentence(verdict: &Verdict, provable: bool) -> String {
     let mut words = match (&verdict.bad, &verdict.head) {
         (Some(bad), _) if !provable => {
-            return format!("not checked: the key of the session is needed to check its own files ({})", bad.reason);
+            return format!("not verified: a session's own files need its key ({})", bad.reason);
         }
         (Some(bad), _) => format!("NOT INTACT: {} line {}: {}", bad.file, bad.line_number, bad.reason),
         (None, None) => "there are no events".to_owned(),
@@ -132,11 +132,11 @@ pub fn sentence(verdict: &Verdict, provable: bool) -> String {
         words += &format!("; {remark}");
     }
     for hole in &verdict.holes {
-        let kind = if hole.declared { "lost, and said so" } else { "missing" };
+        let kind = if hole.declared { "declared lost" } else { "missing" };
         words += &format!("; {} to {} are {kind}: {}", hole.from, hole.through, hole.reason);
     }
     if verdict.masked_fields > 0 {
-        words += &format!("; {} fields were masked since, and the rest is still proven", verdict.masked_fields);
+        words += &format!("; {} fields were masked later; the rest is still proven", verdict.masked_fields);
     }
     words
 }

@@ -22,12 +22,10 @@ pub struct Line {
     pub seq: u64,
     /// What kind of event.
     pub event_type: String,
-    /// When.
     pub timestamp: Timestamp,
     /// Who it comes from, as the daemon knows it; what is in `data` may say something else.
     #[serde(flatten)]
     pub author: Author,
-    /// Its fields.
     pub data: Value,
     /// What proves it.
     #[serde(flatten)]
@@ -67,7 +65,6 @@ pub struct Proof {
 pub struct Head {
     /// Number of the last line.
     pub seq: u64,
-    /// Its hash.
     pub hash: Hash,
 }
 
@@ -87,7 +84,6 @@ pub struct Hole {
 /// The beginning of a line: enough to know whether the rest is wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Peek<'a> {
-    /// Its number.
     pub seq: u64,
     /// Its type.
     pub event_type: Cow<'a, str>,

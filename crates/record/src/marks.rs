@@ -34,11 +34,8 @@ pub struct Marks {
 /// A line that tells of a checkpoint.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CheckpointLine {
-    /// Its number.
     pub seq: u64,
-    /// When.
     pub timestamp: Timestamp,
-    /// Its fields.
     pub data: Value,
 }
 

@@ -1,7 +1,7 @@
 //! Copies of lines in which secrets are masked and which still prove the rest.
 //!
-//! A field in which something was found keeps its place and shows the text around the mask; its commitment goes along in
-//! the line's proof. A name that holds a secret is masked with everything under it.
+//! A field in which something was found stays in place and shows the text around the mask; the line's proof has its
+//! commitment. A name that contains a secret is masked with everything under it.
 
 mod gather;
 
@@ -264,7 +264,6 @@ impl ExportLine {
         self
     }
 
-    /// The line.
     pub fn line(&self) -> &Line {
         &self.0
     }

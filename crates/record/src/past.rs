@@ -1,4 +1,5 @@
-//! What a session was at an earlier record. Every line tells what it changed, so that is the fold of the lines up to it.
+//! The state of a session at an earlier record. Every line says what it changed, so the state is the fold of the lines
+//! up to it.
 
 use crate::line::{Line, Peek};
 use crate::marks::{CheckpointLine, EVERY, Head, Marks};
@@ -36,7 +37,6 @@ pub struct Past {
 pub struct Unsure {
     /// What the checkpoint itself says may have been something else; the first of so many.
     pub named: Vec<LeftOut>,
-    /// How many.
     pub total: u64,
     /// Whether the next command had begun before the checkpoint was complete: whatever the checkpoint changed may be that
     /// command's.
@@ -51,14 +51,14 @@ pub struct Unsure {
 /// on; it is complete within seconds.
 const CHECKPOINT_NEAR: u64 = 1024;
 
-/// Why it cannot be told what a session was.
+/// Why the earlier state of a session is unknown.
 #[derive(Debug, thiserror::Error)]
 pub enum PastError {
     /// The recording cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
     /// Nothing is before the first record.
-    #[error("records are numbered from 1; 1 is the session as it was when it was made")]
+    #[error("records are numbered from 1; 1 is the session as it was created")]
     BeforeTheFirst,
     /// There is no such record.
     #[error("there is no record {seq}; the last one is {last}")]
@@ -69,17 +69,16 @@ pub enum PastError {
         last: u64,
     },
     /// Records before it are missing, and what they changed is not known.
-    #[error("the records before {before} are not all there ({reason}), so what the session was then is not known")]
+    #[error("some records before {before} are missing ({reason}), so the session's state at that record is unknown")]
     Hole {
         /// Number of the record after the hole.
         before: u64,
         /// Why they are missing.
         reason: String,
     },
-    /// A line does not tell what it should.
-    #[error("record {seq} cannot be read: {reason}")]
+    /// A line is invalid.
+    #[error("cannot read record {seq}: {reason}")]
     BadRecord {
-        /// Its number.
         seq: u64,
         /// What is wrong with it.
         reason: String,

@@ -18,7 +18,7 @@ pub struct Pattern {
     piece: usize,
 }
 
-/// Why a pattern was refused.
+/// Why a pattern was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PatternError {
     /// It is no regular expression.
@@ -26,8 +26,8 @@ pub enum PatternError {
     Syntax(String),
     /// It is one, but a huge one.
     #[error(
-        "too large: a repetition such as x{{1000}} is written out that often, and \\w stands for all letters there are. \
-         Use a shorter pattern, fewer repetitions, or plain text"
+        "too large: a repetition such as x{{1000}} is expanded, and \\w matches all letters of Unicode. Use a shorter \
+            pattern, fewer repetitions, or plain text"
     )]
     TooLarge,
 }

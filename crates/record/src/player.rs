@@ -1,8 +1,8 @@
-//! Going through a recording as a person does: on, back, to a number, to the next of a kind, to what was searched for, with
-//! secrets shown or hidden; or fast, from one key event to the next.
+//! Steps through a recording: forward, back, to a number, to the next event of a type, to a match, with secrets shown
+//! or hidden; or only from one key event to the next.
 //!
-//! The player holds one event at a time. Where events come from is a [`Source`]: files on this machine, or a daemon that
-//! gives pages of them. So a recording of a million events is played in the memory of one.
+//! The player holds one event at a time. Events come from a [`Source`]: files on this machine, or pages of a daemon. So
+//! a recording of a million events is played in the memory of one.
 
 mod clock;
 mod files;
@@ -142,7 +142,7 @@ impl<S: Source> Player<S> {
         Rest { player: self, wanted: Wanted::default(), after: Some(after), ready: VecDeque::new() }
     }
 
-    /// The key events from this one on, in short: what was said, asked, done and answered, and what went wrong.
+    /// The key events from this one on, in short: messages, commands, answers and failures.
     pub fn fast(&mut self) -> impl Iterator<Item = Result<Summary, S::Error>> + '_ {
         self.rest().map(|line| line.map(|line| Summary::of(&line))).filter(|told| match told {
             Ok(summary) => summary.is_key(),

@@ -27,7 +27,6 @@ pub enum ReadError {
     /// The system refused.
     #[error("{} cannot be read: {reason}", path.display())]
     Failed {
-        /// The file.
         path: PathBuf,
         /// What the system said.
         reason: String,
@@ -35,7 +34,6 @@ pub enum ReadError {
     /// A line is not one of a recording.
     #[error("line {line_number} of {} cannot be read: {reason}; verify tells what else is wrong", path.display())]
     BadLine {
-        /// The file.
         path: PathBuf,
         /// Which line of the file, from 1; 0 if it was not counted.
         line_number: u64,
@@ -44,10 +42,7 @@ pub enum ReadError {
     },
     /// Searching one line took all the time that a search has.
     #[error("searching event {seq} took longer than a search may")]
-    SearchSpent {
-        /// The line.
-        seq: u64,
-    },
+    SearchSpent { seq: u64 },
     /// Nobody waits for it.
     #[error("the reader went away")]
     Cancelled,
@@ -126,7 +121,6 @@ impl Recording {
         Ok(Lines { raw: self.raw(from_seq)? })
     }
 
-    /// The first line.
     pub fn first(&self) -> Result<Option<Line>, ReadError> {
         self.lines(0)?.next().transpose()
     }

@@ -1,5 +1,5 @@
-//! Masking a secret in a session's files. Each file is written anew beside the old one and takes its place; a line in which
-//! something was masked keeps its hash and the commitments to what it said.
+//! Masks a secret in a session's files. Each file is rewritten under a temporary name and renamed; a line in which
+//! something was masked keeps its hash and the commitments to its original fields.
 
 use crate::append::snapshot;
 use crate::beside;
@@ -246,7 +246,7 @@ fn replace(path: &Path, write: impl FnOnce(&mut BufWriter<File>) -> io::Result<b
     });
     match written {
         Ok(true) => {
-            // The old file must not come back with its secret after a loss of power.
+            // The old file must not reappear with its secret after a power failure.
             out.get_ref().sync_data()?;
             fs::rename(temporary, path)?;
             Ok(true)

@@ -1,5 +1,5 @@
-//! What undo and redo take back. Changes are looked through from the newest on; an undo takes back the newest change that no
-//! other undo has taken back, and a redo the newest undo.
+//! What undo and redo revert. Changes are searched from the newest on; an undo reverts the newest change that was not
+//! undone, and a redo the newest undo.
 
 use crate::line::Line;
 use crate::moment::run_of;
@@ -38,7 +38,7 @@ enum Seen {
     Barrier,
 }
 
-/// What an undo takes back: the last change that is in force. None if there is none.
+/// What an undo reverts: the last change that was not undone. None if there is none.
 pub fn last_change(recording: &Recording) -> Result<Option<Undoable>, ReadError> {
     last_step(recording, |kind, taken_back| match kind {
         Kind::Undo => Seen::TakesBack,
@@ -47,7 +47,7 @@ pub fn last_change(recording: &Recording) -> Result<Option<Undoable>, ReadError>
     })
 }
 
-/// What a redo takes back: the last undo after which nothing else has changed. None if there is none.
+/// What a redo reverts: the last undo after which nothing else has changed. None if there is none.
 pub fn last_undo(recording: &Recording) -> Result<Option<Undoable>, ReadError> {
     last_step(recording, |kind, taken_back| match kind {
         Kind::Redo => Seen::TakesBack,

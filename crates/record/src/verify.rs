@@ -1,5 +1,5 @@
-//! Whether a recording is as it was written: nothing changed, dropped, swapped or cut off. The first line that is not right
-//! is named.
+//! Whether a recording is as it was written: nothing changed, dropped, reordered or truncated. Names the first line
+//! that is wrong.
 
 mod files;
 mod signatures;
@@ -23,8 +23,8 @@ const LOOKS: usize = 3;
 /// Type of the line that tells of a scrub.
 const SCRUBBED: &str = "scrubbed";
 /// A scrub masks first and is recorded afterwards.
-const UNTOLD: &str = "something in it is masked, and no scrub tells of it; one that was cut off leaves this, and another scrub \
-                      of the same secret tells of it";
+const UNTOLD: &str = "something in it is masked, but no scrub is recorded; an interrupted scrub leaves this, and \
+    repeating the scrub fixes it";
 
 /// Checks the lines of a recording, and neither signatures nor files. A session's own files need its key; an export brings what it needs. `expected` is the number
 /// that the last line must have, as the store knows it: without it, a file that was cut between two lines looks whole.
@@ -139,14 +139,14 @@ impl<'a> Check<'a> {
         self.written.clear();
         let written = line.write_to(&mut self.written);
         if written.is_err() || self.written.strip_suffix(b"\n") != Some(raw.bytes) {
-            return Err(wrong(line.seq, "it is not written as it was recorded"));
+            return Err(wrong(line.seq, "it differs from the recorded bytes"));
         }
         self.number(&line)?;
         self.proof(&line)?;
         let hash = self.hasher.hash(&self.before, &line, self.key);
         let hash = hash.map_err(|error| wrong(line.seq, error.to_string()))?;
         if hash != line.proof.hash {
-            return Err(wrong(line.seq, "its hash does not follow from it and the line before it"));
+            return Err(wrong(line.seq, "its hash does not match it and the previous line"));
         }
         if line.event_type == SCRUBBED {
             for seq in line.data.get("seqs").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_u64) {
@@ -183,23 +183,21 @@ impl<'a> Check<'a> {
         let proof = &line.proof;
         let first = self.verdict.lines == 0;
         if (proof.head.is_some() || proof.signed.is_some()) && !(self.export && first) {
-            return Err(wrong(line.seq, "it has a head, which belongs into the first line of an export"));
+            return Err(wrong(line.seq, "it has a head, which belongs in the first line of an export"));
         }
         if self.export && first {
-            let head = proof
-                .head
-                .clone()
-                .ok_or_else(|| wrong(line.seq, "an export's first line tells its end; this does not"))?;
+            let head =
+                proof.head.clone().ok_or_else(|| wrong(line.seq, "the first line of an export must name its end"))?;
             self.promised = Some(head);
         }
         if !self.export && (proof.salt.is_some() || !proof.salts.is_empty()) {
-            return Err(wrong(line.seq, "it has salts, which belong into exports"));
+            return Err(wrong(line.seq, "it has salts, which belong in exports"));
         }
         if self.export && proof.salt.is_some() != proof.masked.is_empty() {
-            return Err(wrong(line.seq, "its salts do not fit what is masked"));
+            return Err(wrong(line.seq, "its salts do not match what is masked"));
         }
         if proof.salt.is_some() && !proof.salts.is_empty() {
-            return Err(wrong(line.seq, "its salts do not fit what is masked"));
+            return Err(wrong(line.seq, "its salts do not match what is masked"));
         }
         if let (true, Some(key), Some(salt)) = (self.export, self.key, proof.salt)
             && key.salt(line.seq) != salt
@@ -233,10 +231,10 @@ impl<'a> Check<'a> {
             }
         });
         if let Some(path) = unmasked {
-            return Err(wrong(line.seq, format!("{path} is said to be masked and shows no mask")));
+            return Err(wrong(line.seq, format!("{path} is declared masked but shows no mask")));
         }
         if masked != proof.masked.len() || salted != proof.salts.len() || other_salt {
-            return Err(wrong(line.seq, "its proof speaks of other fields than it has"));
+            return Err(wrong(line.seq, "its proof names fields that it does not have"));
         }
         Ok(())
     }
@@ -246,12 +244,12 @@ impl<'a> Check<'a> {
         if let Some(promised) = &self.promised
             && self.verdict.head.as_ref() != Some(promised)
         {
-            return Err(wrong(self.next, format!("the export was to end with line {}", promised.seq)));
+            return Err(wrong(self.next, format!("the export should end with line {}", promised.seq)));
         }
         if let Some(expected) = expected
             && expected > last
         {
-            return Err(wrong(self.next, format!("the recording ends here; the session has come to {expected}")));
+            return Err(wrong(self.next, format!("the recording ends here; the session's last record is {expected}")));
         }
         Ok(())
     }

@@ -33,7 +33,6 @@ pub enum ConfigError {
     /// A pattern that cannot be used.
     #[error("the redaction pattern '{name}' cannot be used: {reason}")]
     Pattern {
-        /// Its name.
         name: String,
         /// Why, and what to do.
         reason: String,

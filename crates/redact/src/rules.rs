@@ -180,7 +180,6 @@ pub struct Rules(u128);
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("there is no redaction rule named '{name}'; Rules::names() lists them")]
 pub struct UnknownRule {
-    /// The name.
     pub name: String,
 }
 

@@ -1,4 +1,4 @@
-//! What a person sees: words for figures and times, tables, lists of fields, and the terminal while a program draws on it.
+//! Output for people: figures and times as text, tables, lists of fields, and the terminal while a program draws on it.
 
 mod colour;
 mod fields;

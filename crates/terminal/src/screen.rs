@@ -1,4 +1,4 @@
-//! The terminal: taken over while we draw, and given back however we end.
+//! The terminal: in raw mode while we draw, and restored however we exit.
 
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
@@ -14,16 +14,16 @@ use std::io::{self, Stdout};
 use std::sync::Once;
 use tokio::sync::mpsc;
 
-/// Keys that may wait for us. Who types faster waits for the screen.
+/// How many keys may be queued.
 const KEYS_WAITING: usize = 64;
 
-/// The terminal while it is ours. Dropping it gives it back.
+/// The terminal in raw mode. Dropping it restores it.
 pub struct Screen {
     terminal: Terminal<CrosstermBackend<Stdout>>,
 }
 
 impl Screen {
-    /// Takes the terminal over.
+    /// Switches the terminal to raw mode.
     pub fn open() -> io::Result<Self> {
         give_back_on_panic();
         // Made before the terminal is changed, so that every way out of here gives it back.
@@ -37,7 +37,7 @@ impl Screen {
         self.terminal.draw(picture).map(|_| ())
     }
 
-    /// Steps aside until the shell that started us lets us go on.
+    /// Suspends until the shell continues us.
     pub fn suspend(&mut self) -> io::Result<()> {
         leave()?;
         kill_process(getpid(), Signal::TSTP)?;

@@ -5,7 +5,7 @@ use ratatui::style::{Color, Modifier, Style};
 
 /// From this share of a limit on, it is near.
 const NEAR: f64 = 0.7;
-/// From this share of a limit on, it is as good as met.
+/// From this share of a limit on, it is nearly reached.
 const MET: f64 = 0.9;
 
 /// How things look.
@@ -14,16 +14,16 @@ pub struct Theme {
     colour: bool,
 }
 
-/// How worrying something is.
+/// A severity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Level {
-    /// All is well.
+    /// Normal.
     Good,
-    /// Look at it some time.
+    /// A warning.
     Near,
-    /// Look at it now.
+    /// An error.
     Bad,
-    /// It is over, or nothing to say about.
+    /// Ended, or not relevant.
     Past,
 }
 

@@ -1,4 +1,4 @@
-//! What each crate may depend on. The table is the architecture; a new edge is a decision and is made here.
+//! What each crate may depend on. The table is the architecture; a new dependency is decided here.
 
 use std::collections::BTreeSet;
 
@@ -119,7 +119,7 @@ pub fn check(manifest: &Manifest) -> Vec<String> {
         wrong.push(format!("{}: no description in Cargo.toml", manifest.folder));
     }
     let Some(rule) = RULES.iter().find(|rule| rule.name == manifest.folder) else {
-        wrong.push(format!("{}: a crate without a rule; say in edges.rs what it may name", manifest.folder));
+        wrong.push(format!("{}: a crate without a rule; add it to edges.rs", manifest.folder));
         return wrong;
     };
     for dependency in &manifest.dependencies {

@@ -1,5 +1,5 @@
-//! The rules of the house, as functions that read text and say what is wrong with it. They do no I/O beyond [`tree`], so
-//! each rule is shown to find something by a table; `tests/house.rs` runs them over this workspace.
+//! The rules of this repository, as functions that read text and return what is wrong with it. Only [`tree`] does I/O,
+//! so each rule is tested with a table; `tests/house.rs` runs them over this workspace.
 
 pub mod edges;
 pub mod modules;

@@ -1,5 +1,5 @@
-//! The state of the screen: a plain value that keys and news change and that the drawing reads. It asks nobody anything;
-//! what it wants to know it says in [`Wants`].
+//! The state of the screen: a plain value that keys and updates change and that drawing reads. It does no I/O; it lists
+//! what it needs in [`Wants`].
 
 use super::panes::{ServicesPane, SessionsPane};
 use super::rates::Rates;
@@ -42,35 +42,31 @@ impl Tab {
 /// Whether the daemon answers.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub enum Link {
-    /// Nobody knows yet.
+    /// Unknown yet.
     #[default]
     Unknown,
     /// It does.
     Up {
-        /// Its version.
         version: String,
         /// Its process.
         pid: u32,
     },
     /// It does not.
-    Lost {
-        /// Why.
-        reason: String,
-    },
+    Lost { reason: String },
 }
 
-/// A line that is being typed.
+/// A prompt.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Prompt {
     /// What it is for.
     pub purpose: Purpose,
     /// What was typed.
     pub text: String,
-    /// What was in force before, for those who change their mind.
+    /// The previous value, for Esc.
     pub before: String,
 }
 
-/// What a line is typed for.
+/// The purpose of a prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// To filter the list.
@@ -79,33 +75,31 @@ pub enum Purpose {
     Search,
 }
 
-/// A question to be answered with yes or no: whether a service shall be stopped.
+/// A yes-or-no question: whether to stop a service.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Question {
-    /// Which.
     pub key: ServiceKey,
-    /// Its name.
     pub name: String,
 }
 
-/// Something to say for a while.
+/// A temporary message.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Message {
     /// The sentence.
     pub text: String,
-    /// How worrying it is.
+    /// Its severity.
     pub level: Level,
     until: Duration,
 }
 
-/// What a key asks for beyond a change of the screen.
+/// What a key does other than changing the screen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
     /// Leave.
     Quit,
     /// Stop a service.
     Stop(ServiceKey),
-    /// Step aside for the shell that started us, until it lets us go on.
+    /// Suspend (Ctrl-Z).
     Suspend,
 }
 
@@ -114,34 +108,32 @@ pub enum Effect {
 pub struct App {
     /// Whether the daemon answers.
     pub link: Link,
-    /// How the node stood when it was asked last.
+    /// The last status of the node.
     pub node: Option<Node>,
     /// Commands per second.
     pub rates: Rates,
-    /// Which list is to be seen.
+    /// Which list is visible.
     pub tab: Tab,
-    /// The services.
     pub services: ServicesPane,
-    /// The sessions.
     pub sessions: SessionsPane,
     /// Selection among the changes of limits.
     pub changes: List,
     /// What was opened, the topmost last.
     pub views: Vec<View>,
-    /// The line that is being typed.
+    /// The current prompt.
     pub prompt: Option<Prompt>,
     /// The question that waits for an answer.
     pub question: Option<Question>,
-    /// Whether the keys are explained.
+    /// Whether the help is shown.
     pub help: bool,
-    /// What there is to say.
+    /// The current message.
     pub message: Option<Message>,
     /// How many logs were opened.
     pub logs_opened: u64,
 }
 
 impl App {
-    /// What it wants to know.
+    /// What it needs to know.
     pub fn wants(&self) -> Wants {
         let mut wants = Wants::default();
         match self.views.last() {
@@ -157,7 +149,7 @@ impl App {
         wants
     }
 
-    /// The daemon said something.
+    /// An update from the daemon.
     pub fn on_news(&mut self, news: News, at: Duration) {
         match news {
             News::Found(daemon) => self.link = Link::Up { version: daemon.version, pid: daemon.pid },
@@ -204,7 +196,7 @@ impl App {
         }
     }
 
-    /// Says something for a while.
+    /// Shows a temporary message.
     pub fn say(&mut self, text: String, level: Level, at: Duration) {
         self.message = Some(Message { text, level, until: at + MESSAGE_STAYS });
     }
@@ -219,7 +211,7 @@ impl App {
         }
     }
 
-    /// The filter of the list in sight.
+    /// The filter of the visible list.
     pub fn filter(&self) -> &str {
         match self.tab {
             Tab::Services => &self.services.filter,
@@ -228,7 +220,7 @@ impl App {
         }
     }
 
-    /// Filters the list in sight.
+    /// Filters the visible list.
     pub fn set_filter(&mut self, filter: String) {
         match self.tab {
             Tab::Services => self.services.set_filter(filter),

@@ -1,4 +1,4 @@
-//! Which columns of a table fit into a width, and how wide each is. The dearest stay, the others give way.
+//! Which columns of a table fit into a width, and how wide each is. The most important ones stay.
 
 /// Blank columns between two.
 pub const GAP: u16 = 2;
@@ -10,7 +10,7 @@ pub struct Column {
     pub title: &'static str,
     /// The least width at which it is worth showing.
     pub least: u16,
-    /// The rank by which it stays: 0 is the last to go.
+    /// Its priority: 0 is dropped last.
     pub rank: u8,
     /// Whether it is set to the right, as figures are.
     pub right: bool,
@@ -39,7 +39,7 @@ pub fn fit(columns: &[Column], wanted: &[u16], width: u16) -> Vec<(usize, u16)> 
     let mut kept: Vec<(usize, u16)> = Vec::new();
     for place in ranked {
         let gap = if kept.is_empty() { 0 } else { GAP };
-        // The dearest column is shown at any width.
+        // The most important column is shown at any width.
         let needed = if kept.is_empty() { least(place).min(width) } else { least(place) + gap };
         if needed > left {
             break;
@@ -47,7 +47,7 @@ pub fn fit(columns: &[Column], wanted: &[u16], width: u16) -> Vec<(usize, u16)> 
         left -= needed;
         kept.push((place, needed - gap));
     }
-    // What is left goes to those who want more, one cell at a time so that nobody goes short.
+    // The remaining width is distributed one cell at a time among columns that need more.
     while left > 0 {
         let mut given = false;
         for (place, width) in &mut kept {

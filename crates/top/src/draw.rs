@@ -15,7 +15,6 @@ use super::views::View;
 pub use parts::Look;
 use ratatui::Frame;
 
-/// Draws everything.
 pub fn screen(frame: &mut Frame<'_>, app: &App, look: Look) {
     let places = layout::places(frame.area(), app);
     if let Some(area) = places.line {

@@ -25,7 +25,7 @@ impl App {
             }
         }
         if self.help {
-            // Any key: who reads the help wants to get back to work.
+            // Any key closes the help.
             self.help = false;
             return None;
         }
@@ -60,7 +60,7 @@ impl App {
         None
     }
 
-    /// Escape takes back the filter first.
+    /// Escape clears the filter first.
     fn back_from_list(&mut self) -> Option<Effect> {
         if self.filter().is_empty() {
             return Some(Effect::Quit);

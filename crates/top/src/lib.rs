@@ -1,5 +1,5 @@
-//! The screen of `shellkeep top`: a value that keys and news change, and its drawing. It asks nobody anything; what it wants
-//! to know it says in [`wants`], and the command line asks the daemon.
+//! The screen of `shellkeep top`: a value that keys and updates change, and its drawing. It does no I/O; it lists what
+//! it needs in [`wants`], and the command line asks the daemon.
 
 pub mod app;
 mod columns;

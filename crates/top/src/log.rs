@@ -18,7 +18,6 @@ const SIDE_STEP: usize = 8;
 /// A log that is looked at.
 #[derive(Debug)]
 pub struct Log {
-    /// Which.
     pub which: Followed,
     /// Its service's name.
     pub name: String,

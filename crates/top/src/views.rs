@@ -10,7 +10,6 @@ use shellkeep_terminal::list::List;
 pub enum View {
     /// A session.
     Session(Box<SessionView>),
-    /// A service.
     Service(Box<ServiceView>),
     /// A log.
     Log(Box<Log>),
@@ -19,7 +18,6 @@ pub enum View {
 /// A session that was opened.
 #[derive(Debug)]
 pub struct SessionView {
-    /// Which.
     pub id: String,
     /// What the daemon said about it last.
     pub detail: Option<SessionDetail>,
@@ -63,7 +61,6 @@ impl SessionView {
 /// A service that was opened.
 #[derive(Debug)]
 pub struct ServiceView {
-    /// Which.
     pub key: ServiceKey,
     /// What is known about it.
     pub service: Service,

@@ -1,12 +1,11 @@
-//! What the screen wants to know from the daemon, and what it is told. The screen says it as a value; the poller fetches
-//! it again and again until the value is another one.
+//! What the screen needs from the daemon, and the updates. The screen states it as a value; the poller fetches it
+//! repeatedly until the value changes.
 
 use shellkeep_protocol::{LogResponse, Node, Readiness, Service, Session, StateResponse};
 
 /// A service, by its names.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ServiceKey {
-    /// Its session.
     pub session: String,
     /// Its id in the session.
     pub service: String,
@@ -22,13 +21,12 @@ impl ServiceKey {
 /// A log that is looked at. The same log opened again is another: it begins anew, and news of the first are not for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Followed {
-    /// Whose.
     pub key: ServiceKey,
     /// How many logs were opened before.
     pub number: u64,
 }
 
-/// What is in sight, beside the node itself, which always is.
+/// What is visible, besides the node itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Wants {
     /// The services that run.
@@ -66,7 +64,6 @@ impl SessionsQuery {
 /// A page of sessions.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SessionsPage {
-    /// The sessions.
     pub sessions: Vec<Session>,
     /// Where the next page begins, if there is one.
     pub next: Option<String>,
@@ -79,7 +76,6 @@ pub struct SessionsPage {
 /// One session, looked at closely.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionDetail {
-    /// The session.
     pub session: Session,
     /// What its shell knows, in figures.
     pub state: StateSummary,
@@ -123,45 +119,37 @@ pub enum News {
     /// It answers.
     Found(Readiness),
     /// It does not answer.
-    Lost {
-        /// Why.
-        reason: String,
-    },
+    Lost { reason: String },
     /// How the node stands.
     Node(Box<Node>),
     /// The services that run.
     Services(Vec<Service>),
     /// A page of sessions.
     Sessions {
-        /// Which.
         query: SessionsQuery,
         /// The page.
         page: SessionsPage,
     },
     /// One session, or why it cannot be shown.
     Session {
-        /// Which.
         id: String,
         /// What there is to say.
         detail: Result<Box<SessionDetail>, String>,
     },
     /// One service, or why it cannot be shown.
     Service {
-        /// Which.
         key: ServiceKey,
         /// What there is to say.
         detail: Result<Box<Service>, String>,
     },
     /// A page of a log, or why it cannot be read.
     Log {
-        /// Which.
         log: Followed,
         /// What there is to say.
         page: Result<Box<LogResponse>, String>,
     },
     /// A service was stopped, or not.
     Stopped {
-        /// Which.
         key: ServiceKey,
         /// What there is to say.
         outcome: Result<Box<Service>, String>,

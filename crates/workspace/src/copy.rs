@@ -30,7 +30,7 @@ const UNFINISHED: &str = ".shellkeep-copy-";
 pub fn workspace(from: &Path, to: &Path, faults: &Faults) -> io::Result<Copied> {
     let unfinished = unfinished(to)?;
     if std::fs::read_dir(to).is_ok_and(|mut entries| entries.next().is_some()) {
-        return Err(io::Error::new(io::ErrorKind::AlreadyExists, "there is something in the fork's directory already"));
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, "the fork's directory is not empty"));
     }
     remove(&unfinished)?;
     std::fs::create_dir(&unfinished)?;

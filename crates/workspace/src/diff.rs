@@ -38,7 +38,6 @@ pub struct Side {
 pub struct Change {
     /// From the workspace's root, `/` between the names.
     pub path: Vec<u8>,
-    /// What happened.
     pub kind: ChangeKind,
     /// Before; `None` if it was added.
     pub old: Option<Side>,
@@ -68,7 +67,6 @@ impl Default for PatchOptions {
 /// One file of a patch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FilePatch {
-    /// Which.
     pub path: Vec<u8>,
     /// Lines that came.
     pub insertions: u64,

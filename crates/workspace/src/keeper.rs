@@ -203,7 +203,6 @@ impl Keeper {
         self.repo.as_mut()
     }
 
-    /// The workspace.
     pub fn workspace(&self) -> &Path {
         &self.workspace
     }

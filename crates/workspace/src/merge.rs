@@ -23,14 +23,12 @@ pub enum Choice {
     Neither,
     /// The session that is merged into.
     Ours,
-    /// The fork.
     Theirs,
 }
 
 /// A path that both changed in ways that do not go together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conflict {
-    /// Which.
     pub path: Vec<u8>,
     /// What happened, in words.
     pub reason: &'static str,
@@ -137,10 +135,10 @@ impl Merger<'_> {
         match (&theirs.old, &ours, &theirs.new) {
             (Some(base), Some(our), Some(their)) => self.both_changed(path, base, our, their),
             (None, Some(our), Some(their)) => {
-                self.choose(path, Some(our), Some(their), "both made it, and not the same")
+                self.choose(path, Some(our), Some(their), "added on both sides with different contents")
             }
-            (_, None, their) => self.choose(path, None, their.as_ref(), "it was removed here and changed in the fork"),
-            (_, our, None) => self.choose(path, our.as_ref(), None, "it was changed here and removed in the fork"),
+            (_, None, their) => self.choose(path, None, their.as_ref(), "removed here and changed in the fork"),
+            (_, our, None) => self.choose(path, our.as_ref(), None, "changed here and removed in the fork"),
         }
     }
 
@@ -151,10 +149,10 @@ impl Merger<'_> {
         for directory in above {
             let is_gone = |state: &State| !state.new.as_ref().is_some_and(is_directory);
             if self.our_changes.get(directory).is_some_and(is_gone) {
-                return Some("the directory it belongs to was removed here");
+                return Some("its directory was removed here");
             }
         }
-        (!is_directory(their) && self.is_used(path)).then_some("it is a directory here with something new in it")
+        (!is_directory(their) && self.is_used(path)).then_some("it is a directory here with new files in it")
     }
 
     /// Whether we made or changed something below.
@@ -173,7 +171,7 @@ impl Merger<'_> {
         let are_files = [base, our, their].iter().all(|item| matches!(item.kind, Kind::File { .. }));
         let are_directories = [base, our, their].into_iter().all(is_directory);
         let reason = match bits {
-            None => "its permissions were changed on both sides",
+            None => "its permissions changed on both sides",
             Some(bits) if are_directories || are_files && (our.id == their.id || their.id == base.id) => {
                 self.take(path, Some(our.clone()), Some(Item { bits, ..our.clone() }));
                 return Ok(());
@@ -193,7 +191,7 @@ impl Merger<'_> {
                 }
                 Err(reason) => reason,
             },
-            Some(_) => "it became different things on both sides",
+            Some(_) => "its kind changed differently on both sides",
         };
         self.choose(path, Some(our), Some(their), reason)
     }
@@ -206,7 +204,7 @@ impl Merger<'_> {
         };
         let texts = (read(self.theirs, base)?, read(self.ours, our)?, read(self.theirs, their)?);
         let (Some(base), Some(our), Some(their)) = texts else {
-            return Ok(Err("it was changed on both sides and is too big to be merged"));
+            return Ok(Err("changed on both sides and too large to merge"));
         };
         Ok(text::merge(&base, &our, &their))
     }

@@ -96,9 +96,7 @@ pub enum EntryKind {
 pub struct Entry {
     /// Where it is, below the workspace; empty for the workspace itself.
     pub path: Vec<u8>,
-    /// What it is.
     pub kind: EntryKind,
-    /// Its size.
     pub size: u64,
     /// Its permissions.
     pub mode: u32,
@@ -111,7 +109,6 @@ pub struct Entry {
 /// A part of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Content {
-    /// The bytes.
     pub bytes: Vec<u8>,
     /// How large the file is.
     pub size: u64,

@@ -10,7 +10,6 @@ use std::time::Duration;
 /// Files in the tree.
 const FILES: usize = 100;
 
-/// Measures.
 pub fn measure(setup: &Setup, report: &mut Report) -> Fallible<()> {
     let stage = Stage::make(setup, FILES)?;
     stage.first()?;

@@ -1,4 +1,4 @@
-//! Making cages: what the machine offers for them, where they are, how many processes they may hold.
+//! Creates cages: what the machine supports, where they are, how many processes they may have.
 
 use super::Cage;
 use super::census::Census;
@@ -17,7 +17,7 @@ pub(super) const WORK: &str = "work";
 /// The group in which the keepers of services are; they count towards no limit.
 pub(super) const KEEPERS: &str = "keepers";
 
-/// How much of what the machine offers is used.
+/// How much of what the machine supports is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CageMode {
     /// All of it.
@@ -25,7 +25,7 @@ pub enum CageMode {
     Auto,
     /// Groups, but no pids controller even if there is one: the guard holds the limits.
     NoLimits,
-    /// No groups at all: processes are known by a mark in their environment.
+    /// No groups at all: processes are identified by a mark in their environment.
     Marks,
 }
 
@@ -38,7 +38,7 @@ pub struct Limits {
     pub node: u64,
 }
 
-/// Makes cages, all under one name, so that those of a daemon that died are found again. Copies are the same factory.
+/// Creates cages, all under one name, so that those of a dead daemon are found again. Clones are the same factory.
 #[derive(Debug, Clone)]
 pub struct CageFactory {
     pub(super) shared: Arc<Shared>,
@@ -61,7 +61,7 @@ pub(super) struct Shared {
 }
 
 impl CageFactory {
-    /// Finds out what this machine offers. `instance` is the same for every daemon on one data directory.
+    /// Detects what this machine supports. `instance` is the same for every daemon on one data directory.
     pub fn detect(instance: &str, mode: CageMode, limits: Limits) -> Self {
         let mounts = if mode == CageMode::Marks { Mounts::default() } else { Mounts::find() };
         let unified = mounts.unified.as_ref().and_then(|own| usable(&own.join(instance)));
@@ -90,7 +90,7 @@ impl CageFactory {
         factory
     }
 
-    /// Whether processes are held by a control group.
+    /// Whether control groups are used.
     pub fn has_groups(&self) -> bool {
         self.shared.unified.is_some()
     }
@@ -108,8 +108,8 @@ impl CageFactory {
         }
     }
 
-    /// Changes the limits, for all cages that there are and will be. What runs is not ended by a lower one where the
-    /// kernel holds it; nothing new starts until there are fewer.
+    /// Changes the limits of all existing and future cages. Where the kernel enforces it, a lower limit kills nothing;
+    /// nothing new starts until there are fewer.
     pub fn set_limits(&self, limits: Limits) {
         self.shared.per_cage.store(limits.per_cage, Ordering::Relaxed);
         self.shared.node.store(limits.node, Ordering::Relaxed);
@@ -136,7 +136,7 @@ impl CageFactory {
         }
     }
 
-    /// Who is alive in these cages, by name, the keepers not included. One look at the machine serves all of them.
+    /// The live processes in these cages, by name, without keepers. One scan serves all of them.
     pub fn members_of(&self, names: &HashSet<String>) -> HashMap<String, Vec<Stat>> {
         let cages: Vec<_> = self.cages().into_iter().filter(|cage| names.contains(&cage.name)).collect();
         if self.has_groups() {
@@ -156,8 +156,8 @@ impl CageFactory {
         self.held_at(name, self.shared.unified.as_deref(), Roots::default())
     }
 
-    /// Takes over a cage that an earlier daemon made; nobody in it is touched. `root` is from whom those in it descend,
-    /// as far as is known before [`crate::ServiceProcess::adopt`]; without groups they are found by it.
+    /// Takes over a cage of an earlier daemon; its processes are not touched. `root` is their ancestor, as far as is
+    /// known before [`crate::ServiceProcess::adopt`]; without groups it is used to find them.
     pub fn adopt(&self, name: &str, root: ProcessStamp) -> Cage {
         let has_it = |base: &&PathBuf| base.join(WORK).join(name).is_dir();
         let base =

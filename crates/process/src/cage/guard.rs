@@ -1,5 +1,5 @@
-//! Holding the limits where no controller of the kernel does: look often at something cheap, count when it has grown,
-//! and cut back the cage that has too many.
+//! Enforces the limits where no kernel controller does: checks something cheap often, counts when it has grown, and
+//! cuts back the cage that has too many.
 
 use super::census::{Census, Marks};
 use super::held::{Held, Still, lock, signal_process_groups};
@@ -15,33 +15,33 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
-/// Time between two looks at the number of threads of the machine. A bomb makes ten a millisecond, and a look costs a
-/// few microseconds.
+/// Interval between two checks of the machine's number of threads. A fork bomb creates ten per millisecond, and a check
+/// costs a few microseconds.
 const LOOK: Duration = Duration::from_millis(25);
 /// The same while that number grows quickly.
 const CLOSER_LOOK: Duration = Duration::from_millis(5);
 /// We count at least this often, in case one cage grew while others shrank.
 const COUNT_ANYWAY: Duration = Duration::from_secs(5);
-/// So long after a cage was cut back we count at every look: the dead still count for the machine until somebody asks
-/// after them, and hide those who take their place.
+/// For this long after a cage was cut back, every check counts: zombies still count for the machine until they are
+/// reaped, and hide the processes that replace them.
 const ALERT: Duration = Duration::from_secs(2);
-/// How long a group may take to stand still.
+/// How long a group may take to freeze.
 const FREEZE_LIMIT: Duration = Duration::from_millis(500);
-/// A cage that was cut back this often in a row is one whose own first process starts too many; then it goes too.
+/// If a cage was cut back this often in a row, its own first process starts too many; then it is killed too.
 const PATIENCE: u32 = 3;
-/// After this long without being cut back, a cage is in good standing again.
+/// After this long without being cut back, the count starts over.
 const FORGIVEN_AFTER: Duration = Duration::from_secs(10);
 /// Of the newest processes we look at this many to see who makes them.
 const NEWEST: u32 = 64;
 /// Fewer than this many of them prove nothing.
 const FEWEST: usize = 6;
-/// Before another guard takes the place of one that has failed.
+/// Pause before a failed guard is replaced.
 const BETWEEN_GUARDS: Duration = Duration::from_millis(100);
 /// The guard competes with what it guards against; where it may not go first, it is at least this much preferred.
 const GUARD_NICE: i32 = -15;
 
 impl CageFactory {
-    /// Holds the limits for as long as this is awaited. Ends at once where the kernel holds them.
+    /// Enforces the limits for as long as this is awaited. Returns at once if the kernel does.
     pub async fn guard(&self) {
         if self.has_limit() {
             return;
@@ -50,7 +50,7 @@ impl CageFactory {
             let (stop, stopped) = mpsc::channel::<()>();
             let (alive, ended) = oneshot::channel::<()>();
             let factory = self.clone();
-            // A thread of its own: when there is something to do, everybody else is busy.
+            // A separate thread: when there is work, all others are busy.
             let started = std::thread::Builder::new().name("shellkeep-guard".to_owned()).spawn(move || {
                 let _alive = alive;
                 go_first();
@@ -64,7 +64,7 @@ impl CageFactory {
     }
 }
 
-/// A thousand who want to run leave little to one who is treated as one of them.
+/// With a thousand runnable processes, a thread of normal priority gets little time.
 fn go_first() {
     let priority = libc::sched_param { sched_priority: 1 };
     // SAFETY: the structure is whole and outlives the call; 0 is the calling thread.
@@ -106,7 +106,7 @@ impl Guard {
         }
     }
 
-    /// One look. Tells whether there was a reason to count.
+    /// One check. Returns whether there was a reason to count.
     fn look(&mut self) -> bool {
         let Limits { per_cage, node } = self.factory.limits();
         let margin = (per_cage.min(node) / 4).clamp(4, 256);
@@ -135,14 +135,14 @@ impl Guard {
                 *count = 1;
             }
         }
-        // If all are within their own limit and still too many together, the largest pays.
+        // If all are within their own limits but too many in total, the largest is cut back.
         while counts.iter().map(|(_, count)| count).sum::<u64>() > node {
             let largest = counts.iter_mut().max_by_key(|(_, count)| *count).filter(|(_, count)| *count > 1);
             let Some((cage, count)) = largest else { break };
             self.cut_back(cage);
             *count = 1;
         }
-        // Who was stopped on suspicion and has not been cut back goes on.
+        // Processes that were stopped on suspicion and not cut back continue.
         for cage in &cages {
             signal_process_groups(&std::mem::take(&mut *lock(&cage.suspects)), Signal::CONT);
         }
@@ -199,8 +199,7 @@ impl Guard {
 }
 
 impl Held {
-    /// Ends everyone, or everyone but the shell. Nobody runs meanwhile, so nobody can start others faster than we end
-    /// them.
+    /// Kills all processes, or all but the shell. None runs in the meantime, so none can fork faster than we kill.
     fn cut_down(&self, spares_main: bool) {
         let main = if spares_main { self.main_pid() } else { 0 };
         let _still = self.unified.as_ref().map(Still::hold);
@@ -215,8 +214,8 @@ impl Held {
         }
     }
 
-    /// Waits until everyone has come to a stop. Without a group they get a signal: first by process groups, in
-    /// which most are, then those found elsewhere.
+    /// Waits until all processes have stopped. Without a group they get a signal: first by process groups, in which
+    /// most are, then those found elsewhere.
     fn stand_still(&self) {
         if let Some(group) = &self.unified {
             let since = Instant::now();

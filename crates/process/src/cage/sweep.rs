@@ -1,4 +1,4 @@
-//! Ending what an earlier daemon left running, and nothing else.
+//! Kills what an earlier daemon left running, and nothing else.
 
 use super::CageFactory;
 use super::census::Census;
@@ -14,7 +14,7 @@ use std::fs;
 use std::path::PathBuf;
 
 impl CageFactory {
-    /// Ends everything in cages that are not in `keep`, and keepers that look after none of those. Returns whom.
+    /// Kills everything in cages that are not in `keep`, and keepers of none of those. Returns the killed processes.
     pub fn sweep(&self, keep: &HashSet<String>) -> HashSet<u32> {
         let mut ended = self.sweep_groups(keep);
         ended.extend(self.sweep_marks(keep));
@@ -22,7 +22,7 @@ impl CageFactory {
         ended
     }
 
-    /// Ends everything but what is in `keep`, and removes the instance's own groups if they are empty then.
+    /// Kills everything but what is in `keep`, and removes the instance's own groups if they are empty then.
     pub fn remove(&self, keep: &HashSet<String>) {
         self.sweep(keep);
         for base in self.bases() {
@@ -81,7 +81,7 @@ impl CageFactory {
         ended.into_iter().map(|stamp| stamp.pid).collect()
     }
 
-    /// Keepers go last: while they live, everything that they look after can be found below them.
+    /// Keepers last: while they live, everything that they started can be found below them.
     fn sweep_keepers(&self, keep: &HashSet<String>) -> HashSet<u32> {
         let prefix = format!("{KEEPER_MARK}={}/", self.shared.instance).into_bytes();
         let mut ended = HashSet::new();

@@ -71,7 +71,7 @@ impl CageFactory {
             return Belongs::Unclear("it descends from a session, but has left its parent and its process session");
         }
         if group != Group::Other || self.has_mark(pid) {
-            return Belongs::Unclear("it is among the processes of sessions, but descends from none that is alive");
+            return Belongs::Unclear("it is among the processes of sessions, but descends from no live one");
         }
         Belongs::Outside
     }

@@ -11,14 +11,13 @@ pub(crate) const START_LIMIT: Duration = Duration::from_secs(20);
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The system refused.
-    #[error("bash could not be started: {0}")]
+    #[error("cannot start bash: {0}")]
     System(#[from] io::Error),
     /// There is no such program, or it may not be executed.
-    #[error("{path} cannot be executed: {error}")]
+    #[error("cannot execute {path}: {error}")]
     NotExecutable {
         /// The bash.
         path: String,
-        /// The system's reason.
         error: io::Error,
     },
     /// This bash cannot load the driver.
@@ -61,10 +60,10 @@ impl StartError {
                 }
                 Some(libc::ENFILE) => "the machine has no file descriptor left: close files, or raise fs.file-max",
                 Some(libc::EAGAIN) => {
-                    "no more processes may be started: end some, or raise the limit (ulimit -u, TasksMax=)"
+                    "no more processes can be started: stop some, or raise the limit (ulimit -u, TasksMax=)"
                 }
-                Some(libc::ENOMEM) => "the machine is short of memory: end something, or run fewer commands at a time",
-                _ => "the daemon's log says more",
+                Some(libc::ENOMEM) => "the machine is short of memory: stop something, or run fewer commands at a time",
+                _ => "see the daemon's log",
             },
             Self::NotExecutable { .. } => "install bash there, or name another one with --bash",
             Self::Unsupported { .. } => "name another bash with --bash",

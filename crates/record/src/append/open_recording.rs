@@ -25,8 +25,8 @@ use std::path::{Path, PathBuf};
 const WRITE_BYTES: usize = 1024 * 1024;
 
 /// What a hole says that the recorder found by itself.
-const HOLE_REASON: &str = "nothing was written for these numbers: their records came when the recording could not be \
-                           written, or the end of its files was lost";
+const HOLE_REASON: &str = "nothing was written for these numbers: their records arrived while the recording could not \
+    be written, or the end of its files was lost";
 
 /// Memory that is used again for each line.
 #[derive(Default)]
@@ -141,7 +141,7 @@ impl OpenRecording {
             let (end, last) = readable_end(&file, length)?;
             if newest {
                 if end < length {
-                    tracing::warn!(path = %path.display(), bytes = length - end, "cut an unfinished line");
+                    tracing::warn!(path = %path.display(), bytes = length - end, "truncated an incomplete line");
                     file.set_len(end)?;
                 }
                 (recording.segment, recording.file, recording.written.length) = (*number, Some(file), end);
@@ -218,7 +218,7 @@ impl OpenRecording {
             Some(last) if !checked && !self.has(last) => {
                 tracing::error!(
                     session_id = %self.session_id, seq = last.seq,
-                    "the recording is not the one that was signed: somebody changed its files; it is not signed any more"
+                    "the recording is not the one that was signed: its files were changed; it is no longer signed"
                 );
                 self.signatures.contradicted = true;
                 return Ok(None);
@@ -261,7 +261,8 @@ impl OpenRecording {
 
     /// Cuts the recording before a number.
     fn cut(&mut self, seq: u64) -> io::Result<()> {
-        tracing::warn!(directory = %self.directory.display(), seq, "a recording tells what the journal lost; it is cut");
+        tracing::warn!(directory = %self.directory.display(), seq, "a recording has records that the journal lost; \
+            truncating it");
         Recording::open(&self.directory).and_then(|recording| recording.cut(seq)).map_err(io::Error::other)?;
         self.open_again()?;
         self.agrees = true;

@@ -1,4 +1,4 @@
-//! How a recording is exported, and why it was not.
+//! Options and errors of an export.
 
 use crate::chain::SessionKey;
 use crate::mask::Masker;
@@ -26,7 +26,6 @@ pub enum ExportError {
 /// How a recording is exported.
 #[derive(Clone)]
 pub struct Options<'a> {
-    /// Whose it is.
     pub session_id: &'a str,
     /// The session's key, from which the salts follow. A copy of an export needs none.
     pub key: Option<&'a SessionKey>,
@@ -45,7 +44,7 @@ pub struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
-    /// The usual.
+    /// The defaults.
     pub fn new(session_id: &'a str) -> Self {
         Self {
             session_id,

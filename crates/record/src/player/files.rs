@@ -42,7 +42,6 @@ impl Files {
         Self { recording, masker: None, search: None }
     }
 
-    /// The recording.
     pub fn recording(&self) -> &Recording {
         &self.recording
     }

@@ -29,7 +29,6 @@ pub enum Kind {
     Agent,
     /// The session and its shell.
     Session,
-    /// A service.
     Service,
     /// Something is missing or was masked.
     Record,
@@ -44,7 +43,6 @@ pub struct Summary {
     pub seq: u64,
     /// Its type, as recorded.
     pub event_type: String,
-    /// When.
     pub timestamp: Timestamp,
     /// What it is about.
     pub kind: Kind,

@@ -1,4 +1,4 @@
-//! Whether the files beside a recording are those that its lines tell of.
+//! Whether the attached files of a recording match its lines.
 
 use super::verdict::{Bad, Verdict};
 use crate::append::snapshot;
@@ -55,7 +55,7 @@ impl Beside {
         for (seq, sum) in &self.masked {
             // Scrubs of earlier versions did not tell.
             if self.scrubbed.get(seq).is_some_and(|told| told != sum) {
-                let reason = "what it shows is not what the scrub left".to_owned();
+                let reason = "it differs from what the scrub left".to_owned();
                 return Err(Bad { file: "events".to_owned(), line_number: 0, seq: Some(*seq), reason });
             }
         }
@@ -67,7 +67,7 @@ impl Beside {
                 Ok(true) => verdict.files += 1,
                 Ok(false) => {
                     return Err(bad(format!(
-                        "the file is not the one that was recorded: it had {} bytes with the hash {}",
+                        "the file differs from the recorded one, which had {} bytes and the hash {}",
                         sum.bytes, sum.hash
                     )));
                 }
@@ -75,9 +75,11 @@ impl Beside {
                     verdict.files_reclaimed += 1;
                 }
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    return Err(bad("the file is gone, and no event says that it was removed to make room".to_owned()));
+                    return Err(bad("the file is missing, and no event says that it was deleted to make \
+                        room"
+                        .to_owned()));
                 }
-                Err(error) => return Err(bad(format!("the file cannot be read: {error}"))),
+                Err(error) => return Err(bad(format!("cannot read the file: {error}"))),
             }
         }
         Ok(())

@@ -9,9 +9,8 @@ use crate::sign::PublicKey;
 use std::collections::VecDeque;
 use std::path::Path;
 
-/// Nobody signed it.
-const NO_SIGNATURE: &str =
-    "it has no signature: it was changed, made by hand, or written by a version that did not sign";
+/// It is not signed.
+const NO_SIGNATURE: &str = "it has no signature: it was changed, forged, or written by a version without signatures";
 
 /// The heads that lines are compared with.
 #[derive(Default)]
@@ -66,11 +65,11 @@ impl Seals {
             let head: SignedHead = serde_json::from_slice(line)
                 .map_err(|error| self.bad(number, &format!("it cannot be read: {error}")))?;
             if serde_json::to_vec(&head).ok().as_deref() != Some(line) {
-                return Err(self.bad(number, "it is not written as it was signed"));
+                return Err(self.bad(number, "it differs from the signed bytes"));
             }
             let before = self.heads.back().map_or(crate::Hash::NONE, SignedHead::digest);
             if head.before != before {
-                return Err(self.bad(number, "it does not follow the head before it: one was removed or put in"));
+                return Err(self.bad(number, "it does not follow the previous head: one was removed or inserted"));
             }
             self.take(number, head, checks)?;
         }
@@ -79,30 +78,30 @@ impl Seals {
 
     fn take(&mut self, number: u64, head: SignedHead, checks: &SignatureChecks<'_>) -> Result<(), Bad> {
         if !head.is_signed() {
-            return Err(self.bad(number, "its signature is wrong: what it signs was changed"));
+            return Err(self.bad(number, "its signature is invalid: the signed data was changed"));
         }
         if let Some(session_id) = checks.session_id.filter(|id| id.as_str() != head.session_id) {
-            let reason = format!("it was signed for session {}, and this is {session_id}", head.session_id);
+            let reason = format!("it was signed for session {}, not for {session_id}", head.session_id);
             return Err(self.bad(number, &reason));
         }
         if !self.keys.is_empty() && !self.keys.contains(&head.key) {
             let known: Vec<String> = self.keys.iter().map(PublicKey::to_string).collect();
-            let reason = format!("it is signed by {}, and not by {}", head.key, known.join(" or "));
+            let reason = format!("it is signed by {}, not by {}", head.key, known.join(" or "));
             return Err(self.bad(number, &reason));
         }
         match &head.note {
             Some(Note::Unsigned) => self.remarks.push(format!(
-                "events up to {} are from a version that did not sign; they were signed as they were on {}",
+                "events up to {} are from a version without signatures; they were signed on {}",
                 head.seq, head.at
             )),
             Some(Note::Cut { from }) => self.remarks.push(format!(
-                "events from {from} on were removed before {} because the journal had lost them; others took their place",
+                "events from {from} on were removed before {} because the journal had lost them, and replaced",
                 head.at
             )),
             Some(Note::Found { from }) if self.unsigned.is_none() => {
                 let reason = format!(
-                    "from here on there were lines without a signature when the daemon looked on {}: the machine lost power, \
-                     or somebody wrote them",
+                    "from here on, lines had no signature when the daemon checked on {}: a power failure, or forged \
+                        lines",
                     head.at
                 );
                 self.unsigned = Some((*from, reason));
@@ -137,8 +136,8 @@ impl Seals {
             }
             if head.seq < through || head.hash != line.proof.hash {
                 return Err(format!(
-                    "it is not the line that was signed on {}: this line or one before it was changed by somebody who had \
-                     the key of the data directory and not the signing key",
+                    "it is not the line that was signed on {}: this line or an earlier one was changed with the key of \
+                        the data directory, but without the signing key",
                     head.at
                 ));
             }
@@ -153,14 +152,14 @@ impl Seals {
             return Ok(());
         }
         if let Some(head) = self.heads.front() {
-            let reason = format!("the recording ends with {last}, and {} was signed on {}", head.seq, head.at);
+            let reason = format!("the recording ends with {last}, but {} was signed on {}", head.seq, head.at);
             return Err(self.bad(self.count, &reason));
         }
         let signed = self.last.as_ref().map_or(0, |head| head.seq);
         if signed < self.through.unwrap_or(last).min(last) {
             let reason = format!(
-                "events {} to {last} are not signed; if their daemon runs, it is about to, and `shellkeep verify SESSION` \
-                 asks it",
+                "events {} to {last} are not signed yet; with a running daemon, `shellkeep verify SESSION` has them \
+                    signed",
                 signed + 1
             );
             return Err(self.bad(self.count, &reason));

@@ -63,12 +63,12 @@ fn a_forgery_with_the_key_of_the_directory_is_found() {
     forge(&mut lines, false);
     fs::write(house.path().join("events.jsonl"), written(&lines)).unwrap();
     assert_eq!(house.verify(30).bad, None, "the hashes alone do not tell");
-    assert!(reason(&house.recording()).contains("not the signing key"));
+    assert!(reason(&house.recording()).contains("without the signing key"));
     // Nor does a daemon that goes on with it sign it.
     let mut recorder = house.recorder_with(RecorderOptions { signer: Some(signer(1)), ..RecorderOptions::default() });
     take(&mut recorder, &story(31)[30..]);
     assert!(recorder.sign(None).0.is_empty());
-    assert!(reason(&house.recording()).contains("not the signing key"));
+    assert!(reason(&house.recording()).contains("without the signing key"));
     // Without any heads it cannot pass for one that was never signed.
     fs::remove_file(house.path().join(heads::NAME)).unwrap();
     assert!(reason(&house.recording()).contains("no signature"));
@@ -147,7 +147,7 @@ fn a_forged_export_is_found() {
     assert!(reason(&export).contains("not the line that was signed"));
     forged[0].proof.signed.as_mut().unwrap().hash = last;
     fs::write(&file, written(&forged)).unwrap();
-    assert!(reason(&export).contains("signature is wrong"));
+    assert!(reason(&export).contains("signature is invalid"));
     forged[0].proof.signed = None;
     fs::write(&file, written(&forged)).unwrap();
     assert!(reason(&export).contains("no signature"));

@@ -5,7 +5,6 @@ use crate::rules::Rule;
 use crate::rules::token::Part::{Exactly, Run, Text};
 use crate::rules::token::{Token, plain, token};
 
-/// The forms.
 pub(crate) static TOKENS: &[Token] = &[
     plain(Rule::Anthropic, "sk-ant-", &[Run(&TOKEN, 20)]),
     plain(Rule::OpenAi, "sk-proj-", &[Run(&TOKEN, 20)]),

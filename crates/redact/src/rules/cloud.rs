@@ -7,7 +7,6 @@ use crate::rules::token::Part::{Exactly, Run, Text};
 use crate::rules::token::{Token, plain, token};
 use crate::view::View;
 
-/// The forms.
 pub(crate) static TOKENS: &[Token] = &[
     token(Rule::Aws, "ABSK", &[Run(&BASE64, 100)]),
     plain(Rule::Aws, "bedrock-api-key-", &[Run(&BASE64, 40)]),

@@ -5,7 +5,6 @@ use crate::rules::Rule;
 use crate::rules::token::Part::{Exactly, Run, Text};
 use crate::rules::token::{Token, plain, token};
 
-/// The forms.
 pub(crate) static TOKENS: &[Token] = &[
     plain(Rule::GitHub, "ghp_", &[Run(&ALNUM, 30)]),
     plain(Rule::GitHub, "gho_", &[Run(&ALNUM, 30)]),

@@ -7,7 +7,6 @@ use crate::rules::token::Part::{Exactly, Run, Text};
 use crate::rules::token::{Token, plain, token};
 use crate::view::View;
 
-/// The forms.
 pub(crate) static TOKENS: &[Token] = &[
     token(Rule::Slack, "xoxa-", &[Run(&TOKEN, 10)]),
     token(Rule::Slack, "xoxb-", &[Run(&TOKEN, 10)]),

@@ -37,7 +37,7 @@ fn a_session_appears_a_log_is_followed_and_a_service_is_stopped() {
     top.wait_for("● ready");
     top.wait_for("no service runs");
     top.send("2");
-    top.wait_for("no session yet");
+    top.wait_for("no sessions yet");
     daemon.create("demo");
     daemon.sh("demo", "greet() { :; }");
     top.wait_for("demo");

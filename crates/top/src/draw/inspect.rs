@@ -52,7 +52,7 @@ fn session_facts(detail: &SessionDetail, look: Look) -> Vec<Line<'static>> {
     let figure = look.theme.figure();
     let agent = session.agent.as_deref().map_or_else(|| "–".to_owned(), words::clean);
     let times = format!(
-        "{}, made {}",
+        "{}, created {}",
         words::ago(look.now, &session.last_active_at),
         words::ago(look.now, &session.created_at)
     );
@@ -80,7 +80,6 @@ fn session_facts(detail: &SessionDetail, look: Look) -> Vec<Line<'static>> {
     ]
 }
 
-/// A service.
 pub fn service(frame: &mut Frame<'_>, area: Rect, view: &ServiceView, look: Look) {
     let service = &view.service;
     let heading = format!("{} · {} · session {}", service.service_id, service.name, service.session_id);

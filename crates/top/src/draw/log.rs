@@ -26,7 +26,7 @@ pub fn pane(frame: &mut Frame<'_>, area: Rect, log: &Log, look: Look) {
     let inside = block.inner(area);
     frame.render_widget(block, area);
     if log.length() == 0 {
-        let words = log.problem.as_deref().unwrap_or("nothing was written yet");
+        let words = log.problem.as_deref().unwrap_or("no output yet");
         return nothing(frame, inside, &words::clean(words), look.theme.faint());
     }
     let lines: Vec<Line<'_>> = log.window().map(|line| marked(&line, log, look)).collect();

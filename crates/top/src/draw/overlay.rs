@@ -30,18 +30,18 @@ const LOG: &[Hint] =
     &[("f", "follow"), ("/", "search"), ("n", "next"), ("↑↓", "scroll"), ("x", "stop"), ("?", "help"), ("q", "back")];
 
 const HELP: &[Hint] = &[
-    ("1 2 3", "services, sessions, changes; Tab goes on"),
-    ("↑ ↓ j k", "move; beyond the last session, to the next page"),
-    ("space b", "one screen on, one back; also PgDn, PgUp"),
+    ("1 2 3", "services, sessions, changes; Tab for the next"),
+    ("↑ ↓ j k", "move; past the last session, to the next page"),
+    ("space b", "one screen down, one up; also PgDn, PgUp"),
     ("g G", "to the first, to the last"),
-    ("⏎", "look at a session or a service closely"),
+    ("⏎", "inspect a session or a service"),
     ("/", "filter the list, @name for an agent's sessions; search a log"),
-    ("s", "put the services in another order"),
+    ("s", "sort the services"),
     ("l", "follow the log of a service"),
-    ("f", "in a log: stay at the end, or not"),
+    ("f", "in a log: toggle following"),
     ("n N", "in a log: the match above, the match below"),
-    ("← →", "in a log: to the side"),
-    ("x", "stop a service, after y"),
+    ("← →", "in a log: scroll sideways"),
+    ("x", "stop a service, confirm with y"),
     ("q Esc", "back; from the lists, quit"),
 ];
 

@@ -106,22 +106,22 @@ fn note(app: &App) -> String {
                 _ => format!("{filter}{} to {}{more}", count(first + 1), count(first + length)),
             }
         }
-        Tab::Changes => "limits that followed the machine's pressure".to_owned(),
+        Tab::Changes => "limits changed by the machine's pressure".to_owned(),
     }
 }
 
 fn no_services(app: &App) -> String {
     match (app.services.is_known(), app.services.filter.as_str()) {
         (false, _) => "…".to_owned(),
-        (true, "") => "no service runs; start one with `shellkeep services start -s NAME -- COMMAND`".to_owned(),
-        (true, filter) => format!("no service that runs matches '{}'; Esc shows all", words::clean(filter)),
+        (true, "") => "no running services; start one with `shellkeep services start -s NAME -- COMMAND`".to_owned(),
+        (true, filter) => format!("no running service matches '{}'; Esc shows all", words::clean(filter)),
     }
 }
 
 fn no_sessions(app: &App) -> String {
     match (app.sessions.is_searching(), app.sessions.query.filter.as_str()) {
         (true, _) => "…".to_owned(),
-        (false, "") => "no session yet; make one with `shellkeep run -s NAME -- COMMAND`".to_owned(),
+        (false, "") => "no sessions yet; create one with `shellkeep run -s NAME -- COMMAND`".to_owned(),
         (false, filter) => {
             let searched = words::count(app.sessions.page.searched as u64);
             format!("none of {searched} sessions matches '{}'; Esc shows all", words::clean(filter))
@@ -199,7 +199,7 @@ fn sessions(frame: &mut Frame<'_>, area: Rect, app: &App, look: Look) {
 fn changes(frame: &mut Frame<'_>, area: Rect, app: &App, look: Look) {
     let known = app.node.as_ref().map(|node| node.quotas.changes.as_slice());
     let Some(changes @ [_, ..]) = known else {
-        return nothing(frame, area, "no limit has changed; the machine has room", look.theme.faint());
+        return nothing(frame, area, "no limit has changed; there is no pressure", look.theme.faint());
     };
     let word = |change: &LimitChange| -> Vec<Word> {
         let (sign, level) = if change.to < change.from { ("▼", Level::Near) } else { ("▲", Level::Good) };

@@ -138,10 +138,10 @@ fn nothing_is_said_where_nothing_is_known() {
     app.on_news(News::Found(samples::daemon()), AT);
     app.on_news(News::Services(Vec::new()), AT);
     let empty = lines(&mut app, 80, 24).join("\n");
-    assert!(empty.contains("no service runs; start one with `shellkeep services start"), "{empty}");
+    assert!(empty.contains("no running services; start one with `shellkeep services start"), "{empty}");
     press(&mut app, "2");
     app.on_news(News::Sessions { query: app.sessions.query.clone(), page: samples::page(0, 0, false) }, AT);
-    assert!(lines(&mut app, 80, 24).join("\n").contains("no session yet; make one with `shellkeep run"));
+    assert!(lines(&mut app, 80, 24).join("\n").contains("no sessions yet; create one with `shellkeep run"));
     press(&mut app, "3");
     assert!(lines(&mut app, 80, 24).join("\n").contains("no limit has changed"));
 }
@@ -223,7 +223,7 @@ fn a_session_is_shown_with_its_services() {
     let expected = [
         "agent        builder",
         "shell        live, pid 777",
-        "last active  42s ago, made 1d ago",
+        "last active  42s ago, created 1d ago",
         "cwd          /srv/app",
         "history      1,234 records, shell number 2, last exit status 0",
         "variables    12, 5 of them exported · aliases 1 · traps 1: EXIT",
@@ -259,7 +259,7 @@ fn a_service_is_shown_with_all_there_is() {
 fn a_log_fills_the_screen_and_marks_what_was_found() {
     let mut app = samples::app();
     press(&mut app, "l");
-    assert!(lines(&mut app, 80, 12).join("\n").contains("nothing was written yet"));
+    assert!(lines(&mut app, 80, 12).join("\n").contains("no output yet"));
     let text: String = (1..=50).map(|number| format!("line {number} \u{1b}[31mred\u{1b}[0m\n")).collect();
     show_log(&mut app, &text);
     let seen = lines(&mut app, 80, 12);

@@ -128,7 +128,7 @@ impl<'a> Worker<'a> {
         };
         let stat = fstat(&from)?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-            self.shared.tell(&join(above, name.to_bytes()), "it became something else while it was copied");
+            self.shared.tell(&join(above, name.to_bytes()), "its kind changed while it was copied");
             return Ok(());
         }
         let piece = Piece { from: from.as_fd(), stat: &stat, to: pair.to.as_fd(), name };
@@ -151,8 +151,7 @@ impl<'a> Worker<'a> {
             Err(error) => return self.missed(&join(above, name.to_bytes()), error),
         };
         if leads_into(text.to_bytes(), &self.shared.from) {
-            self.shared
-                .tell(&join(above, name.to_bytes()), "copied; the link leads into the workspace it was copied from");
+            self.shared.tell(&join(above, name.to_bytes()), "copied; the link points into the original workspace");
         }
         symlinkat(text.as_c_str(), &pair.to, name)?;
         utimensat(&pair.to, name, &times(&stat), AtFlags::SYMLINK_NOFOLLOW)?;
@@ -165,11 +164,11 @@ impl<'a> Worker<'a> {
         match error {
             Errno::NOENT => Ok(()),
             Errno::ACCESS | Errno::PERM => {
-                self.shared.tell(path, "it cannot be read");
+                self.shared.tell(path, "cannot be read");
                 Ok(())
             }
             Errno::LOOP | Errno::NOTDIR | Errno::NXIO | Errno::INVAL => {
-                self.shared.tell(path, "it became something else while it was copied");
+                self.shared.tell(path, "its kind changed while it was copied");
                 Ok(())
             }
             other => Err(other.into()),

@@ -1,25 +1,25 @@
-//! Why a workspace could not be looked at or saved.
+//! Why a workspace could not be scanned or saved.
 
 use crate::repo::RepoError;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Why there is no checkpoint. Nothing is lost by any of these: the next save goes on.
+/// Why there is no checkpoint. Nothing is lost: the next save continues.
 #[derive(Debug, thiserror::Error)]
 pub enum Trouble {
-    /// The workspace cannot be looked at.
-    #[error("looking at the workspace failed at {:?}: {source}", String::from_utf8_lossy(path))]
+    /// The workspace cannot be scanned.
+    #[error("cannot scan the workspace at {:?}: {source}", String::from_utf8_lossy(path))]
     Io {
         /// Where below the workspace; empty is the workspace itself.
         path: Vec<u8>,
         /// What the system said.
         source: io::Error,
     },
-    /// The workspace was there and is gone.
+    /// The workspace is gone.
     #[error(
-        "the workspace {} is gone, so its files are not kept; the checkpoints that there are stay. Put the directory \
-         back, or rewind the session",
+        "the workspace {} is gone, so its files are not saved; existing checkpoints are kept. Restore the directory, \
+            or rewind the session",
         path.display()
     )]
     Gone {
@@ -27,34 +27,33 @@ pub enum Trouble {
         path: PathBuf,
     },
     /// The folder of the checkpoints cannot be made.
-    #[error("{} cannot be made: {source}", path.display())]
+    #[error("cannot create {}: {source}", path.display())]
     Home {
-        /// Which.
         path: PathBuf,
         /// What the system said.
         source: io::Error,
     },
     /// There are more files than are kept.
     #[error(
-        "the workspace has more than {limit} files; its files are not kept. Name folders that need not be kept in a \
-         .gitignore, or raise the limit"
+        "the workspace has more than {limit} files, so they are not saved. List folders that need not be saved in a \
+            .gitignore, or raise the limit"
     )]
     TooManyFiles {
         /// How many are kept at most.
         limit: u64,
     },
     /// Reading took too long; what was read is kept, and the next save goes on.
-    #[error("the checkpoint is not complete after {} s; {files} files are read, the next one goes on", limit.as_secs())]
+    #[error("checkpoint stopped after {} s with {files} files read; the next one continues", limit.as_secs())]
     TooSlow {
         /// How long it may take.
         limit: Duration,
         /// How many files were read this time.
         files: u64,
     },
-    /// The repository is as big as it may be.
+    /// The repository has reached its limit.
     #[error(
-        "the checkpoints take {bytes} bytes and may take {limit}; no more are made until old ones are thinned or the \
-         limit is raised"
+        "the checkpoints use {bytes} of {limit} bytes; no more are taken until old ones are pruned or the limit is \
+            raised"
     )]
     Full {
         /// How big it is.

@@ -24,8 +24,8 @@ pub fn spare(merge: &mut Merge, ours: &Path, theirs: &Path, choice: Choice) {
 fn reason(path: &[u8], ours: &Path, theirs: &Path) -> Option<&'static str> {
     let path = OsStr::from_bytes(path);
     if theirs.join(path).symlink_metadata().is_ok() {
-        return Some("the fork has it in a form that is not kept: too big, or neither file nor link");
+        return Some("the fork has it in a form that checkpoints do not save: too large, or neither file nor link");
     }
     let is_closed = access(ours.join(path), Access::READ_OK) == Err(Errno::ACCESS);
-    is_closed.then_some("it cannot be read here, so the fork never had it")
+    is_closed.then_some("it cannot be read here, so the fork never got it")
 }

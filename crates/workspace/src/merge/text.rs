@@ -9,7 +9,7 @@ const LOOKED_AT: usize = 8000;
 pub(super) fn merge(base: &[u8], ours: &[u8], theirs: &[u8]) -> Result<Vec<u8>, &'static str> {
     let texts = [base, ours, theirs];
     if texts.iter().any(|text| text.iter().take(LOOKED_AT).any(|byte| *byte == 0)) {
-        return Err("it was changed on both sides and is no text");
+        return Err("changed on both sides and not a text file");
     }
     let lines = texts.map(|text| text.split_inclusive(|byte| *byte == b'\n').collect::<Vec<_>>());
     // What all three have in common at both ends needs not be compared; one line stays, for the changes' neighbours.
@@ -18,10 +18,10 @@ pub(super) fn merge(base: &[u8], ours: &[u8], theirs: &[u8]) -> Result<Vec<u8>, 
     let after = common(rest.map(|lines| lines.iter().rev())).saturating_sub(1);
     let [base, ours, theirs] = rest.map(|lines| &lines[..lines.len() - after]);
     if base.len().saturating_mul(ours.len().max(theirs.len())) > PAIRS_MOST {
-        return Err("it was changed on both sides and is too long to be merged");
+        return Err("changed on both sides and too long to merge");
     }
     let middle = diffy::merge_bytes(&base.concat(), &ours.concat(), &theirs.concat());
-    let middle = middle.map_err(|_| "the same lines were changed on both sides")?;
+    let middle = middle.map_err(|_| "the same lines changed on both sides")?;
     let mut merged = lines[0][..before].concat();
     merged.extend_from_slice(&middle);
     merged.extend_from_slice(&lines[0][lines[0].len() - after..].concat());

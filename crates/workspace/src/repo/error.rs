@@ -7,42 +7,34 @@ use std::path::{Path, PathBuf};
 /// What went wrong, or what was asked for.
 pub type Result<T> = std::result::Result<T, RepoError>;
 
-/// Why a repository did not do what it was asked.
+/// Why an operation on a repository failed.
 #[derive(Debug, thiserror::Error)]
 pub enum RepoError {
     /// The file system said no.
     #[error("{}: {source}", path.display())]
     Io {
-        /// Where.
         path: PathBuf,
         /// What it said.
         source: io::Error,
     },
     /// A file had fewer bytes than its size said: it was written to meanwhile.
-    #[error("the file became shorter while it was read")]
+    #[error("the file was truncated while it was read")]
     Short,
     /// The file that was to be kept could not be read.
-    #[error("the file could not be read: {source}")]
+    #[error("cannot read the file: {source}")]
     Source {
         /// What the file system said.
         source: io::Error,
     },
     /// An object is not there; it may have been thinned away.
     #[error("object {id} is not in the repository")]
-    Missing {
-        /// Which.
-        id: ObjectId,
-    },
+    Missing { id: ObjectId },
     /// An object should be gone and is held by something that is not ours to remove.
-    #[error("object {id} is still held by a branch, or by a tag with a message, that somebody made in the repository")]
-    Held {
-        /// Which.
-        id: ObjectId,
-    },
+    #[error("object {id} is still referenced by a branch, or by an annotated tag, that was added to the repository")]
+    Held { id: ObjectId },
     /// A file's bytes are more than the caller wants.
     #[error("object {id} has {size} bytes, more than {max}")]
     TooBig {
-        /// Which.
         id: ObjectId,
         /// How many it has.
         size: u64,
@@ -64,13 +56,13 @@ pub enum RepoError {
         reason: &'static str,
     },
     /// The beginning of an id fits several commits.
-    #[error("{prefix} is the beginning of more than one commit; give more digits")]
+    #[error("{prefix} is the prefix of more than one commit; use more digits")]
     Ambiguous {
         /// The beginning.
         prefix: String,
     },
     /// Objects have gathered that no tag holds yet; publish or abandon them first.
-    #[error("a checkpoint is being made; publish or abandon it before space is reclaimed")]
+    #[error("a checkpoint is in progress; publish or abandon it before space is reclaimed")]
     Unpublished,
 }
 

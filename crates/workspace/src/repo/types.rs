@@ -33,7 +33,6 @@ impl Kind {
 pub struct Entry {
     /// Its true name, not escaped.
     pub name: Vec<u8>,
-    /// What it is.
     pub kind: Kind,
     /// Its blob or tree.
     pub id: ObjectId,
@@ -51,7 +50,6 @@ pub struct Author {
 /// A commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Commit {
-    /// The workspace.
     pub tree: ObjectId,
     /// The side tree: what git's trees cannot say of the workspace.
     pub meta: Option<ObjectId>,

@@ -21,7 +21,7 @@ const LOOSE: u32 = 0o700;
 /// A file is not replaced so often in a row at just the wrong moments.
 const ATTEMPTS: usize = 1000;
 const CHANGED: &str = "it was changed after the last checkpoint";
-const OCCUPIED: &str = "something that checkpoints do not keep is in its place";
+const OCCUPIED: &str = "something that checkpoints do not save is in its place";
 const ASIDE: &str = "it changed at that moment, and is there under a name that ends with shellkeep-kept and a number";
 
 /// A path that is not as the plan wants it, and why: something of the user's is there.
@@ -277,7 +277,7 @@ impl<'a> Applier<'a> {
             // Gone, or a file is in its place already.
             Err(Errno::NOENT | Errno::NOTDIR) => Ok(Outcome::Done),
             Err(Errno::NOTEMPTY | Errno::EXIST) => {
-                Ok(Outcome::Kept("the directory holds things that checkpoints do not keep"))
+                Ok(Outcome::Kept("the directory contains files that checkpoints do not save"))
             }
             Err(error) => Err(error),
         }
@@ -396,7 +396,7 @@ fn is_directory(spot: &Spot) -> Result<bool, Errno> {
 pub(super) fn refusal(error: Errno) -> Option<&'static str> {
     Some(match error {
         Errno::ACCESS | Errno::PERM | Errno::ROFS => "it may not be changed",
-        Errno::NOENT | Errno::NOTDIR | Errno::LOOP => "the directory it belongs to is not there",
+        Errno::NOENT | Errno::NOTDIR | Errno::LOOP => "its directory does not exist",
         Errno::XDEV => "it is on another file system",
         Errno::BUSY | Errno::TXTBSY => "it is in use",
         Errno::NAMETOOLONG => "its name is too long here",

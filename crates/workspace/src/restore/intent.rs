@@ -174,7 +174,7 @@ impl Fields {
 fn decode(bytes: &[u8]) -> Result<Intent, String> {
     let mut reader = Reader(bytes);
     if reader.bytes()? != FORMAT {
-        return Err("it is of another version of this program".to_owned());
+        return Err("it was written by another version".to_owned());
     }
     let note = reader.bytes()?.to_vec();
     let place = match reader.text()? {
@@ -218,7 +218,7 @@ impl<'a> Reader<'a> {
     }
 
     fn number(&mut self) -> Result<u64, String> {
-        self.text()?.parse().map_err(|_| "a number is none".to_owned())
+        self.text()?.parse().map_err(|_| "a number is invalid".to_owned())
     }
 
     fn bits(&mut self) -> Result<u32, String> {
