@@ -413,7 +413,7 @@ fn a_failed_sync_is_told_and_what_it_was_about_is_written_again() {
         let run = teller.start(None);
         teller.append_last(&store).unwrap();
         store.faults().arm(Point::JournalSync, 2);
-        let is_told = || store.problems().iter().any(|problem| problem.contains("forced to disk"));
+        let is_told = || store.problems().iter().any(|problem| problem.contains("synced to disk"));
         assert!(wait(store.sync()).is_err());
         assert!(is_told(), "{:?}", store.problems());
         teller.finish(&run, set("A", "1"));
