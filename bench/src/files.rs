@@ -62,7 +62,7 @@ impl Point {
     }
 }
 
-const INTRODUCTION: &str = "# Files: what keeping them costs as the tree grows
+const INTRODUCTION: &str = "# Files: what checkpoints cost as the tree grows
 
 Written by `make bench`; do not edit. Checkpoints and forks of workspaces of growing size, through the library with everything
 at its default, beside real `git` and `cp` in the same run on the same file system, in turns. The targets are judged in
@@ -76,20 +76,20 @@ and once for git. Everything is in the page cache.
 const READING: &str = "
 Reading it:
 
-- *Nothing changed* is `true` again and again in a session that is awake, in turns with a session of the same engine whose
-  workspace is empty. *Added* is the difference of the medians.
+- *Nothing changed* is `true` repeated in a session that is awake, in turns with a session of the same engine whose
+  workspace is empty. *Added* is the difference between the medians.
 - *One changed file* is, for git, `git add -A` and `git commit -qm x` after the file was changed. Ours is more than the
   checkpoint: it begins before the command that changes the file is sent and ends when the next command, a `true`, is answered.
-  That one is held until the checkpoint is recorded. The changing command's own answer does not wait for it.
-- *First checkpoint* was taken once: the first command in a directory that is full of files is held until all are kept.
-- *Fork* ends when the first command in it is answered. Its files are looked at beside that, and the second command is held until
-  this is done, hence the second line. `cp -r` and fork take turns; the disk is synced before each. No copy is removed before
-  the end, and nobody should have removed many files in the minutes before: ext4 does not use their inodes at once and looks
-  at each of them whenever a file is made, which makes both sides slow.
+  That command waits until the checkpoint is recorded. The changing command's own answer does not wait for it.
+- *First checkpoint* was taken once: the first command in a directory with files waits until all are saved.
+- *Fork* ends when the first command in it is answered. Its files are scanned at the same time, and the second command waits until
+  this is done; the second line shows that. `cp -r` and fork take turns; the disk is synced before each. No copy is removed before
+  the end, and few files should have been deleted in the minutes before: ext4 does not reuse their inodes at once and checks
+  each of them whenever a file is created, which makes both sides slow.
 - *Only making and writing* is the same files from memory, nothing read, on a thread for each processor: the least that a copy
   costs where the file system cannot share bytes between files. No fork that copies can be faster than that.
-- *Rewind* ends when it is answered. Before it replaces anything, it looks at every file of the tree.
-- git is as it comes, its housekeeping (`gc`) off so that it does not run beside a commit. It does not sync a commit to the
+- *Rewind* ends when it is answered. Before it replaces anything, it scans every file of the tree.
+- git has its defaults, with `gc` off so that it does not run during a commit. It does not sync a commit to the
   disk, and a small checkpoint of ours is not synced either; a first checkpoint of ours is, with its pack.
 ";
 

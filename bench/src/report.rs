@@ -265,12 +265,12 @@ fn aligned(rows: &[[String; 6]]) -> String {
 
 const INTRODUCTION: &str = "# Benchmark
 
-Written by `make bench`; do not edit. Every figure stands beside a floor that was measured in the same run: floor and ours
-took turns, and what is shown is the median of the rounds. Times are medians, with the 99th percentile in brackets. A
+Written by `make bench`; do not edit. Every figure is compared with a floor measured in the same run: floor and ours
+took turns, and the median of the rounds is shown. Times are medians, with the 99th percentile in brackets. A
 target that was missed is marked **no**.
 
 The floors: a *raw eval loop* is `bash --norc --noprofile` that reads a line from a pipe, evaluates it, and writes `$?` to
-another descriptor (no state, no limits, nothing written down); *waking* is a bare bash that is started, sources a file with
+another descriptor (no state, no limits, nothing stored); *waking* is a bare bash that is started, sources a file with
 the same variables and functions, runs `true` and dumps its state to a file; *output* is `bash -c` piped to a reader that
 counts; *live sessions* are as many raw loops, driven by two threads on epoll; *files* are beside `git add -A` and
 `git commit` on an equal tree, and beside `cp -r`, as `files.md` tells. Ours is the engine in the same process with the

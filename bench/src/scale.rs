@@ -80,29 +80,29 @@ const INTRODUCTION: &str = "# A hundred thousand sessions
 Written by `make bench`; do not edit. What each operation costs as the number of sessions grows, with the default store
 (SQLite). The targets are judged in `bench.md`, where the last column of this table is repeated.
 
-Every session has real state: it is made with a working directory, an agent, a configuration and thirty exported variables
-of its own (beside those of the daemon's environment); then it is woken, gets three functions, an alias and two more
+Every session has real state: it is created with a working directory, an agent, a configuration and thirty exported variables
+of its own (in addition to those from the daemon's environment); then it is woken, gets three functions, an alias and two more
 variables, and runs a second command that writes to both streams. Of those beyond the first 10,000 every tenth is woken,
-the others have the state they were made with. Names are random, as the daemon makes them. The daemon
-may have 16 live shells, so all but a few sessions are asleep. Some must prove at the end of each size that their state is
-there, also after the last restart.
+the others have their initial state. Names are random, as the daemon generates them. The daemon
+may have 16 live shells, so all but a few sessions are asleep. Some are checked at the end of each size to have their
+state, also after the last restart.
 
 ";
 
 const READING: &str = "
 Reading it:
 
-- *Created by library* is one task that makes one session after the other, in an engine of its own for each size. A session
+- *Created by library* is one task that creates one session after the other, in a separate engine for each size. A session
   is kept when its record is in the journal; *in the database* is how long after the last one the store's thread had brought
   all of them over.
-- *Memory* is what the daemon has resident beyond an empty one, divided by the sessions. Much of it is there once: the
-  database's page cache (16 MiB) and the batches of the store's thread. It is looked at when the sessions have been made,
+- *Memory* is what the daemon has resident beyond an empty one, divided by the sessions. Much of it is a fixed cost: the
+  database's page cache (16 MiB) and the batches of the store's thread. It is measured when the sessions have been created,
   when they have been woken and put to sleep, and in a new daemon on the same data.
 - *Ready again* is the time from the start of the program until it listens. *Cold* is with the store's files taken out of the
   page cache.
 - *`true`* is a short command in a session that is awake, taken in turns with a second engine, or daemon, that has ten
   sessions.
-- *A random session* is a command `true` for one session after the other, chosen by chance, on eight connections: nearly every
+- *A random session* is a command `true` for one session after the other, chosen at random, on eight connections: nearly every
   one wakes a session and puts another one to sleep. The floor is eight threads that start `bash --norc -c true`, in turns
   with it. The client takes its processor time from the same cores.
 - *Disk* is the database with its log and the journal, after a clean stop.
