@@ -25,7 +25,7 @@ impl Class {
         Self(set)
     }
 
-    /// Every byte that is neither a control character nor in `spec`: what stands between delimiters.
+    /// Every byte that is neither a control character nor in `spec`: what is between delimiters.
     pub(crate) const fn visible_but(spec: &[u8]) -> Self {
         let without = Self::of(spec);
         let mut set = [true; 256];

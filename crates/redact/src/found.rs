@@ -21,7 +21,7 @@ pub(crate) struct Found {
 pub(crate) enum Tail {
     /// While bytes are of this class, or of a word: a mask does not end within a word.
     Class(&'static Class),
-    /// Up to this quote, unless a backslash stands before it, or the end of the line.
+    /// Up to this quote, unless a backslash is before it, or the end of the line.
     Quoted { quote: u8, escaped: bool },
     /// The body of a private key begins here; nothing is masked yet.
     KeyBody,

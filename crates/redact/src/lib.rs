@@ -33,5 +33,5 @@ pub use rules::{Rules, UnknownRule};
 pub use secrets::is_maskable;
 pub use stream::{Stream, Work};
 
-/// What stands in the place of a secret.
+/// What is in the place of a secret.
 pub const MASK: &[u8] = b"***";

@@ -60,7 +60,7 @@ pub(crate) struct Scanner {
     /// Up to here the text was passed; up to there it was given out.
     pos: usize,
     out: usize,
-    /// The end of the last mask, and what stands before it in the output.
+    /// The end of the last mask, and what is before it in the output.
     floor: usize,
     before_floor: Option<u8>,
     state: State,

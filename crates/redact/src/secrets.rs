@@ -251,7 +251,7 @@ fn in_pieces(value: &[u8]) -> Vec<Vec<u8>> {
     pieces
 }
 
-/// A value that was masked: where its mask stands in the result, and where it stood.
+/// A value that was masked: the position of its mask in the result, and its original position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Edit {
     pub(crate) mask: u64,

@@ -26,7 +26,7 @@ pub struct Stream {
     given: u64,
 }
 
-/// Masks what stands there as it is.
+/// Masks what is there as it is.
 struct Plain {
     core: Arc<Core>,
     filter: Filter,
@@ -140,7 +140,7 @@ impl Plain {
     }
 }
 
-/// Finds what stands as it is in what was in disguise.
+/// Finds what is as it is in what was in disguise.
 struct Inside<'a> {
     core: &'a Arc<Core>,
     hints: &'static Hints,

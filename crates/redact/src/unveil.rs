@@ -1,5 +1,5 @@
 //! Secrets in disguise: with colours within them, in base64 or hex digits, in the rows of a dump. Before the text goes its
-//! usual way, each line that may hide something is read as what it hides, and what is found there is masked where it stands.
+//! usual way, each line that may hide something is read as what it hides, and what is found there is masked in place.
 //!
 //! A line is looked at only as a whole, and rows only in chunks counted from the first, so the result does not depend on how
 //! the text was cut into pieces. Of a chunk in which something is found every row is masked: the chunks behind it begin
@@ -31,7 +31,7 @@ pub(crate) trait Finder {
     fn find(&self, text: &[u8], looked: &mut u64) -> Vec<(Rule, Range<usize>)>;
 }
 
-/// What was masked: where its mask stands in the result, and where it stood.
+/// What was masked: the position of its mask in the result, and its original position.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Unveiled {
     pub(crate) rule: Rule,
@@ -61,7 +61,7 @@ pub(crate) struct Unveil {
     /// decoded.
     is_long: bool,
     in_long_run: bool,
-    /// What stands before the line, or before what is left of it.
+    /// What is before the line, or before what is left of it.
     before: Option<u8>,
     rows: Rows,
     /// Where `text` begins in the whole, and how long the result is.

@@ -18,7 +18,7 @@ static STARS: Class = Class::of(b"*");
 pub(crate) struct View<'a> {
     text: &'a [u8],
     floor: usize,
-    /// What stands before the floor in the output: nothing at the start, or the mask.
+    /// What is before the floor in the output: nothing at the start, or the mask.
     before_floor: Option<u8>,
     end: usize,
     /// Whether the text goes on behind the end.
@@ -97,13 +97,13 @@ impl<'a> View<'a> {
         at - length
     }
 
-    /// Whether `literal` stands at `at`.
+    /// Whether `literal` is at `at`.
     pub(crate) fn is(&self, at: usize, literal: &[u8]) -> bool {
         self.count(1);
         at + literal.len() <= self.end && self.text.get(at..at + literal.len()) == Some(literal)
     }
 
-    /// Whether `literal` stands at `at`, in any case.
+    /// Whether `literal` is at `at`, in any case.
     pub(crate) fn is_any_case(&self, at: usize, literal: &[u8]) -> bool {
         self.count(1);
         at + literal.len() <= self.end
@@ -127,7 +127,7 @@ impl<'a> View<'a> {
         self.at(at).is_some_and(|byte| WORD.has(byte))
     }
 
-    /// Whether a word may begin at `at`: no part of a word stands before it, or what stands there is the end of an escape
+    /// Whether a word may begin at `at`: no part of a word is before it, or what is there is the end of an escape
     /// sequence (`\n` in JSON, a colour on a terminal, `%3D` in a URL).
     #[inline]
     pub(crate) fn boundary(&self, at: usize) -> bool {

@@ -8,16 +8,16 @@ use shellkeep_session::{Author, Source, Timestamp};
 
 /// Characters of a summary: a line of a wide terminal.
 const MOST_CHARACTERS: usize = 200;
-/// Stands before what tells that a session went back.
+/// The mark of a rewind.
 const BACK: char = '⟲';
-/// Stands before what tells that a session was copied.
+/// The mark of a fork.
 const BRANCH: char = '⑂';
 
 /// What an event is about. A person finds events by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// Somebody said something to the agent.
+    /// A message for the agent.
     Input,
     /// A model was asked.
     Model,
@@ -170,7 +170,7 @@ pub(crate) fn text(line: &Line) -> String {
         "run_started" => format!("$ {}", field("command")),
         "run_input" if data["hidden"] == true => format!("{} ‹ (hidden: the terminal did not echo)", field("run_id")),
         "run_input" => format!("{} ‹ {}", field("run_id"), field("input")),
-        "run_detached" => format!("{} goes on in the background", field("run_id")),
+        "run_detached" => format!("{} continues in the background", field("run_id")),
         "final_output" => field("output"),
         "state_transition" => format!("{} → {}", field("from_node"), field("to_node")),
         "message_added" => format!("{}: {}", field("role"), field("content")),
@@ -188,7 +188,7 @@ pub(crate) fn text(line: &Line) -> String {
         "checkpoint_created" => checkpoint(data),
         "shell_started" => format!("shell {}", field("generation")),
         "shell_stopped" | "session_ended" => field("reason"),
-        "session_deleted" => format!("removed by its agent; kept as {}", field("kept_as")),
+        "session_deleted" => format!("deleted by its agent; kept as {}", field("kept_as")),
         "service_started" => {
             let command = data.pointer("/spec/command").map(flat).unwrap_or_default();
             format!("{} {command}", field("service_id"))
@@ -201,7 +201,7 @@ pub(crate) fn text(line: &Line) -> String {
             let count = |name: &str| data.get(name).and_then(Value::as_array).map_or(0, Vec::len);
             match count("checkpoints") {
                 0 => format!("a secret was masked in {} lines", count("seqs")),
-                gone => format!("a secret was masked in {} lines; checkpoints given up: {gone}", count("seqs")),
+                gone => format!("a secret was masked in {} lines; checkpoints deleted: {gone}", count("seqs")),
             }
         }
         _ => flat(data),
@@ -219,27 +219,27 @@ fn keys(data: &Value) -> String {
 fn rewound(data: &Value) -> String {
     let mut words = format!("{BACK} rewound to #{}", data.get("to").map(flat).unwrap_or_default());
     if data.get("files").is_none_or(Value::is_null) {
-        words += ", files left as they are";
+        words += ", files not changed";
     }
     let kept = data.get("kept_back").and_then(Value::as_array).map_or(0, Vec::len);
     if kept > 0 {
-        words += &format!(", {kept} files kept back");
+        words += &format!(", {kept} files not restored");
     }
     words
 }
 
-/// `files kept: 2 new, 1 changed (tool_bash_…)`
+/// `files saved: 2 added, 1 changed (tool_bash_…)`
 fn checkpoint(data: &Value) -> String {
     let number = |name: &str| data.get(name).and_then(Value::as_u64).unwrap_or(0);
-    let counts = [("added", "new"), ("changed", "changed"), ("deleted", "gone")];
+    let counts = [("added", "added"), ("changed", "changed"), ("deleted", "deleted")];
     let told = counts.into_iter().filter(|(name, _)| number(name) > 0);
     let told: Vec<String> = told.map(|(name, word)| format!("{} {word}", number(name))).collect();
     let told = if told.is_empty() { "no change".to_owned() } else { told.join(", ") };
     let left = match number("left_out_total") {
         0 => String::new(),
-        left => format!(", {left} not kept"),
+        left => format!(", {left} left out"),
     };
-    format!("files kept: {told}{left} ({})", data.get("name").map(flat).unwrap_or_default())
+    format!("files saved: {told}{left} ({})", data.get("name").map(flat).unwrap_or_default())
 }
 
 fn notices(data: &Value) -> Vec<String> {
@@ -342,7 +342,7 @@ mod tests {
         let back = summary("session_rewound", json!({"to": 12, "files": {"name": "x", "commit": "c"}}));
         assert_eq!((back.text.as_str(), back.is_key(), back.kind), ("⟲ rewound to #12", true, Kind::Session));
         let kept = json!({"to": 3, "kept_back": [{"path": "big", "reason": "changed since"}]});
-        assert_eq!(summary("session_rewound", kept).text, "⟲ rewound to #3, files left as they are, 1 files kept back");
+        assert_eq!(summary("session_rewound", kept).text, "⟲ rewound to #3, files not changed, 1 files not restored");
         let forked = summary("session_forked", json!({"session_id": "try-1", "at": 12}));
         assert_eq!((forked.text.as_str(), forked.is_key()), ("⑂ copied to try-1, as it was after #12", true));
         let copy = summary("session_created", json!({"cwd": "/w", "forked_from": {"session_id": "demo", "seq": 12}}));
@@ -350,7 +350,10 @@ mod tests {
         assert!(!summary("session_created", json!({"cwd": "/w"})).is_key());
         let kept = json!({"name": "tool_bash_t", "added": 2, "changed": 0, "deleted": 1, "left_out_total": 3});
         let kept = summary("checkpoint_created", kept);
-        assert_eq!((kept.text.as_str(), kept.is_key()), ("files kept: 2 new, 1 gone, 3 not kept (tool_bash_t)", false));
+        assert_eq!(
+            (kept.text.as_str(), kept.is_key()),
+            ("files saved: 2 added, 1 deleted, 3 left out (tool_bash_t)", false)
+        );
     }
 
     #[test]

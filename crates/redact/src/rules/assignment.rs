@@ -91,7 +91,7 @@ fn name_start(view: &View, keyword: usize) -> usize {
     view.without_escape(view.back(keyword, &NAME, LENGTH), keyword + 1)
 }
 
-/// What stands between a name and its value.
+/// What is between a name and its value.
 pub(crate) struct Separator {
     pub(crate) sign: Sign,
     /// Whether there is no space in it.
@@ -195,7 +195,7 @@ fn is_flag(view: &View, begin: usize, name: &[u8]) -> bool {
     name.starts_with(b"--") || (name.starts_with(b"-") && name.len() > 4 && alone())
 }
 
-/// How a password stands behind the user it belongs to, as in `.netrc`: `login NAME password …`, in one line or two. A mask
+/// How a password is after the user it belongs to, as in `.netrc`: `login NAME password …`, in one line or two. A mask
 /// may stand for the name.
 fn login(view: &View, begin: usize) -> Option<Manner> {
     let user_end = view.back(begin, &BREAKS, 16);

@@ -61,7 +61,7 @@ fn is_named(view: &View, start: usize) -> bool {
     phone::word_before(view, start).is_some_and(|(_, word)| words.iter().any(|known| known.eq_ignore_ascii_case(word)))
 }
 
-/// Whether cards begin so and have so many digits, by the ranges that the networks publish.
+/// Whether cards begin so and have this many digits, by the ranges that the networks publish.
 fn known_issuer(digits: &[u8]) -> bool {
     let length = digits.len();
     let first = |count: usize| checksum::number(&digits[..count.min(length)]);

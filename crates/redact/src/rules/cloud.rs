@@ -64,7 +64,7 @@ const AWS_SECRET: usize = 40;
 static AWS_BETWEEN: Class = Class::of(b" \t,:;|\"'=");
 static AWS_SECRET_BYTES: Class = Class::of(b"a-zA-Z0-9/+");
 
-/// An AWS access key id, and its secret if it stands right behind it.
+/// An AWS access key id, and its secret if it directly follows.
 pub(crate) fn aws(view: &View, start: usize, end: usize) -> Option<Found> {
     let prefixed = AWS_PREFIXES.iter().any(|prefix| view.is(start, prefix.as_bytes()));
     if !view.rules().has(Rule::Aws) || !prefixed || !view.boundary(start) {

@@ -10,7 +10,7 @@ const LOCAL: usize = 64;
 /// Longest top-level domain there is.
 const TOP_LEVEL: usize = 24;
 
-/// What stands before the `@` in the addresses that people use.
+/// What is before the `@` in the addresses that people use.
 static LOCAL_BYTES: Class = Class::of(b"a-zA-Z0-9._%+-");
 static LABEL: Class = Class::of(b"a-zA-Z0-9-");
 static DOMAIN: Class = Class::of(b"a-zA-Z0-9.-");
@@ -79,7 +79,7 @@ pub(crate) fn find(view: &View, at: usize, after: usize) -> Option<Found> {
 fn local_start(view: &View, at: usize) -> Option<usize> {
     let mut start = at;
     // Letters of other alphabets have two bytes in UTF-8; three bytes are Chinese or Japanese, which has no spaces, so
-    // that an address stands right behind them.
+    // that an address directly follows them.
     while at - start < LOCAL {
         let run = view.back(start, &LOCAL_BYTES, LOCAL - (at - start));
         start = match two_byte_letter_before(view, run) {
@@ -125,7 +125,7 @@ fn domain_end(view: &View, from: usize) -> Option<usize> {
     (known && !version && view.at(from) != Some(b'-')).then_some(end - last)
 }
 
-/// Whether a version stands there, as behind the name of a package: `left-pad@1.2.3-beta.x`, `net@v0.1.0-rc.one`.
+/// Whether there is a version, as behind the name of a package: `left-pad@1.2.3-beta.x`, `net@v0.1.0-rc.one`.
 fn is_version(view: &View, from: usize) -> bool {
     let number = from + usize::from(view.at(from) == Some(b'v'));
     let stop = view.run(number, &DIGIT, 8);

@@ -12,7 +12,7 @@ pub(crate) struct Groups {
     count: usize,
     /// Where each group begins and ends.
     spans: [(usize, usize); GROUPS],
-    /// What stands before each group but the first: a separator, or `)` for a bracket that closes, `(` for one that opens.
+    /// What is before each group but the first: a separator, or `)` for a bracket that closes, `(` for one that opens.
     separators: [u8; GROUPS],
 }
 
@@ -82,7 +82,7 @@ impl Groups {
     }
 }
 
-/// What stands between two groups at `at`, and where the next group begins. Brackets stand around the first or the second
+/// What is between two groups at `at`, and where the next group begins. Brackets stand around the first or the second
 /// group only.
 fn separator_at(view: &View, at: usize, groups: usize) -> Option<(u8, usize)> {
     let digit = |at: usize| view.at(at).is_some_and(|byte| byte.is_ascii_digit());

@@ -1,4 +1,4 @@
-//! What stands in headers: bearer tokens, basic authentication, cookies. A header that is written as one
+//! What is in headers: bearer tokens, basic authentication, cookies. A header that is written as one
 //! (`Authorization: …`) is found by its name; `Bearer` and `Basic` are found in other text too.
 
 use crate::class::{BASE64, Class, LINE, REST, SPACE};

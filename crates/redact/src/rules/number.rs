@@ -32,7 +32,7 @@ pub(crate) fn goes_on(text: &[u8], floor: usize, at: usize) -> bool {
         && text[at].is_ascii_digit()
 }
 
-/// Whether what is there may be a number without a name. By what stands before it: one with a sign or with digits before it
+/// Whether what is there may be a number without a name. By what is before it: one with a sign or with digits before it
 /// has begun earlier, but for a card in one piece.
 fn may_stand_alone(view: &View, at: usize) -> bool {
     let before = view.before(at);

@@ -15,9 +15,9 @@ const SPACE_BETWEEN: usize = 32;
 const NAME_LENGTH: usize = 32;
 const SIGN: usize = 4;
 
-/// What stands between the two entries.
+/// What is between the two entries.
 static BETWEEN: Class = Class::of(b" \t\r\n,\"'\\");
-/// What stands around the sign between a key and its name.
+/// What is around the sign between a key and its name.
 static AROUND: Class = Class::of(b" \"'\\");
 
 /// The value of the entry whose key ends with the `value` between `start` and `end`.

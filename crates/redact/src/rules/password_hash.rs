@@ -50,7 +50,7 @@ pub(crate) fn find(view: &View, start: usize, end: usize) -> Option<Found> {
     found.then(|| Found::open(Rule::PasswordHash, end, tail))
 }
 
-/// Whether a salt stands at `at`, and behind it a hash of this length.
+/// Whether a salt is at `at`, and behind it a hash of this length.
 fn is_hash(view: &View, at: usize, length: usize) -> bool {
     let Some(hash) = behind_part(view, at) else { return false };
     let stop = view.run(hash, &LETTERS, length);

@@ -91,7 +91,7 @@ fn international(view: &View, groups: &Groups, plus: usize) -> Option<Found> {
     (alone && valid && written).then(|| Found::span(Rule::Phone, plus, end))
 }
 
-/// Whether the groups of an international number are parted as people do it. A dot stands behind the country, if at all, but
+/// Whether the groups of an international number are parted as people do it. A dot is after the country, if at all, but
 /// in America; slashes are for dates.
 fn may_be_separated(groups: &Groups, count: usize, country: bool) -> bool {
     let separators = groups.separators(count);
@@ -211,7 +211,7 @@ fn with_zero(view: &View, groups: &Groups, bracket: bool) -> Option<usize> {
         .then_some(count)
 }
 
-/// Whether another pair of hex digits stands beside the number; a mask counts as one.
+/// Whether another pair of hex digits is next to the number; a mask counts as one.
 fn between_pairs(view: &View, groups: &Groups) -> bool {
     let (start, end) = (groups.start(0), groups.end(groups.count() - 1));
     let hex = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_hexdigit() || byte == b'*');
@@ -224,7 +224,7 @@ static BETWEEN: Class = Class::of(b" :=\"'._(>#\\-");
 
 /// Whether a word before the number at `at` says that it is a telephone's.
 pub(crate) fn is_named(view: &View, at: usize) -> bool {
-    // The cheap test comes first: what stands right before most numbers says that they have no such name.
+    // The cheap test comes first: what is right before most numbers says that they have no such name.
     let second = at.checked_sub(1).and_then(|at| view.before(at));
     let may_have = view.before(at).is_some_and(|byte| BETWEEN.has(byte));
     may_have && second.is_some_and(|byte| LETTER.has(byte) || BETWEEN.has(byte)) && has_name(view, at)

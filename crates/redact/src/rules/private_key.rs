@@ -1,6 +1,6 @@
 //! Private keys: the line that announces one, and the body behind it, which is masked as it goes.
 //!
-//! A body differs from other text by its words: lines of base64 are long, and what stands between them is space, quotes,
+//! A body differs from other text by its words: lines of base64 are long, and what is between them is space, quotes,
 //! escapes. A header that is only mentioned in a text has no such body, and then nothing is masked.
 
 use crate::class::{BASE64, Class, DIGIT, SPACE};

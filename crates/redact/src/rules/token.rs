@@ -21,9 +21,9 @@ pub(crate) struct Token {
 
 /// A part of a token.
 pub(crate) enum Part {
-    /// At least so many bytes of a class, and all that follow. Comes last.
+    /// At least this many bytes of a class, and all that follow. Comes last.
     Run(&'static Class, usize),
-    /// So many bytes of a class. If it comes last, the word must end there.
+    /// This many bytes of a class. If it comes last, the word must end there.
     Exactly(&'static Class, usize),
     /// This text.
     Text(&'static str),
@@ -39,7 +39,7 @@ pub(crate) const fn plain(rule: Rule, prefix: &'static str, parts: &'static [Par
     Token { rule, prefix, parts, digit: false }
 }
 
-/// Whether a token of this form stands at `start`, its prefix ending at `end`.
+/// Whether a token of this form is at `start`, its prefix ending at `end`.
 pub(crate) fn find(view: &View, token: &Token, start: usize, end: usize) -> Option<Found> {
     if !view.rules().has(token.rule) || !view.is(start, token.prefix.as_bytes()) || !view.boundary(start) {
         return None;

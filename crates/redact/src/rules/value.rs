@@ -1,4 +1,4 @@
-//! Whether what stands where a secret would stand is one. Source code, templates and sentences are full of `password:`
+//! Whether what is where a secret would stand is one. Source code, templates and sentences are full of `password:`
 //! and `token =` with no secret behind them.
 //!
 //! A value with a mask in it is left alone, and where a test looks beyond the value, it takes a mask for what was there
@@ -104,7 +104,7 @@ impl Opening {
         }
     }
 
-    /// Where the value ends, behind its quote, if it has at most so many bytes.
+    /// Where the value ends, behind its quote, if it has at most this many bytes.
     pub(crate) fn end(&self, view: &View, most: usize) -> Option<usize> {
         let end = (self.value..self.value + most).find(|at| self.ends(view, *at));
         view.count(end.map_or(most, |end| end - self.value));
@@ -116,7 +116,7 @@ impl Opening {
         end.map(|end| end + quote)
     }
 
-    /// Whether the value has at least so many bytes.
+    /// Whether the value has at least this many bytes.
     fn has(&self, view: &View, least: usize) -> bool {
         (self.value..self.value + least).all(|at| !self.ends(view, at))
     }
@@ -153,7 +153,7 @@ pub(crate) enum Manner {
     Loose,
 }
 
-/// Whether a value stands there, after a name that leaves no doubt.
+/// Whether there is a value, after a name that leaves no doubt.
 pub(crate) fn strong(view: &View, opening: &Opening, manner: Manner) -> bool {
     let environment = manner == Manner::Environment;
     let loose = manner == Manner::Loose;
@@ -170,7 +170,7 @@ pub(crate) fn strong(view: &View, opening: &Opening, manner: Manner) -> bool {
         && !opening.holds_mask(view)
 }
 
-/// Whether a value stands there that speaks for itself: long enough, with letters and digits, and in one piece.
+/// Whether there is a value that speaks for itself: long enough, with letters and digits, and in one piece.
 pub(crate) fn weak(view: &View, opening: &Opening) -> bool {
     let start = opening.value;
     let stop = view.run(start, &WEAK_BYTES, WEAK_LOOK);
@@ -216,7 +216,7 @@ fn kinds(text: &[u8]) -> [usize; 3] {
     [0, BITS, 2 * BITS].map(|shift| (sum >> shift) as usize & ((1 << BITS) - 1))
 }
 
-/// Whether a value stands there of which a sentence tells: `the password is …`.
+/// Whether there is a value of which a sentence tells: `the password is …`.
 pub(crate) fn told(view: &View, opening: &Opening) -> bool {
     let stop = view.run(opening.value, &WEAK_BYTES, LOOK);
     let text = view.slice(opening.value, stop);
@@ -236,7 +236,7 @@ pub(crate) fn credentials(view: &View, opening: &Opening) -> bool {
         && !opening.holds_mask(view)
 }
 
-/// Whether a variable or a template stands there, or a mask.
+/// Whether there is a variable or a template, or a mask.
 pub(crate) fn is_template(view: &View, at: usize) -> bool {
     let second = view.at(at + 1);
     let name = second.is_some_and(|byte| IDENTIFIER.has(byte) || byte == b'*');
@@ -252,7 +252,7 @@ pub(crate) fn is_template(view: &View, at: usize) -> bool {
     }
 }
 
-/// Whether the name of a variable stands there, and not a password that begins with a dollar: `$ecr3t!`.
+/// Whether there is the name of a variable, and not a password that begins with a dollar: `$ecr3t!`.
 fn is_variable(view: &View, at: usize) -> bool {
     let stop = view.run(at, &WORD, LOOK);
     let name = view.slice(at, stop);
@@ -260,7 +260,7 @@ fn is_variable(view: &View, at: usize) -> bool {
     !digit_inside && !matches!(view.at(stop), Some(b'!' | b'#' | b'^' | b'+' | b'~' | b'='))
 }
 
-/// Whether a tag of YAML stands there, which says where the value comes from: `!vault |`, `!Ref Name`.
+/// Whether there is a tag of YAML, which says where the value comes from: `!vault |`, `!Ref Name`.
 fn is_tag(view: &View, at: usize) -> bool {
     let stop = view.run(at + 1, &IDENTIFIER, LOOK);
     view.at(at) == Some(b'!') && stop > at + 1 && view.at(stop) == Some(b' ')
@@ -297,7 +297,7 @@ fn is_declared(view: &View, opening: &Opening) -> bool {
     }
 }
 
-/// Whether an expression of a programming language stands there.
+/// Whether there is an expression of a programming language.
 fn is_code(view: &View, at: usize, manner: Manner) -> bool {
     let stop = view.run(at, &WORD, LOOK);
     let letters = view.run(at, &IDENTIFIER, LOOK) == stop;
@@ -322,13 +322,13 @@ fn is_code(view: &View, at: usize, manner: Manner) -> bool {
     stop > at && follows
 }
 
-/// Whether a type or a constant for secrets stands there: `ed25519.PrivateKey`.
+/// Whether there is a type or a constant for secrets: `ed25519.PrivateKey`.
 fn names_a_type(view: &View, at: usize) -> bool {
     let stop = view.run(at, &WORD, LOOK);
     view.at(at).is_some_and(|byte| byte.is_ascii_uppercase()) && names::mentions_secret(view.slice(at, stop))
 }
 
-/// Whether a word stands there that more words follow, or that is a name in a list.
+/// Whether there is a word that more words follow, or that is a name in a list.
 fn is_sentence(view: &View, opening: &Opening, manner: Manner) -> bool {
     let word = view.run(opening.value, &WORDS, LOOK);
     let stop = view.run(word, &FULL_STOP, 3);
@@ -349,7 +349,7 @@ fn is_closing(view: &View, opening: &Opening) -> bool {
     matches!(view.at(opening.value), Some(b',' | b')' | b']' | b'}' | b';'))
 }
 
-/// Whether the place of a file stands there: `/etc/ssl/key.pem`. Random text has capitals.
+/// Whether there is the place of a file: `/etc/ssl/key.pem`. Random text has capitals.
 fn is_path(view: &View, opening: &Opening) -> bool {
     let start = opening.value;
     let stop = view.run(start, &PATH, LOOK);
@@ -357,7 +357,7 @@ fn is_path(view: &View, opening: &Opening) -> bool {
     view.at(start) == Some(b'/') && opening.ends(view, stop) && parts() > 1
 }
 
-/// Whether a text for people stands there: words, and one of them tells what is asked for.
+/// Whether there is a text for people: words, and one of them tells what is asked for.
 fn is_label(view: &View, opening: &Opening) -> bool {
     let stop = view.run(opening.value, &SENTENCE, LOOK);
     opening.ends(view, stop) && names::mentions_secret(view.slice(opening.value, stop))

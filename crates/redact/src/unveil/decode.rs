@@ -116,7 +116,7 @@ fn pair(two: &[u8]) -> Option<u8> {
 }
 
 /// The first run at or after `from` that is long enough to be decoded and not longer than `most`: where it begins and ends.
-/// A run that touches a mask is passed over: what it was before is not known. `before` stands before the text.
+/// A run that touches a mask is passed over: what it was before is not known. `before` is before the text.
 pub(super) fn next_run(text: &[u8], from: usize, most: usize, before: Option<u8>) -> Option<(usize, usize)> {
     // A run that is long enough has a byte at one of these places.
     let mut probe = from + SHORTEST_RUN - 1;

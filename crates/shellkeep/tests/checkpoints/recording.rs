@@ -22,7 +22,7 @@ fn a_recording_shows_the_branch_and_still_proves_itself() {
     let fast = text(&program(&daemon, &["replay", "--fast", "other"]));
     assert!(fast.contains(&format!("⑂ a copy of demo, as it was after #{at}")), "{fast}");
     let events = text(&program(&daemon, &["events", "demo", "--type", "checkpoint_created"]));
-    assert!(events.contains("files kept: 1 new (tool_run_command_"), "{events}");
+    assert!(events.contains("files saved: 1 added (tool_run_command_"), "{events}");
     let key = text(&program(&daemon, &["key", "--data", daemon.data().to_str().unwrap()]));
     for session in ["demo", "other"] {
         assert!(text(&program(&daemon, &["verify", session])).starts_with("intact"));

@@ -42,7 +42,7 @@ fn checkpoints_with_a_secret_are_given_up() {
     let told = daemon.at("s", "events?type=scrubbed").json()["events"][0]["data"].clone();
     assert_eq!(told["checkpoints"], report["checkpoints"], "{told}");
     let shown = text(&program(&daemon, &["events", "s", "--type", "scrubbed"]));
-    assert!(shown.contains("checkpoints given up: 1"), "{shown}");
+    assert!(shown.contains("checkpoints deleted: 1"), "{shown}");
     let kept: Vec<Value> = daemon.checkpoints("s").iter().map(|view| view["kept"].clone()).collect();
     assert_eq!(kept, [json!(true), json!(false), json!(true)]);
     // To where it was there is no way back; before and after there is.
