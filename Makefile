@@ -102,7 +102,7 @@ typescript: ## generate the TypeScript client's types from /openapi.json, compil
 python: ## check the types of the Python package and run its tests
 	@sdk/python/tests/run.sh
 
-python-models: ## write the Python package's models anew from the /openapi.json of the debug build, and its sync client
+python-models: ## regenerate the Python package's models from the /openapi.json of the debug build, and its sync client
 	@SHELLKEEP_BIN=$(CURDIR)/target/debug/shellkeep sdk/python/tools/generate.sh
 
 wheel: ## build one wheel into dist/: the program and the Python package, for glibc 2.28 and newer

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""A small agent that needs no model: it writes what it is told into a file and counts.
+"""A small agent that needs no model: it writes each message to a file and counts them.
 
 Four nodes: read (take a message) -> append (write it into the file) -> count (count the lines) -> report (answer). After
-each node it saves its state, so it goes on from the node after the last one it completed, whatever killed it.
+each node it saves its state, so it continues after the last node it completed, whatever killed it.
 
 To see that, make it die or wait, in the session or in the config's env:
 

@@ -7,7 +7,7 @@ From its environment (the session's exported variables, or `env` in the config):
     OPENAI_MODEL          which model (gpt-4.1-mini)
     OPENAI_API_KEY_FILE   a file with the key, which the model's own commands need not see in their environment
     OPENAI_API_KEY        the key itself, if there is no file; local servers need none
-    OPENAI_SYSTEM         what the model is told first
+    OPENAI_SYSTEM         the system prompt
     OPENAI_MAX_TURNS      answers of the model for one message (30)
     OPENAI_TIMEOUT        seconds for one answer (120)
 

@@ -80,7 +80,7 @@ class Agent:
             attempt += 1
 
     def save(self, state, wait=True):
-        """Completes a step: from here the next message goes on, whatever happens."""
+        """Completes a step: the next message continues from here, whatever happens."""
         self.tell("state", state=state)
         if wait:
             self.saved()

@@ -1,4 +1,4 @@
-// Finding the program and the daemon. The program itself knows the rules, so it is asked for them.
+// Finds the program and the daemon. The program itself knows the rules, so it is called for them.
 import { execFile } from "node:child_process";
 import { createRequire } from "node:module";
 import { readFile } from "node:fs/promises";

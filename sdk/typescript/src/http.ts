@@ -28,7 +28,7 @@ export function pool(): http.Agent {
   return new http.Agent({ keepAlive: true });
 }
 
-/** Whether nobody listens, so that a daemon may be started. */
+/** Whether no daemon listens, so that one may be started. */
 export function nobodyListens(error: unknown): boolean {
   return ["ENOENT", "ECONNREFUSED"].includes((error as NodeJS.ErrnoException).code ?? "");
 }

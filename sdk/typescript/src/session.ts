@@ -14,7 +14,7 @@ export interface Chunk {
   text: string;
 }
 
-/** How often a run whose connection broke is asked for again. It runs once all the same: the request id says so. */
+/** How often a run is requested again after a broken connection. The request id ensures that it runs once. */
 const ATTEMPTS = 5;
 
 export class Session {
@@ -65,7 +65,7 @@ export class Session {
     } finally {
       if (!ended && (signal?.aborted ?? false)) await this.#interrupt(body);
     }
-    // The stream broke, the command did not: its result is asked for by the same request id.
+    // The stream broke, not the command: its result is requested with the same request id.
     return await this.run(command, { ...options, request_id: body.request_id ?? null });
   }
 

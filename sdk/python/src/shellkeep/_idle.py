@@ -1,4 +1,4 @@
-"""Connections that nobody uses at the moment, for all threads and event loops of a process."""
+"""Idle connections, for all threads and event loops of a process."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import socket
 import threading
 import weakref
 
-#: Connections kept open while nobody uses them.
+#: Idle connections kept open.
 MAX_IDLE = 64
 #: Bytes read at a time. Above 128 KiB the allocator asks the kernel for fresh memory each time.
 READ_SIZE = 64 * 1024

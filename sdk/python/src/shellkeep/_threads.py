@@ -6,7 +6,7 @@ import hashlib
 import re
 
 _NAME = re.compile(r"[A-Za-z0-9_:-][A-Za-z0-9._:-]{0,127}")
-#: What a name is that stands for a text that is none. A thread that has such an id is hashed too, so that no two share one.
+#: The form of a name for an id that is not a valid name. A thread with such an id is hashed too, so that no two share one.
 _HASHED = re.compile(r"lg-[0-9a-f]{40}")
 
 

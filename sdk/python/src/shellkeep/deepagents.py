@@ -156,7 +156,7 @@ class _Files(BaseSandbox):
 
     def execute(self, command: str, *, timeout: int | None = None) -> ExecuteResponse:
         result = self._beside.run(command) if timeout is None else self._beside.run(command, timeout=timeout)
-        # Notices of this shell are for nobody: no model uses it.
+        # Notices of this shell are dropped: no model uses it.
         return ExecuteResponse(output=result.output, exit_code=result.exit_code, truncated=result.truncated)
 
     def upload_files(self, files: list[tuple[str, bytes]]) -> list[FileUploadResponse]:

@@ -70,7 +70,7 @@ class VersionConflict(Conflict):
 
 
 class QuotaExceeded(ShellkeepError):
-    """A quota is met. `services` lists what could be stopped, most idle first."""
+    """A quota is reached. `services` lists what could be stopped, most idle first."""
 
     @property
     def services(self) -> Sequence[Mapping[str, Any]]:
@@ -158,7 +158,7 @@ _BY_STATUS: dict[int, type[ShellkeepError]] = {
 
 
 def from_problem(status: int, body: bytes, retry_after: str | None = None) -> ShellkeepError:
-    """The error that an answer stands for."""
+    """The exception for an error response."""
     import json
 
     try:

@@ -58,9 +58,9 @@ __all__ = ["ShellkeepMiddleware", "ShellkeepState"]
 log = logging.getLogger("shellkeep.langchain")
 
 DESCRIPTION = (
-    "Run a bash command in a session that is kept: working directory, variables, functions and files are there for the "
-    "next command, however much later. Output that is long is cut; a command that runs longer than its timeout is ended "
-    "and the session goes on."
+    "Run a bash command in a persistent session: working directory, variables, functions and files carry over to the "
+    "next command, however much later. Long output is truncated; a command that exceeds its timeout is killed and the "
+    "session continues."
 )
 NO_RESTART = (
     "The shell was not restarted: this session keeps its state. Change what is in the way instead, with cd, unset or kill."
@@ -203,7 +203,7 @@ class ShellkeepMiddleware(AgentMiddleware[Any, Any, Any]):
         return call.answer(self._name, self._shown(result), session.ref)
 
     def _arguments(self, call: _Call) -> dict[str, Any]:
-        # Standard input is empty, as a tool that nobody types into needs it.
+        # Standard input is empty, as a tool without a user needs it.
         return {"timeout": self._limits.timeout, "stderr": "merge", "stdin": "", "request_id": call.request_id}
 
     def _stream(self, runtime: ToolRuntime[Any, Any]) -> Callable[[str], object] | None:
@@ -329,7 +329,7 @@ class ShellkeepMiddleware(AgentMiddleware[Any, Any, Any]):
         return None
 
     def close(self) -> None:
-        """Closes idle connections, in a program that goes on without the agent. Sessions stay."""
+        """Closes idle connections, in a program that continues without the agent. Sessions stay."""
         self._clients.close()
 
     async def aclose(self) -> None:

@@ -34,7 +34,7 @@ class StreamOptions(StartOptions, total=False):
 
     #: Bytes of each stream in the result.
     max_output: int | None
-    #: Whether a command that reaches its timeout is interrupted or goes on in the background.
+    #: Whether a command that reaches its timeout is interrupted or moves to the background.
     on_timeout: Literal["interrupt", "background"] | None
 
 

@@ -98,7 +98,7 @@ class AsyncRun(Handle):
 class AsyncRunStream(Handle):
     """The output of a command as it comes; `result` is there after the last piece.
 
-    If the connection breaks, the stream connects again and goes on where it was: the command runs once.
+    If the connection breaks, the stream reconnects and continues where it was: the command runs once.
     """
 
     def __init__(
@@ -187,7 +187,7 @@ class AsyncRunStream(Handle):
             raise DaemonUnavailable("connection_broken", "the stream ended before its result") from None
 
     async def _settle(self, events: AsyncEventStream) -> None:
-        """Finds out whether a run that was there before this connection still goes on.
+        """Checks whether a run from before this connection is still running.
 
         The stream of one that has ended has only as much output as its result, so the rest is read from what is kept.
         """
@@ -264,7 +264,7 @@ class AsyncRunStream(Handle):
 
 
 async def interrupt_request(session: AsyncSession, body: dict[str, Any], run_id: str | None = None) -> None:
-    """Interrupts the run of a request that was sent and whose answer nobody waits for."""
+    """Interrupts the run of an abandoned request."""
     try:
         if run_id is None:
             # The same request_id finds the run instead of starting it again.

@@ -69,7 +69,7 @@ class AsyncSession(Handle):
 
     @property
     def ref(self) -> SessionRef:
-        """Plain data that stands for this session in a framework's state."""
+        """Plain data that identifies this session in a framework's state."""
         return {"session_id": self.info.session_id, "seq": self._seq}
 
     @property
