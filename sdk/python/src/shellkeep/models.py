@@ -12,9 +12,9 @@ API_VERSION = "0.1.0"
 
 @dataclass(frozen=True, slots=True)
 class AgentEnded:
-    """Answer of `POST /v1/agents/{agent}/end`."""
+    """Response of `POST /v1/agents/{agent}/end`."""
 
-    #: Whose end it was.
+    #: The agent.
     agent: str
     #: Services that were stopped.
     services: int
@@ -36,13 +36,13 @@ _AgentEnded = TypeVar("_AgentEnded", bound=AgentEnded)
 
 @dataclass(frozen=True, slots=True)
 class AgentStateSaved:
-    """Answer to a saved state."""
+    """Response to a saved state."""
 
     #: Number of its event in the recording.
     seq: int
     #: Its version, which is also the `ETag`.
     version: int
-    #: What you should know.
+    #: Notices.
     notices: list[NoticeView] = field(default_factory=list)
 
     @classmethod
@@ -60,7 +60,7 @@ _AgentStateSaved = TypeVar("_AgentStateSaved", bound=AgentStateSaved)
 
 @dataclass(frozen=True, slots=True)
 class AnswerEvent:
-    """Data of the event `output` of a streamed answer."""
+    """Data of the event `output` of a streamed response."""
 
     #: A piece of the answer.
     text: str
@@ -78,21 +78,21 @@ _AnswerEvent = TypeVar("_AnswerEvent", bound=AnswerEvent)
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """Something that changed rights or removed something, or a request that was refused."""
+    """An operation that changed permissions or deleted something, or a request that was rejected."""
 
-    #: When.
+    #: When it happened.
     at: str
-    #: Through which door.
+    #: The door it came through.
     door: str
-    #: To what.
+    #: What it was about.
     object: str
-    #: What was done, or `refused`.
+    #: The operation, or `refused`.
     what: str
     #: Who.
     who: str
-    #: Why it was refused.
+    #: Why it was rejected.
     code: str | None = None
-    #: How many more there were of which nothing was kept, because they were too many at once.
+    #: How many more entries were left out here, because there were too many at once.
     left_out: int | None = None
 
     @classmethod
@@ -114,9 +114,9 @@ _AuditEntry = TypeVar("_AuditEntry", bound=AuditEntry)
 
 @dataclass(frozen=True, slots=True)
 class AuditList:
-    """Answer of `GET /v1/audit`."""
+    """Response of `GET /v1/audit`."""
 
-    #: The entries, the oldest first.
+    #: The entries, oldest first.
     audit: list[AuditEntry]
 
     @classmethod
@@ -132,7 +132,7 @@ _AuditList = TypeVar("_AuditList", bound=AuditList)
 
 @dataclass(frozen=True, slots=True)
 class Bad:
-    """An event with which something is wrong."""
+    """An event or file that is wrong."""
 
     #: The file it is in.
     file: str
@@ -159,7 +159,7 @@ _Bad = TypeVar("_Bad", bound=Bad)
 
 @dataclass(frozen=True, slots=True)
 class ChangedSetting:
-    """A setting that has another value in the configuration than before."""
+    """A setting whose configured value has changed."""
 
     #: The value before.
     from_: str
@@ -191,7 +191,7 @@ class Changes:
     #: Exported variables with their new values.
     env: dict[str, str | None] = field(default_factory=dict)
     functions: NameChanges | None = None
-    #: `set -o` and `shopt` names switched on or off.
+    #: `set -o` and `shopt` options that were turned on or off.
     options: dict[str, bool] = field(default_factory=dict)
     traps: NameChanges | None = None
     #: The new umask, in octal.
@@ -220,33 +220,33 @@ _Changes = TypeVar("_Changes", bound=Changes)
 class Checkpoint:
     """A saved version of a session's files."""
 
-    #: Files that are new.
+    #: Number of added files.
     added: int
     #: Bytes that it added to the disk.
     bytes: int
-    #: What it was taken for.
+    #: Why it was taken.
     cause: Literal["tool", "base", "rewind", "fork", "merge", "manual"]
-    #: Files that are not what they were.
+    #: Number of changed files.
     changed: int
     #: Its name, which is also its tag in the repository, as in `tool_bash_20261115T183000.123456Z`.
     checkpoint_id: str
     #: Its commit.
     commit: str
-    #: Number of the last record whose effects on the files it holds.
+    #: Number of the last record whose file changes it contains.
     covers: int
     #: When it was taken (RFC 3339, UTC).
     created_at: str
-    #: Files that are gone.
+    #: Number of deleted files.
     deleted: int
-    #: Whether its files are still there.
+    #: Whether its files are still kept.
     kept: bool
-    #: The first of what it does not hold, each with the reason.
+    #: Paths that it does not contain, each with the reason.
     left_out: list[LeftOut]
-    #: How much it does not hold, all in all.
+    #: Total number of paths that it does not contain.
     left_out_total: int
-    #: Whether the next command had begun before it was complete, so that it may hold some of that one's changes.
+    #: Whether the next command started before it was complete, so that it may contain some of that command's changes.
     overtaken: bool
-    #: Number of the record that tells of it.
+    #: Number of its record.
     seq: int
     #: The command of that run.
     command: str | None = None
@@ -254,9 +254,9 @@ class Checkpoint:
     run_id: str | None = None
     #: The tool that changed the files.
     tool_name: str | None = None
-    #: The first of the paths that may have been something else at record `covers`, each with the reason.
+    #: Paths that may have been different at record `covers`, each with the reason.
     uncertain: list[LeftOut] = field(default_factory=list)
-    #: How many such paths there are.
+    #: Total number of such paths.
     uncertain_total: int | None = None
 
     @classmethod
@@ -292,35 +292,35 @@ _Checkpoint = TypeVar("_Checkpoint", bound=Checkpoint)
 class CheckpointDetail:
     """A checkpoint and what it changed."""
 
-    #: Files that are new.
+    #: Number of added files.
     added: int
     #: Bytes that it added to the disk.
     bytes: int
-    #: What it was taken for.
+    #: Why it was taken.
     cause: Literal["tool", "base", "rewind", "fork", "merge", "manual"]
-    #: Files that are not what they were.
+    #: Number of changed files.
     changed: int
     #: Its name, which is also its tag in the repository, as in `tool_bash_20261115T183000.123456Z`.
     checkpoint_id: str
     #: Its commit.
     commit: str
-    #: Number of the last record whose effects on the files it holds.
+    #: Number of the last record whose file changes it contains.
     covers: int
     #: When it was taken (RFC 3339, UTC).
     created_at: str
-    #: Files that are gone.
+    #: Number of deleted files.
     deleted: int
-    #: Whether its files are still there.
+    #: Whether its files are still kept.
     kept: bool
-    #: The first of what it does not hold, each with the reason.
+    #: Paths that it does not contain, each with the reason.
     left_out: list[LeftOut]
-    #: How much it does not hold, all in all.
+    #: Total number of paths that it does not contain.
     left_out_total: int
-    #: Whether the next command had begun before it was complete, so that it may hold some of that one's changes.
+    #: Whether the next command started before it was complete, so that it may contain some of that command's changes.
     overtaken: bool
-    #: Number of the record that tells of it.
+    #: Number of its record.
     seq: int
-    #: How its files differ from those of the checkpoint before it.
+    #: How its files differ from those of the previous checkpoint.
     files: list[FileChange]
     #: The command of that run.
     command: str | None = None
@@ -328,9 +328,9 @@ class CheckpointDetail:
     run_id: str | None = None
     #: The tool that changed the files.
     tool_name: str | None = None
-    #: The first of the paths that may have been something else at record `covers`, each with the reason.
+    #: Paths that may have been different at record `covers`, each with the reason.
     uncertain: list[LeftOut] = field(default_factory=list)
-    #: How many such paths there are.
+    #: Total number of such paths.
     uncertain_total: int | None = None
 
     @classmethod
@@ -369,7 +369,7 @@ class CheckpointList:
 
     #: The checkpoints.
     checkpoints: list[Checkpoint]
-    #: The id of the checkpoint that the files were last kept in, or rewound to.
+    #: The id of the checkpoint that the files were last saved in or rewound to.
     current: str | None = None
     #: Pass this as `after` for the next page.
     next: int | None = None
@@ -410,17 +410,17 @@ _CheckpointName = TypeVar("_CheckpointName", bound=CheckpointName)
 
 @dataclass(frozen=True, slots=True)
 class CheckpointUsage:
-    """What a session's checkpoints take of the disk."""
+    """The disk space that a session's checkpoints use."""
 
     #: Bytes on the disk.
     bytes: int
     #: Checkpoints that are kept.
     checkpoints: int
-    #: How many they may be.
+    #: The limit in bytes.
     limit: int
     #: The session.
     session_id: str
-    #: Bytes that were given back just now, by `thin`.
+    #: Bytes that `thin` has just freed.
     reclaimed: int | None = None
 
     @classmethod
@@ -440,27 +440,27 @@ _CheckpointUsage = TypeVar("_CheckpointUsage", bound=CheckpointUsage)
 
 @dataclass(frozen=True, slots=True)
 class DaemonStatus:
-    """Answer of `GET /v1/daemon`."""
+    """Response of `GET /v1/daemon`."""
 
     #: Its data directory.
     data: str
     #: Where it listens.
     doors: list[str]
-    #: Of them, with a shell.
+    #: Sessions with a shell.
     live_shells: int
     #: Its process id.
     pid: int
     #: Why it is degraded, one sentence each.
     problems: list[str]
-    #: Commands that run.
+    #: Running commands.
     running: int
-    #: Services that run.
+    #: Running services.
     services: int
-    #: Sessions it keeps.
+    #: Number of sessions.
     sessions: int
     #: When it was started.
     started_at: str
-    #: In a word.
+    #: Its status.
     status: Literal["ready", "degraded"]
     #: Seconds that running commands get to finish when it stops.
     stop_grace: float
@@ -470,7 +470,7 @@ class DaemonStatus:
     uptime: float
     #: Its version.
     version: str
-    #: Its configuration file, if it has read one.
+    #: Its configuration file, if it read one.
     config_file: str | None = None
 
     @classmethod
@@ -500,13 +500,13 @@ _DaemonStatus = TypeVar("_DaemonStatus", bound=DaemonStatus)
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """The removal of a session by its agent."""
+    """The deletion of a session by its agent."""
 
     #: When (RFC 3339, UTC).
     at: str
     #: The name that the session had.
     session_id: str
-    #: The id of the token that removed it.
+    #: The id of the token that deleted it.
     by: str | None = None
 
     @classmethod
@@ -524,16 +524,16 @@ _Deleted = TypeVar("_Deleted", bound=Deleted)
 
 @dataclass(frozen=True, slots=True)
 class DiffResponse:
-    """How two states of the files differ."""
+    """The difference between two states of the files."""
 
-    #: What differs.
+    #: The files that differ.
     files: list[FileChange]
-    #: Whether the patch is not all of it.
+    #: Whether the patch was truncated.
     truncated: bool
     from_: CheckpointName | None = None
     #: The difference in git's format.
     patch: str | None = None
-    #: The exact bytes of that, where they are not UTF-8.
+    #: The exact bytes of the patch, where they are not UTF-8.
     patch_base64: str | None = None
     to: CheckpointName | None = None
 
@@ -559,17 +559,17 @@ class Event:
 
     #: Its fields.
     data: dict[str, Any]
-    #: What kind of event.
+    #: The type.
     event_type: str
-    #: Ties it to the event before it.
+    #: Its hash, which also covers the previous event.
     hash: str
     #: Position in the session, from 1, no gaps.
     seq: int
-    #: Who it comes from, as the daemon knows it and whatever `data` says.
+    #: Where it comes from, set by the daemon whatever `data` says.
     source: str
     #: When (RFC 3339, UTC).
     timestamp: str
-    #: The id of the agent's token that posted it or asked for it.
+    #: The id of the agent's token that posted or requested it.
     by: str | None = None
     #: Fields that are masked, by path, each with the commitment to what it was.
     masked: dict[str, str] = field(default_factory=dict)
@@ -617,21 +617,21 @@ _EventList = TypeVar("_EventList", bound=EventList)
 class FileChange:
     """A file that differs."""
 
-    #: Whether it is no text.
+    #: Whether it is a binary file.
     binary: bool
-    #: How.
+    #: How it differs.
     kind: Literal["added", "modified", "deleted", "renamed", "type_changed"]
-    #: Where, below the workspace.
+    #: The path, relative to the workspace.
     path: str
-    #: Lines that are gone, for a text.
+    #: Number of deleted lines, for a text file.
     deletions: int | None = None
-    #: Lines that are new, for a text.
+    #: Number of added lines, for a text file.
     insertions: int | None = None
     #: Its exact bytes, where they are not UTF-8.
     path_base64: str | None = None
-    #: What it was called before.
+    #: Its previous path.
     renamed_from: str | None = None
-    #: The exact bytes of that, where they are not UTF-8.
+    #: The exact bytes of that path, where they are not UTF-8.
     renamed_from_base64: str | None = None
 
     @classmethod
@@ -656,7 +656,7 @@ _FileChange = TypeVar("_FileChange", bound=FileChange)
 class FileEntry:
     """What is at a path."""
 
-    #: What it is.
+    #: Its kind.
     kind: Literal["file", "directory", "symlink", "other"]
     #: Its permissions in octal, such as `0644`.
     mode: str
@@ -741,7 +741,7 @@ class FileRemoved:
     path: str
     #: Number of the record.
     seq: int
-    #: What you should know.
+    #: Notices.
     notices: list[NoticeView] = field(default_factory=list)
     #: The exact bytes of it, where they are not UTF-8.
     path_base64: str | None = None
@@ -772,7 +772,7 @@ class FileWritten:
     sha256: str
     #: Its size in bytes.
     size: int
-    #: What you should know.
+    #: Notices.
     notices: list[NoticeView] = field(default_factory=list)
     #: The exact bytes of it, where they are not UTF-8.
     path_base64: str | None = None
@@ -795,29 +795,29 @@ _FileWritten = TypeVar("_FileWritten", bound=FileWritten)
 
 @dataclass(frozen=True, slots=True)
 class ForkResponse:
-    """Answer to `POST …/fork`."""
+    """Response to `POST …/fork`."""
 
-    #: The configuration it was made with.
+    #: The configuration it was created with.
     agent_config: dict[str, Any]
-    #: When it began (RFC 3339, UTC).
+    #: When it was created (RFC 3339, UTC).
     created_at: str
     #: Its working directory.
     cwd: str
-    #: How many shells it has worn.
+    #: How many shells it has had.
     generation: int
     #: When something last happened in it.
     last_active_at: str
-    #: Whether it wears a shell now.
+    #: Whether it has a shell now.
     live: bool
     #: Number of its last record.
     seq: int
     #: Its name.
     session_id: str
-    #: The directory its files are in.
+    #: Its workspace.
     workspace: str
-    #: What the caller should know.
+    #: Notices.
     notices: list[NoticeView]
-    #: Whose it is.
+    #: The agent that it belongs to.
     agent: str | None = None
     deleted: Deleted | None = None
     forked_from: ForkedFrom | None = None
@@ -850,9 +850,9 @@ _ForkResponse = TypeVar("_ForkResponse", bound=ForkResponse)
 
 @dataclass(frozen=True, slots=True)
 class ForkedFrom:
-    """Where a forked session came from."""
+    """The origin of a fork."""
 
-    #: Number of its record that the fork begins after.
+    #: Number of the record that the fork starts after.
     seq: int
     #: The session.
     session_id: str
@@ -894,21 +894,21 @@ _Head = TypeVar("_Head", bound=Head)
 class HistoryEntry:
     """One change of a path."""
 
-    #: The checkpoint in which it is seen first.
+    #: The first checkpoint that contains it.
     checkpoint_id: str
-    #: The commit of that.
+    #: The commit of that checkpoint.
     commit: str
     #: How the path changed.
     kind: Literal["added", "modified", "deleted", "renamed", "type_changed"]
-    #: Number of the record that tells of the checkpoint.
+    #: Number of the checkpoint's record.
     seq: int
     #: When (RFC 3339, UTC).
     timestamp: str
-    #: The run that did it.
+    #: The run that made the change.
     run_id: str | None = None
     #: Bytes of the file afterwards, if it is one.
     size: int | None = None
-    #: The tool that did it.
+    #: The tool that made the change.
     tool_name: str | None = None
 
     @classmethod
@@ -933,7 +933,7 @@ _HistoryEntry = TypeVar("_HistoryEntry", bound=HistoryEntry)
 class Hole:
     """Numbers without events."""
 
-    #: Whether the runtime itself said that they were lost.
+    #: Whether the runtime itself reported them as lost.
     declared: bool
     #: The first.
     from_: int
@@ -958,9 +958,9 @@ _Hole = TypeVar("_Hole", bound=Hole)
 
 @dataclass(frozen=True, slots=True)
 class InputAccepted:
-    """Answer to sent input."""
+    """Response to sent input."""
 
-    #: Bytes taken.
+    #: Bytes accepted.
     bytes: int
     #: The run.
     run_id: str
@@ -979,21 +979,21 @@ _InputAccepted = TypeVar("_InputAccepted", bound=InputAccepted)
 
 @dataclass(frozen=True, slots=True)
 class IssuedToken:
-    """A token that was just made."""
+    """A new token."""
 
-    #: When it was made.
+    #: When it was created.
     created_at: str
     #: Its public name, as in the audit trail and in `by` of a run.
     id: str
     #: Whether it may restart its sessions.
     may_restart: bool
-    #: What it may do.
+    #: Its role.
     role: Literal["agent", "auditor", "metrics"]
     #: The secret, for `Authorization.
     token: str
     #: The agent it is for.
     agent: str | None = None
-    #: What the host calls it.
+    #: Its label.
     name: str | None = None
     #: When it was revoked.
     revoked_at: str | None = None
@@ -1026,7 +1026,7 @@ class KvChanged:
     seq: int
     #: The version of the change.
     version: int
-    #: What you should know.
+    #: Notices.
     notices: list[NoticeView] = field(default_factory=list)
 
     @classmethod
@@ -1074,7 +1074,7 @@ _KvChangedKey = TypeVar("_KvChangedKey", bound=KvChangedKey)
 class KvEntry:
     """A key."""
 
-    #: What its value is, as whoever put it said.
+    #: The content type of its value.
     content_type: str
     #: The key.
     key: str
@@ -1084,7 +1084,7 @@ class KvEntry:
     size: int
     #: Its version.
     version: int
-    #: The value, if it was asked for.
+    #: The value, if it was requested.
     value_base64: str | None = None
 
     @classmethod
@@ -1107,7 +1107,7 @@ _KvEntry = TypeVar("_KvEntry", bound=KvEntry)
 class KvList:
     """A page of keys."""
 
-    #: The keys, in their order.
+    #: The keys, sorted.
     kv: list[KvEntry]
     #: Where the next page starts.
     next: str | None = None
@@ -1138,7 +1138,7 @@ class KvWritten:
     size: int
     #: Its version.
     version: int
-    #: What you should know.
+    #: Notices.
     notices: list[NoticeView] = field(default_factory=list)
 
     @classmethod
@@ -1159,9 +1159,9 @@ _KvWritten = TypeVar("_KvWritten", bound=KvWritten)
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A path that was passed over, and why."""
+    """A path that was skipped, and why."""
 
-    #: Which, below the workspace.
+    #: The path, relative to the workspace.
     path: str
     #: Why.
     reason: str
@@ -1183,17 +1183,17 @@ _LeftOut = TypeVar("_LeftOut", bound=LeftOut)
 
 @dataclass(frozen=True, slots=True)
 class LimitChange:
-    """A limit that followed the machine's pressure."""
+    """A limit that was changed because of the machine's pressure."""
 
-    #: When.
+    #: When it was changed.
     at: str
-    #: What it was.
+    #: The value before.
     from_: int
     #: Which limit.
     limit: str
-    #: Why, in a sentence.
+    #: The reason, as a sentence.
     reason: str
-    #: What it is since.
+    #: The value after.
     to: int
 
     @classmethod
@@ -1213,7 +1213,7 @@ _LimitChange = TypeVar("_LimitChange", bound=LimitChange)
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """Answer of `GET /healthz`."""
+    """Response of `GET /healthz`."""
 
     #: Always `ok`.
     status: str
@@ -1236,7 +1236,7 @@ _Health = TypeVar("_Health", bound=Health)
 class LogEvent:
     """Data of the event `log` of a log that is followed."""
 
-    #: Where it goes on.
+    #: Where the next event continues.
     next_offset: int
     #: Where it starts.
     offset: int
@@ -1299,21 +1299,21 @@ _LogResponse = TypeVar("_LogResponse", bound=LogResponse)
 class MergeBackResponse:
     """What a merge changed, or would change."""
 
-    #: Files that both changed so that they do not fit together.
+    #: Files with conflicting changes.
     conflicts: list[LeftOut]
-    #: Whether nothing was done.
+    #: Whether this was a dry run.
     dry_run: bool
-    #: The first of the files that change in it.
+    #: The files that change in it.
     files: list[FileChange]
-    #: How many change, all in all.
+    #: Total number of files that change.
     files_total: int
     #: The session that was changed.
     into: str
-    #: What the caller should know.
+    #: Notices.
     notices: list[NoticeView]
-    #: Number of the record in it that tells of its files afterwards.
+    #: Number of the record of the checkpoint after the merge.
     seq: int | None = None
-    #: Rewind that session to this in order to take the merge back.
+    #: Rewind that session to this record to undo the merge.
     undo: int | None = None
 
     @classmethod
@@ -1338,11 +1338,11 @@ _MergeBackResponse = TypeVar("_MergeBackResponse", bound=MergeBackResponse)
 class Message:
     """A message of the conversation."""
 
-    #: What was said.
+    #: The content.
     content: str | list[Any] | dict[str, Any]
     #: When (RFC 3339, UTC).
     created_at: str
-    #: Who said it.
+    #: The author.
     role: str
     #: Its number.
     seq_id: int
@@ -1363,13 +1363,13 @@ _Message = TypeVar("_Message", bound=Message)
 
 @dataclass(frozen=True, slots=True)
 class MessageAdded:
-    """Answer to a message."""
+    """Response to a message."""
 
     #: Number of its event in the recording.
     seq: int
     #: Its number in the conversation, from 1, no gaps.
     seq_id: int
-    #: What you should know.
+    #: Notices.
     notices: list[NoticeView] = field(default_factory=list)
 
     @classmethod
@@ -1408,11 +1408,11 @@ _MessageList = TypeVar("_MessageList", bound=MessageList)
 
 @dataclass(frozen=True, slots=True)
 class NameChanges:
-    """Names that came, changed or went."""
+    """Names that were set, changed or removed."""
 
     #: New or changed.
     set: list[str] = field(default_factory=list)
-    #: Gone.
+    #: Removed.
     unset: list[str] = field(default_factory=list)
 
     @classmethod
@@ -1429,9 +1429,9 @@ _NameChanges = TypeVar("_NameChanges", bound=NameChanges)
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """Answer of `GET /v1/node`."""
+    """Response of `GET /v1/node`."""
 
-    #: The last changes that the machine's pressure made, the newest first.
+    #: The latest changes caused by the machine's pressure, newest first.
     changes: list[LimitChange]
     #: The quotas by name.
     quotas: dict[str, Quota]
@@ -1439,35 +1439,35 @@ class Node:
     agents_waiting: int
     #: The commands that have run longest, at most 100 of them.
     commands: list[RunningCommand]
-    #: Commands started since the daemon runs.
+    #: Commands started since the daemon started.
     commands_total: int
-    #: Share of time in which something waited for a processor, 0 to 1.
+    #: Share of time in which a task waited for a processor, 0 to 1.
     cpu_pressure: float
-    #: Of them, with a shell.
+    #: Sessions with a shell.
     live_shells: int
     #: Resident memory of the daemon, in bytes.
     memory: int
-    #: Share of memory that is free to use, 0 to 1.
+    #: Share of memory that is available, 0 to 1.
     memory_free: float
-    #: Share of time in which something waited for memory, 0 to 1.
+    #: Share of time in which a task waited for memory, 0 to 1.
     memory_pressure: float
     #: Why it is degraded.
     problems: list[str]
     #: Processes of all sessions and services.
     processes: int
-    #: Commands that run.
+    #: Running commands.
     running: int
-    #: Most commands that may run at once now.
+    #: How many commands may run at once now.
     running_limit: int
-    #: Services that run.
+    #: Running services.
     services: int
-    #: Sessions there are.
+    #: Number of sessions.
     sessions: int
-    #: Shells started ahead.
+    #: Shells started in advance.
     spare_shells: int
     #: Seconds since the daemon was started.
     uptime: float
-    #: Commands that wait for their turn on the node.
+    #: Commands that wait in the queue of the node.
     waiting: int
 
     @classmethod
@@ -1501,7 +1501,7 @@ _Node = TypeVar("_Node", bound=Node)
 
 @dataclass(frozen=True, slots=True)
 class NoticeView:
-    """Something the caller should know."""
+    """A notice."""
 
     #: Stable code in snake_case.
     code: str
@@ -1580,7 +1580,7 @@ class OutputResponse:
     total: int
     #: The exact bytes, where they are not UTF-8.
     base64: str | None = None
-    #: Whether the run writes its standard error into `stdout`, so that this stream stays empty.
+    #: Whether the run's standard error is merged into `stdout`, so that this stream stays empty.
     merged: bool | None = None
 
     @classmethod
@@ -1609,7 +1609,7 @@ class PostedEvents:
     seq: int
     #: Number of the first of many.
     first_seq: int | None = None
-    #: What you should know.
+    #: Notices.
     notices: list[NoticeView] = field(default_factory=list)
 
     @classmethod
@@ -1629,11 +1629,11 @@ _PostedEvents = TypeVar("_PostedEvents", bound=PostedEvents)
 class Quota:
     """One quota."""
 
-    #: What the settings say.
+    #: The configured value.
     configured: int
-    #: What is in force now.
+    #: The limit in effect.
     limit: int
-    #: What was set since, if it was.
+    #: The value set at run time, if any.
     set: int | None = None
     #: What is used now, where that is one number.
     used: int | None = None
@@ -1654,9 +1654,9 @@ _Quota = TypeVar("_Quota", bound=Quota)
 
 @dataclass(frozen=True, slots=True)
 class QuotasResponse:
-    """Answer of `GET /v1/quotas` and of `PUT /v1/quotas`."""
+    """Response of `GET /v1/quotas` and of `PUT /v1/quotas`."""
 
-    #: The last changes that the machine's pressure made, the newest first.
+    #: The latest changes caused by the machine's pressure, newest first.
     changes: list[LimitChange]
     #: The quotas by name.
     quotas: dict[str, Quota]
@@ -1675,7 +1675,7 @@ _QuotasResponse = TypeVar("_QuotasResponse", bound=QuotasResponse)
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """Answer of `GET /readyz`."""
+    """Response of `GET /readyz`."""
 
     #: Sessions with a shell.
     live_shells: int
@@ -1683,9 +1683,9 @@ class Readiness:
     pid: int
     #: Why it is degraded, one sentence each.
     problems: list[str]
-    #: Shells started ahead.
+    #: Shells started in advance.
     spare_shells: int
-    #: In a word.
+    #: The status.
     status: Literal["ready", "degraded"]
     #: The daemon's version.
     version: str
@@ -1708,11 +1708,11 @@ _Readiness = TypeVar("_Readiness", bound=Readiness)
 
 @dataclass(frozen=True, slots=True)
 class Reloaded:
-    """Answer of `POST /v1/daemon/reload`."""
+    """Response of `POST /v1/daemon/reload`."""
 
-    #: What is in force now.
+    #: Changes that are in effect now.
     changed: list[ChangedSetting]
-    #: What takes a restart to come into force.
+    #: Changes that need a restart.
     needs_restart: list[ChangedSetting]
 
     @classmethod
@@ -1729,15 +1729,15 @@ _Reloaded = TypeVar("_Reloaded", bound=Reloaded)
 
 @dataclass(frozen=True, slots=True)
 class ResumeResponse:
-    """What came of a message."""
+    """The result of a message."""
 
-    #: Version of its state that is kept.
+    #: Version of its saved state.
     agent_state_version: int
-    #: What the agent answered.
+    #: The agent's answer.
     output: str
-    #: Its name in the recording.
+    #: Its id in the recording.
     resume_id: str
-    #: Number of the event that holds the message.
+    #: Number of the message's event.
     seq_from: int
     #: Number of the last event.
     seq_to: int
@@ -1772,33 +1772,33 @@ class RewindResponse:
 
     #: The working directory afterwards.
     cwd: str
-    #: Whether nothing was done.
+    #: Whether this was a dry run.
     dry_run: bool
-    #: The first of the files that change.
+    #: The files that change.
     files: list[FileChange]
-    #: How many files change, all in all.
+    #: Total number of files that change.
     files_total: int
-    #: Paths that are left as they are, and why.
+    #: Paths that were not changed, and why.
     kept_back: list[LeftOut]
-    #: What you should know.
+    #: Notices.
     notices: list[NoticeView]
     #: Services that were stopped, or would be.
     services_stopped: list[str]
     #: What changes in the shell.
     shell: Changes
-    #: Number of the record that the session is as after.
+    #: Number of the record that the session was rewound to.
     to: int
-    #: The version of the agent's state that is brought back.
+    #: The version of the agent's state that was restored.
     agent_state_version: int | None = None
-    #: Number of the record that tells of the rewind.
+    #: Number of the rewind's record.
     seq: int | None = None
-    #: The first of the paths that may not be as they were then, each with the reason.
+    #: Paths that may differ from that moment, each with the reason.
     uncertain: list[LeftOut] = field(default_factory=list)
-    #: How many such paths there are.
+    #: Total number of such paths.
     uncertain_total: int | None = None
-    #: Rewind to this in order to take it back.
+    #: Rewind to this record to undo the rewind.
     undo: int | None = None
-    #: The run that `undo` takes back.
+    #: The run that `undo` undoes.
     undone: str | None = None
 
     @classmethod
@@ -1828,7 +1828,7 @@ _RewindResponse = TypeVar("_RewindResponse", bound=RewindResponse)
 
 @dataclass(frozen=True, slots=True)
 class RunDetail:
-    """A run with what it was asked to do."""
+    """A run with its command."""
 
     #: What it changed in the session.
     changes: Changes
@@ -1836,13 +1836,13 @@ class RunDetail:
     cwd: str
     #: Wall time in milliseconds.
     duration_ms: float
-    #: What you should know.
+    #: Notices.
     notices: list[NoticeView]
     #: Its id.
     run_id: str
-    #: Number of the record of its end, so that a rewind or fork to it has what the run did.
+    #: Number of the record of its end, so that a rewind or fork to it includes the run's changes.
     seq: int
-    #: How it stands.
+    #: Its status.
     status: Literal["exited", "timed_out", "interrupted", "running", "lost"]
     #: Standard error as text.
     stderr: str
@@ -1852,19 +1852,19 @@ class RunDetail:
     stdout: str
     #: Bytes the command wrote to standard output.
     stdout_bytes: int
-    #: Whether `stdout` or `stderr` is not all of it.
+    #: Whether `stdout` or `stderr` was truncated.
     truncated: bool
     #: The text.
     command: str
     #: When it started.
     started_at: str
-    #: Late output of earlier background work.
+    #: Late output of earlier background jobs.
     background_output: str | None = None
     #: The exact bytes of it, where they are not UTF-8.
     background_output_base64: str | None = None
-    #: The id of the agent's token that asked for it.
+    #: The id of the agent's token that requested it.
     by: str | None = None
-    #: Exit code as bash says it, 128+n for a signal.
+    #: Exit code as bash reports it, 128+n for a signal.
     exit_code: int | None = None
     #: The signal that ended it, without `SIG`.
     signal: str | None = None
@@ -1935,13 +1935,13 @@ class RunResponse:
     cwd: str
     #: Wall time in milliseconds.
     duration_ms: float
-    #: What you should know.
+    #: Notices.
     notices: list[NoticeView]
     #: Its id.
     run_id: str
-    #: Number of the record of its end, so that a rewind or fork to it has what the run did.
+    #: Number of the record of its end, so that a rewind or fork to it includes the run's changes.
     seq: int
-    #: How it stands.
+    #: Its status.
     status: Literal["exited", "timed_out", "interrupted", "running", "lost"]
     #: Standard error as text.
     stderr: str
@@ -1951,15 +1951,15 @@ class RunResponse:
     stdout: str
     #: Bytes the command wrote to standard output.
     stdout_bytes: int
-    #: Whether `stdout` or `stderr` is not all of it.
+    #: Whether `stdout` or `stderr` was truncated.
     truncated: bool
-    #: Late output of earlier background work.
+    #: Late output of earlier background jobs.
     background_output: str | None = None
     #: The exact bytes of it, where they are not UTF-8.
     background_output_base64: str | None = None
-    #: The id of the agent's token that asked for it.
+    #: The id of the agent's token that requested it.
     by: str | None = None
-    #: Exit code as bash says it, 128+n for a signal.
+    #: Exit code as bash reports it, 128+n for a signal.
     exit_code: int | None = None
     #: The signal that ended it, without `SIG`.
     signal: str | None = None
@@ -2001,7 +2001,7 @@ _RunResponse = TypeVar("_RunResponse", bound=RunResponse)
 class RunSummary:
     """A run in a list, without its output."""
 
-    #: Whether it runs on in the background, so that the session no longer waits for it.
+    #: Whether it runs in the background, so that the session no longer waits for it.
     background: bool
     #: The text.
     command: str
@@ -2011,23 +2011,23 @@ class RunSummary:
     duration_ms: float
     #: Its id.
     run_id: str
-    #: Number of the record of its end, so that a rewind or fork to it has what the run did.
+    #: Number of the record of its end, so that a rewind or fork to it includes the run's changes.
     seq: int
     #: When it started.
     started_at: str
-    #: How it stands.
+    #: Its status.
     status: Literal["exited", "timed_out", "interrupted", "running", "lost"]
     #: Bytes the command wrote to standard error.
     stderr_bytes: int
     #: Bytes the command wrote to standard output.
     stdout_bytes: int
-    #: The id of the agent's token that asked for it.
+    #: The id of the agent's token that requested it.
     by: str | None = None
     #: The session's working directory after it.
     cwd: str | None = None
-    #: Exit code as bash says it, 128+n for a signal.
+    #: Exit code as bash reports it, 128+n for a signal.
     exit_code: int | None = None
-    #: The caller's key, if it gave one.
+    #: The idempotency key, if there is one.
     request_id: str | None = None
     #: The signal that ended it, without `SIG`.
     signal: str | None = None
@@ -2059,11 +2059,11 @@ _RunSummary = TypeVar("_RunSummary", bound=RunSummary)
 
 @dataclass(frozen=True, slots=True)
 class RunningCommand:
-    """A command that runs."""
+    """A running command."""
 
-    #: Whether it outgrew its timeout and runs in the background.
+    #: Whether it moved to the background at its timeout.
     background: bool
-    #: Its text, cut after 1,000 characters.
+    #: Its text, truncated after 1,000 characters.
     command: str
     #: The run.
     run_id: str
@@ -2094,13 +2094,13 @@ _RunningCommand = TypeVar("_RunningCommand", bound=RunningCommand)
 class ScrubReport:
     """Where a secret was masked."""
 
-    #: Files in which it stood.
+    #: Files that contained it.
     files: list[str]
-    #: Number of the event that says so.
+    #: Number of the event of the scrub.
     seq: int
-    #: Numbers of the events in which it stood.
+    #: Numbers of the events that contained it.
     seqs: list[int]
-    #: Names of the checkpoints that held it and are gone.
+    #: Names of the checkpoints that contained it and were deleted.
     checkpoints: list[str] = field(default_factory=list)
 
     @classmethod
@@ -2123,21 +2123,21 @@ class ServiceInfo:
 
     #: The text.
     command: str
-    #: Where it started.
+    #: Its working directory at the start.
     cwd: str
-    #: When it last wrote, computed or talked to anybody.
+    #: When it last wrote output, used the processor or had a connection.
     last_active_at: str
-    #: Bytes it has written to its log, kept or not.
+    #: Bytes written to its log, including those no longer kept.
     log_bytes: int
-    #: What its caller calls it.
+    #: Its name.
     name: str
-    #: TCP ports on which it listens.
+    #: TCP ports that it listens on.
     ports: list[int]
     #: How many processes it has.
     processes: int
-    #: What happens when it ends by itself.
+    #: What to do when it exits on its own.
     restart: Literal["never", "on_failure", "on-failure", "always"]
-    #: How often it was started again.
+    #: How often it was restarted.
     restarts: int
     #: Its id within its session.
     service_id: str
@@ -2145,17 +2145,17 @@ class ServiceInfo:
     session_id: str
     #: When it was first started.
     started_at: str
-    #: How it stands.
+    #: Its status.
     status: Literal["starting", "running", "exited", "stopped", "failed"]
-    #: Whose it is.
+    #: The agent that it belongs to.
     agent: str | None = None
-    #: What there is to say about its status, in a sentence.
+    #: Details about its status, as a sentence.
     detail: str | None = None
-    #: When it ended, if it has.
+    #: When it exited, if it has.
     ended_at: str | None = None
-    #: Exit code as bash says it, 128+n for a signal, once it has one.
+    #: Exit code as bash reports it, 128+n for a signal, once it has one.
     exit_code: int | None = None
-    #: Its first process, or the oldest that is left of it.
+    #: Its first process, or the oldest one left.
     pid: int | None = None
     #: The signal that ended it, without `SIG`.
     signal: str | None = None
@@ -2191,7 +2191,7 @@ _ServiceInfo = TypeVar("_ServiceInfo", bound=ServiceInfo)
 
 @dataclass(frozen=True, slots=True)
 class ServiceList:
-    """Answer of `GET …/services` and of `GET /v1/services`."""
+    """Response of `GET …/services` and of `GET /v1/services`."""
 
     #: The services.
     services: list[ServiceInfo]
@@ -2211,25 +2211,25 @@ _ServiceList = TypeVar("_ServiceList", bound=ServiceList)
 class SessionInfo:
     """A session."""
 
-    #: The configuration it was made with.
+    #: The configuration it was created with.
     agent_config: dict[str, Any]
-    #: When it began (RFC 3339, UTC).
+    #: When it was created (RFC 3339, UTC).
     created_at: str
     #: Its working directory.
     cwd: str
-    #: How many shells it has worn.
+    #: How many shells it has had.
     generation: int
     #: When something last happened in it.
     last_active_at: str
-    #: Whether it wears a shell now.
+    #: Whether it has a shell now.
     live: bool
     #: Number of its last record.
     seq: int
     #: Its name.
     session_id: str
-    #: The directory its files are in.
+    #: Its workspace.
     workspace: str
-    #: Whose it is.
+    #: The agent that it belongs to.
     agent: str | None = None
     deleted: Deleted | None = None
     forked_from: ForkedFrom | None = None
@@ -2282,7 +2282,7 @@ _SessionList = TypeVar("_SessionList", bound=SessionList)
 
 @dataclass(frozen=True, slots=True)
 class SettingInForce:
-    """A setting in force."""
+    """A setting in effect."""
 
     #: Where it came from.
     source: str
@@ -2303,7 +2303,7 @@ _SettingInForce = TypeVar("_SettingInForce", bound=SettingInForce)
 
 @dataclass(frozen=True, slots=True)
 class SettingsInForce:
-    """Answer of `GET /v1/daemon/settings`."""
+    """Response of `GET /v1/daemon/settings`."""
 
     #: By name, as in the configuration file.
     settings: dict[str, SettingInForce]
@@ -2324,7 +2324,7 @@ _SettingsInForce = TypeVar("_SettingsInForce", bound=SettingsInForce)
 
 @dataclass(frozen=True, slots=True)
 class SignalSent:
-    """Answer to a sent signal."""
+    """Response to a sent signal."""
 
     #: The run.
     run_id: str
@@ -2351,7 +2351,7 @@ class Signed:
     at: str
     #: The public key, 64 hex digits.
     key: str
-    #: Number of the last event that it covers, with all before it.
+    #: Number of the last event that it covers, including all before it.
     seq: int
 
     @classmethod
@@ -2369,15 +2369,15 @@ _Signed = TypeVar("_Signed", bound=Signed)
 
 @dataclass(frozen=True, slots=True)
 class StateResponse:
-    """Answer of `GET /v1/sessions/{id}/state`."""
+    """Response of `GET /v1/sessions/{id}/state`."""
 
-    #: Aliases and what they stand for.
+    #: Aliases and their definitions.
     aliases: dict[str, str]
     #: The working directory.
     cwd: str
     #: The directory stack below the working directory.
     directory_stack: list[str | dict[str, Any]]
-    #: Builtins that `enable -n` switched off.
+    #: Builtins disabled with `enable -n`.
     disabled_builtins: list[str]
     #: Exported variables and their values.
     env: dict[str, str]
@@ -2423,13 +2423,13 @@ _StateResponse = TypeVar("_StateResponse", bound=StateResponse)
 
 @dataclass(frozen=True, slots=True)
 class Stopping:
-    """Answer of `POST /v1/daemon/stop`."""
+    """Response of `POST /v1/daemon/stop`."""
 
     #: Seconds that they get to finish.
     grace: float
     #: The daemon's process id.
     pid: int
-    #: Commands that run now.
+    #: Running commands.
     running: int
 
     @classmethod
@@ -2449,17 +2449,17 @@ _Stopping = TypeVar("_Stopping", bound=Stopping)
 class TokenInfo:
     """A token, without its secret."""
 
-    #: When it was made.
+    #: When it was created.
     created_at: str
     #: Its public name, as in the audit trail and in `by` of a run.
     id: str
     #: Whether it may restart its sessions.
     may_restart: bool
-    #: What it may do.
+    #: Its role.
     role: Literal["agent", "auditor", "metrics"]
     #: The agent it is for.
     agent: str | None = None
-    #: What the host calls it.
+    #: Its label.
     name: str | None = None
     #: When it was revoked.
     revoked_at: str | None = None
@@ -2483,9 +2483,9 @@ _TokenInfo = TypeVar("_TokenInfo", bound=TokenInfo)
 
 @dataclass(frozen=True, slots=True)
 class TokenList:
-    """Answer of `GET /v1/tokens`."""
+    """Response of `GET /v1/tokens`."""
 
-    #: The tokens, the oldest first.
+    #: The tokens, oldest first.
     tokens: list[TokenInfo]
 
     @classmethod
@@ -2530,25 +2530,25 @@ _VariableView = TypeVar("_VariableView", bound=VariableView)
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What checking a recording found."""
+    """The result of verifying a recording."""
 
-    #: How many events are there and were checked.
+    #: Number of events that were checked.
     events: int
     #: Whether nothing was changed, dropped or reordered.
     intact: bool
-    #: Fields that were masked since they were recorded.
+    #: Fields that were masked after they were recorded.
     masked_fields: int
     bad: Bad | None = None
-    #: Files beside the events that are as they were recorded.
+    #: Attached files that match their recorded hashes.
     files: int | None = None
-    #: Files that were removed to make room.
+    #: Files that were deleted to make room.
     files_reclaimed: int | None = None
     head: Head | None = None
-    #: Numbers that have no event, because no disk took it at the time.
+    #: Numbers without an event, because it could not be written.
     holes: list[Hole] = field(default_factory=list)
-    #: Whether that signature was made by a key that whoever checked it knew before.
+    #: Whether that signature was made by a known key.
     key_is_known: bool | None = None
-    #: What else should be known, in sentences.
+    #: Remarks, as sentences.
     remarks: list[str] = field(default_factory=list)
     signed: Signed | None = None
 

@@ -551,7 +551,7 @@ class Checkpoints:
     def _fenced(self, place: Thread, fences: dict[str, int], ops: Sequence[KvOp]) -> None:
         """Makes changes in batches. All fences are passed first, and each batch passes those of what it changes again.
 
-        So every other process looks at the thread anew before its next checkpoint, and one that comes in between stops
+        So every other process reads the thread again before its next checkpoint, and one that comes in between stops
         this.
         """
         names = list(fences)

@@ -66,7 +66,7 @@ class Client(Handle):
 
     @classmethod
     def local(cls, data: str | os.PathLike[str] | None = None, env: Mapping[str, str] | None = None) -> Client:
-        """A daemon of its own, for tests: nobody else uses it, and `close` or the end of the program stops it.
+        """A private daemon, for tests: `close` or the end of the program stops it.
 
         Its data is in a temporary directory unless `data` names one. `env` adds variables to its environment.
         """

@@ -99,7 +99,7 @@ class Run(Handle):
 class RunStream(Handle):
     """The output of a command as it comes; `result` is there after the last piece.
 
-    If the connection breaks, the stream connects again and goes on where it was: the command runs once.
+    If the connection breaks, the stream reconnects and continues where it was: the command runs once.
     """
 
     def __init__(
@@ -188,7 +188,7 @@ class RunStream(Handle):
             raise DaemonUnavailable("connection_broken", "the stream ended before its result") from None
 
     def _settle(self, events: EventStream) -> None:
-        """Finds out whether a run that was there before this connection still goes on.
+        """Checks whether a run from before this connection is still running.
 
         The stream of one that has ended has only as much output as its result, so the rest is read from what is kept.
         """
@@ -265,7 +265,7 @@ class RunStream(Handle):
 
 
 def interrupt_request(session: Session, body: dict[str, Any], run_id: str | None = None) -> None:
-    """Interrupts the run of a request that was sent and whose answer nobody waits for."""
+    """Interrupts the run of an abandoned request."""
     try:
         if run_id is None:
             # The same request_id finds the run instead of starting it again.

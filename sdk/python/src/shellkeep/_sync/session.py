@@ -70,7 +70,7 @@ class Session(Handle):
 
     @property
     def ref(self) -> SessionRef:
-        """Plain data that stands for this session in a framework's state."""
+        """Plain data that identifies this session in a framework's state."""
         return {"session_id": self.info.session_id, "seq": self._seq}
 
     @property

@@ -50,7 +50,7 @@ class Threads:
         """The session of a thread whose state names none yet, and what its state names from now on."""
         session = self.open(thread_id, None)
         at = None if self.on_time_travel == "ignore" else self._step(session)
-        # A session that is older than the state goes on from where it is.
+        # A session that is older than the state continues from where it is.
         step = "" if at is None else at["step"]
         return session, ThreadRef(session_id=session.id, seq=session.seq, step=step or "")
 
@@ -70,7 +70,7 @@ class Threads:
             return session
         with self.gate:
             at = self._step(session)
-            # A step that was not completed left the thread's state as it was: whoever comes next has not travelled.
+            # A step that was not completed left the thread's state as it was: the next caller has not travelled.
             if at is not None and at["done"] and at["step"] not in (step, ref["step"]):
                 session = self._travel(session, ref, step)
             if at is None or at["step"] not in (None, step):
@@ -99,7 +99,7 @@ class Threads:
                 return self.client.attach(name)
             if error.code != "files_not_apart":
                 raise
-            # Its shell was outside the workspace: that goes back, and files out there are nobody's to copy. A notice in
+            # Its shell was outside the workspace: that goes back, and files there are not copied. A notice in
             # the next result says so.
             return session.fork(name, at=ref["seq"], share_files=True)
 
@@ -111,7 +111,7 @@ class Threads:
             at = json.loads(found[0])
         except ValueError:
             at = None
-        # A state of somebody else's is left alone, and then time travel is not noticed.
+        # Another client's state is left alone; then time travel is not detected.
         ours = isinstance(at, dict) and at.get("framework") == FRAMEWORK
         return at if ours else {"step": None, "done": False}
 
