@@ -349,7 +349,7 @@ fn add(db: &Connection, sha256: &str, bytes: &[u8]) -> rusqlite::Result<i64> {
     Ok(id)
 }
 
-/// Takes over one change, into the history and into what is current.
+/// Applies one change, to the history and to the current entries.
 fn set(db: &Connection, change: &KvChange) -> rusqlite::Result<()> {
     let KvChange { key, version, value } = change;
     let version = *version as i64;

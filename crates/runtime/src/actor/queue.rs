@@ -28,7 +28,7 @@ pub(super) enum Waiting {
     },
     Files {
         task: Box<FilesTask>,
-        /// When it is refused if it has not started.
+        /// When it is rejected if it has not started.
         expires: Option<Instant>,
     },
 }
