@@ -36,20 +36,18 @@ class Request:
 
     def encode(self, fixed: bytes) -> bytes:
         """The bytes to send. `fixed` holds the header lines that every request of a connection has."""
-        target = self.path + encode_query(self.query)
-        lines = [f"{self.method} {target} HTTP/1.1\r\n".encode("ascii"), fixed, f"accept: {self.accept}\r\n".encode()]
+        target = self.path + encode_query(self.query) if self.query else self.path
+        more = f"accept: {self.accept}\r\n"
         for name, value in self.headers.items():
             if "\r" in value or "\n" in value:
                 raise ValueError(f"the header {name} must be one line")
-            lines.append(f"{name}: {value}\r\n".encode())
+            more += f"{name}: {value}\r\n"
         if self.body is not None:
-            lines.append(f"content-type: {self.content_type}\r\ncontent-length: {len(self.body)}\r\n".encode())
+            more += f"content-type: {self.content_type}\r\ncontent-length: {len(self.body)}\r\n"
         elif self.method in ("POST", "PUT"):
-            lines.append(b"content-length: 0\r\n")
-        lines.append(b"\r\n")
-        if self.body:
-            lines.append(self.body)
-        return b"".join(lines)
+            more += "content-length: 0\r\n"
+        first = f"{self.method} {target} HTTP/1.1\r\n".encode("ascii")
+        return b"".join((first, fixed, more.encode(), b"\r\n", self.body or b""))
 
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
@@ -83,12 +81,30 @@ def encode_query(query: Mapping[str, Any]) -> str:
     return "?" + "&".join(parts) if parts else ""
 
 
+class Headers:
+    """The header lines of an answer. They are searched and not taken apart: most are never asked for."""
+
+    __slots__ = ("_lower", "_text")
+
+    def __init__(self, lines: str) -> None:
+        self._text = f"\r\n{lines}\r\n"
+        self._lower = self._text.lower()
+
+    def get(self, name: str) -> str | None:
+        """The value of a header, by its name in lower case."""
+        found = self._lower.find(f"\r\n{name}:")
+        if found < 0:
+            return None
+        start = found + len(name) + 3
+        return self._text[start : self._text.index("\r\n", start)].strip()
+
+
 @dataclass(slots=True)
 class Head:
     """The first part of an answer."""
 
     status: int
-    headers: dict[str, str]
+    headers: Headers
     #: The number of bytes that follow; `None` if they come in chunks or until the connection ends.
     length: int | None
     chunked: bool
@@ -115,6 +131,15 @@ class ResponseParser:
 
     def feed(self, data: bytes) -> list[bytes]:
         """Takes bytes, and returns the parts of the body in them."""
+        if self.head is None and not self._buffer:
+            # Most answers come in one piece.
+            end = data.find(b"\r\n\r\n")
+            if end > 0:
+                head = parse_head(data[:end])
+                if head.length and head.status >= 200 and len(data) == end + 4 + head.length:
+                    self.head = head
+                    self.done = True
+                    return [data[end + 4 :]]
         self._buffer += data
         if self.head is None:
             end = self._buffer.find(b"\r\n\r\n")
@@ -190,24 +215,22 @@ class ResponseParser:
 
 def parse_head(data: bytes) -> Head:
     """Reads a status line and headers."""
-    first, _, rest = data.partition(b"\r\n")
-    parts = first.split(b" ", 2)
-    if len(parts) < 2 or not parts[0].startswith(b"HTTP/1.") or not parts[1].isdigit():
+    # Latin-1 lower case has as many characters, so that places are the same.
+    first, _, rest = data.decode("latin-1").partition("\r\n")
+    parts = first.split(" ", 2)
+    if len(parts) < 2 or not parts[0].startswith("HTTP/1.") or not (parts[1].isascii() and parts[1].isdigit()):
         raise ProtocolError("the answer is not HTTP/1.1")
-    headers: dict[str, str] = {}
-    for line in rest.split(b"\r\n"):
-        name, _, value = line.partition(b":")
-        headers[name.decode("latin-1").lower()] = value.strip().decode("latin-1")
-    chunked = "chunked" in headers.get("transfer-encoding", "").lower()
+    headers = Headers(rest)
+    chunked = "chunked" in (headers.get("transfer-encoding") or "").lower()
     length = headers.get("content-length")
-    if length is not None and not length.isdigit():
+    if length is not None and not (length.isascii() and length.isdigit()):
         raise ProtocolError("the answer has a wrong length")
     return Head(
         status=int(parts[1]),
         headers=headers,
         length=None if chunked or length is None else int(length),
         chunked=chunked,
-        keep_alive=headers.get("connection", "").lower() != "close" and parts[0] != b"HTTP/1.0",
+        keep_alive=(headers.get("connection") or "").lower() != "close" and parts[0] != "HTTP/1.0",
     )
 
 
@@ -257,9 +280,17 @@ class Response:
     """A whole answer."""
 
     status: int
-    headers: Mapping[str, str]
+    headers: Headers
     body: bytes
 
     def json(self) -> Any:
         """The body as JSON."""
         return json.loads(self.body)
+
+
+def version_of(response: Response) -> int:
+    """The version of what an answer has, from its `etag`."""
+    etag = response.headers.get("etag")
+    if etag is None:
+        raise ProtocolError("the answer has no version")
+    return int(etag.strip('"'))

@@ -20,10 +20,12 @@ T = TypeVar("T")
 class AsyncConnection:
     """One connection to the daemon."""
 
-    __slots__ = ("raw",)
+    __slots__ = ("_is_asked", "raw")
 
     def __init__(self, raw: socket.socket) -> None:
         self.raw = raw
+        #: Whether something was sent since the last bytes came.
+        self._is_asked = False
 
     @classmethod
     async def open(cls, endpoint: Endpoint) -> AsyncConnection:
@@ -47,15 +49,31 @@ class AsyncConnection:
             sent = self.raw.send(data)
         except BlockingIOError:
             sent = 0
+        self._is_asked = True
         if sent < len(data):
             await asyncio.get_running_loop().sock_sendall(self.raw, data[sent:])
 
     async def receive(self) -> bytes:
         """The next bytes; none at the end."""
-        return await asyncio.get_running_loop().sock_recv(self.raw, READ_SIZE)
+        loop = asyncio.get_running_loop()
+        if self._is_asked:
+            # The answer takes a while, so trying to read at once would be in vain.
+            self._is_asked = False
+            ready: asyncio.Future[None] = loop.create_future()
+            loop.add_reader(self.raw, settle, ready)
+            try:
+                await ready
+            finally:
+                loop.remove_reader(self.raw)
+        return await loop.sock_recv(self.raw, READ_SIZE)
 
     def close(self) -> None:
         self.raw.close()
+
+
+def settle(ready: asyncio.Future[None]) -> None:
+    if not ready.done():
+        ready.set_result(None)
 
 
 async def connect(family: int, address: Any) -> socket.socket:

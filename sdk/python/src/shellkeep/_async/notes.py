@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .._http import Request
+from .._http import Request, version_of
 from ..errors import NotFound
 from ..models import AgentStateSaved, Event, EventList, Message, MessageAdded, MessageList, PostedEvents
 
@@ -156,7 +156,7 @@ class AsyncAgentState:
             if error.code == "agent_state_not_found":
                 return None
             raise
-        return response.body, int(response.headers["etag"].strip('"'))
+        return response.body, version_of(response)
 
     async def put(
         self, data: bytes, *, if_version: int | None = None, content_type: str = "application/octet-stream"

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from .._http import Request, segment
+from .._http import Request, segment, version_of
 from ..errors import NotFound
 from ..values import KvEntry, KvOp
 from .notes import precondition
@@ -51,7 +51,7 @@ class Kv:
             if error.code == "key_not_found":
                 return None
             raise
-        return response.body, int(response.headers["etag"].strip('"'))
+        return response.body, version_of(response)
 
     def put(
         self,

@@ -12,6 +12,8 @@ from .io import Connection, Pool, run_blocking, sleep
 
 #: How often a request that may be repeated is sent again after a broken connection, with the pause before each.
 PAUSES = (0.0, 0.05, 0.2, 0.5, 1.0)
+#: A pause after each try; none after the last.
+TRIES = (*PAUSES, None)
 #: Refusals that pass by themselves soon: the daemon restarts, or another node takes the session over.
 PASSING = {"shutting_down", "owner_unreachable"}
 #: The longest pause that a refusal may ask for before a request is repeated.
@@ -36,7 +38,7 @@ class Wire:
 
     def request(self, request: Request) -> Response:
         """Sends a request and reads the whole answer. Refusals are raised."""
-        for pause in (*PAUSES, None):
+        for pause in TRIES:
             try:
                 response = self._once(request)
             except DaemonUnavailable:
