@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+import os
+import subprocess
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -58,6 +61,37 @@ async def test_commands_and_files_of_a_daemon_elsewhere(client: shellkeep.Client
     assert late.value.stdout == "begun\n"
     large = await backend.run("head -c 20000000 /dev/zero | tr '\\0' x", shell=True)
     assert large.stdout == "x" * 20_000_000
+    await backend.aclose()
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> Iterator[shellkeep.Client]:
+    """A daemon whose files this process does not see."""
+    hidden = 'mount -t tmpfs tmpfs "$0" && exec "$@"'
+    isolate = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", hidden, str(tmp_path)]
+    serve = [shellkeep.find_bin(), "serve", "--listen", "127.0.0.1:0", "--data", str(tmp_path / "data")]
+    environment = {**os.environ, "SHELLKEEP_TOKEN": "of-the-host-itself"}
+    with subprocess.Popen([*isolate, *serve], env=environment, stdout=subprocess.PIPE, text=True) as daemon:
+        assert daemon.stdout is not None
+        addresses = (line.split()[-1] for line in daemon.stdout if "http://" in line)
+        address = next(addresses, None)
+        assert address is not None, "the daemon did not start; unshare must be allowed to make a namespace"
+        with shellkeep.Client(address, token="of-the-host-itself") as client:
+            yield client
+        daemon.terminate()
+
+
+async def test_a_workspace_on_another_machine(elsewhere: shellkeep.Client) -> None:
+    """Its directory was made on this machine, where it is of no use."""
+    backend = workspace(elsewhere)
+    assert type(backend) is ShellkeepWorkspace
+    where = await backend.working_dir()
+    assert not os.path.exists(where)
+    files = Workspace(backend)
+    await files.write_bytes("dir/note", b"\xff\0one")
+    assert await files.read_bytes("dir/note") == b"\xff\0one"
+    assert (await backend.run("pwd; ls dir", shell=True)).stdout == f"{where}\nnote\n"
+    assert not os.path.exists(where)
     await backend.aclose()
 
 

@@ -65,7 +65,6 @@ class ShellkeepWorkspace:
         async with self._gate:
             if self._session is None:
                 self._session = await self._open()
-                os.makedirs(self._session.workspace, exist_ok=True)
             return self._session
 
     async def _open(self) -> AsyncSession:
@@ -80,7 +79,7 @@ class ShellkeepWorkspace:
         return session
 
     async def working_dir(self) -> str:
-        return os.path.realpath((await self.session()).workspace)
+        return (await self.session()).workspace
 
     async def run(
         self,
@@ -127,6 +126,9 @@ class ShellkeepWorkspace:
 
 class ShellkeepLocalWorkspace(ShellkeepWorkspace):
     """The same with a daemon on this machine: files are read and written directly, also while a command runs."""
+
+    async def working_dir(self) -> str:
+        return os.path.realpath(await super().working_dir())
 
     async def _files(self) -> LocalWorkspaceBackend:
         return LocalWorkspaceBackend(await self.working_dir())
