@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from agent_framework import Agent as MsafAgent
+from agent_framework import BaseChatClient, ChatResponse, Content, FunctionInvocationLayer, Message
 from agent_framework_tools.shell import ShellExecutor
 from agents import Agent, Runner, ShellTool, set_tracing_disabled
 from agents.memory import Session
 from agents.testing import ScriptedModel, assistant_message
+from google.adk.agents import LlmAgent
+from google.adk.models import BaseLlm
+from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
+from google.adk.runners import InMemoryRunner
 from google.adk.tools.environment import EnvironmentToolset
+from google.genai import types
 from minisweagent.agents.default import DefaultAgent
 from minisweagent.models.test_models import DeterministicModel, make_output
 from openai.types.responses.response_function_shell_tool_call import Action, ResponseFunctionShellToolCall
@@ -108,6 +117,73 @@ async def test_google_adk(client: shellkeep.Client, thread: str) -> None:
     with pytest.raises(IsADirectoryError):
         await environment.write_file(Path("dir"), "x")
     await environment.close()
+
+
+class AdkScript(BaseLlm):
+    """A model of ADK that answers with what it is given."""
+
+    script: list[types.Part]
+
+    async def generate_content_async(self, llm_request: LlmRequest, stream: bool = False) -> AsyncGenerator[LlmResponse, None]:
+        yield LlmResponse(content=types.Content(role="model", parts=[self.script.pop(0)]))
+
+
+async def test_google_adk_agent(client: shellkeep.Client, thread: str) -> None:
+    """Two runs of ADK's own agent: the second one finds the shell and the files of the first."""
+
+    async def ask(*script: types.Part) -> list[dict[str, Any]]:
+        tools = EnvironmentToolset(environment=ShellkeepEnvironment(client, session=thread))
+        agent = LlmAgent(name="agent", model=AdkScript(model="script", script=list(script)), tools=[tools])
+        runner = InMemoryRunner(agent)
+        events = await runner.run_debug("go", quiet=True)
+        await runner.close()
+        parts = [part for event in events for part in (event.content.parts or [] if event.content else [])]
+        return [dict(part.function_response.response or {}) for part in parts if part.function_response]
+
+    call, done = types.Part.from_function_call, types.Part.from_text(text="done")
+    first = await ask(
+        call(name="Execute", args={"command": "export A=1; cd /tmp; (exit 3)"}),
+        call(name="WriteFile", args={"path": "note", "content": "kept"}),
+        done,
+    )
+    assert [answer["status"] for answer in first] == ["error", "ok"]
+    second = await ask(
+        call(name="Execute", args={"command": "echo $A $PWD"}), call(name="ReadFile", args={"path": "note"}), done
+    )
+    assert second[0]["stdout"] == "1 /tmp\n"
+    assert "kept" in str(second[1])
+
+
+class MsafScript(FunctionInvocationLayer[Any], BaseChatClient[Any]):
+    """A model of the Agent Framework that answers with what it is given."""
+
+    def __init__(self, *script: Content) -> None:
+        super().__init__()
+        self.script = list(script)
+
+    def _inner_get_response(self, **arguments: Any) -> Any:
+        async def answer() -> ChatResponse[Any]:
+            return ChatResponse(messages=[Message("assistant", [self.script.pop(0)])])
+
+        return answer()
+
+
+async def test_microsoft_agent(client: shellkeep.Client, thread: str) -> None:
+    """Two runs of the framework's own agent, each with an executor of its own, in one session."""
+
+    async def ask(*commands: str) -> list[str]:
+        calls = [Content.from_function_call(f"c{n}", "run_shell", arguments={"command": c}) for n, c in enumerate(commands)]
+        async with ShellkeepExecutor(client, session=thread) as shell:
+            tools = [shell.as_function(approval_mode="never_require")]
+            agent = MsafAgent(MsafScript(*calls, Content.from_text("done")), tools=tools)
+            answer = await agent.run("go")
+        assert answer.text == "done"
+        contents = [content for message in answer.messages for content in message.contents]
+        return [str(content.result) for content in contents if content.type == "function_result"]
+
+    assert await ask("export A=1; cd /tmp", "false") == ["exit_code: 0", "exit_code: 1"]
+    assert await ask("echo $A $PWD") == ["1 /tmp\n\nexit_code: 0"]
+    assert ShellkeepExecutor(client, session=thread).as_function().approval_mode == "always_require"
 
 
 async def test_microsoft_agent_framework(client: shellkeep.Client, thread: str) -> None:

@@ -1,15 +1,19 @@
 """Microsoft Agent Framework: a durable session behind its shell tool.
 
-    from agent_framework_tools.shell import ShellExecutor
+    from agent_framework import Agent
     from shellkeep.msaf import ShellkeepExecutor
 
-    async with ShellkeepExecutor(session="demo") as executor: ...
+    async with ShellkeepExecutor(session="demo") as shell:
+        agent = Agent(model, tools=[shell.as_function()])
 
 Needs `shellkeep[msaf]`.
 """
 
 from __future__ import annotations
 
+from typing import Literal
+
+from agent_framework import FunctionTool
 from agent_framework_tools.shell import ShellResult
 
 from ._async.client import AsyncClient
@@ -18,6 +22,11 @@ from ._clients import Clients
 from ._sync.client import Client
 
 __all__ = ["ShellkeepExecutor"]
+
+DESCRIPTION = (
+    "Run a shell command. The shell keeps its working directory, variables, functions and files between calls, also "
+    "after a restart. Returns standard output, standard error and the exit code."
+)
 
 
 class ShellkeepExecutor:
@@ -52,6 +61,22 @@ class ShellkeepExecutor:
             duration_ms=round(result.duration_ms or 0),
             truncated=result.truncated,
             timed_out=result.status == "timed_out",
+        )
+
+    def as_function(
+        self,
+        *,
+        name: str = "run_shell",
+        description: str | None = None,
+        approval_mode: Literal["always_require", "never_require"] = "always_require",
+    ) -> FunctionTool:
+        """A tool for an agent, like that of the framework's own shell: a person approves each call unless told otherwise."""
+
+        async def run_shell(command: str) -> str:
+            return (await self.run(command)).format_for_model()
+
+        return FunctionTool(
+            name=name, description=description or DESCRIPTION, func=run_shell, approval_mode=approval_mode, kind="shell"
         )
 
     async def __aenter__(self) -> ShellkeepExecutor:
