@@ -29,7 +29,7 @@ async def main() -> None:
         agent = Agent(FunctionModel(reply), capabilities=[ShellkeepCapability(client)])
 
         @agent.tool
-        async def sh(ctx: RunContext[None], command: str) -> str:
+        async def sh(ctx: RunContext[object], command: str) -> str:
             """Runs a command."""
             assert ctx.workspace is not None
             return (await ctx.workspace.run(command, shell=True)).stdout
