@@ -29,7 +29,7 @@ from langgraph.types import Command
 
 import shellkeep
 from shellkeep.langchain import ShellkeepMiddleware
-from shellkeep.langgraph import resume_session
+from shellkeep.langgraph import ShellkeepSaver, resume_session
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
@@ -193,6 +193,22 @@ def test_time_travel_takes_shell_and_files_along(client: shellkeep.Client, threa
         assert first.run('basename "$PWD"').stdout == "d5\n"
     # The thread goes on from where it went to.
     assert ask(graph, thread, LOOK) == seen
+
+
+@pytest.mark.parametrize("mode", ["fork", "rewind"])
+@pytest.mark.parametrize("of_the_saver", ["ignore", "fork", "rewind"])
+def test_time_travel_with_our_saver_beside_it(client: shellkeep.Client, thread: str, mode: Any, of_the_saver: Any) -> None:
+    """Saver and middleware both take the session back: whichever comes first, the shell is that of step 3."""
+    saver = ShellkeepSaver(client, on_time_travel=of_the_saver)
+    graph = agent(client, saver=saver, on_time_travel=mode)
+    ask(graph, thread, STEPS)
+    first = session_of(client, graph, thread)
+    state = graph.invoke({"messages": [HumanMessage(LOOK)]}, after_step(graph, thread, 3))
+    seen = "d3\n3\nstep 3\n3\nfile\n"
+    assert (shown(state["messages"][-1]), ask(graph, thread, LOOK)) == (seen, seen)
+    how = mode if of_the_saver == "ignore" else of_the_saver
+    assert (session_of(client, graph, thread).id == first.id) == (how == "rewind")
+    assert first.run('basename "$PWD"').stdout == ("d3\n" if how == "rewind" else "d5\n")
 
 
 def test_time_travel_that_runs_the_same_node_again(client: shellkeep.Client, thread: str) -> None:
