@@ -1,7 +1,7 @@
 # What a person does with this tree, one target each. `make` alone lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help run test build install dist fmt fmt-check lint tidy deny sbom soak mcp-tools schemathesis typescript python python-models wheel bench clean
+.PHONY: help run test build install dist fmt fmt-check lint tidy deny sbom soak mcp-tools schemathesis typescript npm python python-models wheel bench clean
 
 CARGO ?= cargo
 DATA ?= $(CURDIR)/target/run
@@ -97,6 +97,9 @@ schemathesis: ## call every route as /openapi.json describes it, and otherwise, 
 # It runs what was built; what it compiles is in target/typescript.
 typescript: ## generate the TypeScript client's types from /openapi.json, compile it, and test it with Node
 	@sdk/typescript/test/run.sh
+
+npm: build typescript ## pack the Node client, and the program for it, into dist/npm
+	sdk/typescript/tools/pack.sh target/release/shellkeep dist/npm
 
 # It runs what was built.
 python: ## check the types of the Python package and run its tests

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Generates the types from the program's own /openapi.json, compiles the client, and runs its tests against the built
-# program. Where the tools cannot be had this says so and passes; with CI set it fails.
+# program. Then packs client and program, installs both where nothing else is, and runs the README's example there. Where the tools cannot be had this says so and passes; with CI set it fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 tree=$(cd ../.. && pwd)
@@ -41,3 +41,17 @@ node -e 'require("http").get({ socketPath: process.argv[1], path: "/openapi.json
 npm run --silent generate >"$room/generated" 2>&1 || { cat "$room/generated" >&2; exit 1; }
 npm run --silent build
 node --test --test-reporter=spec --test-concurrency=1 dist/test/*.test.js
+
+# As npm installs them: the program is found through the optional package, and by nothing else.
+"$tree/sdk/typescript/tools/pack.sh" "$SHELLKEEP_BIN" "$room/packed" >/dev/null
+mkdir "$room/app"
+cd "$room/app"
+npm init --yes >/dev/null
+npm install --silent --offline --no-audit --no-fund "$room"/packed/*.tgz
+awk '/^```ts/ { shown = 1; next } /^```/ { shown = 0 } shown' "$tree/sdk/typescript/README.md" >example.mjs
+printf 'console.log(stdout.trim(), exit_code);\nclient.close();\n' >>example.mjs
+alone() { env -i HOME="$room" PATH="$(dirname "$(command -v node)"):/usr/bin:/bin" SHELLKEEP_DATA="$room/alone" "$@"; }
+printed=$(alone node example.mjs 2>/dev/null)
+alone node_modules/.bin/shellkeep stop >/dev/null
+[[ $printed == "ann in /tmp 3" ]] || { echo "the README's example printed: $printed" >&2; exit 1; }
+echo "the packed client and program run the README's example"
