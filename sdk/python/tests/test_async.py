@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import resource
 import uuid
 from collections.abc import AsyncGenerator
 
@@ -78,3 +79,22 @@ def test_both_clients_have_the_same_names() -> None:
             mine, theirs = getattr(sync, name), getattr(other, name)
             if inspect.isfunction(mine):
                 assert list(inspect.signature(mine).parameters) == list(inspect.signature(theirs).parameters), name
+
+
+async def test_a_thousand_sessions_at_once() -> None:
+    """One event loop, one client, a connection for each command that runs; each session keeps its own shell."""
+
+    async def use(client: shellkeep.AsyncClient, number: int) -> str:
+        session = await client.session(f"many-{number}")
+        return (await session.run(f"X={number}; echo $X", timeout=600)).stdout
+
+    # Each connection is a descriptor, and many systems allow a process 1024.
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    with shellkeep.Client.local() as local:
+        assert local.daemon is not None
+        async with shellkeep.AsyncClient(socket=local.daemon.socket) as client:
+            answers = await asyncio.gather(*(use(client, number) for number in range(1000)))
+            assert answers == [f"{number}\n" for number in range(1000)]
+            assert len([info async for info in client.sessions()]) == 1000
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
