@@ -125,7 +125,7 @@ impl Channel {
     }
 }
 
-/// Nonces that nobody can guess, even who knows all earlier ones: a keyed hash of a counter, with a key of our own.
+/// Nonces that cannot be guessed, even from all earlier ones: a keyed hash of a counter, with our own key.
 #[derive(Debug)]
 struct Nonces {
     keys: [std::hash::RandomState; 2],

@@ -33,7 +33,7 @@ pub struct Stat {
     pub threads: u64,
     /// Its process group.
     pub group: u32,
-    /// Its session. Nobody can join one; it is begun by a process of the same number.
+    /// Its session. No process can join one; its leader has the same number.
     pub session: u32,
 }
 
@@ -43,7 +43,7 @@ impl Stat {
         Self::read_any(pid).filter(|stat| stat.state != b'Z' && stat.state != b'X')
     }
 
-    /// Reads one process, even if it has ended and nobody has asked how yet.
+    /// Reads one process, even if it is a zombie.
     pub fn read_any(pid: u32) -> Option<Self> {
         // One read into memory that is there: of all that is done here, this is done most.
         let mut line = [0; STAT_BYTES];
@@ -194,7 +194,7 @@ pub fn lineage(pid: u32, last: u32) -> Option<Vec<Stat>> {
 /// What is known of all processes together by one short read, so that it can be asked often.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Glance {
-    /// Threads of the whole machine. The dead count until somebody has asked after them.
+    /// Threads of the whole machine. Zombies count until they are reaped.
     pub threads: u64,
     /// The number that was given out last.
     pub newest: u32,

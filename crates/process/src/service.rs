@@ -22,7 +22,7 @@ use std::time::Duration;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// How long what was killed may take to go. More means that it waits for a disk, and nobody should wait for that.
+/// How long killed processes may take to exit. Longer means that they wait for a disk; do not wait for that.
 const GONE_LIMIT: Duration = Duration::from_secs(5);
 
 /// A running service. Dropping it lets the service go on; another daemon may be about to take it over.

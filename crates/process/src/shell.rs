@@ -384,7 +384,7 @@ impl Drop for LiveShell {
             let _ = if is_reaped { Ok(ExitStatus::Exited(0)) } else { spawn::reap(pid) };
             return;
         };
-        // A killed process takes a moment to go, and its cage can be removed only then; nobody should wait for that.
+        // A killed process takes a moment to go, and its cage can be removed only then; do not wait for that.
         let mut handles = cage.watch_others(&[]);
         handles.extend((!is_reaped).then(|| handle::open(pid)).flatten());
         runtime.spawn(async move {

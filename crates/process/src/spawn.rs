@@ -24,7 +24,7 @@ const DRIVER: &[u8] = include_bytes!(env!("SHELLKEEP_DRIVER"));
 const LOAD: &str = "enable -f /proc/self/fd/4 shellkeep";
 /// Where the control socket and the driver's object must be; the same numbers as in `driver.c`.
 const PLACES: [i32; 2] = [3, 4];
-/// What was built in can be read and run, by nobody but us and those to whom we give it.
+/// The embedded file: only we, and those that inherit it, can read and run it.
 const EMBEDDED_MODE: u32 = 0o500;
 /// Descriptors are first moved above the places, so that putting one in place cannot overwrite another.
 const ABOVE_PLACES: i32 = 10;
@@ -144,7 +144,7 @@ pub(crate) fn start(
     Ok(born)
 }
 
-/// Children that somebody of us waits for. Held while one is started, so that none is missing for a moment.
+/// Children that a part of this program waits for. Held while one is started, so that none is missing for a moment.
 pub(crate) fn awaited() -> MutexGuard<'static, BTreeSet<u32>> {
     static AWAITED: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
     AWAITED.lock().unwrap_or_else(PoisonError::into_inner)
@@ -157,7 +157,7 @@ pub fn channel() -> io::Result<(std::os::unix::net::UnixStream, OwnedFd)> {
     Ok((ours, theirs.into()))
 }
 
-/// A child that nobody watches yet. Dropped, it is killed and reaped: without a handle on it nobody else could.
+/// A child that is not watched yet. Dropped, it is killed and reaped: without a handle, nothing else could do that.
 pub(crate) struct Unwatched(pub(crate) u32);
 
 impl Drop for Unwatched {

@@ -22,7 +22,7 @@ thread_local! {
     static BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; READ_BYTES]);
 }
 
-/// Lets the runtime tell us when a descriptor is ready. Only for what is asked: news that nobody needs costs a wake-up
+/// Lets the runtime tell us when a descriptor is ready. Only for the requested events: an unneeded one costs a wake-up
 /// each.
 pub(crate) fn watch<T: Into<OwnedFd> + AsRawFd>(source: T, interest: Interest) -> io::Result<AsyncFd<T>> {
     // SAFETY: `T` owns its descriptor, and the value stays inside the `AsyncFd` until that is dropped.
@@ -63,7 +63,7 @@ pub enum Read {
     Bytes,
     /// Nothing yet.
     Empty,
-    /// Nobody can write to it.
+    /// No input can be sent to it.
     End,
 }
 
@@ -125,7 +125,7 @@ impl Writer {
         Ok(Self { fd: watch(fd, Interest::WRITABLE)? })
     }
 
-    /// Whether what is written can be seen: a terminal that does not echo hides it, as where a password is asked for. A
+    /// Whether what is written can be seen: a terminal without echo hides it, as at a password prompt. A
     /// pipe hides nothing.
     pub fn echoes(&self) -> bool {
         // Asked of our side of a terminal, the kernel tells how the command's side is set.
@@ -153,7 +153,7 @@ pub fn input_pipe() -> io::Result<(OwnedFd, Writer)> {
     Ok((reader, Writer::new(writer)?))
 }
 
-/// Given input: a file in memory, so that nobody has to feed it and its size does not matter.
+/// Given input: a file in memory, so that no task has to feed it and its size does not matter.
 pub fn given_input(bytes: &[u8]) -> io::Result<OwnedFd> {
     let file = memfd_create("stdin", MemfdFlags::CLOEXEC)?;
     let mut rest = bytes;

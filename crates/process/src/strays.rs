@@ -1,4 +1,4 @@
-//! Children that nobody waits for. What a session started and what then lost its parent becomes a child of ours, because
+//! Orphaned children. What a session started and what then lost its parent becomes a child of ours, because
 //! we are its subreaper or the first process of a container; when it ends it stays as a zombie until it is reaped.
 
 use crate::{proc, spawn};
@@ -34,7 +34,7 @@ pub fn reap_strays() -> usize {
     let mut reaped = 0;
     while let Some(pid) = first_ended() {
         if awaited.contains(&pid) {
-            // The kernel names only this one until somebody has reaped it; the others are found by looking.
+            // The kernel reports only this one until it is reaped; the others are found by a scan.
             let strays = proc::zombies_of(std::process::id()).into_iter().filter(|pid| !awaited.contains(pid));
             return reaped + strays.filter_map(reap).count();
         }

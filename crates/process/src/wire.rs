@@ -1,7 +1,7 @@
 //! Frames between us and the driver: a header with a nonce, a kind and a length, then the payload. Numbers are in the
 //! machine's own order, because both ends are on one machine. `driver/wire.h` is the other side of this file.
 
-/// Bytes of a nonce: enough that nobody guesses one.
+/// Bytes of a nonce: enough that it cannot be guessed.
 pub const NONCE_BYTES: usize = 16;
 /// Bytes of a header.
 pub const HEADER_BYTES: usize = NONCE_BYTES + 8;

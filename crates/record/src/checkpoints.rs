@@ -69,7 +69,7 @@ impl Recording {
         }
     }
 
-    /// Sets marks up to the end if many lines have none, in at most so many lines; whether there is more to do.
+    /// Sets marks up to the end if many lines have none, in at most this many lines; returns whether there is more to do.
     pub fn mark(&self, marks: &Marks, most: u64) -> Result<bool, ReadError> {
         let last = self.last()?.map_or(0, |line| line.seq);
         let marked = marks.numbers().last().copied().unwrap_or_default();

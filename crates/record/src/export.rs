@@ -56,7 +56,7 @@ pub fn html(recording: &Recording, options: &Options<'_>, out: impl Write) -> Re
         last: last.map_or(0, |head| head.seq),
         intact: verdict.is_intact(),
         verdict: sentence(&verdict, options.key.is_some() || recording.is_export()),
-        // Nobody who writes into a session knows the hash of its last event beforehand.
+        // The hash of the last event cannot be known in advance by a writer of the session.
         nonce: hash.to_string(),
     };
     html::write(shown(recording, options)?, &about, options, out)

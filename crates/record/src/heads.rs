@@ -113,7 +113,7 @@ pub(crate) struct Heads {
 }
 
 impl Heads {
-    /// Opens the heads at their end. What cannot be read after the last whole one was being written when somebody died.
+    /// Opens the heads at their end. An incomplete one after the last was interrupted by a crash.
     pub(crate) fn open(directory: &Path, session_id: &SessionId) -> io::Result<Self> {
         let (path, session_id) = (directory.join(NAME), session_id.to_string());
         let mut heads = Self { path, session_id, last: None, start: 0, end: 0, stays: 0 };

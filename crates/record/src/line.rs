@@ -8,7 +8,7 @@ use shellkeep_session::{Author, FileSum, Timestamp};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// Type of the line that the recorder writes itself where records are missing and nobody said so.
+/// Type of the line that the recorder writes itself where records are missing without a declaration.
 pub const HOLE: &str = "hole";
 
 /// Type of the line with which a session says that records before it are lost.

@@ -16,7 +16,7 @@ use std::fs::{self, File};
 use std::io::{self, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 
-/// Lines between two marks: reading so many takes some milliseconds, and a mark, which holds all variables and functions,
+/// Lines between two marks: reading them takes a few milliseconds, and a mark, which holds all variables and functions,
 /// takes a small part of their space.
 pub const EVERY: u64 = 1024;
 

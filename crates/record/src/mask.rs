@@ -239,7 +239,7 @@ pub(crate) fn shows_mask(path: &str, value: &Value) -> bool {
     }
 }
 
-/// A line for somebody who does not have the key: with the salts of what it shows.
+/// A line for a reader without the key: with the salts of what it shows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ExportLine(Line);
 
@@ -279,7 +279,7 @@ impl ExportLine {
     }
 }
 
-/// The salts that let somebody check what a line shows: one for all, or those of the fields that are not masked.
+/// The salts that prove what a line shows: one for all, or those of the fields that are not masked.
 fn salts(line: &Line, salt: &Hash) -> (Option<Hash>, BTreeMap<String, Hash>) {
     if line.proof.masked.is_empty() {
         return (Some(*salt), BTreeMap::new());

@@ -35,7 +35,7 @@ pub struct Past {
 /// What of a session's files is not known to be as it was at a record.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Unsure {
-    /// What the checkpoint itself says may have been something else; the first of so many.
+    /// The checkpoint's own uncertain paths; only the first ones.
     pub named: Vec<LeftOut>,
     pub total: u64,
     /// Whether the next command had begun before the checkpoint was complete: whatever the checkpoint changed may be that
@@ -266,7 +266,7 @@ impl Fold {
         let Line { seq, event_type, data, proof, .. } = line;
         let seq = *seq;
         match event_type.as_str() {
-            // What somebody posted is only words: it changed no shell, whatever it says.
+            // A posted event changed no shell, whatever it says.
             "tool_call" if line.author.is_posted() => {}
             "tool_call" => {
                 if data.get("run_id").is_some() {

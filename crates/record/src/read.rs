@@ -43,7 +43,7 @@ pub enum ReadError {
     /// Searching one line took all the time that a search has.
     #[error("searching event {seq} took longer than a search may")]
     SearchSpent { seq: u64 },
-    /// Nobody waits for it.
+    /// The caller is gone.
     #[error("the reader went away")]
     Cancelled,
 }

@@ -33,7 +33,7 @@ impl fmt::Debug for Signer {
     }
 }
 
-/// The public key: 32 bytes, written as 64 hex digits. It may be known to everybody.
+/// The public key: 32 bytes, written as 64 hex digits. It may be public.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PublicKey(pub [u8; 32]);
 

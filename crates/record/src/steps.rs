@@ -57,7 +57,7 @@ pub fn last_undo(recording: &Recording) -> Result<Option<Undoable>, ReadError> {
     })
 }
 
-/// Looks through the changes, newest first. `see` is told of each whether a newer one has taken it back.
+/// Goes through the changes, newest first. `see` gets each, and whether a newer one reverted it.
 fn last_step(recording: &Recording, see: impl Fn(Kind, bool) -> Seen) -> Result<Option<Undoable>, ReadError> {
     let (mut before, mut taken_back) = (u64::MAX, 0_u64);
     while let Some(line) = recording.before(before)? {

@@ -1,4 +1,4 @@
-//! Finding and masking what must not be told. Bytes go in and bytes come out, with `***` in the place of each secret; what
+//! Finds and masks secrets. Bytes go in and bytes come out, with `***` in the place of each secret; what
 //! tells of which kind it was stays (`Authorization: Bearer ***`, `postgres://user:***@host/db`).
 //!
 //! - [`Redactor`]: the rules in force and the values given at run time; masks a whole text, or lists what it finds.

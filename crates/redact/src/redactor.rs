@@ -25,7 +25,7 @@ pub struct Redactor {
 pub struct Finding {
     /// The rule that found it.
     pub rule: &'static str,
-    /// Where it stands in the text.
+    /// Its position in the text.
     pub range: Range<usize>,
 }
 

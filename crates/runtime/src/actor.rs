@@ -412,7 +412,7 @@ impl Actor {
         match waiting {
             Waiting::Run(submitted) => self.start(submitted, None).await,
             Waiting::Hibernate(answer) => session.hibernate(answer).await,
-            // Nobody is left who wants it.
+            // The caller is gone.
             Waiting::Files { task, .. } if task.is_abandoned() => {}
             Waiting::Files { task, .. } => {
                 self.linger();

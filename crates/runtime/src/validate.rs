@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::Path;
 
-/// Variables that bash computes itself and that nobody else may set.
+/// Variables that bash computes itself and that cannot be set.
 const COMPUTED: [&str; 7] = ["BASHOPTS", "BASH_VERSINFO", "EUID", "PPID", "SHELLOPTS", "SHLVL", "UID"];
 
 /// A name for a session whose caller gave none.

@@ -9,7 +9,7 @@ pub const FAILED: u8 = 1;
 pub const CANNOT_START: u8 = 2;
 /// `run`: shellkeep's own error, as in `ssh`, so that it differs from nearly every command's exit code.
 pub const RUN_FAILED: u8 = 255;
-/// Nobody reads our output: 128 + SIGPIPE, as a shell reports it.
+/// The output pipe is closed: 128 + SIGPIPE, as a shell reports it.
 pub const NO_READER: u8 = 141;
 
 /// Why a command failed.

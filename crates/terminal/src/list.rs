@@ -1,6 +1,6 @@
 //! Which row of a list is selected, and which part of the list is to be seen.
 
-/// A list's selection and scroll position. The rows are somebody else's.
+/// A list's selection and scroll position. It does not have the rows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct List {
     /// The selected row.
@@ -31,13 +31,13 @@ pub enum Motion {
 }
 
 impl List {
-    /// There are so many rows now.
+    /// Sets the number of rows.
     pub fn set_length(&mut self, length: usize) {
         self.length = length;
         self.settle();
     }
 
-    /// The screen has room for so many rows now.
+    /// Sets the number of visible rows.
     pub fn set_height(&mut self, height: usize) {
         self.height = height;
         self.settle();

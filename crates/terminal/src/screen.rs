@@ -49,7 +49,7 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // There is nobody left to tell if the terminal is gone.
+        // If the terminal is gone, the error cannot be shown.
         let _ = leave();
     }
 }

@@ -16,7 +16,7 @@ pub fn count(number: u64) -> String {
     text
 }
 
-/// So many of something: `1 session`, `2 sessions`.
+/// A count with its noun: `1 session`, `2 sessions`.
 pub fn counted(number: usize, thing: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{} {thing}{plural}", count(number as u64))

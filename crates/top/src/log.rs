@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 const MOST_LINES: usize = 20_000;
 /// Bytes of lines that are kept, whatever their number.
 const MOST_BYTES: usize = 8 << 20;
-/// Bytes of one line that are kept. Somebody who writes without an end of line gets several.
+/// Bytes of one line that are kept. A longer line becomes several.
 const MOST_LINE: usize = 8 << 10;
 /// Columns of one step to the side.
 const SIDE_STEP: usize = 8;
@@ -129,7 +129,7 @@ impl Log {
         self.top
     }
 
-    /// The screen has room for so many lines.
+    /// Sets the number of visible lines.
     pub fn set_height(&mut self, height: usize) {
         self.height = height;
         self.settle();

@@ -64,7 +64,7 @@ pub struct ServiceView {
     pub key: ServiceKey,
     /// What is known about it.
     pub service: Service,
-    /// Why it cannot be shown any more.
+    /// Why it can no longer be shown.
     pub problem: Option<String>,
     /// Lines that are scrolled out at the top.
     pub scroll: u16,

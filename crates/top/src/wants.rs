@@ -120,7 +120,7 @@ pub enum News {
     Found(Readiness),
     /// It does not answer.
     Lost { reason: String },
-    /// How the node stands.
+    /// The status of the node.
     Node(Box<Node>),
     /// The services that run.
     Services(Vec<Service>),

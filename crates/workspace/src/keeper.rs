@@ -168,7 +168,7 @@ impl Keeper {
         Ok(false)
     }
 
-    /// The next save looks at everything, also at what nobody was told of: a file that was changed through memory, or
+    /// The next save looks at everything, also at what was not reported: a file that was changed through memory, or
     /// under another name elsewhere.
     pub fn scan_everything(&mut self) {
         if let Some(live) = &mut self.live {
@@ -221,7 +221,7 @@ impl Keeper {
     }
 }
 
-/// Gives up every checkpoint in the folder `home` that holds something of which `finds` says so; gives their names. The
+/// Deletes every checkpoint in the folder `home` that contains something that `finds` matches; returns their names. The
 /// keeper of these files must rest. The next save begins anew, without one before it, if the last was among them.
 pub fn purge(home: &Path, faults: &Arc<Faults>, finds: &dyn Fn(&[u8]) -> bool) -> Result<Vec<String>, Trouble> {
     let Some(mut repo) = Repo::open(&home.join(REPOSITORY), faults)? else { return Ok(Vec::new()) };

@@ -4,7 +4,7 @@
 //! The proof is descent: a process cannot choose its ancestors. An orphan becomes a child of the nearest
 //! subreaper above it, which is us (see [`crate::become_subreaper`]) or the keeper of its service, so nothing that a shell
 //! started can get out from below us while we live. A session of processes proves the same while its leader lives,
-//! because nobody can join one. The control group and the mark in the environment can be changed from inside: they can
+//! because no process can join one. The control group and the mark in the environment can be changed from inside: they can
 //! show that a process is not outside, and never in which cage it is.
 
 use super::CageFactory;
@@ -46,7 +46,7 @@ impl CageFactory {
             return Belongs::Outside;
         }
         let found = self.whose_number(process.pid);
-        // It is alive now, so it was while we looked, and what was read is about it and nobody else.
+        // It is alive now, so it was alive all the time, and what was read is about it.
         if handle::is_alive(&process.handle) { found } else { Belongs::Unclear("it has ended") }
     }
 

@@ -28,7 +28,7 @@ pub(super) struct Started {
     pub(super) control: UnixStream,
     /// Where the keeper tells who the main process is.
     pub(super) answer: Answer,
-    /// What the service writes to; nobody but the keeper has the other end.
+    /// What the service writes to; only the keeper has the other end.
     pub(super) output: OwnedFd,
 }
 

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 /// What the name of a segment begins with; its offset follows, in this many digits.
 const PREFIX: &str = "log-";
 const OFFSET_DIGITS: usize = 20;
-/// A segment may be gone by the time we open it, because much is written. We look again so many times at most.
+/// A segment may be gone by the time we open it, because much is written. How often to retry.
 const ATTEMPTS: usize = 100;
 
 /// The log of a service, to read. Holds nothing open.
@@ -60,11 +60,11 @@ impl ServiceLog {
         Err(io::Error::other("the log is written faster than it can be read; ask for its end instead"))
     }
 
-    /// The last bytes, at most so many, in one piece, with the offset of the first of them.
+    /// The last bytes, at most this many, without a gap, with the offset of the first of them.
     pub fn tail(&self, bytes: usize) -> io::Result<(u64, Vec<u8>)> {
         let (_, end) = self.bounds()?;
         let mut last = self.read(end.saturating_sub(bytes as u64), bytes)?;
-        // Before a hole there is what nobody can join to the end.
+        // What is before a hole cannot be joined to the end.
         while last.0 + (last.1.len() as u64) < end {
             let next = self.read(last.0 + last.1.len() as u64, bytes)?;
             if next.1.is_empty() {

@@ -32,7 +32,7 @@ impl Drop for Starting {
         if let Some(keeper) = &self.keeper {
             handle::send(keeper, Signal::KILL);
         }
-        // Its last breath takes a moment, and nobody should wait for that.
+        // Its exit takes a moment; do not wait for that.
         let (pid, handles) = (self.keeper_pid, self.keeper.take().into_iter().collect());
         match tokio::runtime::Handle::try_current() {
             Ok(runtime) => drop(runtime.spawn(async move {
@@ -97,7 +97,7 @@ impl Starting {
         Ok(stamps)
     }
 
-    /// From here on dropping the cage ends nobody.
+    /// From here on dropping the cage kills nothing.
     fn finish(mut self) -> io::Result<(AsyncFd<OwnedFd>, Cage)> {
         let gone = || io::Error::other("the keeper ended at once");
         let keeper = stdio::watch(self.keeper.take().ok_or_else(gone)?, Interest::READABLE)?;

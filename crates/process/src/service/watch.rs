@@ -16,7 +16,7 @@ const BATCH: Duration = Duration::from_millis(5);
 /// Room for the kernel's news.
 const NEWS_BYTES: usize = 16 << 10;
 
-/// Everybody who waits, by the kernel's number for the directory.
+/// All waiters, by the watch descriptor of the directory.
 type Waiting = HashMap<i32, Vec<Arc<Notify>>>;
 
 struct Hub {
@@ -37,7 +37,7 @@ impl LogWatch {
         let hub = hub()?;
         let flags = WatchFlags::MODIFY | WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::DELETE;
         let news = Arc::new(Notify::new());
-        // Locked before the kernel is asked: another may be giving up the same directory.
+        // Locked before the kernel is asked: another thread may be dropping the same directory.
         let mut waiting = hub.waiting();
         let number = add_watch(&hub.inotify, directory, flags | WatchFlags::DELETE_SELF | WatchFlags::ONLYDIR)?;
         waiting.entry(number).or_default().push(Arc::clone(&news));

@@ -58,7 +58,7 @@ impl Ends {
     }
 
     /// Adds a pipe for each output that has none. `missing` says for standard output and error whether the shell has no
-    /// pipe: pipes stay from command to command as long as nobody else can hold them.
+    /// pipe: pipes stay from command to command as long as no other process can hold them.
     pub(super) fn with_outputs(mut self, missing: [bool; 2]) -> io::Result<Self> {
         if self.flags & flag::TTY != 0 {
             return Ok(self);

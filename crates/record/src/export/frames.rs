@@ -32,7 +32,7 @@ pub enum Frame {
     Marker(String),
 }
 
-/// Bytes of an output that are shown. More is in the recording; nobody watches it scroll by.
+/// Bytes of an output that are shown. The recording has the rest.
 const MOST_OUTPUT: usize = 64 << 10;
 
 /// What an event puts on a terminal.
@@ -64,7 +64,7 @@ pub fn frames(line: &Line) -> Vec<Frame> {
     }
 }
 
-/// Whether it is the end of a command that the session ran, and not of a tool that only somebody else knows.
+/// Whether it is the end of a command that the session ran, and not of a posted tool call.
 pub fn is_run(line: &Line) -> bool {
     line.event_type == "tool_call"
         && !line.author.is_posted()
@@ -133,7 +133,7 @@ fn whole_lines(mut shown: String) -> String {
     shown
 }
 
-/// The beginning of a text, up to so many bytes.
+/// The beginning of a text, up to this many bytes.
 pub fn cut(text: &str, most: usize) -> &str {
     let mut end = most.min(text.len());
     while !text.is_char_boundary(end) {

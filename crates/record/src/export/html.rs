@@ -31,7 +31,7 @@ pub(super) struct About {
     pub intact: bool,
     /// What the check found, in a sentence.
     pub verdict: String,
-    /// What nobody who wrote into the recording could have known.
+    /// A value that no writer of the recording could have known: the nonce.
     pub nonce: String,
 }
 

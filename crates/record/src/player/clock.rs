@@ -11,7 +11,7 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// So many times as fast as it happened, and no pause longer than this. A speed that is not above zero is taken as 1.
+    /// This many times as fast as recorded, with no pause longer than this. A speed that is not above zero is taken as 1.
     pub fn new(speed: f64, idle_limit: Duration) -> Self {
         let usable = speed.is_finite() && speed > 0.0;
         Self { speed: if usable { speed } else { 1.0 }, idle_limit }

@@ -96,7 +96,7 @@ impl Recording {
         self.page_of(after, limit, PAGE_BYTES, filter)
     }
 
-    /// The same, ending after so many bytes of lines. It has one line at least. One that runs out of its budget ends
+    /// The same, ending after this many bytes of lines. It has at least one line. One that runs out of its budget ends
     /// where it was, with what it found so far.
     pub fn page_of(&self, after: u64, limit: usize, most: usize, filter: &Filter) -> Result<Page, ReadError> {
         let mut raw = self.raw(after.saturating_add(1))?;

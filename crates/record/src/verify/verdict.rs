@@ -75,7 +75,7 @@ pub struct Checks<'a> {
 /// What signatures are checked against.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SignatureChecks<'a> {
-    /// Whose recording it must be; anybody's, if it is not given.
+    /// The session that it must belong to; any, if none is given.
     pub session_id: Option<&'a SessionId>,
     /// The keys that may have signed it. If there are none, any may, and the verdict says that it is not known.
     pub keys: &'a [PublicKey],

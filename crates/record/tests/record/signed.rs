@@ -75,7 +75,7 @@ fn a_forgery_with_the_key_of_the_directory_is_found() {
     let mut recorder = house.recorder_with(RecorderOptions { signer: Some(signer(1)), ..RecorderOptions::default() });
     take(&mut recorder, &story(32)[31..]);
     recorder.sign(None);
-    assert!(reason(&house.recording()).contains("without a signature"));
+    assert!(reason(&house.recording()).contains("lines had no signature"));
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn recordings_from_before_are_signed_once_and_say_so() {
     take(&mut recorder, &story(30)[20..]);
     recorder.sign(None);
     let verdict = checked(&house.recording(), &[signer(1).public_key()]);
-    assert!(verdict.is_intact() && verdict.remarks[0].contains("did not sign"), "{verdict:?}");
+    assert!(verdict.is_intact() && verdict.remarks[0].contains("without signatures"), "{verdict:?}");
 }
 
 #[test]

@@ -42,7 +42,7 @@ fn is_number(word: &[u8]) -> bool {
     !word.is_empty() && word.iter().all(u8::is_ascii_digit)
 }
 
-/// A program and the flag behind which its password stands.
+/// A program and the flag before its password.
 struct Program {
     name: &'static str,
     flag: &'static [u8],

@@ -63,7 +63,7 @@ fn behind_part(view: &View, at: usize) -> Option<usize> {
     (stop > at && view.at(stop) == Some(b'$')).then_some(stop + 1)
 }
 
-/// Behind `rounds=5000$`, if it stands there.
+/// The position after `rounds=5000$`, if it is there.
 fn behind_rounds(view: &View, at: usize) -> usize {
     let number = at + b"rounds=".len();
     if view.is(at, b"rounds=") { behind_part(view, number).unwrap_or(at) } else { at }

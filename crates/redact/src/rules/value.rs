@@ -266,7 +266,7 @@ fn is_tag(view: &View, at: usize) -> bool {
     view.at(at) == Some(b'!') && stop > at + 1 && view.at(stop) == Some(b' ')
 }
 
-/// Whether `%s` or `%NAME%` stands there, and not an escaped byte of a URL.
+/// Whether there is `%s` or `%NAME%`, and not an escaped byte of a URL.
 fn is_percent_name(view: &View, at: usize) -> bool {
     let hex = |at: usize| view.at(at).is_some_and(|byte| byte.is_ascii_hexdigit());
     view.at(at).is_some_and(|byte| LETTER.has(byte)) && !(hex(at) && hex(at + 1))

@@ -292,7 +292,7 @@ pub enum FilesTask {
 }
 
 impl FilesTask {
-    /// Whether somebody waits for it, who wants to know soon if it cannot be done.
+    /// Whether a caller waits for it that wants an early error if it cannot be done.
     pub(super) fn has_caller(&self) -> bool {
         !matches!(self, Self::Thin(_) | Self::PayOwed(_))
     }
@@ -327,7 +327,7 @@ impl FilesTask {
 
 /// A fork to create.
 pub struct ForkOrder {
-    /// The new session's name, which nobody else uses.
+    /// The new session's name, which is unused.
     pub id: SessionId,
     /// The moment to fork from; none for now.
     pub at: Option<Moment>,

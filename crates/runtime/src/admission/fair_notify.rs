@@ -1,11 +1,11 @@
-//! Wakes one of those who wait, agents by turns: for what only one can have at a time and nobody can be sure to get.
+//! Wakes one waiter at a time, with agents in turn: for a resource that only one can have at a time.
 
 use super::line::Line;
 use crate::sync::lock;
 use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::oneshot;
 
-/// Like tokio's `Notify`, but fair between agents. A notification while nobody waits is kept for the next waiter.
+/// Like tokio's `Notify`, but fair between agents. A notification without a waiter is kept for the next one.
 #[derive(Debug, Default)]
 pub struct FairNotify {
     state: Mutex<State>,

@@ -36,7 +36,7 @@ impl<T> Line<T> {
         self.length
     }
 
-    /// Whether nobody waits.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
@@ -128,7 +128,7 @@ impl<T> Line<T> {
         }
     }
 
-    /// Behind everybody else's turn.
+    /// After all other turns.
     fn take_turn(&mut self, agent: Arc<str>, length: usize) -> u64 {
         let turn = self.next_turn;
         self.next_turn += 1;

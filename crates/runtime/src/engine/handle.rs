@@ -21,7 +21,7 @@ impl Engine {
         Self { access: Access::of_host(inner) }
     }
 
-    /// The same engine, used as somebody else.
+    /// The same engine with another scope.
     pub fn scoped(&self, scope: impl Into<Arc<Scope>>) -> Self {
         Self { access: self.access.scoped(scope.into()) }
     }

@@ -169,14 +169,14 @@ impl Masked {
     }
 }
 
-/// Somebody who watches.
+/// A watcher.
 pub(crate) struct Watch {
     work: Arc<Work>,
     receiver: watch::Receiver<Progress>,
     seen: usize,
 }
 
-/// What somebody who watches sees.
+/// What a watcher sees.
 pub(crate) enum Seen {
     /// A piece of the answer.
     Output(String),

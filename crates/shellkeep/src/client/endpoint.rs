@@ -15,7 +15,7 @@ use tokio::net::{TcpStream, UnixStream};
 /// Where a daemon listens.
 #[derive(Debug, Clone)]
 pub enum Endpoint {
-    /// A Unix socket, and an agent's token if we have one; without it, whoever can open the socket is the host.
+    /// A Unix socket, and an agent's token if we have one; without one, any process that can open the socket is the host.
     Unix {
         /// The socket.
         path: PathBuf,

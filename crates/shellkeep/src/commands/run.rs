@@ -45,7 +45,7 @@ While another command runs in the session, this one waits for its turn and says 
 waits; it interrupts one that runs and waits for its end, and a second one leaves it alone.
 
 Exit codes: the command's own (128+n for a signal); 124 if it timed out without one or went to the background; 130 after
-a Ctrl-C that cancelled it, or a second one; 141 if nobody reads the output; 255 for an error of shellkeep's own; 2 for wrong usage.")]
+a Ctrl-C that cancelled it, or a second one; 141 if the output pipe was closed; 255 for shellkeep's own errors; 2 for wrong usage.")]
 pub struct RunArgs {
     /// The session
     #[arg(short, long, value_name = "NAME")]

@@ -14,7 +14,7 @@ pub enum Source {
     Environment(String),
     /// A file.
     File(PathBuf),
-    /// Nobody said anything.
+    /// The default.
     Default,
 }
 

@@ -135,7 +135,7 @@ fn a_damaged_backup_is_refused() {
     fs::write(&manifest, whole).unwrap();
     assert!(text(&restore(&daemon, &backup, &data)).contains("backup_of"));
     let over = restore(&daemon, &backup, &data);
-    assert!(String::from_utf8_lossy(&over.stderr).contains("already"), "{over:?}");
+    assert!(String::from_utf8_lossy(&over.stderr).contains("is not empty"), "{over:?}");
 }
 
 #[test]

@@ -360,7 +360,7 @@ fn anchors_tell_of_a_directory_that_was_set_back() {
     assert_eq!(right.status.code(), Some(0), "{}", text(&right));
     let set_back = check(&kept);
     assert_eq!(set_back.status.code(), Some(1), "{}", text(&set_back));
-    assert!(text(&set_back).contains("is not there"), "{}", text(&set_back));
+    assert!(text(&set_back).contains("is missing"), "{}", text(&set_back));
     // The daemon's own word is compared too.
     daemon.restart();
     let socket = daemon.directory().join("s.sock");

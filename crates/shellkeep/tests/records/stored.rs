@@ -90,7 +90,7 @@ fn a_stop_on_a_full_disk_says_what_is_lost() {
     }
     let (code, log) = (daemon.stop(), daemon.log());
     assert_eq!(code, Some(1), "{log}");
-    assert!(log.contains("they are lost") && !log.contains("every session is saved"), "{log}");
+    assert!(log.contains("are lost") && !log.contains("every session is saved"), "{log}");
     // A disk that works has it all saved, and says so.
     daemon.restart_with(Settings::default());
     daemon.create("t");

@@ -19,7 +19,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Names of so many bytes are read from a directory at a time.
+/// Bytes of names that are read from a directory at a time.
 const LISTING: usize = 64 << 10;
 /// What a directory has while it is filled.
 const FILLING: u32 = 0o700;
@@ -120,7 +120,7 @@ impl<'a> Worker<'a> {
     }
 
     fn file(&mut self, pair: &Pair, above: &[u8], name: &CStr) -> io::Result<()> {
-        // Not to wait, should it have become a pipe meanwhile.
+        // Does not block if it has become a pipe.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let from = match openat(&pair.from, name, flags, Mode::empty()) {
             Ok(from) => from,
@@ -159,7 +159,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// What could not be opened is said; what is gone meanwhile was deleted, and is not in the copy either.
+    /// What could not be opened is reported; what was deleted in the meantime is not in the copy either.
     fn missed(&self, path: &[u8], error: Errno) -> io::Result<()> {
         match error {
             Errno::NOENT => Ok(()),

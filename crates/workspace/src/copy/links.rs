@@ -8,7 +8,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-/// So many parts, each with a lock of its own, that the threads seldom wait: some package managers link every file.
+/// Number of shards, each with its own lock, so that the threads rarely wait: some package managers link every file.
 const PARTS: usize = 64;
 
 /// By device and inode, the path of the first copy.

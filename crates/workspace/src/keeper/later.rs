@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-/// So many are named; all are counted.
+/// How many are listed; all are counted.
 const NAMED: usize = 1000;
 
 /// A checkpoint that was due when the daemon died.

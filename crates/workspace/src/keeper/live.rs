@@ -16,7 +16,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A workspace with too many files is looked at again after so many times the time that it took to see that.
+/// A workspace with too many files is scanned again after this many times the duration of the last scan.
 const PATIENCE: u32 = 20;
 /// So long a root that was where it should be is taken to be there.
 const SEEN: Duration = Duration::from_millis(100);
@@ -37,7 +37,7 @@ pub(super) enum Occasion {
 pub(super) struct Live {
     watcher: Arc<Watcher>,
     mailbox: Arc<Mailbox>,
-    /// None: nobody tells us anything.
+    /// None: changes are not reported.
     watches: Option<Watches>,
     index: Index,
     omissions: Omissions,
@@ -93,7 +93,7 @@ impl Live {
         self.mailbox.is_empty()
     }
 
-    /// The root may have been moved away with the directory that it is in, of which nobody tells. Not asked for every
+    /// The root may have been moved away with the directory that it is in, which is not reported. Not asked for every
     /// command of many in a row.
     pub fn is_in_place(&self, workspace: &Path) -> bool {
         let now = Instant::now();
@@ -102,7 +102,7 @@ impl Live {
             return true;
         }
         let is_there = place_of(workspace) == self.index.place;
-        // Of one that is not there nobody tells when it comes.
+        // The creation of a missing root is not reported.
         *seen = (is_there && self.index.place.is_some()).then_some(now);
         is_there
     }

@@ -20,14 +20,14 @@ const GRAIN: Duration = Duration::from_millis(50);
 
 /// Bigger files are not held in memory.
 const SMALL: u64 = 1 << 20;
-/// A file that changes while it is read is read so many times.
+/// How often a file that changes while it is read is read again.
 const ATTEMPTS: usize = 2;
 
 /// What came of reading a file.
 enum Read {
-    /// It is this, and was not touched meanwhile.
+    /// Its content, unchanged while it was read.
     Whole { id: ObjectId, stamp: Stamp, is_racy: bool },
-    /// It was written to meanwhile; this is what was read.
+    /// Its content as read; it changed while it was read.
     Torn { id: Option<ObjectId> },
     /// It is gone, or something else is there.
     Gone,

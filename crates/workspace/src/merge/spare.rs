@@ -1,4 +1,4 @@
-//! What a merge must not remove: a path that is missing in the fork's checkpoint and was not removed by anybody.
+//! What a merge must not remove: a path that is missing in the fork's checkpoint and was not removed.
 
 use super::{Choice, Conflict, Merge};
 use rustix::fs::{Access, access};

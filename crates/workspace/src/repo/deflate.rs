@@ -2,7 +2,7 @@
 
 use flate2::{Compress, Compression, FlushCompress, Status};
 
-/// Checkpoints are made while somebody waits, so speed goes before size.
+/// A command may wait for a checkpoint, so speed is preferred over size.
 pub(super) const LEVEL: Compression = Compression::new(1);
 
 /// Packs bytes, one object after another.

@@ -193,7 +193,7 @@ impl Objects {
         })
     }
 
-    /// Looks for an object where it should be, and once more if it is not: somebody may have packed it meanwhile.
+    /// Looks for an object, and retries once: it may have been packed in the meantime.
     fn with<T>(&self, id: ObjectId, mut act: impl FnMut(&Found) -> Result<T>) -> Result<T> {
         for first in [true, false] {
             if let Some(place) = self.in_packs(id) {

@@ -1,4 +1,4 @@
-//! Gives up what must not be kept any longer: commits that hold certain bytes, wherever they stand in them.
+//! Deletes what must no longer be kept: commits that contain certain bytes anywhere.
 
 use super::objects::Objects;
 use super::{Kind, ObjectId, Repo, RepoError, Result};
@@ -50,7 +50,7 @@ struct Holding<'a> {
 
 impl Holding<'_> {
     fn commit(&mut self, id: ObjectId) -> Result<bool> {
-        // A tag of somebody's own, with a message: what it names is not ours to give up.
+        // An annotated tag is not ours: what it names is kept.
         if self.known.get(&id) == Some(&true) || self.repo.objects.is_annotated_tag(id) {
             return Ok(self.known.contains_key(&id));
         }

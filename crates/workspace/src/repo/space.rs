@@ -89,7 +89,7 @@ impl Space {
     }
 }
 
-/// What files below a directory take; what is gone meanwhile takes nothing.
+/// What files below a directory take; what was deleted in the meantime takes nothing.
 fn bytes_below(directory: &Path) -> u64 {
     let Ok(entries) = fs::read_dir(directory) else { return 0 };
     entries

@@ -28,7 +28,7 @@ pub(super) fn everything(repo: &Repo, roots: &BTreeSet<ObjectId>) -> Result<Held
     let mut commits = Vec::new();
     for root in roots {
         let mut id = *root;
-        // An annotated tag is somebody's own; it is kept with what it names.
+        // An annotated tag is not ours; it is kept with what it names.
         while repo.objects.header(id)?.0 == gix_object::Kind::Tag {
             held.add(id, None);
             let (_, bytes) = repo.any(id)?;

@@ -324,7 +324,7 @@ impl<'a> Applier<'a> {
             }
             other => drop(other?),
         }
-        // Somebody may have written to it right before the swap.
+        // It may have been written to right before the swap.
         if staged.is(old)? {
             return Ok(Outcome::Placed);
         }
@@ -357,7 +357,7 @@ impl<'a> Applier<'a> {
     }
 }
 
-/// Puts what was swapped out back in its place, where `ours` is. If somebody put something newer there meanwhile, that is
+/// Puts what was swapped out back in its place, where `ours` is. If something newer was put there in the meantime, that is
 /// given back in turn: the last one stays, as it would have without us.
 fn give_back(staged: &Spot, spot: &Spot, ours: u64) -> Result<(), Errno> {
     let mut there = ours;

@@ -39,7 +39,7 @@ pub(super) enum Action {
     Exchange { inode: u64, old: Expected },
     /// Set permissions.
     Mode { from: u32, to: u32 },
-    /// The directory forbids to be changed; it is allowed meanwhile, and forbidden again in the end.
+    /// The directory is read-only; it is made writable temporarily.
     Loosen { bits: u32 },
 }
 

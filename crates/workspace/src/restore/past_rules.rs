@@ -40,7 +40,7 @@ impl<'a> PastRules<'a> {
         for end in ends {
             let level = self.level(tree)?;
             if level.is_unread {
-                // Nobody knows what they leave out, so nothing below is removed.
+                // What they leave out is unknown, so nothing below is removed.
                 return Ok(true);
             }
             rules.enter(&path[..start.saturating_sub(1)], level.rules.as_ref());

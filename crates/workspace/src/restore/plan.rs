@@ -29,7 +29,7 @@ pub fn plan(repo: &Repo, now: Option<ObjectId>, target: Option<ObjectId>) -> Res
     let snapshot = |commit: Option<ObjectId>| commit.map(|commit| Snapshot::of(repo, commit)).transpose();
     let (now, target) = (snapshot(now)?, snapshot(target)?);
     let mut plan = plan_between((repo, now), (repo, target))?;
-    // What the target's own rules leave out may have been there at that time: nobody knows, so it is not removed.
+    // What the target's own rules leave out may have existed at that time, so it is not removed.
     let mut rules = PastRules::new(repo, target.map(|target| target.tree));
     let mut steps = Vec::with_capacity(plan.steps.len());
     for step in plan.steps {

@@ -25,7 +25,7 @@ pub enum RecordError {
         /// Number of the first.
         first_seq: u64,
     },
-    /// Somebody else has saved the agent's state since.
+    /// Another client has saved the agent's state since.
     #[error(
         "the agent's state was not saved: {}",
         current.map_or("there is none yet".to_owned(), |version| format!("it is at version {version} now"))

@@ -49,7 +49,7 @@ pub enum RunError {
         /// How long it has been running.
         running_for: Duration,
     },
-    /// Somebody cancelled the command while it waited.
+    /// The command was cancelled while it waited.
     #[error("the command was cancelled while it waited for its turn in session '{session_id}'; nothing was run")]
     Cancelled {
         /// The session.

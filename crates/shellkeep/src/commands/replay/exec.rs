@@ -38,7 +38,7 @@ const MOST_PATIENCE: f64 = 86_400.0;
 /// Exit codes of a program that a signal ended, as shells report it.
 const SIGNALLED: u8 = 128;
 
-/// What is asked for.
+/// The options.
 pub struct Wish {
     /// What is replayed.
     pub target: Target,

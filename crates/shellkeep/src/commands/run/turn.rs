@@ -85,7 +85,7 @@ impl Turn {
         sleep(AT_ONCE).await;
         let Ok(mut client) = Client::connect(&self.endpoint).await else { return };
         let path = format!("/v1/sessions/{}/runs?limit={LOOKED_AT}", self.session);
-        // Who cannot read the list is told nothing; the command waits all the same.
+        // If the list cannot be read, nothing is shown; the command waits anyway.
         let Ok(list) = client.get::<RunList>(&path).await else { return };
         let is_in_the_way = |run: &&shellkeep_protocol::RunSummary| run.status == RunStatus::Running && !run.background;
         let Some(run) = list.runs.iter().find(is_in_the_way) else { return };
