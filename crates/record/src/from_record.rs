@@ -125,6 +125,17 @@ pub fn line_content<'a>(record: &'a Record, beside: Beside<'_>) -> LineContent<'
             ("session_rewound", fields.maybe_agent_state(agent_state.as_deref()))
         }
         Event::Forked { session_id, at } => ("session_forked", new().value("session_id", session_id).value("at", at)),
+        Event::Owned { claim, because, state } => {
+            let fields = new().text("node", &claim.node).value("claim", claim).text("reason", because);
+            let fields = match state {
+                Some(state) => {
+                    let fields = fields.value("shell", &state.shell).value("files", &state.files);
+                    fields.maybe_agent_state(state.agent_state.as_deref())
+                }
+                None => fields,
+            };
+            ("session_owned", fields)
+        }
         Event::RecordsLost { from, reason, state } => (RECORDS_LOST, records_lost(*from..record.seq, reason, state)),
         Event::SessionDestroyed => ("session_destroyed", new()),
         Event::SessionDeleted { by, kept_as } => {
@@ -147,7 +158,7 @@ fn files(event: &Event) -> BTreeMap<String, FileSum> {
         }
         Event::AgentStateSaved { state, .. } => file_of(&mut files, state),
         Event::Rewound { agent_state: Some(state), .. } => file_of(&mut files, state),
-        Event::RecordsLost { state, .. } => {
+        Event::RecordsLost { state, .. } | Event::Owned { state: Some(state), .. } => {
             if let Some(state) = &state.agent_state {
                 file_of(&mut files, state);
             }

@@ -242,6 +242,7 @@ fn is_wanted(event_type: &str) -> bool {
             | "kv_changed"
             | "checkpoint_created"
             | "records_lost"
+            | "session_owned"
             | "hole"
     )
 }
@@ -286,6 +287,7 @@ impl Fold {
                 let reason = data["reason"].as_str().unwrap_or("no line tells of them").to_owned();
                 self.hole = Some((seq, reason));
             }
+            "session_owned" if data.get("shell").is_some() => self.begin_anew(seq, data, &proof.files)?,
             "session_rewound" => {
                 self.begin_anew(seq, data, &proof.files)?;
                 self.kv_changed(&data["kv"]);

@@ -5,7 +5,7 @@ use metrics::{Counter, counter, describe_counter};
 use shellkeep_session::Event;
 
 /// The runtime's own kinds, as a recording names them.
-const KINDS: [&str; 24] = [
+const KINDS: [&str; 25] = [
     "session_created",
     "run_started",
     "tool_call",
@@ -30,6 +30,7 @@ const KINDS: [&str; 24] = [
     "run_input",
     "session_deleted",
     "kv_changed",
+    "session_owned",
 ];
 
 /// The counters.
@@ -82,6 +83,7 @@ impl Counts {
             Event::RunInput { .. } => 21,
             Event::SessionDeleted { .. } => 22,
             Event::KvChanged { .. } => 23,
+            Event::Owned { .. } => 24,
         };
         self.kinds[index].increment(1);
     }

@@ -2,7 +2,7 @@
 
 use crate::agent::{FINAL_OUTPUT, USER_INPUT};
 use crate::state::{ActiveRun, SessionState};
-use crate::{Event, KvState, Record, Service, ServiceStatus, service};
+use crate::{Claims, Event, KvState, Record, Service, ServiceStatus, service};
 use std::collections::BTreeMap;
 
 /// A record that does not follow from the state it is applied to.
@@ -44,6 +44,7 @@ impl SessionState {
                 agent_step: 0,
                 files: None,
                 kv: KvState::default(),
+                claims: Claims::default(),
                 shell: (**shell).clone(),
             }),
             _ => Err(ApplyError::NotCreated { found: record.seq }),
@@ -108,6 +109,12 @@ impl SessionState {
             Event::Scrubbed { shell, agent_state, .. } => {
                 self.shell = (**shell).clone();
                 self.agent_state = agent_state.clone();
+            }
+            Event::Owned { claim, state, .. } => {
+                if let Some(state) = state {
+                    *self = Self { seq: record.seq, last_active_at: record.at, ..(**state).clone() };
+                }
+                self.claims.begin(record.seq, claim);
             }
             Event::Checkpointed { .. } | Event::Rewound { .. } => self.apply_to_files(record),
             Event::SessionEnded { .. } => self.ended_at = Some(record.at),

@@ -13,6 +13,7 @@
 //! - [`resume`]: messages to an agent that were sent with a request id.
 //! - [`author`]: who an event comes from.
 //! - [`adapt`]: limits that follow the pressure on the machine.
+//! - [`ownership`]: which node may write to a session.
 //! - [`record`]: what happened, one numbered record at a time. The only way to change [`state`].
 //! - [`relocate`]: a shell's state for a moved workspace.
 //! - [`state`]: a session as a value.
@@ -29,6 +30,7 @@ pub mod decide;
 pub mod fold;
 pub mod id;
 pub mod kv;
+pub mod ownership;
 pub mod plan;
 pub mod quota;
 pub mod record;
@@ -48,6 +50,7 @@ pub use checkpoint::{Cause, Checkpoint, FilesAt, LeftOut, Origin};
 pub use id::{IdError, RunId, ServiceId, SessionId};
 pub use jiff::Timestamp;
 pub use kv::{KvChange, KvRestored, KvScrubbed, KvState, KvTold, KvValue};
+pub use ownership::{Claim, Claims};
 pub use quota::{QuotaName, Quotas};
 pub use record::{Event, FORMAT_VERSION, Record, RewindStep};
 pub use resume::{ResumeMark, StoredResume};

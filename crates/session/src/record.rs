@@ -2,16 +2,16 @@
 
 use crate::state::{LeftProcess, SessionState};
 use crate::{
-    AgentState, Author, ByteString, Call, Checkpoint, FileSum, FilesAt, KvChange, KvRestored, KvScrubbed, LeftOut,
-    Message, Notice, RunId, RunResult, ServiceEnd, ServiceId, ServiceSpec, ServiceStamps, ServiceStatus, SessionId,
-    SessionMeta, ShellDelta, ShellState, Timestamp,
+    AgentState, Author, ByteString, Call, Checkpoint, Claim, FileSum, FilesAt, KvChange, KvRestored, KvScrubbed,
+    LeftOut, Message, Notice, RunId, RunResult, ServiceEnd, ServiceId, ServiceSpec, ServiceStamps, ServiceStatus,
+    SessionId, SessionMeta, ShellDelta, ShellState, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// Version of everything this crate writes. A reader rejects a newer one.
-pub const FORMAT_VERSION: u32 = 5;
+pub const FORMAT_VERSION: u32 = 6;
 
 /// One fact.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -232,6 +232,16 @@ pub enum Event {
         session_id: SessionId,
         /// Number of the record that it was forked at.
         at: u64,
+    },
+    /// A node owns the session from this record on. Only where nodes share a store.
+    Owned {
+        /// Its right to write.
+        claim: Claim,
+        /// Why, in a word: `created`, `joined`, `owner_gone`.
+        because: String,
+        /// The session as it is on this node, if it came from another.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        state: Option<Box<SessionState>>,
     },
     /// The records before this one could not be written. They are lost; the resulting state is not.
     RecordsLost {

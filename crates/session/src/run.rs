@@ -118,6 +118,10 @@ pub enum NoticeCode {
     FilesUncertain,
     /// The daemon stopped before the command ended.
     DaemonStopped,
+    /// The shared store is away; only this node has the result.
+    KeptHereOnly,
+    /// The session moved to another node.
+    SessionMoved,
 }
 
 /// What a command was run with besides its text.

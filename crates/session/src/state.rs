@@ -1,7 +1,7 @@
 //! A session as a value: everything that is known of it.
 
 use crate::{
-    AgentState, ByteString, FilesAt, KvState, Notice, Origin, RunId, Service, ServiceId, SessionId, ShellState,
+    AgentState, ByteString, Claims, FilesAt, KvState, Notice, Origin, RunId, Service, ServiceId, SessionId, ShellState,
     Timestamp,
 };
 use serde::{Deserialize, Serialize};
@@ -101,6 +101,9 @@ pub struct SessionState {
     /// What is known of its keyed store.
     #[serde(default, skip_serializing_if = "KvState::is_unused")]
     pub kv: KvState,
+    /// Which nodes have owned it, where nodes share a store.
+    #[serde(default, skip_serializing_if = "Claims::is_empty")]
+    pub claims: Claims,
     /// The state of its shell.
     pub shell: ShellState,
 }

@@ -259,6 +259,7 @@ pub(crate) fn unknown_state(session_id: &SessionId) -> SessionState {
         agent_step: 0,
         files: None,
         kv: Default::default(),
+        claims: Default::default(),
         shell: ShellState::default(),
     }
 }

@@ -250,6 +250,23 @@ impl Teller {
         teller
     }
 
+    /// A session with everything behind it that version 5 knows, that was taken over by another node, as there are since
+    /// version 6.
+    pub(super) fn moved(name: &str) -> Self {
+        let mut teller = Self::keyed(name);
+        let owned = |claim: &str, because: &str, state| Event::Owned {
+            claim: claim.parse().unwrap(),
+            because: because.to_owned(),
+            state,
+        };
+        teller.say(owned("1.n1.9f3a", "joined", None));
+        let mut here = teller.state.clone();
+        here.files = None;
+        here.shell.cwd = "/elsewhere".into();
+        teller.say(owned("2.n2.7c01", "owner_gone", Some(Box::new(here))));
+        teller
+    }
+
     /// A session that was kept, taken back and copied, as there are since version 3.
     pub(super) fn branched(name: &str) -> Self {
         let mut teller = Self::told(name);

@@ -18,7 +18,9 @@ pub enum Durability {
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// Not a URL of a store.
-    #[error("'{url}' is not a store; use memory://, file://DIRECTORY or sqlite://FILE")]
+    #[error(
+        "'{url}' is not a store; use memory://, file://DIRECTORY, sqlite://FILE, or redis://HOST:PORT/DB to share it with other nodes"
+    )]
     Unsupported {
         /// What was given.
         url: String,

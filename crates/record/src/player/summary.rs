@@ -187,6 +187,7 @@ pub(crate) fn text(line: &Line) -> String {
         "session_forked" => format!("{BRANCH} copied to {}, as it was after #{}", field("session_id"), field("at")),
         "checkpoint_created" => checkpoint(data),
         "shell_started" => format!("shell {}", field("generation")),
+        "session_owned" => format!("on node {} ({})", field("node"), field("reason")),
         "shell_stopped" | "session_ended" => field("reason"),
         "session_deleted" => format!("deleted by its agent; kept as {}", field("kept_as")),
         "service_started" => {

@@ -36,6 +36,8 @@ fn records(text: &str) -> Vec<Record> {
 
 #[test]
 fn journal_lines_keep_their_form() {
+    compare("v6-journal.jsonl", &segment(&Teller::moved("golden")));
+    // Whatever version 5 had is written as it was.
     compare("v5-journal.jsonl", &segment(&Teller::keyed("golden")));
     // Whatever version 4 had is written as it was.
     compare("v4-journal.jsonl", &segment(&Teller::branched("golden")));
@@ -54,6 +56,7 @@ fn golden_journals_are_still_read() {
     assert_eq!(records(include_str!("../../golden/v2-journal.jsonl")), Teller::told("golden").records);
     assert_eq!(records(include_str!("../../golden/v3-journal.jsonl")), Teller::branched("golden").records);
     let summed = [
+        (include_str!("../../golden/v6-journal.jsonl"), Teller::moved("golden")),
         (include_str!("../../golden/v5-journal.jsonl"), Teller::keyed("golden")),
         (include_str!("../../golden/v4-journal.jsonl"), Teller::branched("golden")),
         (include_str!("../../golden/v4-deleted-journal.jsonl"), Teller::deleted("golden")),
@@ -74,7 +77,7 @@ fn the_recording_of_a_deleted_session_keeps_its_form() {
     Teller::deleted("golden").append_to(&store);
     wait(store.flush()).unwrap();
     let directory = house.path().join("deleted/golden.deleted.7/recording");
-    compare("v5-deleted-events.jsonl", &std::fs::read_to_string(directory.join("events.jsonl")).unwrap());
+    compare("v6-deleted-events.jsonl", &std::fs::read_to_string(directory.join("events.jsonl")).unwrap());
 }
 
 #[test]
@@ -82,18 +85,18 @@ fn session_files_keep_their_form() {
     let house = House::new("file://store");
     std::fs::write(house.path().join("record.key"), "07".repeat(32)).unwrap();
     let store = house.open();
-    let mut teller = Teller::keyed("golden");
+    let mut teller = Teller::moved("golden");
     teller.start(Some("req-2"));
     teller.append_to(&store);
     wait(store.flush()).unwrap();
     let directory = house.path().join("store/sessions/golden");
     for (file, golden) in [
-        ("meta.json", "v5-meta.json"),
-        ("state.json", "v5-state.json"),
-        ("config_snapshot.json", "v5-config_snapshot.json"),
-        ("runs/r3.json", "v5-run.json"),
-        ("messages/2.json", "v5-message.json"),
-        ("events.jsonl", "v5-events.jsonl"),
+        ("meta.json", "v6-meta.json"),
+        ("state.json", "v6-state.json"),
+        ("config_snapshot.json", "v6-config_snapshot.json"),
+        ("runs/r3.json", "v6-run.json"),
+        ("messages/2.json", "v6-message.json"),
+        ("events.jsonl", "v6-events.jsonl"),
     ] {
         compare(golden, &std::fs::read_to_string(directory.join(file)).unwrap());
     }
@@ -108,8 +111,10 @@ fn golden_recordings_still_verify() {
         include_str!("../../golden/v3-events.jsonl"),
         include_str!("../../golden/v4-events.jsonl"),
         include_str!("../../golden/v5-events.jsonl"),
+        include_str!("../../golden/v6-events.jsonl"),
         include_str!("../../golden/v4-deleted-events.jsonl"),
         include_str!("../../golden/v5-deleted-events.jsonl"),
+        include_str!("../../golden/v6-deleted-events.jsonl"),
     ] {
         let directory = TempDir::new().unwrap();
         std::fs::write(directory.path().join("events.jsonl"), text).unwrap();
@@ -185,4 +190,11 @@ fn golden_session_files_are_still_read() {
         "r24.json",
     );
     assert_read(&fifth, Teller::keyed("golden"));
+    let sixth = house_of(
+        include_str!("../../golden/v6-meta.json"),
+        include_str!("../../golden/v6-state.json"),
+        include_str!("../../golden/v6-run.json"),
+        "r26.json",
+    );
+    assert_read(&sixth, Teller::moved("golden"));
 }

@@ -4,8 +4,8 @@ use super::json::{failed, read, write};
 use crate::backend::{BackendError, Mark, SessionSummary, unknown_state};
 use serde::{Deserialize, Serialize};
 use shellkeep_session::{
-    ActiveRun, AgentState, ByteString, FORMAT_VERSION, FilesAt, KvState, LeftProcess, Message, Notice, Origin, RunId,
-    Service, ServiceId, SessionId, SessionMeta, SessionState, ShellState, StoredRun, Timestamp,
+    ActiveRun, AgentState, ByteString, Claims, FORMAT_VERSION, FilesAt, KvState, LeftProcess, Message, Notice, Origin,
+    RunId, Service, ServiceId, SessionId, SessionMeta, SessionState, ShellState, StoredRun, Timestamp,
 };
 use std::collections::BTreeMap;
 use std::fs;
@@ -111,6 +111,9 @@ pub(super) struct StateFile {
     /// What is known of the keyed store.
     #[serde(default, skip_serializing_if = "KvState::is_unused")]
     pub kv: KvState,
+    /// Which nodes have owned it.
+    #[serde(default, skip_serializing_if = "Claims::is_empty")]
+    pub claims: Claims,
     /// The minimum number of files of its runs and messages, to detect missing ones.
     #[serde(default, skip_serializing_if = "Counts::is_zero")]
     pub files_written: Counts,
@@ -200,6 +203,7 @@ impl StateFile {
             agent_step: state.agent_step,
             files: state.files.clone(),
             kv: state.kv,
+            claims: state.claims.clone(),
             shell: state.shell.clone(),
         }
     }
@@ -222,6 +226,7 @@ impl StateFile {
             agent_step: self.agent_step,
             files: self.files,
             kv: self.kv,
+            claims: self.claims,
             shell: self.shell,
         }
     }

@@ -275,7 +275,10 @@ impl Live {
                 Ok(())
             }
             Event::Restarted { .. } => self.replace_all(),
-            Event::Scrubbed { .. } | Event::Rewound { .. } | Event::RecordsLost { .. } => {
+            Event::Scrubbed { .. }
+            | Event::Rewound { .. }
+            | Event::RecordsLost { .. }
+            | Event::Owned { state: Some(_), .. } => {
                 self.replace_all()?;
                 self.move_out()
             }
@@ -411,6 +414,7 @@ impl Live {
             agent_step: state.agent_step,
             files: state.files.take(),
             kv: state.kv,
+            claims: std::mem::take(&mut state.claims),
         };
         let pending_json = json(&pending)?;
         state.active_runs = pending.active_runs;
@@ -418,6 +422,7 @@ impl Live {
         state.services = pending.services;
         state.pending_notices = pending.pending_notices;
         state.files = pending.files;
+        state.claims = pending.claims;
         let (at, cwd, rest) = (state.last_active_at.to_string(), state.shell.cwd.as_bytes(), json(&state.shell)?);
         let (generation, seq, unrest) = (int(state.generation), int(state.seq), !state.is_at_rest());
         let (damaged, based) = (&self.damaged, self.based);

@@ -6,8 +6,8 @@ use rusqlite::Row;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use shellkeep_session::{
-    ActiveRun, ByteString, FilesAt, KvState, LeftProcess, Notice, RunId, Service, ServiceId, SessionId, SessionMeta,
-    SessionState, Timestamp,
+    ActiveRun, ByteString, Claims, FilesAt, KvState, LeftProcess, Notice, RunId, Service, ServiceId, SessionId,
+    SessionMeta, SessionState, Timestamp,
 };
 use std::collections::BTreeMap;
 
@@ -37,6 +37,9 @@ pub(super) struct Pending {
     /// What is known of the keyed store.
     #[serde(default, skip_serializing_if = "KvState::is_unused")]
     pub(super) kv: KvState,
+    /// Which nodes have owned it.
+    #[serde(default, skip_serializing_if = "Claims::is_empty")]
+    pub(super) claims: Claims,
 }
 
 fn is_zero(number: &u64) -> bool {
@@ -151,6 +154,7 @@ impl SessionRow {
             agent_step: pending.agent_step,
             files: pending.files,
             kv: pending.kv,
+            claims: pending.claims,
             shell,
         })
     }
