@@ -13,6 +13,7 @@ const MAY_POLL: &[(&str, &str)] = &[
     ("crates/process/tests/service/", "processes that are not children of the test"),
     ("crates/runtime/tests/admission.rs", "figures of the node"),
     ("crates/runtime/tests/housekeeping.rs", "services that end, and their logs"),
+    ("crates/shared/tests/", "a server that starts, leases that end, and the thread of the ship"),
     ("crates/store/src/contract/", "the thread behind the journal"),
     ("crates/workspace/tests/restore/crash.rs", "nothing: it varies the moment of a kill"),
     ("crates/shellkeep/tests/attacks.rs", "a process that was killed and is not gone yet"),

@@ -1,0 +1,241 @@
+//! What the ship knows of one session: which records the tier has, which it lacks, and who waits for them.
+
+use crate::tier::Append;
+use shellkeep_session::ownership::{Claim, Head, Point};
+use shellkeep_session::{Record, SessionId};
+use std::collections::VecDeque;
+use tokio::sync::oneshot;
+
+/// Records that are kept after they were sent, in case the tier falls back to an older copy of itself: some more than a
+/// replica is usually behind.
+const SENT_LINES: usize = 64;
+const SENT_BYTES: usize = 64 * 1024;
+
+/// Records in one append. A script of Redis fails at some 8,000 arguments.
+const BATCH_LINES: usize = 1000;
+const BATCH_BYTES: usize = 4 * 1024 * 1024;
+
+/// How a record settled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Settled {
+    /// The tier has it: it survives the loss of this node.
+    Kept,
+    /// The tier is away, and only this node has it.
+    HereOnly {
+        /// What is wrong.
+        reason: String,
+    },
+    /// Another node owns the session. The record is not part of it.
+    Moved,
+}
+
+/// A record as it is sent.
+#[derive(Debug, Clone)]
+pub(crate) struct Line {
+    pub seq: u64,
+    pub json: Vec<u8>,
+}
+
+impl Line {
+    pub(crate) fn of(record: &Record) -> Option<Self> {
+        match serde_json::to_vec(record) {
+            Ok(json) => Some(Self { seq: record.seq, json }),
+            Err(error) => {
+                tracing::error!(%error, "a record cannot be written as JSON and is not shared");
+                None
+            }
+        }
+    }
+}
+
+/// What to do after the tier refused an append because its last record is another.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Rewind {
+    /// Go on from there.
+    Done,
+    /// The lane no longer has what the tier lacks; its node must give the session's state.
+    NeedsState,
+    /// Another node wrote there.
+    Apart,
+}
+
+/// One session.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    pub claim: Claim,
+    /// Number of the first record under this claim.
+    from: u64,
+    /// The last record in the tier; none until the tier has confirmed the claim.
+    known: Option<Point>,
+    queue: VecDeque<Line>,
+    queued_bytes: usize,
+    sent: VecDeque<Line>,
+    sent_bytes: usize,
+    waiters: Vec<(u64, oneshot::Sender<Settled>)>,
+    /// A record that begins the session at its number, for when the tier has exactly that.
+    rest: Option<Line>,
+    /// Its actor has left: the lease is given up once everything is sent.
+    pub is_closing: bool,
+    /// The session was removed.
+    pub is_removed: bool,
+}
+
+impl Lane {
+    pub(crate) fn new(claim: Claim, from: u64, known: Option<Point>) -> Self {
+        Self {
+            claim,
+            from,
+            known,
+            queue: VecDeque::new(),
+            queued_bytes: 0,
+            sent: VecDeque::new(),
+            sent_bytes: 0,
+            waiters: Vec::new(),
+            rest: None,
+            is_closing: false,
+            is_removed: false,
+        }
+    }
+
+    /// Whether the tier has confirmed the claim.
+    pub(crate) fn is_known(&self) -> bool {
+        self.known.is_some()
+    }
+
+    /// Whether there is something to send, and it may be sent.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.is_known() && !self.queue.is_empty()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// Whether the tier has everything up to a record.
+    pub(crate) fn has(&self, seq: u64) -> bool {
+        self.queue.front().is_none_or(|next| next.seq > seq)
+            && self.known.as_ref().is_some_and(|known| known.seq >= seq)
+    }
+
+    /// Another lane of the session takes its place, and those who wait with it. Gives the lines that the tier may lack.
+    pub(crate) fn give_way_to(self, next: &mut Self) -> Vec<Line> {
+        next.waiters.extend(self.waiters);
+        self.queue.into()
+    }
+
+    /// Adds a record. Returns how many bytes more are queued.
+    pub(crate) fn push(&mut self, line: Line) -> usize {
+        let bytes = line.json.len();
+        self.queued_bytes += bytes;
+        self.queue.push_back(line);
+        bytes
+    }
+
+    /// Forgets what is queued: it is too much. Returns how many bytes that was.
+    pub(crate) fn drop_queue(&mut self) -> usize {
+        self.queue.clear();
+        self.known = None;
+        std::mem::take(&mut self.queued_bytes)
+    }
+
+    pub(crate) fn wait(&mut self, seq: u64, answer: oneshot::Sender<Settled>) {
+        self.waiters.push((seq, answer));
+    }
+
+    /// Answers everybody who waits.
+    pub(crate) fn answer_all(&mut self, answer: &Settled) {
+        for (_, waiting) in self.waiters.drain(..) {
+            // Who no longer waits needs no answer.
+            let _ = waiting.send(answer.clone());
+        }
+    }
+
+    fn answer_those_kept(&mut self) {
+        let seq = self.known.as_ref().map_or(0, |known| known.seq);
+        for (_, waiting) in self.waiters.extract_if(.., |(until, _)| *until <= seq) {
+            let _ = waiting.send(Settled::Kept);
+        }
+    }
+
+    pub(crate) fn set_rest(&mut self, line: Line) {
+        self.rest = Some(line);
+    }
+
+    /// The record that begins the session, if the tier has exactly what it stands for.
+    pub(crate) fn take_rest(&mut self) -> Option<Line> {
+        let rest = self.rest.take()?;
+        (self.queue.is_empty() && self.known.as_ref().is_some_and(|known| known.seq == rest.seq)).then_some(rest)
+    }
+
+    /// The next append: the records at the front of the queue, or none to renew the lease.
+    pub(crate) fn next_append(&self, session_id: &SessionId) -> Option<Append> {
+        let after = self.known.clone()?;
+        let mut bytes = 0;
+        let fits = |line: &&Line| {
+            bytes += line.json.len();
+            bytes <= BATCH_BYTES || bytes == line.json.len()
+        };
+        let lines: Vec<&Line> = self.queue.iter().take(BATCH_LINES).take_while(fits).collect();
+        let through = lines.last().map_or(after.seq, |last| last.seq);
+        Some(Append {
+            session_id: session_id.clone(),
+            claim: self.claim.clone(),
+            after,
+            from: self.from,
+            through,
+            lines: lines.into_iter().map(|line| line.json.clone()).collect(),
+        })
+    }
+
+    /// An append was taken. Returns how many bytes fewer are queued.
+    pub(crate) fn appended(&mut self, append: &Append) -> usize {
+        if append.lines.is_empty() {
+            return 0;
+        }
+        let mut gone = 0;
+        while let Some(line) = self.queue.pop_front_if(|line| line.seq <= append.through) {
+            gone += line.json.len();
+            self.sent_bytes += line.json.len();
+            self.sent.push_back(line);
+        }
+        self.queued_bytes -= gone;
+        while self.sent.len() > SENT_LINES || self.sent_bytes > SENT_BYTES {
+            let Some(oldest) = self.sent.pop_front() else { break };
+            self.sent_bytes -= oldest.json.len();
+        }
+        self.known = Some(Point { seq: append.through, at: Some(self.claim.clone()) });
+        self.answer_those_kept();
+        gone
+    }
+
+    /// The tier's last record is another than the lane knew: an answer was lost on its way, or the tier fell back. Returns
+    /// what to do, and how the number of queued bytes changes.
+    pub(crate) fn meet(&mut self, head: &Head) -> (Rewind, isize) {
+        let last = &head.last;
+        let is_mine = last.at.as_ref() == Some(&self.claim);
+        let before = self.queued_bytes;
+        if !is_mine && last.seq >= self.from {
+            return (Rewind::Apart, 0);
+        }
+        let known = self.known.take().unwrap_or_default();
+        if is_mine && last.seq >= known.seq {
+            while let Some(line) = self.queue.pop_front_if(|line| line.seq <= last.seq) {
+                self.queued_bytes -= line.json.len();
+            }
+        } else {
+            // What is missing there must be here without a gap.
+            let is_whole = self.sent.front().is_some_and(|oldest| oldest.seq <= last.seq + 1);
+            if !is_whole {
+                return (Rewind::NeedsState, 0);
+            }
+            while let Some(line) = self.sent.pop_back_if(|line| line.seq > last.seq) {
+                self.sent_bytes -= line.json.len();
+                self.queued_bytes += line.json.len();
+                self.queue.push_front(line);
+            }
+        }
+        self.known = Some(last.clone());
+        self.answer_those_kept();
+        (Rewind::Done, self.queued_bytes.cast_signed() - before.cast_signed())
+    }
+}

@@ -1,0 +1,33 @@
+//! What the nodes of a cluster share. Each session has a head in the shared tier, which says who may write to it, and the
+//! records that a node needs to go on with it. The decisions are in [`shellkeep_session::ownership`]; this crate carries
+//! them out where all nodes see the result.
+//!
+//! - [`tier`]: what a shared tier does.
+//! - [`memory`]: one in memory, the reference for the contract that all tiers keep.
+//! - [`redis`]: one in Redis or Valkey, with scripts in Lua.
+//! - [`ship`]: the thread that brings a node's records to the tier, and those who wait for it.
+//! - `lane`: what the ship knows of one session.
+
+pub mod memory;
+pub mod redis;
+pub mod ship;
+pub mod tier;
+
+mod lane;
+
+pub use ship::{Moved, Settled, Ship, ShipOptions, Start};
+pub use tier::{Append, Appended, ClaimRequest, Down, Found, Loaded, NodeEntry, OpenError, Tier};
+
+/// How long a node keeps a session without a word: others take it over afterwards.
+pub const LEASE: std::time::Duration = std::time::Duration::from_secs(5);
+
+/// Opens the tier that a URL names: `redis://HOST:PORT/DB` or `redis+sentinel://HOST:PORT,HOST:PORT/NAME`. Nothing is
+/// connected yet: a server that is away is no reason not to start.
+pub fn open(url: &str) -> Result<Box<dyn Tier>, OpenError> {
+    Ok(Box::new(redis::RedisTier::new(url)?))
+}
+
+/// Whether a store's URL names a shared tier.
+pub fn is_shared(url: &str) -> bool {
+    ["redis://", "rediss://", "redis+sentinel://"].iter().any(|scheme| url.starts_with(scheme))
+}

@@ -1,0 +1,195 @@
+//! A shared tier in memory: the reference. It calls the decisions themselves, which the scripts of other tiers mirror. It
+//! can be cut off, and it can fall back to an older copy of itself, as a database does when a replica takes over.
+
+use crate::tier::{Append, Appended, ClaimRequest, Down, Found, Loaded, NodeEntry, Tier};
+use shellkeep_session::SessionId;
+use shellkeep_session::ownership::{self, Claim, Claimed, Head};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// One session.
+#[derive(Debug, Clone)]
+struct Kept {
+    head: Head,
+    data_dir: String,
+    agent: Option<String>,
+    base: Option<Vec<u8>>,
+    next: Option<(Vec<u8>, usize)>,
+    log: Vec<Vec<u8>>,
+}
+
+/// Everything.
+#[derive(Debug, Clone, Default)]
+struct Contents {
+    sessions: HashMap<SessionId, Kept>,
+    removed: HashSet<SessionId>,
+    leases: HashMap<SessionId, (Claim, Instant)>,
+    nodes: BTreeMap<String, (NodeEntry, Instant)>,
+    is_down: bool,
+}
+
+/// A shared tier in memory. Clones are the same tier.
+#[derive(Debug, Clone, Default)]
+pub struct MemoryTier(Arc<Mutex<Contents>>);
+
+/// A copy of a tier's contents.
+#[derive(Debug, Clone)]
+pub struct Copied(Contents);
+
+impl MemoryTier {
+    fn contents(&self) -> MutexGuard<'_, Contents> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn up(&self) -> Result<MutexGuard<'_, Contents>, Down> {
+        let contents = self.contents();
+        if contents.is_down {
+            return Err(Down { reason: "cut off".to_owned() });
+        }
+        Ok(contents)
+    }
+
+    /// Cuts it off, or brings it back.
+    pub fn set_down(&self, is_down: bool) {
+        self.contents().is_down = is_down;
+    }
+
+    /// Its contents now.
+    pub fn copy(&self) -> Copied {
+        Copied(self.contents().clone())
+    }
+
+    /// Loses everything since a copy.
+    pub fn fall_back(&self, to: Copied) {
+        *self.contents() = to.0;
+    }
+
+    /// Ends a session's lease.
+    pub fn end_lease(&self, session_id: &SessionId) {
+        self.contents().leases.remove(session_id);
+    }
+}
+
+impl Contents {
+    fn lease(&self, session_id: &SessionId) -> Option<&Claim> {
+        self.leases.get(session_id).filter(|(_, until)| *until > Instant::now()).map(|(claim, _)| claim)
+    }
+
+    fn owned(&mut self, session_id: &SessionId, claim: &Claim) -> Option<&mut Kept> {
+        self.sessions.get_mut(session_id).filter(|kept| kept.head.owner == *claim)
+    }
+}
+
+impl Tier for MemoryTier {
+    fn ping(&mut self) -> Result<(), Down> {
+        self.up().map(|_| ())
+    }
+
+    fn claim(&mut self, request: &ClaimRequest, lease: Duration) -> Result<Option<Claimed>, Down> {
+        let mut contents = self.up()?;
+        let ClaimRequest { session_id, ask, data_dir, agent, create } = request;
+        if contents.removed.contains(session_id) && !create {
+            return Ok(None);
+        }
+        let head = contents.sessions.get(session_id).map(|kept| kept.head.clone());
+        let claimed = ownership::claim(head.as_ref(), contents.lease(session_id), ask);
+        let head = match (&claimed, head) {
+            (Claimed::Held(_), _) => return Ok(Some(claimed)),
+            (_, Some(head)) if *create && head.last.seq > 0 && ask.mine.as_ref() != Some(&head.owner) => {
+                return Ok(Some(Claimed::Held(head.owner)));
+            }
+            (Claimed::New(head) | Claimed::Kept(head) | Claimed::Taken(head), _) => head.clone(),
+        };
+        contents.removed.remove(session_id);
+        contents.leases.insert(session_id.clone(), (head.owner.clone(), Instant::now() + lease));
+        let empty =
+            Kept { head: head.clone(), data_dir: String::new(), agent: None, base: None, next: None, log: Vec::new() };
+        let kept = contents.sessions.entry(session_id.clone()).or_insert(empty);
+        (kept.head, kept.data_dir) = (head, data_dir.clone());
+        kept.agent = agent.clone().or(kept.agent.take());
+        Ok(Some(claimed))
+    }
+
+    fn append(&mut self, appends: &[Append], lease: Duration) -> Result<Vec<Appended>, Down> {
+        let mut contents = self.up()?;
+        let mut take = |append: &Append| {
+            let Append { session_id, claim, after, from, through, lines } = append;
+            let head = contents.sessions.get(session_id).map(|kept| &kept.head);
+            let head = ownership::append(head, claim, after, *from, *through)?;
+            contents.leases.insert(session_id.clone(), (claim.clone(), Instant::now() + lease));
+            if let Some(kept) = contents.sessions.get_mut(session_id).filter(|_| !lines.is_empty()) {
+                kept.head = head;
+                kept.log.extend(lines.iter().cloned());
+            }
+            Ok(())
+        };
+        Ok(appends.iter().map(&mut take).collect())
+    }
+
+    fn rest(&mut self, session_id: &SessionId, claim: &Claim, line: &[u8]) -> Result<(), Down> {
+        if let Some(kept) = self.up()?.owned(session_id, claim) {
+            if let Some((base, covers)) = kept.next.take() {
+                kept.base = Some(base);
+                kept.log.drain(..covers);
+            }
+            kept.next = Some((line.to_vec(), kept.log.len()));
+        }
+        Ok(())
+    }
+
+    fn release(&mut self, session_id: &SessionId, claim: &Claim) -> Result<(), Down> {
+        let mut contents = self.up()?;
+        if contents.leases.get(session_id).is_some_and(|(holder, _)| holder == claim) {
+            contents.leases.remove(session_id);
+        }
+        Ok(())
+    }
+
+    fn remove(&mut self, session_id: &SessionId, claim: &Claim) -> Result<(), Down> {
+        let mut contents = self.up()?;
+        if contents.owned(session_id, claim).is_some() {
+            contents.sessions.remove(session_id);
+            contents.leases.remove(session_id);
+            contents.removed.insert(session_id.clone());
+        }
+        Ok(())
+    }
+
+    fn find(&mut self, session_id: &SessionId) -> Result<Option<Found>, Down> {
+        let contents = self.up()?;
+        let found = contents.sessions.get(session_id).map(|kept| Found {
+            head: kept.head.clone(),
+            lease: contents.lease(session_id).cloned(),
+            data_dir: kept.data_dir.clone(),
+            agent: kept.agent.clone(),
+        });
+        Ok(found)
+    }
+
+    fn load(&mut self, session_id: &SessionId) -> Result<Loaded, Down> {
+        let contents = self.up()?;
+        let Some(kept) = contents.sessions.get(session_id) else { return Ok(Loaded::default()) };
+        Ok(Loaded { lines: kept.base.iter().chain(&kept.log).cloned().collect() })
+    }
+
+    fn beat(&mut self, node: &NodeEntry, lease: Duration) -> Result<(), Down> {
+        self.up()?.nodes.insert(node.name.clone(), (node.clone(), Instant::now() + lease));
+        Ok(())
+    }
+
+    fn leave(&mut self, name: &str) -> Result<(), Down> {
+        self.up()?.nodes.remove(name);
+        Ok(())
+    }
+
+    fn node(&mut self, name: &str) -> Result<Option<NodeEntry>, Down> {
+        Ok(self.nodes()?.into_iter().find(|node| node.name == name))
+    }
+
+    fn nodes(&mut self) -> Result<Vec<NodeEntry>, Down> {
+        let contents = self.up()?;
+        let alive = contents.nodes.values().filter(|(_, until)| *until > Instant::now());
+        Ok(alive.map(|(node, _)| node.clone()).collect())
+    }
+}

@@ -1,0 +1,292 @@
+//! A shared tier in Redis or Valkey. Everything that decides is a script, so that it is one step for all nodes.
+//!
+//! The keys of a session S share a hash slot, and a person can read all of them with `redis-cli`:
+//!
+//! - `sk:{S}:head`: hash with `owner` (the claim that may write), `seq` and `at` (the last record and its claim), `claims`
+//!   (who wrote from which number on), `home`, `data`, `agent`; `removed` if the session was removed.
+//! - `sk:{S}:lease`: the claim of the node that works with it, with an expiry.
+//! - `sk:{S}:log`: list of records, oldest first; `sk:{S}:base`: the record that stands for those before them;
+//!   `sk:{S}:next`: the one that will replace it.
+//! - `sk:nodes`: names of nodes; `sk:node:N`: what node N tells of itself, with an expiry.
+
+mod address;
+
+use crate::tier::{Append, Appended, ClaimRequest, Down, Found, Loaded, NodeEntry, OpenError, REMEMBERED, Tier};
+use ::redis::{
+    Cmd, Connection, ErrorKind, FromRedisValue, Pipeline, RedisError, RedisResult, ServerErrorKind, cmd, pipe,
+};
+use address::Address;
+use shellkeep_session::SessionId;
+use shellkeep_session::ownership::{Claim, Claimed, Head, NotAClaim, Point, Refusal};
+use std::time::Duration;
+
+/// How long the server may take to answer, or to take a connection. A node goes on by itself afterwards.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// The scripts.
+#[derive(Debug, Clone, Copy)]
+enum Script {
+    Claim,
+    Append,
+    Rest,
+    Release,
+    Remove,
+}
+
+const SCRIPTS: [&str; 5] = [
+    include_str!("redis/claim.lua"),
+    include_str!("redis/append.lua"),
+    include_str!("redis/rest.lua"),
+    include_str!("redis/release.lua"),
+    include_str!("redis/remove.lua"),
+];
+
+/// A connection to a server that knows the scripts.
+struct Live {
+    connection: Connection,
+    /// Their hashes, in the order of [`SCRIPTS`].
+    hashes: Vec<String>,
+}
+
+impl Live {
+    fn new(mut connection: Connection) -> RedisResult<Self> {
+        let mut load = pipe();
+        for text in SCRIPTS {
+            load.cmd("SCRIPT").arg("LOAD").arg(text);
+        }
+        let hashes = load.query(&mut connection)?;
+        Ok(Self { connection, hashes })
+    }
+
+    fn call(&self, script: Script, keys: &[String]) -> Cmd {
+        let mut call = cmd("EVALSHA");
+        call.arg(&self.hashes[script as usize]).arg(keys.len()).arg(keys);
+        call
+    }
+}
+
+/// A shared tier in Redis.
+pub struct RedisTier {
+    address: Address,
+    live: Option<Live>,
+}
+
+impl RedisTier {
+    /// The tier that a URL names. Connects when it is first used.
+    pub fn new(url: &str) -> Result<Self, OpenError> {
+        Ok(Self { address: Address::parse(url)?, live: None })
+    }
+
+    /// Asks the server. A connection that has broken since it was last used is replaced, and the question is put again:
+    /// every script can be repeated.
+    fn ask<T>(&mut self, mut question: impl FnMut(&mut Live) -> RedisResult<T>) -> Result<T, Down> {
+        if let Some(live) = &mut self.live {
+            match question(live) {
+                Ok(answer) => return Ok(answer),
+                Err(error) => {
+                    self.live = None;
+                    if !is_worth_another(&error) {
+                        return Err(down(&self.address, &error));
+                    }
+                }
+            }
+        }
+        let connected = self.address.connect(PATIENCE).and_then(Live::new);
+        let mut live = connected.map_err(|error| down(&self.address, &error))?;
+        let answer = question(&mut live).map_err(|error| down(&self.address, &error))?;
+        self.live = Some(live);
+        Ok(answer)
+    }
+
+    fn run<T: FromRedisValue>(
+        &mut self,
+        script: Script,
+        keys: &[String],
+        arguments: impl Fn(&mut Cmd),
+    ) -> Result<T, Down> {
+        self.ask(|live| {
+            let mut call = live.call(script, keys);
+            arguments(&mut call);
+            call.query(&mut live.connection)
+        })
+    }
+
+    fn query<T: FromRedisValue>(&mut self, command: &Cmd) -> Result<T, Down> {
+        self.ask(|live| command.query(&mut live.connection))
+    }
+
+    fn query_all<T: FromRedisValue>(&mut self, commands: &Pipeline) -> Result<T, Down> {
+        self.ask(|live| commands.query(&mut live.connection))
+    }
+}
+
+/// Whether a new connection may do what this one did not: it broke, its server lost the scripts or is no longer the primary.
+fn is_worth_another(error: &RedisError) -> bool {
+    // A server that was silent for the whole of our patience gets no second one.
+    let is_broken = error.is_io_error() && !error.is_timeout();
+    let is_changed = matches!(error.kind(), ErrorKind::Server(ServerErrorKind::NoScript | ServerErrorKind::ReadOnly));
+    is_broken || is_changed
+}
+
+fn down(address: &Address, error: &RedisError) -> Down {
+    Down { reason: format!("{address}: {error}") }
+}
+
+fn not_ours(address: &Address, what: &NotAClaim) -> Down {
+    Down { reason: format!("{address}: its keys were written by something else: {what}") }
+}
+
+fn keys<const N: usize>(session_id: &SessionId, names: [&str; N]) -> [String; N] {
+    names.map(|name| format!("sk:{{{session_id}}}:{name}"))
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn text(claim: Option<&Claim>) -> String {
+    claim.map(Claim::to_string).unwrap_or_default()
+}
+
+/// A head, from the texts in Redis.
+fn head(owner: &str, seq: &str, at: &str, claims: &str) -> Result<Head, NotAClaim> {
+    let wrong = || NotAClaim { text: seq.to_owned() };
+    let seq = seq.parse().map_err(|_| wrong())?;
+    let at = if at.is_empty() { None } else { Some(at.parse()?) };
+    Ok(Head { owner: owner.parse()?, last: Point { seq, at }, claims: claims.parse()? })
+}
+
+/// The answer of `append.lua`.
+fn appended(answer: &[String]) -> Result<Appended, NotAClaim> {
+    let part = |index: usize| answer.get(index).map_or("", String::as_str);
+    match part(0) {
+        "ok" => Ok(Ok(())),
+        "apart" => Ok(Err(Refusal::Apart(head(part(1), part(2), part(3), part(4))?))),
+        "fenced" if part(1).is_empty() => Ok(Err(Refusal::Fenced(None))),
+        "fenced" => Ok(Err(Refusal::Fenced(Some(part(1).parse()?)))),
+        other => Err(NotAClaim { text: other.to_owned() }),
+    }
+}
+
+/// The answer of `claim.lua`.
+fn claimed(answer: &[String]) -> Result<Option<Claimed>, NotAClaim> {
+    let part = |index: usize| answer.get(index).map_or("", String::as_str);
+    let owned = || head(part(1), part(2), part(3), part(4));
+    match part(0) {
+        "removed" => Ok(None),
+        "held" => Ok(Some(Claimed::Held(part(1).parse()?))),
+        "new" => Ok(Some(Claimed::New(owned()?))),
+        "kept" => Ok(Some(Claimed::Kept(owned()?))),
+        "taken" => Ok(Some(Claimed::Taken(owned()?))),
+        other => Err(NotAClaim { text: other.to_owned() }),
+    }
+}
+
+impl Tier for RedisTier {
+    fn ping(&mut self) -> Result<(), Down> {
+        self.query::<String>(&cmd("PING")).map(|_| ())
+    }
+
+    fn claim(&mut self, request: &ClaimRequest, lease: Duration) -> Result<Option<Claimed>, Down> {
+        let ClaimRequest { session_id, ask, data_dir, agent, create } = request;
+        let keys = keys(session_id, ["head", "lease", "log", "base", "next"]);
+        let answer: Vec<String> = self.run(Script::Claim, &keys, |call| {
+            call.arg(&ask.node).arg(&ask.nonce).arg(text(ask.mine.as_ref())).arg(millis(lease));
+            call.arg(data_dir).arg(agent.as_deref().unwrap_or_default()).arg(u8::from(*create));
+        })?;
+        claimed(&answer).map_err(|what| not_ours(&self.address, &what))
+    }
+
+    fn append(&mut self, appends: &[Append], lease: Duration) -> Result<Vec<Appended>, Down> {
+        let answers: Vec<Vec<String>> = self.ask(|live| {
+            let mut all = pipe();
+            for append in appends {
+                let Append { session_id, claim, after, from, through, lines } = append;
+                let mut call = live.call(Script::Append, &keys(session_id, ["head", "lease", "log"]));
+                call.arg(claim.to_string()).arg(millis(lease)).arg(after.seq).arg(text(after.at.as_ref()));
+                call.arg(through).arg(from).arg(lines);
+                all.add_command(call);
+            }
+            all.query(&mut live.connection)
+        })?;
+        answers.iter().map(|answer| appended(answer).map_err(|what| not_ours(&self.address, &what))).collect()
+    }
+
+    fn rest(&mut self, session_id: &SessionId, claim: &Claim, line: &[u8]) -> Result<(), Down> {
+        let keys = keys(session_id, ["head", "log", "base", "next"]);
+        let arguments = |call: &mut Cmd| {
+            call.arg(claim.to_string()).arg(line);
+        };
+        self.run::<i64>(Script::Rest, &keys, arguments).map(|_| ())
+    }
+
+    fn release(&mut self, session_id: &SessionId, claim: &Claim) -> Result<(), Down> {
+        let keys = keys(session_id, ["lease"]);
+        let arguments = |call: &mut Cmd| {
+            call.arg(claim.to_string());
+        };
+        self.run::<i64>(Script::Release, &keys, arguments).map(|_| ())
+    }
+
+    fn remove(&mut self, session_id: &SessionId, claim: &Claim) -> Result<(), Down> {
+        let keys = keys(session_id, ["head", "lease", "log", "base", "next"]);
+        let arguments = |call: &mut Cmd| {
+            call.arg(claim.to_string()).arg(millis(REMEMBERED));
+        };
+        self.run::<i64>(Script::Remove, &keys, arguments).map(|_| ())
+    }
+
+    fn find(&mut self, session_id: &SessionId) -> Result<Option<Found>, Down> {
+        let [head_key, lease] = keys(session_id, ["head", "lease"]);
+        let mut both = pipe();
+        let fields = ["owner", "seq", "at", "claims", "data", "agent", "removed"];
+        both.cmd("HMGET").arg(&head_key).arg(&fields).cmd("GET").arg(&lease);
+        let (fields, lease): (Vec<Option<String>>, Option<String>) = self.query_all(&both)?;
+        let [owner, seq, at, claims, data, agent, removed] = fields.try_into().unwrap_or_default();
+        let (Some(owner), Some(seq), None) = (owner, seq, removed) else { return Ok(None) };
+        let found = || {
+            let head = head(&owner, &seq, at.as_deref().unwrap_or_default(), claims.as_deref().unwrap_or_default())?;
+            let lease = lease.map(|lease| lease.parse()).transpose()?;
+            Ok(Some(Found { head, lease, data_dir: data.unwrap_or_default(), agent }))
+        };
+        found().map_err(|what| not_ours(&self.address, &what))
+    }
+
+    fn load(&mut self, session_id: &SessionId) -> Result<Loaded, Down> {
+        let [base, log] = keys(session_id, ["base", "log"]);
+        let mut both = pipe();
+        both.atomic().cmd("GET").arg(&base).cmd("LRANGE").arg(&log).arg(0).arg(-1);
+        let (base, log): (Option<Vec<u8>>, Vec<Vec<u8>>) = self.query_all(&both)?;
+        Ok(Loaded { lines: base.into_iter().chain(log).collect() })
+    }
+
+    fn beat(&mut self, node: &NodeEntry, lease: Duration) -> Result<(), Down> {
+        let told = serde_json::to_string(node).map_err(|error| Down { reason: error.to_string() })?;
+        let mut both = pipe();
+        both.cmd("SET").arg(format!("sk:node:{}", node.name)).arg(told).arg("PX").arg(millis(lease)).ignore();
+        both.cmd("SADD").arg("sk:nodes").arg(&node.name).ignore();
+        self.query_all(&both)
+    }
+
+    fn leave(&mut self, name: &str) -> Result<(), Down> {
+        let mut both = pipe();
+        both.cmd("DEL").arg(format!("sk:node:{name}")).ignore().cmd("SREM").arg("sk:nodes").arg(name).ignore();
+        self.query_all(&both)
+    }
+
+    fn node(&mut self, name: &str) -> Result<Option<NodeEntry>, Down> {
+        let told: Option<String> = self.query(cmd("GET").arg(format!("sk:node:{name}")))?;
+        Ok(told.and_then(|told| serde_json::from_str(&told).ok()))
+    }
+
+    fn nodes(&mut self) -> Result<Vec<NodeEntry>, Down> {
+        let mut names: Vec<String> = self.query(cmd("SMEMBERS").arg("sk:nodes"))?;
+        names.sort_unstable();
+        let keys: Vec<String> = names.iter().map(|name| format!("sk:node:{name}")).collect();
+        if keys.is_empty() {
+            return Ok(Vec::new());
+        }
+        let told: Vec<Option<String>> = self.query(cmd("MGET").arg(&keys))?;
+        Ok(told.into_iter().flatten().filter_map(|told| serde_json::from_str(&told).ok()).collect())
+    }
+}

@@ -1,0 +1,18 @@
+-- Appends records, or only renews the lease if there are none: ownership::append. The head is written last.
+-- KEYS head lease log
+-- ARGV claim, lease in ms, number of the last record, its claim, number of the last new record, first number of this
+-- claim, records…
+local h = redis.call('HMGET', KEYS[1], 'owner', 'seq', 'at', 'claims', 'removed')
+if h[5] or h[1] ~= ARGV[1] then return {'fenced', h[1] or ''} end
+if h[2] ~= ARGV[3] or h[3] ~= ARGV[4] then return {'apart', h[1], h[2], h[3], h[4]} end
+redis.call('SET', KEYS[2], ARGV[1], 'PX', ARGV[2])
+if #ARGV > 6 then
+  redis.call('RPUSH', KEYS[3], unpack(ARGV, 7))
+  local claims = h[4]
+  if h[3] ~= ARGV[1] then
+    if claims ~= '' then claims = claims .. ' ' end
+    claims = claims .. ARGV[6] .. '=' .. ARGV[1]
+  end
+  redis.call('HSET', KEYS[1], 'seq', ARGV[5], 'at', ARGV[1], 'claims', claims)
+end
+return {'ok'}

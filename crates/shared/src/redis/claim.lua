@@ -1,0 +1,32 @@
+-- Claims a session: ownership::claim. Checks come first, because a script that fails half-way is not rolled back.
+-- KEYS head lease log base next
+-- ARGV node, nonce, last claim of the node or '', lease in ms, data directory, agent or '', '1' to create
+local h = redis.call('HMGET', KEYS[1], 'owner', 'seq', 'at', 'claims', 'removed')
+local owner, seq = h[1], h[2] or '0'
+if h[5] then
+  if ARGV[7] ~= '1' then return {'removed'} end
+  owner = false
+end
+local suffix = '.' .. ARGV[1] .. '.' .. ARGV[2]
+local function repeated(claim) return string.sub(claim, -#suffix) == suffix end
+local lease = redis.call('GET', KEYS[2])
+if lease and lease ~= ARGV[3] and not repeated(lease) then return {'held', lease} end
+if ARGV[7] == '1' and owner and seq ~= '0' and owner ~= ARGV[3] then return {'held', owner} end
+local kind, claim
+if not owner then
+  kind, claim, seq = 'new', ARGV[3], '0'
+  if claim == '' then claim = (tonumber(string.match(h[1] or '0', '^%d+')) + 1) .. suffix end
+  redis.call('DEL', KEYS[1], KEYS[3], KEYS[4], KEYS[5])
+  redis.call('HSET', KEYS[1], 'seq', '0', 'at', '', 'claims', '')
+  h[3], h[4] = '', ''
+elseif repeated(owner) then
+  kind, claim = 'taken', owner
+elseif owner == ARGV[3] then
+  kind, claim = 'kept', owner
+else
+  kind, claim = 'taken', (tonumber(string.match(owner, '^%d+')) + 1) .. suffix
+end
+redis.call('SET', KEYS[2], claim, 'PX', ARGV[4])
+redis.call('HSET', KEYS[1], 'owner', claim, 'home', ARGV[1], 'data', ARGV[5])
+if ARGV[6] ~= '' then redis.call('HSET', KEYS[1], 'agent', ARGV[6]) end
+return {kind, claim, seq, h[3], h[4]}

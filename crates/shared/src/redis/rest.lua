@@ -1,0 +1,12 @@
+-- Shortens a session's records. What was given the last time becomes the base, and the records that it covers go.
+-- KEYS head log base next
+-- ARGV claim, a record that begins the session
+local h = redis.call('HMGET', KEYS[1], 'owner', 'covers', 'removed')
+if h[3] or h[1] ~= ARGV[1] then return 0 end
+if h[2] and redis.call('EXISTS', KEYS[4]) == 1 then
+  redis.call('LTRIM', KEYS[2], h[2], -1)
+  redis.call('RENAME', KEYS[4], KEYS[3])
+end
+redis.call('SET', KEYS[4], ARGV[2])
+redis.call('HSET', KEYS[1], 'covers', redis.call('LLEN', KEYS[2]))
+return 1

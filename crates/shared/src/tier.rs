@@ -1,0 +1,146 @@
+//! What a shared tier does. One thread uses it, so it may block and needs no locks.
+
+use serde::{Deserialize, Serialize};
+use shellkeep_session::SessionId;
+use shellkeep_session::ownership::{Ask, Claim, Claimed, Head, Point, Refusal};
+use std::time::Duration;
+
+/// How long it is remembered that a session was removed: until then a node that still has a copy does not bring it back.
+pub const REMEMBERED: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// The tier does not answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}")]
+pub struct Down {
+    /// What it, or the network, said.
+    pub reason: String,
+}
+
+/// Why a URL names no tier.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum OpenError {
+    /// The URL cannot be used.
+    #[error(
+        "'{url}' is not a shared store: {reason}; use redis://HOST:PORT/DB or redis+sentinel://HOST:PORT,HOST:PORT/NAME"
+    )]
+    BadUrl {
+        /// What was given, without its password.
+        url: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+/// A claim on a session.
+#[derive(Debug, Clone)]
+pub struct ClaimRequest {
+    /// The session.
+    pub session_id: SessionId,
+    /// Who asks.
+    pub ask: Ask,
+    /// The asker's data directory, so that the next owner can tell which paths were in it.
+    pub data_dir: String,
+    /// Whose session it is, if the asker knows.
+    pub agent: Option<String>,
+    /// Whether the session is to be created: one that has records is then left alone.
+    pub create: bool,
+}
+
+/// Records of one session.
+#[derive(Debug, Clone)]
+pub struct Append {
+    /// The session.
+    pub session_id: SessionId,
+    /// Who writes.
+    pub claim: Claim,
+    /// The last record in the tier, as far as the writer knows.
+    pub after: Point,
+    /// Number of the first record that was made under this claim.
+    pub from: u64,
+    /// Number of the last record.
+    pub through: u64,
+    /// The records, each a line of JSON. None of them only renews the lease.
+    pub lines: Vec<Vec<u8>>,
+}
+
+/// The answer to an [`Append`].
+pub type Appended = Result<(), Refusal>;
+
+/// What the tier says of a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// Its head.
+    pub head: Head,
+    /// Who holds the lease, if anybody does.
+    pub lease: Option<Claim>,
+    /// The data directory of its owner.
+    pub data_dir: String,
+    /// Whose session it is.
+    pub agent: Option<String>,
+}
+
+/// What a node needs to go on with a session.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Loaded {
+    /// Records in order. The first begins the session: it creates it, or holds its state.
+    pub lines: Vec<Vec<u8>>,
+}
+
+/// A node, as it tells of itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeEntry {
+    /// Its name.
+    pub name: String,
+    /// The URL at which other nodes reach it; empty if there is none.
+    pub url: String,
+    /// Version of its program.
+    pub version: String,
+    /// When it started, RFC 3339.
+    pub since: String,
+    /// How many sessions are awake there.
+    pub sessions: u64,
+}
+
+/// A shared tier.
+pub trait Tier: Send {
+    /// Asks whether it answers.
+    fn ping(&mut self) -> Result<(), Down>;
+
+    /// Claims a session. The answer is decided by [`shellkeep_session::ownership::claim`]; `None` if the session was
+    /// removed. With `create`, a session that has records is [`Claimed::Held`] by its owner, and one that was removed
+    /// counts as unknown.
+    fn claim(&mut self, request: &ClaimRequest, lease: Duration) -> Result<Option<Claimed>, Down>;
+
+    /// Appends to many sessions in one round trip. Each answer is decided by [`shellkeep_session::ownership::append`]. What
+    /// is appended, or would have been, renews the lease.
+    fn append(&mut self, appends: &[Append], lease: Duration) -> Result<Vec<Appended>, Down>;
+
+    /// Shortens a session's records. `line` is a record that begins the session at its number. Records up to the one that
+    /// was given before are removed, so that those since then are still there for retries. Refused, silently, if another
+    /// node owns the session.
+    fn rest(&mut self, session_id: &SessionId, claim: &Claim, line: &[u8]) -> Result<(), Down>;
+
+    /// Gives up the lease, if the claim has it.
+    fn release(&mut self, session_id: &SessionId, claim: &Claim) -> Result<(), Down>;
+
+    /// Removes a session, if the claim owns it. That it was removed is remembered for [`REMEMBERED`].
+    fn remove(&mut self, session_id: &SessionId, claim: &Claim) -> Result<(), Down>;
+
+    /// What is known of a session; `None` if it does not exist, or was removed.
+    fn find(&mut self, session_id: &SessionId) -> Result<Option<Found>, Down>;
+
+    /// What a node needs to go on with a session.
+    fn load(&mut self, session_id: &SessionId) -> Result<Loaded, Down>;
+
+    /// Tells of this node for as long as the lease lasts.
+    fn beat(&mut self, node: &NodeEntry, lease: Duration) -> Result<(), Down>;
+
+    /// Takes this node out of the list.
+    fn leave(&mut self, name: &str) -> Result<(), Down>;
+
+    /// One node, if it is alive.
+    fn node(&mut self, name: &str) -> Result<Option<NodeEntry>, Down>;
+
+    /// The nodes that are alive, by name.
+    fn nodes(&mut self) -> Result<Vec<NodeEntry>, Down>;
+}

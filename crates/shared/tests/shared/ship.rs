@@ -1,0 +1,151 @@
+//! The ship, over a tier in memory that can be cut off, emptied and taken back to an older copy.
+
+use shellkeep_session::ownership::{Ask, Claim, Claimed, Head};
+use shellkeep_session::{Event, Record, SessionId, Timestamp};
+use shellkeep_shared::memory::MemoryTier;
+use shellkeep_shared::{ClaimRequest, LEASE, Moved, NodeEntry, Settled, Ship, ShipOptions, Start, Tier};
+use tokio::sync::mpsc;
+
+struct Fixture {
+    tier: MemoryTier,
+    ship: Ship,
+    news: mpsc::UnboundedReceiver<Moved>,
+    id: SessionId,
+}
+
+fn record(id: &SessionId, seq: u64) -> Record {
+    Record { session_id: id.clone(), seq, at: Timestamp::UNIX_EPOCH, event: Event::ShellStarted { generation: seq } }
+}
+
+impl Fixture {
+    fn new() -> Self {
+        let tier = MemoryTier::default();
+        let (sender, news) = mpsc::unbounded_channel();
+        let (name, url, version, since) = ("n1".to_owned(), String::new(), String::new(), String::new());
+        let node = NodeEntry { name, url, version, since, sessions: 0 };
+        let ship = Ship::start(ShipOptions { tier: Box::new(tier.clone()), node, news: sender }).unwrap();
+        Self { tier, ship, news, id: SessionId::parse("s").unwrap() }
+    }
+
+    fn claim(&self, node: &str, mine: Option<Claim>) -> Head {
+        let ask = Ask { node: node.to_owned(), nonce: format!("of-{node}"), mine };
+        let (session_id, data_dir) = (self.id.clone(), String::new());
+        let request = ClaimRequest { session_id, ask, data_dir, agent: None, create: false };
+        match self.tier.clone().claim(&request, LEASE).unwrap() {
+            Some(Claimed::New(head) | Claimed::Kept(head) | Claimed::Taken(head)) => head,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The session is this node's, with nothing recorded.
+    fn begin(&self) -> Claim {
+        let head = self.claim("n1", None);
+        let start = Start { claim: head.owner.clone(), from: 1, known: Some(head.last), seq: 0 };
+        self.ship.begin(&self.id, start, |_| None);
+        head.owner
+    }
+
+    async fn put(&self, seq: u64) -> Settled {
+        self.ship.offer(&record(&self.id, seq));
+        self.ship.settle(&self.id, seq).await
+    }
+
+    /// The numbers of the records in the tier.
+    fn shared(&self) -> Vec<u64> {
+        let lines = self.tier.clone().load(&self.id).unwrap().lines;
+        lines.iter().map(|line| serde_json::from_slice::<Record>(line).unwrap().seq).collect()
+    }
+}
+
+#[tokio::test]
+async fn records_settle_in_order_and_are_sent_again_after_a_fallback() {
+    let fixture = Fixture::new();
+    fixture.begin();
+    for seq in 1..=3 {
+        assert_eq!(fixture.put(seq).await, Settled::Kept);
+    }
+    let older = fixture.tier.copy();
+    for seq in 4..=6 {
+        assert_eq!(fixture.put(seq).await, Settled::Kept);
+    }
+    // A replica that is three records behind takes over.
+    fixture.tier.fall_back(older);
+    assert_eq!(fixture.shared(), [1, 2, 3]);
+    assert_eq!(fixture.put(7).await, Settled::Kept);
+    assert_eq!(fixture.shared(), [1, 2, 3, 4, 5, 6, 7]);
+}
+
+#[tokio::test]
+async fn a_stale_owner_is_refused_and_told() {
+    let mut fixture = Fixture::new();
+    fixture.begin();
+    assert_eq!(fixture.put(1).await, Settled::Kept);
+    fixture.tier.end_lease(&fixture.id);
+    fixture.claim("n2", None);
+    assert_eq!(fixture.put(2).await, Settled::Moved);
+    assert_eq!(fixture.news.recv().await, Some(Moved::Away(fixture.id.clone())));
+    assert_eq!(fixture.shared(), [1]);
+    assert_eq!(fixture.ship.settle(&fixture.id, 1).await, Settled::Moved, "it stays so");
+}
+
+#[tokio::test]
+async fn a_node_goes_on_while_the_tier_is_away_and_sends_what_it_lacks() {
+    let fixture = Fixture::new();
+    fixture.begin();
+    assert_eq!(fixture.put(1).await, Settled::Kept);
+    fixture.tier.set_down(true);
+    for seq in 2..=4 {
+        assert!(matches!(fixture.put(seq).await, Settled::HereOnly { .. }));
+    }
+    assert!(fixture.ship.problem().is_some());
+    fixture.tier.set_down(false);
+    let settled = shellkeep_poll::until_async(shellkeep_poll::LONG, "the tier is used again", async || {
+        Some(fixture.ship.settle(&fixture.id, 4).await).filter(|settled| *settled == Settled::Kept)
+    });
+    assert_eq!(settled.await, Settled::Kept);
+    assert_eq!(fixture.shared(), [1, 2, 3, 4]);
+    assert_eq!(fixture.ship.problem(), None);
+}
+
+#[tokio::test]
+async fn a_tier_that_came_back_empty_is_given_the_state() {
+    let mut fixture = Fixture::new();
+    let empty = fixture.tier.copy();
+    let claim = fixture.begin();
+    for seq in 1..=100 {
+        assert_eq!(fixture.put(seq).await, Settled::Kept);
+    }
+    fixture.tier.fall_back(empty);
+    fixture.ship.offer(&record(&fixture.id, 101));
+    assert_eq!(fixture.news.recv().await, Some(Moved::Reclaim(fixture.id.clone())));
+    fixture.ship.offer(&record(&fixture.id, 102));
+    let head = fixture.claim("n1", Some(claim));
+    let start = Start { claim: head.owner, from: 1, known: Some(head.last), seq: 101 };
+    fixture.ship.begin(&fixture.id, start, |after| {
+        assert_eq!(after, 0);
+        Some(record(&fixture.id, 101))
+    });
+    assert_eq!(fixture.ship.settle(&fixture.id, 102).await, Settled::Kept);
+    assert_eq!(fixture.shared(), [101, 102], "what stands for the lost ones, and what came after");
+}
+
+#[tokio::test]
+async fn a_session_that_sleeps_gives_up_its_lease_and_one_that_is_removed_is_gone() {
+    let fixture = Fixture::new();
+    fixture.begin();
+    fixture.ship.offer(&record(&fixture.id, 1));
+    fixture.ship.end(&fixture.id);
+    let slept = shellkeep_poll::until_async(shellkeep_poll::LONG, "the lease is given up", async || {
+        let asked = fixture.id.clone();
+        let found = fixture.ship.ask(move |tier| tier.find(&asked)).await.unwrap().unwrap();
+        found.lease.is_none().then_some(found)
+    });
+    assert_eq!(slept.await.head.last.seq, 1, "not before everything is sent");
+    let head = fixture.claim("n1", None);
+    let start = Start { claim: head.owner, from: 2, known: Some(head.last), seq: 1 };
+    fixture.ship.begin(&fixture.id, start, |_| None);
+    fixture.ship.remove(&fixture.id);
+    // It waits until the session is gone, if it is not gone already.
+    fixture.ship.settle(&fixture.id, 1).await;
+    assert_eq!(fixture.tier.clone().find(&fixture.id).unwrap(), None);
+}
