@@ -19,6 +19,8 @@ pub struct Readiness {
     pub status: ReadinessStatus,
     /// Why it is degraded, one sentence each.
     pub problems: Vec<String>,
+    /// The same as `problems`.
+    pub reasons: Vec<String>,
     /// Sessions with a shell.
     pub live_shells: usize,
     /// Shells started in advance.

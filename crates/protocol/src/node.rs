@@ -74,3 +74,29 @@ pub struct AgentEnded {
     /// Services that were stopped.
     pub services: usize,
 }
+
+/// Answer of `GET /v1/nodes`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct NodeList {
+    /// The nodes that share a store, by name.
+    pub nodes: Vec<ClusterNode>,
+}
+
+/// A node among those that share a store.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ClusterNode {
+    /// Its name.
+    pub name: String,
+    /// The URL at which other nodes reach it; empty if there is none.
+    pub url: String,
+    /// `up`: only nodes that are alive are listed.
+    #[schema(example = "up")]
+    pub status: String,
+    /// When it started.
+    #[schema(format = DateTime)]
+    pub since: String,
+    /// How many sessions are awake there.
+    pub sessions: u64,
+    /// Version of its program.
+    pub version: String,
+}

@@ -38,6 +38,7 @@ pub use message::{
 pub use slot::Slot;
 
 use crate::admission::{self, Ticket};
+use crate::cluster;
 use crate::context::SessionContext;
 use crate::crash::{self, Point};
 use crate::ops::*;
@@ -179,6 +180,9 @@ impl Actor {
     }
 
     async fn on_message(&mut self, message: Message) {
+        if message.is_one_of_many() {
+            self.linger();
+        }
         let session = &mut self.session;
         match message {
             Message::Run { command, reply } => self.on_run(command, reply).await,
@@ -206,29 +210,21 @@ impl Actor {
                 let _ = answer.send(Ok(typed));
             }
             Message::FilesKept(answer) => session.files.answer_when_kept(answer),
-            Message::BeforeChange(answer) => {
-                self.linger();
-                file_change::before(&mut self.session, answer).await;
-            }
-            Message::Kv(task) => {
-                self.linger();
-                kv::do_task(&mut self.session, *task).await;
-            }
-            Message::FileChanged { change, answer } => {
-                self.linger();
-                let _ = answer.send(file_change::after(&mut self.session, change).await);
-            }
+            Message::BeforeChange(answer) => file_change::before(session, answer).await,
+            Message::Kv(task) => kv::do_task(session, *task).await,
+            Message::FileChanged { change, answer } => drop(answer.send(file_change::after(session, change).await)),
             Message::Note { events, author, answer } => {
-                self.linger();
-                let _ = answer.send(notes::post_events(&mut self.session, events, &author).await);
+                let _ = answer.send(notes::post_events(session, events, &author).await);
             }
             Message::AddMessage { message, author, answer } => {
-                self.linger();
-                let _ = answer.send(notes::add_message(&mut self.session, message, author).await);
+                let _ = answer.send(notes::add_message(session, message, author).await);
             }
             Message::SaveAgentState { save, author, answer } => {
-                self.linger();
-                let _ = answer.send(notes::save_agent_state(&mut self.session, save, author).await);
+                let _ = answer.send(notes::save_agent_state(session, save, author).await);
+            }
+            Message::Moved => {
+                self.stop_everything(&cluster::moved(self.session.id())).await;
+                self.session.phase = Phase::Gone;
             }
             Message::AgentState(answer) => drop(answer.send(Ok(session.journal.state().agent_state.clone()))),
             Message::StartService { request, by, answer } => {

@@ -3,6 +3,7 @@
 
 use crate::admission::Admission;
 use crate::checkpoints::Checkpoints;
+use crate::cluster::Cluster;
 use crate::counts::Counts;
 use crate::data_dir::DataDir;
 use crate::disk::Disk;
@@ -13,6 +14,7 @@ use crate::live_runs::LiveRuns;
 use crate::masking::Masking;
 use crate::names::Names;
 use crate::notices;
+use crate::ops::OpError;
 use crate::pool::Pool;
 use crate::quotas::NodeQuotas;
 use crate::registry::Registry;
@@ -21,8 +23,8 @@ use crate::secrets::Secrets;
 use crate::services::{Services, Supervision};
 use crate::shells::Shells;
 use crate::thinning::Thinning;
-use shellkeep_session::Notice;
-use shellkeep_store::Store;
+use shellkeep_session::{Notice, Record, SessionId};
+use shellkeep_store::{AppendError, Store};
 use shellkeep_workspace::Workspaces;
 use std::fs::File;
 use std::sync::Arc;
@@ -31,6 +33,8 @@ use std::sync::Arc;
 pub struct SessionContext {
     /// Where records are kept.
     pub(crate) store: Store,
+    /// The other nodes, if there are some.
+    pub(crate) cluster: Option<Arc<Cluster>>,
     /// Where files are kept.
     pub(crate) data_dir: Arc<DataDir>,
     /// The sessions' own directories.
@@ -78,8 +82,27 @@ pub struct SessionContext {
 }
 
 impl SessionContext {
+    /// Keeps one record, here and where nodes share a store.
+    pub(crate) fn append(&self, record: &Record) -> Result<(), AppendError> {
+        let appended = self.store.append(record);
+        if let (Some(cluster), Ok(()) | Err(AppendError::Retrying { .. })) = (&self.cluster, &appended) {
+            cluster.offer(record);
+        }
+        appended
+    }
+
+    /// Waits until everything of a session up to a record is as safe as the host asked for. Returns what to say if it is
+    /// not; an error if the session is another node's, and the record is not part of it.
+    pub(crate) async fn settle(&self, id: &SessionId, seq: u64) -> Result<Option<Notice>, OpError> {
+        let on_disk = self.sync().await;
+        match &self.cluster {
+            Some(cluster) => Ok(cluster.settle(id, seq).await?.or(on_disk)),
+            None => Ok(on_disk),
+        }
+    }
+
     /// Waits for the disk, if the host configured that. Returns a notice if the disk failed.
-    pub(crate) async fn sync(&self) -> Option<Notice> {
+    async fn sync(&self) -> Option<Notice> {
         let error = self.store.sync().await.err()?;
         tracing::warn!(%error, "the journal is not on disk yet");
         Some(notices::not_on_disk(&error.reason))

@@ -3,6 +3,7 @@
 
 mod access;
 mod audit;
+mod cluster;
 mod config;
 mod create;
 mod delete;
@@ -23,6 +24,7 @@ mod start;
 mod visitors;
 
 pub(crate) use access::Access;
+pub use cluster::ClusterOps;
 pub use config::{EngineConfig, KEEP_DELETED, OnStop};
 pub use files::FileOps;
 pub use handle::Engine;

@@ -1,5 +1,6 @@
 //! The first records of a fork.
 
+use crate::actor::Message;
 use crate::context::SessionContext;
 use crate::names::not_found;
 use crate::ops::{OpError, SessionView};
@@ -19,7 +20,7 @@ pub(crate) async fn begin(
     let mut state: Option<SessionState> = None;
     for (event, seq) in events.into_iter().zip(1..) {
         let record = Record { session_id: id.clone(), seq, at: Timestamp::now(), event };
-        match ctx.store.append(&record) {
+        match ctx.append(&record) {
             Ok(()) | Err(AppendError::Retrying { .. }) => {}
             Err(error) if seq == 1 => return Err(OpError::StoreUnavailable { reason: error.to_string() }),
             Err(error) => {
@@ -35,7 +36,11 @@ pub(crate) async fn begin(
         }
     }
     ctx.names.add(id, agent.map(Arc::from));
-    ctx.sync().await;
     let state = state.ok_or_else(|| not_found(id))?;
+    if ctx.cluster.is_some() {
+        // It is claimed when it wakes, and its records are shared then.
+        ctx.registry.ask(id, Message::View).await?;
+    }
+    let _ = ctx.settle(id, state.seq).await;
     Ok(asleep(state))
 }

@@ -15,6 +15,7 @@
 //! - `quotas`: limits set by the host; `housekeeping`: periodic tasks.
 //! - `resume`: continuing a session's agent from its last step.
 //! - `checkpoints`: how files are saved; `pending`: operations to complete after a crash.
+//! - `cluster`: this node among others that share a store.
 //! - [`alarm`]: a deadline that is moved with every command.
 //! - `counts`: how many facts were recorded.
 //! - [`conclude`]: how a run ended and what follows from it.
@@ -37,6 +38,7 @@ pub mod alarm;
 mod background;
 pub mod cell;
 mod checkpoints;
+mod cluster;
 pub mod conclude;
 mod context;
 mod counts;
@@ -86,10 +88,12 @@ mod work;
 
 pub use adaptive::{Adaptive, RealSenses, Senses};
 pub use admission::{Admission, AdmissionConfig, AdmissionFigures};
+pub use cluster::ClusterConfig;
 pub use disk::Reclaim;
 pub use engine::{
-    Engine, EngineConfig, EventStream, ExportStream, FileOps, FromSession, Guest, HOLD_LIMIT, Hold, IdentityOps,
-    KEEP_DELETED, LogStream, MAX_WAIT, NodeOps, OnStop, RecordOps, RunOps, ServiceOps, StartError, Visitor,
+    ClusterOps, Engine, EngineConfig, EventStream, ExportStream, FileOps, FromSession, Guest, HOLD_LIMIT, Hold,
+    IdentityOps, KEEP_DELETED, LogStream, MAX_WAIT, NodeOps, OnStop, RecordOps, RunOps, ServiceOps, StartError,
+    Visitor,
 };
 pub use hang_up::{Attached, HangUp, attached};
 pub use identities::{Revocation, Scope};

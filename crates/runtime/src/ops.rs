@@ -1,6 +1,7 @@
 //! The closed vocabulary of operations. Every door (HTTP, MCP, command line, library) translates to these and to
 //! nothing else.
 
+mod cluster;
 mod error;
 mod files;
 mod files_reason;
@@ -12,6 +13,7 @@ mod resume;
 mod service;
 mod workspace_file;
 
+pub use cluster::*;
 pub use error::{
     CheckpointError, OpError, RecordError, RunError, ServiceError, SessionError, TokenError, whole_seconds,
 };

@@ -91,6 +91,14 @@ impl Registry {
         waiting.await.ok()
     }
 
+    /// Tells a session something if it is awake.
+    pub(crate) async fn tell_awake(&self, id: &SessionId, message: Message) {
+        if let Some(mailbox) = self.mailbox(id) {
+            // One that leaves in this moment has nothing that it could do.
+            let _ = mailbox.send(message).await;
+        }
+    }
+
     /// Asks a session; wakes it if it sleeps.
     pub(crate) async fn ask<T>(
         &self,
@@ -151,7 +159,7 @@ impl Registry {
         if let Some(mailbox) = self.mailbox(id) {
             return Ok(mailbox);
         }
-        let state = self.stored.load_patiently(id).await?;
+        let state = self.stored.wake(id).await?;
         let (mailbox, messages) = mpsc::channel(MAILBOX);
         let slot = Arc::new(Slot { agent: agent_of(&state.meta), ..Slot::default() });
         let awake = Awake { mailbox: mailbox.clone(), slot: Arc::clone(&slot) };
@@ -172,6 +180,7 @@ impl Registry {
         let leaves = may_leave();
         if leaves {
             sessions.awake.remove(id);
+            self.stored.left(id);
         }
         leaves
     }

@@ -1,5 +1,6 @@
 //! Reading sessions from the store.
 
+use crate::cluster::Cluster;
 use crate::lifetime::Lifetime;
 use crate::names::{Names, not_found};
 use crate::ops::{MessagePage, OpError, RunError, SessionError, SessionView};
@@ -20,12 +21,33 @@ pub(crate) struct Stored {
     store: Store,
     names: Arc<Names>,
     lifetime: Arc<Lifetime>,
+    cluster: Option<Arc<Cluster>>,
 }
 
 impl Stored {
     /// Reads from `store`.
-    pub(crate) fn new(store: Store, names: Arc<Names>, lifetime: Arc<Lifetime>) -> Self {
-        Self { store, names, lifetime }
+    pub(crate) fn new(store: Store, names: Arc<Names>, lifetime: Arc<Lifetime>, cluster: Option<Arc<Cluster>>) -> Self {
+        Self { store, names, lifetime, cluster }
+    }
+
+    /// The state of a session that is to be woken. Where nodes share a store, it is this node's from then on.
+    pub(crate) async fn wake(&self, id: &SessionId) -> Result<SessionState, OpError> {
+        let found = self.load_patiently(id).await;
+        let Some(cluster) = &self.cluster else { return found };
+        let local = match found {
+            Ok(state) => Some(state),
+            // Its name is known from another node, its records are not.
+            Err(OpError::Session(SessionError::NotFound { .. })) if self.names.contains(id) => None,
+            Err(error) => return Err(error),
+        };
+        cluster.take(id, local).await
+    }
+
+    /// A session sleeps from now on.
+    pub(crate) fn left(&self, id: &SessionId) {
+        if let Some(cluster) = &self.cluster {
+            cluster.left(id);
+        }
     }
 
     /// A session's state.

@@ -36,6 +36,9 @@ impl From<OpError> for Refusal {
             | OpError::NotAllowed { .. }
             | OpError::StoreUnavailable { .. }
             | OpError::Internal { .. } => refusal,
+            OpError::Cluster(error) => {
+                refusal.with("session_id", error.session_id()).with(RETRY_AFTER, error.retry_after().as_secs())
+            }
         }
     }
 }
@@ -132,6 +135,7 @@ fn status(error: &OpError) -> StatusCode {
         OpError::Service(ServiceError::NotStarted { .. })
         | OpError::Token(TokenError::Unavailable { .. })
         | OpError::StoreUnavailable { .. }
+        | OpError::Cluster(_)
         | OpError::ShuttingDown => StatusCode::SERVICE_UNAVAILABLE,
     }
 }

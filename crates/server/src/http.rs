@@ -31,6 +31,7 @@ mod workspace_files;
 
 use crate::auth::{self, Auth, Gate};
 use crate::control::Control;
+use crate::forward::{self, HostToken};
 use crate::mcp;
 use crate::metrics::RequestMetrics;
 use crate::refusal::Refusal;
@@ -44,7 +45,14 @@ use shellkeep_runtime::Engine;
 use std::sync::Arc;
 
 /// All routes over one engine. `auth` authenticates the callers of this door, `control` is the program that runs it.
-pub fn router(engine: Engine, auth: Auth, metrics: PrometheusHandle, control: Arc<dyn Control>) -> Router {
+/// `token` is what this node shows to others.
+pub fn router(
+    engine: Engine,
+    auth: Auth,
+    token: HostToken,
+    metrics: PrometheusHandle,
+    control: Arc<dyn Control>,
+) -> Router {
     let counts = Arc::new(RequestMetrics::new());
     let gate = Arc::new(Gate { engine, auth, counts: Arc::clone(&counts) });
     Router::new()
@@ -97,6 +105,7 @@ pub fn router(engine: Engine, auth: Auth, metrics: PrometheusHandle, control: Ar
         .route("/v1/services", get(services::all))
         .route("/v1/quotas", get(quotas::get).put(quotas::set))
         .route("/v1/node", get(node::get))
+        .route("/v1/nodes", get(node::nodes))
         .route("/v1/daemon", get(daemon::get))
         .route("/v1/daemon/settings", get(daemon::settings))
         .route("/v1/daemon/reload", post(daemon::reload))
@@ -109,6 +118,7 @@ pub fn router(engine: Engine, auth: Auth, metrics: PrometheusHandle, control: Ar
         .merge(mcp::routes())
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
+        .layer(from_fn_with_state(token, forward::pass_on))
         .layer(from_fn_with_state(gate, auth::gate))
         .with_state(Door { metrics, counts, control })
 }

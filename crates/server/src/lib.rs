@@ -5,6 +5,7 @@
 //!   that do not read.
 //! - `auth`: authentication and rights. `params`, `body`: the parts of a request.
 //! - `translate`: from wire types to the runtime's vocabulary and back. `refusal`, `errors`: why a request was refused.
+//! - `forward`: requests about a session that another node has.
 //! - [`Control`]: the program that runs the doors.
 //! - [`http`]: one file per resource, and [`router`] that joins them.
 //! - `mcp`: tools for models, on stdio and over HTTP.
@@ -15,6 +16,7 @@ mod connections;
 mod control;
 mod detached;
 mod errors;
+mod forward;
 mod guarded;
 pub mod http;
 pub mod listen;
@@ -29,6 +31,7 @@ mod until;
 
 pub use auth::{Auth, Scoped, Token};
 pub use control::{Control, DaemonFacts, Reloading, StopOrder};
+pub use forward::HostToken;
 pub use http::openapi::document as openapi;
 pub use http::router;
 pub use listen::{BindError, bind_tcp, bind_unix, serve_tcp, serve_unix};

@@ -13,7 +13,7 @@ mod workspace_file;
 
 pub use files::*;
 pub use kv::*;
-pub use node::{ended_agent, node, quota_changes, quotas};
+pub use node::{cluster_node, ended_agent, node, quota_changes, quotas};
 pub use record::*;
 pub use resume::{resume, resumed};
 pub use service::{grace, log_follow, log_page, log_query, service, service_list, service_wait, start_service};

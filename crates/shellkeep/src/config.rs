@@ -1,6 +1,7 @@
 //! Settings in layers: flags over environment over file over defaults. Each value knows where it came from.
 
 mod checkpoints;
+mod cluster;
 mod layer;
 mod layers;
 mod paths;
@@ -63,6 +64,10 @@ pub struct Settings {
     pub data: Setting<PathBuf>,
     /// The store's URL.
     pub store: Setting<String>,
+    /// This node's name among those that share a store.
+    pub node: Setting<String>,
+    /// The URL at which others reach it; empty for that of its TCP listener.
+    pub advertise: Setting<String>,
     /// Shells started in advance.
     pub spare_shells: Setting<usize>,
     /// The quotas, in the order of [`QuotaName::ALL`].
@@ -158,6 +163,8 @@ impl Settings {
                 || Ok(data.value.join("shellkeep.sock")),
             )?,
             store: layers.pick("SHELLKEEP_STORE", |layer| layer.store.clone(), || Ok(default_store(&data.value)))?,
+            node: layers.pick("SHELLKEEP_NODE", |layer| layer.node.clone(), || Ok(cluster::host_name()))?,
+            advertise: layers.or("SHELLKEEP_ADVERTISE", |layer| layer.advertise.clone(), String::new())?,
             spare_shells: layers.pick(
                 "SHELLKEEP_SPARE_SHELLS",
                 |layer| layer.spare_shells,
@@ -209,7 +216,9 @@ impl Settings {
             show("listen", &self.listen, String::clone),
             show("socket", &self.socket, |path| shown_path(path)),
             show("data", &self.data, |path| shown_path(path)),
-            show("store", &self.store, String::clone),
+            show("store", &self.store, |url| cluster::without_login(url)),
+            show("node", &self.node, String::clone),
+            show("advertise", &self.advertise, String::clone),
             show("spare_shells", &self.spare_shells, ToString::to_string),
             show("env_pass", &self.env_pass, |names| names.join(",")),
             show("bash", &self.bash, |path| shown_path(path)),
@@ -257,6 +266,7 @@ impl Settings {
             let message = format!("env_pass: '{wrong}' is neither a variable name nor a prefix such as AWS_*");
             return Err(Failure::start(message));
         }
+        cluster::check(&self.node.value, &self.advertise.value)?;
         self.log.check()?;
         self.record.check()?;
         self.checkpoints.check()?;
@@ -347,6 +357,11 @@ fn default_data(env: Environment) -> Result<PathBuf, Failure> {
             "neither XDG_DATA_HOME nor HOME is set; set the data directory with --data DIR or SHELLKEEP_DATA",
         )
     })
+}
+
+/// The store on this node's own disk: what a shared one is in front of, or the store itself.
+pub fn local_store(store: &str, data: &Path) -> String {
+    if shellkeep_shared::is_shared(store) { default_store(data) } else { store.to_owned() }
 }
 
 fn default_store(data: &Path) -> String {

@@ -4,7 +4,7 @@ mod control;
 mod log;
 mod private;
 
-use crate::config::{self, Cages, Durability, NO_LISTEN, Settings, Sources};
+use crate::config::{self, Cages, Durability, NO_LISTEN, Settings, Sources, local_store};
 use crate::failure::{FAILED, Failure};
 use crate::ready::Ready;
 use crate::turn::Turn;
@@ -12,10 +12,10 @@ use crate::{terminal, token};
 use control::Running;
 use log::LogFilter;
 use shellkeep_process::{CageMode, own};
-use shellkeep_runtime::{AdmissionConfig, Engine, EngineConfig, OnStop, Reclaim, RecordConfig};
+use shellkeep_runtime::{AdmissionConfig, ClusterConfig, Engine, EngineConfig, OnStop, Reclaim, RecordConfig};
 use shellkeep_server::{
-    Auth, Control as _, DaemonFacts, StopOrder, Token, bind_tcp, bind_unix, install_metrics, keep_metrics, router,
-    serve_tcp, serve_unix,
+    Auth, Control as _, DaemonFacts, HostToken, StopOrder, Token, bind_tcp, bind_unix, install_metrics, keep_metrics,
+    router, serve_tcp, serve_unix,
 };
 use shellkeep_session::Timestamp;
 use shellkeep_store::{Arrival, RecordOptions, Store};
@@ -121,7 +121,7 @@ impl Again {
 async fn live(start: Start, log: LogFilter) -> Result<End, Failure> {
     let Start { settings, sources, ready, hint, accept_loss, take_workspaces } = start;
     private::make_data(&settings.data.value)?;
-    private::close_store(&settings.store.value);
+    private::close_store(&local_store(&settings.store.value, &settings.data.value));
     let metrics = install_metrics().map_err(Failure::start)?;
     let record = settings.record.config()?;
     let store = open_store(&settings, &record, accept_loss)?;
@@ -129,7 +129,8 @@ async fn live(start: Start, log: LogFilter) -> Result<End, Failure> {
     let doors = Doors::open(&settings).await?;
     let token = token::find(sources.variables.get("SHELLKEEP_TOKEN").cloned(), &settings.data.value)?;
     let mut signals = Signals::listen()?;
-    let engine = start_engine(&settings, store, record).await?;
+    let cluster = cluster(&settings, &doors)?;
+    let engine = start_engine(&settings, store, record, cluster).await?;
 
     let facts = facts(&settings, &doors)?;
     let addresses = facts.doors.clone();
@@ -138,15 +139,15 @@ async fn live(start: Start, log: LogFilter) -> Result<End, Failure> {
     let mut orders = running.orders();
     let (stop, stopped) = watch::channel(false);
     let mut serving = JoinSet::new();
-    let token = Token::new(token);
+    let (host_token, token) = (HostToken::new(&token), Token::new(token));
     let auth = Auth::SocketOwner { token: token.clone() };
-    let socket = router(engine.at_door("socket"), auth, metrics.clone(), running.clone());
+    let socket = router(engine.at_door("socket"), auth, host_token.clone(), metrics.clone(), running.clone());
     serving.spawn(serve_unix(doors.unix, socket, engine.clone(), stopped.clone()));
     serving.spawn(reap_strays(signal(SignalKind::child()).map_err(Failure::start)?, stopped.clone()));
     if let Some(listener) = doors.tcp {
         let loopback = listener.local_addr().map_err(Failure::start)?.ip().is_loopback();
         let auth = Auth::Bearer { token, loopback };
-        let tcp = router(engine.at_door("tcp"), auth, metrics.clone(), running.clone());
+        let tcp = router(engine.at_door("tcp"), auth, host_token, metrics.clone(), running.clone());
         serving.spawn(serve_tcp(listener, tcp, stopped));
     }
     let upkeep = tokio::spawn(keep_metrics(metrics));
@@ -347,7 +348,8 @@ fn open_store(settings: &Settings, record: &RecordConfig, accept_loss: bool) -> 
         anchor: settings.record.anchor()?,
         ..RecordOptions::default()
     };
-    Store::open_with(&settings.store.value, &settings.data.value, durability, options).map_err(Failure::start)
+    let url = local_store(&settings.store.value, &settings.data.value);
+    Store::open_with(&url, &settings.data.value, durability, options).map_err(Failure::start)
 }
 
 /// Reports if the data directory was moved or copied, and takes over the directories outside of a copy if the host says
@@ -374,7 +376,29 @@ fn tell_place(store: &Store, take_workspaces: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn start_engine(settings: &Settings, store: Store, record: RecordConfig) -> Result<Engine, Failure> {
+/// How this node takes part in a cluster, if its store is shared.
+fn cluster(settings: &Settings, doors: &Doors) -> Result<Option<ClusterConfig>, Failure> {
+    let url = &settings.store.value;
+    if !shellkeep_shared::is_shared(url) {
+        return Ok(None);
+    }
+    let given = &settings.advertise.value;
+    let advertise = match &doors.tcp {
+        Some(listener) if given.is_empty() => {
+            format!("http://{}", listener.local_addr().map_err(Failure::start)?)
+        }
+        _ => given.clone(),
+    };
+    let node = settings.node.value.clone();
+    Ok(Some(ClusterConfig { url: url.clone(), node, advertise }))
+}
+
+async fn start_engine(
+    settings: &Settings,
+    store: Store,
+    record: RecordConfig,
+    cluster: Option<ClusterConfig>,
+) -> Result<Engine, Failure> {
     let defaults = AdmissionConfig::default();
     let config = EngineConfig {
         spare_shells: settings.spare_shells.value,
@@ -404,6 +428,7 @@ async fn start_engine(settings: &Settings, store: Store, record: RecordConfig) -
         keep_deleted: settings.record.keep_deleted.value.0.unwrap_or(Duration::MAX),
         record,
         checkpoints: settings.checkpoints.config(),
+        cluster,
         ..EngineConfig::new(settings.data.value.clone(), settings.bash.value.clone())
     };
     Engine::start(config, store).await.map_err(Failure::start)

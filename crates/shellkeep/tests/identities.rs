@@ -186,6 +186,7 @@ const OTHER_ROUTES: &[(&str, &str, &str, u16)] = &[
     ("get", "/v1/quotas", "", 200),
     ("put", "/v1/quotas", "{\"services_per_agent\": 1000}", 403),
     ("get", "/v1/node", "", 403),
+    ("get", "/v1/nodes", "", 403),
     ("get", "/v1/daemon", "", 403),
     ("get", "/v1/daemon/settings", "", 403),
     ("post", "/v1/daemon/reload", "", 403),

@@ -25,6 +25,7 @@ pub fn before(seconds: i64) -> String {
 pub fn daemon() -> Readiness {
     Readiness {
         status: ReadinessStatus::Ready,
+        reasons: Vec::new(),
         problems: Vec::new(),
         live_shells: 42,
         spare_shells: 3,

@@ -3,12 +3,13 @@
 //! to report about that.
 
 use crate::cell::RunCell;
+use crate::cluster;
 use crate::conclude::Conclusion;
 use crate::context::SessionContext;
 use crate::crash::{self, Point};
 use crate::masking::SessionMask;
 use crate::notices;
-use shellkeep_redact::Redactor;
+use crate::ops::OpError;
 use shellkeep_session::{
     ByteString, Event, Notice, Record, RunResult, SessionId, SessionState, ShellDelta, ShellState, Timestamp, size,
 };
@@ -56,6 +57,10 @@ pub(super) struct Journal {
     state_bytes: usize,
     /// Notices for the next result, whichever command it belongs to.
     untold: Vec<Notice>,
+    /// Number of the last record that was kept.
+    kept: u64,
+    /// Whether the session is another node's by now.
+    is_moved: bool,
 }
 
 impl Journal {
@@ -63,7 +68,8 @@ impl Journal {
     pub(super) fn new(ctx: Arc<SessionContext>, state: SessionState) -> Self {
         let mask = ctx.masking.of(&state.shell);
         let state_bytes = size::of_shell(&state.shell);
-        Self { ctx, state, mask, lost: None, state_bytes, untold: Vec::new() }
+        let kept = state.seq;
+        Self { ctx, state, mask, lost: None, state_bytes, untold: Vec::new(), kept, is_moved: false }
     }
 
     /// The session's state.
@@ -89,11 +95,6 @@ impl Journal {
     /// The mask for records, if the host configured one.
     pub(super) fn mask(&self) -> Option<&SessionMask> {
         self.mask.as_ref()
-    }
-
-    /// The mask for text, if the host configured one.
-    pub(super) fn redactor(&self) -> Option<&Redactor> {
-        self.mask.as_ref().map(SessionMask::redactor)
     }
 
     /// Number of the next record, for an event that contains its own number. Lost records are reported first, because that
@@ -143,7 +144,7 @@ impl Journal {
     fn append(&self, record: &Record) -> Result<(), AppendError> {
         match &self.lost {
             Some(lost) if !record.event.destroys() => Err(AppendError::Full { reason: lost.reason.clone() }),
-            _ => self.ctx.store.append(record),
+            _ => self.ctx.append(record),
         }
     }
 
@@ -156,11 +157,17 @@ impl Journal {
     }
 
     fn apply(&mut self, record: &Record) {
+        if self.lost.is_none() {
+            self.kept = record.seq;
+        }
         if let Err(error) = self.state.apply(record) {
             // Only this task creates records, one after the other, so this is a bug and not damaged data.
             tracing::error!(session = %self.id(), %error, "a record does not follow");
         }
-        if matches!(record.event, Event::Restarted { .. } | Event::Rewound { .. } | Event::Scrubbed { .. }) {
+        if matches!(
+            record.event,
+            Event::Restarted { .. } | Event::Rewound { .. } | Event::Scrubbed { .. } | Event::Owned { .. }
+        ) {
             self.state_bytes = size::of_shell(&self.state.shell);
         }
     }
@@ -173,7 +180,7 @@ impl Journal {
         let event = Event::RecordsLost { from: lost.from, reason: lost.reason.clone(), state };
         let session_id = self.state.meta.session_id.clone();
         let record = Record { session_id, seq: self.state.seq + 1, at: Timestamp::now(), event };
-        if self.ctx.store.append(&record).is_err_and(|error| !is_kept(&error)) {
+        if self.ctx.append(&record).is_err_and(|error| !is_kept(&error)) {
             return;
         }
         tracing::warn!(session = %record.session_id, from = lost.from, through = self.state.seq, "records were lost");
@@ -208,10 +215,13 @@ impl Journal {
         result.notices.extend(notice);
         let seq = self.state.seq;
         crash::point(Point::ResultRecorded, cell.command.as_bytes());
-        if let Some(notice) = self.ctx.sync().await
+        if let Ok(Some(notice)) = self.settle().await
             && !result.notices.contains(&notice)
         {
             result.notices.push(notice);
+        }
+        if let Some(cluster) = &self.ctx.cluster {
+            cluster.rest(&self.state);
         }
         Finished { result, seq, has_moved }
     }
@@ -273,10 +283,21 @@ impl Journal {
         notices
     }
 
-    /// Waits for the disk, if the host configured that. If it failed, the next result says so.
+    /// Waits until what is recorded is as safe as the host asked for. Returns what to say if it is not; an error if the
+    /// session is another node's.
+    pub(super) async fn settle(&mut self) -> Result<Option<Notice>, OpError> {
+        let settled = self.ctx.settle(&self.state.meta.session_id, self.kept).await;
+        self.is_moved |= settled.is_err();
+        settled
+    }
+
+    /// The same. If it is not safe, the next result says so.
     pub(super) async fn sync(&mut self) {
-        let notice = self.ctx.sync().await;
-        self.untold.extend(notice);
+        if let Ok(Some(notice)) = self.settle().await
+            && !self.untold.contains(&notice)
+        {
+            self.untold.push(notice);
+        }
     }
 
     /// What to say if the session's recording or the data directory cannot be written.
@@ -284,6 +305,11 @@ impl Journal {
         let recording = self.ctx.store.record_problem(self.id()).map(|reason| notices::record_failed(&reason));
         [recording, self.ctx.data_dir.notice()]
     }
+}
+
+/// An error if the session is another node's: nothing may be done with it here.
+pub(super) fn check_owned(journal: &Journal) -> Result<(), OpError> {
+    if journal.is_moved { Err(cluster::moved(journal.id())) } else { Ok(()) }
 }
 
 /// Whether the record will be written as soon as the disk accepts it.

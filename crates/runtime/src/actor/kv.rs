@@ -125,7 +125,7 @@ async fn change(session: &mut Session, ops: Vec<KvOp>, author: Author) -> Result
         return Ok(KvChangedKeys { entries, version: state.kv.version, seq: state.seq, notices: Vec::new() });
     }
     let offered = session.journal.offer(Event::KvChanged { version, changes, author });
-    let on_disk = session.ctx.sync().await;
+    let on_disk = session.journal.settle().await?;
     match offered {
         Ok(notice) => {
             crash::point(Point::KvRecorded, &mark);

@@ -67,6 +67,8 @@ pub enum Message {
         /// Answered when it runs.
         answer: Answer<Arc<Supervised>>,
     },
+    /// Another node owns the session.
+    Moved,
     /// Its services, also those that ended recently.
     Services(Answer<BTreeMap<ServiceId, Service>>),
     /// The facts that a service's shell is restored with.
@@ -152,6 +154,21 @@ pub enum Message {
         /// How it ended.
         ended: Ended,
     },
+}
+
+impl Message {
+    /// Whether another one of its kind usually follows soon: a framework that posts one event posts the next.
+    pub(super) fn is_one_of_many(&self) -> bool {
+        matches!(
+            self,
+            Self::BeforeChange(_)
+                | Self::Kv(_)
+                | Self::FileChanged { .. }
+                | Self::Note { .. }
+                | Self::AddMessage { .. }
+                | Self::SaveAgentState { .. }
+        )
+    }
 }
 
 /// Work with a session's keyed store, done even while a command runs.

@@ -2,6 +2,7 @@
 
 use super::journal::Journal;
 use super::session::Session;
+use crate::masking::SessionMask;
 use crate::ops::{
     AgentStateSaved, Expected, MessageAdded, NewEvent, NewMessage, OpError, Posted, RecordError, SaveAgentState,
 };
@@ -30,7 +31,7 @@ pub(super) async fn post_events(
             Err(error) => return Err(cut_off(&error, index, total, first_seq)),
         }
     }
-    notices.extend(session.ctx.sync().await);
+    notices.extend(session.journal.settle().await?);
     Ok(Posted { first_seq, last_seq: session.journal.state().seq, notices })
 }
 
@@ -53,7 +54,7 @@ pub(super) async fn add_message(
     let seq_id = session.journal.state().messages + 1;
     let message = Box::new(Message { seq_id, role, content, at: Timestamp::now() });
     let offered = session.journal.offer(Event::MessageAdded { message, author });
-    let on_disk = session.ctx.sync().await;
+    let on_disk = session.journal.settle().await?;
     let notice = offered.map_err(|error| OpError::StoreUnavailable { reason: error.to_string() })?;
     Ok(MessageAdded { seq_id, seq, notices: notice.into_iter().chain(on_disk).collect() })
 }
@@ -61,7 +62,7 @@ pub(super) async fn add_message(
 /// Records what is typed into a command, before the command can read it. A password that a terminal does not echo is not
 /// kept, nor its length.
 pub(super) async fn record_typed(journal: &mut Journal, run_id: RunId, typed: &Typed) {
-    let mut input = match journal.redactor() {
+    let mut input = match journal.mask().map(SessionMask::redactor) {
         _ if typed.hidden => Vec::new(),
         Some(redactor) => redactor.redact(&typed.bytes),
         None => typed.bytes[..typed.bytes.len().min(INPUT_KEPT)].to_vec(),
@@ -87,7 +88,7 @@ pub(super) async fn save_agent_state(
     // Lost records are reported first, because that takes a number.
     session.journal.next_seq();
     let saved = offer_agent_state(session, save, author).await;
-    let on_disk = session.ctx.sync().await;
+    let on_disk = session.journal.settle().await?;
     saved.map(|mut saved| {
         saved.notices.extend(on_disk);
         saved

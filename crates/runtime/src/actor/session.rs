@@ -2,7 +2,7 @@
 
 use super::call::call;
 use super::files::Files;
-use super::journal::{Finished, Journal};
+use super::journal::{Finished, Journal, check_owned};
 use super::kv::open::Kv;
 use super::message::{Answer, Caller, Message, Started};
 use super::phase::{Phase, Run};
@@ -16,6 +16,7 @@ use crate::conclude::{Before, Conclusion, Ended, ProcessLimits, conclude};
 use crate::context::SessionContext;
 use crate::crash::{self, Point};
 use crate::late::LateOutput;
+use crate::masking::SessionMask;
 use crate::notices;
 use crate::ops::{DEFAULT_MAX_OUTPUT, OpError, RunCommand, RunError, SessionView};
 use crate::pending::{self, Removal};
@@ -166,6 +167,7 @@ impl Session {
             Some(cwd) => Some(resolve_cwd(self.journal.state(), cwd).await?),
             None => None,
         };
+        check_owned(&self.journal)?;
         let Some(mut acquired) = self.shell_for(cwd.is_none()).await? else { return Ok(None) };
         let stdin = stdin_of(command);
         let takes_input = matches!(stdin, Stdin::Open | Stdin::Terminal);
@@ -181,6 +183,8 @@ impl Session {
         let redactor = self.journal.mask().map(|mask| mask.for_run(command));
         let (run_id, text) = self.record_start(command, redactor.as_ref());
         self.journal.sync().await;
+        // Before bash sees a byte of it.
+        check_owned(&self.journal)?;
         crash::point(Point::StartRecorded, command.command.as_bytes());
         let (cell, controls) = self.new_cell(&run_id, command, text, takes_input, redactor);
         let cell = Arc::new(cell);
@@ -264,7 +268,7 @@ impl Session {
     pub(super) async fn finish(&mut self, run: Run, mut ended: Ended) -> Option<Ticket> {
         let Run { running, caller, found } = run;
         for reader in ended.take_late() {
-            self.late.collect(reader, self.journal.redactor());
+            self.late.collect(reader, self.journal.mask().map(SessionMask::redactor));
         }
         let mut notices = self.journal.take_notices(found.notices);
         if let Some(why) = &found.cwd_missing {
@@ -279,7 +283,7 @@ impl Session {
         cell.finish(seq, *result);
         self.ctx.runs.remove(self.id(), cell.run_id.clone());
         if let Some(Caller { answer, max_output }) = caller {
-            let _ = answer.send(Ok(cell.view(max_output)));
+            let _ = answer.send(check_owned(&self.journal).map(|()| cell.view(max_output)));
         }
         let (mut pooled, alarm, ticket) = running.into_parts();
         self.alarm = Some(alarm);

@@ -2,6 +2,7 @@
 
 use crate::adaptive::{RealSenses, Senses};
 use crate::admission::AdmissionConfig;
+use crate::cluster::ClusterConfig;
 use crate::disk::Reclaim;
 use crate::masking::RecordConfig;
 use crate::ops::CheckpointConfig;
@@ -48,6 +49,8 @@ pub struct EngineConfig {
     pub keep_deleted: Duration,
     /// What is masked, and when.
     pub record: RecordConfig,
+    /// The other nodes, if there are some.
+    pub cluster: Option<ClusterConfig>,
     /// The clock and the machine's pressure.
     pub senses: Arc<dyn Senses>,
 }
@@ -80,6 +83,7 @@ impl EngineConfig {
             checkpoints: CheckpointConfig::default(),
             keep_deleted: KEEP_DELETED,
             record: RecordConfig::default(),
+            cluster: None,
             senses: Arc::new(RealSenses),
         }
     }

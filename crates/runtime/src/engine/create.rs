@@ -3,10 +3,13 @@
 use super::access::{Access, only_its_own};
 use super::handle::Engine;
 use super::inner::Inner;
+use crate::cluster::Creation;
 use crate::identities::{Scope, bound};
+use crate::names::not_found;
 use crate::ops::{BoxFuture, CreateSession, Created, OpError, SessionError, SessionView};
+use crate::stored::asleep;
 use crate::{recover, validate};
-use shellkeep_session::{Event, Record, SessionId, SessionMeta, ShellState, Timestamp};
+use shellkeep_session::{Claim, Event, Record, SessionId, SessionMeta, SessionState, ShellState, Timestamp};
 use shellkeep_store::{AppendError, deleted};
 use std::sync::Arc;
 
@@ -37,19 +40,17 @@ impl Engine {
             }
             let owner = request.agent.as_deref().map(Arc::from);
             let (meta, shell) = first_state(inner, &id, request, self.access.scope().token())?;
-            let view = SessionView {
-                meta: meta.clone(),
-                last_active_at: meta.created_at,
-                cwd: shell.cwd.clone(),
-                live: false,
-                shell_pid: None,
-                generation: 0,
-                seq: 1,
-                deleted: None,
+            let claim = match &inner.ctx.cluster {
+                None => None,
+                Some(cluster) => match cluster.create(&id, meta.agent.as_deref()).await? {
+                    Creation::Mine(claim) => Some(claim),
+                    Creation::Exists(state) => return found(&self.access, *state),
+                },
             };
+            let view = new_view(&meta, &shell);
             let event = Event::SessionCreated { meta: Box::new(meta), shell: Box::new(shell) };
             let record = Record { session_id: id.clone(), seq: 1, at: view.meta.created_at, event };
-            let append = || match inner.ctx.store.append(&record) {
+            let append = || match inner.ctx.append(&record) {
                 Err(error @ AppendError::Retrying { .. }) => {
                     tracing::warn!(%error, "a new session could not be stored yet");
                     Ok(())
@@ -57,7 +58,8 @@ impl Engine {
                 // A session that is not stored could not be found again.
                 other => other.map_err(|error| OpError::StoreUnavailable { reason: error.to_string() }),
             };
-            let is_new = inner.ctx.names.add_new(&id, owner, append)?;
+            let added = inner.ctx.names.add_new(&id, owner, append);
+            let is_new = added.inspect_err(|_| inner.stored.left(&id))?;
             inner.ctx.counts.event(&record.event);
             if !is_new {
                 return self.existing(&id).await;
@@ -67,13 +69,52 @@ impl Engine {
                 // The session is recorded, and its first command tries again and reports the failure.
                 tracing::warn!(session = %id, %error, "a new session's workspace could not be created");
             }
-            inner.ctx.sync().await;
-            Ok(Created::New(view))
+            Ok(Created::New(settled(inner, view, claim).await?))
         })
     }
 
     async fn existing(&self, id: &SessionId) -> Result<Created, OpError> {
         self.get(id).await.map(Created::Existing).map_err(|error| not_yours(error, id))
+    }
+}
+
+/// A new session as callers see it.
+fn new_view(meta: &SessionMeta, shell: &ShellState) -> SessionView {
+    SessionView {
+        meta: meta.clone(),
+        last_active_at: meta.created_at,
+        cwd: shell.cwd.clone(),
+        live: false,
+        shell_pid: None,
+        generation: 0,
+        seq: 1,
+        deleted: None,
+    }
+}
+
+/// A new session once it is kept, and shared where nodes share a store.
+async fn settled(inner: &Inner, view: SessionView, claim: Option<Claim>) -> Result<SessionView, OpError> {
+    let id = &view.meta.session_id;
+    let seq = view.seq + u64::from(claim.is_some());
+    if let Some(claim) = claim {
+        let event = Event::Owned { claim, because: "created".to_owned(), state: None };
+        let record = Record { session_id: id.clone(), seq, at: Timestamp::now(), event };
+        let appended = inner.ctx.append(&record);
+        appended.map_err(|error| OpError::StoreUnavailable { reason: error.to_string() })?;
+    }
+    inner.ctx.settle(id, seq).await?;
+    if !inner.ctx.registry.is_awake(id) {
+        inner.stored.left(id);
+    }
+    Ok(SessionView { seq, ..view })
+}
+
+/// A session that another node has.
+fn found(access: &Access, state: SessionState) -> Result<Created, OpError> {
+    let id = state.meta.session_id.clone();
+    match access.scope().agent() {
+        Some(agent) if state.meta.agent.as_deref() != Some(agent) => Err(not_yours(not_found(&id), &id)),
+        _ => Ok(Created::Existing(asleep(state))),
     }
 }
 

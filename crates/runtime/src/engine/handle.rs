@@ -84,8 +84,11 @@ impl Engine {
     pub fn close_store(&self) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(async move {
             let Ok(inner) = self.access.as_host() else { return Ok(()) };
-            let store = inner.ctx.store.clone();
+            let (store, cluster) = (inner.ctx.store.clone(), inner.ctx.cluster.clone());
             let closing = tokio::task::spawn_blocking(move || {
+                if let Some(cluster) = cluster {
+                    cluster.close();
+                }
                 if let Err(problem) = store.close() {
                     tracing::warn!(%problem, "the store was closed while something was wrong with it");
                 }

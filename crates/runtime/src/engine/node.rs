@@ -26,7 +26,7 @@ const MOST_SHOWN: usize = 1000;
 
 /// Operations on the node as a whole.
 pub struct NodeOps<'a> {
-    access: &'a Access,
+    pub(super) access: &'a Access,
 }
 
 impl Engine {
@@ -43,6 +43,7 @@ impl NodeOps<'_> {
             let inner = self.access.at_large();
             let mut problems = inner.ctx.store.problems();
             problems.extend(inner.ctx.data_dir.look());
+            problems.extend(inner.ctx.cluster.as_ref().and_then(|cluster| cluster.problem()));
             problems.extend(inner.ctx.lifetime.is_draining().then(|| STOPPING.to_owned()));
             if let Some(agent) = self.access.scope().agent() {
                 let detail = "the daemon's store has a problem; the host can see the details";

@@ -2,6 +2,7 @@
 //! as lost, and only then does new work start.
 
 use super::audit::Audit;
+use super::cluster;
 use super::config::EngineConfig;
 use super::handle::Engine;
 use super::inner::Inner;
@@ -11,6 +12,7 @@ use crate::admission::Admission;
 use crate::adopt::{self, Left};
 use crate::background::Background;
 use crate::checkpoints::Checkpoints;
+use crate::cluster::Cluster;
 use crate::context::SessionContext;
 use crate::counts::Counts;
 use crate::data_dir::DataDir;
@@ -47,6 +49,7 @@ use shellkeep_store::{AuditTrail, Store, TokenFile};
 use shellkeep_workspace::Workspaces;
 use std::path::Path;
 use std::sync::{Arc, Mutex, Weak};
+use tokio::sync::mpsc;
 
 /// Why an engine did not start.
 #[derive(Debug, thiserror::Error)]
@@ -69,6 +72,9 @@ pub enum StartError {
     /// The settings of redaction are wrong.
     #[error("{0}")]
     Redaction(#[from] shellkeep_redact::ConfigError),
+    /// The shared store's URL or this node's name cannot be used.
+    #[error("{0}")]
+    Cluster(String),
     /// Bash does not work.
     #[error("{0}")]
     Bash(#[from] shellkeep_process::StartError),
@@ -108,19 +114,35 @@ impl Engine {
             let masking = Masking::new(&config.record)?;
             let identities = Identities::load(TokenFile::of(&config.data_dir), config.agent_may_restart)?;
             let audit = AuditTrail::open(&config.data_dir).map_err(StartError::Audit)?;
+            let names = Arc::new(Names::new(known));
+            let (news, moved) = mpsc::unbounded_channel();
+            let cluster = match &config.cluster {
+                None => None,
+                Some(cluster) => Some(Arc::new(
+                    Cluster::start(
+                        cluster,
+                        &config.data_dir,
+                        (store.clone(), Arc::clone(&names), workspaces.clone()),
+                        news,
+                    )
+                    .map_err(StartError::Cluster)?,
+                )),
+            };
             let parts = Parts {
                 config,
                 store,
+                cluster,
                 workspaces,
                 checkpoints: Arc::new(checkpoints),
                 quotas: Arc::new(quotas),
                 factory,
-                names: Arc::new(Names::new(known)),
+                names,
                 masking: Arc::new(masking),
                 boot_id: boot_id.into(),
             };
             let inner = Arc::new(parts.into_inner(identities, audit));
             begin(&inner, left).await?;
+            tokio::spawn(cluster::follow(Arc::downgrade(&inner), moved));
             Ok(Self::of(inner))
         })
     }
@@ -130,6 +152,7 @@ impl Engine {
 struct Parts {
     config: EngineConfig,
     store: Store,
+    cluster: Option<Arc<Cluster>>,
     workspaces: Workspaces,
     checkpoints: Arc<Checkpoints>,
     quotas: Arc<NodeQuotas>,
@@ -144,7 +167,8 @@ impl Parts {
         let shares = Arc::new(Shares::default());
         let work = Arc::new(Work::new(Arc::clone(&shares)));
         let lifetime = Arc::new(Lifetime::begin());
-        let stored = Stored::new(self.store.clone(), Arc::clone(&self.names), Arc::clone(&lifetime));
+        let (names, cluster) = (Arc::clone(&self.names), self.cluster.clone());
+        let stored = Stored::new(self.store.clone(), names, Arc::clone(&lifetime), cluster);
         let data_dir = Arc::new(DataDir::new(self.config.data_dir.clone(), self.store.clone()));
         let recordings = Recordings::new(self.store.clone(), Arc::clone(&self.names), data_dir.clone(), work.clone());
         let recordings = Arc::new(recordings);
@@ -253,6 +277,7 @@ impl Parts {
         };
         SessionContext {
             store: store.clone(),
+            cluster: self.cluster.clone(),
             workspaces: self.workspaces.clone(),
             checkpoints: Arc::clone(&self.checkpoints),
             thinning,

@@ -14,7 +14,7 @@ pub use service::ServiceError;
 pub use session::SessionError;
 pub use token::TokenError;
 
-use super::{FileError, Hint, KvError, QuotaMet, ResumeError};
+use super::{ClusterError, FileError, Hint, KvError, QuotaMet, ResumeError};
 use crate::shares::Full;
 use tokio::task::JoinError;
 
@@ -79,6 +79,9 @@ pub enum OpError {
         /// What is known of it.
         detail: String,
     },
+    /// The session is another node's.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
     /// The engine is stopping.
     #[error("the daemon is stopping; try again when it is back")]
     ShuttingDown,
@@ -120,6 +123,7 @@ impl OpError {
             Self::Internal { .. } => "internal_error",
             Self::StoreUnavailable { .. } => "store_unavailable",
             Self::NoShare(full) => full.what.code(),
+            Self::Cluster(error) => error.code(),
             Self::ShuttingDown => "shutting_down",
         }
     }
@@ -140,6 +144,7 @@ impl OpError {
             Self::Invalid { .. }
             | Self::NotAllowed { .. }
             | Self::NoShare(_)
+            | Self::Cluster(_)
             | Self::StoreUnavailable { .. }
             | Self::Internal { .. }
             | Self::ShuttingDown => None,

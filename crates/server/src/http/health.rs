@@ -25,6 +25,7 @@ pub async fn ready(Scoped(engine): Scoped) -> Response {
     let status = if health.problems.is_empty() { ReadinessStatus::Ready } else { ReadinessStatus::Degraded };
     let readiness = Readiness {
         status,
+        reasons: health.problems.clone(),
         problems: health.problems,
         live_shells: health.live_shells,
         spare_shells: health.spare_shells,

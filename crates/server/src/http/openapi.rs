@@ -75,6 +75,7 @@ use utoipa::{Modify, OpenApi};
         super::quotas::get,
         super::quotas::set,
         super::node::get,
+        super::node::nodes,
         super::daemon::get,
         super::daemon::settings,
         super::daemon::reload,

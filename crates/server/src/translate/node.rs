@@ -2,7 +2,9 @@
 
 use crate::refusal::Refusal;
 use shellkeep_protocol as wire;
-use shellkeep_runtime::{EndedAgent, LimitChangeView, NodeView, QuotaChanges, QuotaView, QuotasView, RunningView};
+use shellkeep_runtime::{
+    ClusterNode, EndedAgent, LimitChangeView, NodeView, QuotaChanges, QuotaView, QuotasView, RunningView,
+};
 use shellkeep_session::QuotaName;
 
 /// A request to change quotas.
@@ -33,6 +35,12 @@ fn quota(view: QuotaView) -> (String, wire::Quota) {
 fn limit_change(view: LimitChangeView) -> wire::LimitChange {
     let LimitChangeView { at, limit, from, to, reason } = view;
     wire::LimitChange { at: at.to_string(), limit: limit.to_owned(), from, to, reason }
+}
+
+/// A node among others.
+pub fn cluster_node(node: ClusterNode) -> wire::ClusterNode {
+    let ClusterNode { name, url, version, since, sessions } = node;
+    wire::ClusterNode { name, url, status: "up".to_owned(), since, sessions, version }
 }
 
 /// The node, for the host.

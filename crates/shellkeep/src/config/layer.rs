@@ -23,9 +23,16 @@ pub struct Layer {
     /// Store everything in this directory [default: $XDG_DATA_HOME/shellkeep or ~/.local/share/shellkeep]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub data: Option<PathBuf>,
-    /// Store sessions here: sqlite://PATH, file://DIR or memory:// [default: sqlite://DATA/shellkeep.db]
+    /// Store sessions here: sqlite://PATH, file://DIR, memory://, or share them with other nodes: redis://HOST:PORT/DB,
+    /// redis+sentinel://HOST:PORT,HOST:PORT/NAME [default: sqlite://DATA/shellkeep.db]
     #[arg(long, value_name = "URL")]
     pub store: Option<String>,
+    /// The name of this node among those that share a store [default: the host name]
+    #[arg(long, value_name = "NAME")]
+    pub node: Option<String>,
+    /// The URL at which other nodes reach this one [default: that of its TCP listener]
+    #[arg(long, value_name = "URL")]
+    pub advertise: Option<String>,
     /// Maximum number of live shells; beyond it, idle ones are dropped [default: 200]
     #[arg(long, value_name = "N")]
     pub max_shells: Option<usize>,
@@ -152,6 +159,8 @@ pub fn from_environment(env: Environment) -> Result<Layer, Failure> {
         socket: env("SHELLKEEP_SOCKET").map(PathBuf::from),
         data: env("SHELLKEEP_DATA").map(PathBuf::from),
         store: env("SHELLKEEP_STORE"),
+        node: env("SHELLKEEP_NODE"),
+        advertise: env("SHELLKEEP_ADVERTISE"),
         max_shells: parsed(env, "SHELLKEEP_MAX_SHELLS")?,
         spare_shells: parsed(env, "SHELLKEEP_SPARE_SHELLS")?,
         session_processes: parsed(env, "SHELLKEEP_SESSION_PROCESSES")?,

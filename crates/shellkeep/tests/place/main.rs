@@ -5,6 +5,7 @@ mod backup;
 mod forks;
 mod gone;
 mod moved;
+mod nodes;
 #[path = "../support/mod.rs"]
 mod support;
 #[path = "../checkpoints/tools.rs"]

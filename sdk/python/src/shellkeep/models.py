@@ -439,6 +439,39 @@ _CheckpointUsage = TypeVar("_CheckpointUsage", bound=CheckpointUsage)
 
 
 @dataclass(frozen=True, slots=True)
+class ClusterNode:
+    """A node among those that share a store."""
+
+    #: Its name.
+    name: str
+    #: How many sessions are awake there.
+    sessions: int
+    #: When it started.
+    since: str
+    #: `up`.
+    status: str
+    #: The URL at which other nodes reach it.
+    url: str
+    #: Version of its program.
+    version: str
+
+    @classmethod
+    def from_json(cls: type[_ClusterNode], data: Mapping[str, Any]) -> _ClusterNode:
+        """Reads an answer; fields that a newer daemon added are left out."""
+        return cls(
+            name=data["name"],
+            sessions=data["sessions"],
+            since=data["since"],
+            status=data["status"],
+            url=data["url"],
+            version=data["version"],
+        )
+
+
+_ClusterNode = TypeVar("_ClusterNode", bound=ClusterNode)
+
+
+@dataclass(frozen=True, slots=True)
 class DaemonStatus:
     """Response of `GET /v1/daemon`."""
 
@@ -1500,6 +1533,24 @@ _Node = TypeVar("_Node", bound=Node)
 
 
 @dataclass(frozen=True, slots=True)
+class NodeList:
+    """Answer of `GET /v1/nodes`."""
+
+    #: The nodes that share a store, by name.
+    nodes: list[ClusterNode]
+
+    @classmethod
+    def from_json(cls: type[_NodeList], data: Mapping[str, Any]) -> _NodeList:
+        """Reads an answer; fields that a newer daemon added are left out."""
+        return cls(
+            nodes=[ClusterNode.from_json(x) for x in data["nodes"]],
+        )
+
+
+_NodeList = TypeVar("_NodeList", bound=NodeList)
+
+
+@dataclass(frozen=True, slots=True)
 class NoticeView:
     """A notice."""
 
@@ -1683,6 +1734,8 @@ class Readiness:
     pid: int
     #: Why it is degraded, one sentence each.
     problems: list[str]
+    #: The same as `problems`.
+    reasons: list[str]
     #: Shells started in advance.
     spare_shells: int
     #: The status.
@@ -1697,6 +1750,7 @@ class Readiness:
             live_shells=data["live_shells"],
             pid=data["pid"],
             problems=data["problems"],
+            reasons=data["reasons"],
             spare_shells=data["spare_shells"],
             status=data["status"],
             version=data["version"],
@@ -2330,6 +2384,8 @@ class SignalSent:
     run_id: str
     #: The signal.
     signal: str
+    #: Whether the command had not started and was cancelled.
+    cancelled: bool | None = None
 
     @classmethod
     def from_json(cls: type[_SignalSent], data: Mapping[str, Any]) -> _SignalSent:
@@ -2337,6 +2393,7 @@ class SignalSent:
         return cls(
             run_id=data["run_id"],
             signal=data["signal"],
+            cancelled=data.get("cancelled"),
         )
 
 

@@ -1,0 +1,403 @@
+//! This node among others: which sessions are its own, and what becomes of a session when its node is gone. The decisions
+//! are in [`shellkeep_session::ownership`]; here they meet the store of this node and the one that all nodes share.
+
+mod arrive;
+mod told;
+
+use crate::names::{Names, not_found};
+use crate::ops::{ClusterError, ClusterNode, OpError, Whereabouts};
+use arrive::{Former, Here, kept};
+use shellkeep_session::ownership::{Ask, Claim, Claimed, Head, Meeting, meet};
+use shellkeep_session::{Event, Notice, Record, SessionId, SessionState, Timestamp};
+use shellkeep_shared::{ClaimRequest, Down, Found, LEASE, Moved, NodeEntry, Settled, Ship, ShipOptions, Start, Tier};
+use shellkeep_store::Store;
+use shellkeep_workspace::Workspaces;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// How long a record may take to settle in a shared store that answers. Longer than its own patience, so that this ends
+/// only what nobody else would end.
+const SETTLE_WAIT: Duration = Duration::from_secs(3);
+/// How long a session may take to appear that another node is creating, and how long between two looks.
+const CREATE_WAIT: Duration = Duration::from_secs(2);
+const CREATE_PAUSE: Duration = Duration::from_millis(20);
+/// After how many records the shared store is given the whole state, so that it can drop older ones.
+const REST_EVERY: u64 = 256;
+
+/// Why records are only on the node that made them.
+const NOT_SHARED: &str = "they were not shared in time, and are on the node that made them";
+
+/// How this node takes part in a cluster.
+#[derive(Debug, Clone)]
+pub struct ClusterConfig {
+    /// URL of the shared store.
+    pub url: String,
+    /// This node's name.
+    pub node: String,
+    /// The URL at which other nodes reach it; empty if there is none.
+    pub advertise: String,
+}
+
+/// A session that this node was asked to create.
+pub(crate) enum Creation {
+    /// It is this node's: its records follow.
+    Mine(Claim),
+    /// It exists.
+    Exists(Box<SessionState>),
+}
+
+/// This node among others.
+pub(crate) struct Cluster {
+    ship: Ship,
+    node: String,
+    data_dir: String,
+    store: Store,
+    names: Arc<Names>,
+    workspaces: Workspaces,
+}
+
+/// What is known of a session before it is claimed.
+struct Look {
+    /// What the shared store says.
+    found: Option<Found>,
+    /// The node that has it, if that is another and alive.
+    elsewhere: Option<NodeEntry>,
+}
+
+impl Look {
+    /// Looks for a session, from a node.
+    fn at(tier: &mut dyn Tier, id: &SessionId, from: &str) -> Result<Self, Down> {
+        // One without records is only being created.
+        let found = tier.find(id)?.filter(|found| found.head.last.seq > 0);
+        let elsewhere = match found.as_ref().map(|found| holder(found)).filter(|holder| *holder != from) {
+            Some(holder) => tier.node(holder)?,
+            None => None,
+        };
+        Ok(Self { found, elsewhere })
+    }
+}
+
+/// The node that has a session: the one that works with it, or the one that worked with it last.
+fn holder(found: &Found) -> &str {
+    found.lease.as_ref().map_or(&found.head.owner.node, |lease| &lease.node)
+}
+
+impl Cluster {
+    /// Takes part from now on. News of sessions that moved goes to `news`.
+    pub(crate) fn start(
+        config: &ClusterConfig,
+        data_dir: &Path,
+        (store, names, workspaces): (Store, Arc<Names>, Workspaces),
+        news: mpsc::UnboundedSender<Moved>,
+    ) -> Result<Self, String> {
+        let tier = shellkeep_shared::open(&config.url).map_err(|error| error.to_string())?;
+        let node = NodeEntry {
+            name: config.node.clone(),
+            url: config.advertise.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            since: Timestamp::now().to_string(),
+            sessions: 0,
+        };
+        let ship = Ship::start(ShipOptions { tier, node, news }).map_err(|error| error.to_string())?;
+        let data_dir = data_dir.to_string_lossy().into_owned();
+        Ok(Self { ship, node: config.node.clone(), data_dir, store, names, workspaces })
+    }
+
+    /// Shares a record that this node's store has.
+    pub(crate) fn offer(&self, record: &Record) {
+        match record.event.destroys() {
+            true => self.ship.remove(&record.session_id),
+            false => self.ship.offer(record),
+        }
+    }
+
+    /// Waits until a record is shared. Returns what to say if only this node has it.
+    pub(crate) async fn settle(&self, id: &SessionId, seq: u64) -> Result<Option<Notice>, OpError> {
+        match tokio::time::timeout(SETTLE_WAIT, self.ship.settle(id, seq)).await {
+            Ok(Settled::Kept) => Ok(None),
+            Ok(Settled::HereOnly { reason }) => Ok(Some(told::kept_here_only(&reason))),
+            Ok(Settled::Moved) => Err(moved(id)),
+            Err(_) => Ok(Some(told::kept_here_only("it did not confirm the record in time"))),
+        }
+    }
+
+    /// Gives the shared store the whole state now and then.
+    pub(crate) fn rest(&self, state: &SessionState) {
+        if state.seq.is_multiple_of(REST_EVERY) {
+            self.ship.rest(&stands_for(state, 1, "they are on the node that owned the session"));
+        }
+    }
+
+    /// The session sleeps.
+    pub(crate) fn left(&self, id: &SessionId) {
+        self.ship.end(id);
+    }
+
+    /// What is wrong, in a sentence.
+    pub(crate) fn problem(&self) -> Option<String> {
+        self.ship.problem().map(|reason| {
+            format!(
+                "The shared store is away ({reason}). This node goes on with the sessions that it owns, and sends what the shared store lacks when it is back."
+            )
+        })
+    }
+
+    /// The nodes that are alive.
+    pub(crate) async fn nodes(&self) -> Result<Vec<ClusterNode>, OpError> {
+        let nodes = self.ship.ask(|tier| tier.nodes()).await.map_err(away)?;
+        Ok(nodes.into_iter().map(shown).collect())
+    }
+
+    /// Sends what it can and leaves the cluster. Blocks meanwhile.
+    pub(crate) fn close(&self) {
+        self.ship.close();
+    }
+
+    /// Where a session is, and whether this node must take it before it is used here.
+    pub(crate) async fn locate(&self, id: &SessionId) -> Result<(Whereabouts, bool), OpError> {
+        if self.ship.is_open(id) {
+            return Ok((Whereabouts::Here, false));
+        }
+        let (name, session_id) = (self.node.clone(), id.clone());
+        let look = match self.ship.ask(move |tier| Look::at(tier, &session_id, &name)).await {
+            Ok(look) => look,
+            // Alone, this node answers for what it has.
+            Err(_) => return Ok((Whereabouts::Here, false)),
+        };
+        match look {
+            Look { found: None, .. } => Ok((Whereabouts::Here, false)),
+            Look { elsewhere: Some(node), .. } if node.url.is_empty() => Err(self.unreachable(id, &node.name)),
+            Look { elsewhere: Some(node), .. } => Ok((Whereabouts::There(shown(node)), false)),
+            Look { found: Some(found), elsewhere: None } => {
+                let is_own = found.head.owner.node == self.node;
+                if !is_own && found.lease.is_some() {
+                    return Err(self.unreachable(id, holder(&found)));
+                }
+                if !self.names.contains(id) {
+                    self.names.add(id, found.agent.as_deref().map(Arc::from));
+                }
+                Ok((Whereabouts::Here, !is_own))
+            }
+        }
+    }
+
+    fn unreachable(&self, id: &SessionId, node: &str) -> OpError {
+        ClusterError::OwnerUnreachable { session_id: id.to_string(), node: node.to_owned() }.into()
+    }
+
+    fn request(&self, id: &SessionId, local: Option<&SessionState>, create: bool) -> Result<ClaimRequest, OpError> {
+        let mine = local.and_then(|state| state.claims.last()).filter(|claim| claim.node == self.node).cloned();
+        let ask = Ask { node: self.node.clone(), nonce: nonce()?, mine };
+        let agent = local.and_then(|state| state.meta.agent.clone());
+        Ok(ClaimRequest { session_id: id.clone(), ask, data_dir: self.data_dir.clone(), agent, create })
+    }
+
+    /// Makes a session this node's, before it is used: claims it, and brings what this node and the shared store have of it
+    /// together. Gives its state.
+    pub(crate) async fn take(&self, id: &SessionId, local: Option<SessionState>) -> Result<SessionState, OpError> {
+        let request = self.request(id, local.as_ref(), false)?;
+        let nonce = request.ask.nonce.clone();
+        let asked = self.ship.ask(move |tier| {
+            let look = Look::at(tier, &request.session_id, &request.ask.node)?;
+            let claimed = match &look.elsewhere {
+                Some(_) => None,
+                None => tier.claim(&request, LEASE)?,
+            };
+            Ok((look, claimed))
+        });
+        let (look, claimed) = match asked.await {
+            Ok(answer) => answer,
+            Err(down) => return self.alone(id, local, nonce, down),
+        };
+        if let Some(node) = look.elsewhere {
+            return Err(self.unreachable(id, &node.name));
+        }
+        match claimed {
+            None => {
+                self.names.remove(id);
+                Err(not_found(id))
+            }
+            Some(Claimed::Held(by)) => Err(self.unreachable(id, &by.node)),
+            Some(Claimed::New(head) | Claimed::Kept(head) | Claimed::Taken(head)) => {
+                self.join(id, local, head, look.found.map(|found| found.data_dir)).await
+            }
+        }
+    }
+
+    /// Brings this node's copy of a claimed session and the shared one together.
+    async fn join(
+        &self,
+        id: &SessionId,
+        local: Option<SessionState>,
+        head: Head,
+        data_dir: Option<String>,
+    ) -> Result<SessionState, OpError> {
+        let meeting = match &local {
+            Some(state) => meet(&state.claims, state.seq, &head),
+            None => meet(&Default::default(), 0, &head),
+        };
+        let mut state = match (meeting, local) {
+            (Meeting::Same | Meeting::TierLacks { .. }, Some(state)) => state,
+            (Meeting::Same | Meeting::TierLacks { .. }, None) => return Err(not_found(id)),
+            (Meeting::NodeLacks { .. }, local) => self.bring(id, local).await?,
+            (Meeting::Apart { after }, local) => {
+                if let Some(state) = &local {
+                    tracing::warn!(session = %id, after, through = state.seq, "this node and the shared store have different records; this node's are kept as a removed session");
+                    arrive::set_aside(&self.store, state).await?;
+                }
+                self.bring(id, None).await?
+            }
+        };
+        let (seq, is_first) = (state.seq, state.claims.last() != Some(&head.owner));
+        let from = if is_first { seq + 1 } else { state.claims.last_from().unwrap_or(seq + 1) };
+        let start = Start { claim: head.owner.clone(), from, known: Some(head.last), seq };
+        self.ship.begin(id, start, |after| Some(stands_for(&state, after + 1, NOT_SHARED)));
+        if is_first {
+            let before = state.claims.last().map(|claim| claim.node.clone()).filter(|node| *node != self.node);
+            let former = before.zip(data_dir).map(|(node, data_dir)| Former { node, data_dir });
+            self.arrive(&mut state, head.owner, former)?;
+        }
+        Ok(state)
+    }
+
+    /// Brings this node's store to where the shared one is. Gives the state.
+    async fn bring(&self, id: &SessionId, local: Option<SessionState>) -> Result<SessionState, OpError> {
+        let asked = id.clone();
+        let loaded = self.ship.ask(move |tier| tier.load(&asked)).await.map_err(away)?;
+        let state = arrive::fold(id, local, &loaded.lines, |record| kept(self.store.append(record)))?;
+        state.ok_or_else(|| not_found(id))
+    }
+
+    /// Records that this node owns the session from now on.
+    fn arrive(&self, state: &mut SessionState, claim: Claim, from: Option<Former>) -> Result<(), OpError> {
+        let here = Here { node: &self.node, data_dir: &self.data_dir };
+        for event in arrive::events(state, claim, from, &here) {
+            let session_id = state.meta.session_id.clone();
+            let record = Record { session_id, seq: state.seq + 1, at: Timestamp::now(), event };
+            kept(self.store.append(&record))?;
+            self.offer(&record);
+            state.apply(&record).map_err(|error| OpError::Internal { detail: error.to_string() })?;
+        }
+        if let Err(error) = self.workspaces.ensure(&state.meta.workspace) {
+            // Its first command tries again and reports the failure.
+            tracing::warn!(session = %state.meta.session_id, %error, "a session's workspace could not be created here");
+        }
+        Ok(())
+    }
+
+    /// The shared store is away: this node goes on with what is its own, or nobody's.
+    fn alone(
+        &self,
+        id: &SessionId,
+        local: Option<SessionState>,
+        nonce: String,
+        down: Down,
+    ) -> Result<SessionState, OpError> {
+        let Some(mut state) = local else { return Err(away(down)) };
+        match state.claims.last().cloned() {
+            Some(claim) if claim.node == self.node => {
+                let from = state.claims.last_from().unwrap_or(state.seq);
+                let start = Start { claim, from, known: None, seq: state.seq };
+                self.ship.begin(id, start, |after| Some(stands_for(&state, after + 1, NOT_SHARED)));
+            }
+            Some(claim) => return Err(self.unreachable(id, &claim.node)),
+            None => {
+                let claim = Claim { epoch: 1, node: self.node.clone(), nonce };
+                let start = Start { claim: claim.clone(), from: state.seq + 1, known: None, seq: state.seq };
+                self.ship.begin(id, start, |after| Some(stands_for(&state, after + 1, NOT_SHARED)));
+                self.arrive(&mut state, claim, None)?;
+            }
+        }
+        Ok(state)
+    }
+
+    /// The shared store lacks records of a session that is awake here, and the ship no longer has them: claims the session
+    /// again and gives its state. Returns whether it is still this node's.
+    pub(crate) async fn reclaim(&self, state: &SessionState) -> bool {
+        let id = &state.meta.session_id;
+        let Some(mine) = self.ship.claim_of(id) else { return true };
+        let Ok(mut request) = self.request(id, Some(state), false) else { return true };
+        request.ask.mine = Some(mine.clone());
+        let owner = mine.clone();
+        let asked = self.ship.ask(move |tier| {
+            // One that is another's by now is not taken from it.
+            match tier.find(&request.session_id)?.filter(|found| found.head.owner != owner) {
+                Some(_) => Ok(None),
+                None => tier.claim(&request, LEASE),
+            }
+        });
+        match asked.await {
+            // It is tried again when the store is back.
+            Err(_) => true,
+            Ok(Some(Claimed::New(head) | Claimed::Kept(head))) => {
+                let from = state.claims.last_from().unwrap_or(state.seq);
+                let start = Start { claim: mine, from, known: Some(head.last), seq: state.seq };
+                self.ship.begin(id, start, |after| Some(stands_for(state, after + 1, NOT_SHARED)));
+                true
+            }
+            Ok(_) => false,
+        }
+    }
+
+    /// Claims the name of a session that is to be created. The caller records it and its owner.
+    pub(crate) async fn create(&self, id: &SessionId, agent: Option<&str>) -> Result<Creation, OpError> {
+        let mut request = self.request(id, None, true)?;
+        request.agent = agent.map(str::to_owned);
+        let nonce = request.ask.nonce.clone();
+        let (claim, known) = match self.ship.ask(move |tier| tier.claim(&request, LEASE)).await {
+            Ok(Some(Claimed::New(head) | Claimed::Kept(head) | Claimed::Taken(head))) => (head.owner, Some(head.last)),
+            Ok(Some(Claimed::Held(by))) => return self.existing(id, &by).await,
+            Ok(None) => return Err(not_found(id)),
+            Err(_) => (Claim { epoch: 1, node: self.node.clone(), nonce }, None),
+        };
+        let start = Start { claim: claim.clone(), from: 2, known, seq: 0 };
+        self.ship.begin(id, start, |_| None);
+        Ok(Creation::Mine(claim))
+    }
+
+    /// A session that another node has, or is about to have.
+    async fn existing(&self, id: &SessionId, by: &Claim) -> Result<Creation, OpError> {
+        let deadline = tokio::time::Instant::now() + CREATE_WAIT;
+        loop {
+            let asked = id.clone();
+            let loaded = self.ship.ask(move |tier| tier.load(&asked)).await.map_err(away)?;
+            if let Some(state) = arrive::fold(id, None, &loaded.lines, |_| Ok(()))? {
+                return Ok(Creation::Exists(Box::new(state)));
+            }
+            if tokio::time::Instant::now() >= deadline {
+                return Err(self.unreachable(id, &by.node));
+            }
+            tokio::time::sleep(CREATE_PAUSE).await;
+        }
+    }
+}
+
+/// A record that stands for everything of a session up to its number.
+fn stands_for(state: &SessionState, from: u64, reason: &str) -> Record {
+    let event = Event::RecordsLost { from, reason: reason.to_owned(), state: Box::new(state.clone()) };
+    Record { session_id: state.meta.session_id.clone(), seq: state.seq, at: state.last_active_at, event }
+}
+
+/// The session is another node's.
+pub(crate) fn moved(id: &SessionId) -> OpError {
+    ClusterError::Moved { session_id: id.to_string() }.into()
+}
+
+fn away(down: Down) -> OpError {
+    OpError::StoreUnavailable { reason: format!("the shared store is away: {}", down.reason) }
+}
+
+fn shown(node: NodeEntry) -> ClusterNode {
+    let NodeEntry { name, url, version, since, sessions } = node;
+    ClusterNode { name, url, version, since, sessions }
+}
+
+/// Random text that makes a claim unique.
+fn nonce() -> Result<String, OpError> {
+    let mut bytes = [0; 8];
+    let unavailable = |error: rustix::io::Errno| OpError::Internal { detail: error.to_string() };
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()).map_err(unavailable)?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
