@@ -100,7 +100,7 @@ pub(crate) fn history(
                 (Some(old), Some(new)) if is_same_kind(old.kind, new.kind) => ChangeKind::Modified,
                 (Some(_), Some(_)) => ChangeKind::TypeChanged,
             },
-            size: side.as_ref().filter(|side| is_file(side)).and_then(|side| repo.blob_size(side.id).ok()),
+            size: side.as_ref().filter(|side| is_file(side)).and_then(|side| repo.objects.blob_size(side.id).ok()),
         });
         before = side;
     }
@@ -116,7 +116,9 @@ pub(crate) fn find(repo: &Repo, commit: &Commit, path: &[u8]) -> Result<Option<(
     let (mut tree, mut side) = (commit.tree, commit.meta);
     let mut parts = path.split(|byte| *byte == b'/').peekable();
     while let Some(part) = parts.next() {
-        let Some(entry) = repo.read_tree(tree)?.into_iter().find(|entry| entry.name == part) else { return Ok(None) };
+        let Some(entry) = repo.objects.read_tree(tree)?.into_iter().find(|entry| entry.name == part) else {
+            return Ok(None);
+        };
         let level = meta::read(repo, side)?;
         if parts.peek().is_none() {
             let mode = level.modes.of_file(part, entry.kind == Kind::File { executable: true });

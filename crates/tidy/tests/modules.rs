@@ -18,7 +18,6 @@ const LARGE_TYPES: &[(&str, usize)] = &[
     ("crates/runtime/src/engine/handle.rs Engine", 31),
     ("crates/store/src/filesystem/files.rs SessionFiles", 28),
     ("crates/store/src/store.rs Store", 39),
-    ("crates/workspace/src/repo.rs Repo", 46),
 ];
 
 /// The crates of this workspace: folder and files.

@@ -89,21 +89,21 @@ pub struct Patch {
 
 /// What differs from one commit (or tree) to another, by path. Equal directories are not looked into.
 pub fn trees(repo: &Repo, from: Option<ObjectId>, to: ObjectId) -> Result<Vec<Change>> {
-    let from = from.map(|from| repo.tree_of(from)).transpose()?;
+    let from = from.map(|from| repo.objects.tree_of(from)).transpose()?;
     let mut changes = Vec::new();
-    compare(repo, &mut Vec::new(), (from, Some(repo.tree_of(to)?)), &mut changes)?;
+    compare(repo, &mut Vec::new(), (from, Some(repo.objects.tree_of(to)?)), &mut changes)?;
     changes.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(changes)
 }
 
 /// The entry at a path of a commit (or tree), a file or a directory; an empty path is the whole workspace.
 pub fn entry(repo: &Repo, commit: ObjectId, path: &[u8]) -> Result<Option<Side>> {
-    let mut found = Side { id: repo.tree_of(commit)?, kind: Kind::Directory };
+    let mut found = Side { id: repo.objects.tree_of(commit)?, kind: Kind::Directory };
     for name in path.split(|byte| *byte == b'/').filter(|name| !name.is_empty()) {
         if found.kind != Kind::Directory {
             return Ok(None);
         }
-        match repo.read_tree(found.id)?.into_iter().find(|entry| entry.name == name) {
+        match repo.objects.read_tree(found.id)?.into_iter().find(|entry| entry.name == name) {
             Some(entry) => found = Side { id: entry.id, kind: entry.kind },
             None => return Ok(None),
         }
@@ -166,10 +166,10 @@ fn compare(
         return Ok(());
     }
     let mut names: BTreeMap<Vec<u8>, (Option<Side>, Option<Side>)> = BTreeMap::new();
-    for entry in old.map(|id| repo.read_tree(id)).transpose()?.into_iter().flatten() {
+    for entry in old.map(|id| repo.objects.read_tree(id)).transpose()?.into_iter().flatten() {
         names.entry(entry.name).or_default().0 = Some(Side { id: entry.id, kind: entry.kind });
     }
-    for entry in new.map(|id| repo.read_tree(id)).transpose()?.into_iter().flatten() {
+    for entry in new.map(|id| repo.objects.read_tree(id)).transpose()?.into_iter().flatten() {
         names.entry(entry.name).or_default().1 = Some(Side { id: entry.id, kind: entry.kind });
     }
     for (name, (old, new)) in names {

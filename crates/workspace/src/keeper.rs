@@ -144,7 +144,7 @@ impl Keeper {
     /// One that was purged is as if there had been none.
     fn still_there(&mut self, commit: Option<ObjectId>) -> Result<Option<ObjectId>, Trouble> {
         let Some(id) = commit else { return Ok(None) };
-        let is_there = self.open_repo()?.is_some_and(|repo| repo.contains(id));
+        let is_there = self.open_repo()?.is_some_and(|repo| repo.objects.contains(id));
         Ok(commit.filter(|_| is_there))
     }
 

@@ -197,7 +197,7 @@ impl Merger<'_> {
     }
 
     fn lines(&self, base: &Item, our: &Item, their: &Item) -> Result<Result<Vec<u8>, &'static str>, RepoError> {
-        let read = |repo: &Repo, item: &Item| match repo.read_blob(item.id, Some(MAX_TEXT)) {
+        let read = |repo: &Repo, item: &Item| match repo.objects.read_blob(item.id, Some(MAX_TEXT)) {
             Ok(bytes) => Ok(Some(bytes)),
             Err(RepoError::TooBig { .. }) => Ok(None),
             Err(error) => Err(error),

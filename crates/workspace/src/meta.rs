@@ -158,13 +158,13 @@ pub struct Level {
 pub fn read(repo: &Repo, meta: Option<ObjectId>) -> Result<Level, RepoError> {
     let mut level = Level::default();
     let Some(meta) = meta else { return Ok(level) };
-    for entry in repo.read_tree(meta)? {
+    for entry in repo.objects.read_tree(meta)? {
         if entry.kind == Kind::Directory {
             if let Some(name) = entry.name.strip_prefix(&[BELOW]) {
                 level.below.insert(name.to_vec(), entry.id);
             }
         } else if entry.name == MODES {
-            let text = repo.read_blob(entry.id, None)?;
+            let text = repo.objects.read_blob(entry.id, None)?;
             let damaged = || RepoError::Damaged { reason: format!("the file modes {} cannot be read", entry.id) };
             level.modes = Modes::from_text(&text).ok_or_else(damaged)?;
         }
@@ -179,7 +179,7 @@ pub fn write(repo: &mut Repo, level: &Level) -> Result<Option<ObjectId>, RepoErr
     }
     let mut entries = Vec::with_capacity(level.below.len() + 1);
     if !level.modes.is_usual() {
-        let id = repo.blob(&level.modes.to_text())?;
+        let id = repo.objects.blob(&level.modes.to_text())?;
         entries.push(Entry { name: MODES.to_vec(), kind: Kind::File { executable: false }, id });
     }
     for (name, id) in &level.below {
@@ -187,7 +187,7 @@ pub fn write(repo: &mut Repo, level: &Level) -> Result<Option<ObjectId>, RepoErr
         marked.extend_from_slice(name);
         entries.push(Entry { name: marked, kind: Kind::Directory, id: *id });
     }
-    repo.tree(&entries).map(Some)
+    repo.objects.tree(&entries).map(Some)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 //! cut may lose the last checkpoints. Where older copies are removed, the newer ones are on the disk before.
 
 mod compact;
+mod database;
 mod deflate;
 mod delta;
 mod error;
@@ -13,33 +14,29 @@ mod names;
 mod objects;
 mod pack;
 mod purge;
-mod read;
 mod refs;
 mod share;
 mod space;
 mod types;
 mod walk;
 
+pub use database::{Database, hash_blob};
 pub use error::{RepoError, Result};
 pub use gix_hash::ObjectId;
 pub use types::{Author, Commit, Entry, Kind, Reclaimed};
 
 use crate::fault::{Faults, Point};
 use error::{at, damaged};
-use gathered::{Gathered, Written};
 use objects::Objects;
 use refs::Refs;
 use space::{Space, Use};
-use std::fs::{self, File};
-use std::io::{self, Read as _};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The header of a commit that names the side tree.
-const META_HEADER: &str = "shellkeep-meta";
-
-/// Files above this are streamed to the disk, not read into memory.
-const STREAM_BYTES: u64 = 1 << 20;
+/// Fewer digits of an id would fit too many.
+const PREFIX_LEAST: usize = 4;
 
 /// The repository's own `config`. Files of the workspace are kept whatever is in them, so `git fsck` is not to complain
 /// of what a `.gitmodules` says; the side trees hang on a header that git does not follow, so `git gc` is not to drop them.
@@ -73,11 +70,10 @@ const ATTRIBUTES: &str = "* -text !eol -ident -filter !working-tree-encoding !ex
 /// One session's repository. One thread writes at a time (`&mut`); any number may read beside each other (`&`).
 pub struct Repo {
     directory: PathBuf,
-    objects: Objects,
+    /// What it holds.
+    pub objects: Database,
     refs: Refs,
-    gathered: Gathered,
     space: Space,
-    written: u64,
     faults: Arc<Faults>,
 }
 
@@ -93,16 +89,6 @@ pub const EMPTY_TREE: ObjectId = ObjectId::Sha1([
     0x04,
 ]);
 
-/// The id that a file with these bytes has, without keeping it. For threads that hash beside each other; see
-/// [`Repo::add_blob`].
-pub fn hash_blob(bytes: &[u8]) -> Result<ObjectId> {
-    hash(gix_object::Kind::Blob, bytes)
-}
-
-fn hash(kind: gix_object::Kind, bytes: &[u8]) -> Result<ObjectId> {
-    gix_object::compute_hash(gix_hash::Kind::Sha1, kind, bytes).map_err(damaged)
-}
-
 impl Repo {
     /// Opens the repository in `directory`; `None` if there is none.
     pub fn open(directory: &Path, faults: &Arc<Faults>) -> Result<Option<Repo>> {
@@ -113,11 +99,9 @@ impl Repo {
         }
         Ok(Some(Repo {
             directory: directory.to_owned(),
-            objects: Objects::open(directory.join("objects"))?,
+            objects: Database::new(Objects::open(directory.join("objects"))?, faults),
             refs: Refs::new(directory),
-            gathered: Gathered::default(),
             space: Space::default(),
-            written: 0,
             faults: faults.clone(),
         }))
     }
@@ -137,99 +121,25 @@ impl Repo {
         &self.directory
     }
 
-    /// Keeps a file's bytes.
-    pub fn blob(&mut self, bytes: &[u8]) -> Result<ObjectId> {
-        let id = hash_blob(bytes)?;
-        if !self.contains(id) {
-            self.add(id, gix_object::Kind::Blob, bytes.to_vec())?;
-        }
-        Ok(id)
-    }
-
-    /// Keeps bytes whose id [`hash_blob`] told.
-    pub fn add_blob(&mut self, id: ObjectId, bytes: Vec<u8>) -> Result<()> {
-        if self.contains(id) { Ok(()) } else { self.add(id, gix_object::Kind::Blob, bytes) }
-    }
-
-    /// Keeps `size` bytes of a file from its current offset; over 1 MiB they are streamed. A file that has fewer is
-    /// [`RepoError::Short`]; one that cannot be read [`RepoError::Source`].
-    pub fn blob_of(&mut self, file: &mut File, size: u64) -> Result<ObjectId> {
-        if size > STREAM_BYTES {
-            return self.gathered.stream(file, size, &self.objects, &self.faults);
-        }
-        let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
-        file.take(size).read_to_end(&mut bytes).map_err(|source| RepoError::Source { source })?;
-        if (bytes.len() as u64) < size {
-            return Err(RepoError::Short);
-        }
-        let id = hash_blob(&bytes)?;
-        self.add_blob(id, bytes)?;
-        Ok(id)
-    }
-
-    /// Keeps a directory. Sorts, escapes names that git refuses, and checks that all it names is there
-    /// ([`RepoError::Missing`]: make it again, an id from a cache may have been thinned away).
-    pub fn tree(&mut self, entries: &[Entry]) -> Result<ObjectId> {
-        let mut named = Vec::with_capacity(entries.len());
-        for entry in entries {
-            if !self.contains(entry.id) {
-                return Err(RepoError::Missing { id: entry.id });
-            }
-            named.push((names::stored(&entry.name, entry.kind)?, entry));
-        }
-        let is_tree = |entry: &Entry| entry.kind == Kind::Directory;
-        named.sort_unstable_by(|(a, one), (b, other)| gix_object::tree::name_order(a, is_tree(one), b, is_tree(other)));
-        let mut bytes = Vec::with_capacity(entries.len() * 48);
-        for (name, entry) in &named {
-            bytes.extend_from_slice(format!("{:o} ", entry.kind.mode()).as_bytes());
-            bytes.extend_from_slice(name);
-            bytes.push(0);
-            bytes.extend_from_slice(entry.id.as_slice());
-        }
-        check_twice(entries)?;
-        let id = hash(gix_object::Kind::Tree, &bytes)?;
-        if !self.contains(id) {
-            self.add(id, gix_object::Kind::Tree, bytes)?;
-        }
-        Ok(id)
-    }
-
-    /// Keeps a commit.
-    pub fn commit(&mut self, commit: &Commit) -> Result<ObjectId> {
-        for id in [Some(commit.tree), commit.meta].into_iter().flatten() {
-            if !self.contains(id) {
-                return Err(RepoError::Missing { id });
-            }
-        }
-        let bytes = commit.to_bytes();
-        let id = hash(gix_object::Kind::Commit, &bytes)?;
-        if !self.contains(id) {
-            self.add(id, gix_object::Kind::Commit, bytes)?;
-        }
-        Ok(id)
-    }
-
     /// Puts what gathered on the disk without a tag, so that work cut short by a limit is not done again. It lasts until
-    /// space is reclaimed: [`Repo::contains`] tells.
+    /// space is reclaimed: [`Database::contains`] tells.
     pub fn flush(&mut self) -> Result<()> {
-        let written = self.gathered.write(&self.objects, &self.faults)?;
-        self.gathered.loose_ends = false;
-        self.note(written);
+        self.objects.write()?;
+        self.objects.gathered.loose_ends = false;
         Ok(())
     }
 
     /// Puts what gathered on the disk, then the tag, which is made unique and given back, then moves `HEAD` to it.
     /// May be called again after an error.
     pub fn publish(&mut self, tag: &str, commit: ObjectId) -> Result<String> {
-        let written = self.gathered.write(&self.objects, &self.faults)?;
-        self.note(written);
+        self.objects.write()?;
         self.faults.check(Point::BeforeTag).map_err(at(&self.directory))?;
-        let (kind, _) = self.objects.header(commit)?;
+        let (kind, _) = self.objects.stored.header(commit)?;
         if kind != gix_object::Kind::Commit {
             return Err(damaged(format_args!("{commit} is a {kind}, not a commit")));
         }
         let name = self.refs.add_tag(tag, commit)?;
-        self.gathered.loose_ends = false;
+        self.objects.gathered.loose_ends = false;
         self.space.add_tag();
         // The tag is what counts; `HEAD` only tells people where they are.
         let _ = self.refs.set_head(Some(commit));
@@ -238,12 +148,48 @@ impl Repo {
 
     /// Forgets what gathered.
     pub fn abandon(&mut self) {
-        self.gathered = Gathered::default();
+        self.objects.abandon();
     }
 
     /// Bytes put on the disk by this since it was opened (compaction not counted).
     pub fn written(&self) -> u64 {
-        self.written
+        self.objects.written().bytes
+    }
+
+    /// All tags, by name.
+    pub fn tags(&self) -> Result<Vec<(String, ObjectId)>> {
+        self.refs.tags()
+    }
+
+    /// The commit with this tag, or the tagged one whose id begins so (at least four digits).
+    pub fn find(&self, name_or_prefix: &str) -> Result<Option<ObjectId>> {
+        let tags = self.tags()?;
+        if let Some((_, id)) = tags.iter().find(|(name, _)| name == name_or_prefix) {
+            return Ok(Some(*id));
+        }
+        let prefix = name_or_prefix.to_ascii_lowercase();
+        if prefix.len() < PREFIX_LEAST || !prefix.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+            return Ok(None);
+        }
+        let mut found: Vec<ObjectId> =
+            tags.into_iter().map(|(_, id)| id).filter(|id| id.to_string().starts_with(&prefix)).collect();
+        found.sort_unstable();
+        found.dedup();
+        match found.as_slice() {
+            [] => Ok(None),
+            [one] => Ok(Some(*one)),
+            _ => Err(RepoError::Ambiguous { prefix }),
+        }
+    }
+
+    /// The commit that was published last, or that [`Repo::set_head`] named.
+    pub fn head(&self) -> Result<Option<ObjectId>> {
+        self.refs.head()
+    }
+
+    /// Says which commit the files are at now, for people who look with `git log`.
+    pub fn set_head(&mut self, commit: ObjectId) -> Result<()> {
+        self.refs.set_head(Some(commit))
     }
 
     /// Bytes on the disk. Looks once, then counts along. What a fork shares is counted in both.
@@ -254,17 +200,6 @@ impl Repo {
     /// Whether so many files have gathered that [`Repo::gather`] would help.
     pub fn needs_compaction(&self) -> bool {
         self.used().is_ok_and(|used| used.has_many_files())
-    }
-
-    fn add(&mut self, id: ObjectId, kind: gix_object::Kind, bytes: Vec<u8>) -> Result<()> {
-        let written = self.gathered.add((id, kind, bytes), &self.objects, &self.faults)?;
-        self.note(written);
-        Ok(())
-    }
-
-    fn note(&mut self, written: Written) {
-        self.written += written.bytes;
-        self.space.add(written);
     }
 
     fn used(&self) -> Result<Use> {
@@ -288,17 +223,4 @@ fn build(directory: &Path, fill: impl FnOnce(&Path) -> io::Result<()>) -> Result
         let _ = fs::remove_dir_all(&new);
         RepoError::Io { path: directory.to_owned(), source }
     })
-}
-
-/// A directory cannot hold two entries of one name.
-fn check_twice(entries: &[Entry]) -> Result<()> {
-    let mut names: Vec<&[u8]> = entries.iter().map(|entry| entry.name.as_slice()).collect();
-    names.sort_unstable();
-    match names.windows(2).find(|pair| pair[0] == pair[1]) {
-        Some(pair) => Err(RepoError::Name {
-            name: String::from_utf8_lossy(pair[0]).into_owned(),
-            reason: "the directory has it twice",
-        }),
-        None => Ok(()),
-    }
 }

@@ -64,5 +64,5 @@ fn told(path: Vec<u8>, reason: &str) -> LeftOut {
 }
 
 fn parent(repo: &Repo, commit: ObjectId) -> Result<Option<ObjectId>, RepoError> {
-    Ok(repo.read_commit(commit)?.parents.first().copied().filter(|parent| repo.contains(*parent)))
+    Ok(repo.objects.read_commit(commit)?.parents.first().copied().filter(|parent| repo.objects.contains(*parent)))
 }

@@ -64,7 +64,8 @@ impl FileOps<'_> {
             let Permitted { inner, id } = self.access.over(id)?;
             let mut view = inner.ctx.history.checkpoint_named(&id, &at.name).await?;
             let commit = commit_of(&view.checkpoint.at);
-            let is_there = move |repo: Option<&Repo>| Ok(repo.zip(commit).is_some_and(|(repo, id)| repo.contains(id)));
+            let is_there =
+                move |repo: Option<&Repo>| Ok(repo.zip(commit).is_some_and(|(repo, id)| repo.objects.contains(id)));
             view.kept = inner.files.with_repo(&id, is_there).await?;
             view.command = command_of(inner, &id, &view.checkpoint.cause).await?;
             Ok(view)
@@ -128,7 +129,7 @@ impl FileOps<'_> {
                     let kept: Vec<(CheckpointView, ObjectId)> = checkpoints
                         .into_iter()
                         .filter_map(|view| Some((view.clone(), commit_of(&view.checkpoint.at)?)))
-                        .filter(|(_, commit)| repo.contains(*commit))
+                        .filter(|(_, commit)| repo.objects.contains(*commit))
                         .collect();
                     let commits: Vec<ObjectId> = kept.iter().map(|(_, commit)| *commit).collect();
                     let found = diff::history(repo, &commits, &path)?;
@@ -226,7 +227,8 @@ fn compare(
     let (from_files, from) = match (from, repo, to) {
         (From::Files(files), ..) => (files.clone(), files.as_ref().and_then(commit_of)),
         (From::Before, Some(repo), Some(to)) => {
-            let parent = repo.read_commit(to)?.parents.first().copied().filter(|parent| repo.contains(*parent));
+            let parent =
+                repo.objects.read_commit(to)?.parents.first().copied().filter(|parent| repo.objects.contains(*parent));
             let hex = parent.map(|parent| parent.to_string());
             let found = named.iter().find(|files| Some(&files.commit) == hex.as_ref()).cloned();
             (found, parent)
@@ -258,11 +260,11 @@ fn compare(
 
 fn read_file(repo: &Repo, files: FilesAt, path: &[u8]) -> Result<Option<PastFile>, RepoError> {
     let Some(commit) = commit_of(&files) else { return Ok(None) };
-    let commit = repo.read_commit(commit)?;
+    let commit = repo.objects.read_commit(commit)?;
     let Some((entry, mode)) = views::find(repo, &commit, path)? else { return Ok(None) };
     let bytes = match entry.kind {
         Kind::Directory => return Ok(None),
-        _ => repo.read_blob(entry.id, None)?,
+        _ => repo.objects.read_blob(entry.id, None)?,
     };
     Ok(Some(PastFile { at: files, bytes, mode, is_link: entry.kind == Kind::Link }))
 }

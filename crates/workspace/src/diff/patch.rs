@@ -114,7 +114,7 @@ impl Writer<'_> {
     /// A side's bytes if they are text; a side that is not there is an empty one.
     fn text(&self, side: Option<Side>) -> Result<Option<Vec<u8>>> {
         let Some(side) = side else { return Ok(Some(Vec::new())) };
-        match self.repo.read_blob(side.id, Some(TEXT_BYTES)) {
+        match self.repo.objects.read_blob(side.id, Some(TEXT_BYTES)) {
             Ok(bytes) => Ok(Some(bytes).filter(|bytes| !bytes[..bytes.len().min(TEXT_PROBE)].contains(&0))),
             Err(RepoError::TooBig { .. }) => Ok(None),
             Err(error) => Err(error),
@@ -202,7 +202,7 @@ impl Writer<'_> {
         // Both ways, so that the patch can be taken back.
         for side in [new, old] {
             let bytes = match side {
-                Some(side) => self.repo.read_blob(side.id, None)?,
+                Some(side) => self.repo.objects.read_blob(side.id, None)?,
                 None => Vec::new(),
             };
             let written = binary::literal(self.out, &bytes);

@@ -22,14 +22,14 @@ pub(super) fn seed(repo: &Repo, commit: ObjectId) -> Result<Index, Trouble> {
 }
 
 fn base(repo: &Repo, commit: ObjectId) -> Result<Base, RepoError> {
-    let about = repo.read_commit(commit)?;
+    let about = repo.objects.read_commit(commit)?;
     Ok(Base { commit, written: Written { tree: about.tree, meta: about.meta } })
 }
 
 fn seed_directory(repo: &Repo, written: Written) -> Result<Directory, RepoError> {
     let level = meta::read(repo, written.meta)?;
     let mut directory = Directory { bits: level.modes.directory, ..Directory::default() };
-    for entry in repo.read_tree(written.tree)? {
+    for entry in repo.objects.read_tree(written.tree)? {
         let node = if entry.kind == Kind::Directory {
             let meta = level.below.get(&entry.name).copied();
             Node::Directory(Box::new(seed_directory(repo, Written { tree: entry.id, meta })?))
@@ -82,7 +82,7 @@ impl Compared<'_> {
         let mut entries = Vec::new();
         if let (Some(there), Some(repo)) = (there, self.repo) {
             level = meta::read(repo, there.meta)?;
-            entries = repo.read_tree(there.tree)?;
+            entries = repo.objects.read_tree(there.tree)?;
         }
         let length = self.path.len();
         let find = |name: &[u8]| here.and_then(|here| here.entries.get(name));

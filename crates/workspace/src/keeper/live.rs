@@ -57,7 +57,8 @@ impl Live {
         let mut index = Index::default();
         let mut is_touched = true;
         if let Some(repo) = repo {
-            let stored = index::load(path).filter(|index| index.base.is_some_and(|base| repo.contains(base.commit)));
+            let stored =
+                index::load(path).filter(|index| index.base.is_some_and(|base| repo.objects.contains(base.commit)));
             is_touched = stored.is_none();
             index = match (stored, repo.head()?) {
                 (Some(stored), _) => stored,
@@ -276,7 +277,7 @@ impl Live {
             self.settle(Some(repo));
             return Ok(None);
         }
-        let commit = repo.commit(&Commit {
+        let commit = repo.objects.commit(&Commit {
             tree: written.tree,
             meta: written.meta,
             parents,

@@ -112,7 +112,7 @@ impl<'a> Writing<'a> {
             _ => None,
         });
         level.modes = Modes::of(directory.bits, files);
-        let tree = self.repo.tree(&entries)?;
+        let tree = self.repo.objects.tree(&entries)?;
         let meta = meta::write(self.repo, &level)?;
         Ok(Written { tree, meta })
     }
@@ -140,14 +140,14 @@ impl<'a> Writing<'a> {
             Read::Refused => self.leave_out(name, Reason::Unreadable),
         }
         // What was kept before stays, unless it was thinned away.
-        leaf.id = leaf.id.filter(|id| leaf.is_sure || self.repo.contains(*id));
+        leaf.id = leaf.id.filter(|id| leaf.is_sure || self.repo.objects.contains(*id));
         Ok(())
     }
 
     fn link(&mut self, place: &OwnedFd, name: &[u8], stamp: Stamp) -> Result<Read, Trouble> {
         match readlinkat(place, name, std::mem::take(&mut self.room)) {
             Ok(target) => {
-                let id = self.repo.blob(target.as_bytes())?;
+                let id = self.repo.objects.blob(target.as_bytes())?;
                 // A link cannot be written to; another one in its place has another inode or time.
                 Ok(Read::Whole { id, stamp, is_racy: is_racy(&stamp, now()) })
             }
@@ -184,7 +184,7 @@ impl<'a> Writing<'a> {
     /// The outer option: whether it can be read. The inner one: whether it had as many bytes as it said.
     fn content(&mut self, file: &mut File, size: u64) -> Result<Option<Option<ObjectId>>, Trouble> {
         if size > SMALL {
-            return match self.repo.blob_of(file, size) {
+            return match self.repo.objects.blob_of(file, size) {
                 Ok(id) => Ok(Some(Some(id))),
                 Err(RepoError::Short) => Ok(Some(None)),
                 Err(RepoError::Source { .. }) => Ok(None),
@@ -195,7 +195,7 @@ impl<'a> Writing<'a> {
         // One byte more than there should be, so that the end is seen without another read.
         self.room.reserve(usize::try_from(size).unwrap_or_default() + 1);
         match file.take(self.limits.max_file_bytes).read_to_end(&mut self.room) {
-            Ok(_) => Ok(Some(Some(self.repo.blob(&self.room)?))),
+            Ok(_) => Ok(Some(Some(self.repo.objects.blob(&self.room)?))),
             Err(error) if error.kind() == io::ErrorKind::OutOfMemory => {
                 Err(Trouble::Io { path: self.path.clone(), source: error })
             }

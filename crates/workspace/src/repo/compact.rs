@@ -32,7 +32,7 @@ impl Repo {
     /// Drops the tags of all commits but these, and everything that only they held. Those that are gone already are passed
     /// over. Commits whose parents are gone are listed in `shallow`, so that git knows.
     pub fn thin(&mut self, keep: &[ObjectId]) -> Result<Reclaimed> {
-        let keep = keep.iter().copied().filter(|id| self.contains(*id)).collect();
+        let keep = keep.iter().copied().filter(|id| self.objects.contains(*id)).collect();
         Compaction::begin(self)?.reclaim(Some(keep))
     }
 
@@ -56,10 +56,10 @@ struct Compaction<'a> {
 
 impl<'a> Compaction<'a> {
     fn begin(repo: &'a mut Repo) -> Result<Self> {
-        if !repo.gathered.is_empty() {
+        if !repo.objects.gathered.is_empty() {
             return Err(RepoError::Unpublished);
         }
-        repo.objects.look_again()?;
+        repo.objects.stored.look_again()?;
         repo.space.forget();
         let before = repo.size();
         let compaction = Self { repo, before };
@@ -69,12 +69,12 @@ impl<'a> Compaction<'a> {
     }
 
     fn gather(self) -> Result<Reclaimed> {
-        let packs = self.repo.objects.packs();
+        let packs = self.repo.objects.stored.packs();
         let total: u64 = packs.iter().map(|pack| pack.pack.data_len() as u64).sum();
         let is_big = |pack: &&Arc<Bundle>| pack.pack.data_len() as u64 > total / BIG_PART;
         let (big, small): (Vec<_>, Vec<_>) = packs.iter().cloned().partition(|pack| is_big(&pack));
         let staying = Objects::ids_in(&big);
-        let loose = self.repo.objects.loose()?;
+        let loose = self.repo.objects.stored.loose()?;
         let mut seen = HashSet::new();
         let mut wanted = Vec::new();
         for pack in &small {
@@ -98,7 +98,7 @@ impl<'a> Compaction<'a> {
     fn reclaim(self, keep: Option<BTreeSet<ObjectId>>) -> Result<Reclaimed> {
         let is_kept = |name: &str, id: ObjectId| match &keep {
             Some(keep) => {
-                !name.starts_with("refs/tags/") || keep.contains(&id) || self.repo.objects.is_annotated_tag(id)
+                !name.starts_with("refs/tags/") || keep.contains(&id) || self.repo.objects.stored.is_annotated_tag(id)
             }
             None => true,
         };
@@ -108,8 +108,9 @@ impl<'a> Compaction<'a> {
         let head = self.repo.refs.head()?.filter(|head| keep.as_ref().is_none_or(|keep| keep.contains(head)));
         roots.extend(head);
         let held = walk::everything(self.repo, &roots)?;
-        let old: Vec<PathBuf> = self.repo.objects.packs().iter().map(|pack| pack.pack.path().to_owned()).collect();
-        let loose = self.repo.objects.loose()?;
+        let old: Vec<PathBuf> =
+            self.repo.objects.stored.packs().iter().map(|pack| pack.pack.path().to_owned()).collect();
+        let loose = self.repo.objects.stored.loose()?;
         let kept = self.write_all(&held.wanted)?;
         self.strike()?;
         // Both lists at first: until the tags are gone, git still looks at what is to be dropped.
@@ -127,7 +128,7 @@ impl<'a> Compaction<'a> {
     }
 
     fn end(self, tags: u64) -> Result<Reclaimed> {
-        self.repo.objects.look_again()?;
+        self.repo.objects.stored.look_again()?;
         self.repo.space.forget();
         Ok(Reclaimed { before: self.before, after: self.repo.size(), tags })
     }
@@ -141,9 +142,9 @@ impl<'a> Compaction<'a> {
         if wanted.is_empty() {
             return Ok(None);
         }
-        let writer = PackWriter::begin(&self.repo.objects.pack_directory(), wanted.len(), &self.repo.faults)?;
+        let writer = PackWriter::begin(&self.repo.objects.stored.pack_directory(), wanted.len(), &self.repo.faults)?;
         let mut copier = Copier {
-            objects: &self.repo.objects,
+            objects: &self.repo.objects.stored,
             writer,
             deflate: Deflate::new(),
             places: HashMap::new(),
@@ -186,7 +187,7 @@ impl<'a> Compaction<'a> {
 
     /// Removes what crashes left: only one writes here, and it has begun nothing.
     fn remove_unfinished(&self) -> Result<()> {
-        for directory in [self.repo.objects.directory().to_owned(), self.repo.objects.pack_directory()] {
+        for directory in [self.repo.objects.stored.directory().to_owned(), self.repo.objects.stored.pack_directory()] {
             for entry in fs::read_dir(&directory).map_err(at(&directory))? {
                 let path = entry.map_err(at(&directory))?.path();
                 let name = path.file_name().unwrap_or_default().as_encoded_bytes();

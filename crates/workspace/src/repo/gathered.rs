@@ -73,6 +73,10 @@ impl Written {
         self.loose += other.loose;
         self.packs += other.packs;
     }
+
+    pub(super) fn since(self, earlier: Self) -> Self {
+        Self { bytes: self.bytes - earlier.bytes, loose: self.loose - earlier.loose, packs: self.packs - earlier.packs }
+    }
 }
 
 impl Gathered {

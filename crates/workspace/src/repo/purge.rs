@@ -9,8 +9,8 @@ impl Repo {
     /// that no other commit holds. Gives the tags that are gone; `None` if nothing was found.
     pub fn purge(&mut self, finds: &dyn Fn(&[u8]) -> bool) -> Result<Option<Vec<String>>> {
         self.abandon();
-        self.objects.look_again()?;
-        let found = find(&self.objects, finds)?;
+        self.objects.stored.look_again()?;
+        let found = find(&self.objects.stored, finds)?;
         if found.is_empty() {
             return Ok(None);
         }
@@ -23,7 +23,7 @@ impl Repo {
             }
         }
         self.thin(&keep)?;
-        match found.iter().find(|id| self.objects.contains(**id)) {
+        match found.iter().find(|id| self.objects.stored.contains(**id)) {
             Some(id) => Err(RepoError::Held { id: *id }),
             None => Ok(Some(gone)),
         }
@@ -51,10 +51,10 @@ struct Holding<'a> {
 impl Holding<'_> {
     fn commit(&mut self, id: ObjectId) -> Result<bool> {
         // An annotated tag is not ours: what it names is kept.
-        if self.known.get(&id) == Some(&true) || self.repo.objects.is_annotated_tag(id) {
+        if self.known.get(&id) == Some(&true) || self.repo.objects.stored.is_annotated_tag(id) {
             return Ok(self.known.contains_key(&id));
         }
-        let commit = self.repo.read_commit(id)?;
+        let commit = self.repo.objects.read_commit(id)?;
         Ok(self.tree(commit.tree)? || commit.meta.map_or(Ok(false), |meta| self.tree(meta))?)
     }
 
@@ -64,7 +64,7 @@ impl Holding<'_> {
         }
         let mut holds = false;
         // The empty tree is known to git without being there.
-        let entries = if id.is_empty_tree() { Vec::new() } else { self.repo.read_tree(id)? };
+        let entries = if id.is_empty_tree() { Vec::new() } else { self.repo.objects.read_tree(id)? };
         for entry in entries {
             holds |= match entry.kind {
                 Kind::Directory => self.tree(entry.id)?,

@@ -1,5 +1,6 @@
 //! What a repository takes on the disk, and when it has too many files.
 
+use super::database::Database;
 use super::error::Result;
 use super::gathered::Written;
 use super::objects::Objects;
@@ -40,52 +41,56 @@ impl Use {
         })
     }
 
+    /// With what was written since.
+    fn plus(mut self, written: Written) -> Self {
+        // Half a block is lost in each file on average; the next look counts exactly.
+        self.bytes += written.bytes + written.loose * BLOCK / 2;
+        self.loose_objects += written.loose;
+        self.packs += written.packs;
+        self
+    }
+
     /// Whether there are so many files that a pack should take them in.
     pub(super) fn has_many_files(&self) -> bool {
         self.loose_objects > LOOSE_OBJECTS_MOST || self.packs > PACKS_MOST || self.loose_refs > LOOSE_REFS_MOST
     }
 }
 
+/// What was seen, and what had been written by then.
+#[derive(Debug)]
+struct Seen {
+    used: Use,
+    written: Written,
+}
+
 /// What a repository takes on the disk: looked at once, then counted along.
 #[derive(Debug, Default)]
 pub(super) struct Space {
-    known: Mutex<Option<Use>>,
+    seen: Mutex<Option<Seen>>,
 }
 
 impl Space {
     /// What the repository in `directory` takes.
-    pub(super) fn used(&self, directory: &Path, objects: &Objects, refs: &Refs) -> Result<Use> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        match *known {
-            Some(used) => Ok(used),
-            None => Ok(*known.insert(Use::look(directory, objects, refs)?)),
-        }
-    }
-
-    /// Counts what was written.
-    pub(super) fn add(&mut self, written: Written) {
-        if let Some(used) = self.known() {
-            // Half a block is lost in each file on average; the next look counts exactly.
-            used.bytes += written.bytes + written.loose * BLOCK / 2;
-            used.loose_objects += written.loose;
-            used.packs += written.packs;
-        }
+    pub(super) fn used(&self, directory: &Path, objects: &Database, refs: &Refs) -> Result<Use> {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let written = objects.written();
+        let seen = match &mut *seen {
+            Some(seen) => seen,
+            None => seen.insert(Seen { used: Use::look(directory, &objects.stored, refs)?, written }),
+        };
+        Ok(seen.used.plus(written.since(seen.written)))
     }
 
     /// Counts a new tag.
     pub(super) fn add_tag(&mut self) {
-        if let Some(used) = self.known() {
-            used.loose_refs += 1;
+        if let Some(seen) = self.seen.get_mut().unwrap_or_else(PoisonError::into_inner) {
+            seen.used.loose_refs += 1;
         }
     }
 
     /// The next question looks again.
     pub(super) fn forget(&mut self) {
-        self.known = Mutex::default();
-    }
-
-    fn known(&mut self) -> Option<&mut Use> {
-        self.known.get_mut().unwrap_or_else(PoisonError::into_inner).as_mut()
+        self.seen = Mutex::default();
     }
 }
 

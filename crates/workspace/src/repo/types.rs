@@ -2,6 +2,11 @@
 
 use gix_hash::ObjectId;
 
+/// The header of a commit that names the side tree.
+pub(super) const META_HEADER: &str = "shellkeep-meta";
+/// Author of a commit that names none.
+const NOBODY: &str = "shellkeep";
+
 /// What an entry of a directory is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
@@ -59,6 +64,33 @@ pub struct Commit {
     /// Seconds since 1970.
     pub seconds: i64,
     pub message: String,
+}
+
+impl Commit {
+    /// As git writes it down. What has no place in a header is left out, so that nobody's name can forge one.
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
+        let clean = |text: &str| {
+            let text: String =
+                text.chars().filter(|letter| !matches!(letter, '<' | '>') && !letter.is_control()).collect();
+            let text = text.trim().to_owned();
+            if text.is_empty() { NOBODY.to_owned() } else { text }
+        };
+        let who = format!("{} <{}> {} +0000", clean(&self.author.name), clean(&self.author.email), self.seconds.max(0));
+        let mut text = format!("tree {}\n", self.tree);
+        for parent in &self.parents {
+            text.push_str(&format!("parent {parent}\n"));
+        }
+        text.push_str(&format!("author {who}\ncommitter {who}\n"));
+        if let Some(meta) = self.meta {
+            text.push_str(&format!("{META_HEADER} {meta}\n"));
+        }
+        text.push('\n');
+        text.push_str(&self.message.replace('\0', "\u{fffd}"));
+        if !text.ends_with('\n') {
+            text.push('\n');
+        }
+        text.into_bytes()
+    }
 }
 
 /// What making the repository smaller brought.

@@ -29,13 +29,13 @@ pub(super) fn everything(repo: &Repo, roots: &BTreeSet<ObjectId>) -> Result<Held
     for root in roots {
         let mut id = *root;
         // An annotated tag is not ours; it is kept with what it names.
-        while repo.objects.header(id)?.0 == gix_object::Kind::Tag {
+        while repo.objects.stored.header(id)?.0 == gix_object::Kind::Tag {
             held.add(id, None);
-            let (_, bytes) = repo.any(id)?;
+            let (_, bytes) = repo.objects.any(id)?;
             let tag = gix_object::TagRefIter::from_bytes(&bytes, gix_hash::Kind::Sha1);
             id = tag.target_id().map_err(damaged)?;
         }
-        commits.push((repo.read_commit(id)?, id));
+        commits.push((repo.objects.read_commit(id)?, id));
     }
     commits.sort_by_key(|(commit, _)| std::cmp::Reverse(commit.seconds));
     let kept: HashSet<ObjectId> = commits.iter().map(|(_, id)| *id).collect();
@@ -70,14 +70,16 @@ impl Held {
 
     fn tree(&mut self, repo: &Repo, id: ObjectId, like: Option<ObjectId>) -> Result<()> {
         // The empty tree is known to git without being there, and may be there or not.
-        if id.is_empty_tree() && !repo.contains(id) || !self.add(id, like) {
+        if id.is_empty_tree() && !repo.objects.contains(id) || !self.add(id, like) {
             return Ok(());
         }
         let others = match like {
-            Some(like) => repo.read_tree(like)?.into_iter().map(|other| (other.name, (other.kind, other.id))).collect(),
+            Some(like) => {
+                repo.objects.read_tree(like)?.into_iter().map(|other| (other.name, (other.kind, other.id))).collect()
+            }
             None => HashMap::new(),
         };
-        for entry in repo.read_tree(id)? {
+        for entry in repo.objects.read_tree(id)? {
             let is_directory = |kind| kind == Kind::Directory;
             let like = others.get(&entry.name).filter(|(kind, _)| is_directory(*kind) == is_directory(entry.kind));
             let like = like.map(|(_, id)| *id);

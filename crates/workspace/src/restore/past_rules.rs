@@ -66,7 +66,7 @@ impl<'a> PastRules<'a> {
         }
         let mut level = Level::default();
         let mut below = HashMap::new();
-        for entry in self.repo.read_tree(tree)? {
+        for entry in self.repo.objects.read_tree(tree)? {
             match entry.kind {
                 Kind::Directory => drop(below.insert(entry.name, entry.id)),
                 Kind::File { .. } if entry.name == ignored::RULES_FILE.as_bytes() => {
@@ -83,9 +83,9 @@ impl<'a> PastRules<'a> {
     }
 
     fn rules(&mut self, file: ObjectId) -> Result<Result<Option<Arc<Gitignore>>, TooManyRules>, RepoError> {
-        if self.repo.blob_size(file)? >= ignored::MAX_RULES_BYTES {
+        if self.repo.objects.blob_size(file)? >= ignored::MAX_RULES_BYTES {
             return Ok(Err(TooManyRules));
         }
-        Ok(self.held.compile(&self.repo.read_blob(file, None)?))
+        Ok(self.held.compile(&self.repo.objects.read_blob(file, None)?))
     }
 }

@@ -19,7 +19,7 @@ pub struct Snapshot {
 impl Snapshot {
     /// Of a commit.
     pub fn of(repo: &Repo, commit: ObjectId) -> Result<Self, RepoError> {
-        let commit = repo.read_commit(commit)?;
+        let commit = repo.objects.read_commit(commit)?;
         Ok(Self { tree: commit.tree, meta: commit.meta })
     }
 }
@@ -67,7 +67,8 @@ struct Side {
 
 impl Side {
     fn read(repo: &Repo, snapshot: Snapshot) -> Result<Self, RepoError> {
-        let entries = repo.read_tree(snapshot.tree)?.into_iter().map(|entry| (entry.name.clone(), entry)).collect();
+        let entries =
+            repo.objects.read_tree(snapshot.tree)?.into_iter().map(|entry| (entry.name.clone(), entry)).collect();
         Ok(Self { tree: snapshot.tree, level: meta::read(repo, snapshot.meta)?, entries })
     }
 

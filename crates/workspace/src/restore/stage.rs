@@ -154,7 +154,7 @@ impl Stager<'_> {
         if item.is_directory() {
             DirBuilder::new().mode(PRIVATE).create(&path).map_err(RestoreError::Stage)?;
         } else if item.is_link() {
-            let text = self.repo.read_blob(item.id, None)?;
+            let text = self.repo.objects.read_blob(item.id, None)?;
             std::os::unix::fs::symlink(OsStr::from_bytes(&text), &path).map_err(RestoreError::Stage)?;
         } else {
             let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
@@ -177,7 +177,7 @@ impl Stager<'_> {
     fn copy(&self, item: &Item, file: &mut File) -> Result<(), RestoreError> {
         // The repository says of an error in writing that it was its own; here it is the stage's.
         let mut told = Told { file, error: None };
-        match (self.repo.copy_blob(item.id, &mut told), told.error) {
+        match (self.repo.objects.copy_blob(item.id, &mut told), told.error) {
             (Err(_), Some(error)) => Err(RestoreError::Stage(error)),
             (result, _) => Ok(result.map(drop)?),
         }

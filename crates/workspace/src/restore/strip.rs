@@ -14,7 +14,7 @@ use std::path::Path;
 /// Removes from the directory `copy` what the commit does not hold and its rules do not leave out; `None` is the empty
 /// workspace. `.git` stays, and so do caches and environments by their marks.
 pub fn strip(repo: &Repo, commit: Option<ObjectId>, copy: &Path) -> Result<(), RepoError> {
-    let tree = commit.map(|commit| repo.tree_of(commit)).transpose()?;
+    let tree = commit.map(|commit| repo.objects.tree_of(commit)).transpose()?;
     let mut strip = Strip { repo, rules: PastRules::new(repo, tree) };
     strip.directory(copy, &[], tree)
 }
@@ -26,7 +26,7 @@ struct Strip<'a> {
 
 impl Strip<'_> {
     fn directory(&mut self, place: &Path, path: &[u8], tree: Option<ObjectId>) -> Result<(), RepoError> {
-        let entries = tree.map(|tree| self.repo.read_tree(tree)).transpose()?.unwrap_or_default();
+        let entries = tree.map(|tree| self.repo.objects.read_tree(tree)).transpose()?.unwrap_or_default();
         let held: HashMap<Vec<u8>, (Kind, ObjectId)> =
             entries.into_iter().map(|entry| (entry.name, (entry.kind, entry.id))).collect();
         let failed = |source: io::Error| RepoError::Io { path: place.to_owned(), source };

@@ -101,7 +101,7 @@ impl Room {
     pub fn kept(&self) -> Tree {
         let mut tree = Tree::new();
         if let (Some(repo), Some(commit)) = (self.keeper.repo(), self.last) {
-            let commit = repo.read_commit(commit).unwrap();
+            let commit = repo.objects.read_commit(commit).unwrap();
             read_kept(repo, (commit.tree, commit.meta), "", &mut tree);
         }
         tree
@@ -139,16 +139,16 @@ pub fn git(directory: &Path, arguments: &[&str]) -> String {
 fn read_kept(repo: &Repo, (tree, side): (ObjectId, Option<ObjectId>), path: &str, into: &mut Tree) {
     let level = meta::read(repo, side).unwrap();
     into.insert(format!("{path}/"), Thing::Directory { mode: level.modes.directory });
-    for entry in repo.read_tree(tree).unwrap() {
+    for entry in repo.objects.read_tree(tree).unwrap() {
         let name = format!("{path}/{}", entry.name.escape_ascii());
         match entry.kind {
             Kind::Directory => read_kept(repo, (entry.id, level.below.get(&entry.name).copied()), &name, into),
             Kind::Link => {
-                into.insert(name, Thing::Link { target: repo.read_blob(entry.id, None).unwrap() });
+                into.insert(name, Thing::Link { target: repo.objects.read_blob(entry.id, None).unwrap() });
             }
             Kind::File { executable } => {
                 let mode = level.modes.of_file(&entry.name, executable);
-                into.insert(name, Thing::File { bytes: repo.read_blob(entry.id, None).unwrap(), mode });
+                into.insert(name, Thing::File { bytes: repo.objects.read_blob(entry.id, None).unwrap(), mode });
             }
         }
     }

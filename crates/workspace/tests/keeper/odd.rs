@@ -156,11 +156,11 @@ fn as_nobody(place: &std::path::Path) {
     assert!(second.left_out.first.iter().all(|(_, reason)| *reason == Reason::Unreadable));
     assert!(keeper.is_clean());
     let repo = keeper.repo().unwrap();
-    let tree = repo.read_tree(repo.read_commit(second.commit).unwrap().tree).unwrap();
+    let tree = repo.objects.read_tree(repo.objects.read_commit(second.commit).unwrap().tree).unwrap();
     let secret = tree.iter().find(|entry| entry.name == b"secret").unwrap();
-    assert_eq!(repo.read_blob(secret.id, None).unwrap(), b"kept");
+    assert_eq!(repo.objects.read_blob(secret.id, None).unwrap(), b"kept");
     let closed = tree.iter().find(|entry| entry.name == b"closed").unwrap();
-    assert_eq!(repo.read_tree(closed.id).unwrap().len(), 1);
+    assert_eq!(repo.objects.read_tree(closed.id).unwrap().len(), 1);
     assert!(!tree.iter().any(|entry| entry.name == b"new"));
     close("secret", 0o600);
     close("closed", 0o700);

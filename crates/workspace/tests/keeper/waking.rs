@@ -77,7 +77,7 @@ fn files_of_another_checkpoint_are_no_change() {
     room.write("three", "3 again");
     let third = room.save().unwrap();
     assert_eq!(third.counts, Counts { added: 0, changed: 1, deleted: 0 });
-    assert_eq!(room.keeper.repo().unwrap().read_commit(third.commit).unwrap().parents, [first]);
+    assert_eq!(room.keeper.repo().unwrap().objects.read_commit(third.commit).unwrap().parents, [first]);
     // A parent that the keeper was not told of is found out, and counted from.
     room.last = Some(second);
     assert_eq!(room.save().unwrap().counts, Counts { added: 1, changed: 1, deleted: 1 });
@@ -90,7 +90,7 @@ fn files_of_another_checkpoint_are_no_change() {
     room.write("other", "x");
     let fresh = room.save().unwrap();
     assert_eq!(fresh.counts, Counts { added: 1, changed: 0, deleted: 0 });
-    assert!(room.keeper.repo().unwrap().read_commit(fresh.commit).unwrap().parents.is_empty());
+    assert!(room.keeper.repo().unwrap().objects.read_commit(fresh.commit).unwrap().parents.is_empty());
 }
 
 #[test]

@@ -141,14 +141,14 @@ fn child() {
 #[test]
 fn objects_without_bytes_after_a_power_cut_are_written_again() {
     let mut home = Home::new();
-    let id = home.repo.blob(b"lost").unwrap();
+    let id = home.repo.objects.blob(b"lost").unwrap();
     home.save("base", &some(1), &[]).unwrap();
     let hex = id.to_string();
     let path = home.path().join("objects").join(&hex[..2]).join(&hex[2..]);
     std::fs::remove_file(&path).unwrap();
     std::fs::write(&path, b"").unwrap();
-    assert!(!home.repo.contains(id));
-    assert_eq!(home.repo.blob(b"lost").unwrap(), id);
+    assert!(!home.repo.objects.contains(id));
+    assert_eq!(home.repo.objects.blob(b"lost").unwrap(), id);
     home.repo.flush().unwrap();
-    assert_eq!(home.repo.read_blob(id, None).unwrap(), b"lost");
+    assert_eq!(home.repo.objects.read_blob(id, None).unwrap(), b"lost");
 }

@@ -56,7 +56,7 @@ impl Home {
     pub fn commit(&mut self, files: &Files, parents: &[ObjectId]) -> Result<ObjectId> {
         let tree = write(&mut self.repo, files)?;
         self.seconds += 1;
-        self.repo.commit(&Commit {
+        self.repo.objects.commit(&Commit {
             tree,
             meta: None,
             parents: parents.to_vec(),
@@ -113,24 +113,24 @@ pub fn write(repo: &mut Repo, files: &Files) -> Result<ObjectId> {
                 below.entry(name.to_vec()).or_default().insert(rest, (*kind, bytes.clone()));
             }
             None if *kind == Kind::Directory => {
-                entries.push(Entry { name: name.to_vec(), kind: *kind, id: repo.tree(&[])? });
+                entries.push(Entry { name: name.to_vec(), kind: *kind, id: repo.objects.tree(&[])? });
             }
-            None => entries.push(Entry { name: name.to_vec(), kind: *kind, id: repo.blob(bytes)? }),
+            None => entries.push(Entry { name: name.to_vec(), kind: *kind, id: repo.objects.blob(bytes)? }),
         }
     }
     for (name, files) in below {
         entries.push(Entry { name, kind: Kind::Directory, id: write(repo, &files)? });
     }
-    repo.tree(&entries)
+    repo.objects.tree(&entries)
 }
 
 /// Reads a commit's files back.
 pub fn read(repo: &Repo, commit: ObjectId) -> Result<Files> {
     fn below(repo: &Repo, tree: ObjectId, prefix: &[u8], files: &mut Files) -> Result<()> {
-        for entry in repo.read_tree(tree)? {
+        for entry in repo.objects.read_tree(tree)? {
             let path = [prefix, &entry.name].concat();
             if entry.kind != Kind::Directory {
-                files.insert(path, (entry.kind, repo.read_blob(entry.id, None)?));
+                files.insert(path, (entry.kind, repo.objects.read_blob(entry.id, None)?));
             } else if entry.id.is_empty_tree() {
                 files.insert(path, (entry.kind, Vec::new()));
             } else {
@@ -140,7 +140,7 @@ pub fn read(repo: &Repo, commit: ObjectId) -> Result<Files> {
         Ok(())
     }
     let mut files = Files::new();
-    below(repo, repo.read_commit(commit)?.tree, b"", &mut files)?;
+    below(repo, repo.objects.read_commit(commit)?.tree, b"", &mut files)?;
     Ok(files)
 }
 

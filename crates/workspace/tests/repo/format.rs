@@ -103,10 +103,10 @@ fn big_files_are_streamed() {
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(&bytes).unwrap();
     file.rewind().unwrap();
-    let id = home.repo.blob_of(&mut file, bytes.len() as u64).unwrap();
+    let id = home.repo.objects.blob_of(&mut file, bytes.len() as u64).unwrap();
     assert_eq!(id, hash_blob(&bytes).unwrap());
-    assert_eq!(home.repo.read_blob(id, None).unwrap(), bytes, "readable before it is published");
-    let tree = home.repo.tree(&[Entry { name: b"big".to_vec(), kind: FILE, id }]).unwrap();
+    assert_eq!(home.repo.objects.read_blob(id, None).unwrap(), bytes, "readable before it is published");
+    let tree = home.repo.objects.tree(&[Entry { name: b"big".to_vec(), kind: FILE, id }]).unwrap();
     let commit = Commit {
         tree,
         meta: Some(tree),
@@ -115,25 +115,25 @@ fn big_files_are_streamed() {
         seconds: -5,
         message: "zero\0byte".to_owned(),
     };
-    let commit = home.repo.commit(&commit).unwrap();
+    let commit = home.repo.objects.commit(&commit).unwrap();
     home.repo.publish("big", commit).unwrap();
     home.fsck();
     assert_eq!(home.git_bytes(&["show", "big:big"]), bytes);
     let mut copied = Vec::new();
-    assert_eq!(home.repo.copy_blob(id, &mut copied).unwrap(), bytes.len() as u64);
+    assert_eq!(home.repo.objects.copy_blob(id, &mut copied).unwrap(), bytes.len() as u64);
     assert!(copied == bytes);
-    assert_eq!(home.repo.blob_size(id).unwrap(), bytes.len() as u64);
-    assert!(matches!(home.repo.read_blob(id, Some(1000)), Err(RepoError::TooBig { .. })));
-    let back = home.repo.read_commit(commit).unwrap();
+    assert_eq!(home.repo.objects.blob_size(id).unwrap(), bytes.len() as u64);
+    assert!(matches!(home.repo.objects.read_blob(id, Some(1000)), Err(RepoError::TooBig { .. })));
+    let back = home.repo.objects.read_commit(commit).unwrap();
     assert_eq!((back.meta, back.seconds, back.author.name.as_str()), (Some(tree), 0, "abparent x"));
     // The same again is not kept twice, and a file that became shorter is told.
     file.rewind().unwrap();
-    assert_eq!(home.repo.blob_of(&mut file, bytes.len() as u64).unwrap(), id);
+    assert_eq!(home.repo.objects.blob_of(&mut file, bytes.len() as u64).unwrap(), id);
     file.rewind().unwrap();
-    assert!(matches!(home.repo.blob_of(&mut file, bytes.len() as u64 + 1), Err(RepoError::Short)));
+    assert!(matches!(home.repo.objects.blob_of(&mut file, bytes.len() as u64 + 1), Err(RepoError::Short)));
     file.rewind().unwrap();
     file.set_len(10).unwrap();
-    assert!(matches!(home.repo.blob_of(&mut file, 11), Err(RepoError::Short)));
+    assert!(matches!(home.repo.objects.blob_of(&mut file, 11), Err(RepoError::Short)));
     home.repo.abandon();
     assert!(unfinished(&home.path()).is_empty());
 }
@@ -141,17 +141,17 @@ fn big_files_are_streamed() {
 #[test]
 fn what_no_directory_can_hold_is_refused() {
     let mut home = Home::new();
-    let id = home.repo.blob(b"x").unwrap();
+    let id = home.repo.objects.blob(b"x").unwrap();
     let entry = |name: &[u8]| Entry { name: name.to_vec(), kind: FILE, id };
-    assert!(matches!(home.repo.tree(&[entry(b"a"), entry(b"a")]), Err(RepoError::Name { .. })));
-    assert!(matches!(home.repo.tree(&[entry(b"a/b")]), Err(RepoError::Name { .. })));
+    assert!(matches!(home.repo.objects.tree(&[entry(b"a"), entry(b"a")]), Err(RepoError::Name { .. })));
+    assert!(matches!(home.repo.objects.tree(&[entry(b"a/b")]), Err(RepoError::Name { .. })));
     let missing = Entry { id: hash_blob(b"never kept").unwrap(), ..entry(b"a") };
-    assert!(matches!(home.repo.tree(&[missing]), Err(RepoError::Missing { .. })));
+    assert!(matches!(home.repo.objects.tree(&[missing]), Err(RepoError::Missing { .. })));
     assert!(home.repo.publish("tag", id).is_err(), "only a commit is a checkpoint");
     let tree = write(&mut home.repo, &files(&[("a", "1")])).unwrap();
     home.repo.abandon();
-    assert!(!home.repo.contains(tree));
-    assert!(matches!(home.repo.read_commit(id), Err(RepoError::Damaged { .. })));
+    assert!(!home.repo.objects.contains(tree));
+    assert!(matches!(home.repo.objects.read_commit(id), Err(RepoError::Damaged { .. })));
 }
 
 #[test]

@@ -164,5 +164,5 @@ fn the_history_of_a_path() {
     assert_eq!(places(b"b/none"), []);
     assert_eq!(places(b"").len(), 5);
     let entry = diff::entry(&home.repo, commits[0], b"d/a").unwrap().unwrap();
-    assert_eq!(home.repo.read_blob(entry.id, None).unwrap(), b"1");
+    assert_eq!(home.repo.objects.read_blob(entry.id, None).unwrap(), b"1");
 }

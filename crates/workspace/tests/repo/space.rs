@@ -57,7 +57,7 @@ fn thinned_history_is_whole_to_git() {
     // 28 and 29 are neighbours; all others stand alone.
     assert_eq!(home.git(&["log", "--all", "--format=%h %p"]).lines().filter(|line| line.contains(' ')).count(), 6);
     assert_eq!(home.git(&["rev-list", "--all", "--count"]).trim(), keep.len().to_string());
-    assert!(!home.repo.contains(made[1].0));
+    assert!(!home.repo.objects.contains(made[1].0));
     assert_eq!(home.repo.tags().unwrap().len(), keep.len());
     assert_eq!(home.repo.head().unwrap(), Some(made[29].0));
     // It goes on from there, and is thinned again, to nothing at the end.
@@ -77,11 +77,11 @@ fn thinned_history_is_whole_to_git() {
 fn gathering_merges_small_files_and_drops_nothing() {
     let mut home = Home::new();
     let made = row(&mut home, 10);
-    let unpublished = home.repo.blob(b"cut short by a limit").unwrap();
+    let unpublished = home.repo.objects.blob(b"cut short by a limit").unwrap();
     assert!(matches!(home.repo.gather(), Err(RepoError::Unpublished)));
     home.repo.flush().unwrap();
     home.repo.gather().unwrap();
-    assert!(home.repo.contains(unpublished));
+    assert!(home.repo.objects.contains(unpublished));
     let many: Files = (0..200).map(|n| (format!("m{n}").into_bytes(), (FILE, vec![b'm'; n]))).collect();
     let packed = home.save("many", &many, &[]).unwrap();
     home.repo.gather().unwrap();
@@ -90,7 +90,7 @@ fn gathering_merges_small_files_and_drops_nothing() {
     assert_eq!(read(&home.repo, packed).unwrap(), many);
     home.fsck();
     home.repo.compact().unwrap();
-    assert!(!home.repo.contains(unpublished), "no tag holds it");
+    assert!(!home.repo.objects.contains(unpublished), "no tag holds it");
     all_readable(&home.repo, &made);
     assert!(!home.repo.needs_compaction());
 }
@@ -118,10 +118,10 @@ fn a_persons_own_branch_and_annotated_tag_survive() {
         all_readable(&home.repo, &made[place..=place]);
     }
     // Git's own housekeeping keeps what only we know of.
-    let meta = home.repo.blob(b"side").unwrap();
+    let meta = home.repo.objects.blob(b"side").unwrap();
     home.repo.flush().unwrap();
     home.git(&["gc", "-q", "--prune=never"]);
-    assert!(home.repo.contains(meta) || home.repo.read_blob(meta, None).is_ok());
+    assert!(home.repo.objects.contains(meta) || home.repo.objects.read_blob(meta, None).is_ok());
     all_readable(&home.repo, &made[3..]);
 }
 
@@ -180,7 +180,7 @@ fn purged_bytes_are_nowhere_and_the_rest_is_whole() {
     save(&mut home, "clean", "deep/down/key", "nothing");
     save(&mut home, "in_a_name", &format!("odd/{SECRET}.txt"), "x");
     // Of a checkpoint that was never published.
-    home.repo.blob(format!("unpublished {SECRET}").as_bytes()).unwrap();
+    home.repo.objects.blob(format!("unpublished {SECRET}").as_bytes()).unwrap();
     home.repo.flush().unwrap();
     assert!(has(&everything(&home), SECRET));
     let gone = home.repo.purge(&finds).unwrap().unwrap();
