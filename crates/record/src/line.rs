@@ -169,22 +169,24 @@ fn number(bytes: &[u8]) -> Option<(u64, &[u8])> {
     Some((seq, &rest[length..]))
 }
 
+/// An event for tests.
+#[cfg(test)]
+pub(crate) fn sample(event_type: &str, data: Value) -> Line {
+    Line {
+        seq: 12,
+        event_type: event_type.to_owned(),
+        timestamp: Timestamp::UNIX_EPOCH,
+        data,
+        author: Author::default(),
+        proof: Proof::default(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::sample as line;
     use super::*;
     use serde_json::json;
-
-    fn line(event_type: &str, data: Value) -> Line {
-        let proof = Proof::default();
-        Line {
-            seq: 12,
-            event_type: event_type.to_owned(),
-            timestamp: Timestamp::UNIX_EPOCH,
-            data,
-            author: Author::default(),
-            proof,
-        }
-    }
 
     #[test]
     fn the_beginning_tells_number_and_type() {

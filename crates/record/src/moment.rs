@@ -12,97 +12,95 @@ pub const MAX_BACK: u64 = 1000;
 /// and the next command waits for it for a while.
 const CHECKPOINT_NEAR: usize = 64;
 
-impl Recording {
-    /// The number of the line that tells how a run ended, if it has ended. `started` is where to begin to look.
-    pub fn end_of_run(&self, run_id: &RunId, started: u64) -> Result<Option<u64>, ReadError> {
-        let mut raw = self.raw(started)?;
-        while let Some(line) = raw.next()? {
-            if line.peek()?.event_type != "tool_call" {
-                continue;
-            }
-            let line = line.parse()?;
-            if run_of(&line) == Some(run_id.as_str()) {
-                return Ok(Some(line.seq));
-            }
+/// The number of the line that tells how a run ended, if it has ended. `started` is where to begin to look.
+pub fn end_of_run(recording: &Recording, run_id: &RunId, started: u64) -> Result<Option<u64>, ReadError> {
+    let mut raw = recording.raw(started)?;
+    while let Some(line) = raw.next()? {
+        if line.peek()?.event_type != "tool_call" {
+            continue;
         }
-        Ok(None)
-    }
-
-    /// The end of the last run that ended after this number: which run, the number of the line, and when.
-    pub fn last_run_after(&self, seq: u64) -> Result<Option<(RunId, u64, Timestamp)>, ReadError> {
-        let (mut raw, mut last) = (self.raw(seq.saturating_add(1))?, None);
-        while let Some(line) = raw.next()? {
-            let peek = line.peek()?;
-            // The first file is read from its beginning, whatever its first number is.
-            if peek.seq <= seq || peek.event_type != "tool_call" {
-                continue;
-            }
-            let line = line.parse()?;
-            let run_id = run_of(&line).and_then(|run_id| RunId::parse(run_id).ok());
-            last = run_id.map(|run_id| (run_id, line.seq, line.timestamp)).or(last);
+        let line = line.parse()?;
+        if run_of(&line) == Some(run_id.as_str()) {
+            return Ok(Some(line.seq));
         }
-        Ok(last)
     }
+    Ok(None)
+}
 
-    /// The number of the last line that is not younger than this time; none if all are. A clock that was set back makes
-    /// some lines older than those before them: then it is one of those around.
-    pub fn last_at(&self, at: Timestamp) -> Result<Option<u64>, ReadError> {
-        let Some(last) = self.last()? else { return Ok(None) };
-        // All lines up to `low` are old enough, none from `high` on is.
-        let (mut low, mut high) = (0, last.seq + 1);
-        while high - low > 1 {
-            let middle = low + (high - low) / 2;
-            match self.before(middle + 1)? {
-                // Between them there is a hole.
-                Some(line) if line.seq <= low => low = middle,
-                Some(line) if line.timestamp <= at => low = middle,
-                Some(line) => high = line.seq,
-                None => low = middle,
-            }
+/// The end of the last run that ended after this number: which run, the number of the line, and when.
+pub fn last_run_after(recording: &Recording, seq: u64) -> Result<Option<(RunId, u64, Timestamp)>, ReadError> {
+    let (mut raw, mut last) = (recording.raw(seq.saturating_add(1))?, None);
+    while let Some(line) = raw.next()? {
+        let peek = line.peek()?;
+        // The first file is read from its beginning, whatever its first number is.
+        if peek.seq <= seq || peek.event_type != "tool_call" {
+            continue;
         }
-        Ok(self.before(low + 1)?.map(|line| line.seq))
+        let line = line.parse()?;
+        let run_id = run_of(&line).and_then(|run_id| RunId::parse(run_id).ok());
+        last = run_id.map(|run_id| (run_id, line.seq, line.timestamp)).or(last);
     }
+    Ok(last)
+}
 
-    /// The number of the line before the run with which the last `count` runs that changed something began. What a rewind
-    /// took back is passed over. None if there were fewer.
-    pub fn changes_ago(&self, count: u64) -> Result<Option<u64>, ReadError> {
-        let (mut before, mut left) = (u64::MAX, count.min(MAX_BACK));
-        while let Some(line) = self.before(before)? {
-            before = line.seq;
-            match line.event_type.as_str() {
-                "session_rewound" => {
-                    let to = line.data["to"].as_u64().unwrap_or_default();
-                    before = to.saturating_add(1).min(line.seq);
+/// The number of the last line that is not younger than this time; none if all are. A clock that was set back makes
+/// some lines older than those before them: then it is one of those around.
+pub fn last_at(recording: &Recording, at: Timestamp) -> Result<Option<u64>, ReadError> {
+    let Some(last) = recording.last()? else { return Ok(None) };
+    // All lines up to `low` are old enough, none from `high` on is.
+    let (mut low, mut high) = (0, last.seq + 1);
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        match recording.before(middle + 1)? {
+            // Between them there is a hole.
+            Some(line) if line.seq <= low => low = middle,
+            Some(line) if line.timestamp <= at => low = middle,
+            Some(line) => high = line.seq,
+            None => low = middle,
+        }
+    }
+    Ok(recording.before(low + 1)?.map(|line| line.seq))
+}
+
+/// The number of the line before the run with which the last `count` runs that changed something began. What a rewind
+/// took back is passed over. None if there were fewer.
+pub fn changes_ago(recording: &Recording, count: u64) -> Result<Option<u64>, ReadError> {
+    let (mut before, mut left) = (u64::MAX, count.min(MAX_BACK));
+    while let Some(line) = recording.before(before)? {
+        before = line.seq;
+        match line.event_type.as_str() {
+            "session_rewound" => {
+                let to = line.data["to"].as_u64().unwrap_or_default();
+                before = to.saturating_add(1).min(line.seq);
+            }
+            "tool_call" if is_change(recording, &line)? => {
+                left = left.saturating_sub(1);
+                if left == 0 {
+                    let run = run_of(&line).and_then(|id| RunId::parse(id).ok());
+                    return Ok(Some(run.and_then(|run| run.seq()).unwrap_or(line.seq).saturating_sub(1)));
                 }
-                "tool_call" if self.is_change(&line)? => {
-                    left = left.saturating_sub(1);
-                    if left == 0 {
-                        let run = run_of(&line).and_then(|id| RunId::parse(id).ok());
-                        return Ok(Some(run.and_then(|run| run.seq()).unwrap_or(line.seq).saturating_sub(1)));
-                    }
-                }
-                _ => {}
             }
+            _ => {}
         }
-        Ok(None)
     }
+    Ok(None)
+}
 
-    /// Whether a run changed the shell or the files.
-    pub(crate) fn is_change(&self, ended: &Line) -> Result<bool, ReadError> {
-        let Some(run_id) = run_of(ended) else { return Ok(false) };
-        if ended.data.get("changes").is_some() {
-            return Ok(true);
-        }
-        let mut raw = self.raw(ended.seq + 1)?;
-        for _ in 0..CHECKPOINT_NEAR {
-            let Some(line) = raw.next()? else { return Ok(false) };
-            if line.peek()?.event_type == "checkpoint_created" {
-                let line = line.parse()?;
-                return Ok(line.data["cause"]["tool"]["run_id"].as_str() == Some(run_id));
-            }
-        }
-        Ok(false)
+/// Whether a run changed the shell or the files.
+pub(crate) fn is_change(recording: &Recording, ended: &Line) -> Result<bool, ReadError> {
+    let Some(run_id) = run_of(ended) else { return Ok(false) };
+    if ended.data.get("changes").is_some() {
+        return Ok(true);
     }
+    let mut raw = recording.raw(ended.seq + 1)?;
+    for _ in 0..CHECKPOINT_NEAR {
+        let Some(line) = raw.next()? else { return Ok(false) };
+        if line.peek()?.event_type == "checkpoint_created" {
+            let line = line.parse()?;
+            return Ok(line.data["cause"]["tool"]["run_id"].as_str() == Some(run_id));
+        }
+    }
+    Ok(false)
 }
 
 /// Which run a line tells the end of; a tool call that an agent's framework told of has none.

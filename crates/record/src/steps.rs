@@ -2,7 +2,7 @@
 //! undone, and a redo the newest undo.
 
 use crate::line::Line;
-use crate::moment::run_of;
+use crate::moment::{is_change, run_of};
 use crate::read::{ReadError, Recording};
 use shellkeep_session::{RunId, Source};
 
@@ -84,7 +84,7 @@ fn step(recording: &Recording, line: &Line) -> Result<Option<(Kind, Undoable)>, 
         }),
         "checkpoint_created" if line.data["cause"] == "merge" => Some((Kind::Change, here)),
         "tool_call" if is_file_change(line) => Some((Kind::Change, here)),
-        "tool_call" if recording.is_change(line)? => {
+        "tool_call" if is_change(recording, line)? => {
             let run_id = run_of(line).and_then(|id| RunId::parse(id).ok());
             let started = run_id.as_ref().and_then(RunId::seq).unwrap_or(line.seq);
             Some((Kind::Change, Undoable { before: started.saturating_sub(1), run_id }))

@@ -6,10 +6,10 @@ use crate::ops::{CheckpointError, CheckpointView, Moment, OpError, RecordError, 
 use crate::recordings::Recordings;
 use crate::stored::read_error;
 use crate::thinning;
-use shellkeep_record::Recording;
 use shellkeep_record::marks::{CheckpointLine, Marks};
 use shellkeep_record::past::{Past, PastError};
 use shellkeep_record::steps::{self, Undoable};
+use shellkeep_record::{Checkpoints, Recording, moment};
 use shellkeep_session::{Checkpoint, FilesAt, RewindStep, RunId, SessionId, Timestamp};
 use shellkeep_store::Store;
 use shellkeep_workspace::repo::ObjectId;
@@ -42,7 +42,7 @@ impl History {
     ) -> Result<Vec<CheckpointView>, OpError> {
         let marks = self.marks(id);
         let read = move |recording: &Recording| {
-            let lines = recording.checkpoints(&marks, after, most)?;
+            let lines = Checkpoints { recording, marks: &marks }.after(after, most)?;
             Ok(lines.iter().filter_map(view).collect())
         };
         self.recordings.read(id, read).await
@@ -59,7 +59,7 @@ impl History {
         id: &SessionId,
         seq: u64,
     ) -> Result<Option<(RunId, u64, Timestamp)>, OpError> {
-        self.recordings.read(id, move |recording| recording.last_run_after(seq)).await
+        self.recordings.read(id, move |recording| moment::last_run_after(recording, seq)).await
     }
 
     /// The state of a session at some moment.
@@ -104,14 +104,14 @@ impl History {
             }
             Moment::Back(back) => {
                 let (id, back) = (id.clone(), *back);
-                let found = self.recordings.read(&id, move |recording| recording.changes_ago(back)).await?;
+                let found = self.recordings.read(&id, move |recording| moment::changes_ago(recording, back)).await?;
                 found.ok_or_else(|| {
                     none(format!("session '{id}' has had fewer than {back} runs that changed something"))
                 })
             }
             Moment::Time(time) => {
                 let (id, time) = (id.clone(), *time);
-                let found = self.recordings.read(&id, move |recording| recording.last_at(time)).await?;
+                let found = self.recordings.read(&id, move |recording| moment::last_at(recording, time)).await?;
                 found.ok_or_else(|| none(format!("session '{id}' did not exist at {time}; it was created later")))
             }
             Moment::Checkpoint(name) => Ok(self.checkpoint_named(id, name).await?.checkpoint.covers),
@@ -153,7 +153,8 @@ impl History {
             // Old stored runs lack it; their recording has it.
             (Some(_), None) => {
                 let (name, started) = (run_id.clone(), run.seq);
-                let found = self.recordings.read(id, move |recording| recording.end_of_run(&name, started)).await?;
+                let found =
+                    self.recordings.read(id, move |recording| moment::end_of_run(recording, &name, started)).await?;
                 found.ok_or_else(|| no_such_run(id, run_id))
             }
             (None, _) => Err(OpError::Checkpoint(CheckpointError::NoSuchMoment {
@@ -187,7 +188,7 @@ impl History {
         };
         let (marks, wanted) = (self.marks(id), name.to_owned());
         let is_it = move |line: &CheckpointLine| wanted == LATEST || line.data["name"] == *wanted;
-        let newest = move |recording: &Recording| recording.newest_checkpoint(&marks, is_it);
+        let newest = move |recording: &Recording| Checkpoints { recording, marks: &marks }.newest(is_it);
         if let Some(found) = self.recordings.read(id, newest).await?.as_ref().and_then(view) {
             return Ok(found);
         }

@@ -11,7 +11,7 @@ use crate::problems::Problems;
 use shellkeep_record::append::SEGMENT_BYTES;
 use shellkeep_record::marks::{EVERY, Marks};
 use shellkeep_record::{
-    Key, Masker, PublicKey, Recorder, RecorderOptions, Recording, Scrubbed, SessionKey, Signer, Stall,
+    Checkpoints, Key, Masker, PublicKey, Recorder, RecorderOptions, Recording, Scrubbed, SessionKey, Signer, Stall,
 };
 use shellkeep_redact::Redactor;
 use shellkeep_session::{Event, Record, SessionId};
@@ -310,7 +310,8 @@ impl Recordings {
         let directory = self.set.directory(&session_id);
         let marks = Marks::new(&directory, self.set.key(&session_id));
         // If this does not set them, the first reader that needs them does.
-        let is_more = Recording::open(&directory).and_then(|recording| recording.mark(&marks, MARKED_AT_ONCE));
+        let is_more = Recording::open(&directory)
+            .and_then(|recording| Checkpoints { recording: &recording, marks: &marks }.mark(MARKED_AT_ONCE));
         if !is_more.unwrap_or(false) {
             self.unmarked.remove(&session_id);
         }

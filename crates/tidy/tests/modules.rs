@@ -14,7 +14,6 @@ const IN_CIRCLES: &[(&str, usize)] = &[];
 /// Types with more methods, and how many they have.
 const LARGE_TYPES: &[(&str, usize)] = &[
     ("crates/process/src/shell.rs LiveShell", 29),
-    ("crates/record/src/read.rs Recording", 31),
     ("crates/runtime/src/engine/handle.rs Engine", 31),
     ("crates/store/src/filesystem/files.rs SessionFiles", 28),
     ("crates/store/src/store.rs Store", 39),

@@ -105,12 +105,7 @@ fn result(data: &Value) -> String {
             shown += &format!("\u{1b}[0;2m… {left} bytes more\u{1b}[0m\r\n");
         }
     }
-    let ending = match (data["status"].as_str(), data["exit_code"].as_i64()) {
-        (Some("exited"), Some(0)) => None,
-        (Some("exited"), Some(code)) => Some(format!("exit {code}")),
-        (Some(status), _) => Some(status.replace('_', " ")),
-        (None, _) => None,
-    };
+    let ending = summary::tool_outcome(data, None).filter(|outcome| outcome != "exit 0");
     if let Some(ending) = ending {
         shown += &format!("\u{1b}[0;31m[{}]\u{1b}[0m\r\n", ansi::plain(&ending));
     }
@@ -145,20 +140,8 @@ pub fn cut(text: &str, most: usize) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::line::Proof;
+    use crate::line::sample as line;
     use serde_json::json;
-
-    fn line(event_type: &str, data: Value) -> Line {
-        let timestamp = "2026-01-02T03:04:05Z".parse().unwrap();
-        Line {
-            seq: 7,
-            event_type: event_type.to_owned(),
-            timestamp,
-            data,
-            author: Default::default(),
-            proof: Proof::default(),
-        }
-    }
 
     fn output(event_type: &str, data: Value) -> String {
         let shown = frames(&line(event_type, data));

@@ -130,7 +130,8 @@ pub fn kind(event_type: &str) -> Kind {
     }
 }
 
-fn tool_outcome(data: &Value, error: Option<String>) -> Option<String> {
+/// How a tool ended: `exit 2`, `timed out`.
+pub(crate) fn tool_outcome(data: &Value, error: Option<String>) -> Option<String> {
     let status = data.get("status").and_then(Value::as_str);
     match (status, data.get("exit_code").and_then(Value::as_i64)) {
         (Some("exited"), Some(code)) => Some(format!("exit {code}")),
@@ -287,20 +288,8 @@ fn cut(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::line::Proof;
+    use crate::line::sample as line;
     use serde_json::json;
-
-    fn line(event_type: &str, data: Value) -> Line {
-        let timestamp = "2026-01-02T03:04:05Z".parse().unwrap();
-        Line {
-            seq: 7,
-            event_type: event_type.to_owned(),
-            timestamp,
-            data,
-            author: Default::default(),
-            proof: Proof::default(),
-        }
-    }
 
     fn summary(event_type: &str, data: Value) -> Summary {
         Summary::of(&line(event_type, data))

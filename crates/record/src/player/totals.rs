@@ -103,14 +103,8 @@ pub(crate) fn span(seconds: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::line::Proof;
+    use crate::line::sample as line;
     use serde_json::json;
-    use shellkeep_session::Timestamp;
-
-    fn line(event_type: &str, data: Value) -> Line {
-        let (author, proof) = (Default::default(), Proof::default());
-        Line { seq: 1, event_type: event_type.to_owned(), timestamp: Timestamp::UNIX_EPOCH, data, author, proof }
-    }
 
     #[test]
     fn commands_models_and_files_are_counted() {

@@ -1,6 +1,7 @@
 //! What a session was at an earlier record.
 
 use crate::fixture::*;
+use shellkeep_record::Checkpoints;
 use shellkeep_record::marks::EVERY;
 use shellkeep_record::past::{PastError, Unsure};
 use shellkeep_session::shell::Variable;
@@ -176,25 +177,25 @@ fn with_marks_the_past_is_the_same_and_what_is_no_mark_is_passed_over() {
     let recording = house.recording();
     let marks = house.marks();
     let seqs = [1, 2, EVERY - 1, EVERY, EVERY + 1, 2 * EVERY + 7, length - 1, length];
+    let checkpoints = Checkpoints { recording: &recording, marks: &marks };
     let assert_same = || {
         for seq in seqs {
             assert_eq!(recording.past_with(seq, Some(&marks)).unwrap(), recording.past(seq).unwrap(), "{seq}");
         }
         let plain: Vec<u64> =
             house.lines().iter().filter(|line| line.event_type == "checkpoint_created").map(|line| line.seq).collect();
-        let found = |after, most| -> Vec<u64> {
-            recording.checkpoints(&marks, after, most).unwrap().iter().map(|line| line.seq).collect()
-        };
+        let found =
+            |after, most| -> Vec<u64> { checkpoints.after(after, most).unwrap().iter().map(|line| line.seq).collect() };
         assert_eq!(found(0, usize::MAX), plain);
         for after in [0, 10, EVERY, 3 * EVERY - 1, length - 20, length] {
             let rest: Vec<u64> = plain.iter().copied().filter(|seq| *seq > after).take(7).collect();
             assert_eq!(found(after, 7), rest, "{after}");
         }
-        let newest = recording.newest_checkpoint(&marks, |_| true).unwrap().unwrap();
+        let newest = checkpoints.newest(|_| true).unwrap().unwrap();
         assert_eq!(Some(&newest.seq), plain.last());
-        let first = recording.newest_checkpoint(&marks, |line| line.seq == plain[0]).unwrap().unwrap();
+        let first = checkpoints.newest(|line| line.seq == plain[0]).unwrap().unwrap();
         assert_eq!(first.seq, plain[0]);
-        assert!(recording.newest_checkpoint(&marks, |_| false).unwrap().is_none());
+        assert!(checkpoints.newest(|_| false).unwrap().is_none());
     };
     assert_same();
     let directory = house.marks_directory();
