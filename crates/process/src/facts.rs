@@ -51,7 +51,6 @@ pub enum Fact {
         name: Bytes,
         /// Its attribute bits.
         attributes: u32,
-        /// Its value.
         value: Bytes,
     },
     /// An indexed array.
@@ -77,12 +76,17 @@ pub enum Fact {
         attributes: u32,
     },
     /// A variable that is too large to be reported.
-    TooLarge { name: Bytes },
+    TooLarge {
+        name: Bytes,
+    },
     /// A variable of a bare bash was unset.
-    Removed { name: Bytes },
+    Removed {
+        name: Bytes,
+    },
     /// A variable that a bare bash does not have was unset.
-    Forgotten { name: Bytes },
-    /// A function.
+    Forgotten {
+        name: Bytes,
+    },
     Function {
         name: Bytes,
         /// Its attribute bits.
@@ -91,7 +95,9 @@ pub enum Fact {
         source: Bytes,
     },
     /// A function was unset.
-    FunctionGone { name: Bytes },
+    FunctionGone {
+        name: Bytes,
+    },
     /// All aliases.
     Aliases(Vec<(Bytes, Bytes)>),
     /// All `set -o` options that are on, colons between them.
@@ -102,7 +108,6 @@ pub enum Fact {
     Traps(Vec<(u32, Option<Bytes>)>),
     /// The working directory and, below it, the directory stack.
     Directories(Vec<Bytes>),
-    /// The umask.
     Umask(u32),
     /// Soft limits that differ from those the shell was started with: number of the resource, value.
     Limits(Vec<(u32, u64)>),
@@ -110,7 +115,6 @@ pub enum Fact {
     Positional(Vec<Bytes>),
     /// `$0`
     Argv0(Bytes),
-    /// Disabled builtins.
     DisabledBuiltins(Vec<Bytes>),
     /// `$?`
     Status(i32),

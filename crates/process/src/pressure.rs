@@ -16,7 +16,6 @@ pub struct Pressure {
     pub memory: f64,
     /// Share of memory that is available.
     pub memory_free: f64,
-    /// The source.
     pub source: PressureSource,
 }
 

@@ -21,7 +21,6 @@ pub struct ProcessStamp {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stat {
     pub pid: u32,
-    /// Its parent.
     pub parent: u32,
     /// `R`, `S`, `Z`, …
     pub state: u8,

@@ -43,7 +43,6 @@ pub struct SignedHead {
     pub note: Option<Note>,
     /// Whose signature it is.
     pub key: PublicKey,
-    /// The signature.
     pub signature: Signature,
 }
 

@@ -85,7 +85,6 @@ pub struct Hole {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Peek<'a> {
     pub seq: u64,
-    /// Its type.
     pub event_type: Cow<'a, str>,
 }
 

@@ -46,7 +46,6 @@ pub(crate) struct Head {
     pub after: u64,
     /// Number of its last line.
     pub seq: u64,
-    /// The hash of that.
     pub hash: Hash,
     /// The checkpoints in it.
     pub checkpoints: Vec<CheckpointLine>,

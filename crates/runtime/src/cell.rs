@@ -19,10 +19,7 @@ use tokio::sync::{Notify, mpsc, oneshot};
 #[derive(Debug)]
 pub enum RunControl {
     /// Send a signal to its processes.
-    Signal {
-        /// Number.
-        number: i32,
-    },
+    Signal { number: i32 },
     /// Write to its input.
     Input {
         bytes: Vec<u8>,

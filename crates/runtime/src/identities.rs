@@ -99,7 +99,6 @@ pub fn bound(agent: &str, id: &SessionId) -> Option<SessionId> {
 /// A valid token: its scope, and a way to learn that it was revoked.
 #[derive(Clone)]
 pub struct Bearer {
-    /// Its scope.
     pub scope: Arc<Scope>,
     /// Ends with the token.
     pub revocation: Revocation,

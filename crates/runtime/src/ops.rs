@@ -214,7 +214,6 @@ pub struct RunView {
     pub changes: Changes,
     /// Late output of earlier background jobs.
     pub background_output: Option<ByteString>,
-    /// Notices.
     pub notices: Vec<Notice>,
     /// The id of the agent's token that requested it; none for the host.
     pub by: Option<String>,
@@ -265,7 +264,6 @@ pub struct RunSummary {
 /// A page of runs, newest first.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunPage {
-    /// The runs.
     pub runs: Vec<RunSummary>,
     /// Where the next page starts, if there is one: pass it as `before`.
     pub next: Option<RunId>,
@@ -363,7 +361,6 @@ pub struct NewToken {
 /// Whom a new token is for.
 #[derive(Debug, Clone)]
 pub enum NewBearer {
-    /// An agent.
     Agent {
         agent: String,
         /// Whether it may restart its sessions; by default the host's setting for all.

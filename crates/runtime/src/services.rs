@@ -93,7 +93,6 @@ pub(crate) struct Entry {
     pub(crate) service: Service,
     /// Where its log is.
     pub(crate) directory: PathBuf,
-    /// Now.
     pub(crate) now: Timestamp,
 }
 

@@ -23,7 +23,6 @@ pub enum Lent {
     BodyBytes,
     /// Streams of events, logs and runs.
     Followers,
-    /// MCP clients.
     McpClients,
     /// Authenticated connections.
     Connections,

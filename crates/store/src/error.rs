@@ -54,7 +54,6 @@ pub enum OpenError {
         place: PathBuf,
         /// Its format.
         found: u32,
-        /// Ours.
         ours: u32,
     },
     /// The store is missing where there was one.

@@ -71,7 +71,6 @@ thread_local! {
 pub(crate) struct End {
     /// The segment that is written.
     pub segment: u64,
-    /// Its length.
     pub length: u64,
     /// Whether lines wait in memory.
     pub queued: bool,

@@ -51,7 +51,6 @@ impl Theme {
         Self::new(std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()))
     }
 
-    /// Of a level.
     pub fn level(self, level: Level) -> Style {
         match level {
             Level::Good => self.painted(Color::Green),
@@ -71,7 +70,6 @@ impl Theme {
         self.painted(Color::Cyan).add_modifier(Modifier::BOLD)
     }
 
-    /// Figures.
     pub fn figure(self) -> Style {
         Style::new().add_modifier(Modifier::BOLD)
     }

@@ -19,7 +19,6 @@ pub enum Tab {
     /// Services that run.
     #[default]
     Services,
-    /// Sessions.
     Sessions,
     /// Changes of limits.
     Changes,

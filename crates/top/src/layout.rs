@@ -26,11 +26,9 @@ const BODY: u16 = 8;
 pub struct Places {
     /// The node in one line, where there is no room for more.
     pub line: Option<Rect>,
-    /// The node.
     pub node: Option<Rect>,
     /// Commands per second.
     pub rate: Option<Rect>,
-    /// The quotas.
     pub quotas: Option<Rect>,
     /// The commands that run.
     pub running: Option<Rect>,

@@ -8,10 +8,8 @@ use shellkeep_terminal::list::List;
 /// Something that was opened.
 #[derive(Debug)]
 pub enum View {
-    /// A session.
     Session(Box<SessionView>),
     Service(Box<ServiceView>),
-    /// A log.
     Log(Box<Log>),
 }
 

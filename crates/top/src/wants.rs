@@ -37,7 +37,6 @@ pub struct Wants {
     pub session: Option<String>,
     /// One service.
     pub service: Option<ServiceKey>,
-    /// A log.
     pub log: Option<Followed>,
 }
 
@@ -92,7 +91,6 @@ pub struct StateSummary {
     pub exported: usize,
     /// Names of functions.
     pub functions: Vec<String>,
-    /// Aliases.
     pub aliases: usize,
     /// Signals with a trap.
     pub traps: Vec<String>,
@@ -125,11 +123,7 @@ pub enum News {
     /// The services that run.
     Services(Vec<Service>),
     /// A page of sessions.
-    Sessions {
-        query: SessionsQuery,
-        /// The page.
-        page: SessionsPage,
-    },
+    Sessions { query: SessionsQuery, page: SessionsPage },
     /// One session, or why it cannot be shown.
     Session {
         id: String,

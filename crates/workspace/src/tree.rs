@@ -83,7 +83,6 @@ impl From<Errno> for TreeError {
 pub enum EntryKind {
     /// A regular file.
     File,
-    /// A directory.
     Directory,
     /// A symbolic link, which was not followed.
     Symlink,

@@ -37,7 +37,6 @@ pub struct ServiceCommand<'a> {
 /// Who it is, to be remembered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ServiceStamps {
-    /// The keeper.
     pub keeper: ProcessStamp,
     /// The process that runs the command.
     pub main: ProcessStamp,

@@ -29,17 +29,12 @@ pub enum Colour {
 /// How a character looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Style {
-    /// Its colour.
     pub colour: Colour,
     /// The colour behind it.
     pub behind: Colour,
-    /// Bold.
     pub bold: bool,
-    /// Dim.
     pub dim: bool,
-    /// Italic.
     pub italic: bool,
-    /// Underlined.
     pub underlined: bool,
     /// With the two colours exchanged.
     pub reversed: bool,

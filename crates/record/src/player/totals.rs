@@ -19,7 +19,6 @@ pub struct Totals {
     pub failed: u64,
     /// Seconds they took.
     pub seconds: f64,
-    /// Calls of a model.
     pub model_calls: u64,
     /// Seconds they took.
     pub model_seconds: f64,

@@ -25,7 +25,6 @@ pub(crate) enum Part {
     Run(&'static Class, usize),
     /// This many bytes of a class. If it comes last, the word must end there.
     Exactly(&'static Class, usize),
-    /// This text.
     Text(&'static str),
 }
 

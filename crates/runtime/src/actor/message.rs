@@ -58,7 +58,6 @@ pub enum Message {
     },
     /// Drop the shell if nothing runs; returns whether nothing does.
     Evict(oneshot::Sender<bool>),
-    /// Start a service.
     StartService {
         /// What to start.
         request: Box<StartService>,
@@ -110,7 +109,6 @@ pub enum Message {
         /// Answered when it is kept.
         answer: Answer<MessageAdded>,
     },
-    /// Save the agent's state.
     SaveAgentState {
         save: SaveAgentState,
         /// Who saves it.

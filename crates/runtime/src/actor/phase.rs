@@ -34,7 +34,6 @@ pub(super) enum Wait {
         /// Whether a shell became free for it before. It has not tried to take it yet.
         retry_pending: bool,
     },
-    /// A shell.
     Shell(Notified),
     /// Nothing: a shell became free, but it has not tried to take it yet.
     RetryPending,

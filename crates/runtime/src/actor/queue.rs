@@ -140,7 +140,6 @@ impl Queue {
         self.waiting.len() < before
     }
 
-    /// Takes all.
     pub(super) fn take_all(&mut self) -> impl Iterator<Item = Waiting> {
         std::mem::take(&mut self.waiting).into_iter()
     }

@@ -25,7 +25,6 @@ pub struct EngineConfig {
     pub bash: PathBuf,
     /// Shells started in advance.
     pub spare_shells: usize,
-    /// The quotas.
     pub quotas: Quotas,
     /// Whether a new token may restart its sessions by default.
     pub agent_may_restart: bool,

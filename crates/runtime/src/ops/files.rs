@@ -82,7 +82,6 @@ pub struct CheckpointView {
 /// A page of checkpoints, oldest first.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CheckpointPage {
-    /// The checkpoints.
     pub checkpoints: Vec<CheckpointView>,
     /// Where the next page starts, if there is one: pass it as `after`.
     pub next: Option<u64>,
@@ -228,7 +227,6 @@ pub struct Rewound {
     pub agent_state: Option<u64>,
     /// Services that were stopped, or would be.
     pub services_stopped: Vec<ServiceId>,
-    /// Notices.
     pub notices: Vec<Notice>,
 }
 
@@ -248,7 +246,6 @@ pub struct Fork {
 pub struct Forked {
     /// The new one.
     pub session: SessionView,
-    /// Notices.
     pub notices: Vec<Notice>,
 }
 
@@ -284,7 +281,6 @@ pub struct Merged {
     pub files_total: u64,
     /// Files with conflicting changes.
     pub conflicts: Vec<LeftOut>,
-    /// Notices.
     pub notices: Vec<Notice>,
 }
 

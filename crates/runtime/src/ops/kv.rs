@@ -80,7 +80,6 @@ pub struct KvChangedKeys {
     pub version: u64,
     /// Number of the record.
     pub seq: u64,
-    /// Notices.
     pub notices: Vec<Notice>,
 }
 

@@ -97,7 +97,6 @@ pub struct NodeView {
     pub memory_pressure: f64,
     /// Share of memory that is available.
     pub memory_free: f64,
-    /// The quotas.
     pub quotas: QuotasView,
     /// Why it is degraded; empty if everything works.
     pub problems: Vec<String>,

@@ -45,7 +45,6 @@ pub struct Posted {
     pub first_seq: u64,
     /// Number of the last; there is nothing else between them.
     pub last_seq: u64,
-    /// Notices.
     pub notices: Vec<Notice>,
 }
 
@@ -89,7 +88,6 @@ pub enum ExportFormat {
 pub struct NewMessage {
     /// The author.
     pub role: String,
-    /// The content.
     pub content: serde_json::Value,
 }
 
@@ -100,7 +98,6 @@ pub struct MessageAdded {
     pub seq_id: u64,
     /// Number of its record.
     pub seq: u64,
-    /// Notices.
     pub notices: Vec<Notice>,
 }
 
@@ -142,7 +139,6 @@ pub struct AgentStateSaved {
     pub version: u64,
     /// Number of its record.
     pub seq: u64,
-    /// Notices.
     pub notices: Vec<Notice>,
 }
 

@@ -57,7 +57,6 @@ pub struct FileWritten {
     pub is_new: bool,
     /// Number of the record.
     pub seq: u64,
-    /// Notices.
     pub notices: Vec<Notice>,
 }
 
@@ -68,7 +67,6 @@ pub struct FileRemoved {
     pub path: ByteString,
     /// Number of the record.
     pub seq: u64,
-    /// Notices.
     pub notices: Vec<Notice>,
 }
 

@@ -25,7 +25,6 @@ const OWN: &str = "x_";
 pub enum Said {
     /// An event to record.
     Event {
-        /// Of this type.
         event_type: String,
         /// With these fields.
         data: Value,

@@ -26,7 +26,6 @@ pub(super) struct AppliedFile {
     pub format: u32,
     /// The backend's id.
     pub id: String,
-    /// The mark.
     pub mark: Mark,
     /// Whether every file has a checksum; those of a store that an older program began may have none.
     #[serde(default, skip_serializing_if = "is_false")]

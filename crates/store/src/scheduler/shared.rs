@@ -47,7 +47,6 @@ pub(crate) enum Request {
 
 /// What the writer thread shares with callers of the store.
 pub(crate) struct Shared {
-    /// The journal.
     pub journal: Journal,
     /// Armed faults.
     pub faults: Arc<Faults>,

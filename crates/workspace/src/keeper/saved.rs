@@ -22,9 +22,7 @@ pub struct Label {
 /// A checkpoint that was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Saved {
-    /// Its commit.
     pub commit: ObjectId,
-    /// Its tag.
     pub tag: String,
     /// Files that changed since the one before.
     pub counts: Counts,

@@ -107,7 +107,6 @@ impl Database {
         Ok(size)
     }
 
-    /// A commit.
     pub fn read_commit(&self, id: ObjectId) -> Result<Commit> {
         let bytes = self.bytes(id, gix_object::Kind::Commit)?;
         let commit = CommitRef::from_bytes(&bytes, gix_hash::Kind::Sha1).map_err(damaged)?;

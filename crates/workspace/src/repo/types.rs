@@ -10,14 +10,12 @@ const NOBODY: &str = "shellkeep";
 /// What an entry of a directory is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
-    /// A file.
     File {
         /// Whether its owner may run it.
         executable: bool,
     },
     /// A symbolic link; its blob is where it points.
     Link,
-    /// A directory.
     Directory,
 }
 

@@ -27,7 +27,6 @@ const ASIDE: &str = "it changed at that moment, and is there under a name that e
 /// A path that is not as the plan wants it, and why: something of the user's is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeptBack {
-    /// Which.
     pub path: Vec<u8>,
     /// Why, in words.
     pub reason: &'static str,

@@ -10,7 +10,6 @@ use std::collections::BTreeMap;
 /// A directory as a checkpoint holds it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Snapshot {
-    /// Its tree.
     pub tree: ObjectId,
     /// Its side tree, if there is something to say.
     pub meta: Option<ObjectId>,

@@ -26,9 +26,7 @@ static NUMBER: AtomicU64 = AtomicU64::new(0);
 /// What must be at a path for a file to be written there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Expected {
-    /// Anything.
     Anything,
-    /// Nothing.
     Nothing,
     /// A file with this SHA-256, in hexadecimal.
     Sha256(String),

@@ -13,7 +13,6 @@ pub enum CheckpointError {
         if *was_kept { format!("of session '{session_id}' was pruned") } else { format!("in session '{session_id}'") }
     )]
     NotFound {
-        /// The session.
         session_id: String,
         /// What was asked for.
         checkpoint: String,
@@ -22,14 +21,10 @@ pub enum CheckpointError {
     },
     /// There is no such record, or what the session was then is not known.
     #[error("{detail}; nothing was changed")]
-    NoSuchMoment {
-        /// Why.
-        detail: String,
-    },
+    NoSuchMoment { detail: String },
     /// The files could not be kept, brought back or copied.
     #[error("the files of session '{session_id}' {what}: {reason}; {state}")]
     Failed {
-        /// The session.
         session_id: String,
         /// What could not be done.
         what: &'static str,
@@ -43,7 +38,6 @@ pub enum CheckpointError {
     FileNotFound {
         /// Where it was looked for.
         checkpoint: String,
-        /// The path.
         path: String,
     },
     /// A fork would work on the same files.
@@ -51,11 +45,9 @@ pub enum CheckpointError {
         "session '{session_id}' works in '{path}', outside its workspace '{workspace}', so a fork would change the same files; nothing was forked"
     )]
     NotApart {
-        /// The session.
         session_id: String,
         /// Where it works.
         path: String,
-        /// Its workspace.
         workspace: String,
     },
     /// The session was not forked from another, or that one is gone.

@@ -36,32 +36,20 @@ pub enum RecordError {
     },
     /// No state of the agent, or none with this number.
     #[error("session '{session_id}' has no such agent state")]
-    AgentStateNotFound {
-        /// The session.
-        session_id: String,
-    },
+    AgentStateNotFound { session_id: String },
     /// An old state of the agent is no longer kept.
     #[error("version {version} of the agent's state was deleted to make room for newer output")]
-    AgentStateReclaimed {
-        /// Which.
-        version: u64,
-    },
+    AgentStateReclaimed { version: u64 },
     /// The file with a state of the agent is not what was saved.
     #[error("version {version} of the agent's state is damaged and not served: {reason}")]
     AgentStateDamaged {
-        /// Which.
         version: u64,
         /// What is wrong with the file.
         reason: String,
     },
     /// The session is not recorded, or its recording cannot be read.
     #[error("cannot read the recording of session '{session_id}': {reason}")]
-    Unreadable {
-        /// The session.
-        session_id: String,
-        /// Why.
-        reason: String,
-    },
+    Unreadable { session_id: String, reason: String },
     /// A search took longer than it may.
     #[error(
         "the search reached its limit of {limit} s and found nothing before {place}={next}; continue from {place}={next}, or use plain text or a simpler pattern"
@@ -79,7 +67,6 @@ pub enum RecordError {
         "file {file} of session '{session_id}' was changed after it was recorded (its hash does not match), so it is not served"
     )]
     FileChanged {
-        /// Whose.
         session_id: String,
         /// Its name.
         file: String,

@@ -9,38 +9,27 @@ pub enum RunError {
     /// No such run.
     #[error("session '{session_id}' has no run '{run_id}'")]
     NotFound {
-        /// The session.
         session_id: String,
         /// The name asked for.
         run_id: String,
     },
     /// The run has ended.
     #[error("run '{run_id}' has ended; read its result and output instead")]
-    Ended {
-        /// The run.
-        run_id: String,
-    },
+    Ended { run_id: String },
     /// The output is no longer kept.
     #[error(
         "the output of run '{run_id}' was deleted to make room for newer output; its status and exit code are still available. Run the command again if you need its output"
     )]
-    OutputReclaimed {
-        /// The run.
-        run_id: String,
-    },
+    OutputReclaimed { run_id: String },
     /// The run does not read input.
     #[error("run '{run_id}' does not accept input: all of its input was given when it started")]
-    NoInput {
-        /// The run.
-        run_id: String,
-    },
+    NoInput { run_id: String },
     /// The session runs another command.
     #[error(
         "session '{session_id}' is busy with run '{run_id}' (`{command}`, running for {} s); nothing was done",
         running_for.as_secs()
     )]
     Busy {
-        /// The session.
         session_id: String,
         /// What it runs.
         run_id: String,
@@ -51,14 +40,10 @@ pub enum RunError {
     },
     /// The command was cancelled while it waited.
     #[error("the command was cancelled while it waited for its turn in session '{session_id}'; nothing was run")]
-    Cancelled {
-        /// The session.
-        session_id: String,
-    },
+    Cancelled { session_id: String },
     /// Too many commands wait.
     #[error("session '{session_id}' already has {waiting} commands waiting; wait for some to finish")]
     QueueFull {
-        /// The session.
         session_id: String,
         /// How many wait.
         waiting: usize,
@@ -82,7 +67,6 @@ pub enum RunError {
         "session '{session_id}' works in '{path}', which cannot be entered: {reason}; nothing was run. Restore the directory, or pass a cwd (add `cd` to the command to move the session there), or rewind the session to a record where the directory existed"
     )]
     CwdGone {
-        /// The session.
         session_id: String,
         /// Its directory.
         path: String,
@@ -91,16 +75,10 @@ pub enum RunError {
     },
     /// The session was restarted while the command waited.
     #[error("session '{session_id}' was restarted while this command waited; nothing was run, send it again")]
-    Restarted {
-        /// The session.
-        session_id: String,
-    },
+    Restarted { session_id: String },
     /// No shell could be started.
     #[error("cannot start a shell: {reason}. Nothing was run and the session's state is unchanged; send it again")]
-    ShellUnavailable {
-        /// Why.
-        reason: String,
-    },
+    ShellUnavailable { reason: String },
     /// More work than the machine takes.
     #[error(
         "this node is overloaded: {waiting} commands are waiting (limit {limit}) and this one waited {:.1} s; nothing was run. Send it again in {} s, or send fewer at a time",

@@ -8,17 +8,13 @@ pub enum ServiceError {
     /// No such service.
     #[error("session '{session_id}' has no service '{service_id}'")]
     NotFound {
-        /// The session.
         session_id: String,
         /// The name asked for.
         service_id: String,
     },
     /// The service could not be started.
     #[error("cannot start the service: {reason}")]
-    NotStarted {
-        /// Why.
-        reason: String,
-    },
+    NotStarted { reason: String },
 }
 
 impl ServiceError {

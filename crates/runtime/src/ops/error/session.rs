@@ -22,7 +22,6 @@ pub enum SessionError {
         "session '{session_id}' is unavailable because its stored state cannot be read ({reason}); other sessions are not affected. Delete it, or repair its files and restart the daemon"
     )]
     Damaged {
-        /// The session.
         session_id: String,
         /// What is wrong with it.
         reason: String,
@@ -32,7 +31,6 @@ pub enum SessionError {
     BadWorkspace {
         /// The directory.
         path: String,
-        /// Why.
         reason: String,
     },
     /// The session works outside of a data directory that is a copy.
@@ -40,7 +38,6 @@ pub enum SessionError {
         "this data directory is a copy of '{original}', and session '{session_id}' works in '{path}', outside the copy, where the original's session works too; nothing was done"
     )]
     WorkspaceNotTaken {
-        /// The session.
         session_id: String,
         /// The directory.
         path: String,
