@@ -12,7 +12,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 fn each_kind_of_change_makes_one_checkpoint_and_none_makes_none() {
     let mut room = Room::new();
     room.begin();
-    assert!(!room.keeper.needs_base());
+    assert!(room.keeper.needs_base(), "an empty workspace has no checkpoint either");
     assert_eq!(room.try_save().unwrap(), None);
     assert!(room.keeper.repo().is_none(), "nothing to keep needs no repository");
 
