@@ -135,3 +135,18 @@ async def test_async_and_a_timeout(client: shellkeep.Client, thread: str) -> Non
     assert late.output.startswith("begun\n\nThe command was killed after its timeout of 0.5 s.")
     assert (await backend.aexecute("echo $A", timeout=30)).output == "1\n"
     await backend.aclose()
+
+
+def test_an_edit_is_recorded_in_the_agents_session(client: shellkeep.Client, thread: str) -> None:
+    """It went through a second session, whose recording nobody reads."""
+    backend = ShellkeepBackend(client, session=thread)
+    session = backend.session
+    session.run("printf 'one\\r\\ntwo\\r\\n' > script; chmod 755 script; ln -s script link")
+    path = f"{session.workspace}/script"
+    assert backend.edit(path, "one\ntwo", "1\n2").occurrences == 1
+    assert session.run("cat script; stat -c %a script").stdout == "1\r\n2\r\n755\n"
+    recorded = [event for event in session.events.list() if event.event_type == "tool_call"]
+    assert any("script" in str(event.data) for event in recorded), recorded
+    assert backend.edit(f"{session.workspace}/link", "1", "one").occurrences == 1
+    assert session.run("cat script; readlink link").stdout == "one\r\n2\r\nscript\n"
+    assert "not found" in str(backend.edit(path, "three", "3").error)

@@ -159,6 +159,33 @@ class _Files(BaseSandbox):
         # Notices of this shell are dropped: no model uses it.
         return ExecuteResponse(output=result.output, exit_code=result.exit_code, truncated=result.truncated)
 
+    def edit(self, file_path: str, old_string: str, new_string: str, replace_all: bool = False) -> EditResult:
+        """Edits a text through the daemon: in the workspace, the edit is recorded. What cannot be edited so, and every
+        error, is left to deepagents."""
+        edited = self._edited(file_path, old_string, new_string, replace_all)
+        if edited is None or self._upload(file_path, edited[0]) is not None:
+            return super().edit(file_path, old_string, new_string, replace_all)
+        return EditResult(path=file_path, occurrences=edited[1])
+
+    def _edited(self, path: str, old: str, new: str, replace_all: bool) -> tuple[bytes, int] | None:
+        """The file with the text replaced, and how often that was done."""
+        if not old or not _is_absolute(path):
+            return None
+        try:
+            text = self._beside.read(path).decode()
+        except (OSError, UnicodeDecodeError):
+            return None
+        # A model sees line feeds only, whatever the file has.
+        plain_old, plain_new = old.replace("\r\n", "\n"), new.replace("\r\n", "\n")
+        dos = plain_old.replace("\n", "\r\n"), plain_new.replace("\n", "\r\n")
+        for wanted, other in ((old, new), dos, (plain_old, plain_new)):
+            count = text.count(wanted)
+            if count == 1 or (count > 1 and replace_all):
+                return text.replace(wanted, other).encode(), count
+            if count > 1:
+                return None
+        return None
+
     def upload_files(self, files: list[tuple[str, bytes]]) -> list[FileUploadResponse]:
         return [FileUploadResponse(path=path, error=self._upload(path, content)) for path, content in files]
 
