@@ -88,6 +88,9 @@ pub enum CheckpointCause {
     Merge,
     /// It was requested.
     Manual,
+    /// Something else had changed files since the session's last command: an editor, or another session in the same
+    /// directory.
+    Outside,
 }
 
 impl fmt::Display for CheckpointCause {
@@ -99,6 +102,7 @@ impl fmt::Display for CheckpointCause {
             Self::Fork => "fork",
             Self::Merge => "merge",
             Self::Manual => "manual",
+            Self::Outside => "outside",
         })
     }
 }
@@ -363,6 +367,11 @@ pub struct RewindRequest {
     /// What happens to running services.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub services: Option<ServicesChoice>,
+    /// Take back also what other sessions in the same directory have changed since. Without it, such a rewind is refused
+    /// with `files_of_others`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(default = false)]
+    pub force: Option<bool>,
 }
 
 /// What happens to running services at a rewind.
@@ -376,20 +385,42 @@ pub enum ServicesChoice {
     Stop,
 }
 
+/// What an undo takes back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum UndoneKind {
+    /// A run.
+    Run,
+    /// A file that was written or removed with `…/files/content`.
+    File,
+    /// Changes of the keyed store, as many as there were in a row.
+    Kv,
+    /// A merge.
+    Merge,
+    /// A rewind.
+    Rewind,
+}
+
 /// What a rewind changed, or would change.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RewindResponse {
     /// Number of the record that the session was rewound to.
     pub to: u64,
+    /// The last run before that moment, if nothing but runs has changed the session up to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after_run: Option<String>,
     /// Number of the rewind's record; absent for a dry run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seq: Option<u64>,
     /// Rewind to this record to undo the rewind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undo: Option<u64>,
-    /// The run that `undo` undoes; absent if it undoes a rewind or a merge, or if the rewind is not an undo.
+    /// The run that `undo` undoes; absent if it undoes something else, or if the rewind is not an undo.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undone: Option<String>,
+    /// What `undo` undoes; absent if the rewind is not an undo.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undone_kind: Option<UndoneKind>,
     /// Whether this was a dry run.
     pub dry_run: bool,
     /// The files that change; only the first ones.
@@ -405,6 +436,10 @@ pub struct RewindResponse {
     /// Total number of such paths; absent if there are none.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub uncertain_total: u64,
+    /// The first of the paths that other sessions in the same directory have changed since, and who did. At most 1000 are
+    /// named.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub of_others: Vec<LeftOut>,
     /// What changes in the shell.
     pub shell: Changes,
     /// The working directory afterwards.
@@ -412,6 +447,9 @@ pub struct RewindResponse {
     /// The version of the agent's state that was restored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_state_version: Option<u64>,
+    /// The version that the keyed store gets; absent if nothing changes in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kv_version: Option<u64>,
     /// Services that were stopped, or would be.
     pub services_stopped: Vec<String>,
     /// Notices.
@@ -518,8 +556,8 @@ mod tests {
         for kind in kinds.into_iter().chain([ChangeKind::TypeChanged]) {
             assert_eq!(serde_json::to_value(kind).unwrap(), kind.to_string());
         }
-        use CheckpointCause::{Base, Fork, Manual, Merge, Rewind, Tool};
-        for cause in [Tool, Base, Rewind, Fork, Merge, Manual] {
+        use CheckpointCause::{Base, Fork, Manual, Merge, Outside, Rewind, Tool};
+        for cause in [Tool, Base, Rewind, Fork, Merge, Manual, Outside] {
             assert_eq!(serde_json::to_value(cause).unwrap(), cause.to_string());
         }
     }

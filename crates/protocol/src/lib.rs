@@ -44,7 +44,7 @@ pub use files::{
     AgainstParams, ChangeKind, Checkpoint, CheckpointCause, CheckpointDetail, CheckpointList, CheckpointName,
     CheckpointParams, CheckpointUsage, DiffParams, DiffResponse, FileChange, FileHistory, ForkRequest, HistoryEntry,
     LeftOut, MergeBackRequest, MergeBackResponse, PathParams, Place, RewindRequest, RewindResponse, ServicesChoice,
-    Side,
+    Side, UndoneKind,
 };
 pub use health::{Live, Readiness, ReadinessStatus};
 pub use kv::{KvBatch, KvChanged, KvChangedKey, KvEntry, KvList, KvOp, KvOpKind, KvParams, KvWritten};

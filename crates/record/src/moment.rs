@@ -3,7 +3,7 @@
 
 use crate::line::Line;
 use crate::read::{ReadError, Recording};
-use shellkeep_session::{RunId, Timestamp};
+use shellkeep_session::{RunId, Source, Timestamp};
 
 /// The most changing runs that one can go back by counting; a number, a run or a time names anything older.
 pub const MAX_BACK: u64 = 1000;
@@ -11,6 +11,9 @@ pub const MAX_BACK: u64 = 1000;
 /// Lines that are looked at after the end of a run for the checkpoint of its files. It is recorded as soon as it is made,
 /// and the next command waits for it for a while.
 const CHECKPOINT_NEAR: usize = 64;
+
+/// Lines that are looked at for the run before a line. Farther away, its name says little.
+const RUN_NEAR: usize = 256;
 
 /// The number of the line that tells how a run ended, if it has ended. `started` is where to begin to look.
 pub fn end_of_run(recording: &Recording, run_id: &RunId, started: u64) -> Result<Option<u64>, ReadError> {
@@ -86,6 +89,29 @@ pub fn changes_ago(recording: &Recording, count: u64) -> Result<Option<u64>, Rea
     Ok(None)
 }
 
+/// The run after which the session was as it was after this line: the last one that had ended, if nothing else has
+/// changed the session since. What a rewind took back is passed over.
+pub fn run_before(recording: &Recording, seq: u64) -> Result<Option<RunId>, ReadError> {
+    let mut before = seq.saturating_add(1);
+    for _ in 0..RUN_NEAR {
+        let Some(line) = recording.before(before)? else { return Ok(None) };
+        before = line.seq;
+        match line.event_type.as_str() {
+            "session_rewound" => before = line.data["to"].as_u64().unwrap_or_default().saturating_add(1).min(before),
+            "checkpoint_created" if ["merge", "outside"].iter().any(|cause| line.data["cause"] == **cause) => {
+                return Ok(None);
+            }
+            "kv_changed" | "session_restarted" => return Ok(None),
+            "tool_call" if run_of(&line).is_some() => {
+                return Ok(run_of(&line).and_then(|id| RunId::parse(id).ok()));
+            }
+            "tool_call" if is_file_change(&line) => return Ok(None),
+            _ => {}
+        }
+    }
+    Ok(None)
+}
+
 /// Whether a run changed the shell or the files.
 pub(crate) fn is_change(recording: &Recording, ended: &Line) -> Result<bool, ReadError> {
     let Some(run_id) = run_of(ended) else { return Ok(false) };
@@ -106,4 +132,11 @@ pub(crate) fn is_change(recording: &Recording, ended: &Line) -> Result<bool, Rea
 /// Which run a line tells the end of; a tool call that an agent's framework told of has none.
 pub(crate) fn run_of(line: &Line) -> Option<&str> {
     line.data.get("run_id")?.as_str()
+}
+
+/// Whether a line tells of a file that was written or removed through the daemon. What an agent posts is its word only.
+pub(crate) fn is_file_change(line: &Line) -> bool {
+    line.author.source == Source::Runtime
+        && run_of(line).is_none()
+        && matches!(line.data["tool_name"].as_str(), Some("write_file" | "remove_file"))
 }

@@ -2,17 +2,32 @@
 //! undone, and a redo the newest undo.
 
 use crate::line::Line;
-use crate::moment::{is_change, run_of};
+use crate::moment::{is_change, is_file_change, run_of};
 use crate::read::{ReadError, Recording};
-use shellkeep_session::{RunId, Source};
+use shellkeep_session::RunId;
 
-/// A change of a session: by a run, a rewind or a merge.
+/// A change of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Undoable {
     /// Number of the line after which the session was as before the change.
     pub before: u64,
-    /// The run, if a run did it.
-    pub run_id: Option<RunId>,
+    /// What changed it.
+    pub by: ChangedBy,
+}
+
+/// What changed a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ChangedBy {
+    /// This run.
+    Run(RunId),
+    /// A file was written or removed through the daemon.
+    File,
+    /// Keys of the keyed store were changed, perhaps several times in a row.
+    Kv,
+    /// Another session's changes were merged.
+    Merge,
+    /// It was rewound.
+    Rewind,
 }
 
 /// How a change came about.
@@ -60,42 +75,57 @@ pub fn last_undo(recording: &Recording) -> Result<Option<Undoable>, ReadError> {
 /// Goes through the changes, newest first. `see` gets each, and whether a newer one reverted it.
 fn last_step(recording: &Recording, see: impl Fn(Kind, bool) -> Seen) -> Result<Option<Undoable>, ReadError> {
     let (mut before, mut taken_back) = (u64::MAX, 0_u64);
+    let mut decide = |kind, step| match see(kind, taken_back > 0) {
+        Seen::TakesBack => {
+            taken_back += 1;
+            None
+        }
+        Seen::TakenBack => {
+            taken_back -= 1;
+            None
+        }
+        Seen::Wanted => Some(Some(step)),
+        Seen::Barrier => Some(None),
+    };
+    // Changes of the keyed store in a row are one step: a framework that saves its state there makes many.
+    let mut of_kv: Option<Undoable> = None;
     while let Some(line) = recording.before(before)? {
         before = line.seq;
         let Some((kind, step)) = step(recording, &line)? else { continue };
-        match see(kind, taken_back > 0) {
-            Seen::TakesBack => taken_back += 1,
-            Seen::TakenBack => taken_back -= 1,
-            Seen::Wanted => return Ok(Some(step)),
-            Seen::Barrier => return Ok(None),
+        if step.by == ChangedBy::Kv {
+            of_kv = Some(step);
+            continue;
+        }
+        if let Some(found) = of_kv.take().and_then(|of_kv| decide(Kind::Change, of_kv)) {
+            return Ok(found);
+        }
+        if let Some(found) = decide(kind, step) {
+            return Ok(found);
         }
     }
-    Ok(None)
+    Ok(of_kv.and_then(|of_kv| decide(Kind::Change, of_kv)).flatten())
 }
 
 /// The change that a line tells of, if it tells of one.
 fn step(recording: &Recording, line: &Line) -> Result<Option<(Kind, Undoable)>, ReadError> {
-    let here = Undoable { before: line.seq.saturating_sub(1), run_id: None };
+    let here = |by| Undoable { before: line.seq.saturating_sub(1), by };
     Ok(match line.event_type.as_str() {
-        "session_rewound" => Some(match line.data["step"].as_str() {
-            Some("undo") => (Kind::Undo, here),
-            Some("redo") => (Kind::Redo, here),
-            _ => (Kind::Change, here),
-        }),
-        "checkpoint_created" if line.data["cause"] == "merge" => Some((Kind::Change, here)),
-        "tool_call" if is_file_change(line) => Some((Kind::Change, here)),
+        "session_rewound" => {
+            let kind = match line.data["step"].as_str() {
+                Some("undo") => Kind::Undo,
+                Some("redo") => Kind::Redo,
+                _ => Kind::Change,
+            };
+            Some((kind, here(ChangedBy::Rewind)))
+        }
+        "checkpoint_created" if line.data["cause"] == "merge" => Some((Kind::Change, here(ChangedBy::Merge))),
+        "kv_changed" => Some((Kind::Change, here(ChangedBy::Kv))),
+        "tool_call" if is_file_change(line) => Some((Kind::Change, here(ChangedBy::File))),
         "tool_call" if is_change(recording, line)? => {
-            let run_id = run_of(line).and_then(|id| RunId::parse(id).ok());
-            let started = run_id.as_ref().and_then(RunId::seq).unwrap_or(line.seq);
-            Some((Kind::Change, Undoable { before: started.saturating_sub(1), run_id }))
+            let Some(run_id) = run_of(line).and_then(|id| RunId::parse(id).ok()) else { return Ok(None) };
+            let started = run_id.seq().unwrap_or(line.seq);
+            Some((Kind::Change, Undoable { before: started.saturating_sub(1), by: ChangedBy::Run(run_id) }))
         }
         _ => None,
     })
-}
-
-/// Whether a line tells of a file that was written or removed through the daemon. What an agent posts is its word only.
-fn is_file_change(line: &Line) -> bool {
-    line.author.source == Source::Runtime
-        && run_of(line).is_none()
-        && matches!(line.data["tool_name"].as_str(), Some("write_file" | "remove_file"))
 }

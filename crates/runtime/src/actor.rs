@@ -16,6 +16,7 @@ mod kv;
 mod merge;
 mod message;
 mod notes;
+mod others;
 mod owed;
 mod phase;
 mod queue;
@@ -35,6 +36,7 @@ use message::{Answer, Caller};
 pub use message::{
     Asked, FileChanged, FilesTask, ForkOrder, KvTask, MAILBOX, MAX_WAITING, Message, RunReply, ServiceNews, Started,
 };
+pub(crate) use others::refuse as refuse_others;
 pub use slot::Slot;
 
 use crate::admission::{self, Ticket};
@@ -280,6 +282,7 @@ impl Actor {
         if !session.phase.has_idle() {
             session.files.watch_before_first(&session.journal).await;
         }
+        session.files.keep_outside(&session.journal);
         if ticket.is_none() && session.files.holds(Some(submitted.expires)) {
             return self.queue.put_back(submitted);
         }

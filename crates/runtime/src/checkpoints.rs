@@ -58,6 +58,7 @@ impl Wanted {
             Cause::Fork => "as forked".to_owned(),
             Cause::Merge => "after a merge".to_owned(),
             Cause::Manual => "as asked for".to_owned(),
+            Cause::Outside => "changed outside this session".to_owned(),
         };
         Self { cause, covers, title, tool_name: None }
     }

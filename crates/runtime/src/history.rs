@@ -8,7 +8,7 @@ use crate::stored::read_error;
 use crate::thinning;
 use shellkeep_record::marks::{CheckpointLine, Marks};
 use shellkeep_record::past::{Past, PastError};
-use shellkeep_record::steps::{self, Undoable};
+use shellkeep_record::steps::{self, ChangedBy, Undoable};
 use shellkeep_record::{Checkpoints, Recording, moment};
 use shellkeep_session::{Checkpoint, FilesAt, RewindStep, RunId, SessionId, Timestamp};
 use shellkeep_store::Store;
@@ -119,10 +119,21 @@ impl History {
         }
     }
 
-    /// The run that a rewind undoes, if it is an undo of a run.
-    pub(crate) async fn undone(&self, id: &SessionId, moment: &Moment) -> Result<Option<RunId>, OpError> {
+    /// The run after which the session was as it was after a record; none if that cannot be said so.
+    pub(crate) async fn run_before(&self, id: &SessionId, seq: u64) -> Result<Option<RunId>, OpError> {
+        self.recordings.read(id, move |recording| moment::run_before(recording, seq)).await
+    }
+
+    /// When a record was made.
+    pub(crate) async fn time_of(&self, id: &SessionId, seq: u64) -> Result<Option<Timestamp>, OpError> {
+        let found = self.recordings.read(id, move |recording| recording.before(seq.saturating_add(1))).await?;
+        Ok(found.map(|line| line.timestamp))
+    }
+
+    /// What going to a moment takes back, if it is an undo.
+    pub(crate) async fn undone(&self, id: &SessionId, moment: &Moment) -> Result<Option<ChangedBy>, OpError> {
         match moment {
-            Moment::Step(RewindStep::Undo) => Ok(self.step(id, RewindStep::Undo).await?.run_id),
+            Moment::Step(RewindStep::Undo) => Ok(Some(self.step(id, RewindStep::Undo).await?.by)),
             _ => Ok(None),
         }
     }
@@ -132,7 +143,9 @@ impl History {
         let (found, detail) = match step {
             RewindStep::Undo => (
                 self.recordings.read(id, steps::last_change).await?,
-                format!("there is nothing to undo: no command in session '{id}' has changed files or the shell"),
+                format!(
+                    "there is nothing to undo: nothing in session '{id}' has changed files, the shell or the keyed store"
+                ),
             ),
             RewindStep::Redo => (
                 self.recordings.read(id, steps::last_undo).await?,

@@ -371,14 +371,14 @@ pub fn files_not_kept(reason: &str) -> Notice {
 }
 
 /// The session was rewound.
-pub fn rewound(to: u64, has_files: bool, kept_back: usize, uncertain: u64, secrets: usize) -> Notice {
+pub fn rewound(moment: &str, has_files: bool, kept_back: usize, uncertain: u64, secrets: usize) -> Notice {
     let files = match (has_files, uncertain) {
         (true, 0) => "files, ",
         (true, _) => "files (except those listed below), ",
         (false, _) => "",
     };
     let mut message = format!(
-        "This session was rewound to record {to}: {files}working directory, variables, functions and options are as they \
+        "This session was rewound to {moment}: {files}working directory, variables, functions and options are as they \
          were then, in a new shell. What happened since is still in the timeline and can be rewound to."
     );
     if !has_files {

@@ -26,6 +26,9 @@ impl From<OpError> for Refusal {
             OpError::Service(ServiceError::NotFound { session_id, service_id }) => {
                 refusal.with("session_id", session_id).with("service_id", service_id)
             }
+            OpError::Service(ServiceError::NameTaken { session_id, name, service_id }) => {
+                refusal.with("session_id", session_id).with("name", name).with("service_id", service_id)
+            }
             OpError::Service(ServiceError::NotStarted { .. }) => refusal,
             OpError::Record(error) => with_record(refusal, error),
             OpError::Token(TokenError::NotFound { token_id }) => refusal.with("token_id", token_id),
@@ -92,6 +95,10 @@ fn with_checkpoint(refusal: Refusal, error: CheckpointError) -> Refusal {
             let conflict = |(path, reason)| serde_json::json!({"path": path, "reason": reason});
             refusal.with("conflicts", conflicts.into_iter().map(conflict).collect::<Vec<_>>())
         }
+        CheckpointError::OfOthers { of_others, .. } => {
+            let file = |(path, reason)| serde_json::json!({"path": path, "reason": reason});
+            refusal.with("of_others", of_others.into_iter().map(file).collect::<Vec<_>>())
+        }
         CheckpointError::NoSuchMoment { .. } | CheckpointError::NoOrigin { .. } => refusal,
     }
 }
@@ -121,6 +128,7 @@ fn status(error: &OpError) -> StatusCode {
         OpError::Service(ServiceError::NotFound { .. }) | OpError::Token(TokenError::NotFound { .. }) => {
             StatusCode::NOT_FOUND
         }
+        OpError::Service(ServiceError::NameTaken { .. }) => StatusCode::CONFLICT,
         OpError::Session(error) => session_status(error),
         OpError::Run(error) => run_status(error),
         OpError::Checkpoint(error) => checkpoint_status(error),
@@ -171,9 +179,10 @@ fn checkpoint_status(error: &CheckpointError) -> StatusCode {
         CheckpointError::NotFound { .. }
         | CheckpointError::NoSuchMoment { .. }
         | CheckpointError::FileNotFound { .. } => StatusCode::NOT_FOUND,
-        CheckpointError::NotApart { .. } | CheckpointError::NoOrigin { .. } | CheckpointError::MergeConflict { .. } => {
-            StatusCode::CONFLICT
-        }
+        CheckpointError::NotApart { .. }
+        | CheckpointError::OfOthers { .. }
+        | CheckpointError::NoOrigin { .. }
+        | CheckpointError::MergeConflict { .. } => StatusCode::CONFLICT,
         CheckpointError::Failed { reason, .. } if reason.is_full() => StatusCode::INSUFFICIENT_STORAGE,
         CheckpointError::Failed { .. } => StatusCode::INTERNAL_SERVER_ERROR,
     }

@@ -96,6 +96,8 @@ pub enum Cause {
     Merge,
     /// It was requested.
     Manual,
+    /// Something else than this session had changed files since its last command.
+    Outside,
 }
 
 impl Cause {
@@ -108,6 +110,7 @@ impl Cause {
             Self::Fork => "fork_".to_owned(),
             Self::Merge => "merge_".to_owned(),
             Self::Manual => "manual_".to_owned(),
+            Self::Outside => "outside_".to_owned(),
         }
     }
 }

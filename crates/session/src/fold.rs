@@ -2,7 +2,7 @@
 
 use crate::agent::{FINAL_OUTPUT, USER_INPUT};
 use crate::state::{ActiveRun, SessionState};
-use crate::{Claims, Event, KvState, Record, Service, ServiceStatus, service};
+use crate::{Claims, Event, KvState, NoticeCode, Record, Service, ServiceStatus, service};
 use std::collections::BTreeMap;
 
 /// A record that does not follow from the state it is applied to.
@@ -161,6 +161,9 @@ impl SessionState {
                 if let Some(restored) = kv {
                     self.kv = KvState { version: self.kv.version.max(restored.version), restored: Some(*restored) };
                 }
+                // Of several rewinds in a row only the last one matters.
+                let is_of_rewind = |code| matches!(code, NoticeCode::Rewound | NoticeCode::FilesUncertain);
+                self.pending_notices.retain(|notice| !is_of_rewind(notice.code));
                 self.pending_notices.extend(notices.iter().cloned());
             }
             _ => {}

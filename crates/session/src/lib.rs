@@ -41,6 +41,7 @@ pub mod service;
 pub mod shell;
 pub mod size;
 pub mod state;
+pub mod typed_time;
 
 pub use adapt::{Controller, Limit, LimitChange, LimitName, PressureReading};
 pub use agent::{AgentState, Content, Message};

@@ -17,7 +17,6 @@ pub mod kv;
 pub mod log;
 pub mod man;
 pub mod mcp;
-mod moment;
 pub mod quotas;
 pub mod reload;
 pub mod replay;

@@ -11,6 +11,7 @@ use crate::ops::{OpError, Posted};
 pub(super) async fn before(session: &mut Session, answer: Answer<()>) {
     if !session.phase.is_running() {
         session.files.before_change(&session.journal).await;
+        session.files.keep_outside(&session.journal);
     }
     session.files.answer_when_kept(answer);
 }

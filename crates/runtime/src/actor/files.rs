@@ -35,6 +35,18 @@ pub(super) struct Files {
     pub(super) is_full: bool,
     reported: Reported,
     kept_to: KeptTo,
+    /// Whether it was seen, since the last change of this session, what others have changed.
+    looked_outside: bool,
+}
+
+/// What is kept before anything else, when the files begin to be watched.
+enum First {
+    /// What the last daemon owed.
+    Owed(Owed),
+    /// What others have changed since the last command.
+    Outside,
+    /// What was there before the first command, if nothing is known of that.
+    Base,
 }
 
 #[derive(Default)]
@@ -83,6 +95,7 @@ impl Files {
             is_full: false,
             reported: Reported::default(),
             kept_to: KeptTo::default(),
+            looked_outside: false,
         }
     }
 
@@ -152,39 +165,73 @@ impl Files {
         }
         let (home, power) = (self.ctx.checkpoints.home(journal.id()), self.ctx.store.survives_power());
         self.kept_to.open(&home, journal.state().seq, power);
-        self.begin(journal, None);
+        self.begin(journal, First::Base);
     }
 
-    /// Starts watching the files; first takes the checkpoint that the last daemon owed.
-    fn begin(&mut self, journal: &Journal, owed: Option<Owed>) {
+    /// Starts watching the files.
+    fn begin(&mut self, journal: &Journal, first: First) {
         let checkpoints = &self.ctx.checkpoints;
         if !checkpoints.config.on || !self.is_off() {
             return;
         }
         let id = journal.id().clone();
         let keeper = Box::new(checkpoints.keeper(&id, &journal.state().meta.workspace));
-        if let Some(Owed { wanted, due }) = owed {
-            let (label, parent) = (label(&wanted, journal), parent(journal));
-            self.kept_to.owe(wanted.covers);
-            return self.work(keeper, move |keeper| {
-                crash::point(Point::FilesOwed, id.as_str().as_bytes());
-                let saved = keeper.begin().and_then(|()| keeper.save_late(&label, parent, due));
-                Outcome::Begun(Some(wanted), saved)
-            });
+        let parent = parent(journal);
+        match first {
+            First::Owed(Owed { wanted, due }) => {
+                let label = label(&wanted, journal);
+                self.kept_to.owe(wanted.covers);
+                self.work(keeper, move |keeper| {
+                    crash::point(Point::FilesOwed, id.as_str().as_bytes());
+                    let saved = keeper.begin().and_then(|()| keeper.save_late(&label, parent, due));
+                    Outcome::Begun(Some(wanted), saved)
+                });
+            }
+            First::Outside => {
+                let wanted = outside(journal);
+                let label = label(&wanted, journal);
+                self.work(keeper, move |keeper| {
+                    let saved = keeper.begin().and_then(|()| keeper.save(&label, parent));
+                    Outcome::Begun(Some(wanted), saved)
+                });
+            }
+            First::Base => {
+                // Files that exist before the first command exist from the beginning.
+                let wanted = Wanted::for_other(Cause::Base, 1);
+                let label = label(&wanted, journal);
+                let is_base = needs_base(&self.ctx, journal);
+                self.work(keeper, move |keeper| {
+                    if let Err(trouble) = keeper.begin() {
+                        return Outcome::Begun(None, Err(trouble));
+                    }
+                    match is_base && keeper.needs_base() {
+                        true => Outcome::Begun(Some(wanted), keeper.save_base(&label)),
+                        false => Outcome::Begun(None, Ok(None)),
+                    }
+                });
+            }
         }
-        // Files that exist before the first command exist from the beginning.
-        let wanted = Wanted::for_other(Cause::Base, 1);
-        let label = label(&wanted, journal);
-        let is_base = needs_base(&self.ctx, journal);
-        self.work(keeper, move |keeper| {
-            if let Err(trouble) = keeper.begin() {
-                return Outcome::Begun(None, Err(trouble));
+    }
+
+    /// A command is about to start. What others have changed in a directory of the host since the last one is kept first:
+    /// who takes the command back does not mean that.
+    pub(super) fn keep_outside(&mut self, journal: &Journal) {
+        if self.looked_outside || !is_hosts(&self.ctx, journal) {
+            return;
+        }
+        match std::mem::take(&mut self.keeping) {
+            Keeping::Idle(keeper) if keeper.is_watching() && !keeper.heard_nothing() => {
+                self.looked_outside = true;
+                self.hold.begin(hold::AFTER_RUN);
+                let wanted = outside(journal);
+                let (label, parent) = (label(&wanted, journal), parent(journal));
+                self.work(keeper, move |keeper| {
+                    let saved = keeper.save(&label, parent);
+                    Outcome::Saved(wanted, saved)
+                });
             }
-            match is_base && keeper.needs_base() {
-                true => Outcome::Begun(Some(wanted), keeper.save_base(&label)),
-                false => Outcome::Begun(None, Ok(None)),
-            }
-        });
+            other => self.keeping = other,
+        }
     }
 
     /// The first command in a directory that the host named waits until the existing files are saved, and the first
@@ -196,11 +243,15 @@ impl Files {
         if !self.kept_to.is_open()
             && let Some(owed) = owed_by_last_daemon(&self.ctx, journal).await
         {
-            self.begin(journal, Some(owed));
+            self.begin(journal, First::Owed(owed));
             self.hold.begin(hold::BEFORE_FIRST);
         } else if needs_base(&self.ctx, journal) {
-            self.begin(journal, None);
+            self.begin(journal, First::Base);
             self.hold.begin(hold::BEFORE_FIRST);
+        } else if is_hosts(&self.ctx, journal) {
+            self.looked_outside = true;
+            self.begin(journal, First::Outside);
+            self.hold.begin(hold::AFTER_RUN);
         }
     }
 
@@ -210,7 +261,7 @@ impl Files {
             && !self.kept_to.is_open()
             && let Some(owed) = owed_by_last_daemon(&self.ctx, journal).await
         {
-            self.begin(journal, Some(owed));
+            self.begin(journal, First::Owed(owed));
         }
         self.settle(journal).await;
     }
@@ -236,6 +287,7 @@ impl Files {
 
     /// The end of a run is recorded: what it changed is saved.
     pub(super) fn after_end(&mut self, journal: &mut Journal, changed: Changed, wanted: impl FnOnce(u64) -> Wanted) {
+        self.looked_outside = false;
         let covers = journal.state().seq;
         match changed {
             // Checked only now, after the answer was sent: the file system may hang.
@@ -252,7 +304,7 @@ impl Files {
         match std::mem::take(&mut self.keeping) {
             // The files are not watched because earlier work failed: start again.
             Keeping::Off => {
-                self.begin(journal, None);
+                self.begin(journal, First::Base);
                 self.wanted = (!self.is_off()).then_some(wanted);
             }
             Keeping::Idle(keeper) if keeper.is_clean() => {
@@ -290,7 +342,7 @@ impl Files {
                 self.keeping = Keeping::Off;
                 // If a command arrived in the meantime, the session is live again and the file stays.
                 match open {
-                    _ if self.kept_to.is_open() => self.begin(journal, None),
+                    _ if self.kept_to.is_open() => self.begin(journal, First::Base),
                     Some(open) => kept_to::remove(&open),
                     None => {}
                 }
@@ -405,7 +457,17 @@ impl Files {
 /// Whether existing files are saved before the first command. Our own directories start empty: what is there belongs to
 /// the first command.
 fn needs_base(ctx: &SessionContext, journal: &Journal) -> bool {
-    journal.state().files.is_none() && !ctx.workspaces.owns(&journal.state().meta.workspace)
+    journal.state().files.is_none() && is_hosts(ctx, journal)
+}
+
+/// Whether the files are in a directory that the host named, where others work, too.
+fn is_hosts(ctx: &SessionContext, journal: &Journal) -> bool {
+    !ctx.workspaces.owns(&journal.state().meta.workspace)
+}
+
+/// A checkpoint of what others have changed. It is of its own record: what a moment before it names was before it.
+fn outside(journal: &Journal) -> Wanted {
+    Wanted::for_other(Cause::Outside, journal.state().seq + 1)
 }
 
 /// The parent of the next commit.

@@ -3,6 +3,7 @@
 use super::checkpoint::{change_files, changed_but, commit_now, save_now};
 use super::files::files_failed;
 use super::kv;
+use super::others;
 use super::session::Session;
 use super::unsure::{Uncertain, uncertain};
 use crate::checkpoints::commit_of;
@@ -13,7 +14,8 @@ use crate::pending;
 use crate::{notices, state_file};
 use shellkeep_record::past::Past;
 use shellkeep_session::{
-    AgentState, Cause, Content, Event, FilesAt, KvRestored, LeftOut, Notice, RewindStep, ShellState, decide,
+    AgentState, Cause, Content, Event, FilesAt, KvRestored, LeftOut, Notice, NoticeCode, RewindStep, RunId, ShellState,
+    decide,
 };
 use shellkeep_store::FileChange;
 use shellkeep_workspace::repo::{ObjectId, RepoError};
@@ -21,9 +23,14 @@ use shellkeep_workspace::restore::{self, KeptBack, Plan, RestoreError};
 use std::io;
 use std::sync::Arc;
 
+/// Of a moment whose files no checkpoint holds.
+const FILES_UNKNOWN: &str = "No file was changed: there is no checkpoint of the files as they were at that moment.";
+
 /// The target state of a session.
 struct Target {
     past: Past,
+    /// The run after which that is, if it can be named so.
+    after_run: Option<RunId>,
     /// Whether it is a step of undo or redo.
     step: Option<RewindStep>,
     /// The part of its shell that can be restored.
@@ -35,6 +42,16 @@ struct Target {
     secrets: usize,
     /// What cannot be restored.
     notices: Vec<Notice>,
+}
+
+impl Target {
+    /// The moment as people know it.
+    fn moment(&self) -> String {
+        match &self.after_run {
+            Some(run_id) => format!("the state after {run_id}"),
+            None => format!("record {}", self.past.seq),
+        }
+    }
 }
 
 /// Rewinds the session to an earlier moment.
@@ -57,8 +74,12 @@ pub(super) async fn rewind(session: &mut Session, request: Rewind, by: Option<St
     let mut rewound = rewound(session, &target, &plan, &kept);
     (rewound.uncertain, rewound.uncertain_total) = (uncertain.first.clone(), uncertain.total);
     rewound.undone = undone;
+    rewound.of_others = others::changed_since(session, target.past.seq, &plan).await?;
     if request.dry_run {
         return Ok(rewound);
+    }
+    if !request.force {
+        others::refuse(&rewound.of_others)?;
     }
     save_now(session, Cause::Rewind).await?;
     session.rest("rewound", "the session was rewound");
@@ -88,8 +109,12 @@ async fn target(session: &mut Session, past: Past) -> Result<Target, OpError> {
         notices.push(notices::agent_state_gone(version));
         agent_state = session.journal.state().agent_state.as_deref().cloned();
     }
+    if !knows(session, &past.files) && session.journal.state().files.is_some() {
+        notices.push(Notice { code: NoticeCode::FilesUncertain, message: FILES_UNKNOWN.to_owned() });
+    }
     let kv = kv::plan_rewind(session, past.kv_version).await?;
-    Ok(Target { past, step: None, shell, agent_state, kv, secrets, notices })
+    let after_run = session.ctx.history.run_before(session.id(), past.seq).await?;
+    Ok(Target { past, after_run, step: None, shell, agent_state, kv, secrets, notices })
 }
 
 /// The version of the agent's state at that moment, if its file is gone or is not what was saved.
@@ -142,6 +167,7 @@ fn rewound(session: &Session, target: &Target, plan: &Plan, kept: &[KeptBack]) -
     let delta = session.journal.state().shell.difference(&target.shell);
     Rewound {
         to: target.past.seq,
+        after_run: target.after_run.clone(),
         seq: None,
         undo: None,
         undone: None,
@@ -150,9 +176,11 @@ fn rewound(session: &Session, target: &Target, plan: &Plan, kept: &[KeptBack]) -
         kept_back: kept_back(kept),
         uncertain: Vec::new(),
         uncertain_total: 0,
+        of_others: Vec::new(),
         shell: decide::changes(&session.journal.state().shell, &delta),
         cwd: target.shell.cwd.clone(),
         agent_state: target.agent_state.as_ref().map(|state| state.version),
+        kv_version: target.kv.map(|kv| kv.version),
         services_stopped: Vec::new(),
         notices: target.notices.clone(),
     }
@@ -171,13 +199,14 @@ async fn apply(
     let agent_state = saved_again(session, target.agent_state.clone()).map_err(|error| {
         files_failed(&session.journal, "were not changed, because the agent's state could not be written", &error)
     })?;
-    let files = match knows(session, &target.past.files) {
+    let is_known = knows(session, &target.past.files);
+    let files = match is_known {
         true => target.past.files.clone(),
         false => session.journal.state().files.clone(),
     };
     let commit = files.as_ref().and_then(commit_of);
-    let has_files = files.is_some() || session.journal.state().files.is_some();
-    let mut told = vec![notices::rewound(target.past.seq, has_files, kept.len(), uncertain.total, target.secrets)];
+    let has_files = is_known && (files.is_some() || session.journal.state().files.is_some());
+    let mut told = vec![notices::rewound(&target.moment(), has_files, kept.len(), uncertain.total, target.secrets)];
     told.extend(notices::files_uncertain(&uncertain.first, uncertain.total));
     told.extend(target.notices.iter().cloned());
     let mut event = Event::Rewound {

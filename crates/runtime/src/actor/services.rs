@@ -4,7 +4,7 @@ use super::journal::Journal;
 use super::message::ServiceNews;
 use super::session::Session;
 use super::shell::{check_cwd, make_workspace, resolve_cwd};
-use crate::ops::{OpError, StartService};
+use crate::ops::{OpError, ServiceError, StartService};
 use crate::services::{Begin, Entry, Supervised};
 use shellkeep_session::plan::shorten;
 use shellkeep_session::{ByteString, Event, Service, ServiceId, ServiceSpec, ServiceStatus, Timestamp};
@@ -23,6 +23,9 @@ pub(super) async fn start_service(
         Ok(cwd) => cwd,
         Err(error) => return drop(answer.send(Err(error))),
     };
+    if let Some(error) = name_taken(session, request.name.as_deref()) {
+        return drop(answer.send(Err(error)));
+    }
     let name = request.name.unwrap_or_else(|| shorten(&request.command.to_text()));
     let (command, env, ready, restart) = (request.command, request.env, request.ready, request.restart);
     let spec = ServiceSpec { name, command, cwd, env, ready, restart, by };
@@ -64,6 +67,15 @@ pub(super) async fn start_service(
         tokio::task::spawn_blocking(move || std::fs::remove_dir_all(directory));
     }
     session.ctx.supervision.spawn(reserved, Begin::Start(answer));
+}
+
+/// Who asks for a service by its name means one. A name that was made from a command may be there twice.
+fn name_taken(session: &Session, name: Option<&str>) -> Option<OpError> {
+    let name = name?;
+    let services = &session.journal.state().services;
+    let (taken_by, _) = services.iter().find(|(_, service)| service.status.is_live() && service.spec.name == name)?;
+    let (session_id, service_id) = (session.id().to_string(), taken_by.to_string());
+    Some(ServiceError::NameTaken { session_id, name: name.to_owned(), service_id }.into())
 }
 
 /// Where a service starts: where its caller says, or in the session's directory.

@@ -2,6 +2,7 @@
 
 use super::SessionView;
 use crate::hang_up::HangUp;
+pub use shellkeep_record::steps::ChangedBy;
 use shellkeep_session::{
     ByteString, Changes, Checkpoint, FilesAt, LeftOut, Notice, RewindStep, RunId, ServiceId, SessionId, Timestamp,
 };
@@ -177,6 +178,8 @@ pub struct Rewind {
     pub dry_run: bool,
     /// What happens to running services.
     pub services: ServicesAfter,
+    /// Whether to take back also what other sessions in the same directory have changed since.
+    pub force: bool,
     /// Cancels it when its caller hangs up before it has begun.
     pub hang_up: Option<HangUp>,
 }
@@ -184,7 +187,7 @@ pub struct Rewind {
 impl Rewind {
     /// To a moment, with every setting at its default.
     pub fn to(to: Moment) -> Self {
-        Self { to, dry_run: false, services: ServicesAfter::Leave, hang_up: None }
+        Self { to, dry_run: false, services: ServicesAfter::Leave, force: false, hang_up: None }
     }
 }
 
@@ -203,12 +206,14 @@ pub enum ServicesAfter {
 pub struct Rewound {
     /// Number of the record that the session was rewound to.
     pub to: u64,
+    /// The last run before that moment, if nothing but runs has changed the session up to it.
+    pub after_run: Option<RunId>,
     /// Number of the rewind's record; none for a dry run.
     pub seq: Option<u64>,
     /// The record to rewind to in order to undo it.
     pub undo: Option<u64>,
-    /// The run that an undo undoes; none if it undoes a rewind or a merge, or is not an undo.
-    pub undone: Option<RunId>,
+    /// What an undo undoes; none if it is not an undo.
+    pub undone: Option<ChangedBy>,
     /// The first files that change.
     pub files: Vec<FileChange>,
     /// Total number of files that change.
@@ -219,12 +224,16 @@ pub struct Rewound {
     pub uncertain: Vec<LeftOut>,
     /// How many such paths there are.
     pub uncertain_total: u64,
+    /// The first of the paths that other sessions have changed since, and who did.
+    pub of_others: Vec<LeftOut>,
     /// What changes in the shell.
     pub shell: Changes,
     /// The working directory afterwards.
     pub cwd: ByteString,
     /// The version of the agent's state that was restored, if there was one.
     pub agent_state: Option<u64>,
+    /// The version that the keyed store gets, if its content changes.
+    pub kv_version: Option<u64>,
     /// Services that were stopped, or would be.
     pub services_stopped: Vec<ServiceId>,
     pub notices: Vec<Notice>,

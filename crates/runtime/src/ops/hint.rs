@@ -31,6 +31,8 @@ pub enum Hint {
     ListCheckpoints,
     /// Give a fork files of its own, or say that it shares them.
     SeparateFiles,
+    /// Look at what a rewind would take from other sessions, and say that it may.
+    ForceRewind,
     /// Resolve the conflicts of a merge, or choose a side.
     ResolveConflicts,
     /// Name the agent's program in the session's config.
@@ -44,7 +46,7 @@ pub enum Hint {
 }
 
 impl Hint {
-    const NAMES: [(Self, &'static str); 19] = [
+    const NAMES: [(Self, &'static str); 20] = [
         (Self::ListSessions, "list_sessions"),
         (Self::ListTokens, "list_tokens"),
         (Self::ListRuns, "list_runs"),
@@ -59,6 +61,7 @@ impl Hint {
         (Self::ReadOlderAgentState, "read_older_agent_state"),
         (Self::ListCheckpoints, "list_checkpoints"),
         (Self::SeparateFiles, "separate_files"),
+        (Self::ForceRewind, "force_rewind"),
         (Self::ResolveConflicts, "resolve_conflicts"),
         (Self::ConfigureAgent, "configure_agent"),
         (Self::WaitForAgent, "wait_for_agent"),

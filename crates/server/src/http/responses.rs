@@ -21,6 +21,8 @@ pub struct Files;
 pub struct SingleFile;
 /// Errors of the keyed store.
 pub struct KvRefused;
+/// Errors of a new service.
+pub struct ServiceName;
 /// Errors of a search.
 pub struct Searched;
 /// Errors of events.
@@ -94,6 +96,16 @@ impl IntoResponses for Full {
     }
 }
 
+impl IntoResponses for ServiceName {
+    fn responses() -> BTreeMap<String, RefOr<Answer>> {
+        refusals(&[(
+            "409",
+            "`service_name_taken` with the `service_id` that has the name and runs; `bad_cwd`: the session's own directory is \
+             gone; `workspace_not_taken`: this daemon's data is a copy, and the directory the original's",
+        )])
+    }
+}
+
 impl IntoResponses for Ended {
     fn responses() -> BTreeMap<String, RefOr<Answer>> {
         refusals(&[("409", "`run_ended`, `no_input`")])
@@ -110,7 +122,7 @@ impl IntoResponses for Files {
             ),
             (
                 "409",
-                "`session_busy`: a command runs; `session_exists`; `files_not_apart`: the session works outside its workspace; `no_origin`: it is not a fork, or its origin is gone; `merge_conflict` with \
+                "`session_busy`: a command runs; `files_of_others` with `of_others: [{path, reason}]`: a rewind would also undo changes of other sessions; `session_exists`; `files_not_apart`: the session works outside its workspace; `no_origin`: it is not a fork, or its origin is gone; `merge_conflict` with \
                  `conflicts: [{path, reason}]`; `workspace_not_taken`: this daemon's data is a copy, and the directory \
                  belongs to the original",
             ),

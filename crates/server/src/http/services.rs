@@ -1,7 +1,7 @@
 //! `…/services` and `/v1/services`: start, find and stop services, read their logs.
 
 use super::door::json;
-use super::responses::{Common, Full, Searched};
+use super::responses::{Common, Full, Searched, ServiceName};
 use super::runs::wants_events;
 use super::sse;
 use crate::auth::Scoped;
@@ -25,7 +25,10 @@ use shellkeep_protocol::{
     post, path = "/v1/sessions/{session_id}/services", tag = "services", operation_id = "start_service",
     params(("session_id" = String, Path, description = "The session")),
     request_body = StartServiceRequest,
-    responses((status = 201, description = "The service with its current status", body = Service), Full, Common)
+    responses(
+        (status = 201, description = "The service with its current status", body = Service),
+        ServiceName, Full, Common
+    )
 )]
 pub async fn start(
     Scoped(engine): Scoped,

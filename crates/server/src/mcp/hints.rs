@@ -33,6 +33,7 @@ fn words(hint: Hint) -> Option<&'static str> {
         Hint::KeepInputOpen => "to send input later, start the command with run_command and blocking=false",
         Hint::WaitForRun => "wait for it with read_output(id, wait=30), or interrupt it with signal(id)",
         Hint::TakeWorkspaces => "pass a cwd inside the copy, or ask the host",
+        Hint::ForceRewind => "look at them with rewind(dry_run=true); force=true undoes their changes too",
         Hint::ListCheckpoints => "list the moments to return to with list_checkpoints",
         Hint::Verify | Hint::SeparateFiles | Hint::ConfigureAgent => "ask the host",
         Hint::ListTokens

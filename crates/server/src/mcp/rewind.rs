@@ -37,6 +37,8 @@ struct Arguments {
     to: String,
     /// Only show what would change.
     dry_run: Option<bool>,
+    /// Take back other sessions' changes too.
+    force: Option<bool>,
 }
 
 async fn rewind(
@@ -48,7 +50,8 @@ async fn rewind(
     let dry_run = given.dry_run.unwrap_or(false);
     let (attached, hang_up) = attached();
     let (to, services) = (translate::moment("to", &given.to)?, ServicesAfter::Leave);
-    let request = Rewind { to, dry_run, services, hang_up: Some(hang_up) };
+    let force = given.force.unwrap_or(false);
+    let request = Rewind { to, dry_run, services, force, hang_up: Some(hang_up) };
     let (engine, session) = (seat.engine, seat.session);
     // A client that goes away must not leave files half way between two moments; before that, it cancels the rewind.
     let rewound = detached(async move { engine.files().rewind(&session, request).await }).await?;
@@ -64,10 +67,14 @@ async fn rewind(
 }
 
 fn in_words(rewound: &RewindResponse) -> String {
-    let what = rewound.undone.as_ref().map(|run_id| format!(" (undoes {run_id})")).unwrap_or_default();
+    let when = match (&rewound.undone, &rewound.after_run) {
+        (Some(undone), _) => format!("before {undone}"),
+        (None, Some(run_id)) => format!("after {run_id}"),
+        (None, None) => format!("after record {}", rewound.to),
+    };
     let mut text = match rewound.dry_run {
-        true => format!("Would return to the state after record {}{what}.", rewound.to),
-        false => format!("The session is as it was after record {}{what}.", rewound.to),
+        true => format!("Would return to the state {when}."),
+        false => format!("The session is as it was {when}."),
     };
     match rewound.files_total {
         0 => paragraph(&mut text, "No file changes."),
@@ -80,6 +87,12 @@ fn in_words(rewound: &RewindResponse) -> String {
     }
     for kept in rewound.kept_back.iter().take(NAMED) {
         paragraph(&mut text, &format!("not changed: {} ({})", kept.path, kept.reason));
+    }
+    for other in rewound.of_others.iter().take(NAMED) {
+        paragraph(&mut text, &format!("also changed by others: {} ({})", other.path, other.reason));
+    }
+    if rewound.kv_version.is_some() {
+        paragraph(&mut text, "The keyed store changes too.");
     }
     paragraph(&mut text, &format!("[cwd {}]", rewound.cwd));
     if let Some(undo) = rewound.undo {

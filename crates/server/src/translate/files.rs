@@ -6,11 +6,11 @@ use crate::refusal::Refusal;
 use shellkeep_protocol as wire;
 use shellkeep_protocol::text;
 use shellkeep_runtime::{
-    ChangeKind, CheckpointPage, CheckpointUse, CheckpointView, DEFAULT_CHECKPOINT_PAGE, DEFAULT_PATCH_BYTES, DiffView,
-    FileChange, Fork, Forked, HistoryEntry, MAX_CHECKPOINT_PAGE, MAX_PATCH_BYTES, MergeBack, Merged, Moment, Rewind,
-    Rewound, ServicesAfter, Side,
+    ChangeKind, ChangedBy, CheckpointPage, CheckpointUse, CheckpointView, DEFAULT_CHECKPOINT_PAGE, DEFAULT_PATCH_BYTES,
+    DiffView, FileChange, Fork, Forked, HistoryEntry, MAX_CHECKPOINT_PAGE, MAX_PATCH_BYTES, MergeBack, Merged, Moment,
+    Rewind, Rewound, ServicesAfter, Side,
 };
-use shellkeep_session::{ByteString, Cause, FilesAt, LeftOut};
+use shellkeep_session::{ByteString, Cause, FilesAt, LeftOut, Timestamp, typed_time};
 
 /// The longest name of a moment; a checkpoint's own is shorter.
 const MAX_MOMENT: usize = 255;
@@ -36,16 +36,26 @@ pub fn place_or_now(name: &str, given: &wire::Place) -> Result<Option<Moment>, R
 
 /// A moment by its name; see [`Moment::parse`].
 pub fn moment(name: &str, text: &str) -> Result<Moment, Refusal> {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b':' | b'-' | b'+');
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
     if text == NOW {
         let detail = format!("{name}: 'now' is not a moment of the past; name a checkpoint or a record");
         return Err(Refusal::invalid(detail));
     }
+    if text.len() <= MAX_MOMENT {
+        match Moment::parse(text) {
+            Moment::Checkpoint(_) => {}
+            moment => return Ok(moment),
+        }
+        if let Some(time) = typed_time::parse(text, Timestamp::now()) {
+            return Ok(Moment::Time(time));
+        }
+    }
     if text.is_empty() || text.len() > MAX_MOMENT || !text.bytes().all(is_plain) {
         return Err(Refusal::invalid(format!(
-            "{name}: '{}' is not a moment; pass the number of a record, a run id (r12), a checkpoint's id, a commit or \
-                a prefix of one, -N (N changing runs back), an RFC 3339 time, or latest",
-            text.escape_debug()
+            "{name}: '{}' is not a moment; use a run id (r12), the number of a record, -1 (before the last run that changed \
+             something), a checkpoint's id, a commit or its beginning, latest, or a time: {}",
+            text.escape_debug(),
+            typed_time::EXAMPLES,
         )));
     }
     Ok(Moment::parse(text))
@@ -105,6 +115,7 @@ pub fn rewind(request: &wire::RewindRequest) -> Result<Rewind, Refusal> {
             wire::ServicesChoice::Leave => ServicesAfter::Leave,
             wire::ServicesChoice::Stop => ServicesAfter::Stop,
         },
+        force: request.force.unwrap_or(false),
         hang_up: None,
     })
 }
@@ -146,6 +157,7 @@ pub fn checkpoint(view: CheckpointView) -> wire::Checkpoint {
         Cause::Merge => (wire::CheckpointCause::Merge, None, None),
         Cause::Manual if checkpoint.tool_name.is_some() => (wire::CheckpointCause::Tool, None, checkpoint.tool_name),
         Cause::Manual => (wire::CheckpointCause::Manual, None, None),
+        Cause::Outside => (wire::CheckpointCause::Outside, None, None),
     };
     wire::Checkpoint {
         checkpoint_id: checkpoint.at.name,
@@ -214,20 +226,32 @@ pub fn file_history(entries: Vec<HistoryEntry>) -> wire::FileHistory {
 
 /// What a rewind did, for the caller.
 pub fn rewound(rewound: Rewound, dry_run: bool) -> wire::RewindResponse {
+    let (undone, undone_kind) = match rewound.undone {
+        None => (None, None),
+        Some(ChangedBy::Run(run_id)) => (Some(run_id.into()), Some(wire::UndoneKind::Run)),
+        Some(ChangedBy::File) => (None, Some(wire::UndoneKind::File)),
+        Some(ChangedBy::Kv) => (None, Some(wire::UndoneKind::Kv)),
+        Some(ChangedBy::Merge) => (None, Some(wire::UndoneKind::Merge)),
+        Some(ChangedBy::Rewind) => (None, Some(wire::UndoneKind::Rewind)),
+    };
     wire::RewindResponse {
         to: rewound.to,
+        after_run: rewound.after_run.map(Into::into),
         seq: rewound.seq,
         undo: rewound.undo,
-        undone: rewound.undone.map(Into::into),
+        undone,
+        undone_kind,
         dry_run,
         files: file_changes(rewound.files),
         files_total: rewound.files_total,
         kept_back: rewound.kept_back.into_iter().map(left_out).collect(),
         uncertain: rewound.uncertain.into_iter().map(left_out).collect(),
         uncertain_total: rewound.uncertain_total,
+        of_others: rewound.of_others.into_iter().map(left_out).collect(),
         shell: rewound.shell.into(),
         cwd: rewound.cwd.to_text().into_owned(),
         agent_state_version: rewound.agent_state,
+        kv_version: rewound.kv_version,
         services_stopped: rewound.services_stopped.into_iter().map(Into::into).collect(),
         notices: rewound.notices.into_iter().map(Into::into).collect(),
     }
@@ -310,11 +334,14 @@ mod tests {
         let is = |text: &str, wanted: Moment| moment("to", text).unwrap() == wanted;
         assert!(is("r12", Moment::Run(RunId::from_seq(12))) && is("-2", Moment::Back(2)));
         assert!(is("2026-11-16T08:00:00+01:00", Moment::Time("2026-11-16T07:00:00Z".parse().unwrap())));
-        assert!(name("r") && name("r1x") && name("-") && name("2026-11-16") && name("12-3"));
+        assert!(name("r") && name("r1x") && name("-") && name("12-3"));
+        let time = |text: &str| matches!(moment("to", text), Ok(Moment::Time(_)));
+        assert!(time("16:36") && time("2h ago") && time("yesterday") && time("2026-11-16 16:36") && time("10m"));
         assert!(name("latest") && moment_or_now("to", "now").unwrap().is_none());
-        for wrong in ["", "now", "a b", "../x", "a\u{e9}", "x/y", &"a".repeat(256)] {
+        for wrong in ["", "now", "a b", "../x", "a\u{e9}", "x/y", "25:99", "16:36 pm", &"a".repeat(256)] {
             assert_eq!(moment("to", wrong).unwrap_err().problem().code, "invalid_request", "{wrong}");
         }
+        assert!(moment("to", "16.36 h").unwrap_err().problem().detail.contains("16:36"));
     }
 
     #[test]

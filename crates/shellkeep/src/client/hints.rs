@@ -37,6 +37,7 @@ fn command(hint: Hint) -> Option<&'static str> {
             "to give forks their own files, use `shellkeep sessions new NAME --workspace DIR`, or `cd` into the workspace \
              first; to share the files, use `shellkeep fork --share-files`"
         }
+        Hint::ForceRewind => "--dry-run shows what would change; --force takes back their changes too",
         Hint::ResolveConflicts => {
             "resolve them in either session, or choose a side with --prefer fork or --prefer origin; --dry-run shows them"
         }

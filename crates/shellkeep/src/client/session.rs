@@ -34,6 +34,21 @@ pub struct NewSession {
     create: bool,
 }
 
+/// Which files a new session keeps.
+pub enum Keeps {
+    /// Those of this project.
+    Project(String),
+    /// None but those of its own directory: an agent may not choose.
+    NotAllowed,
+    /// None but those of its own directory: there is no project, or it holds the daemon's own data.
+    Nothing,
+}
+
+/// Why no files are kept, and what to do.
+const NOT_ALLOWED: &str = "an agent's token may not choose which files are kept; ask the host to create the session";
+const NO_PROJECT: &str =
+    "it is not a project but a directory for many things; start in a project, or use --workspace DIR";
+
 impl Client {
     /// Does something in a session, and creates the session first if it does not exist.
     pub async fn in_session<T>(
@@ -87,37 +102,47 @@ impl Client {
         } else if !new.own_directory {
             create.cwd = here.and_then(text);
         }
-        let project = if create.cwd.is_some() && !new.no_workspace { self.project() } else { None };
-        if let Some(project) = self.create_in(project, &create).await? {
-            tell(session, &project);
+        let wants_project = create.cwd.is_some() && !new.no_workspace && self.keeps_projects();
+        let project = if wants_project { self.project() } else { None };
+        let is_project = project.is_some();
+        match self.create_in(project, &create).await? {
+            Keeps::Project(project) => tell(session, &project),
+            Keeps::NotAllowed => tell_nothing_kept(session, &create, NOT_ALLOWED),
+            Keeps::Nothing if wants_project && !is_project => tell_nothing_kept(session, &create, NO_PROJECT),
+            Keeps::Nothing => {}
         }
         Ok(())
     }
 
+    /// Whether the files of projects are kept, if the daemon is on this machine.
+    fn keeps_projects(&self) -> bool {
+        matches!(self.endpoint, Endpoint::Unix { .. }) && keeps_projects(&environment)
+    }
+
     /// The project that the current directory is in, if the daemon is on this machine and the configuration allows it.
     pub fn project(&self) -> Option<String> {
-        let is_here = matches!(self.endpoint, Endpoint::Unix { .. }) && keeps_projects(&environment);
-        let here = std::env::current_dir().ok().filter(|_| is_here)?;
+        let here = std::env::current_dir().ok().filter(|_| self.keeps_projects())?;
         project::of(&here, &environment)?.into_os_string().into_string().ok()
     }
 
-    /// Creates a session that saves the files of a project, and returns the project. Returns `None` if it does not: a
-    /// directory that contains the daemon's own data cannot be saved, and an agent may not choose what is saved.
+    /// Creates a session that saves the files of a project, if it can.
     pub async fn create_in(
         &mut self,
         project: Option<String>,
         create: &CreateSessionRequest,
-    ) -> Result<Option<String>, ClientError> {
+    ) -> Result<Keeps, ClientError> {
+        let mut keeps = Keeps::Nothing;
         if let Some(project) = project {
             let with_project = CreateSessionRequest { config: Some(workspace_config(&project)), ..create.clone() };
             match self.post::<_, Session>("/v1/sessions", &with_project).await {
-                Ok(_) => return Ok(Some(project)),
-                Err(ClientError::Refused(problem)) if ["bad_workspace", "not_allowed"].contains(&&*problem.code) => {}
+                Ok(_) => return Ok(Keeps::Project(project)),
+                Err(ClientError::Refused(problem)) if problem.code == "not_allowed" => keeps = Keeps::NotAllowed,
+                Err(ClientError::Refused(problem)) if problem.code == "bad_workspace" => {}
                 Err(error) => return Err(error),
             }
         }
         self.post::<_, Session>("/v1/sessions", create).await?;
-        Ok(None)
+        Ok(keeps)
     }
 }
 
@@ -128,6 +153,13 @@ fn workspace_config(path: &str) -> Map<String, serde_json::Value> {
 fn tell(session: &str, project: &str) {
     terminal::notice(&format!(
         "session '{session}' keeps the files of {project}: see `shellkeep checkpoints {session}`; --no-workspace turns this off"
+    ));
+}
+
+fn tell_nothing_kept(session: &str, create: &CreateSessionRequest, why: &str) {
+    let here = create.cwd.as_deref().unwrap_or_default();
+    terminal::notice(&format!(
+        "session '{session}' works in {here}, but keeps no files there, so undo cannot restore them: {why}"
     ));
 }
 

@@ -4,7 +4,6 @@ mod show;
 mod usage;
 
 use super::files::{of_session, path_parameter};
-use super::moment::moment;
 use crate::cli::DaemonArgs;
 use crate::client::{self, Client, escaped};
 use crate::failure::Failure;
@@ -133,7 +132,7 @@ async fn act(args: CheckpointsArgs) -> Result<ExitCode, Failure> {
     match action {
         Action::Ls { session } => list(client, &session, after, limit.unwrap_or(usize::MAX), json).await?,
         Action::Show { session, checkpoint } => {
-            let path = of_session(&session, &format!("checkpoints/{}", escaped(&moment(&checkpoint))))?;
+            let path = of_session(&session, &format!("checkpoints/{}", escaped(&checkpoint)))?;
             let detail: CheckpointDetail = terminal::patiently("comparing", client.get(&path)).await?;
             if json { terminal::json(&detail)? } else { show::detail(&detail) }
         }
@@ -195,7 +194,7 @@ async fn save(client: &mut Client, session: &str, json: bool) -> Result<(), Fail
 }
 
 async fn cat(client: &mut Client, session: &str, checkpoint: &str, path: &OsStr) -> Result<(), Failure> {
-    let rest = format!("checkpoints/{}/file?{}", escaped(&moment(checkpoint)), path_parameter(path));
+    let rest = format!("checkpoints/{}/file?{}", escaped(checkpoint), path_parameter(path));
     let mut body = client.get_body(&of_session(session, &rest)?).await?;
     let broken = |error| Failure::client(format!("the response was cut off: {error}"));
     while let Some(frame) = body.frame().await {

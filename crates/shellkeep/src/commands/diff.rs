@@ -3,7 +3,6 @@
 mod paint;
 
 use super::files::{of_session, path_parameter, print_changes};
-use super::moment::moment;
 use crate::cli::DaemonArgs;
 use crate::client::{self, Client, escaped};
 use crate::failure::Failure;
@@ -115,7 +114,7 @@ pub async fn ask(client: &mut Client, session: &str, wanted: &Wanted<'_>) -> Res
     }
     for (name, value) in [("from", wanted.from), ("to", wanted.to)] {
         if let Some(value) = value {
-            path += &format!("&{name}={}", escaped(&moment(value)));
+            path += &format!("&{name}={}", escaped(value));
         }
     }
     if let Some(below) = wanted.path {

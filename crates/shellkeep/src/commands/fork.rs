@@ -2,7 +2,6 @@
 
 use super::diff::{self, Wanted};
 use super::files::{of_session, print_changes, print_left};
-use super::moment::moment;
 use crate::cli::DaemonArgs;
 use crate::client::{self, Client, ClientError};
 use crate::failure::Failure;
@@ -119,7 +118,7 @@ async fn act(args: ForkArgs) -> Result<ExitCode, Failure> {
 
 async fn fork(client: &mut Client, args: &ForkArgs) -> Result<ExitCode, Failure> {
     let path = of_session(args.session.as_deref().unwrap_or_default(), "fork")?;
-    let at = args.at.as_deref().map(|at| Place::from(moment(at).as_str()));
+    let at = args.at.as_deref().map(|at| Place::from(at));
     let share_files = args.share_files.then_some(true);
     let request = ForkRequest { at, session_id: args.name.clone(), user_id: None, share_files };
     let forked: ForkResponse = terminal::patiently("copying the files", client.post(&path, &request)).await?;

@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::terminal::{self, Cell, Colour, Column};
 use clap::Args;
 use serde::Serialize;
-use shellkeep_protocol::{Checkpoint, CheckpointList, EventList, RunSummary};
+use shellkeep_protocol::{Checkpoint, CheckpointCause, CheckpointList, EventList, RunSummary};
 use shellkeep_session::RunId;
 use std::collections::HashMap;
 use std::process::ExitCode;
@@ -22,7 +22,8 @@ const PAGE: usize = 1000;
 #[derive(Debug, Args)]
 #[command(
     after_help = "Newest first: when each command ran, how it ended, how long it took, and how many files it created (+), changed (~)
-and deleted (-). Rewinds are shown where they happened. `<-` marks the checkpoint that matches the current files.
+and deleted (-). Rewinds, files written with `shellkeep files`, changes of the keyed store, merges and what others changed in
+the same directory are shown where they happened. `<-` marks the checkpoint that matches the current files.
 
 Examples:
   shellkeep log demo
@@ -62,18 +63,34 @@ struct Log {
 enum Entry {
     Run(Box<Run>),
     Rewind(Rewind),
+    Change(Change),
 }
 
 /// A command, and which files it changed.
 #[derive(Debug, Serialize)]
 struct Run {
+    kind: &'static str,
     #[serde(flatten)]
     run: RunSummary,
     #[serde(skip_serializing_if = "Option::is_none")]
     files: Option<Files>,
 }
 
-/// Files that a command changed.
+/// Something else than a command changed files or the keyed store.
+#[derive(Debug, Serialize)]
+struct Change {
+    /// `file`, `kv`, `merge` or `outside`.
+    kind: &'static str,
+    seq: u64,
+    timestamp: String,
+    /// Keys that were changed, for the keyed store.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    keys: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    files: Option<Files>,
+}
+
+/// Files that were changed.
 #[derive(Debug, Serialize)]
 struct Files {
     checkpoint_id: String,
@@ -87,9 +104,13 @@ struct Files {
 /// The session was rewound.
 #[derive(Debug, Serialize)]
 struct Rewind {
+    kind: &'static str,
     seq: u64,
     timestamp: String,
     rewound_to: u64,
+    /// The run after which that was, if it is shown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    after_run: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     step: Option<String>,
 }
@@ -115,17 +136,41 @@ async fn read(client: &mut Client, args: &LogArgs) -> Result<Log, Failure> {
     // Events before the oldest of them are about other runs.
     let from = list.runs.last().map_or(0, started);
     let until = list.runs.first().map_or(0, |run| run.seq);
-    let mut files = files(client, session, from).await?;
+    let (mut files, mut changes) = files(client, session, from).await?;
+    changes.extend(keys(client, session, from).await?);
     let mut log: Vec<(u64, Entry)> = Vec::new();
+    let ends: Vec<(u64, String)> = list.runs.iter().map(|run| (run.seq, run.run_id.clone())).collect();
     for run in list.runs {
         let files = files.remove(&run.run_id);
-        log.push((started(&run), Entry::Run(Box::new(Run { run, files }))));
+        log.push((started(&run), Entry::Run(Box::new(Run { kind: "run", run, files }))));
     }
-    let is_shown = |rewind: &Rewind| args.before.is_none() || rewind.seq < until;
-    let rewinds = rewinds(client, session, from).await?.into_iter().filter(is_shown);
-    log.extend(rewinds.map(|rewind| (rewind.seq, Entry::Rewind(rewind))));
+    let is_shown = |seq: u64| args.before.is_none() || seq < until;
+    log.extend(
+        changes.into_iter().filter(|change| is_shown(change.seq)).map(|change| (change.seq, Entry::Change(change))),
+    );
+    let rewinds = rewinds(client, session, from).await?.into_iter().filter(|rewind| is_shown(rewind.seq));
+    log.extend(rewinds.map(|mut rewind| {
+        // They are newest first.
+        let run = ends.iter().find(|(end, _)| *end <= rewind.rewound_to);
+        rewind.after_run = run.map(|(_, run_id)| run_id.clone());
+        (rewind.seq, Entry::Rewind(rewind))
+    }));
     log.sort_by_key(|(seq, _)| std::cmp::Reverse(*seq));
-    Ok(Log { log: log.into_iter().map(|(_, entry)| entry).collect(), next: list.next })
+    Ok(Log { log: one_row_for_keys(log.into_iter().map(|(_, entry)| entry)), next: list.next })
+}
+
+/// Changes of the keyed store in a row are one row, as they are one step for undo.
+fn one_row_for_keys(entries: impl Iterator<Item = Entry>) -> Vec<Entry> {
+    let mut rows: Vec<Entry> = Vec::new();
+    for entry in entries {
+        match (rows.last_mut(), entry) {
+            (Some(Entry::Change(Change { keys: Some(keys), .. })), Entry::Change(Change { keys: Some(more), .. })) => {
+                *keys += more;
+            }
+            (_, entry) => rows.push(entry),
+        }
+    }
+    rows
 }
 
 /// The number of the record with which a run started.
@@ -133,17 +178,47 @@ fn started(run: &RunSummary) -> u64 {
     RunId::parse(&run.run_id).ok().and_then(|run_id| run_id.seq()).unwrap_or(run.seq)
 }
 
-/// What runs changed in the files, by run, according to the checkpoints after a record.
-async fn files(client: &mut Client, session: &str, after: u64) -> Result<HashMap<String, Files>, Failure> {
-    let (mut found, mut next) = (HashMap::new(), Some(after));
+/// What was changed in the files after a record: by runs, and by something else.
+async fn files(
+    client: &mut Client,
+    session: &str,
+    after: u64,
+) -> Result<(HashMap<String, Files>, Vec<Change>), Failure> {
+    let (mut found, mut others, mut next) = (HashMap::new(), Vec::new(), Some(after));
     while let Some(after) = next {
         let path = of_session(session, &format!("checkpoints?after={after}&limit={PAGE}"))?;
         let page: CheckpointList = client.get(&path).await?;
         for checkpoint in page.checkpoints {
-            let Checkpoint { checkpoint_id, run_id, added, changed, deleted, .. } = checkpoint;
+            let Checkpoint { checkpoint_id, run_id, seq, created_at, cause, added, changed, deleted, .. } = checkpoint;
             let current = page.current.as_deref() == Some(&checkpoint_id);
-            found.extend(run_id.map(|run_id| (run_id, Files { checkpoint_id, added, changed, deleted, current })));
+            let files = Files { checkpoint_id, added, changed, deleted, current };
+            let kind = match (run_id, cause) {
+                (Some(run_id), _) => {
+                    found.insert(run_id, files);
+                    continue;
+                }
+                (None, CheckpointCause::Tool) => "file",
+                (None, CheckpointCause::Merge) => "merge",
+                (None, CheckpointCause::Outside) => "outside",
+                (None, _) => continue,
+            };
+            others.push(Change { kind, seq, timestamp: created_at, keys: None, files: Some(files) });
         }
+        next = page.next;
+    }
+    Ok((found, others))
+}
+
+/// Changes of the keyed store after a record.
+async fn keys(client: &mut Client, session: &str, after: u64) -> Result<Vec<Change>, Failure> {
+    let (mut found, mut next) = (Vec::new(), Some(after));
+    while let Some(after) = next {
+        let path = of_session(session, &format!("events?type=kv_changed&after={after}&limit={PAGE}"))?;
+        let page: EventList = client.get(&path).await?;
+        found.extend(page.events.into_iter().map(|event| {
+            let keys = event.data["changes"].as_array().map_or(0, Vec::len);
+            Change { kind: "kv", seq: event.seq, timestamp: event.timestamp, keys: Some(keys), files: None }
+        }));
         next = page.next;
     }
     Ok(found)
@@ -155,9 +230,11 @@ async fn rewinds(client: &mut Client, session: &str, after: u64) -> Result<Vec<R
         let path = of_session(session, &format!("events?type=session_rewound&after={after}&limit={PAGE}"))?;
         let page: EventList = client.get(&path).await?;
         found.extend(page.events.into_iter().map(|event| Rewind {
+            kind: "rewind",
             seq: event.seq,
             timestamp: event.timestamp,
             rewound_to: event.data["to"].as_u64().unwrap_or_default(),
+            after_run: None,
             step: event.data["step"].as_str().map(str::to_owned),
         }));
         next = page.next;
@@ -178,6 +255,14 @@ fn table(log: Log) {
                 Cell::from(show::one_line(&run.run)),
             ]
         }
+        Entry::Change(change) => [
+            format!("#{}", change.seq).into(),
+            Cell::time(&change.timestamp),
+            Cell::from(String::new()),
+            Cell::from(String::new()),
+            change.files.as_ref().map_or_else(String::new, changes).into(),
+            Cell::coloured(in_words(change), Some(Colour::Cyan)),
+        ],
         Entry::Rewind(rewind) => {
             let what = rewind.step.as_deref().unwrap_or("rewind");
             [
@@ -186,7 +271,7 @@ fn table(log: Log) {
                 Cell::from(String::new()),
                 Cell::from(String::new()),
                 Cell::from(String::new()),
-                Cell::coloured(format!("({what} to record {})", rewind.rewound_to), Some(Colour::Cyan)),
+                Cell::coloured(format!("({what} to {})", moment(rewind)), Some(Colour::Cyan)),
             ]
         }
     });
@@ -201,6 +286,23 @@ fn table(log: Log) {
     terminal::table(columns, rows.collect());
     if let Some(next) = log.next.filter(|_| terminal::is_terminal()) {
         terminal::notice(&format!("there are older ones: --before {next}, or --limit N"));
+    }
+}
+
+fn in_words(change: &Change) -> String {
+    match (change.kind, change.keys) {
+        (_, Some(1)) => "(keyed store: 1 key)".to_owned(),
+        (_, Some(keys)) => format!("(keyed store: {keys} keys)"),
+        ("file", None) => "(file tool)".to_owned(),
+        ("outside", None) => "(changed outside this session)".to_owned(),
+        (kind, None) => format!("({kind})"),
+    }
+}
+
+fn moment(rewind: &Rewind) -> String {
+    match &rewind.after_run {
+        Some(run_id) => format!("after {run_id}"),
+        None => format!("record {}", rewind.rewound_to),
     }
 }
 

@@ -1,7 +1,6 @@
 //! `shellkeep rewind`: rewinds a session to an earlier moment.
 
 use super::files::{of_session, print_changes, print_left, shell_changes, shown_path};
-use super::moment::moment;
 use crate::cli::DaemonArgs;
 use crate::client::{self, Client};
 use crate::failure::Failure;
@@ -19,8 +18,9 @@ were at moment TO:
   r12                    after that run
   12                     after that record (`shellkeep events`; `seq` of a run's answer)
   -1                     before the last run that changed something; -2 before the last two, and so on
-  10m, 1h30m, 2d         how long ago
-  2026-11-16T08:00:00Z   a time
+  10m, 1h30m, 2d ago     how long ago
+  16:36, yesterday, 2026-11-16 16:36, 2026-11-16T08:00:00Z
+                         a time, in UTC as all times are shown
   ID, COMMIT, latest     a checkpoint (`shellkeep checkpoints`), or the newest one
 What is replaced is saved in a checkpoint first, and the command that undoes the rewind is printed. Files that are not
 in checkpoints (ignored, too large, .git) are left alone. Nothing is removed from the recording.
@@ -48,6 +48,9 @@ pub struct RewindArgs {
     /// Do not ask for confirmation
     #[arg(short, long)]
     yes: bool,
+    /// Also undo what other sessions in the same directory have changed since
+    #[arg(long)]
+    force: bool,
     /// What happens to running services
     #[arg(long, value_name = "WHAT", default_value = "leave")]
     services: Services,
@@ -81,13 +84,14 @@ async fn act(args: RewindArgs) -> Result<ExitCode, Failure> {
             Services::Leave => ServicesChoice::Leave,
             Services::Stop => ServicesChoice::Stop,
         }),
+        force: Some(args.force),
     };
-    let mut to = Place::from(moment(&args.to).as_str());
+    let mut to = Place::from(args.to.as_str());
     if !args.dry_run && !args.yes && !args.json && terminal::can_ask() {
         let asked = request(to, true);
         let preview: RewindResponse = terminal::patiently("comparing", client.post(&path, &asked)).await?;
         tell(&preview, &args.session, "");
-        if !terminal::confirmed(&format!("rewind {} to record {}?", args.session, preview.to))? {
+        if !terminal::confirmed(&format!("rewind {} to the state {}?", args.session, moment(&preview)))? {
             return Err(Failure::client("nothing was changed"));
         }
         // Rewinds to exactly what was shown, even if the moment was relative.
@@ -104,13 +108,22 @@ async fn act(args: RewindArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The moment as people know it.
+fn moment(rewound: &RewindResponse) -> String {
+    match (&rewound.undone, &rewound.after_run) {
+        (Some(undone), _) => format!("before {undone}"),
+        (None, Some(run_id)) => format!("after {run_id}"),
+        (None, None) => format!("after record {}", rewound.to),
+    }
+}
+
 /// What changes or has changed, and the command that undoes it.
 pub fn tell(rewound: &RewindResponse, session: &str, back: &str) {
-    let RewindResponse { to, files_total, .. } = rewound;
+    let RewindResponse { files_total, .. } = rewound;
     if rewound.dry_run {
-        terminal::line(format!("rewinding {session} to record {to} would change:"));
+        terminal::line(format!("taking {session} back to the state {} would change:", moment(rewound)));
     } else {
-        terminal::line(format!("{session} is as it was after record {to}"));
+        terminal::line(format!("{session} is as it was {}", moment(rewound)));
     }
     let verb = if rewound.dry_run { "would change" } else { "changed" };
     if *files_total == 0 {
@@ -120,6 +133,7 @@ pub fn tell(rewound: &RewindResponse, session: &str, back: &str) {
     }
     print_changes(&rewound.files, *files_total);
     print_left("not changed", &rewound.kept_back, rewound.kept_back.len() as u64);
+    print_left("changed by other sessions since", &rewound.of_others, rewound.of_others.len() as u64);
     print_left("may differ from that moment", &rewound.uncertain, rewound.uncertain_total);
     for line in shell_changes(&rewound.shell) {
         terminal::line(format!("shell: {line}"));
@@ -127,6 +141,9 @@ pub fn tell(rewound: &RewindResponse, session: &str, back: &str) {
     terminal::line(format!("in {}", shown_path(&rewound.cwd)));
     if let Some(version) = rewound.agent_state_version {
         terminal::line(format!("agent's state: version {version}"));
+    }
+    if rewound.kv_version.is_some() {
+        terminal::line(if rewound.dry_run { "keyed store: would change" } else { "keyed store: as it was then" });
     }
     if !rewound.services_stopped.is_empty() {
         terminal::line(format!("services stopped: {}", rewound.services_stopped.join(" ")));

@@ -7,7 +7,7 @@ use crate::client::{self, Client};
 use crate::failure::Failure;
 use crate::terminal;
 use clap::Args;
-use shellkeep_protocol::{Place, RewindRequest, RewindResponse, RunDetail};
+use shellkeep_protocol::{Place, RewindRequest, RewindResponse, RunDetail, UndoneKind};
 use shellkeep_session::RewindStep;
 use shellkeep_session::plan::shorten;
 use std::process::ExitCode;
@@ -15,8 +15,9 @@ use std::process::ExitCode;
 /// Arguments of `undo`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Undoes the last command that changed files or the shell, or the last rewind or merge: files, shell and the agent's
-saved state become what they were before it. Undo again for the change before that; `shellkeep redo` reverts an undo.
+    after_help = "Undoes the last change: a command that changed files or the shell, a file written with `shellkeep files`, changes of
+the keyed store (those in a row at once), a rewind or a merge. Files, shell, keyed store and the agent's saved state become
+what they were before it. Undo again for the change before that; `shellkeep redo` reverts an undo.
 Nothing is lost: what is replaced is saved in a checkpoint first. Files that are not in checkpoints are left alone.
 
 Examples:
@@ -52,6 +53,9 @@ struct StepArgs {
     /// Only show what would change
     #[arg(long)]
     dry_run: bool,
+    /// Take back also what other sessions in the same directory have changed since
+    #[arg(long)]
+    force: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -70,19 +74,30 @@ pub fn redo(args: RedoArgs) -> Result<ExitCode, Failure> {
 }
 
 async fn step(args: StepArgs, step: RewindStep) -> Result<ExitCode, Failure> {
-    let StepArgs { session, dry_run, json, daemon } = args;
+    let StepArgs { session, dry_run, force, json, daemon } = args;
     let path = of_session(&session, "rewind")?;
     let mut client = Client::open(&daemon).await?;
-    let request = RewindRequest { to: Place::Name(step.as_str().to_owned()), dry_run: Some(dry_run), services: None };
+    let to = Place::Name(step.as_str().to_owned());
+    let request = RewindRequest { to, dry_run: Some(dry_run), services: None, force: Some(force) };
     let rewound: RewindResponse = terminal::patiently("rewinding", client.post(&path, &request)).await?;
     if json {
         terminal::json(&rewound)?;
         return Ok(ExitCode::SUCCESS);
     }
-    if let Some(run_id) = &rewound.undone {
-        let run: RunDetail = client.get(&of_session(&session, &format!("runs/{run_id}?max_output=0"))?).await?;
+    let what = match (&rewound.undone, rewound.undone_kind) {
+        (Some(run_id), _) => {
+            let run: RunDetail = client.get(&of_session(&session, &format!("runs/{run_id}?max_output=0"))?).await?;
+            Some(format!("{run_id}: {}", terminal::harmless(&shorten(&run.command))))
+        }
+        (None, Some(UndoneKind::File)) => Some("a file that was written or removed".to_owned()),
+        (None, Some(UndoneKind::Kv)) => Some("changes of the keyed store".to_owned()),
+        (None, Some(UndoneKind::Merge)) => Some("a merge".to_owned()),
+        (None, Some(UndoneKind::Rewind)) => Some("a rewind".to_owned()),
+        (None, Some(UndoneKind::Run) | None) => None,
+    };
+    if let Some(what) = what {
         let verb = if dry_run { "would undo" } else { "undid" };
-        terminal::line(format!("{verb} {run_id}: {}", terminal::harmless(&shorten(&run.command))));
+        terminal::line(format!("{verb} {what}"));
     }
     let back = match step {
         RewindStep::Undo => format!("redo with: shellkeep redo {session}"),

@@ -18,4 +18,5 @@ mod support;
 #[path = "../top/terminal.rs"]
 #[allow(dead_code, reason = "other tests do more with their terminals")]
 mod terminal;
+mod timeline;
 mod tools;

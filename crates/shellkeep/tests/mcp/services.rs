@@ -142,7 +142,8 @@ fn over_quota_the_model_is_told_what_to_stop() {
     let sleep = json!({"command": "exec sleep 600", "name": "sleeper"});
     let first = service_id(&one.call("start_service", sleep.clone()));
     let second = service_id(&two.call("start_service", sleep.clone()));
-    let refused = two.call("start_service", sleep.clone());
+    let other = json!({"command": "exec sleep 600", "name": "other"});
+    let refused = two.call("start_service", other.clone());
     assert!(refused.is_error());
     for part in ["limit of 2 running services", "stop_service", "thread_ann_one", "(quota_exceeded)"] {
         assert!(refused.text().contains(part), "{part}: {}", refused.text());
@@ -154,5 +155,7 @@ fn over_quota_the_model_is_told_what_to_stop() {
     assert!(lines[1].starts_with(&first) && lines[1].contains("in session thread_ann_one"), "{}", listed.text());
     let stopped = two.call("stop_service", json!({"service_id": first, "session": "thread_ann_one"}));
     assert_eq!(stopped.data()["status"], "stopped", "{}", stopped.text());
-    service_id(&two.call("start_service", sleep));
+    let twice = two.call("start_service", sleep);
+    assert!(twice.is_error() && twice.text().contains("(service_name_taken)"), "{}", twice.text());
+    service_id(&two.call("start_service", other));
 }

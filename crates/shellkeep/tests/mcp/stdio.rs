@@ -266,7 +266,7 @@ fn a_model_sees_what_it_changed_and_undoes_it() {
     let trial = client.call("rewind", json!({"to": "undo", "dry_run": true}));
     assert!(trial.text().starts_with("Would return to"), "{}", trial.text());
     let undone = client.call("rewind", json!({"to": "undo"}));
-    assert!(undone.text().contains(&format!("(undoes {second})")), "{}", undone.text());
+    assert!(undone.text().contains(&format!("before {second}")), "{}", undone.text());
     assert!(undone.text().contains("modified a") && undone.text().contains("deleted sub/b"), "{}", undone.text());
     assert!(client.run("cat ../a").text().ends_with("one\n"));
     let back = undone.data()["undo"].as_u64().unwrap().to_string();

@@ -225,7 +225,7 @@ class Checkpoint:
     #: Bytes that it added to the disk.
     bytes: int
     #: Why it was taken.
-    cause: Literal["tool", "base", "rewind", "fork", "merge", "manual"]
+    cause: Literal["tool", "base", "rewind", "fork", "merge", "manual", "outside"]
     #: Number of changed files.
     changed: int
     #: Its name, which is also its tag in the repository, as in `tool_bash_20261115T183000.123456Z`.
@@ -297,7 +297,7 @@ class CheckpointDetail:
     #: Bytes that it added to the disk.
     bytes: int
     #: Why it was taken.
-    cause: Literal["tool", "base", "rewind", "fork", "merge", "manual"]
+    cause: Literal["tool", "base", "rewind", "fork", "merge", "manual", "outside"]
     #: Number of changed files.
     changed: int
     #: Its name, which is also its tag in the repository, as in `tool_bash_20261115T183000.123456Z`.
@@ -1842,8 +1842,14 @@ class RewindResponse:
     shell: Changes
     #: Number of the record that the session was rewound to.
     to: int
+    #: The last run before that moment, if nothing but runs has changed the session up to it.
+    after_run: str | None = None
     #: The version of the agent's state that was restored.
     agent_state_version: int | None = None
+    #: The version that the keyed store gets.
+    kv_version: int | None = None
+    #: The first of the paths that other sessions in the same directory have changed since, and who did.
+    of_others: list[LeftOut] = field(default_factory=list)
     #: Number of the rewind's record.
     seq: int | None = None
     #: Paths that may differ from that moment, each with the reason.
@@ -1854,6 +1860,7 @@ class RewindResponse:
     undo: int | None = None
     #: The run that `undo` undoes.
     undone: str | None = None
+    undone_kind: Literal["run", "file", "kv", "merge", "rewind"] | None = None
 
     @classmethod
     def from_json(cls: type[_RewindResponse], data: Mapping[str, Any]) -> _RewindResponse:
@@ -1868,12 +1875,16 @@ class RewindResponse:
             services_stopped=data["services_stopped"],
             shell=Changes.from_json(data["shell"]),
             to=data["to"],
+            after_run=data.get("after_run"),
             agent_state_version=data.get("agent_state_version"),
+            kv_version=data.get("kv_version"),
+            of_others=[LeftOut.from_json(x) for x in (data.get("of_others") or [])],
             seq=data.get("seq"),
             uncertain=[LeftOut.from_json(x) for x in (data.get("uncertain") or [])],
             uncertain_total=data.get("uncertain_total"),
             undo=data.get("undo"),
             undone=data.get("undone"),
+            undone_kind=data.get("undone_kind"),
         )
 
 

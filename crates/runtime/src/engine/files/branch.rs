@@ -1,7 +1,7 @@
 //! Rewind, fork and merge: what is done outside the session's actor.
 
 use super::FileOps;
-use crate::actor::{FilesTask, ForkOrder, is_outside};
+use crate::actor::{FilesTask, ForkOrder, is_outside, refuse_others};
 use crate::checkpoints::commit_of;
 use crate::engine::access::Permitted;
 use crate::engine::create::name_for;
@@ -35,7 +35,11 @@ impl FileOps<'_> {
                 // Services are not stopped for a rewind that cannot be done.
                 let trial = Rewind { dry_run: true, ..request.clone() };
                 let token = by.clone();
-                inner.files.ask(&id, |answer| FilesTask::Rewind { request: trial, by: token, answer }).await?;
+                let tried =
+                    inner.files.ask(&id, |answer| FilesTask::Rewind { request: trial, by: token, answer }).await?;
+                if !request.force {
+                    refuse_others(&tried.of_others)?;
+                }
                 for service_id in &services {
                     services::stop(self.access, &id, service_id, STOP_GRACE).await?;
                 }

@@ -50,6 +50,17 @@ pub enum CheckpointError {
         path: String,
         workspace: String,
     },
+    /// A rewind would take back what other sessions have changed.
+    #[error(
+        "going back would also undo changes of other sessions in the same directory: {} ({first}); nothing was changed",
+        files(of_others.len())
+    )]
+    OfOthers {
+        /// The first of them, and who changed it.
+        first: String,
+        /// All of them, as far as they are named.
+        of_others: Vec<(String, String)>,
+    },
     /// The session was not forked from another, or that one is gone.
     #[error("{detail}")]
     NoOrigin {
@@ -75,6 +86,7 @@ impl CheckpointError {
             Self::Failed { .. } => "files_failed",
             Self::FileNotFound { .. } => "file_not_found",
             Self::NotApart { .. } => "files_not_apart",
+            Self::OfOthers { .. } => "files_of_others",
             Self::NoOrigin { .. } => "no_origin",
             Self::MergeConflict { .. } => "merge_conflict",
         }
@@ -85,6 +97,7 @@ impl CheckpointError {
         match self {
             Self::NotFound { .. } => Some(Hint::ListCheckpoints),
             Self::NotApart { .. } => Some(Hint::SeparateFiles),
+            Self::OfOthers { .. } => Some(Hint::ForceRewind),
             Self::MergeConflict { .. } => Some(Hint::ResolveConflicts),
             _ => None,
         }

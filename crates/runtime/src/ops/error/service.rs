@@ -12,6 +12,16 @@ pub enum ServiceError {
         /// The name asked for.
         service_id: String,
     },
+    /// Another service of the session has this name and runs.
+    #[error("session '{session_id}' already runs a service named '{name}' ({service_id}); choose another name")]
+    NameTaken {
+        /// The session.
+        session_id: String,
+        /// The name.
+        name: String,
+        /// Who has it.
+        service_id: String,
+    },
     /// The service could not be started.
     #[error("cannot start the service: {reason}")]
     NotStarted { reason: String },
@@ -22,6 +32,7 @@ impl ServiceError {
     pub fn code(&self) -> &'static str {
         match self {
             Self::NotFound { .. } => "service_not_found",
+            Self::NameTaken { .. } => "service_name_taken",
             Self::NotStarted { .. } => "service_not_started",
         }
     }
@@ -30,7 +41,8 @@ impl ServiceError {
     pub fn hint(&self) -> Option<Hint> {
         match self {
             Self::NotFound { .. } => Some(Hint::ListServices),
-            _ => None,
+            Self::NameTaken { .. } => Some(Hint::StopService),
+            Self::NotStarted { .. } => None,
         }
     }
 }

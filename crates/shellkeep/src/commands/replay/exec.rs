@@ -180,7 +180,7 @@ impl Work<'_> {
     async fn rewind(&mut self, to: u64) -> Result<(), Failure> {
         let before = |(recorded, _): &&(u64, u64)| *recorded <= to;
         let (_, here) = self.moments.iter().rev().find(before).copied().unwrap_or_default();
-        let request = RewindRequest { to: Place::Seq(here), dry_run: None, services: None };
+        let request = RewindRequest { to: Place::Seq(here), dry_run: None, services: None, force: None };
         let path = format!("/v1/sessions/{}/rewind", self.stage.session);
         self.client.post::<_, Value>(&path, &request).await?;
         Ok(())
