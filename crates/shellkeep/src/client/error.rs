@@ -30,5 +30,5 @@ impl From<ClientError> for Failure {
 }
 
 pub(super) fn broken(error: impl fmt::Display) -> ClientError {
-    ClientError::Broken(format!("the connection to the daemon broke: {error}"))
+    ClientError::Broken(format!("lost the connection to the daemon: {error}"))
 }
