@@ -35,7 +35,7 @@ fn a_session_appears_a_log_is_followed_and_a_service_is_stopped() {
     let daemon = Daemon::start();
     let mut top = Terminal::top(&daemon, 30, 110, &[]);
     top.wait_for("● ready");
-    top.wait_for("no service runs");
+    top.wait_for("no running services");
     top.send("2");
     top.wait_for("no sessions yet");
     daemon.create("demo");
@@ -85,7 +85,7 @@ fn a_session_appears_a_log_is_followed_and_a_service_is_stopped() {
     top.wait_for("y stop it");
     top.send("y");
     top.wait_for("is stopped");
-    top.wait_for("no service runs");
+    top.wait_for("no running services");
     assert_eq!(daemon.service("demo", services::id(&service))["status"], "stopped");
     assert!(!procs::alive(pid));
     top.send("q");
@@ -142,7 +142,7 @@ fn it_follows_the_terminals_size_and_does_without_colours() {
     assert!(coloured(top.screen()) > 100);
     let mut plain = Terminal::top(&daemon, 24, 120, &[("NO_COLOR", "1")]);
     plain.wait_for("● ready");
-    plain.wait_for("no service runs");
+    plain.wait_for("no running services");
     assert_eq!(coloured(plain.screen()), 0, "{}", plain.text());
     let right_edge = |screen: &vt100::Screen, column: u16| screen.cell(0, column).map(|cell| cell.contents() == "╮");
     for (rows, columns) in [(30, 60), (10, 40), (40, 160)] {
