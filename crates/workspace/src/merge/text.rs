@@ -46,7 +46,7 @@ mod tests {
         assert_eq!(merge(base, base, theirs).unwrap(), theirs);
         assert_eq!(merge(base, ours, ours).unwrap(), ours);
         assert!(merge(base, ours, b"1\n2 theirs\n3\n4\n5\n6\n7\n8\n9").unwrap_err().contains("same lines"));
-        assert!(merge(b"a\0", b"b\0", b"c\0").unwrap_err().contains("no text"));
+        assert!(merge(b"a\0", b"b\0", b"c\0").unwrap_err().contains("not a text file"));
     }
 
     #[test]
