@@ -23,8 +23,8 @@ pub fn kv_told(recording: &Recording, through: u64) -> Result<KvTold, ReadError>
                 told.changed(line.data["version"].as_u64().unwrap_or(0), changes.unwrap_or_default());
             }
             "session_rewound" => {
-                if let Ok(restored) = serde_json::from_value(line.data["kv"].clone()) {
-                    told.restored(restored);
+                if let Ok(rewound) = serde_json::from_value(line.data["kv"].clone()) {
+                    told.restored(&rewound);
                 }
             }
             _ => told.scrubbed(&serde_json::from_value(line.data["kv"].clone()).unwrap_or_default()),

@@ -27,6 +27,8 @@ pub enum Point {
     KvRecorded,
     /// A rewind of the keyed store is recorded; its database is unchanged.
     KvRewound,
+    /// A secret is masked in the keyed store; that is not recorded.
+    KvScrubbed,
     /// A checkpoint that the last daemon owed is about to be taken.
     FilesOwed,
     /// A checkpoint was taken; it is not recorded.
@@ -62,6 +64,7 @@ impl Point {
             Self::KvWritten => "kv_written",
             Self::KvRecorded => "kv_recorded",
             Self::KvRewound => "kv_rewound",
+            Self::KvScrubbed => "kv_scrubbed",
             Self::FilesOwed => "files_owed",
             Self::FilesKept => "files_kept",
             Self::RewindStaged => "rewind_staged",

@@ -2,7 +2,7 @@
 
 use crate::agent::{FINAL_OUTPUT, USER_INPUT};
 use crate::state::{ActiveRun, SessionState};
-use crate::{Claims, Event, KvState, NoticeCode, Record, Service, ServiceStatus, service};
+use crate::{Claims, Event, KvRewound, KvState, NoticeCode, Record, Service, ServiceStatus, service};
 use std::collections::BTreeMap;
 
 /// A record that does not follow from the state it is applied to.
@@ -158,7 +158,7 @@ impl SessionState {
                 // A rewind starts a new step of the agent.
                 self.agent_step = record.seq;
                 self.files = files.clone();
-                if let Some(restored) = kv {
+                if let Some(KvRewound { restored, .. }) = kv {
                     self.kv = KvState { version: self.kv.version.max(restored.version), restored: Some(*restored) };
                 }
                 // Of several rewinds in a row only the last one matters.

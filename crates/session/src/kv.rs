@@ -34,6 +34,17 @@ pub struct KvRestored {
     pub version: u64,
 }
 
+/// What the record of a rewind says of the store.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KvRewound {
+    /// Where it was taken back to.
+    #[serde(flatten)]
+    pub restored: KvRestored,
+    /// Keys that stay as they are, because their values of that time were removed to free space.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
+}
+
 /// What a session's state knows about its keyed store: not the keys, which are loaded only if they are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -75,8 +86,15 @@ impl KvScrubbed {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct KvTold {
     version: u64,
-    /// Each key with its versions; a deletion has no hash.
-    history: BTreeMap<String, Vec<(u64, Option<String>)>>,
+    /// Each key with its versions; a deletion has no value.
+    history: BTreeMap<String, Vec<(u64, Option<Told>)>>,
+}
+
+/// What tells one value from another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Told {
+    sha256: String,
+    content_type: String,
 }
 
 impl KvTold {
@@ -84,16 +102,19 @@ impl KvTold {
     pub fn changed(&mut self, version: u64, changes: Vec<KvChange>) {
         self.version = self.version.max(version);
         for KvChange { key, version, value } in changes {
-            self.history.entry(key).or_default().push((version, value.map(|value| value.sha256)));
+            let told = value.map(|KvValue { sha256, content_type, .. }| Told { sha256, content_type });
+            self.history.entry(key).or_default().push((version, told));
         }
     }
 
     /// Applies a rewind.
-    pub fn restored(&mut self, KvRestored { from, version }: KvRestored) {
+    pub fn restored(&mut self, KvRewound { restored: KvRestored { from, version }, missing }: &KvRewound) {
+        let (from, version) = (*from, *version);
         self.version = self.version.max(version);
-        for versions in self.history.values_mut() {
-            let then = versions.iter().rfind(|(version, _)| *version <= from).and_then(|(_, hash)| hash.clone());
-            let now = versions.last().and_then(|(_, hash)| hash.clone());
+        let restored = self.history.iter_mut().filter(|(key, _)| !missing.contains(key));
+        for (_, versions) in restored {
+            let then = versions.iter().rfind(|(version, _)| *version <= from).and_then(|(_, told)| told.clone());
+            let now = versions.last().and_then(|(_, told)| told.clone());
             if then != now {
                 versions.push((version, then));
             }
@@ -105,10 +126,9 @@ impl KvTold {
         for key in &scrubbed.removed {
             self.history.remove(key);
         }
-        let hashes = self.history.values_mut().flatten().filter_map(|(_, hash)| hash.as_mut());
-        for hash in hashes {
-            if let Some(new) = scrubbed.values.get(hash) {
-                hash.clone_from(new);
+        for told in self.history.values_mut().flatten().filter_map(|(_, told)| told.as_mut()) {
+            if let Some(new) = scrubbed.values.get(&told.sha256) {
+                told.sha256.clone_from(new);
             }
         }
     }
@@ -121,8 +141,8 @@ impl KvTold {
     /// Each current key, with its version and the hash of its value.
     pub fn entries(&self) -> BTreeMap<String, (u64, String)> {
         let current = self.history.iter().filter_map(|(key, versions)| {
-            let (version, hash) = versions.last()?;
-            Some((key.clone(), (*version, hash.clone()?)))
+            let (version, told) = versions.last()?;
+            Some((key.clone(), (*version, told.as_ref()?.sha256.clone())))
         });
         current.collect()
     }
@@ -137,6 +157,24 @@ mod tests {
         KvChange { key: key.to_owned(), version, value: hash.map(value) }
     }
 
+    fn rewound(from: u64, version: u64, missing: &[&str]) -> KvRewound {
+        let missing = missing.iter().map(|key| (*key).to_owned()).collect();
+        KvRewound { restored: KvRestored { from, version }, missing }
+    }
+
+    /// A rewind that changed only a type, or could not bring a value back, was taken for damage.
+    #[test]
+    fn a_rewind_changes_types_too_and_not_what_is_gone() {
+        let mut told = KvTold::default();
+        let mut typed = put("a", 2, Some("x"));
+        typed.value.as_mut().unwrap().content_type = "text/plain".to_owned();
+        told.changed(1, vec![put("a", 1, Some("x")), put("b", 1, Some("y"))]);
+        told.changed(2, vec![typed, put("b", 2, Some("z"))]);
+        told.restored(&rewound(1, 3, &["b"]));
+        let entry = |key: &str, version: u64, hash: &str| (key.to_owned(), (version, hash.to_owned()));
+        assert_eq!(told.entries(), [entry("a", 3, "x"), entry("b", 2, "z")].into());
+    }
+
     #[test]
     fn the_records_tell_what_the_store_holds() {
         let mut told = KvTold::default();
@@ -144,7 +182,7 @@ mod tests {
         told.changed(2, vec![put("a", 2, Some("z")), put("b", 2, None)]);
         let entry = |key: &str, version: u64, hash: &str| (key.to_owned(), (version, hash.to_owned()));
         assert_eq!(told.entries(), [entry("a", 2, "z")].into());
-        told.restored(KvRestored { from: 1, version: 3 });
+        told.restored(&rewound(1, 3, &[]));
         assert_eq!(told.entries(), [entry("a", 3, "x"), entry("b", 3, "y")].into());
         let values = [("x".to_owned(), "m".to_owned())].into();
         told.scrubbed(&KvScrubbed { values, removed: vec!["b".to_owned()] });

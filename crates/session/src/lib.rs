@@ -50,7 +50,7 @@ pub use bytes::ByteString;
 pub use checkpoint::{Cause, Checkpoint, FilesAt, LeftOut, Origin};
 pub use id::{IdError, RunId, ServiceId, SessionId};
 pub use jiff::Timestamp;
-pub use kv::{KvChange, KvRestored, KvScrubbed, KvState, KvTold, KvValue};
+pub use kv::{KvChange, KvRestored, KvRewound, KvScrubbed, KvState, KvTold, KvValue};
 pub use ownership::{Claim, Claims};
 pub use quota::{QuotaName, Quotas};
 pub use record::{Event, FORMAT_VERSION, Record, RewindStep};

@@ -2,7 +2,7 @@
 
 use crate::state::{LeftProcess, SessionState};
 use crate::{
-    AgentState, Author, ByteString, Call, Checkpoint, Claim, FileSum, FilesAt, KvChange, KvRestored, KvScrubbed,
+    AgentState, Author, ByteString, Call, Checkpoint, Claim, FileSum, FilesAt, KvChange, KvRewound, KvScrubbed,
     LeftOut, Message, Notice, RunId, RunResult, ServiceEnd, ServiceId, ServiceSpec, ServiceStamps, ServiceStatus,
     SessionId, SessionMeta, ShellDelta, ShellState, Timestamp,
 };
@@ -222,7 +222,7 @@ pub enum Event {
         agent_state: Option<Box<AgentState>>,
         /// What the keyed store is now, if that changed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        kv: Option<KvRestored>,
+        kv: Option<KvRewound>,
         /// Notices for the next result.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         notices: Vec<Notice>,

@@ -15,10 +15,10 @@ use crate::{AppendError, Durability, OpenError, RecordOptions, Store};
 use shellkeep_record::{Recording, Verdict, verify};
 use shellkeep_session::shell::{Function, Variable};
 use shellkeep_session::{
-    AgentState, Author, Cause, Checkpoint, Content, Event, FilesAt, KvChange, KvRestored, KvValue, LeftOut, Message,
-    Notice, NoticeCode, Output, Ready, Record, RestartPolicy, RunId, RunResult, RunStatus, ServiceEnd, ServiceId,
-    ServiceSpec, ServiceStamps, ServiceStatus, SessionId, SessionMeta, SessionState, ShellDelta, ShellState, Stamp,
-    Timestamp,
+    AgentState, Author, Cause, Checkpoint, Content, Event, FilesAt, KvChange, KvRestored, KvRewound, KvValue, LeftOut,
+    Message, Notice, NoticeCode, Output, Ready, Record, RestartPolicy, RunId, RunResult, RunStatus, ServiceEnd,
+    ServiceId, ServiceSpec, ServiceStamps, ServiceStatus, SessionId, SessionMeta, SessionState, ShellDelta, ShellState,
+    Stamp, Timestamp,
 };
 use std::future::Future;
 use std::path::{Path, PathBuf};
@@ -244,7 +244,7 @@ impl Teller {
             kept_back: Vec::new(),
             shell: Box::new(state.shell.clone()),
             agent_state: state.agent_state.clone(),
-            kv: Some(KvRestored { from: 1, version: 3 }),
+            kv: Some(KvRewound { restored: KvRestored { from: 1, version: 3 }, missing: Vec::new() }),
             notices: Vec::new(),
         });
         teller

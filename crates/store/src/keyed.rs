@@ -28,7 +28,8 @@ const DEFAULT_TYPE: &str = "application/octet-stream";
 
 /// `entries` is what is current, `history` every version there was (a deletion has no content). `contents` has the values
 /// by hash, each with the number of entries that have it, and `blobs` their bytes, as long as they are kept. The views show
-/// entries and history with the hashes. What the values take is counted by triggers, because each change asks for it.
+/// entries and history with the hashes. `masked` and `masked_keys` are what a scrub did and no record says yet. What the
+/// values take is counted by triggers, because each change asks for it.
 const SCHEMA: &str = "
 CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 INSERT OR IGNORE INTO meta (name, value) VALUES ('current', 0), ('kept', 0);
@@ -41,6 +42,8 @@ CREATE TABLE IF NOT EXISTS history (
     key TEXT NOT NULL, version INTEGER NOT NULL, content INTEGER, content_type TEXT, PRIMARY KEY (key, version)
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS history_by_version ON history (version);
+CREATE TABLE IF NOT EXISTS masked (old TEXT PRIMARY KEY, new TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS masked_keys (name TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS entries (
     key TEXT PRIMARY KEY, version INTEGER NOT NULL, content INTEGER NOT NULL, content_type TEXT
 ) WITHOUT ROWID;
@@ -97,6 +100,15 @@ pub struct KeyedUse {
     pub kept: u64,
 }
 
+/// What a copy of a store has.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct KeyedCopy {
+    /// The keys with their values.
+    pub entries: Vec<KeyedEntry>,
+    /// Keys that it lacks, because their values are damaged or were dropped to make room.
+    pub lost: Vec<String>,
+}
+
 /// The keyed store of one session, open.
 #[derive(Debug)]
 pub struct Keyed {
@@ -111,9 +123,16 @@ pub fn directory(data: &Path, session: &str) -> PathBuf {
 impl Keyed {
     /// Opens or creates the store in a directory, and brings it to the recorded version.
     pub fn open(directory: &Path, recorded: KvState, durability: Durability) -> Result<Self, KeyedError> {
+        let is_new = !Self::exists(directory);
         std::fs::create_dir_all(directory)?;
         let mut keyed = Self { db: Connection::open(directory.join(FILE))? };
         keyed.set_up(durability)?;
+        if is_new && durability == Durability::Power {
+            // The names of the file, of its directory and of the directory of all stores: the database writes only content.
+            for made in directory.ancestors().take(3) {
+                std::fs::File::open(made)?.sync_all()?;
+            }
+        }
         keyed.settle(recorded)?;
         Ok(keyed)
     }
@@ -253,6 +272,7 @@ impl Keyed {
 
     /// Compares the current entries with the records, up to a version of the store. Returns the differences.
     pub fn compare(&self, mut told: BTreeMap<String, (u64, String)>, version: u64) -> Result<Vec<String>, KeyedError> {
+        let masked = past::unrecorded(&self.db)?;
         let mut wrong = Vec::new();
         let mut after = String::new();
         loop {
@@ -260,11 +280,17 @@ impl Keyed {
             let Some(last) = page.last() else { break };
             after.clone_from(&last.key);
             for found in &page {
-                let is_told =
-                    told.remove(&found.key).is_some_and(|told| told == (found.version, found.value.sha256.clone()));
+                let told = told.remove(&found.key);
+                let is_told = told.as_ref() == Some(&(found.version, found.value.sha256.clone()));
                 // What was put after the records were read is not among them.
                 if !is_told && found.version <= version {
-                    wrong.push(format!("the value of '{}' is not the one that was recorded", found.key));
+                    let is_masked = told.is_some_and(|(_, old)| masked.values.get(&old) == Some(&found.value.sha256));
+                    wrong.push(match is_masked {
+                        true => {
+                            format!("the value of '{}' was masked by a scrub that did not end; scrub again", found.key)
+                        }
+                        false => format!("the value of '{}' is not the one that was recorded", found.key),
+                    });
                 }
                 match self.read(found) {
                     Ok(_) => {}
@@ -282,9 +308,22 @@ impl Keyed {
         Ok(wrong)
     }
 
-    /// Whether the content at a version differs from what is current.
-    pub fn differs_from(&self, version: u64) -> Result<bool, KeyedError> {
-        Ok(!past::differences(&self.db, version)?.is_empty())
+    /// What a rewind to a version would do: nothing, or take keys back. Returns those that it cannot take back, because
+    /// their values were dropped to make room.
+    pub fn plan_restore(&self, version: u64) -> Result<Option<Vec<String>>, KeyedError> {
+        let differences = past::differences(&self.db, version)?;
+        if differences.is_empty() {
+            return Ok(None);
+        }
+        let mut missing = Vec::new();
+        for (key, value) in differences {
+            if let Some(value) = value
+                && !past::has_content(&self.db, &value.sha256)?
+            {
+                missing.push(key);
+            }
+        }
+        Ok(Some(missing))
     }
 
     /// Restores an earlier version. Keys that differ get the new version; those whose values were dropped to make room
@@ -305,33 +344,29 @@ impl Keyed {
         Ok(transaction.commit()?)
     }
 
-    /// Keys that differ from what they were at a version, because their values were dropped.
-    pub fn missing(&self, version: u64) -> Result<Vec<String>, KeyedError> {
-        Ok(past::differences(&self.db, version)?.into_iter().map(|(key, _)| key).collect())
-    }
-
     fn restored_to(&self) -> Result<u64, KeyedError> {
         Ok(past::restored_to(&self.db)?)
     }
 
     /// Copies the content of a version, or what is current, to another session's store, which must not exist yet.
-    pub fn copy_to(
-        &self,
-        directory: &Path,
-        at: Option<u64>,
-        durability: Durability,
-    ) -> Result<Vec<KeyedEntry>, KeyedError> {
+    pub fn copy_to(&self, directory: &Path, at: Option<u64>, durability: Durability) -> Result<KeyedCopy, KeyedError> {
         let entries = past::content(&self.db, at)?;
         let mut copy = Self::open(directory, KvState::default(), durability)?;
         let transaction = copy.db.transaction()?;
-        let mut copied = Vec::new();
+        let mut copied = KeyedCopy::default();
         for found in entries {
-            // A value that was dropped to make room is not in the copy either.
-            let Ok(bytes) = self.read(&found) else { continue };
+            let bytes = match self.read(&found) {
+                Ok(bytes) => bytes,
+                Err(KeyedError::Damaged { key, .. }) => {
+                    copied.lost.push(key);
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
             let KeyedEntry { key, version, value } = found.clone();
             add(&transaction, &value.sha256, &bytes)?;
             set(&transaction, &KvChange { key, version, value: Some(value) })?;
-            copied.push(found);
+            copied.entries.push(found);
         }
         transaction.commit()?;
         Ok(copied)

@@ -16,7 +16,7 @@ use crate::{notices, state_file};
 use shellkeep_record::past::Past;
 use shellkeep_session::relocate::relocate;
 use shellkeep_session::{
-    AgentState, Author, ByteString, Cause, Checkpoint, Content, Event, FilesAt, Origin, SessionId, SessionMeta,
+    AgentState, Author, ByteString, Cause, Checkpoint, Content, Event, FilesAt, Notice, Origin, SessionId, SessionMeta,
     ShellState, Timestamp,
 };
 use shellkeep_workspace::copy::{self, Copied};
@@ -53,6 +53,8 @@ struct Began {
     uncertain: Uncertain,
     /// The records of its keyed store.
     values: Vec<Event>,
+    /// What its keyed store lacks.
+    values_lost: Option<Notice>,
 }
 
 /// Creates another session from this one.
@@ -116,14 +118,14 @@ async fn copy_to(
     let mut shell = past.as_ref().map_or_else(|| session.journal.state().shell.clone(), |past| past.shell.clone());
     relocate(&mut shell, &session.journal.state().meta.workspace, &workspace);
     let kv_version = past.as_ref().map(|past| past.kv_version);
-    let values = kv::fork(session, &order.id, kv_version, order.by.as_deref()).await?;
+    let (values, values_lost) = kv::fork(session, &order.id, kv_version, order.by.as_deref()).await?;
     let agent_state = match past {
         Some(past) => past.agent_state,
         None => session.journal.state().agent_state.as_deref().cloned(),
     };
     let agent_state = copy_agent_state(session, &order.id, agent_state).await;
     let (left_out, left_out_total) = (copied.left_out, copied.left_out_total);
-    let began = Began { at, workspace, left_out, left_out_total, uncertain, values };
+    let began = Began { at, workspace, left_out, left_out_total, uncertain, values, values_lost };
     begin_fork(session, order, began, shell, agent_state, files).await
 }
 
@@ -190,7 +192,7 @@ async fn begin_fork(
     agent_state: Option<AgentState>,
     files: Option<FilesAt>,
 ) -> Result<Forked, OpError> {
-    let Began { at, workspace, left_out, left_out_total, uncertain, values } = began;
+    let Began { at, workspace, left_out, left_out_total, uncertain, values, values_lost } = began;
     let origin = Origin { session_id: session.id().clone(), seq: at };
     let live: Vec<String> = session
         .journal
@@ -207,6 +209,7 @@ async fn begin_fork(
         told.push(notices::not_copied(&left_out, left_out_total));
     }
     told.extend(notices::files_uncertain(&uncertain.first, uncertain.total));
+    told.extend(values_lost);
     let meta = SessionMeta {
         session_id: order.id.clone(),
         agent: session.journal.state().meta.agent.clone(),

@@ -10,7 +10,8 @@ use crate::ops::*;
 use open::KvLocation;
 use shellkeep_redact::Redactor;
 use shellkeep_session::{
-    Author, Event, KvChange, KvRestored, KvScrubbed, KvTold, KvValue, Notice, NoticeCode, QuotaName, SessionId,
+    Author, Event, KvChange, KvRestored, KvRewound, KvScrubbed, KvTold, KvValue, Notice, NoticeCode, QuotaName,
+    SessionId,
 };
 use shellkeep_store::keyed::{self, Keyed};
 use shellkeep_store::{Durability, KeyedError};
@@ -214,28 +215,25 @@ fn over_quota(keyed: &mut Keyed, prepared: &Prepared, limit: u64) -> Result<Opti
 }
 
 /// What a rewind does to the store; `None` if nothing has changed since then.
-pub(super) async fn plan_rewind(session: &mut Session, version: u64) -> Result<Option<KvRestored>, OpError> {
+pub(super) async fn plan_rewind(session: &mut Session, version: u64) -> Result<Option<KvRewound>, OpError> {
     let recorded = session.journal.state().kv;
     if recorded.is_unused() {
         return Ok(None);
     }
     let place = place(session);
-    let differs = session.kv.with(place, move |keyed| keyed.differs_from(version)).await?;
-    Ok(differs.then_some(KvRestored { from: version, version: recorded.version + 1 }))
+    let missing = session.kv.with(place, move |keyed| keyed.plan_restore(version)).await?;
+    let restored = KvRestored { from: version, version: recorded.version + 1 };
+    Ok(missing.map(|missing| KvRewound { restored, missing }))
 }
 
 /// Rewinds the store, after the rewind was recorded. If this fails, it is done when the store is opened again.
-pub(super) async fn rewind(session: &mut Session, restored: KvRestored) -> Vec<String> {
+pub(super) async fn rewind(session: &mut Session) {
     crash::point(Point::KvRewound, session.id().as_str().as_bytes());
     session.kv.close();
     let place = place(session);
     // Opening it rewinds it.
-    match session.kv.with(place, move |keyed| keyed.missing(restored.from)).await {
-        Ok(missing) => missing,
-        Err(error) => {
-            tracing::error!(session = %session.id(), %error, "the keyed store is rewound when it is next opened");
-            Vec::new()
-        }
+    if let Err(error) = session.kv.with(place, |_| Ok(())).await {
+        tracing::error!(session = %session.id(), %error, "the keyed store is rewound when it is next opened");
     }
 }
 
@@ -249,16 +247,27 @@ pub(super) fn values_gone(keys: &[String]) -> Notice {
     Notice { code: NoticeCode::Rewound, message }
 }
 
-/// Copies the store for a fork: as it is, or as it was at a version. Returns the records of it.
+/// What the caller of a fork should know of keys that it lacks.
+fn values_lost(keys: &[String]) -> Option<Notice> {
+    let first = keys.first()?;
+    let message = format!(
+        "{} keys are not in this copy ('{first}' first): their values are damaged or were removed to free space.",
+        keys.len()
+    );
+    Some(Notice { code: NoticeCode::CheckpointIncomplete, message })
+}
+
+/// Copies the store for a fork: as it is, or as it was at a version. Returns the records of it, and a notice if the
+/// copy lacks something.
 pub(super) async fn fork(
     session: &mut Session,
     id: &SessionId,
     at: Option<u64>,
     by: Option<&str>,
-) -> Result<Vec<Event>, OpError> {
+) -> Result<(Vec<Event>, Option<Notice>), OpError> {
     let version = session.journal.state().kv.version;
     if version == 0 {
-        return Ok(Vec::new());
+        return Ok((Vec::new(), None));
     }
     let (to, durability) = (directory(&session.ctx, id), durability(&session.ctx));
     let place = place(session);
@@ -266,12 +275,12 @@ pub(super) async fn fork(
     let author = Author::runtime(by.map(str::to_owned));
     let change =
         |entry: &KvEntry| KvChange { key: entry.key.clone(), version: entry.version, value: Some(entry.value.clone()) };
-    let records = copied.chunks(FORKED_AT_ONCE).map(|entries| Event::KvChanged {
+    let records = copied.entries.chunks(FORKED_AT_ONCE).map(|entries| Event::KvChanged {
         version,
         changes: entries.iter().map(change).collect(),
         author: author.clone(),
     });
-    Ok(records.collect())
+    Ok((records.collect(), values_lost(&copied.lost)))
 }
 
 /// Masks a secret in the store. Returns what was masked, and the names of the keys.
@@ -280,7 +289,17 @@ pub(super) async fn scrub(session: &mut Session, redactor: &Redactor) -> Result<
         return Ok(Default::default());
     }
     let (place, redactor) = (place(session), redactor.clone());
-    session.kv.with(place, move |keyed| keyed.scrub(&redactor)).await
+    let scrubbed = session.kv.with(place, move |keyed| keyed.scrub(&redactor)).await?;
+    crash::point(Point::KvScrubbed, session.id().as_str().as_bytes());
+    Ok(scrubbed)
+}
+
+/// The record of a scrub tells what it masked in the store. What fails here makes the next scrub tell it again.
+pub(super) async fn scrub_recorded(session: &mut Session) {
+    let place = place(session);
+    if let Err(error) = session.kv.with(place, Keyed::scrub_recorded).await {
+        tracing::warn!(session = %session.id(), %error, "the next scrub records what this one masked again");
+    }
 }
 
 /// Where the store differs from the recording.

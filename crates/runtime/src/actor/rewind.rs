@@ -14,7 +14,7 @@ use crate::pending;
 use crate::{notices, state_file};
 use shellkeep_record::past::Past;
 use shellkeep_session::{
-    AgentState, Cause, Content, Event, FilesAt, KvRestored, LeftOut, Notice, NoticeCode, RewindStep, RunId, ShellState,
+    AgentState, Cause, Content, Event, FilesAt, KvRewound, LeftOut, Notice, NoticeCode, RewindStep, RunId, ShellState,
     decide,
 };
 use shellkeep_store::FileChange;
@@ -37,7 +37,7 @@ struct Target {
     shell: ShellState,
     agent_state: Option<AgentState>,
     /// What happens to the keyed store, if anything.
-    kv: Option<KvRestored>,
+    kv: Option<KvRewound>,
     /// Variables whose values the recording masks.
     secrets: usize,
     /// What cannot be restored.
@@ -84,11 +84,8 @@ pub(super) async fn rewind(session: &mut Session, request: Rewind, by: Option<St
     save_now(session, Cause::Rewind).await?;
     session.rest("rewound", "the session was rewound");
     rewound.kept_back = apply(session, &target, plan, kept, uncertain, by).await?;
-    if let Some(restored) = target.kv {
-        let missing = kv::rewind(session, restored).await;
-        if !missing.is_empty() {
-            session.journal.tell([kv::values_gone(&missing)]);
-        }
+    if target.kv.is_some() {
+        kv::rewind(session).await;
     }
     rewound.undo = Some(session.journal.state().seq - 1);
     rewound.seq = Some(session.journal.state().seq);
@@ -113,6 +110,8 @@ async fn target(session: &mut Session, past: Past) -> Result<Target, OpError> {
         notices.push(Notice { code: NoticeCode::FilesUncertain, message: FILES_UNKNOWN.to_owned() });
     }
     let kv = kv::plan_rewind(session, past.kv_version).await?;
+    let gone = kv.as_ref().map(|rewound| &rewound.missing).filter(|missing| !missing.is_empty());
+    notices.extend(gone.map(|missing| kv::values_gone(missing)));
     let after_run = session.ctx.history.run_before(session.id(), past.seq).await?;
     Ok(Target { past, after_run, step: None, shell, agent_state, kv, secrets, notices })
 }
@@ -180,7 +179,7 @@ fn rewound(session: &Session, target: &Target, plan: &Plan, kept: &[KeptBack]) -
         shell: decide::changes(&session.journal.state().shell, &delta),
         cwd: target.shell.cwd.clone(),
         agent_state: target.agent_state.as_ref().map(|state| state.version),
-        kv_version: target.kv.map(|kv| kv.version),
+        kv_version: target.kv.as_ref().map(|kv| kv.restored.version),
         services_stopped: Vec::new(),
         notices: target.notices.clone(),
     }
@@ -217,7 +216,7 @@ async fn apply(
         kept_back: kept_back(&kept),
         shell: Box::new(target.shell.clone()),
         agent_state: agent_state.map(Box::new),
-        kv: target.kv,
+        kv: target.kv.clone(),
         notices: told,
     };
     if plan.steps.is_empty() {

@@ -39,6 +39,7 @@ pub(super) async fn scrub(session: &mut Session, Secret(secret): Secret) -> Resu
     let measured = measure_again(&session.outputs, &mut state, &files);
     session.journal.replace_state(state);
     measured.map_err(|error| failed(format!("cannot read the agent's state: {error}")))?;
+    let has_masked_values = !kv.is_empty();
     let event = Event::Scrubbed {
         by: None,
         seqs: scrubbed.seqs.clone(),
@@ -51,6 +52,9 @@ pub(super) async fn scrub(session: &mut Session, Secret(secret): Secret) -> Resu
     };
     session.journal.record(event);
     session.journal.sync().await;
+    if has_masked_values {
+        kv::scrub_recorded(session).await;
+    }
     Ok(Scrubbed { seq: session.journal.state().seq, seqs: scrubbed.seqs, files, checkpoints, at: Timestamp::now() })
 }
 

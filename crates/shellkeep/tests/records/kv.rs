@@ -257,6 +257,15 @@ fn a_secret_is_masked_in_values_and_the_store_still_verifies() {
     is_intact(&daemon);
 }
 
+/// Changes a byte of a value on disk.
+fn damage(daemon: &Daemon) {
+    let path = daemon.data().join("kv/s/kv.sqlite");
+    let mut bytes = std::fs::read(&path).unwrap();
+    let place = bytes.windows(21).position(|part| part == b"a value to be damaged").expect("the value is in the file");
+    bytes[place] = b'A';
+    std::fs::write(&path, bytes).unwrap();
+}
+
 /// A byte of a value that changes on disk is found, and is not served.
 #[test]
 fn damage_is_found() {
@@ -266,16 +275,80 @@ fn damage_is_found() {
     put(&daemon, "b", b"another");
     is_intact(&daemon);
     daemon.stop();
-    let path = daemon.data().join("kv/s/kv.sqlite");
-    let mut bytes = std::fs::read(&path).unwrap();
-    let place = bytes.windows(21).position(|part| part == b"a value to be damaged").expect("the value is in the file");
-    bytes[place] = b'A';
-    std::fs::write(&path, bytes).unwrap();
+    damage(&daemon);
     daemon.restart_with(Settings::default());
     assert_eq!(refused(&get(&daemon, "a")), (500, "value_damaged".to_owned()));
     assert_eq!(get(&daemon, "b").body, b"another");
     let verdict = daemon.post("/v1/sessions/s/verify", &json!({})).json();
     assert_eq!((&verdict["intact"], &verdict["bad"]["file"]), (&json!(false), &json!("kv.sqlite")), "{verdict}");
+}
+
+/// A rewind that changed only a type, or could not bring a value back, was taken for damage; what it could not bring back
+/// was forgotten when the daemon died.
+#[test]
+fn a_rewind_without_all_values_says_so_and_still_verifies() {
+    let mut daemon = Daemon::with(Settings::default().env("SHELLKEEP_KV_BYTES_PER_SESSION", "1000"));
+    daemon.create("s");
+    let typed = |content_type: &str| {
+        let mut request = at("PUT", "kv/typed").header("content-type", content_type);
+        request.body = b"same".to_vec();
+        assert_eq!(daemon.send(&request).status, 200);
+    };
+    typed("text/plain");
+    let first = put(&daemon, "a", &[b'0'; 600]);
+    typed("text/html");
+    put(&daemon, "a", &[b'1'; 600]);
+    put(&daemon, "a", &[b'2'; 600]);
+    rewind(&daemon, &first["seq"]);
+    assert_eq!(get(&daemon, "typed").header("content-type"), Some("text/plain"));
+    assert_eq!(get(&daemon, "a").body, [b'2'; 600]);
+    is_intact(&daemon);
+    daemon.kill();
+    daemon.restart();
+    is_intact(&daemon);
+    let next = daemon.sh("s", "true");
+    let told = next.notice_text();
+    assert!(told.contains("The values of 1 keys at that moment were removed"), "{told}");
+}
+
+/// A fork without a key whose value is damaged did not say so.
+#[test]
+fn a_fork_says_which_keys_it_lacks() {
+    let mut daemon = Daemon::start();
+    daemon.create("s");
+    put(&daemon, "a", b"a value to be damaged");
+    put(&daemon, "b", b"another");
+    daemon.stop();
+    damage(&daemon);
+    daemon.restart_with(Settings::default());
+    let fork = daemon.post("/v1/sessions/s/fork", &json!({"session_id": "copy"}));
+    assert_eq!(fork.status, 201, "{}", fork.text());
+    assert!(fork.text().contains("1 keys are not in this copy ('a' first)"), "{}", fork.text());
+    assert_eq!(daemon.get("/v1/sessions/copy/kv/b").body, b"another");
+    assert_eq!(daemon.get("/v1/sessions/copy/kv/a").status, 404);
+}
+
+/// A daemon that died after it masked the values and before it recorded that left a store that never verified again: the
+/// next scrub found nothing to record.
+#[test]
+fn a_scrub_that_was_cut_off_can_be_repeated() {
+    let mut daemon = Daemon::with(Settings::default().env("SHELLKEEP_CRASH_AT", "kv_scrubbed"));
+    daemon.create("crash-here");
+    let to = |method: &str, rest: &str| Request::new(method, &format!("/v1/sessions/crash-here/{rest}"));
+    let mut write = to("PUT", "kv/a");
+    write.body = b"my horse-battery-staple here".to_vec();
+    assert_eq!(daemon.send(&write).status, 200);
+    let scrub = to("POST", "scrub").json(json!({"secret": "horse-battery-staple"}).to_string());
+    assert!(scrub.send(&daemon.door()).is_err(), "it did not die");
+    daemon.restart_with(Settings::default());
+    let intact = |daemon: &Daemon| daemon.post("/v1/sessions/crash-here/verify", &json!({})).json();
+    assert!(intact(&daemon)["bad"]["reason"].to_string().contains("scrub again"), "{}", intact(&daemon));
+    assert_eq!(daemon.send(&to("GET", "kv/a")).body, b"my *** here");
+    assert_eq!(daemon.send(&scrub).status, 200);
+    assert_eq!(intact(&daemon)["intact"], json!(true), "{}", intact(&daemon));
+    daemon.kill();
+    daemon.restart();
+    assert_eq!(intact(&daemon)["intact"], json!(true), "{}", intact(&daemon));
 }
 
 #[test]

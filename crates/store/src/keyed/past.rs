@@ -2,7 +2,7 @@
 
 use super::entry::{KeyedEntry, entry};
 use rusqlite::{Connection, OptionalExtension as _, params};
-use shellkeep_session::KvValue;
+use shellkeep_session::{KvScrubbed, KvValue};
 
 /// What each key that was not deleted had at a version.
 const AT: &str = "SELECT key, version, sha256, bytes, content_type, content FROM past_values p WHERE version = \
@@ -68,4 +68,13 @@ pub(super) fn restored_to(db: &Connection) -> rusqlite::Result<u64> {
 pub(super) fn set_restored(db: &Connection, version: u64) -> rusqlite::Result<()> {
     let sql = "INSERT OR REPLACE INTO meta (name, value) VALUES ('restored', ?1)";
     db.prepare_cached(sql)?.execute([version as i64]).map(|_| ())
+}
+
+/// What was masked and is not recorded yet.
+pub(super) fn unrecorded(db: &Connection) -> rusqlite::Result<KvScrubbed> {
+    let mut masked = db.prepare_cached("SELECT old, new FROM masked")?;
+    let values = masked.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<_, _>>()?;
+    let mut keys = db.prepare_cached("SELECT name FROM masked_keys")?;
+    let removed = keys.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    Ok(KvScrubbed { values, removed })
 }

@@ -7,18 +7,20 @@ use shellkeep_redact::Redactor;
 use shellkeep_session::KvScrubbed;
 
 impl Keyed {
-    /// Masks what the redactor finds. Returns what was masked, and the names of the keys, with the secret masked.
+    /// Masks what the redactor finds. Returns what was masked, and the names of the keys, with the secret masked. What an
+    /// earlier scrub masked that was cut off before its record is returned with it, until [`Keyed::scrub_recorded`].
     pub fn scrub(&mut self, redactor: &Redactor) -> Result<(KvScrubbed, Vec<String>), KeyedError> {
         let transaction = self.db.transaction()?;
-        let (mut scrubbed, mut names) = (KvScrubbed::default(), Vec::new());
+        let mut names = Vec::new();
         {
             let mut keys = transaction.prepare("SELECT DISTINCT key FROM history")?;
             let keys: Vec<String> = keys.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
             for key in keys.iter().filter(|key| !redactor.find(key.as_bytes()).is_empty()) {
                 transaction.execute("DELETE FROM history WHERE key = ?1", [key])?;
                 transaction.execute("DELETE FROM entries WHERE key = ?1", [key])?;
-                scrubbed.removed.push(redactor.redact_str(key));
-                names.push(redactor.redact_str(key));
+                let name = redactor.redact_str(key);
+                transaction.execute("INSERT OR IGNORE INTO masked_keys (name) VALUES (?1)", [&name])?;
+                names.push(name);
             }
             transaction.execute_batch("CREATE INDEX history_by_content ON history (content)")?;
             let mut values =
@@ -34,10 +36,12 @@ impl Keyed {
                 let bytes = redactor.redact(&bytes);
                 let new = hash(&bytes);
                 names.extend(replace(&transaction, id, add(&transaction, &new, &bytes)?)?);
-                scrubbed.values.insert(old, new);
+                transaction.execute("UPDATE masked SET new = ?1 WHERE new = ?2", [&new, &old])?;
+                transaction.execute("INSERT OR REPLACE INTO masked (old, new) VALUES (?1, ?2)", [&old, &new])?;
             }
             transaction.execute_batch("DROP INDEX history_by_content")?;
         }
+        let scrubbed = past::unrecorded(&transaction)?;
         transaction.commit()?;
         // The log in front of the database has the old pages.
         self.db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
@@ -46,6 +50,11 @@ impl Keyed {
         names.sort();
         names.dedup();
         Ok((scrubbed, names))
+    }
+
+    /// What was masked is recorded now.
+    pub fn scrub_recorded(&mut self) -> Result<(), KeyedError> {
+        Ok(self.db.execute_batch("BEGIN; DELETE FROM masked; DELETE FROM masked_keys; COMMIT")?)
     }
 }
 

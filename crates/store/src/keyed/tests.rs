@@ -101,7 +101,8 @@ fn a_rewind_is_done_when_the_store_is_opened() {
     let mut house = House::new();
     let first = house.put(&[("a", Some("1")), ("b", Some("2"))], true);
     let second = house.put(&[("a", Some("3")), ("b", None), ("c", Some("4"))], true);
-    assert!(house.keyed.differs_from(first).unwrap() && !house.keyed.differs_from(second).unwrap());
+    assert_eq!(house.keyed.plan_restore(first).unwrap(), Some(Vec::new()));
+    assert_eq!(house.keyed.plan_restore(second).unwrap(), None);
     house.rewind(first);
     house.reopen();
     assert_eq!(house.content(), content(&[("a", 3, "1"), ("b", 3, "2")]));
@@ -123,7 +124,7 @@ fn a_copy_has_the_content_of_its_time() {
     house.put(&[("a", Some("3")), ("b", None)], true);
     let (past, now) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let copied = house.keyed.copy_to(past.path(), Some(first), Durability::Process).unwrap();
-    assert_eq!(copied.len(), 2);
+    assert_eq!((copied.entries.len(), copied.lost.len()), (2, 0));
     let open = |directory: &TempDir| {
         let recorded = KvState { version: 2, restored: None };
         let keyed = Keyed::open(directory.path(), recorded, Durability::Process).unwrap();
@@ -145,11 +146,13 @@ fn old_values_give_way() {
     assert_eq!(house.keyed.make_room(1, &HashSet::from([first_value.as_str()])).unwrap(), 6);
     assert_eq!(house.keyed.used().unwrap(), KeyedUse { current: 9, kept: 14 });
     assert_eq!(house.keyed.make_room(100, &HashSet::new()).unwrap(), 5);
-    // What is gone cannot come back; the key stays as it is.
+    // What is gone cannot come back; the key stays as it is, and a copy lacks it.
+    assert_eq!(house.keyed.plan_restore(first).unwrap(), Some(vec!["a".to_owned()]));
+    let copied = house.keyed.copy_to(TempDir::new().unwrap().path(), Some(first), Durability::Power).unwrap();
+    assert_eq!((copied.entries.len(), copied.lost), (1, vec!["a".to_owned()]));
     house.rewind(first);
     house.reopen();
     assert_eq!(house.content(), content(&[("a", 3, "third"), ("b", 1, "kept")]));
-    assert_eq!(house.keyed.missing(first).unwrap(), ["a"]);
 }
 
 #[test]
@@ -168,7 +171,23 @@ fn a_secret_is_masked_in_every_version() {
         let bytes = std::fs::read(file.unwrap().path()).unwrap();
         assert!(!bytes.windows(13).any(|part| part == b"horse-battery"), "it is in a page of the file");
     }
+    // Until it is recorded, what was masked is told again.
+    assert_eq!(house.keyed.scrub(&redactor).unwrap(), (scrubbed, Vec::new()));
+    house.keyed.scrub_recorded().unwrap();
     assert!(house.keyed.scrub(&redactor).unwrap().0.is_empty());
+}
+
+#[test]
+fn a_scrub_that_no_record_tells_of_is_named() {
+    let mut house = House::new();
+    house.put(&[("a", Some("a horse-battery"))], true);
+    let told = BTreeMap::from([("a".to_owned(), (1, hash(b"a horse-battery")))]);
+    let redactor = Redactor::new(&Default::default()).unwrap().with_secrets(["horse-battery"]).unwrap();
+    house.keyed.scrub(&redactor).unwrap();
+    let wrong = |house: &House| house.keyed.compare(told.clone(), 1).unwrap();
+    assert!(wrong(&house)[0].contains("scrub again"), "{:?}", wrong(&house));
+    house.keyed.scrub_recorded().unwrap();
+    assert!(wrong(&house)[0].contains("is not the one"), "{:?}", wrong(&house));
 }
 
 #[test]
