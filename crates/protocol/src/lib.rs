@@ -10,7 +10,8 @@
 //! - [`service`]: services and their logs.
 //! - [`quota`], [`node`]: limits and their use, and the status of the node.
 //! - [`token`]: keys for agents.
-//! - [`files`]: checkpoints, differences, rewind, fork.
+//! - [`files`]: checkpoints and differences.
+//! - [`rewind`]: moments, rewind, fork, merge back.
 //! - [`record`]: events, messages, the agent's state, proof.
 //! - [`resume`]: a message for a session's agent.
 //! - [`health`]: the health of a daemon.
@@ -29,6 +30,7 @@ mod query;
 pub mod quota;
 pub mod record;
 pub mod resume;
+pub mod rewind;
 pub mod run;
 pub mod service;
 pub mod session;
@@ -42,9 +44,8 @@ pub use audit::{AuditEntry, AuditList};
 pub use daemon::{ChangedSetting, DaemonStatus, Reloaded, SettingInForce, SettingsInForce, StopRequest, Stopping};
 pub use files::{
     AgainstParams, ChangeKind, Checkpoint, CheckpointCause, CheckpointDetail, CheckpointList, CheckpointName,
-    CheckpointParams, CheckpointUsage, DiffParams, DiffResponse, FileChange, FileHistory, ForkRequest, HistoryEntry,
-    LeftOut, MergeBackRequest, MergeBackResponse, PathParams, Place, RewindRequest, RewindResponse, ServicesChoice,
-    Side, UndoneKind,
+    CheckpointParams, CheckpointUsage, DiffParams, DiffResponse, FileChange, FileHistory, HistoryEntry, LeftOut,
+    PathParams,
 };
 pub use health::{Live, Readiness, ReadinessStatus};
 pub use kv::{KvBatch, KvChanged, KvChangedKey, KvEntry, KvList, KvOp, KvOpKind, KvParams, KvWritten};
@@ -58,6 +59,10 @@ pub use record::{
     ScrubRequest, Signed, SnapshotParams, Switch, Verdict,
 };
 pub use resume::{AnswerEvent, ResumeRequest, ResumeResponse, ResumeStatus};
+pub use rewind::{
+    ForkRequest, MergeBackRequest, MergeBackResponse, Place, RewindRequest, RewindResponse, ServicesChoice, Side,
+    UndoneKind,
+};
 pub use run::{
     BusyChoice, Changes, DisconnectChoice, NameChanges, NoticeView, OutputEvent, RunDetail, RunList, RunListParams,
     RunParams, RunRequest, RunResponse, RunStatus, RunSummary, StartedEvent, StderrChoice, TimeoutChoice,
