@@ -104,7 +104,7 @@ pub struct InputAccepted {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SignalRequest {
-    /// `INT`, `TERM`, `KILL`, `USR1`, …; with or without the prefix `SIG`.
+    /// `INT`, `TERM`, `KILL`, `USR1`, …, in any case, with or without `SIG`.
     #[schema(example = "INT")]
     pub signal: String,
 }

@@ -155,8 +155,8 @@ impl RunOps<'_> {
         })
     }
 
-    /// Sends a signal (`INT`, `TERM`, `KILL`, `USR1`, …; `SIG` may come before it) to a run's processes. A run is also found by
-    /// its request id; if it has not started, a signal that would end it cancels it.
+    /// Sends a signal (`INT`, `TERM`, `KILL`, `USR1`, …, in any case, with or without `SIG`) to a run's processes. A run is
+    /// also found by its request id; if it has not started, a signal that would end it cancels it.
     pub fn signal<'a>(
         &'a self,
         id: &'a SessionId,
@@ -164,7 +164,8 @@ impl RunOps<'_> {
         signal: &'a str,
     ) -> BoxFuture<'a, Result<Signalled, OpError>> {
         Box::pin(async move {
-            let name = signal.strip_prefix("SIG").unwrap_or(signal);
+            let name = signal.to_ascii_uppercase();
+            let name = name.strip_prefix("SIG").unwrap_or(&name);
             let number = translate::signal_number(name).and_then(|number| i32::try_from(number).ok());
             let Some(number) = number else {
                 let detail = format!("unknown signal '{signal}'; use a name such as INT, TERM, KILL, HUP, USR1");

@@ -19,15 +19,42 @@ pub struct RunArgs {
 impl RunArgs {
     /// The path of requests about it.
     pub fn path(&self) -> Result<String, Failure> {
-        let (session, run) = match (&self.session, self.names.as_slice()) {
-            (None, [session, run]) | (Some(session), [run]) => (session, run),
-            (None, _) => {
-                return Err(Failure::start("specify the session and the run: SESSION RUN, or -s SESSION RUN"));
-            }
-            (Some(_), _) => return Err(Failure::start("the session is given twice; with -s, pass only the run's id")),
-        };
-        // Checked here too: an id with a slash would change the request's path.
-        let run = RunId::parse(run).map_err(|error| Failure::client(format!("'{run}': {error}")))?;
-        of_session(session, &format!("runs/{run}"))
+        match split(self.session.as_deref(), &self.names)? {
+            (session, run, []) => path(session, run),
+            _ => Err(Failure::start("the session is given twice; with -s, pass only the run's id")),
+        }
     }
+}
+
+/// Which run, and words that follow its id.
+#[derive(Debug, Args)]
+pub struct RunAndWords {
+    /// The session, the run's id, and what is sent; with -s, without the session
+    #[arg(value_names = ["SESSION", "RUN"], num_args = 1.., required = true)]
+    names: Vec<String>,
+    /// The session
+    #[arg(short, long, value_name = "NAME")]
+    session: Option<String>,
+}
+
+impl RunAndWords {
+    /// The path of requests about the run, and the words.
+    pub fn path(&self) -> Result<(String, &[String]), Failure> {
+        let (session, run, words) = split(self.session.as_deref(), &self.names)?;
+        Ok((path(session, run)?, words))
+    }
+}
+
+fn split<'a>(session: Option<&'a str>, names: &'a [String]) -> Result<(&'a str, &'a str, &'a [String]), Failure> {
+    match (session, names) {
+        (Some(session), [run, rest @ ..]) => Ok((session, run, rest)),
+        (None, [session, run, rest @ ..]) => Ok((session, run, rest)),
+        _ => Err(Failure::start("specify the session and the run: SESSION RUN, or -s SESSION RUN")),
+    }
+}
+
+/// Checked here too: an id with a slash would ask for another path.
+fn path(session: &str, run: &str) -> Result<String, Failure> {
+    let run = RunId::parse(run).map_err(|error| Failure::client(format!("'{run}': {error}")))?;
+    of_session(session, &format!("runs/{run}"))
 }
