@@ -27,7 +27,7 @@ use shellkeep_protocol::{
     self as wire, BusyChoice, RunRequest, RunResponse, StderrChoice, StreamName, TimeoutChoice, TokenRole, text,
 };
 use shellkeep_runtime::{
-    CreateSession, DEFAULT_MAX_OUTPUT, DEFAULT_TIMEOUT, IfBusy, IssuedToken, MAX_COMMAND, MAX_MAX_OUTPUT,
+    CreateSession, DEFAULT_MAX_OUTPUT, DEFAULT_TIMEOUT, Hint, IfBusy, IssuedToken, MAX_COMMAND, MAX_MAX_OUTPUT,
     MAX_OUTPUT_PAGE, MAX_STDIN, MAX_TIMEOUT, NewBearer, NewToken, OnTimeout, OutputPage, OutputQuery, ReaderRole,
     RunCommand, RunDetail, RunPage, RunSummary, RunView, SessionPage, Stream, TokenBearer, TokenView,
 };
@@ -247,15 +247,16 @@ pub fn new_token(request: wire::CreateTokenRequest) -> Result<NewToken, Refusal>
     let wire::CreateTokenRequest { role, agent, name, may_restart } = request;
     let reader = match role.unwrap_or(TokenRole::Agent) {
         TokenRole::Agent => {
-            let agent =
-                agent.ok_or_else(|| Refusal::invalid("missing field `agent`: whose sessions the token is for"))?;
+            let unnamed = || Refusal::invalid("an agent's token belongs to an agent").with_hint(Some(Hint::NameAgent));
+            let agent = agent.ok_or_else(unnamed)?;
             return Ok(NewToken { bearer: NewBearer::Agent { agent, may_restart }, name });
         }
         TokenRole::Auditor => ReaderRole::Auditor,
         TokenRole::Metrics => ReaderRole::Metrics,
     };
     if agent.is_some() || may_restart.is_some() {
-        return Err(Refusal::invalid("agent, may_restart: only for the role agent; omit them"));
+        let refusal = Refusal::invalid("a token that only reads belongs to no agent");
+        return Err(refusal.with_hint(Some(Hint::NameNoAgent)));
     }
     Ok(NewToken { bearer: NewBearer::Reader(reader), name })
 }

@@ -43,10 +43,18 @@ pub enum Hint {
     ListFiles,
     /// Use a key that exists.
     ListKeys,
+    /// Say that a directory may be removed with everything in it.
+    RemoveTree,
+    /// Read a large file in parts.
+    ReadInParts,
+    /// Say whose sessions a token is for.
+    NameAgent,
+    /// Ask for a token that belongs to no agent.
+    NameNoAgent,
 }
 
 impl Hint {
-    const NAMES: [(Self, &'static str); 20] = [
+    const NAMES: [(Self, &'static str); 24] = [
         (Self::ListSessions, "list_sessions"),
         (Self::ListTokens, "list_tokens"),
         (Self::ListRuns, "list_runs"),
@@ -67,6 +75,10 @@ impl Hint {
         (Self::WaitForAgent, "wait_for_agent"),
         (Self::ListFiles, "list_files"),
         (Self::ListKeys, "list_keys"),
+        (Self::RemoveTree, "remove_tree"),
+        (Self::ReadInParts, "read_in_parts"),
+        (Self::NameAgent, "name_agent"),
+        (Self::NameNoAgent, "name_no_agent"),
     ];
 
     /// Its stable name, for a door in another process.

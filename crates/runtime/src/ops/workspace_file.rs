@@ -88,12 +88,10 @@ pub enum FileError {
     #[error("'{path}' is not a regular file; it cannot be read or written this way")]
     NotAFile { path: String },
     /// The directory is not empty.
-    #[error("directory '{path}' is not empty; pass recursive to remove everything in it")]
+    #[error("directory '{path}' is not empty")]
     NotEmpty { path: String },
     /// The file is larger than one call returns.
-    #[error(
-        "'{path}' has {size} bytes, more than the {limit} bytes of one call; read it in parts with offset and limit"
-    )]
+    #[error("'{path}' has {size} bytes, more than the {limit} bytes of one call")]
     TooLarge {
         path: String,
         size: u64,
@@ -130,6 +128,8 @@ impl FileError {
     pub fn hint(&self) -> Option<Hint> {
         match self {
             Self::NotFound { .. } | Self::IsDirectory { .. } => Some(Hint::ListFiles),
+            Self::NotEmpty { .. } => Some(Hint::RemoveTree),
+            Self::TooLarge { .. } => Some(Hint::ReadInParts),
             _ => None,
         }
     }

@@ -44,6 +44,10 @@ fn words(hint: Hint) -> &'static str {
             "save a new state, read an earlier version with ?version=, or rewind to a record before it"
         }
         Hint::ListKeys => "list its keys with GET …/kv?prefix=",
+        Hint::RemoveTree => "pass recursive=true to remove everything in it",
+        Hint::ReadInParts => "read it in parts with offset and limit",
+        Hint::NameAgent => "set agent to the name of the sessions' agent",
+        Hint::NameNoAgent => "omit agent and may_restart",
         Hint::ListFiles => "list its files with GET …/files?path=",
         Hint::ListCheckpoints => "list checkpoints with GET …/checkpoints",
         Hint::SeparateFiles => {

@@ -49,6 +49,7 @@ async fn diff(
         None => Moment::Back(1),
     };
     let to = given.to.as_deref().map(|to| translate::moment_or_now("to", to)).transpose()?.flatten();
+    let only = given.path.clone();
     let path = translate::path(given.path, None)?;
     let query = DiffQuery { from: Some(from), to, path, patch: Some(MODEL_OUTPUT), binary: false };
     let is_default = given.from.is_none();
@@ -63,7 +64,19 @@ async fn diff(
         found => found?,
     };
     let diff = translate::diff(view);
-    answer(in_words(&diff), &diff)
+    let words = match only {
+        Some(path) if diff.files.is_empty() => {
+            let workspace = seat.engine.get(&seat.session).await?.meta.workspace;
+            format!(
+                "Nothing differs at '{}'. If you expected a change, check the path: it is relative to your workspace {}, \
+                 and what is ignored there is not saved.",
+                plain(&path),
+                workspace.to_text()
+            )
+        }
+        _ => in_words(&diff),
+    };
+    answer(words, &diff)
 }
 
 fn in_words(diff: &DiffResponse) -> String {

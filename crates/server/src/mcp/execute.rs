@@ -3,6 +3,7 @@
 
 use super::calls::Call;
 use super::handler::Handler;
+use super::plain::plain;
 use super::progress::Progress;
 use super::seat::Seat;
 use super::text::{self, Style};
@@ -12,6 +13,7 @@ use crate::translate;
 use rmcp::RoleServer;
 use rmcp::model::{CallToolResult, ProtocolVersion};
 use rmcp::service::RequestContext;
+use shellkeep_protocol::RunResponse;
 use shellkeep_runtime::{OpError, RunCommand, RunError, RunStream, RunView};
 use shellkeep_session::RunId;
 
@@ -33,7 +35,17 @@ pub async fn execute(
     }
     handler.output_shown(&seat, &view);
     let text = text::run(&view, &view.notices, style);
-    answer(text, &translate::run_view(view))
+    answer(text, &readable(translate::run_view(view)))
+}
+
+/// A result without escape codes: some clients show a model the data instead of the text.
+fn readable(run: RunResponse) -> RunResponse {
+    RunResponse {
+        stdout: plain(&run.stdout),
+        stderr: plain(&run.stderr),
+        background_output: run.background_output.as_deref().map(plain),
+        ..run
+    }
 }
 
 /// Waits for a run's end. A client that disconnects does not end it; one that cancels does.

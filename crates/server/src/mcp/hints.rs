@@ -2,12 +2,14 @@
 
 use crate::refusal::Refusal;
 use rmcp::model::ErrorData;
+use serde_json::Value;
+use shellkeep_protocol::Problem;
 use shellkeep_runtime::Hint;
 
 /// A refusal as a model reads it: what happened, what to do next, and the code.
 pub fn refusal_in_words(refusal: &Refusal) -> String {
     let problem = refusal.problem();
-    match refusal.hint().and_then(words) {
+    match refusal.hint().and_then(|hint| words(hint, problem)) {
         Some(words) => format!("{}; {words} ({})", problem.detail, problem.code),
         None => problem.to_string(),
     }
@@ -24,24 +26,45 @@ pub fn protocol_error(refusal: &Refusal) -> ErrorData {
 }
 
 /// A hint as text; `None` where no tool helps.
-fn words(hint: Hint) -> Option<&'static str> {
+fn words(hint: Hint, problem: &Problem) -> Option<String> {
+    let text = |name: &str| problem.data.get(name).and_then(Value::as_str);
     Some(match hint {
-        Hint::ListSessions => "check the name with list_services, or omit session to use this client's own",
+        Hint::WaitForRun => {
+            let id = text("run_id").map_or_else(|| "id".to_owned(), |id| format!("id=\"{id}\""));
+            format!("wait for it with read_output({id}, wait=30), or interrupt it with signal({id})")
+        }
+        Hint::StopService => {
+            let first = problem.data.get("services").and_then(|services| services.get(0)?.get("service_id")?.as_str());
+            let id = first.map_or_else(String::new, |id| format!("(service_id=\"{id}\")"));
+            format!("stop a service that you no longer need with stop_service{id}")
+        }
+        other => fixed(other)?.to_owned(),
+    })
+}
+
+/// A hint that needs no data.
+fn fixed(hint: Hint) -> Option<&'static str> {
+    Some(match hint {
+        Hint::ListSessions => "omit session to use your own",
         Hint::ListRuns => "use an id that run_command returned",
         Hint::ListServices => "list services with list_services",
-        Hint::StopService => "stop a service with stop_service",
         Hint::KeepInputOpen => "to send input later, start the command with run_command and blocking=false",
-        Hint::WaitForRun => "wait for it with read_output(id, wait=30), or interrupt it with signal(id)",
         Hint::TakeWorkspaces => "pass a cwd inside the copy, or ask the host",
         Hint::ForceRewind => "look at them with rewind(dry_run=true); force=true undoes their changes too",
         Hint::ListCheckpoints => "list the moments to return to with list_checkpoints",
+        Hint::ReadInParts => "read it in parts with run_command, as in `head -c 100000 FILE`",
         Hint::Verify | Hint::SeparateFiles | Hint::ConfigureAgent => "ask the host",
-        Hint::ListTokens
+        Hint::WaitForRun
+        | Hint::StopService
+        | Hint::ListTokens
         | Hint::ReadAgentState
         | Hint::SaveAgentState
         | Hint::ReadOlderAgentState
         | Hint::ListFiles
         | Hint::ListKeys
+        | Hint::RemoveTree
+        | Hint::NameAgent
+        | Hint::NameNoAgent
         | Hint::ResolveConflicts
         | Hint::WaitForAgent => return None,
     })

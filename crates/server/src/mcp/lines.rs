@@ -6,6 +6,7 @@ use crate::body::{RUN_LIMIT, UNCOUNTED};
 use rmcp::RoleServer;
 use rmcp::model::{ClientJsonRpcMessage, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage};
 use rmcp::transport::Transport;
+use serde_json::json;
 use shellkeep_runtime::{Lent, OpError, Share};
 use std::future::Future;
 use std::io;
@@ -164,7 +165,13 @@ fn count(share: &mut Option<Share>, pipe: &Pipe, before: usize, more: usize) -> 
 async fn write<S: AsyncWrite>(stream: &Mutex<WriteHalf<S>>, message: &ServerJsonRpcMessage) -> io::Result<()> {
     // Serialised only in its turn: responses that wait for a client that does not read cost neither time nor memory.
     let mut stream = stream.lock().await;
-    let mut line = serde_json::to_vec(message)?;
+    let mut line = match message {
+        // The SDK leaves the id out; JSON-RPC has it as null.
+        JsonRpcMessage::Error(error) if error.id.is_none() => {
+            serde_json::to_vec(&json!({"jsonrpc": "2.0", "id": null, "error": error.error}))?
+        }
+        message => serde_json::to_vec(message)?,
+    };
     line.push(b'\n');
     stream.write_all(&line).await?;
     stream.flush().await
@@ -173,7 +180,10 @@ async fn write<S: AsyncWrite>(stream: &Mutex<WriteHalf<S>>, message: &ServerJson
 /// What is wrong with a line, and the id of its request, if it has one.
 fn explain(text: &[u8], error: &serde_json::Error) -> (ErrorData, Option<RequestId>) {
     match serde_json::from_slice::<serde_json::Value>(text) {
-        Err(_) => (ErrorData::parse_error(format!("this line is not JSON: {error}"), None), None),
+        Err(_) => {
+            let head = &text[..text.len().min(HEAD)];
+            (ErrorData::parse_error(format!("this line is not JSON: {error}"), None), id_near_the_beginning(head))
+        }
         Ok(value) => {
             let id = value.get("id").and_then(|id| serde_json::from_value(id.clone()).ok());
             let detail = "this is JSON, but not a JSON-RPC 2.0 request, notification or response of MCP";
@@ -217,6 +227,7 @@ mod tests {
             (refusal.code.0, id)
         };
         assert_eq!(said("{nonsense"), (-32700, None));
+        assert_eq!(said(r#"{"jsonrpc":"2.0","id":3,"method":"tools/list""#), (-32700, Some(RequestId::Number(3))));
         assert_eq!(said(r#"{"id": 4, "method": 5}"#), (-32600, Some(RequestId::Number(4))));
         assert_eq!(said("[1, 2]"), (-32600, None));
     }

@@ -90,8 +90,13 @@ fn in_words(list: &CheckpointList) -> String {
     }
     let current = list.current.as_deref();
     let lines = list.checkpoints.iter().map(|checkpoint| line(checkpoint, current));
-    let hint = "[diff(from=\"r12\") shows what changed since r12; rewind(to=\"r12\") returns to the state after r12]";
-    lines.chain([hint.to_owned()]).collect::<Vec<_>>().join("\n")
+    let hint = list.checkpoints.iter().find(|checkpoint| checkpoint.kept).map(|checkpoint| {
+        let id = checkpoint.run_id.as_ref().unwrap_or(&checkpoint.checkpoint_id);
+        format!(
+            "[diff(from=\"{id}\") shows what changed since {id}; rewind(to=\"{id}\") returns to the state after {id}]"
+        )
+    });
+    lines.chain(hint).collect::<Vec<_>>().join("\n")
 }
 
 fn line(checkpoint: &Checkpoint, current: Option<&str>) -> String {

@@ -127,7 +127,7 @@ async fn read_run(
     } else {
         String::new()
     };
-    let words = run_in_words(notices, &first, second.as_ref(), &run);
+    let words = run_in_words(notices, &first, second.as_ref(), &run, given.grep.as_deref());
     answer(words, &run_answer(first, second, &run))
 }
 
@@ -177,7 +177,7 @@ async fn read_log(
         limit: Some(MODEL_OUTPUT as u64),
         tail: tail(&given).or(from_end),
         tail_lines: None,
-        grep: given.grep,
+        grep: given.grep.clone(),
     };
     let (asked, searched) = (params.offset.unwrap_or(0), params.grep.is_some());
     let query = translate::log_query(params)?;
@@ -187,7 +187,7 @@ async fn read_log(
         page.next_offset -= leave_cut_character(&mut page.bytes);
     }
     let page = translate::log_page(page);
-    answer(log_in_words(&page, asked, &service), &log_answer(page, &service))
+    answer(log_in_words(&page, asked, &service, given.grep.as_deref()), &log_answer(page, &service))
 }
 
 /// Waits until a service has written more than `offset`, or more than it has now.
@@ -212,20 +212,39 @@ fn leave_cut_character(bytes: &mut Vec<u8>) -> u64 {
     }
 }
 
-/// The position of a page in the whole output, if it is not all of it.
-fn range(text: &mut String, page: &str, offset: u64, next_offset: u64, total: u64) {
-    if next_offset < total && next_offset > offset {
+/// The position of a page in the whole output, if it is not all of it, and how many lines match `grep`.
+fn range(text: &mut String, page: &str, offset: u64, next_offset: u64, total: u64, grep: Option<&str>) {
+    let is_more = next_offset < total && next_offset > offset;
+    if let Some(pattern) = grep {
+        let found = match page.lines().count() {
+            0 => format!("no line matches {pattern:?}"),
+            1 => format!("1 line matches {pattern:?}"),
+            lines => format!("{lines} lines match {pattern:?}"),
+        };
+        let place = if is_more {
+            format!("in bytes {offset} to {next_offset} of {total}; search on with offset={next_offset}")
+        } else {
+            format!("in {} bytes", total.saturating_sub(offset))
+        };
+        paragraph(text, &format!("[{found} {place}]"));
+    } else if is_more {
         paragraph(text, &format!("[bytes {offset} to {next_offset} of {total}; continue with offset={next_offset}]"));
     } else if page.is_empty() {
         paragraph(text, &format!("[nothing at offset {offset}; {total} bytes were written]"));
     }
 }
 
-fn run_in_words(mut text: String, first: &OutputResponse, second: Option<&OutputResponse>, run: &RunView) -> String {
+fn run_in_words(
+    mut text: String,
+    first: &OutputResponse,
+    second: Option<&OutputResponse>,
+    run: &RunView,
+    grep: Option<&str>,
+) -> String {
     paragraph(&mut text, &plain(&first.text));
     let both_empty = second.is_some_and(|second| second.text.is_empty());
     if second.is_none() || both_empty || !first.text.is_empty() {
-        range(&mut text, &first.text, first.offset, first.next_offset, first.total);
+        range(&mut text, &first.text, first.offset, first.next_offset, first.total, grep);
     }
     if let Some(second) = second.filter(|second| second.total > 0) {
         paragraph(&mut text, "[stderr]");
@@ -239,8 +258,8 @@ fn run_in_words(mut text: String, first: &OutputResponse, second: Option<&Output
                         offset={next})]"
                 ),
             );
-        } else if second.text.is_empty() {
-            paragraph(&mut text, &format!("[none of its {} bytes match]", second.total));
+        } else if let Some(pattern) = grep.filter(|_| second.text.is_empty()) {
+            paragraph(&mut text, &format!("[no line matches {pattern:?} in {} bytes]", second.total));
         }
     }
     let (other, bytes) = match first.stream {
@@ -254,7 +273,7 @@ fn run_in_words(mut text: String, first: &OutputResponse, second: Option<&Output
     text
 }
 
-fn log_in_words(page: &LogResponse, asked: u64, service: &ServiceView) -> String {
+fn log_in_words(page: &LogResponse, asked: u64, service: &ServiceView, grep: Option<&str>) -> String {
     let mut text = String::new();
     if asked < page.first && page.offset == page.first {
         paragraph(&mut text, &format!("[the log before byte {} is no longer kept]", page.first));
@@ -267,14 +286,15 @@ fn log_in_words(page: &LogResponse, asked: u64, service: &ServiceView) -> String
         );
     }
     paragraph(&mut text, &plain(&page.text));
-    range(&mut text, &page.text, page.offset, page.next_offset, page.total);
+    range(&mut text, &page.text, page.offset, page.next_offset, page.total, grep);
     paragraph(&mut text, &format!("[{}]", service_text::line(service)));
     text
 }
 
 fn run_answer(page: OutputResponse, stderr: Option<OutputResponse>, run: &RunView) -> Answer {
     let OutputResponse { stream, text, base64, offset, next_offset, total, complete, .. } = page;
-    let (stream, first) = (Some(stream), None);
+    let (stream, text, first) = (Some(stream), plain(&text), None);
+    let stderr = stderr.map(|page| OutputResponse { text: plain(&page.text), ..page });
     let (status, exit_code) = (word(run.status), run.exit_code);
     Answer { stream, text, base64, offset, next_offset, first, total, complete, stderr, status, exit_code }
 }
@@ -283,7 +303,7 @@ fn log_answer(page: LogResponse, service: &ServiceView) -> Answer {
     let LogResponse { text, base64, offset, next_offset, first, total, complete } = page;
     let status = ServiceStatus::from(service.status).as_str().to_owned();
     let (first, exit_code) = (Some(first), service.exit_code);
-    let (stream, stderr) = (None, None);
+    let (stream, stderr, text) = (None, None, plain(&text));
     Answer { stream, text, base64, offset, next_offset, first, total, complete, stderr, status, exit_code }
 }
 
@@ -317,17 +337,24 @@ mod tests {
     fn a_log_says_where_it_stands_and_how_its_service_does() {
         let service = ServiceView { ports: Vec::new(), ..view() };
         let state = "[s12 (web) is running, pid 4242]";
-        assert_eq!(log_in_words(&page("all\n", 0, 0, 4), 0, &service), format!("all\n{state}"));
+        assert_eq!(log_in_words(&page("all\n", 0, 0, 4), 0, &service, None), format!("all\n{state}"));
         assert_eq!(
-            log_in_words(&page("old\n", 100, 100, 200), 0, &service),
+            log_in_words(&page("old\n", 100, 100, 200), 0, &service, None),
             format!(
                 "[the log before byte 100 is no longer kept]\nold\n[bytes 100 to 104 of 200; continue with \
                     offset=104]\n\
                  {state}"
             )
         );
-        assert!(log_in_words(&page("", 4, 0, 4), 4, &service).starts_with("[nothing at offset 4; 4 bytes"));
-        let end = log_in_words(&page("end\n", 96, 0, 100), 0, &service);
+        assert!(log_in_words(&page("", 4, 0, 4), 4, &service, None).starts_with("[nothing at offset 4; 4 bytes"));
+        let end = log_in_words(&page("end\n", 96, 0, 100), 0, &service, None);
+        let found = log_in_words(&page("a\nb\n", 0, 0, 9), 9, &service, Some("a|b"));
+        assert!(
+            found.starts_with("a\nb\n[2 lines match \"a|b\" in bytes 0 to 4 of 9; search on with offset=4]"),
+            "{found}"
+        );
+        let none = log_in_words(&page("", 0, 0, 9), 9, &service, Some("x"));
+        assert!(none.starts_with("[no line matches \"x\" in 9 bytes]"), "{none}");
         assert!(end.starts_with("[from byte 96 of 100; read from the beginning with offset=0]\nend\n"), "{end}");
     }
 

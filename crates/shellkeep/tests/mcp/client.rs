@@ -39,6 +39,7 @@ impl Client {
         let about = json!({"name": "Test Client", "version": "1"});
         let params = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": about});
         self.hello = self.request("initialize", params)["result"].clone();
+        note(&format!("=== instructions\n{}\n\n", self.hello["instructions"].as_str().unwrap_or_default()));
         self.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
     }
 
@@ -82,7 +83,11 @@ impl Client {
     /// The next message, whatever it is.
     pub fn next(&mut self) -> Value {
         let line = self.lines.recv_timeout(SILENCE).expect("the server says something");
-        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
+        let message: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        if let Some(told) = message["error"]["message"].as_str() {
+            note(&format!("=== an error of the protocol, {}\n{told}\n\n", message["error"]["code"]));
+        }
+        message
     }
 
     /// The answer to a request.
@@ -156,6 +161,11 @@ fn note_view(tool: &str, arguments: &Value, answer: &Answer) {
     };
     let kind = if answer.is_error() { " -> error" } else { "" };
     let entry = format!("=== {tool} {}{kind}\n{}\n\n", shorten(&arguments.to_string()), shorten(answer.text()));
+    note(&entry);
+}
+
+/// Adds an entry to the file. An entry is one write, so that tests that run at the same time do not mix theirs.
+fn note(entry: &str) {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("models-view.txt");
     let opened = std::fs::File::options().create(true).append(true).open(&path);
     opened.and_then(|mut file| file.write_all(entry.as_bytes())).unwrap_or_else(|error| panic!("{path:?}: {error}"));

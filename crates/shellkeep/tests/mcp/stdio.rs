@@ -162,7 +162,11 @@ fn ten_mebibytes_are_shown_in_part_and_read_in_full() {
         offset = page.data()["next_offset"].as_u64().unwrap();
     }
     assert_eq!(read, 10_485_767);
-    assert_eq!(client.call("read_output", json!({"id": id, "grep": "^needle"})).data()["text"], "needle\n");
+    let found = client.call("read_output", json!({"id": id, "grep": "^needle"}));
+    assert_eq!(found.data()["text"], "needle\n");
+    assert!(found.text().starts_with("needle\n[1 line matches \"^needle\" in "), "{}", found.text());
+    let none = client.call("read_output", json!({"id": id, "grep": "haystack"}));
+    assert!(none.text().starts_with("[no line matches \"haystack\" in 10485767 bytes]"), "{}", none.text());
     assert_eq!(client.call("read_output", json!({"id": id, "tail": 7})).data()["text"], "needle\n");
     let stderr = client.call("read_output", json!({"id": id, "stream": "stderr"}));
     let other = "[stdout has 10485767 bytes; read it with stream=\"stdout\"]";
@@ -252,7 +256,9 @@ fn a_model_sees_what_it_changed_and_undoes_it() {
     let nothing = client.call("rewind", json!({"to": "undo"}));
     assert!(nothing.is_error() && nothing.text().contains("nothing to undo"), "{}", nothing.text());
     let first = client.run("echo one > a; printf '\\033[31mred\\033[0m\\n'");
-    assert_eq!(first.text(), "red\n");
+    assert_eq!((first.text(), &first.data()["stdout"]), ("red\n", &json!("red\n")));
+    let shown = client.call("read_output", json!({"id": first.run_id()}));
+    assert_eq!(shown.data()["text"], "red\n", "some clients show a model the data");
     client.run("mkdir sub; touch sub/keep; cd sub");
     let second = client.run("echo two > ../a; echo x > b").run_id();
     let list = client.call("list_checkpoints", json!({}));
@@ -261,6 +267,9 @@ fn a_model_sees_what_it_changed_and_undoes_it() {
         lines[0].starts_with(&second) && lines[0].ends_with("1 added, 1 changed <- the files are here"),
         "{lines:?}"
     );
+    assert!(lines.last().unwrap().starts_with(&format!("[diff(from=\"{second}\")")), "an id that exists: {lines:?}");
+    let unknown = client.call("diff", json!({"path": "no/such/file"}));
+    assert!(unknown.text().contains("Nothing differs at 'no/such/file'. If you"), "{}", unknown.text());
     let patch = client.call("diff", json!({}));
     assert!(patch.text().contains("-one\n+two\n") && patch.text().contains("b/sub/b"), "{}", patch.text());
     let trial = client.call("rewind", json!({"to": "undo", "dry_run": true}));
