@@ -1,5 +1,6 @@
 //! How many facts were recorded, by kind. The counters are found once, so that counting costs no lookup.
 
+use crate::agent_use::AgentUse;
 use crate::validate::records::{OWN, TYPES};
 use metrics::{Counter, counter, describe_counter};
 use shellkeep_session::Event;
@@ -35,6 +36,7 @@ const KINDS: [&str; 25] = [
 
 /// The counters.
 pub struct Counts {
+    agents: AgentUse,
     kinds: [Counter; KINDS.len()],
     noted: [Counter; TYPES.len()],
     own: Counter,
@@ -46,10 +48,16 @@ impl Counts {
         const NAME: &str = "shellkeep_events_total";
         describe_counter!(NAME, "Events recorded, by type");
         Self {
+            agents: AgentUse::new(),
             kinds: KINDS.map(|kind| counter!(NAME, "type" => kind)),
             noted: TYPES.map(|(name, _)| counter!(NAME, "type" => format!("posted_{name}"))),
             own: counter!(NAME, "type" => format!("posted_{OWN}")),
         }
+    }
+
+    /// What each agent uses.
+    pub(crate) fn agents(&self) -> &AgentUse {
+        &self.agents
     }
 
     /// Counts one.

@@ -16,16 +16,18 @@ const UPKEEP: Duration = Duration::from_secs(5);
 
 /// Counters of rare events, which other crates create at the first event. They exist from the first scrape on, because
 /// Prometheus sees no increase in a counter that appears.
-const RARE: [(&str, &str); 10] = [
+const RARE: [(&str, &str); 12] = [
     ("shellkeep_agent_bad_lines_total", "Rejected lines of agents"),
     ("shellkeep_checkpoint_failures_total", "Checkpoints that could not be taken, or not completely"),
     ("shellkeep_checkpoints_total", "Checkpoints of sessions' files that were taken"),
     ("shellkeep_evictions_total", "Shells stopped because another session needed one"),
     ("shellkeep_output_failures_total", "Outputs that could not be stored"),
     ("shellkeep_record_failures_total", "Failed writes of a session's recording"),
+    ("shellkeep_record_anchor_failures_total", "Signed heads that could not be sent to the anchor"),
     ("shellkeep_reclaimed_bytes_total", "Bytes of ended sessions that were reclaimed"),
     ("shellkeep_service_restarts_total", "Services that were restarted"),
     ("shellkeep_services_idle_stopped_total", "Services that were stopped because they were idle"),
+    ("shellkeep_shell_starts_failed_total", "Shells that could not be started"),
     ("shellkeep_store_failures_total", "Failures of the store"),
 ];
 

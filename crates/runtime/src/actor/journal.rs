@@ -153,6 +153,9 @@ impl Journal {
             mask.event(&mut event);
         }
         self.ctx.counts.event(&event);
+        if matches!(event, Event::RunFinished { .. }) {
+            self.ctx.counts.agents().ran(self.state.meta.agent.as_deref());
+        }
         Record { session_id: self.id().clone(), seq: self.state.seq + 1, at: Timestamp::now(), event }
     }
 

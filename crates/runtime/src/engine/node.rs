@@ -64,6 +64,17 @@ impl NodeOps<'_> {
         self.access.as_reader().map(|_| ())
     }
 
+    /// Sets the figures of each agent, which are counted only when somebody asks.
+    pub fn count_agents(&self) -> Result<(), OpError> {
+        let ctx = &self.access.as_reader()?.ctx;
+        let running = ctx.runs.longest(usize::MAX);
+        let running: Vec<Option<Arc<str>>> = running.iter().map(|(id, _)| ctx.names.agent_of(id)).collect();
+        let services = ctx.services.list(|_| true);
+        let services: Vec<Option<Arc<str>>> = services.iter().map(|seen| seen.agent().map(Arc::from)).collect();
+        ctx.counts.agents().gauge(&running, &services);
+        Ok(())
+    }
+
     /// What only the host may see.
     pub fn check_host(&self) -> Result<(), OpError> {
         self.access.as_host().map(|_| ())

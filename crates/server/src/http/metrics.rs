@@ -17,6 +17,7 @@ use shellkeep_runtime::NodeView;
 )]
 pub(crate) async fn scrape(State(door): State<Door>, Scoped(engine): Scoped) -> Result<Response, Refusal> {
     engine.node().check_figures()?;
+    engine.node().count_agents()?;
     let health = engine.node().health().await;
     gauge!("shellkeep_shells", "state" => "live").set(health.live_shells as f64);
     gauge!("shellkeep_shells", "state" => "spare").set(health.spare_shells as f64);

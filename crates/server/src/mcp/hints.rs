@@ -34,9 +34,15 @@ fn words(hint: Hint, problem: &Problem) -> Option<String> {
             format!("wait for it with read_output({id}, wait=30), or interrupt it with signal({id})")
         }
         Hint::StopService => {
-            let first = problem.data.get("services").and_then(|services| services.get(0)?.get("service_id")?.as_str());
-            let id = first.map_or_else(String::new, |id| format!("(service_id=\"{id}\")"));
-            format!("stop a service that you no longer need with stop_service{id}")
+            // Ids are unique within a session only, and the first may belong to another one.
+            let first = problem.data.get("services").and_then(|services| services.get(0));
+            let of_first = |name: &str| first.and_then(|service| service.get(name)?.as_str());
+            match (of_first("service_id"), of_first("session_id")) {
+                (Some(id), Some(session)) => {
+                    format!("to stop the first, call stop_service(service_id=\"{id}\", session=\"{session}\")")
+                }
+                _ => "stop one with stop_service".to_owned(),
+            }
         }
         other => fixed(other)?.to_owned(),
     })

@@ -7,6 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const DASHBOARD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/grafana/shellkeep.json");
 
+const OPERATE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operate.md");
+
 /// Labels that whoever scrapes adds.
 const SCRAPED: [&str; 1] = ["instance"];
 
@@ -75,6 +77,11 @@ fn it_names_only_what_there_is() {
             wrong.extend(names.iter().filter(|name| !has(name)).map(|name| format!("{name} has no label {label}")));
         }
     }
+    // The alarms of the page for those who run it, too.
+    let page = std::fs::read_to_string(OPERATE).unwrap();
+    let alarms: Vec<&str> = words(&page).filter(|word| word.starts_with("shellkeep_")).collect();
+    assert!(alarms.len() > 10, "only {} metrics in operate.md", alarms.len());
+    wrong.extend(alarms.iter().filter(|name| !known.contains_key(**name)).map(|name| format!("operate.md: {name}")));
     wrong.sort();
     wrong.dedup();
     assert!(wrong.is_empty(), "{}\nin the metrics:\n{text}", wrong.join("\n"));
