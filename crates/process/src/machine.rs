@@ -17,17 +17,6 @@ pub struct Machine {
     pub groups: bool,
     /// Whether the number of processes of a session can be limited.
     pub process_limit: bool,
-    /// The version of Landlock's interface, if the kernel has it.
-    pub landlock: Option<u32>,
-}
-
-/// Asks the kernel; a list of security modules may not be readable, or not tell.
-fn landlock() -> Option<u32> {
-    const ASK_FOR_VERSION: libc::c_long = 1;
-    // SAFETY: with this flag the call takes no pointer and changes nothing.
-    let version =
-        unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<u8>(), 0usize, ASK_FOR_VERSION) };
-    u32::try_from(version).ok().filter(|&version| version > 0)
 }
 
 /// Probes the machine. Starts one bash and stops it again.
@@ -44,7 +33,6 @@ pub async fn probe(bash: &Path, scratch: &Path) -> Machine {
         unified: Mounts::find().unified.map(|path| path.display().to_string()),
         groups: factory.has_groups(),
         process_limit: factory.has_limit(),
-        landlock: landlock(),
     };
     factory.remove(&HashSet::new());
     found

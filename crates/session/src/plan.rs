@@ -76,12 +76,16 @@ fn replaced_notice(state: &SessionState) -> Notice {
 
 /// Shortens a command for a sentence.
 pub fn shorten(command: &str) -> String {
-    const LIMIT: usize = 60;
+    first_line(command, 60)
+}
+
+/// The first line of a command, at most `limit` letters of it, and a sign if there is more.
+pub fn first_line(command: &str, limit: usize) -> String {
     let line = command.lines().next().unwrap_or_default();
-    if line.len() == command.len() && line.chars().count() <= LIMIT {
+    if line.len() == command.len() && line.chars().count() <= limit {
         return line.to_owned();
     }
-    let mut short: String = line.chars().take(LIMIT).collect();
+    let mut short: String = line.chars().take(limit).collect();
     short.push('…');
     short
 }

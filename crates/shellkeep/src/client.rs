@@ -19,12 +19,14 @@ use crate::token;
 use endpoint::{Connection, unreachable};
 use error::broken;
 use events::EventReader;
+use hints::Asked;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST};
 use hyper::{Method, Request, Response, StatusCode, Uri};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use shellkeep_protocol::Problem;
 use std::future::Future;
 use std::io;
 use std::path::Path;
@@ -43,6 +45,8 @@ pub fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, 
 /// One connection to a daemon.
 pub struct Client {
     endpoint: Endpoint,
+    /// The flags that led to the daemon, to repeat them in a hint.
+    flags: String,
     sender: Connection,
 }
 
@@ -91,23 +95,24 @@ impl Client {
     /// Connects to the daemon, and starts one on the socket if none runs.
     pub async fn open(args: &DaemonArgs) -> Result<Self, Failure> {
         let (paths, endpoint) = find(args)?;
-        match Self::connect(&endpoint).await {
-            Ok(client) => Ok(client),
+        let client = match Self::connect(&endpoint).await {
+            Ok(client) => client,
             Err(error) => match &endpoint {
                 Endpoint::Unix { .. } if !args.no_start && nobody_listens(&error) => {
                     let sender = start::daemon(&paths, &endpoint).await?;
-                    Ok(Self { endpoint, sender })
+                    Self { endpoint, flags: String::new(), sender }
                 }
-                _ => Err(unreachable(&endpoint, &args.as_flags(), &error)),
+                _ => return Err(unreachable(&endpoint, &args.as_flags(), &error)),
             },
-        }
+        };
+        Ok(Self { flags: args.as_flags(), ..client })
     }
 
     /// Connects to the daemon if one runs; `None` if none does.
     pub async fn running(args: &DaemonArgs) -> Result<Option<Self>, Failure> {
         let (_, endpoint) = find(args)?;
         match Self::connect(&endpoint).await {
-            Ok(client) => Ok(Some(client)),
+            Ok(client) => Ok(Some(Self { flags: args.as_flags(), ..client })),
             Err(error) if nobody_listens(&error) => Ok(None),
             Err(error) => Err(unreachable(&endpoint, &args.as_flags(), &error)),
         }
@@ -115,7 +120,7 @@ impl Client {
 
     /// Connects to a daemon that runs.
     pub async fn connect(endpoint: &Endpoint) -> io::Result<Self> {
-        Ok(Self { endpoint: endpoint.clone(), sender: endpoint.connect().await? })
+        Ok(Self { endpoint: endpoint.clone(), flags: String::new(), sender: endpoint.connect().await? })
     }
 
     /// Where the daemon listens.
@@ -125,7 +130,12 @@ impl Client {
 
     /// A second connection to the same daemon.
     pub async fn another(&self) -> io::Result<Self> {
-        Self::connect(&self.endpoint).await
+        Ok(Self { flags: self.flags.clone(), ..Self::connect(&self.endpoint).await? })
+    }
+
+    /// The flags that led to the daemon, to repeat them in a command; empty, or with a space in front.
+    pub fn flags(&self) -> &str {
+        &self.flags
     }
 
     /// Reads something.
@@ -179,13 +189,13 @@ impl Client {
     /// Sends something and reads the answer as events.
     pub async fn post_events<B: Serialize>(&mut self, path: &str, body: &B) -> Result<EventReader, ClientError> {
         let response = self.send(Method::POST, path, "text/event-stream", written(body)?).await?;
-        Ok(EventReader::new(response.into_body()))
+        Ok(EventReader::new(response.into_body(), Asked::new(&self.flags, path)))
     }
 
     /// Reads something as events.
     pub async fn get_events(&mut self, path: &str) -> Result<EventReader, ClientError> {
         let response = self.send(Method::GET, path, "text/event-stream", Bytes::new()).await?;
-        Ok(EventReader::new(response.into_body()))
+        Ok(EventReader::new(response.into_body(), Asked::new(&self.flags, path)))
     }
 
     /// Reads a response as it arrives, however large it is.
@@ -200,6 +210,26 @@ impl Client {
         accept: &str,
         body: Bytes,
     ) -> Result<Response<Incoming>, ClientError> {
+        let problem = match self.exchange(method, path, accept, body).await? {
+            Ok(response) => return Ok(response),
+            Err(problem) => problem,
+        };
+        let asked = Asked::new(&self.flags, path);
+        let meant = match asked.missing_session(&problem) {
+            Some(missing) => self.closest_session(&missing).await,
+            None => None,
+        };
+        Err(ClientError::Refused(Box::new(asked.refused(problem, meant))))
+    }
+
+    /// Sends a request. The inner error is the daemon's refusal.
+    async fn exchange(
+        &mut self,
+        method: Method,
+        path: &str,
+        accept: &str,
+        body: Bytes,
+    ) -> Result<Result<Response<Incoming>, Problem>, ClientError> {
         let mut request = Request::builder().method(method).uri(path).header(ACCEPT, accept);
         if !body.is_empty() {
             request = request.header(CONTENT_TYPE, "application/json");
@@ -216,14 +246,12 @@ impl Client {
         self.sender.ready().await.map_err(broken)?;
         let response = self.sender.send_request(request).await.map_err(broken)?;
         if response.status().is_success() {
-            return Ok(response);
+            return Ok(Ok(response));
         }
         let status = response.status();
         let body = whole(response).await?;
-        Err(match serde_json::from_slice(&body) {
-            Ok(problem) => ClientError::Refused(Box::new(problem)),
-            Err(_) => ClientError::Broken(format!("the daemon answered {status} without saying why")),
-        })
+        let problem = serde_json::from_slice(&body);
+        problem.map(Err).map_err(|_| ClientError::Broken(format!("the daemon answered {status} without saying why")))
     }
 }
 

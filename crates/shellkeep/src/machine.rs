@@ -89,7 +89,7 @@ pub async fn checks(settings: &Settings) -> Vec<Check> {
                 "delegate the pids controller (systemd: Delegate=pids), or run in a container with --pids-limit",
             )
         },
-        landlock(machine.landlock),
+        Check::ok("kernel", kernel()),
         user_namespaces(),
         open_files(),
         process_numbers(),
@@ -108,19 +108,6 @@ fn cgroups(groups: bool, unified: Option<String>) -> Check {
             "start the daemon where it owns a group: systemd-run --user --scope -p Delegate=yes shellkeep serve",
         ),
     }
-}
-
-fn landlock(version: Option<u32>) -> Check {
-    if let Some(version) = version {
-        return Check::ok("landlock", format!("interface version {version}, kernel {}", kernel()));
-    }
-    Check::bad(
-        "landlock",
-        Status::Warning,
-        format!("kernel {} does not support it", kernel()),
-        "a session cannot be confined to its directories without a container",
-        "boot with lsm=landlock,… on kernel 5.13 or newer",
-    )
 }
 
 fn user_namespaces() -> Check {

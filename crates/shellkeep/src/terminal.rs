@@ -40,7 +40,7 @@ pub fn line(text: impl AsRef<str>) {
 /// Prints a message of shellkeep itself on stderr, marked so that it differs from what commands print there.
 pub fn notice(message: &str) {
     let mut stderr = std::io::stderr().lock();
-    let _ = if stderr.is_terminal() {
+    let _ = if stderr.is_terminal() && wants_colours() {
         writeln!(stderr, "\x1b[2;33mshellkeep: {message}\x1b[0m")
     } else {
         writeln!(stderr, "shellkeep: {message}")
@@ -78,7 +78,11 @@ pub fn confirmed(question: &str) -> Result<bool, Failure> {
 
 /// Whether what is printed on stdout may have colours: on a terminal, unless `NO_COLOR` is set and not empty.
 pub fn has_colours() -> bool {
-    std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+    std::io::stdout().is_terminal() && wants_colours()
+}
+
+fn wants_colours() -> bool {
+    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 /// Prints JSON: indented for a person, on one line for a program.

@@ -311,7 +311,7 @@ fn services_on_the_command_line() {
     let last = out(&shellkeep(&daemon, &["services", "logs", "web", "--tail", "1"]));
     assert!(last.starts_with("Serving HTTP") && last.lines().count() == 1, "{last}");
     let shown = out(&shellkeep(&daemon, &["services", "show", "web"]));
-    assert!(shown.starts_with(&format!("{id} (web) is running")) && shown.contains(&serve), "{shown}");
+    assert!(shown.starts_with(&format!("service\t{id} (web) is running")) && shown.contains(&serve), "{shown}");
     let stopped = shellkeep(&daemon, &["services", "stop", "web", "--grace", "10"]);
     assert!(stopped.status.success() && out(&stopped).starts_with(&format!("{id} (web) stopped")), "{stopped:?}");
     // It does not run any more, so the session must be said.

@@ -1,15 +1,14 @@
 //! Why a request to the daemon failed.
 
-use super::hints;
+use super::hints::Refused;
 use crate::failure::Failure;
-use shellkeep_protocol::Problem;
 use std::fmt;
 
 /// Why a request failed.
 #[derive(Debug)]
 pub enum ClientError {
     /// The daemon refused.
-    Refused(Box<Problem>),
+    Refused(Box<Refused>),
     /// The daemon did not answer, or not in its language.
     Broken(String),
 }
@@ -17,7 +16,7 @@ pub enum ClientError {
 impl fmt::Display for ClientError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Refused(problem) => f.write_str(&hints::words(problem)),
+            Self::Refused(refused) => refused.fmt(f),
             Self::Broken(message) => f.write_str(message),
         }
     }

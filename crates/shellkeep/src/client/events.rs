@@ -1,6 +1,7 @@
 //! Reading server-sent events.
 
 use super::error::{ClientError, broken};
+use super::hints::Asked;
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use std::collections::VecDeque;
@@ -14,25 +15,34 @@ pub struct Event {
 /// Reads events from an answer.
 pub struct EventReader {
     body: Incoming,
+    asked: Asked,
     parser: Parser,
     ready: VecDeque<Event>,
 }
 
 impl EventReader {
-    pub(super) fn new(body: Incoming) -> Self {
-        Self { body, parser: Parser::default(), ready: VecDeque::new() }
+    pub(super) fn new(body: Incoming, asked: Asked) -> Self {
+        Self { body, asked, parser: Parser::default(), ready: VecDeque::new() }
     }
 
-    /// The next event; `None` at the end. Cancel-safe: nothing is lost if the future is dropped.
+    /// The next event; `None` at the end. An `error` event is returned as an error. Cancel-safe: nothing is lost if the
+    /// future is dropped.
     pub async fn next(&mut self) -> Result<Option<Event>, ClientError> {
         loop {
             if let Some(event) = self.ready.pop_front() {
-                return Ok(Some(event));
+                return if event.name == "error" { Err(self.refusal(&event.data)) } else { Ok(Some(event)) };
             }
             let Some(frame) = self.body.frame().await else { return Ok(None) };
             if let Ok(bytes) = frame.map_err(broken)?.into_data() {
                 self.ready.extend(self.parser.feed(&bytes));
             }
+        }
+    }
+
+    fn refusal(&self, data: &str) -> ClientError {
+        match serde_json::from_str(data) {
+            Ok(problem) => ClientError::Refused(Box::new(self.asked.clone().refused(problem, None))),
+            Err(error) => ClientError::Broken(format!("the daemon's answer cannot be read: {error}")),
         }
     }
 }

@@ -2,73 +2,171 @@
 
 use shellkeep_protocol::Problem;
 use shellkeep_runtime::Hint;
+use std::fmt;
 
-/// What went wrong and what to do next. Where a hint has no command, the daemon's own text is used.
-pub fn words(problem: &Problem) -> String {
-    let hint = problem.hint.as_deref().and_then(Hint::parse).and_then(command);
-    match (&problem.fact, hint) {
-        (Some(fact), Some(command)) => format!("{fact}; {command} ({})", problem.code),
-        _ => problem.to_string(),
+/// A refusal, and what its hint needs to be a command that can be typed as it is.
+#[derive(Debug)]
+pub struct Refused {
+    /// What the daemon said.
+    pub problem: Problem,
+    asked: Asked,
+    meant: Option<String>,
+}
+
+/// What was asked for: the flags that lead to the daemon, with a space in front, and the session in the path.
+#[derive(Debug, Clone, Default)]
+pub struct Asked {
+    flags: String,
+    session: Option<String>,
+}
+
+impl Asked {
+    /// A request for a path.
+    pub fn new(flags: &str, path: &str) -> Self {
+        let session = path.strip_prefix("/v1/sessions/").and_then(|rest| rest.split(['/', '?']).next());
+        Self { flags: flags.to_owned(), session: session.filter(|name| !name.is_empty()).map(str::to_owned) }
+    }
+
+    /// The session that was asked for and is not there, if that is the problem.
+    pub fn missing_session(&self, problem: &Problem) -> Option<String> {
+        let is_missing = problem.code == "session_not_found";
+        text(problem, "session_id").or(self.session.as_deref()).filter(|_| is_missing).map(str::to_owned)
+    }
+
+    /// The refusal. `meant` is the name of a session that may have been meant.
+    pub fn refused(self, problem: Problem, meant: Option<String>) -> Refused {
+        Refused { problem, asked: self, meant }
     }
 }
 
-fn command(hint: Hint) -> Option<&'static str> {
-    Some(match hint {
-        Hint::ListSessions => "list sessions with `shellkeep sessions ls`, or create one with `shellkeep sessions new`",
-        Hint::ListTokens => "list tokens with `shellkeep tokens ls`",
-        Hint::ListRuns => "list its runs with `shellkeep runs ls SESSION`",
-        Hint::Verify => "check the rest of the recording with `shellkeep verify`",
-        Hint::WaitForRun => {
-            "wait for it with `shellkeep runs wait SESSION RUN`, or interrupt it with `shellkeep runs signal SESSION RUN`"
+impl Refused {
+    /// The name of a session that the caller may have meant.
+    pub fn meant(&self) -> Option<&str> {
+        self.meant.as_deref()
+    }
+
+    fn command(&self, hint: Hint) -> Option<String> {
+        let flags = &self.asked.flags;
+        let session = text(&self.problem, "session_id").or(self.asked.session.as_deref()).unwrap_or("SESSION");
+        let run = text(&self.problem, "run_id").unwrap_or("RUN");
+        Some(match hint {
+            Hint::ListSessions => match &self.meant {
+                Some(meant) => format!("did you mean '{meant}'? `shellkeep sessions ls{flags}` lists all sessions"),
+                None => format!(
+                    "list sessions with `shellkeep sessions ls{flags}`, or create this one with `shellkeep sessions new \
+                     {session}{flags}`"
+                ),
+            },
+            Hint::ListTokens => format!("list tokens with `shellkeep tokens ls{flags}`"),
+            Hint::ListRuns => format!("list its runs with `shellkeep runs ls {session}{flags}`"),
+            Hint::Verify => format!("check the rest of the recording with `shellkeep verify {session}{flags}`"),
+            Hint::WaitForRun => format!(
+                "wait for it with `shellkeep runs wait {session} {run}{flags}`, or interrupt it with `shellkeep runs \
+                 signal {session} {run}{flags}`"
+            ),
+            Hint::KeepInputOpen => format!(
+                "to send input later, start the command with `shellkeep run -s {session} --no-wait{flags} -- COMMAND` and \
+                 without --stdin"
+            ),
+            Hint::TakeWorkspaces => format!(
+                "to let the copy work there, stop the original for good and start this daemon once with `shellkeep serve \
+                 --take-workspaces{flags}`; to keep them separate, use `shellkeep fork {session} NAME{flags}`, or pass \
+                 --cwd with a directory inside the copy"
+            ),
+            Hint::ListServices => format!("list services with `shellkeep services ls -s {session}{flags}`"),
+            Hint::StopService => match self.most_idle() {
+                Some((session, service)) => {
+                    format!("stop the most idle one with `shellkeep services stop -s {session} {service}{flags}`")
+                }
+                None => format!("list services with `shellkeep services ls{flags}` and stop one"),
+            },
+            Hint::ListKeys => format!("list its keys with `shellkeep kv ls {session}{flags}`"),
+            Hint::ListFiles => format!("list its files with `shellkeep files ls {session}{flags}`"),
+            Hint::RemoveTree => "pass --recursive to remove everything in it".to_owned(),
+            Hint::ReadInParts => "read it in parts with --offset and --limit".to_owned(),
+            Hint::ListCheckpoints => format!("list checkpoints with `shellkeep checkpoints {session}{flags}`"),
+            Hint::SeparateFiles => format!(
+                "to give forks their own files, use `shellkeep sessions new NAME --workspace DIR{flags}`, or `cd` into the \
+                 workspace first; to share the files, use `shellkeep fork {session} NAME --share-files{flags}`"
+            ),
+            Hint::ForceRewind => {
+                "--dry-run shows what would change; --force takes back their changes too".to_owned()
+            }
+            Hint::ResolveConflicts => {
+                "resolve them in either session, or choose a side with --prefer fork or --prefer origin; --dry-run shows \
+                 them"
+                .to_owned()
+            }
+            Hint::ConfigureAgent => {
+                format!("create a session with an agent: `shellkeep sessions new NAME{flags} -- PROGRAM ARGUMENTS`")
+            }
+            Hint::NameAgent => "say whose sessions the token is for with --agent".to_owned(),
+            Hint::NameNoAgent => "leave out --agent and --may-restart".to_owned(),
+            Hint::WaitForAgent => "wait until it has finished".to_owned(),
+            Hint::ReadAgentState | Hint::SaveAgentState | Hint::ReadOlderAgentState => return None,
+        })
+    }
+
+    /// The session and the id of the service that a met quota names first.
+    fn most_idle(&self) -> Option<(&str, &str)> {
+        let service = self.problem.data.get("services")?.get(0)?;
+        Some((service.get("session_id")?.as_str()?, service.get("service_id")?.as_str()?))
+    }
+}
+
+impl fmt::Display for Refused {
+    /// What went wrong and what to do next. A hint that has no command keeps the daemon's own words.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let problem = &self.problem;
+        let hint = problem.hint.as_deref().and_then(Hint::parse).and_then(|hint| self.command(hint));
+        match (&problem.fact, hint) {
+            (Some(fact), Some(command)) => write!(f, "{fact}; {command} ({})", problem.code),
+            _ => problem.fmt(f),
         }
-        Hint::KeepInputOpen => {
-            "to send input later, start the command with `shellkeep run --no-wait` and without --stdin"
-        }
-        Hint::TakeWorkspaces => {
-            "to let the copy work there, stop the original for good and start this daemon once with `shellkeep serve \
-             --take-workspaces`; to keep them separate, use `shellkeep fork`, or pass --cwd with a directory inside the copy"
-        }
-        Hint::ListServices => "list services with `shellkeep services ls`",
-        Hint::StopService => "stop a service with `shellkeep services stop`",
-        Hint::ListKeys => "list its keys with `shellkeep kv ls SESSION`",
-        Hint::ListFiles => "list its files with `shellkeep files ls SESSION`",
-        Hint::ListCheckpoints => "list checkpoints with `shellkeep checkpoints SESSION`",
-        Hint::SeparateFiles => {
-            "to give forks their own files, use `shellkeep sessions new NAME --workspace DIR`, or `cd` into the workspace \
-             first; to share the files, use `shellkeep fork --share-files`"
-        }
-        Hint::ForceRewind => "--dry-run shows what would change; --force takes back their changes too",
-        Hint::ResolveConflicts => {
-            "resolve them in either session, or choose a side with --prefer fork or --prefer origin; --dry-run shows them"
-        }
-        Hint::ConfigureAgent => "create a session with an agent: `shellkeep sessions new NAME -- PROGRAM ARGUMENTS`",
-        Hint::WaitForAgent => "wait until it has finished",
-        Hint::ReadAgentState | Hint::SaveAgentState | Hint::ReadOlderAgentState => return None,
-    })
+    }
+}
+
+/// A text in the problem's data.
+fn text<'a>(problem: &'a Problem, name: &str) -> Option<&'a str> {
+    problem.data.get(name)?.as_str()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn problem(hint: Option<&str>) -> Problem {
+    fn refused(hint: Option<&str>) -> Refused {
         let mut problem =
             Problem::new(404, "Not Found", "service_not_found", "no service 's1'; list its services with GET");
         problem.fact = hint.map(|_| "no service 's1'".to_owned());
         problem.hint = hint.map(str::to_owned);
-        problem
+        Asked::new(" --data /d", "/v1/sessions/demo/services/s1?x=1").refused(problem, None)
     }
 
     #[test]
-    fn what_to_do_next_is_a_command() {
-        let told = words(&problem(Some("list_services")));
-        assert_eq!(told, "no service 's1'; list services with `shellkeep services ls` (service_not_found)");
+    fn what_to_do_next_is_a_command_that_can_be_typed() {
+        assert_eq!(
+            refused(Some("list_services")).to_string(),
+            "no service 's1'; list services with `shellkeep services ls -s demo --data /d` (service_not_found)"
+        );
+        let mut busy = refused(Some("wait_for_run"));
+        busy.problem = busy.problem.with("run_id", "r7");
+        let told = busy.to_string();
+        assert!(told.contains("`shellkeep runs wait demo r7 --data /d`"), "{told}");
+    }
+
+    #[test]
+    fn a_name_that_may_have_been_meant_comes_first() {
+        let mut refused = refused(Some("list_sessions"));
+        assert!(refused.to_string().contains("`shellkeep sessions new demo --data /d`"), "{refused}");
+        refused.meant = Some("demos".to_owned());
+        assert!(refused.to_string().contains("; did you mean 'demos'?"), "{refused}");
     }
 
     #[test]
     fn an_unknown_hint_keeps_the_daemons_words() {
         for hint in [None, Some("of a newer daemon")] {
-            assert_eq!(words(&problem(hint)), "no service 's1'; list its services with GET (service_not_found)");
+            assert_eq!(refused(hint).to_string(), "no service 's1'; list its services with GET (service_not_found)");
         }
     }
 }

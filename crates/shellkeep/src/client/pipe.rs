@@ -1,5 +1,6 @@
 //! A connection that was upgraded to a plain pipe of bytes.
 
+use super::hints::Asked;
 use super::{Client, ClientError, Endpoint, broken, whole};
 use http_body_util::Empty;
 use hyper::Request;
@@ -81,11 +82,10 @@ impl Client {
             return hyper::upgrade::on(response).await.map_err(broken);
         }
         Err(match serde_json::from_slice(&whole(response).await?) {
-            Ok(problem) => ClientError::Refused(Box::new(problem)),
-            Err(_) => ClientError::Broken(format!(
-                "the daemon answered {status}; is it the same version as this \
-                client?"
-            )),
+            Ok(problem) => ClientError::Refused(Box::new(Asked::new(self.flags(), target).refused(problem, None))),
+            Err(_) => {
+                ClientError::Broken(format!("the daemon answered {status}; is it the same version as this client?"))
+            }
         })
     }
 }

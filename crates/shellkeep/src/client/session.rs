@@ -1,18 +1,19 @@
 //! Works in a session that may not exist yet.
 
-use super::{Client, ClientError, Endpoint};
+use super::{Client, ClientError, Endpoint, parsed, whole};
 use crate::config::{environment, keeps_projects};
 use crate::failure::Failure;
 use crate::{project, terminal};
 use clap::{Args, ValueHint};
+use hyper::Method;
+use hyper::body::Bytes;
 use serde_json::{Map, json};
 use shellkeep_protocol::{CreateSessionRequest, Session, SessionList};
 use std::path::{Path, PathBuf};
 
-/// Shortest name for which others are suggested: short names are similar to each other without being typos.
-const LEAST_SUGGESTED: usize = 4;
-/// How many letters may be wrong, swapped, missing or extra.
-const MOST_WRONG: usize = 2;
+/// How many letters may be wrong, swapped, missing or extra, by the number of letters: short names are similar to each
+/// other without being typos.
+const MOST_WRONG: [usize; 5] = [0, 0, 1, 1, 2];
 /// How many names are compared.
 const COMPARED: usize = 1000;
 
@@ -58,38 +59,25 @@ impl Client {
         act: impl AsyncFn(&mut Self) -> Result<T, ClientError>,
     ) -> Result<T, Failure> {
         if let Some(workspace) = &new.workspace {
-            self.check_workspace(session, workspace).await?;
+            check_workspace(self, session, workspace).await?;
         }
-        match act(self).await {
-            Err(ClientError::Refused(problem)) if problem.code == "session_not_found" => {}
+        let refused = match act(self).await {
+            Err(ClientError::Refused(refused)) if refused.problem.code == "session_not_found" => refused,
             done => return Ok(done?),
-        }
-        if !new.create && terminal::can_ask() {
-            self.ask_first(session).await?;
+        };
+        if let Some(close) = refused.meant().filter(|_| !new.create) {
+            ask_first(session, close, self.flags())?;
         }
         self.make_session(session, new).await?;
         Ok(act(self).await?)
     }
 
-    /// Rejects a workspace that differs from that of an existing session.
-    async fn check_workspace(&mut self, session: &str, wanted: &Path) -> Result<(), Failure> {
-        match self.get::<Session>(&format!("/v1/sessions/{session}")).await {
-            Ok(found) => other_workspace(&found, wanted).map_or(Ok(()), Err),
-            Err(ClientError::Refused(problem)) if problem.code == "session_not_found" => Ok(()),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// Asks a person who may have mistyped the name of a session.
-    async fn ask_first(&mut self, session: &str) -> Result<(), Failure> {
-        let list: SessionList = self.get(&format!("/v1/sessions?limit={COMPARED}")).await?;
-        let names = list.sessions.iter().map(|found| found.session_id.as_str());
-        let Some(close) = closest(session, names) else { return Ok(()) };
-        let question = format!("there is no session '{session}', but there is '{close}'. Create '{session}'?");
-        if terminal::confirmed(&question)? {
-            return Ok(());
-        }
-        Err(Failure::client(format!("nothing was run; use `-s {close}`, or --create to create '{session}'")))
+    /// The session whose name is close to one that is not there.
+    pub async fn closest_session(&mut self, missing: &str) -> Option<String> {
+        let path = format!("/v1/sessions?limit={COMPARED}");
+        let response = self.exchange(Method::GET, &path, "application/json", Bytes::new()).await.ok()?.ok()?;
+        let list: SessionList = parsed(&whole(response).await.ok()?).ok()?;
+        closest(missing, list.sessions.iter().map(|found| found.session_id.as_str())).map(str::to_owned)
     }
 
     async fn make_session(&mut self, session: &str, new: &NewSession) -> Result<(), Failure> {
@@ -102,11 +90,11 @@ impl Client {
         } else if !new.own_directory {
             create.cwd = here.and_then(text);
         }
-        let wants_project = create.cwd.is_some() && !new.no_workspace && self.keeps_projects();
+        let wants_project = create.cwd.is_some() && !new.no_workspace && keeps_projects_of(&self.endpoint);
         let project = if wants_project { self.project() } else { None };
         let is_project = project.is_some();
         match self.create_in(project, &create).await? {
-            Keeps::Project(project) => tell(session, &project),
+            Keeps::Project(project) => tell(session, &project, self.flags()),
             Keeps::NotAllowed => tell_nothing_kept(session, &create, NOT_ALLOWED),
             Keeps::Nothing if wants_project && !is_project => tell_nothing_kept(session, &create, NO_PROJECT),
             Keeps::Nothing => {}
@@ -114,14 +102,9 @@ impl Client {
         Ok(())
     }
 
-    /// Whether the files of projects are kept, if the daemon is on this machine.
-    fn keeps_projects(&self) -> bool {
-        matches!(self.endpoint, Endpoint::Unix { .. }) && keeps_projects(&environment)
-    }
-
     /// The project that the current directory is in, if the daemon is on this machine and the configuration allows it.
     pub fn project(&self) -> Option<String> {
-        let here = std::env::current_dir().ok().filter(|_| self.keeps_projects())?;
+        let here = std::env::current_dir().ok().filter(|_| keeps_projects_of(&self.endpoint))?;
         project::of(&here, &environment)?.into_os_string().into_string().ok()
     }
 
@@ -136,8 +119,10 @@ impl Client {
             let with_project = CreateSessionRequest { config: Some(workspace_config(&project)), ..create.clone() };
             match self.post::<_, Session>("/v1/sessions", &with_project).await {
                 Ok(_) => return Ok(Keeps::Project(project)),
-                Err(ClientError::Refused(problem)) if problem.code == "not_allowed" => keeps = Keeps::NotAllowed,
-                Err(ClientError::Refused(problem)) if problem.code == "bad_workspace" => {}
+                Err(ClientError::Refused(refused)) if refused.problem.code == "not_allowed" => {
+                    keeps = Keeps::NotAllowed
+                }
+                Err(ClientError::Refused(refused)) if refused.problem.code == "bad_workspace" => {}
                 Err(error) => return Err(error),
             }
         }
@@ -146,13 +131,49 @@ impl Client {
     }
 }
 
+/// Whether the files of projects are kept, if the daemon is on this machine.
+fn keeps_projects_of(endpoint: &Endpoint) -> bool {
+    matches!(endpoint, Endpoint::Unix { .. }) && keeps_projects(&environment)
+}
+
+/// Rejects a workspace that differs from that of an existing session.
+async fn check_workspace(client: &mut Client, session: &str, wanted: &Path) -> Result<(), Failure> {
+    match client.get::<Session>(&format!("/v1/sessions/{session}")).await {
+        Ok(found) => other_workspace(&found, wanted, client.flags()).map_or(Ok(()), Err),
+        Err(ClientError::Refused(refused)) if refused.problem.code == "session_not_found" => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
 fn workspace_config(path: &str) -> Map<String, serde_json::Value> {
     Map::from_iter([("workspace".to_owned(), json!(path))])
 }
 
-fn tell(session: &str, project: &str) {
+fn tell(session: &str, project: &str, flags: &str) {
     terminal::notice(&format!(
-        "session '{session}' keeps the files of {project}: see `shellkeep checkpoints {session}`; --no-workspace turns this off"
+        "session '{session}' keeps the files of {project}: see `shellkeep checkpoints {session}{flags}`; --no-workspace \
+         turns this off"
+    ));
+}
+
+/// Asks a person who may have mistyped the name of a session. A script is not asked; its log says what happened.
+fn ask_first(session: &str, close: &str, flags: &str) -> Result<(), Failure> {
+    if !terminal::can_ask() {
+        similar_exists(session, close, flags);
+        return Ok(());
+    }
+    let question = format!("there is no session '{session}', but there is '{close}'. Create '{session}'?");
+    if terminal::confirmed(&question)? {
+        return Ok(());
+    }
+    Err(Failure::client(format!("nothing was run; use `-s {close}`, or --create to create '{session}'")))
+}
+
+/// Says that a new session has nearly the name of another.
+pub fn similar_exists(session: &str, close: &str, flags: &str) {
+    terminal::notice(&format!(
+        "session '{session}' is new; did you mean '{close}'? If so, remove the new one with `shellkeep sessions rm \
+         {session}{flags}`"
     ));
 }
 
@@ -164,7 +185,7 @@ fn tell_nothing_kept(session: &str, create: &CreateSessionRequest, why: &str) {
 }
 
 /// Why an existing session cannot have this workspace; `None` if it already has it.
-pub fn other_workspace(session: &Session, wanted: &Path) -> Option<Failure> {
+pub fn other_workspace(session: &Session, wanted: &Path, flags: &str) -> Option<Failure> {
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     if real(Path::new(&session.workspace)) == real(wanted) {
         return None;
@@ -172,21 +193,19 @@ pub fn other_workspace(session: &Session, wanted: &Path) -> Option<Failure> {
     let Session { session_id: name, workspace, .. } = session;
     Some(Failure::client(format!(
         "session '{name}' exists and keeps the files of {workspace}; a session's workspace cannot be changed. Leave out \
-         --workspace, choose another name, or remove the session with `shellkeep sessions rm {name}`"
+         --workspace, choose another name, or remove the session with `shellkeep sessions rm {name}{flags}`"
     )))
 }
 
 /// The name that the user may have meant.
 fn closest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    if wanted.chars().count() < LEAST_SUGGESTED {
-        return None;
-    }
     // Names that differ only in their numbers differ on purpose.
     let letters = |name: &str| name.chars().filter(|c| !c.is_ascii_digit()).collect::<String>();
     let meant = letters(wanted);
+    let most_wrong = MOST_WRONG[meant.chars().count().min(MOST_WRONG.len() - 1)];
     let others = names.filter(|name| *name != wanted && letters(name) != meant);
     let rated = others.map(|name| (strsim::osa_distance(wanted, name), name));
-    rated.filter(|(wrong, _)| *wrong <= MOST_WRONG).min().map(|(_, name)| name)
+    rated.filter(|(wrong, _)| *wrong <= most_wrong).min().map(|(_, name)| name)
 }
 
 #[cfg(test)]
@@ -195,7 +214,7 @@ mod tests {
 
     #[test]
     fn a_mistyped_name_is_recognised_and_a_new_one_is_not() {
-        let names = ["demo", "build-1", "notes", "ann"];
+        let names = ["demo", "build-1", "notes", "ann", "p1"];
         for (wanted, meant) in [
             ("dmeo", Some("demo")),
             ("demos", Some("demo")),
@@ -203,7 +222,11 @@ mod tests {
             ("build-2", None),
             ("build-17", None),
             ("release", None),
-            ("anm", None),
+            ("anm", Some("ann")),
+            ("nan", None),
+            ("amm", None),
+            ("a", None),
+            ("q1", None),
             ("demo", None),
         ] {
             assert_eq!(closest(wanted, names.into_iter()), meant, "{wanted}");

@@ -4,7 +4,7 @@ use crate::cli::DaemonArgs;
 use crate::client::{self, Client, ClientError};
 use crate::config::{Layer, Settings, environment};
 use crate::failure::Failure;
-use crate::terminal::{self, Column, Table, TableArgs};
+use crate::terminal::{self, Cell, Column, Table, TableArgs};
 use crate::token;
 use clap::{Args, ValueHint};
 use shellkeep_protocol::{SettingInForce, SettingsInForce};
@@ -52,11 +52,22 @@ pub fn execute(args: ConfigArgs) -> Result<ExitCode, Failure> {
     } else {
         let columns = [Column::word("setting"), Column::text("value"), Column::text("from")];
         let row = |(name, setting): (String, SettingInForce)| {
-            [name.into(), terminal::path(&setting.value), setting.source.into()]
+            let value = value(&name, &setting.value);
+            [name.into(), value, setting.source.into()]
         };
         terminal::show(&Table::new(columns, in_force.settings.into_iter().map(row).collect()), args.table, "");
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A value; for a person, sizes in units and paths with `~`.
+fn value(name: &str, value: &str) -> Cell {
+    let is_size = name.split(['.', '_']).any(|word| word == "bytes");
+    match value.parse() {
+        _ if value.is_empty() => Cell::short("", "-"),
+        Ok(bytes) if is_size => Cell::size(bytes),
+        _ => terminal::path(value),
+    }
 }
 
 /// What the daemon says, if one runs.

@@ -3,12 +3,12 @@
 use super::replay::source::{self, Events};
 use super::replay::target::Target;
 use crate::cli::DaemonArgs;
-use crate::client::{Client, ClientError, escaped};
+use crate::client::{Client, escaped};
 use crate::failure::Failure;
 use crate::terminal;
 use clap::{Args, Subcommand, ValueHint};
 use serde_json::Value;
-use shellkeep_protocol::{EventRequest, PostedEvents, Problem};
+use shellkeep_protocol::{EventRequest, PostedEvents};
 use shellkeep_record::Line;
 use shellkeep_record::player::{Source as _, Summary, Wanted};
 use shellkeep_session::SessionId;
@@ -136,12 +136,10 @@ async fn follow(session: &SessionId, args: &EventsArgs) -> Result<(), Failure> {
     let mut client = Client::open(&args.daemon).await?;
     let mut stream = client.get_events(&path).await?;
     while let Some(event) = stream.next().await? {
-        if let Ok(line) = serde_json::from_str::<Line>(&event.data) {
-            if !shown(&[line], args.json)? {
-                return Ok(());
-            }
-        } else if let Ok(problem) = serde_json::from_str::<Problem>(&event.data) {
-            return Err(ClientError::Refused(Box::new(problem)).into());
+        if let Ok(line) = serde_json::from_str::<Line>(&event.data)
+            && !shown(&[line], args.json)?
+        {
+            return Ok(());
         }
     }
     Err(Failure::client("the daemon ended the stream; continue with --after and the last number you saw"))

@@ -151,21 +151,21 @@ async fn merge_back(
     let merging = client.post::<_, MergeBackResponse>(&path, request);
     let merged = match terminal::patiently("merging", merging).await {
         Ok(merged) => merged,
-        Err(ClientError::Refused(problem)) if problem.code == "merge_conflict" => {
+        Err(ClientError::Refused(refused)) if refused.problem.code == "merge_conflict" => {
             if json {
-                terminal::json(&problem)?;
+                terminal::json(&refused.problem)?;
             } else {
-                let conflicts = conflicts(&problem);
+                let conflicts = conflicts(&refused.problem);
                 print_left("changed on both sides", &conflicts, conflicts.len() as u64);
             }
-            return Err(ClientError::Refused(problem).into());
+            return Err(ClientError::Refused(refused).into());
         }
         Err(error) => return Err(error.into()),
     };
     if json {
         terminal::json(&merged)?;
     } else {
-        tell(&merged);
+        tell(&merged, client.flags());
     }
     let fits = merged.conflicts.is_empty() || request.prefer.is_some();
     Ok(if fits { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -176,7 +176,7 @@ fn conflicts(problem: &Problem) -> Vec<LeftOut> {
     serde_json::from_value(list).unwrap_or_default()
 }
 
-fn tell(merged: &MergeBackResponse) {
+fn tell(merged: &MergeBackResponse, flags: &str) {
     let MergeBackResponse { into, files_total, .. } = merged;
     merged.notices.iter().for_each(|notice| terminal::notice(&notice.message));
     match (merged.dry_run, files_total) {
@@ -190,7 +190,7 @@ fn tell(merged: &MergeBackResponse) {
     print_changes(&merged.files, *files_total);
     print_left("changed on both sides", &merged.conflicts, merged.conflicts.len() as u64);
     if let Some(undo) = merged.undo {
-        terminal::line(format!("undo with: shellkeep rewind {into} {undo}"));
+        terminal::line(format!("undo with: shellkeep rewind {into} {undo}{flags}"));
     }
 }
 

@@ -4,10 +4,11 @@ use super::files::of_session;
 use crate::cli::DaemonArgs;
 use crate::client::{self, Client, escaped};
 use crate::failure::Failure;
-use crate::terminal;
+use crate::terminal::{self, Cell, Column, Table, TableArgs};
 use clap::{Args, Subcommand, ValueHint};
 use http_body_util::BodyExt as _;
 use shellkeep_protocol::{KvBatch, KvChanged, KvEntry, KvList, KvOp, KvOpKind, text};
+use shellkeep_terminal::words;
 use std::io::Read as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -44,7 +45,7 @@ pub struct KvArgs {
 /// What to do with keys.
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Print a value
+    /// Print a value; with --json, its version and type too
     Get {
         /// The session
         session: String,
@@ -101,6 +102,7 @@ async fn act(args: KvArgs) -> Result<ExitCode, Failure> {
     let mut client = Client::open(&daemon).await?;
     let client = &mut client;
     match action {
+        Action::Get { session, key } if json => get_json(client, &session, &key).await?,
         Action::Get { session, key } => {
             let body = client.get_body(&of_session(&session, &format!("kv/{}", escaped(&key)))?).await?;
             let broken = |error| Failure::client(format!("lost the connection to the daemon: {error}"));
@@ -112,6 +114,9 @@ async fn act(args: KvArgs) -> Result<ExitCode, Failure> {
             changed(client, &session, op, json).await?;
         }
         Action::Rm { session, key, if_version } => {
+            if if_version.is_none() && entry(client, &session, &key, false).await?.is_none() {
+                return Err(no_key(&session, &key, client.flags()));
+            }
             let (value_base64, sha256, content_type) = (None, None, None);
             let op = KvOp { op: KvOpKind::Delete, key, value_base64, sha256, content_type, if_version };
             changed(client, &session, op, json).await?;
@@ -121,6 +126,34 @@ async fn act(args: KvArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Prints a key with its value: as text if it is UTF-8.
+async fn get_json(client: &mut Client, session: &str, key: &str) -> Result<(), Failure> {
+    let found = entry(client, session, key, true).await?;
+    let mut entry = found.ok_or_else(|| no_key(session, key, client.flags()))?;
+    let value = entry.value_base64.take().unwrap_or_default();
+    let bytes = text::decode(String::new(), Some(&value)).map_err(Failure::client)?;
+    let mut shown = serde_json::to_value(&entry).map_err(Failure::client)?;
+    match text::encode(bytes) {
+        (_, Some(base64)) => shown["value_base64"] = base64.into(),
+        (text, None) => shown["value"] = text.into(),
+    }
+    terminal::json(&shown)
+}
+
+/// The key, if there is one; it is the first of those that begin like it.
+async fn entry(client: &mut Client, session: &str, key: &str, value: bool) -> Result<Option<KvEntry>, Failure> {
+    let query = format!("kv?prefix={}&limit=1&values={value}", escaped(key));
+    let page: KvList = client.get(&of_session(session, &query)?).await?;
+    Ok(page.kv.into_iter().next().filter(|entry| entry.key == key))
+}
+
+fn no_key(session: &str, key: &str, flags: &str) -> Failure {
+    let key = terminal::harmless(key);
+    Failure::client(format!(
+        "session '{session}' has no key '{key}'; list its keys with `shellkeep kv ls {session}{flags}` (key_not_found)"
+    ))
+}
+
 async fn changed(client: &mut Client, session: &str, op: KvOp, json: bool) -> Result<(), Failure> {
     let batch = KvBatch { ops: vec![op] };
     let changed: KvChanged = client.post(&of_session(session, "kv")?, &batch).await?;
@@ -128,7 +161,7 @@ async fn changed(client: &mut Client, session: &str, op: KvOp, json: bool) -> Re
         return terminal::json(&changed);
     }
     for key in &changed.kv {
-        let what = key.size.map_or_else(|| "deleted".to_owned(), |size| format!("{size} bytes"));
+        let what = key.size.map_or_else(|| "deleted".to_owned(), words::bytes);
         terminal::line(terminal::harmless(&format!("{}: {what}, version {}", key.key, key.version)));
     }
     changed.notices.iter().for_each(|notice| terminal::notice(&notice.message));
@@ -168,9 +201,10 @@ async fn list(client: &mut Client, session: &str, prefix: &str, json: bool) -> R
         return terminal::json(&all);
     }
     let row = |entry: KvEntry| {
-        let shown = [entry.key, entry.version.to_string(), entry.size.to_string(), entry.content_type];
-        shown.map(|text| terminal::harmless(&text))
+        [entry.key.into(), entry.version.to_string().into(), Cell::size(entry.size), entry.content_type.into()]
     };
-    terminal::table(["key", "version", "size", "type"], all.kv.into_iter().map(row).collect());
+    let columns = [Column::id("key"), Column::number("version"), Column::number("size"), Column::text("type")];
+    let table = Table::new(columns, all.kv.into_iter().map(row).collect());
+    terminal::show(&table, TableArgs::default(), "no keys");
     Ok(())
 }

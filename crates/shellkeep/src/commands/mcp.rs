@@ -3,10 +3,11 @@
 
 use crate::cli::{self, DaemonArgs};
 use crate::client::pipe::{self, Pipe};
-use crate::client::{self, Client};
+use crate::client::session::similar_exists;
+use crate::client::{self, Client, ClientError};
 use crate::failure::Failure;
 use clap::{Args, ValueEnum};
-use shellkeep_protocol::{CreateSessionRequest, STDIO_PROTOCOL};
+use shellkeep_protocol::{CreateSessionRequest, STDIO_PROTOCOL, Session};
 use shellkeep_session::SessionId;
 use std::io::{self, Read, Write};
 use std::process::ExitCode;
@@ -72,6 +73,9 @@ async fn open(args: &McpArgs) -> Result<Pipe, Failure> {
         query.push(format!("cwd={}", encode(&here)));
     }
     let mut client = Client::open(&args.daemon).await?;
+    if let Some(session) = &args.session {
+        warn_of_similar(&mut client, session).await?;
+    }
     let project = if args.no_workspace { None } else { client.project() };
     if let Some(project) = &project {
         query.push(format!("workspace={}", encode(project)));
@@ -80,6 +84,19 @@ async fn open(args: &McpArgs) -> Result<Pipe, Failure> {
         make_session(&mut client, args, project).await?;
     }
     Ok(client.pipe(&format!("/v1/mcp/stdio?{}", query.join("&")), STDIO_PROTOCOL).await?)
+}
+
+/// Says on stderr, which an MCP client logs, that the session will be new and that another has nearly its name.
+async fn warn_of_similar(client: &mut Client, session: &str) -> Result<(), Failure> {
+    match client.get::<Session>(&format!("/v1/sessions/{session}")).await {
+        Err(ClientError::Refused(refused)) if refused.problem.code == "session_not_found" => {
+            if let Some(close) = refused.meant() {
+                similar_exists(session, close, client.flags());
+            }
+            Ok(())
+        }
+        found => found.map(drop).map_err(Failure::from),
+    }
 }
 
 /// Creates the session with its variables, unless it exists. They go into a body and not into the URL, which may be

@@ -2,12 +2,12 @@
 
 use crate::cli::DaemonArgs;
 use crate::client::events::Event;
-use crate::client::{self, Client, ClientError};
+use crate::client::{self, Client};
 use crate::failure::{FAILED, Failure, NO_READER};
 use crate::terminal;
 use clap::Args;
 use serde::de::DeserializeOwned;
-use shellkeep_protocol::{AnswerEvent, BusyChoice, Problem, ResumeRequest, ResumeResponse, ResumeStatus};
+use shellkeep_protocol::{AnswerEvent, BusyChoice, ResumeRequest, ResumeResponse, ResumeStatus};
 use shellkeep_session::SessionId;
 use std::io::{self, Read as _, Write as _};
 use std::process::ExitCode;
@@ -107,7 +107,6 @@ impl Shown {
                 Ok(None)
             }
             "result" => self.finish(&read(&event.data)?).map(Some),
-            "error" => Err(ClientError::Refused(Box::new(read::<Problem>(&event.data)?)).into()),
             // A newer daemon may send events that we do not know.
             _ => Ok(None),
         }

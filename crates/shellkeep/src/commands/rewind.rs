@@ -102,7 +102,8 @@ async fn act(args: RewindArgs) -> Result<ExitCode, Failure> {
     if args.json {
         terminal::json(&rewound)?;
     } else {
-        let back = rewound.undo.map(|undo| format!("undo with: shellkeep rewind {} {undo}", args.session));
+        let back =
+            rewound.undo.map(|undo| format!("undo with: shellkeep rewind {} {undo}{}", args.session, client.flags()));
         tell(&rewound, &args.session, &back.unwrap_or_default());
     }
     Ok(ExitCode::SUCCESS)

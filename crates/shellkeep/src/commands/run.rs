@@ -4,13 +4,13 @@ mod turn;
 
 use crate::cli::{self, DaemonArgs};
 use crate::client::session::NewSession;
-use crate::client::{self, Client, ClientError, events::Event};
+use crate::client::{self, Client, events::Event};
 use crate::failure::{Failure, NO_READER, RUN_FAILED};
 use crate::terminal;
 use clap::{Args, ValueHint};
 use serde::de::DeserializeOwned;
 use shellkeep_protocol::{
-    NoticeView, OutputEvent, Problem, RunRequest, RunResponse, RunStatus, StderrChoice, TimeoutChoice, text,
+    NoticeView, OutputEvent, RunRequest, RunResponse, RunStatus, StderrChoice, TimeoutChoice, text,
 };
 use shellkeep_session::SessionId;
 use std::collections::BTreeMap;
@@ -146,7 +146,6 @@ fn handle(event: Event) -> Result<Next, Failure> {
         "stdout" => write(&mut io::stdout().lock(), output(&event.data)?),
         "stderr" => write(&mut io::stderr().lock(), output(&event.data)?),
         "result" => Ok(Next::Result(Box::new(read(&event.data)?))),
-        "error" => Err(ClientError::Refused(Box::new(read::<Problem>(&event.data)?)).into()),
         // A newer daemon may send events that we do not know.
         _ => Ok(Next::More),
     }
@@ -190,11 +189,10 @@ fn finished(args: &RunArgs, result: &RunResponse) -> Result<u8, Failure> {
         (_, Some(code)) => Ok(u8::try_from(code & 0xff).unwrap_or(RUN_FAILED)),
         (RunStatus::Running, None) if args.no_wait => Ok(0),
         (RunStatus::Running, None) => {
-            let (session, id) = (&args.session, &result.run_id);
+            let (session, id, flags) = (&args.session, &result.run_id, args.daemon.as_flags());
             terminal::notice(&format!(
-                "it continues as {id}: `shellkeep runs output {session} {id} -f` follows it, `shellkeep runs wait \
-                    {session} {id}` \
-                 waits for its end"
+                "it continues as {id}: `shellkeep runs output {session} {id} -f{flags}` follows it, `shellkeep runs wait \
+                 {session} {id}{flags}` waits for its end"
             ));
             Ok(TIMED_OUT)
         }

@@ -100,8 +100,8 @@ async fn step(args: StepArgs, step: RewindStep) -> Result<ExitCode, Failure> {
         terminal::line(format!("{verb} {what}"));
     }
     let back = match step {
-        RewindStep::Undo => format!("redo with: shellkeep redo {session}"),
-        RewindStep::Redo => format!("undo with: shellkeep undo {session}"),
+        RewindStep::Undo => format!("redo with: shellkeep redo {session}{}", client.flags()),
+        RewindStep::Redo => format!("undo with: shellkeep undo {session}{}", client.flags()),
     };
     tell(&rewound, &session, &back);
     Ok(ExitCode::SUCCESS)

@@ -5,11 +5,12 @@ use super::files::{of_session, path_parameter, shown_path};
 use crate::cli::DaemonArgs;
 use crate::client::{self, Client, escaped};
 use crate::failure::Failure;
-use crate::terminal;
+use crate::terminal::{self, Cell, Column, Table, TableArgs};
 use clap::{Args, Subcommand, ValueHint};
 use http_body_util::BodyExt as _;
 use shellkeep_protocol::{FileEntry, FileKind, FileListing, FileRemoved, FileWritten, NoticeView};
 use shellkeep_runtime::MAX_FILE_BYTES;
+use shellkeep_terminal::words;
 use std::ffi::{OsStr, OsString};
 use std::io::Read as _;
 use std::path::PathBuf;
@@ -116,7 +117,8 @@ async fn act(args: FilesArgs) -> Result<ExitCode, Failure> {
             let mode = mode.map(|mode| format!("&mode={}", escaped(&mode))).unwrap_or_default();
             let target = of_session(&session, &format!("files/content?{}{mode}", path_parameter(&path)))?;
             let written: FileWritten = client.put_bytes(&target, body).await?;
-            let said = format!("{}: {} bytes, record {}", shown_path(&written.path), written.size, written.seq);
+            let size = words::bytes(written.size);
+            let said = format!("{}: {size}, record {}", shown_path(&written.path), written.seq);
             answered(json, &written, &said, &written.notices)?;
         }
         Action::Rm { session, path, recursive } => {
@@ -172,17 +174,18 @@ async fn list(client: &mut Client, session: &str, path: Option<&OsStr>, json: bo
         return terminal::json(&listing);
     }
     let rows = listing.files.unwrap_or_else(|| vec![listing.file]).into_iter().map(row).collect();
-    terminal::table(["mode", "size", "modified", "name"], rows);
+    let columns = [Column::word("mode"), Column::number("size"), Column::word("modified"), Column::id("name")];
+    terminal::show(&Table::new(columns, rows), TableArgs::default(), "nothing is in it");
     Ok(())
 }
 
-fn row(entry: FileEntry) -> [String; 4] {
+fn row(entry: FileEntry) -> [Cell; 4] {
     let mut name = shown_path(&entry.name);
     match (entry.kind, &entry.target) {
         (FileKind::Directory, _) => name.push('/'),
         (FileKind::Symlink, Some(target)) => name += &format!(" -> {}", shown_path(target)),
         _ => {}
     }
-    let size = if entry.kind == FileKind::File { entry.size.to_string() } else { "-".to_owned() };
-    [entry.mode, size, entry.modified_at, name]
+    let size = if entry.kind == FileKind::File { Cell::size(entry.size) } else { Cell::dash() };
+    [entry.mode.into(), size, Cell::time(&entry.modified_at), name.into()]
 }

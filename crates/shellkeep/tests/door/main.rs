@@ -6,6 +6,7 @@
 mod support;
 
 mod audit;
+mod commands;
 mod environment;
 mod forged;
 mod install;

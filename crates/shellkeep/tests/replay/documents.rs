@@ -13,8 +13,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-/// The port in the documents; the test uses one that is free.
-const PORT: &str = "8123";
+/// The ports in the documents; the test uses some that are free. The first has as many digits as those: sizes of logs are
+/// compared.
+const PORTS: [&str; 2] = ["18124", "8123"];
 /// Stands before the output of each command.
 const MARK: &str = "@@ next @@";
 
@@ -23,6 +24,13 @@ struct Example {
     line: usize,
     command: String,
     shown: String,
+}
+
+impl Example {
+    /// Whether the next line belongs to the command.
+    fn goes_on(&self) -> bool {
+        self.command.ends_with('\\') && self.shown.is_empty()
+    }
 }
 
 /// The `console` blocks of a document: `$ ` begins a command, what follows it is its output.
@@ -35,6 +43,10 @@ fn examples(text: &str) -> Vec<Example> {
             (true, "```", _) => inside = false,
             (true, _, Some(command)) => {
                 found.push(Example { line: number + 1, command: command.to_owned(), shown: String::new() });
+            }
+            (true, more, None) if found.last().is_some_and(Example::goes_on) => {
+                let command = &mut found.last_mut().expect("it goes on").command;
+                *command = format!("{command}\n{more}");
             }
             (true, output, None) => {
                 let shown = &mut found.last_mut().expect("a block begins with a command").shown;
@@ -67,6 +79,7 @@ fn run(home: &Path, examples: &[Example]) -> Vec<String> {
         .env("HOME", home)
         .env("PATH", format!("{}:/usr/local/bin:/usr/bin:/bin", program.display()))
         .env("NO_COLOR", "1")
+        .env("PAGER", "cat")
         .stdin(Stdio::null())
         .stdout(copy())
         .stderr(copy())
@@ -103,6 +116,8 @@ fn even() -> Vec<(Regex, &'static str)> {
         (r"\b\d+(\.\d+)? (B|KiB|MiB)\b", "SIZE"),
         (r"\b[0-9a-f]{12,}\b", "HASH"),
         (r"\btok_[\w-]+", "TOKEN"),
+        (r"\bsk_[\w-]+", "SECRET"),
+        (r"\d{8}T\d{6}\.\d+Z", "STAMP"),
         (r"\b(record|event) \d+", "$1 N"),
         (r"\bup to event \d+", "up to event N"),
         (r"\b\d+ events\b", "N events"),
@@ -134,8 +149,10 @@ fn is_as_shown(printed: &str, shown: &str) -> bool {
 fn follow(name: &str) {
     let home = tempfile::tempdir().unwrap();
     fs::create_dir(home.path().join("app")).unwrap();
+    // The clone that the examples are in.
+    std::os::unix::fs::symlink(fs::canonicalize(ROOT).unwrap(), home.path().join("shellkeep")).unwrap();
     let text = fs::read_to_string(Path::new(ROOT).join(name)).unwrap();
-    let examples = examples(&text.replace(PORT, &free_port().port().to_string()));
+    let examples = examples(&PORTS.iter().fold(text, |text, port| text.replace(port, &free_port().port().to_string())));
     assert!(!examples.is_empty(), "{name} has no examples");
     let printed = run(home.path(), &examples);
     if let Ok(pid) = fs::read_to_string(home.path().join(".local/share/shellkeep/lock")) {
@@ -170,6 +187,30 @@ fn ten_tasks() {
     follow("docs/tasks.md");
 }
 
+/// A newcomer's task takes at most three commands.
+#[test]
+fn a_task_takes_at_most_three_commands() {
+    let text = fs::read_to_string(Path::new(ROOT).join("docs/tasks.md")).unwrap();
+    let tasks: Vec<&str> = text.split("\n## ").skip(1).collect();
+    assert_eq!(tasks.len(), 10, "{tasks:?}");
+    for task in tasks {
+        let count = examples(task).len();
+        assert!((1..=3).contains(&count), "{count} commands: {task}");
+    }
+}
+
+#[test]
+fn pages_to_look_things_up() {
+    for name in ["checkpoints", "services", "backup", "agents", "mcp"] {
+        follow(&format!("docs/{name}.md"));
+    }
+}
+
+#[test]
+fn http_by_example() {
+    follow("docs/api.md");
+}
+
 #[test]
 fn what_is_shown_is_compared() {
     for (printed, shown, same) in [
@@ -185,7 +226,7 @@ fn what_is_shown_is_compared() {
     ] {
         assert_eq!(is_as_shown(printed, shown), same, "{printed} {shown}");
     }
-    let text = "x\n```console\n$ one\nout\n\nput\n$ two\n```\n$ none\n```sh\n$ not\n```\n";
+    let text = "x\n```console\n$ one\nout\n\nput\n$ two \\\n  three\n```\n$ none\n```sh\n$ not\n```\n";
     let found: Vec<(String, String)> = examples(text).into_iter().map(|one| (one.command, one.shown)).collect();
-    assert_eq!(found, [("one".to_owned(), "out\n\nput\n".to_owned()), ("two".to_owned(), String::new())]);
+    assert_eq!(found, [("one".to_owned(), "out\n\nput\n".to_owned()), ("two \\\n  three".to_owned(), String::new())]);
 }

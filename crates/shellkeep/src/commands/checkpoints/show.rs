@@ -1,18 +1,19 @@
 //! Prints checkpoints: a table, one with its files, and the history of a path.
 
 use crate::commands::files::{print_changes, print_left};
-use crate::terminal::{self, Cell, Colour, Column};
+use crate::commands::runs::show::LONGEST_COMMAND;
+use crate::terminal::{self, Cell, Colour, Column, Table, TableArgs};
 use shellkeep_protocol::{Checkpoint, CheckpointCause, CheckpointDetail, HistoryEntry};
-use shellkeep_session::plan::shorten;
+use shellkeep_session::plan::first_line;
 use shellkeep_terminal::words;
 
 /// Checkpoints, one per row. `current` is the one that matches the files.
 pub fn table(checkpoints: Vec<Checkpoint>, current: Option<&str>) {
     let rows = checkpoints.into_iter().map(|checkpoint| {
         let here = current == Some(checkpoint.checkpoint_id.as_str());
-        let command = checkpoint.command.as_deref().map(shorten).unwrap_or_default();
-        let [added, changed, deleted] = [checkpoint.added, checkpoint.changed, checkpoint.deleted];
-        let (by, mut remark) = (by(&checkpoint), remark(&checkpoint));
+        let command = checkpoint.command.as_deref().unwrap_or_default();
+        let command = first_line(command, LONGEST_COMMAND);
+        let (by, files, mut remark) = (by(&checkpoint), counts(&checkpoint), remark(&checkpoint));
         if here {
             remark = format!("<- you are here {remark}").trim_end().to_owned();
         }
@@ -21,7 +22,7 @@ pub fn table(checkpoints: Vec<Checkpoint>, current: Option<&str>) {
             Cell::time(&checkpoint.created_at),
             checkpoint.checkpoint_id.into(),
             by.into(),
-            Cell::coloured(format!("+{added} ~{changed} -{deleted}"), None),
+            files,
             Cell::size(checkpoint.bytes),
             Cell::coloured(remark, Some(Colour::Yellow)),
             Cell::from(command),
@@ -30,7 +31,7 @@ pub fn table(checkpoints: Vec<Checkpoint>, current: Option<&str>) {
     let columns = [
         Column::number("seq").if_room(),
         Column::word("time"),
-        Column::id("checkpoint").if_room(),
+        Column::word("checkpoint").if_room(),
         Column::word("by"),
         Column::word("files"),
         Column::number("size").if_room(),
@@ -43,10 +44,11 @@ pub fn table(checkpoints: Vec<Checkpoint>, current: Option<&str>) {
 /// One checkpoint and what it changed.
 pub fn detail(detail: &CheckpointDetail) {
     let CheckpointDetail { checkpoint, files } = detail;
-    terminal::line(format!("{} {}", terminal::coloured(&checkpoint.checkpoint_id, Colour::Yellow), remark(checkpoint)));
+    let name = terminal::coloured(&checkpoint.checkpoint_id, Colour::Yellow);
+    terminal::line(format!("{name} {}", remark(checkpoint)).trim_end());
     terminal::line(format!("commit {}", checkpoint.commit));
     terminal::line(format!("record {}, covers up to record {}", checkpoint.seq, checkpoint.covers));
-    terminal::line(format!("taken {} for {}", checkpoint.created_at, by(checkpoint)));
+    terminal::line(format!("taken {} for {}", terminal::moment(&checkpoint.created_at), by(checkpoint)));
     if let Some(command) = &checkpoint.command {
         terminal::line(format!("command: {}", terminal::harmless(command)));
     }
@@ -69,11 +71,36 @@ pub fn what_is_missing(checkpoint: &Checkpoint) {
 /// When a path changed, one change per row.
 pub fn history(changes: Vec<HistoryEntry>) {
     let rows = changes.into_iter().map(|entry| {
-        let size = entry.size.map_or_else(|| "-".to_owned(), size);
-        let (run, tool) = (entry.run_id.unwrap_or_else(dash), entry.tool_name.unwrap_or_else(dash));
-        [entry.seq.to_string(), time(&entry.timestamp), entry.kind.to_string(), size, run, tool, entry.checkpoint_id]
+        [
+            entry.seq.to_string().into(),
+            Cell::time(&entry.timestamp),
+            entry.kind.to_string().into(),
+            entry.size.map_or_else(Cell::dash, Cell::size),
+            Cell::or_dash(entry.run_id),
+            Cell::or_dash(entry.tool_name),
+            entry.checkpoint_id.into(),
+        ]
     });
-    terminal::table(["seq", "time", "change", "size", "run", "tool", "checkpoint"], rows.collect());
+    let columns = [
+        Column::number("seq").if_room(),
+        Column::word("time"),
+        Column::word("change"),
+        Column::number("size"),
+        Column::word("run"),
+        Column::text("tool").if_room(),
+        Column::word("checkpoint").if_room(),
+    ];
+    terminal::show(&Table::new(columns, rows.collect()), TableArgs::default(), "it never changed in a checkpoint");
+}
+
+/// How many files were added, changed and deleted: all three for a program, those that are not zero for a person.
+fn counts(checkpoint: &Checkpoint) -> Cell {
+    let counts = [("+", checkpoint.added), ("~", checkpoint.changed), ("-", checkpoint.deleted)];
+    let written = |is_all: bool| {
+        let shown = counts.iter().filter(|(_, count)| is_all || *count > 0);
+        shown.map(|(sign, count)| format!("{sign}{count}")).collect::<Vec<_>>().join(" ")
+    };
+    Cell::short(written(true), written(false))
 }
 
 fn by(checkpoint: &Checkpoint) -> String {
@@ -96,19 +123,4 @@ fn remark(checkpoint: &Checkpoint) -> String {
         words.push("overtaken".to_owned());
     }
     words.join(", ")
-}
-
-/// To the second for a person, in full for a program.
-fn time(at: &str) -> String {
-    let short = at.get(..19).filter(|_| terminal::is_terminal());
-    short.map_or_else(|| at.to_owned(), |short| short.replace('T', " "))
-}
-
-/// In units for a person, in bytes for a program.
-fn size(bytes: u64) -> String {
-    if terminal::is_terminal() { words::bytes(bytes) } else { bytes.to_string() }
-}
-
-fn dash() -> String {
-    "-".to_owned()
 }

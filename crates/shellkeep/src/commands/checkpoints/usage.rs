@@ -83,10 +83,10 @@ async fn of_all(client: &mut Client, thin: bool) -> Result<Vec<CheckpointUsage>,
             match ask_one(client, &of_session(&session.session_id, "checkpoints")?, thin).await {
                 Ok(usage) => uses.push(usage),
                 // It was deleted after the list was read.
-                Err(ClientError::Refused(problem)) if problem.status == 404 => {}
+                Err(ClientError::Refused(refused)) if refused.problem.status == 404 => {}
                 // An unreadable one must not hide the others.
-                Err(ClientError::Refused(problem)) => {
-                    terminal::notice(&format!("{}: {problem}", session.session_id));
+                Err(ClientError::Refused(refused)) => {
+                    terminal::notice(&format!("{}: {refused}", session.session_id));
                 }
                 Err(error) => return Err(error.into()),
             }

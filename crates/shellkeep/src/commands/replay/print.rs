@@ -44,7 +44,20 @@ fn sum(out: &mut impl Write, totals: &Totals, json: bool) -> io::Result<()> {
     if json || figures.is_empty() || !io::stdout().is_terminal() {
         return Ok(());
     }
-    writeln!(out, "\n{}", figures.join(", "))
+    let width = terminal::width().unwrap_or(usize::MAX);
+    let mut line = String::new();
+    writeln!(out)?;
+    for (place, figure) in figures.iter().enumerate() {
+        let comma = if place + 1 < figures.len() { "," } else { "" };
+        // A line breaks between two figures, not within one.
+        if !line.is_empty() && words::width(&line) + 1 + words::width(figure) + comma.len() > width {
+            writeln!(out, "{line}")?;
+            line.clear();
+        }
+        let gap = if line.is_empty() { "" } else { " " };
+        line += &format!("{gap}{figure}{comma}");
+    }
+    writeln!(out, "{line}")
 }
 
 enum Stop {

@@ -75,7 +75,9 @@ impl Turn {
         let path = format!("/v1/sessions/{}/runs/{}/signal", self.session, self.request_id);
         match client.post::<_, SignalSent>(&path, &SignalRequest { signal: "INT".to_owned() }).await {
             // It ended while we asked: all the better.
-            Err(ClientError::Refused(problem)) if ["run_ended", "run_not_found"].contains(&&*problem.code) => Ok(()),
+            Err(ClientError::Refused(refused)) if ["run_ended", "run_not_found"].contains(&&*refused.problem.code) => {
+                Ok(())
+            }
             sent => Ok(drop(sent?)),
         }
     }

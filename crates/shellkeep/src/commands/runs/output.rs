@@ -3,13 +3,13 @@
 use super::show;
 use super::which::RunArgs;
 use crate::cli::DaemonArgs;
-use crate::client::{Client, ClientError, escaped};
+use crate::client::{Client, escaped};
 use crate::failure::{Failure, NO_READER};
 use crate::terminal;
 use clap::{Args, ValueEnum};
 use serde::de::DeserializeOwned;
 use serde_json::json;
-use shellkeep_protocol::{OutputEvent, OutputResponse, Problem, RunDetail, RunResponse, RunStatus, text};
+use shellkeep_protocol::{OutputEvent, OutputResponse, RunDetail, RunResponse, RunStatus, text};
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -138,7 +138,6 @@ async fn follow(client: &mut Client, path: &str, args: &OutputArgs, json: bool) 
         let stream = match event.name.as_str() {
             "stdout" => Stream::Stdout,
             "stderr" => Stream::Stderr,
-            "error" => return Err(ClientError::Refused(Box::new(read::<Problem>(&event.data)?)).into()),
             "result" => {
                 if json {
                     terminal::line(&event.data);

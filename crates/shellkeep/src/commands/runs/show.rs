@@ -3,8 +3,11 @@
 use crate::commands::files::shown_path;
 use crate::terminal::{self, Cell, Colour, Column};
 use shellkeep_protocol::{RunDetail, RunList, RunResponse, RunStatus, RunSummary};
-use shellkeep_session::plan::shorten;
+use shellkeep_session::plan::first_line;
 use shellkeep_terminal::words;
+
+/// Letters of a command in a table; a narrow terminal shows fewer.
+pub const LONGEST_COMMAND: usize = 200;
 
 /// Runs, one per row, newest first.
 pub fn table(list: RunList) {
@@ -88,7 +91,7 @@ pub fn result(run: &RunSummary) -> (String, Option<Colour>) {
 
 /// A command on one line.
 pub fn one_line(run: &RunSummary) -> String {
-    let text = shorten(&run.command);
+    let text = first_line(&run.command, LONGEST_COMMAND);
     if run.command_bytes > run.command.len() && text.len() == run.command.len() { format!("{text}…") } else { text }
 }
 

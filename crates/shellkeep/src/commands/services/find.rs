@@ -22,7 +22,11 @@ pub async fn all(
 ) -> Result<Vec<Result<String, Failure>>, Failure> {
     let path = session.map_or_else(|| Ok("/v1/services".to_owned()), of_session)?;
     let known: ServiceList = client.get(&path).await?;
-    Ok(names.iter().map(|name| one(&known.services, session, name)).collect())
+    let flags = client.flags();
+    Ok(names
+        .iter()
+        .map(|name| one(&known.services, session, name).map_err(|wrong| wrong.failure(name, flags)))
+        .collect())
 }
 
 /// The path of one service.
@@ -31,38 +35,68 @@ pub async fn path(client: &mut Client, session: Option<&str>, name: &str) -> Res
     found.pop().unwrap_or_else(|| Err(Failure::client("no service was named")))
 }
 
+/// Why a service was not found.
+#[derive(Debug)]
+enum NotFound<'a> {
+    /// None has this id or name, in the session if one was named.
+    Unknown { session: Option<&'a str> },
+    /// Several have it.
+    Several(Vec<&'a Service>),
+    /// The session's name is no name.
+    Invalid(Failure),
+}
+
 /// The service with this id, or else with this name. Of several with the same name, a running one comes first.
-fn one(known: &[Service], session: Option<&str>, name: &str) -> Result<String, Failure> {
+fn one<'a>(known: &'a [Service], session: Option<&'a str>, name: &str) -> Result<String, NotFound<'a>> {
     let by_id: Vec<&Service> = known.iter().filter(|service| service.service_id == name).collect();
     let by_name = || known.iter().filter(|service| service.name == name).collect();
     let mut found = if by_id.is_empty() { by_name() } else { by_id };
     if found.iter().any(|service| service.status.is_live()) {
         found.retain(|service| service.status.is_live());
     }
-    match (found.as_slice(), session) {
-        ([service], _) => Ok(format!("{}/{}", of_session(&service.session_id)?, service.service_id)),
-        ([], session) => Err(none(session, name)),
-        (several, _) => {
-            let places = several.iter().map(|service| format!("{} {}", service.session_id, service.service_id));
-            let places = places.collect::<Vec<_>>().join(", ");
-            Err(Failure::client(format!(
-                "there are {} services '{name}' ({places}); specify one: -s SESSION ID",
-                several.len()
-            )))
+    match found.as_slice() {
+        [service] => {
+            let path = of_session(&service.session_id).map_err(NotFound::Invalid)?;
+            Ok(format!("{path}/{}", service.service_id))
+        }
+        [] => Err(NotFound::Unknown { session }),
+        _ => Err(NotFound::Several(found)),
+    }
+}
+
+impl NotFound<'_> {
+    /// What to say. `flags` lead to the daemon.
+    fn failure(self, name: &str, flags: &str) -> Failure {
+        let shown = terminal::harmless(name);
+        let is_run = RunId::parse(name).is_ok_and(|run_id| run_id.seq().is_some());
+        match self {
+            Self::Invalid(failure) => failure,
+            Self::Several(services) => {
+                let command = |service: &&Service| format!("-s {} {}", service.session_id, service.service_id);
+                let choices = services.iter().map(command).collect::<Vec<_>>().join(", or ");
+                Failure::client(format!("there are {} services '{shown}'; specify one: {choices}", services.len()))
+            }
+            Self::Unknown { session } if is_run => {
+                let (place, session) = session.map_or((String::new(), "SESSION"), |name| (in_session(name), name));
+                Failure::client(format!(
+                    "no service '{shown}'{place}; read the output of a run that has ended with `shellkeep runs output \
+                     {session} {name}{flags}`"
+                ))
+            }
+            Self::Unknown { session: Some(session) } => Failure::client(format!(
+                "no service '{shown}'{}; list its services with `shellkeep services ls -s {session}{flags}`",
+                in_session(session)
+            )),
+            Self::Unknown { session: None } => Failure::client(format!(
+                "no service '{shown}' runs; list those that run with `shellkeep services ls{flags}`; for one that has ended, \
+                 name its session with -s"
+            )),
         }
     }
 }
 
-fn none(session: Option<&str>, name: &str) -> Failure {
-    let is_run = RunId::parse(name).is_ok_and(|run_id| run_id.seq().is_some());
-    let tip = match session {
-        _ if is_run => format!("a run that has ended is read with `shellkeep runs output SESSION {name}`"),
-        Some(session) => format!("list its services with `shellkeep services ls -s {session}`"),
-        None => "list those that run with `shellkeep services ls`; for one that has ended, name its session with -s"
-            .to_owned(),
-    };
-    let (shown, place) = (terminal::harmless(name), session.map(|session| format!(" in session '{session}'")));
-    Failure::client(format!("no service '{shown}'{}; {tip}", place.unwrap_or_else(|| " runs".to_owned())))
+fn in_session(name: &str) -> String {
+    format!(" in session '{name}'")
 }
 
 #[cfg(test)]
@@ -75,10 +109,10 @@ mod tests {
     fn a_service_is_found_where_there_is_one_of_that_id() {
         let running = [service("s3", "a"), service("s3", "b"), service("s4", "a")];
         assert_eq!(one(&running, None, "s4").unwrap(), "/v1/sessions/a/services/s4");
-        let told = |id| format!("{:?}", one(&running, None, id).unwrap_err());
-        assert!(told("s3").contains("(a s3, b s3)"), "{}", told("s3"));
+        let told = |id| one(&running, None, id).unwrap_err().failure(id, " --data /d").to_string();
+        assert!(told("s3").contains("-s a s3, or -s b s3"), "{}", told("s3"));
         assert!(told("s5").contains("no service 's5' runs"), "{}", told("s5"));
-        assert!(told("r5").contains("shellkeep runs output SESSION r5"), "{}", told("r5"));
+        assert!(told("r5").contains("shellkeep runs output SESSION r5 --data /d`"), "{}", told("r5"));
     }
 
     #[test]
@@ -96,7 +130,7 @@ mod tests {
         assert_eq!(one(&known, Some("a"), "web").unwrap(), "/v1/sessions/a/services/s7");
         assert_eq!(one(&known, Some("a"), "s3").unwrap(), "/v1/sessions/a/services/s3", "an id comes before a name");
         let two = [named("s3", "a", "web", ServiceStatus::Running), named("s4", "b", "web", ServiceStatus::Running)];
-        let told = format!("{:?}", one(&two, None, "web").unwrap_err());
-        assert!(told.contains("there are 2 services 'web' (a s3, b s4)"), "{told}");
+        let told = one(&two, None, "web").unwrap_err().failure("web", "").to_string();
+        assert!(told.contains("there are 2 services 'web'; specify one: -s a s3, or -s b s4"), "{told}");
     }
 }

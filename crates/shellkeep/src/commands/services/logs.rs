@@ -1,12 +1,12 @@
 //! `shellkeep services logs`.
 
 use super::{find, show};
-use crate::client::{Client, ClientError, escaped};
+use crate::client::{Client, escaped};
 use crate::failure::{Failure, NO_READER};
 use crate::terminal;
 use clap::Args;
 use serde::de::DeserializeOwned;
-use shellkeep_protocol::{LogEvent, LogResponse, Problem, Service};
+use shellkeep_protocol::{LogEvent, LogResponse, Service};
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
@@ -88,7 +88,6 @@ async fn follow(client: &mut Client, path: &str, args: &LogsArgs, json: bool) ->
     let mut next = None;
     while let Some(event) = events.next().await? {
         let is_heard = match event.name.as_str() {
-            "error" => return Err(ClientError::Refused(Box::new(read::<Problem>(&event.data)?)).into()),
             "log" | "end" if json => write(format!("{}\n", event.data).as_bytes())?,
             "log" => {
                 let log: LogEvent = read(&event.data)?;

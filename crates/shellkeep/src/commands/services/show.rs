@@ -1,7 +1,7 @@
 //! Prints services.
 
 use crate::commands::quotas::in_units;
-use crate::terminal::{self, Cell, Colour, Column, Table, TableArgs};
+use crate::terminal::{self, Cell, Colour, Column, Fields, Table, TableArgs};
 use shellkeep_protocol::{Service, ServiceStatus};
 use shellkeep_session::plan::shorten;
 use shellkeep_terminal::words;
@@ -52,13 +52,19 @@ fn colour(service: &Service) -> Option<Colour> {
 
 /// One service.
 pub fn detail(service: &Service) {
-    terminal::line(sentence(service));
-    terminal::line(format!("session {}", service.session_id));
-    terminal::line(format!("started {}, last active {}", service.started_at, service.last_active_at));
-    terminal::line(format!("in {}", terminal::harmless(&service.cwd)));
-    terminal::line(format!("log: {}", in_units(service.log_bytes)));
-    terminal::line("command:");
-    terminal::harmless(&service.command).lines().for_each(|line| terminal::line(format!("  {line}")));
+    let time = |at: &str| Cell::short(at, terminal::moment(at));
+    let ended = service.ended_at.as_deref().map(time);
+    let fields = Fields::new()
+        .with("service", sentence(service))
+        .with("session", service.session_id.as_str())
+        .maybe("agent", service.agent.as_deref())
+        .with("started", time(&service.started_at))
+        .with("last active", time(&service.last_active_at))
+        .maybe("ended", ended)
+        .with("directory", terminal::path(&service.cwd))
+        .with("log", Cell::size(service.log_bytes))
+        .with("command", service.command.as_str());
+    terminal::fields(&fields);
 }
 
 /// A service in a line, without control characters.

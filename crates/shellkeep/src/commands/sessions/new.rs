@@ -1,6 +1,6 @@
 //! `shellkeep sessions new`: creates a session, optionally with an agent.
 
-use crate::client::session::other_workspace;
+use crate::client::session::{other_workspace, similar_exists};
 use crate::client::{Client, ClientError};
 use crate::failure::Failure;
 use crate::{cli, terminal};
@@ -41,12 +41,21 @@ pub struct NewArgs {
 pub async fn create(client: &mut Client, args: NewArgs) -> Result<Session, Failure> {
     let (workspace, agent) = (args.workspace.clone(), args.agent.clone());
     let is_for_new = args.cwd.is_some() || !args.env.is_empty() || args.config.is_some() || !args.program.is_empty();
-    let before = match &args.id {
+    let found = match &args.id {
         Some(id) => existing(client, id).await?,
-        None => None,
+        None => Found::None { similar: None },
     };
-    let Some(before) = before else { return Ok(client.post("/v1/sessions", &request(args)?).await?) };
-    if let Some(failure) = workspace.and_then(|wanted| other_workspace(&before, &wanted)) {
+    let before = match found {
+        Found::Session(session) => *session,
+        Found::None { similar } => {
+            let session: Session = client.post("/v1/sessions", &request(args)?).await?;
+            if let Some(close) = similar {
+                similar_exists(&session.session_id, &close, client.flags());
+            }
+            return Ok(session);
+        }
+    };
+    if let Some(failure) = workspace.and_then(|wanted| other_workspace(&before, &wanted, client.flags())) {
         return Err(failure);
     }
     let name = &before.session_id;
@@ -59,11 +68,19 @@ pub async fn create(client: &mut Client, args: NewArgs) -> Result<Session, Failu
     Ok(before)
 }
 
-async fn existing(client: &mut Client, id: &str) -> Result<Option<Session>, Failure> {
+/// What there is of a name.
+enum Found {
+    Session(Box<Session>),
+    None { similar: Option<String> },
+}
+
+async fn existing(client: &mut Client, id: &str) -> Result<Found, Failure> {
     let id = SessionId::parse(id).map_err(Failure::client)?;
     match client.get(&format!("/v1/sessions/{id}")).await {
-        Ok(session) => Ok(Some(session)),
-        Err(ClientError::Refused(problem)) if problem.code == "session_not_found" => Ok(None),
+        Ok(session) => Ok(Found::Session(Box::new(session))),
+        Err(ClientError::Refused(refused)) if refused.problem.code == "session_not_found" => {
+            Ok(Found::None { similar: refused.meant().map(str::to_owned) })
+        }
         Err(error) => Err(error.into()),
     }
 }

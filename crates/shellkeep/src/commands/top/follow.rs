@@ -69,7 +69,7 @@ async fn page(
     let path = format!("{}/logs?{}", service_path(&log.key), query(place));
     match timeout(ANSWER_LIMIT, client.get(&path)).await.ok()? {
         Ok(page) => Some(Ok(page)),
-        Err(ClientError::Refused(problem)) => Some(Err(problem.to_string())),
+        Err(ClientError::Refused(refused)) => Some(Err(refused.to_string())),
         Err(ClientError::Broken(_)) => None,
     }
 }

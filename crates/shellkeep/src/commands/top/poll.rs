@@ -230,7 +230,7 @@ impl Poller {
     async fn ask<R: DeserializeOwned>(&self, client: &mut Client, path: &str) -> Result<Result<R, String>, Halt> {
         match timeout(ANSWER_LIMIT, client.get(path)).await {
             Ok(Ok(answer)) => Ok(Ok(answer)),
-            Ok(Err(ClientError::Refused(problem))) => Ok(Err(problem.to_string())),
+            Ok(Err(ClientError::Refused(refused))) => Ok(Err(refused.to_string())),
             Ok(Err(ClientError::Broken(reason))) => Err(Halt::Lost(reason)),
             Err(_) => Err(Halt::Lost(silent())),
         }

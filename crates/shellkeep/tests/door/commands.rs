@@ -1,0 +1,154 @@
+//! The command line: what it says next after an error, what it makes of a mistyped name, and how much has to be typed.
+
+use crate::support::{Daemon, Door, bash};
+use serde_json::{Value, json};
+use std::process::{Command, Output, Stdio};
+
+/// The command line, with the daemon's socket as a flag.
+fn shellkeep(daemon: &Daemon, args: &[&str]) -> Output {
+    let Door::Socket(socket) = daemon.door() else { panic!("a socket") };
+    let mut command = Command::new(env!("CARGO_BIN_EXE_shellkeep"));
+    command.env_clear().envs(bash::environment()).env("SHELLKEEP_DATA", daemon.data()).stdin(Stdio::null());
+    let at = args.iter().position(|word| *word == "--").unwrap_or(args.len());
+    command.current_dir(daemon.directory()).args(&args[..at]).arg("--socket").arg(socket).args(&args[at..]);
+    command.output().unwrap()
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn out(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Hints named commands that led to another daemon, because they left out the flags that were used, and had SESSION and RUN
+/// where the names were known.
+#[test]
+fn a_hint_is_a_command_that_can_be_typed() {
+    let daemon = Daemon::start();
+    daemon.create("demo");
+    daemon.sh("demo", "mkdir -p d/e");
+    let Door::Socket(socket) = daemon.door() else { panic!("a socket") };
+    let flags = format!(" --socket {}", socket.display());
+    let table: &[(&[&str], &str, &str)] = &[
+        (&["runs", "show", "demo", "r99"], "`shellkeep runs ls demo", "run_not_found"),
+        (&["sessions", "show", "nothing-like-it"], "`shellkeep sessions new nothing-like-it", "session_not_found"),
+        (&["checkpoints", "show", "demo", "nope"], "`shellkeep checkpoints demo", "checkpoint_not_found"),
+        (&["kv", "get", "demo", "nope"], "`shellkeep kv ls demo", "key_not_found"),
+        (&["kv", "get", "demo", "nope", "--json"], "`shellkeep kv ls demo", "key_not_found"),
+        (&["kv", "rm", "demo", "nope"], "`shellkeep kv ls demo", "key_not_found"),
+        (&["files", "cat", "demo", "nope"], "`shellkeep files ls demo", "file_not_found"),
+        (&["services", "logs", "-s", "demo", "r99"], "`shellkeep runs output demo r99", ""),
+        (&["services", "logs", "-s", "demo", "nope"], "`shellkeep services ls -s demo", ""),
+        (&["tokens", "revoke", "tok_nope"], "`shellkeep tokens ls", "token_not_found"),
+    ];
+    for (args, command, code) in table {
+        let output = shellkeep(&daemon, args);
+        let told = err(&output);
+        assert_eq!(output.status.code(), Some(1), "{args:?}: {told}");
+        assert!(told.contains(&format!("{command}{flags}`")) && told.contains(code), "{args:?}: {told}");
+    }
+    let background =
+        shellkeep(&daemon, &["run", "-s", "demo", "--timeout", "0.1", "--background-on-timeout", "--", "sleep 600"]);
+    assert_eq!(background.status.code(), Some(124), "{background:?}");
+    assert!(err(&background).contains(&format!(" -f{flags}`")), "{background:?}");
+}
+
+/// Messages of the daemon named fields of HTTP.
+#[test]
+fn what_is_missing_is_named_as_a_flag() {
+    let daemon = Daemon::start();
+    daemon.create("demo");
+    daemon.sh("demo", "mkdir -p d/e");
+    for (args, flag) in [
+        (&["files", "rm", "demo", "d"][..], "pass --recursive"),
+        (&["tokens", "new", "--role", "auditor", "--agent", "bob"], "leave out --agent and --may-restart"),
+    ] {
+        let output = shellkeep(&daemon, args);
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert!(err(&output).contains(flag), "{output:?}");
+    }
+    let refused = daemon.post("/v1/tokens", &json!({"role": "agent"}));
+    assert_eq!((refused.status, refused.json()["code"].as_str()), (400, Some("invalid_request")));
+    assert!(refused.json()["detail"].as_str().unwrap().contains("set agent to"), "{}", refused.text());
+}
+
+#[test]
+fn a_mistyped_name_gets_a_suggestion_everywhere() {
+    let daemon = Daemon::start();
+    for name in ["demo", "api"] {
+        daemon.create(name);
+    }
+    for args in [
+        &["runs", "ls", "dmeo"][..],
+        &["sessions", "show", "dmeo"],
+        &["checkpoints", "dmeo"],
+        &["log", "dmeo"],
+        &["undo", "dmeo"],
+        &["files", "ls", "dmeo"],
+        &["export", "dmeo"],
+    ] {
+        let output = shellkeep(&daemon, args);
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert!(err(&output).contains("did you mean 'demo'?"), "{args:?}: {output:?}");
+    }
+    assert!(err(&shellkeep(&daemon, &["sessions", "show", "apo"])).contains("did you mean 'api'?"));
+    assert!(!err(&shellkeep(&daemon, &["sessions", "show", "elsewhere"])).contains("did you mean"));
+    // What creates sessions does, and says that another has nearly the name.
+    for args in [&["sessions", "new", "demos"][..], &["mcp", "-s", "demmo"], &["run", "-s", "deno", "--", "true"]] {
+        let output = shellkeep(&daemon, args);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        assert!(err(&output).contains("did you mean 'demo'?"), "{args:?}: {output:?}");
+    }
+    let wanted = shellkeep(&daemon, &["run", "-s", "demi", "--create", "--", "true"]);
+    assert!(wanted.status.success() && !err(&wanted).contains("did you mean"), "{wanted:?}");
+    let numbered = shellkeep(&daemon, &["sessions", "new", "demo2"]);
+    assert!(numbered.status.success() && !err(&numbered).contains("'demo'?"), "{numbered:?}");
+}
+
+#[test]
+fn input_and_signals_follow_the_run() {
+    let daemon = Daemon::start();
+    daemon.create("demo");
+    let begin = || {
+        let id =
+            shellkeep(&daemon, &["run", "-s", "demo", "--no-wait", "--", "read line; echo \"got $line\"; sleep 600"]);
+        out(&id).trim().to_owned()
+    };
+    for (signal, code) in [(&["KILL"][..], 137), (&["sigterm"], 143), (&["--signal", "SIGINT"], 130), (&[], 130)] {
+        let id = begin();
+        let sent = shellkeep(&daemon, &["runs", "input", "demo", &id, "two", "words"]);
+        assert!(sent.status.success(), "{sent:?}");
+        shellkeep_poll::until("it answers", || {
+            (out(&shellkeep(&daemon, &["runs", "output", "demo", &id])) == "got two words\n").then_some(())
+        });
+        let sent = shellkeep(&daemon, &[&["runs", "signal", "-s", "demo", &id][..], signal].concat());
+        assert!(sent.status.success(), "{sent:?}");
+        assert_eq!(shellkeep(&daemon, &["runs", "wait", "demo", &id]).status.code(), Some(code), "{signal:?}");
+    }
+    let id = begin();
+    let wrong = shellkeep(&daemon, &["runs", "signal", "demo", &id, "INT", "TERM"]);
+    assert_eq!(wrong.status.code(), Some(2), "{wrong:?}");
+    let wrong = shellkeep(&daemon, &["runs", "signal", "demo", &id, "NOSUCH"]);
+    assert!(wrong.status.code() == Some(1) && err(&wrong).contains("unknown signal"), "{wrong:?}");
+}
+
+#[test]
+fn a_key_comes_as_json_with_its_version() {
+    let daemon = Daemon::start();
+    daemon.create("demo");
+    for (key, body) in [("plan", &b"{\"a\": 1}"[..]), ("raw", b"\xff\x00"), ("plan/more", b"x")] {
+        let batch = json!({"ops": [{"op": "put", "key": key, "value_base64": shellkeep_protocol::text::base64(body)}]});
+        assert_eq!(daemon.post("/v1/sessions/demo/kv", &batch).status, 200);
+    }
+    let get = |key: &str| -> Value {
+        let output = shellkeep(&daemon, &["kv", "get", "demo", key, "--json"]);
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+    };
+    assert_eq!((&get("plan")["value"], &get("plan")["size"]), (&json!("{\"a\": 1}"), &json!(8)));
+    assert_eq!((&get("raw")["value"], &get("raw")["value_base64"]), (&Value::Null, &json!("/wA=")));
+    let removed = shellkeep(&daemon, &["kv", "rm", "demo", "plan"]);
+    assert!(removed.status.success(), "{removed:?}");
+    assert_eq!(shellkeep(&daemon, &["kv", "rm", "demo", "plan"]).status.code(), Some(1));
+}
