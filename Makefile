@@ -1,7 +1,7 @@
 # What a person does with this tree, one target each. `make` alone lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help run test build install dist fmt fmt-check lint tidy deny sbom soak mcp-tools schemathesis typescript npm python python-models wheel bench clean
+.PHONY: help run test build install screens dist fmt fmt-check lint tidy deny sbom soak mcp-tools schemathesis typescript npm python python-models wheel bench clean
 
 CARGO ?= cargo
 DATA ?= $(CURDIR)/target/run
@@ -19,6 +19,9 @@ install: build ## install the program, completions and man pages below PREFIX (/
 	deploy/stage.sh target/release/shellkeep "$(DESTDIR)$(PREFIX)"
 
 DIST = shellkeep-$(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)-$(shell uname -m)-linux
+screens: build ## take the pictures of docs/screens again; needs tmux and chromium
+	docs/screens/take.py target/release/shellkeep
+
 dist: build ## put a stripped tarball with completions and man pages, and its checksum, into dist/
 	rm -rf "dist/$(DIST)"
 	deploy/stage.sh target/release/shellkeep "dist/$(DIST)"
