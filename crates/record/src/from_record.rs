@@ -6,8 +6,8 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use shellkeep_session::{
-    AgentState, ByteString, Call, Content, Event, FileSum, Output, Record, RewindStep, RunId, RunResult, RunStatus,
-    SessionMeta, SessionState, ShellDelta, ShellState,
+    AgentState, ByteString, Call, Claim, Content, Event, FileSum, Output, Record, RewindStep, RunId, RunResult,
+    RunStatus, SessionMeta, SessionState, ShellDelta, ShellState,
 };
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -125,17 +125,7 @@ pub fn line_content<'a>(record: &'a Record, beside: Beside<'_>) -> LineContent<'
             ("session_rewound", fields.maybe_agent_state(agent_state.as_deref()))
         }
         Event::Forked { session_id, at } => ("session_forked", new().value("session_id", session_id).value("at", at)),
-        Event::Owned { claim, because, state } => {
-            let fields = new().text("node", &claim.node).value("claim", claim).text("reason", because);
-            let fields = match state {
-                Some(state) => {
-                    let fields = fields.value("shell", &state.shell).value("files", &state.files);
-                    fields.maybe_agent_state(state.agent_state.as_deref())
-                }
-                None => fields,
-            };
-            ("session_owned", fields)
-        }
+        Event::Owned { claim, because, state } => ("session_owned", owned(claim, because, state.as_deref())),
         Event::RecordsLost { from, reason, state } => (RECORDS_LOST, records_lost(*from..record.seq, reason, state)),
         Event::SessionDestroyed => ("session_destroyed", new()),
         Event::SessionDeleted { by, kept_as } => {
@@ -183,6 +173,14 @@ fn output_file(run_id: &RunId, stream: &str) -> String {
 fn records_lost(lost: Range<u64>, reason: &str, state: &SessionState) -> Fields {
     let fields = Fields::default().value("from", &lost.start).value("through", &lost.end.saturating_sub(1));
     let fields = fields.text("reason", reason).value("shell", &state.shell).value("files", &state.files);
+    fields.maybe_agent_state(state.agent_state.as_deref())
+}
+
+/// The node that may write from here on, and what it found if it took the session over.
+fn owned(claim: &Claim, because: &str, state: Option<&SessionState>) -> Fields {
+    let fields = Fields::default().text("node", &claim.node).value("claim", claim).text("reason", because);
+    let Some(state) = state else { return fields };
+    let fields = fields.value("shell", &state.shell).value("files", &state.files);
     fields.maybe_agent_state(state.agent_state.as_deref())
 }
 

@@ -71,7 +71,7 @@ impl Look {
     fn at(tier: &mut dyn Tier, id: &SessionId, from: &str) -> Result<Self, Down> {
         // One without records is only being created.
         let found = tier.find(id)?.filter(|found| found.head.last.seq > 0);
-        let elsewhere = match found.as_ref().map(|found| holder(found)).filter(|holder| *holder != from) {
+        let elsewhere = match found.as_ref().map(holder).filter(|holder| *holder != from) {
             Some(holder) => tier.node(holder)?,
             None => None,
         };

@@ -71,29 +71,8 @@ impl SessionState {
             | Event::RunInput { .. }
             | Event::RecordsLost { .. }
             | Event::Forked { .. } => {}
-            Event::RunStarted { run_id, request_id, command, .. } => {
-                self.ended_at = None;
-                let run = ActiveRun {
-                    request_id: request_id.clone(),
-                    command: command.clone(),
-                    started_at: record.at,
-                    detached: false,
-                };
-                self.active_runs.insert(run_id.clone(), run);
-            }
-            Event::RunFinished { run_id, delta, .. } => {
-                let detached = self.active_runs.remove(run_id).is_some_and(|run| run.detached);
-                if !detached {
-                    // The result has carried them to the caller.
-                    self.pending_notices.clear();
-                }
-                self.shell.apply(delta);
-            }
-            Event::RunDetached { run_id } => {
-                if let Some(run) = self.active_runs.get_mut(run_id) {
-                    run.detached = true;
-                }
-                self.pending_notices.clear();
+            Event::RunStarted { .. } | Event::RunFinished { .. } | Event::RunDetached { .. } => {
+                self.apply_to_runs(record)
             }
             Event::ShellStarted { generation } => self.generation = *generation,
             Event::ProcessesLeft { processes } => self.processes = processes.clone(),
@@ -128,6 +107,36 @@ impl SessionState {
             | Event::ServiceEnded { .. } => self.apply_to_service(record),
         }
         Ok(())
+    }
+
+    fn apply_to_runs(&mut self, record: &Record) {
+        match &record.event {
+            Event::RunStarted { run_id, request_id, command, .. } => {
+                self.ended_at = None;
+                let run = ActiveRun {
+                    request_id: request_id.clone(),
+                    command: command.clone(),
+                    started_at: record.at,
+                    detached: false,
+                };
+                self.active_runs.insert(run_id.clone(), run);
+            }
+            Event::RunFinished { run_id, delta, .. } => {
+                let detached = self.active_runs.remove(run_id).is_some_and(|run| run.detached);
+                if !detached {
+                    // The result has carried them to the caller.
+                    self.pending_notices.clear();
+                }
+                self.shell.apply(delta);
+            }
+            Event::RunDetached { run_id } => {
+                if let Some(run) = self.active_runs.get_mut(run_id) {
+                    run.detached = true;
+                }
+                self.pending_notices.clear();
+            }
+            _ => {}
+        }
     }
 
     /// Events from its agent.

@@ -226,7 +226,7 @@ pub enum Refusal {
     /// Another node owns the session; none if the tier has lost it.
     Fenced(Option<Claim>),
     /// The last record is another than the writer knows.
-    Apart(Head),
+    Apart(Box<Head>),
 }
 
 /// Decides an append of records that end with number `through`: the head afterwards, or why it is refused. `from` is the
@@ -235,7 +235,7 @@ pub fn append(head: Option<&Head>, writer: &Claim, after: &Point, from: u64, thr
     let head = match head {
         None => return Err(Refusal::Fenced(None)),
         Some(head) if head.owner != *writer => return Err(Refusal::Fenced(Some(head.owner.clone()))),
-        Some(head) if head.last != *after => return Err(Refusal::Apart(head.clone())),
+        Some(head) if head.last != *after => return Err(Refusal::Apart(Box::new(head.clone()))),
         Some(head) => head,
     };
     let mut claims = head.claims.clone();

@@ -193,7 +193,9 @@ impl Lane {
             return 0;
         }
         let mut gone = 0;
-        while let Some(line) = self.queue.pop_front_if(|line| line.seq <= append.through) {
+        while self.queue.front().is_some_and(|line| line.seq <= append.through)
+            && let Some(line) = self.queue.pop_front()
+        {
             gone += line.json.len();
             self.sent_bytes += line.json.len();
             self.sent.push_back(line);
@@ -219,7 +221,9 @@ impl Lane {
         }
         let known = self.known.take().unwrap_or_default();
         if is_mine && last.seq >= known.seq {
-            while let Some(line) = self.queue.pop_front_if(|line| line.seq <= last.seq) {
+            while self.queue.front().is_some_and(|line| line.seq <= last.seq)
+                && let Some(line) = self.queue.pop_front()
+            {
                 self.queued_bytes -= line.json.len();
             }
         } else {
@@ -228,7 +232,9 @@ impl Lane {
             if !is_whole {
                 return (Rewind::NeedsState, 0);
             }
-            while let Some(line) = self.sent.pop_back_if(|line| line.seq > last.seq) {
+            while self.sent.back().is_some_and(|line| line.seq > last.seq)
+                && let Some(line) = self.sent.pop_back()
+            {
                 self.sent_bytes -= line.json.len();
                 self.queued_bytes += line.json.len();
                 self.queue.push_front(line);

@@ -161,7 +161,7 @@ fn appended(answer: &[String]) -> Result<Appended, NotAClaim> {
     let part = |index: usize| answer.get(index).map_or("", String::as_str);
     match part(0) {
         "ok" => Ok(Ok(())),
-        "apart" => Ok(Err(Refusal::Apart(head(part(1), part(2), part(3), part(4))?))),
+        "apart" => Ok(Err(Refusal::Apart(Box::new(head(part(1), part(2), part(3), part(4))?)))),
         "fenced" if part(1).is_empty() => Ok(Err(Refusal::Fenced(None))),
         "fenced" => Ok(Err(Refusal::Fenced(Some(part(1).parse()?)))),
         other => Err(NotAClaim { text: other.to_owned() }),

@@ -118,7 +118,7 @@ async fn act(args: ForkArgs) -> Result<ExitCode, Failure> {
 
 async fn fork(client: &mut Client, args: &ForkArgs) -> Result<ExitCode, Failure> {
     let path = of_session(args.session.as_deref().unwrap_or_default(), "fork")?;
-    let at = args.at.as_deref().map(|at| Place::from(at));
+    let at = args.at.as_deref().map(Place::from);
     let share_files = args.share_files.then_some(true);
     let request = ForkRequest { at, session_id: args.name.clone(), user_id: None, share_files };
     let forked: ForkResponse = terminal::patiently("copying the files", client.post(&path, &request)).await?;

@@ -78,7 +78,7 @@ impl Turn {
             Err(ClientError::Refused(refused)) if ["run_ended", "run_not_found"].contains(&&*refused.problem.code) => {
                 Ok(())
             }
-            sent => Ok(drop(sent?)),
+            sent => sent.map(|_| ()),
         }
     }
 
