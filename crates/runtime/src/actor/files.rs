@@ -60,6 +60,12 @@ enum Keeping {
     Busy(JoinHandle<Worked>),
 }
 
+impl Keeping {
+    fn is_busy(&self) -> bool {
+        matches!(self, Self::Busy(_))
+    }
+}
+
 /// The result of work with the files.
 pub(super) struct Worked {
     keeper: Box<Keeper>,
@@ -101,16 +107,12 @@ impl Files {
 
     /// Until when the next command has to wait. `expires` is when it would be rejected.
     pub(super) fn holds_until(&self, expires: Option<Instant>) -> Option<Instant> {
-        self.is_busy().then(|| self.hold.until(expires)).flatten()
+        self.keeping.is_busy().then(|| self.hold.until(expires)).flatten()
     }
 
     /// Whether the next command has to wait now.
     pub(super) fn holds(&self, expires: Option<Instant>) -> bool {
         self.holds_until(expires).is_some_and(|until| Instant::now() < until)
-    }
-
-    fn is_busy(&self) -> bool {
-        matches!(self.keeping, Keeping::Busy(_))
     }
 
     /// Whether nothing is held for the files.
@@ -138,14 +140,14 @@ impl Files {
     }
 
     fn answer_listeners(&mut self) {
-        if !self.is_busy() {
+        if !self.keeping.is_busy() {
             self.listeners.drain(..).for_each(|answer| drop(answer.send(Ok(()))));
         }
     }
 
     /// A command starts, although the files of the previous one may not be saved yet.
     pub(super) fn overtake(&mut self) {
-        self.hold.overtake(self.is_busy());
+        self.hold.overtake(self.keeping.is_busy());
     }
 
     fn work(&mut self, mut keeper: Box<Keeper>, work: impl FnOnce(&mut Keeper) -> Outcome + Send + 'static) {
@@ -406,7 +408,7 @@ impl Files {
 
     /// Waits until no work is in progress.
     pub(super) async fn settle(&mut self, journal: &mut Journal) {
-        while self.is_busy() {
+        while self.keeping.is_busy() {
             let worked = self.worked().await;
             self.on_worked(journal, worked);
         }

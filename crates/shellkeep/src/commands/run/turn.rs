@@ -78,7 +78,10 @@ impl Turn {
             Err(ClientError::Refused(refused)) if ["run_ended", "run_not_found"].contains(&&*refused.problem.code) => {
                 Ok(())
             }
-            sent => sent.map(|_| ()),
+            sent => {
+                sent?;
+                Ok(())
+            }
         }
     }
 
