@@ -2,7 +2,7 @@
 
 use super::support::{Daemon, Request};
 use super::terminal::Terminal;
-use super::tools::{Files, files, program, seq, text, told};
+use super::tools::{Files, files, program, seq, text, told, typed};
 use serde_json::json;
 use std::process::Command;
 
@@ -89,8 +89,7 @@ fn a_rewind_is_shown_done_and_undone() {
     let done = text(&program(&daemon, &["rewind", "demo", &early]));
     assert_eq!(daemon.tree("demo"), files(&[("a", "one\n")]));
     let undo = done.lines().find_map(|line| line.strip_prefix("undo with: shellkeep ")).expect("an undo");
-    let words: Vec<&str> = undo.split(' ').collect();
-    let back = text(&program(&daemon, &[&words[..], &["--yes"]].concat()));
+    let back = text(&typed(&daemon, undo));
     assert!(back.contains("is as it was"), "{back}");
     assert_eq!(daemon.tree("demo"), files(&[("a", "two\n"), ("b", "b\n")]));
     let json = told(&program(&daemon, &["rewind", "demo", &early, "--json", "--services", "stop"]));
@@ -117,12 +116,12 @@ fn changes_are_undone_and_redone_one_at_a_time() {
     assert!(preview.starts_with(&format!("would undo {}: rm a\n", runs[2])), "{preview}");
     let undone = text(&program(&daemon, &["undo", "demo"]));
     assert!(undone.starts_with(&format!("undid {}: rm a\n", runs[2])), "{undone}");
-    assert!(undone.ends_with("redo with: shellkeep redo demo\n"), "{undone}");
+    let redo = undone.lines().find_map(|line| line.strip_prefix("redo with: shellkeep ")).expect("a redo").to_owned();
     assert_eq!(daemon.tree("demo"), files(&[("a", "two\n")]));
     assert!(text(&program(&daemon, &["undo", "demo"])).starts_with(&format!("undid {}: ", runs[1])));
     assert_eq!(daemon.tree("demo"), files(&[("a", "one\n")]));
     for left in [files(&[("a", "two\n")]), files(&[])] {
-        text(&program(&daemon, &["redo", "demo"]));
+        text(&typed(&daemon, &redo));
         assert_eq!(daemon.tree("demo"), left);
     }
     assert_eq!(program(&daemon, &["redo", "demo"]).status.code(), Some(1), "all is redone");

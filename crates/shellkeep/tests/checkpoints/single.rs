@@ -225,7 +225,7 @@ fn files_are_handled_from_the_command_line() {
     fs::write(daemon.directory().join("local"), "from here\n").unwrap();
     let local = daemon.directory().join("local");
     let done = program(&daemon, &["files", "put", "s", "d/f", "--mode", "0700", "--from", local.to_str().unwrap()]);
-    assert!(text(&done).starts_with("d/f: 10 bytes, record "), "{}", text(&done));
+    assert!(text(&done).starts_with("d/f: 10 B, record "), "{}", text(&done));
     assert_eq!(text(&program(&daemon, &["files", "cat", "s", "d/f", "--offset", "5"])), "here\n");
     let listed = text(&program(&daemon, &["files", "ls", "s", "d"]));
     assert!(listed.contains("0700") && listed.contains("f"), "{listed}");

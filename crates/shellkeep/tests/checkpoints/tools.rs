@@ -87,6 +87,13 @@ pub fn program(daemon: &Daemon, args: &[&str]) -> Output {
     command.stdin(Stdio::null()).output().expect("the program starts")
 }
 
+/// Runs the program with the words of a hint, as a person would type them.
+pub fn typed(daemon: &Daemon, words: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_shellkeep"));
+    command.args(words.split(' ')).env_clear().envs(bash::environment()).current_dir(daemon.directory());
+    command.stdin(Stdio::null()).output().expect("the program starts")
+}
+
 /// What it printed, if it went well.
 pub fn text(output: &Output) -> String {
     let errors = String::from_utf8_lossy(&output.stderr);
