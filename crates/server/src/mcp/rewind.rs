@@ -25,8 +25,7 @@ pub const TOOL: Entry = Entry {
 /// How many files are listed; the rest is counted.
 const NAMED: usize = 30;
 
-const DESCRIPTION: &str = "Return the files of your workspace, the working directory and the variables to an earlier \
-    moment. What is \
+const DESCRIPTION: &str = "Return your workspace's files, working directory and variables to an earlier moment. What is \
 replaced is saved first. Services keep running.";
 
 /// Its arguments.
@@ -37,7 +36,7 @@ struct Arguments {
     to: String,
     /// Only show what would change.
     dry_run: Option<bool>,
-    /// Take back other sessions' changes too.
+    /// Also undo other sessions' changes.
     force: Option<bool>,
 }
 
