@@ -61,7 +61,7 @@ fn what_it_should_not_say_is_explained() {
         ("{\"a\":1}", "bad_line", "no \"type\""),
         (r#"{"type":"think"}"#, "unknown_type", "'think'"),
         (r#"{"type":"output"}"#, "bad_line", "\"text\""),
-        (r#"{"type":"output","text":5}"#, "bad_line", "not a text"),
+        (r#"{"type":"output","text":5}"#, "bad_line", "not a string"),
         (r#"{"type":"state"}"#, "bad_line", "\"state\""),
         (r#"{"type":"state","state_base64":"!"}"#, "bad_line", "state_base64"),
         (r#"{"type":"tool_call"}"#, "bad_line", "tool_name"),
