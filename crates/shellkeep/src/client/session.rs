@@ -223,7 +223,7 @@ mod tests {
             ("build-17", None),
             ("release", None),
             ("anm", Some("ann")),
-            ("nan", None),
+            ("nan", Some("ann")),
             ("amm", None),
             ("a", None),
             ("q1", None),
