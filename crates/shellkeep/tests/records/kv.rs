@@ -384,7 +384,7 @@ fn the_store_is_used_from_the_command_line() {
         (done.status.code(), String::from_utf8(done.stdout).unwrap(), String::from_utf8(done.stderr).unwrap())
     };
     let (code, out, err) = program(&["put", "s", "plan", "--content-type", "text/plain"], "to do");
-    assert_eq!((code, out.as_str()), (Some(0), "plan: 5 bytes, version 1\n"), "{err}");
+    assert_eq!((code, out.as_str()), (Some(0), "plan: 5 B, version 1\n"), "{err}");
     assert_eq!(program(&["get", "s", "plan"], "").1, "to do");
     assert!(program(&["ls", "s", "--prefix", "pl"], "").1.contains("text/plain"));
     let (code, _, err) = program(&["put", "s", "plan", "--if-version", "7"], "x");
