@@ -172,7 +172,9 @@ impl SessionState {
                 }
                 // Of several rewinds in a row only the last one matters.
                 let is_of_rewind = |code| matches!(code, NoticeCode::Rewound | NoticeCode::FilesUncertain);
-                self.pending_notices.retain(|notice| !is_of_rewind(notice.code));
+                if notices.iter().any(|notice| is_of_rewind(notice.code)) {
+                    self.pending_notices.retain(|notice| !is_of_rewind(notice.code));
+                }
                 self.pending_notices.extend(notices.iter().cloned());
             }
             _ => {}

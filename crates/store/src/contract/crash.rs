@@ -167,8 +167,8 @@ fn a_journal_that_lost_records_is_refused(house: House) {
 
 fn a_newer_journal_is_refused(house: House) {
     drop(house.open());
-    fs::write(house.path().join("journal/0000000099.jsonl"), "{\"format\":6,\"store\":\"x\"}\n").unwrap();
-    assert!(matches!(house.try_open(), Err(OpenError::NewerFormat { found: 6, ours: 5, .. })));
+    fs::write(house.path().join("journal/0000000099.jsonl"), "{\"format\":7,\"store\":\"x\"}\n").unwrap();
+    assert!(matches!(house.try_open(), Err(OpenError::NewerFormat { found: 7, ours: 6, .. })));
 }
 
 fn a_journal_of_another_store_is_refused(house: House) {
@@ -312,8 +312,8 @@ fn a_newer_database_is_refused() {
     let house = House::new("sqlite://store.db");
     drop(house.open());
     let db = rusqlite::Connection::open(house.path().join("store.db")).unwrap();
-    db.execute("UPDATE meta SET value = '6' WHERE key = 'format'", []).unwrap();
-    assert!(matches!(house.try_open(), Err(OpenError::NewerFormat { found: 6, ours: 5, .. })));
+    db.execute("UPDATE meta SET value = '7' WHERE key = 'format'", []).unwrap();
+    assert!(matches!(house.try_open(), Err(OpenError::NewerFormat { found: 7, ours: 6, .. })));
 }
 
 #[test]
@@ -322,8 +322,8 @@ fn a_newer_directory_is_refused() {
     drop(house.open());
     let path = house.path().join("store/applied.json");
     // A newer program may put its checksum elsewhere, and its format is still recognised.
-    fs::write(&path, "{\"format\": 6, \"id\": \"x\", \"mark\": {\"segment\": 1, \"offset\": 0}}").unwrap();
-    assert!(matches!(house.try_open(), Err(OpenError::NewerFormat { found: 6, ours: 5, .. })));
+    fs::write(&path, "{\"format\": 7, \"id\": \"x\", \"mark\": {\"segment\": 1, \"offset\": 0}}").unwrap();
+    assert!(matches!(house.try_open(), Err(OpenError::NewerFormat { found: 7, ours: 6, .. })));
 }
 
 /// One session's row or file is broken; the session says so, others go on, and it can be destroyed.

@@ -211,7 +211,7 @@ fn a_log_is_searched() {
     let log = app.wants().log.expect("a log");
     app.on_news(News::Log { log, page: Ok(log_page("one\ntwo\nthree\n")) }, AT);
     press(&mut app, KeyCode::Char('n'));
-    assert!(app.message.take().expect("it says so").text.contains("nothing is searched for"));
+    assert!(app.message.take().expect("it says so").text.contains("no search pattern"));
     press(&mut app, KeyCode::Char('/'));
     type_in(&mut app, "TWO");
     press(&mut app, KeyCode::Enter);
