@@ -397,7 +397,11 @@ impl Worker {
 
     /// Shortens what the tier has, gives up leases, removes sessions.
     fn tidy(&mut self) -> Result<(), Down> {
-        let dirty: Vec<SessionId> = self.shared.inner().dirty.drain().collect();
+        let dirty: Vec<SessionId> = {
+            let Inner { dirty, lanes, .. } = &mut *self.shared.inner();
+            // What was queued since the last append stays for the next round.
+            dirty.extract_if(|id| !lanes.get(id).is_some_and(Lane::is_ready)).collect()
+        };
         for session_id in dirty {
             let (claim, rest, is_removed, is_closing) = {
                 let mut inner = self.shared.inner();
