@@ -24,7 +24,13 @@ pub(crate) fn find(view: &View, at: usize) -> Option<Found> {
 /// The word at `at`, if it has `length` capitals and digits.
 fn word<'v>(view: &View<'v>, at: usize, length: usize) -> Option<&'v [u8]> {
     let stop = view.run(at, &UPPER_ALNUM, length + 1);
-    (stop - at == length && !view.word_at(stop)).then(|| view.slice(at, stop))
+    (stop - at == length && is_end(view, stop)).then(|| view.slice(at, stop))
+}
+
+/// Whether an id may end at `at`. A mask stands for what may have continued the word: an id inside of an escape sequence
+/// was not one before the number behind the sequence was masked.
+fn is_end(view: &View, at: usize) -> bool {
+    !view.word_at(at) && !view.is(at, crate::MASK)
 }
 
 /// Whether the bytes are letters (`A`) and digits (`0`) as in `pattern`.
@@ -50,7 +56,7 @@ fn uk_nino(view: &View, at: usize) -> Option<usize> {
     let refused: &[&[u8]] = &[b"BG", b"GB", b"NK", b"KN", b"TN", b"NT", b"ZZ"];
     let letters = NINO_FIRST.has(text[0]) && NINO_SECOND.has(text[1]) && !refused.contains(&&text[..2]);
     let fits = letters && is_like(&text, b"AA000000A") && text[8] <= b'D';
-    (fits && !view.word_at(from)).then_some(from)
+    (fits && is_end(view, from)).then_some(from)
 }
 
 fn in_pan(view: &View, at: usize) -> Option<usize> {
@@ -92,7 +98,7 @@ fn it_codice_fiscale(view: &View, at: usize) -> Option<usize> {
 /// Seventeen digits and an X.
 fn cn_resident_id(view: &View, at: usize) -> Option<usize> {
     let stop = view.run(at, &DIGIT, 18);
-    if stop - at != 17 || !matches!(view.at(stop), Some(b'X' | b'x')) || view.word_at(stop + 1) {
+    if stop - at != 17 || !matches!(view.at(stop), Some(b'X' | b'x')) || !is_end(view, stop + 1) {
         return None;
     }
     let mut digits = [10; 18];

@@ -399,6 +399,7 @@ const ONCE_WRONG: &[&str] = &[
         "BQUklWQVRFIEtFWS0tLS0tcGEgc3Mvd28rcmQ=eyJhbGciOiJIUzI1NiJ9",
         ".eyJzdWIiOiIxIn0x.abcdefghij"
     ),
+    "****\u{1b}[12345678Z4111111111111111",
 ];
 
 #[test]
