@@ -449,8 +449,7 @@ impl Inner {
         let lane = self.lanes.get_mut(session_id).filter(|lane| lane.claim == append.claim)?;
         match answer {
             Ok(()) => {
-                let gone = lane.appended(append);
-                self.queued_bytes -= gone;
+                self.queued_bytes -= lane.appended(append);
                 None
             }
             Err(Refusal::Apart(head)) => {
