@@ -16,6 +16,14 @@ pub(crate) fn make_directory(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(path)
 }
 
+/// Makes a directory, and none of its parents: where the data directory was removed, nothing of it comes back by itself.
+pub(crate) fn make_last_directory(path: &Path) -> io::Result<()> {
+    match DirBuilder::new().mode(DIRECTORY_MODE).create(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        made => made,
+    }
+}
+
 /// Opens a file for reading and appending, and makes it if it is not there.
 pub(crate) fn open_to_append(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).append(true).create(true).mode(FILE_MODE).open(path)

@@ -8,7 +8,7 @@ use crate::hash::Hash;
 use crate::heads::{self, Heads, NewHead, Note, SignedHead};
 use crate::line::{HOLE, Line, Proof};
 use crate::marks;
-use crate::private::{make_directory, open_to_append};
+use crate::private::{make_last_directory, open_to_append};
 use crate::read::{Recording, segment_name, segments};
 use crate::scrub;
 use crate::sign::Signer;
@@ -304,7 +304,7 @@ impl OpenRecording {
         let path = self.directory.join(segment_name(self.segment));
         match open_to_append(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                make_directory(&self.directory)?;
+                make_last_directory(&self.directory)?;
                 open_to_append(&path)
             }
             opened => opened,
@@ -326,7 +326,7 @@ impl OpenRecording {
             // An earlier session of this name left its files.
             self.remove(context)?;
         }
-        make_directory(&self.directory)?;
+        make_last_directory(&self.directory)?;
         let snapshot = snapshot::write(&self.directory, meta, shell, context.options.masker.as_ref())?;
         let mut line = self.line(record, context);
         line.proof.files.insert(snapshot::NAME.to_owned(), snapshot);
@@ -486,7 +486,7 @@ fn readable_end(file: &File, length: u64) -> io::Result<(u64, Option<Line>)> {
 
 /// Looks whether a session's files take some bytes. A crash before they are taken back leaves a line without an end.
 pub(super) fn probe(directory: &Path, bytes: usize) -> io::Result<()> {
-    make_directory(directory)?;
+    make_last_directory(directory)?;
     let number = segments(directory)?.pop().unwrap_or(0);
     let mut file = open_to_append(&directory.join(segment_name(number)))?;
     let length = file.metadata()?.len();
