@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 import resource
+import threading
 import uuid
 from collections.abc import AsyncGenerator
 
@@ -79,6 +81,69 @@ def test_both_clients_have_the_same_names() -> None:
             mine, theirs = getattr(sync, name), getattr(other, name)
             if inspect.isfunction(mine):
                 assert list(inspect.signature(mine).parameters) == list(inspect.signature(theirs).parameters), name
+
+
+def open_sockets() -> set[str]:
+    found = set()
+    for number in os.listdir("/proc/self/fd"):
+        try:
+            found.add(os.readlink(f"/proc/self/fd/{number}"))
+        except FileNotFoundError:
+            # The descriptor with which this list was read.
+            continue
+    return {name for name in found if name.startswith("socket:")}
+
+
+def test_a_client_serves_loops_one_after_another_and_at_once(session: shellkeep.Session) -> None:
+    """A connection is registered with one loop, and closed there."""
+    assert session.client.daemon is not None
+    before = open_sockets()
+
+    async def echo(client: shellkeep.AsyncClient, text: str) -> str:
+        attached = await client.attach(session.id)
+        return (await attached.run(f"echo {text}")).stdout
+
+    for _ in range(3):
+        client = shellkeep.AsyncClient(socket=session.client.daemon.socket)
+        assert asyncio.run(echo(client, "one")) == "one\n"
+        kept = open_sockets()
+        assert asyncio.run(echo(client, "two")) == "two\n"
+        assert open_sockets() == kept, "the second loop uses the connections of the first"
+        answered, close = threading.Event(), threading.Event()
+
+        async def stay() -> None:
+            assert await echo(client, "three") == "three\n"
+            answered.set()
+            await asyncio.to_thread(close.wait)
+
+        other = threading.Thread(target=asyncio.run, args=(stay(),))
+        other.start()
+        answered.wait()
+        assert asyncio.run(echo(client, "four")) == "four\n"
+        asyncio.run(client.close())
+        close.set()
+        other.join()
+        assert open_sockets() == before
+
+
+async def test_a_loop_serves_clients_one_after_another(session: shellkeep.Session) -> None:
+    """A closed socket's number comes back as another's, so it must not stay registered."""
+    assert session.client.daemon is not None
+    for _ in range(3):
+        async with shellkeep.AsyncClient(socket=session.client.daemon.socket) as client:
+            attached = await client.attach(session.id)
+            assert (await attached.run("echo one")).stdout == "one\n"
+
+
+async def test_a_slow_reader_gets_everything(asession: shellkeep.AsyncSession) -> None:
+    """While nobody reads, the connection is not watched; then it is again."""
+    size = 0
+    async with asession.stream("seq 200000") as stream:
+        async for chunk in stream:
+            size += len(chunk.data)
+            for _ in range(5):
+                await asyncio.sleep(0)
+    assert size == sum(len(f"{number}\n") for number in range(1, 200001))
 
 
 async def test_a_thousand_sessions_at_once() -> None:

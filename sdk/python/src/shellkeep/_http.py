@@ -84,19 +84,24 @@ def encode_query(query: Mapping[str, Any]) -> str:
 class Headers:
     """The header lines of an answer. They are searched and not taken apart: most are never asked for."""
 
-    __slots__ = ("_lower", "_text")
+    __slots__ = ("_data", "_lower")
 
-    def __init__(self, lines: str) -> None:
-        self._text = f"\r\n{lines}\r\n"
-        self._lower = self._text.lower()
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._lower = data.lower()
 
     def get(self, name: str) -> str | None:
         """The value of a header, by its name in lower case."""
-        found = self._lower.find(f"\r\n{name}:")
+        return self.find(f"\r\n{name}:".encode())
+
+    def find(self, mark: bytes) -> str | None:
+        """The value after a mark: a line end, the name in lower case, and a colon."""
+        found = self._lower.find(mark)
         if found < 0:
             return None
-        start = found + len(name) + 3
-        return self._text[start : self._text.index("\r\n", start)].strip()
+        start = found + len(mark)
+        end = self._data.find(b"\r\n", start)
+        return self._data[start : end if end >= 0 else None].decode("latin-1").strip()
 
 
 @dataclass(slots=True)
@@ -215,22 +220,20 @@ class ResponseParser:
 
 def parse_head(data: bytes) -> Head:
     """Reads a status line and headers."""
-    # Latin-1 lower case has as many characters, so that places are the same.
-    first, _, rest = data.decode("latin-1").partition("\r\n")
-    parts = first.split(" ", 2)
-    if len(parts) < 2 or not parts[0].startswith("HTTP/1.") or not (parts[1].isascii() and parts[1].isdigit()):
+    status = data[9:12]
+    if data[:7] != b"HTTP/1." or data[8:9] != b" " or not status.isdigit():
         raise ProtocolError("the answer is not HTTP/1.1")
-    headers = Headers(rest)
-    chunked = "chunked" in (headers.get("transfer-encoding") or "").lower()
-    length = headers.get("content-length")
+    headers = Headers(data)
+    chunked = "chunked" in (headers.find(b"\r\ntransfer-encoding:") or "").lower()
+    length = headers.find(b"\r\ncontent-length:")
     if length is not None and not (length.isascii() and length.isdigit()):
         raise ProtocolError("the answer has a wrong length")
     return Head(
-        status=int(parts[1]),
-        headers=headers,
-        length=None if chunked or length is None else int(length),
-        chunked=chunked,
-        keep_alive=(headers.get("connection") or "").lower() != "close" and parts[0] != "HTTP/1.0",
+        int(status),
+        headers,
+        None if chunked or length is None else int(length),
+        chunked,
+        (headers.find(b"\r\nconnection:") or "").lower() != "close" and data[7] != ord("0"),
     )
 
 
@@ -285,7 +288,8 @@ class Response:
 
     def json(self) -> Any:
         """The body as JSON."""
-        return json.loads(self.body)
+        # Decoded here, because `json.loads` would first guess an encoding.
+        return json.loads(self.body.decode())
 
 
 def version_of(response: Response) -> int:

@@ -1,13 +1,15 @@
 """Reading and writing with asyncio. `_sync/io.py` has the same names for threads.
 
-Sockets are used without streams and transports, which belong to one event loop: an idle connection serves the next loop,
-and nothing is left to be closed when a loop ends.
+Sockets are used without streams and transports, which cost more than the daemon's own work. A connection stays
+registered with its event loop while it is idle, because registering it for each answer costs as much as reading it. One
+that is idle when its loop ends serves the next loop.
 """
 
 from __future__ import annotations
 
 import asyncio
 import socket
+import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -18,20 +20,22 @@ T = TypeVar("T")
 
 
 class AsyncConnection:
-    """One connection to the daemon."""
+    """One connection to the daemon, used by one event loop."""
 
-    __slots__ = ("_is_asked", "raw")
+    __slots__ = ("_is_watched", "_waiter", "loop", "raw")
 
-    def __init__(self, raw: socket.socket) -> None:
+    def __init__(self, raw: socket.socket, loop: asyncio.AbstractEventLoop) -> None:
         self.raw = raw
-        #: Whether something was sent since the last bytes came.
-        self._is_asked = False
+        self.loop = loop
+        #: Whether the loop calls when there is something to read.
+        self._is_watched = False
+        #: The reader that waits for the next bytes.
+        self._waiter: asyncio.Future[bytes] | None = None
 
     @classmethod
-    async def open(cls, endpoint: Endpoint) -> AsyncConnection:
+    async def open(cls, endpoint: Endpoint, loop: asyncio.AbstractEventLoop) -> AsyncConnection:
         if endpoint.socket is not None:
-            return cls(await connect(socket.AF_UNIX, endpoint.socket))
-        loop = asyncio.get_running_loop()
+            return cls(await connect(socket.AF_UNIX, endpoint.socket), loop)
         failure: OSError = OSError(f"no address for {endpoint.host}")
         for family, _, _, _, address in await loop.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM):
             try:
@@ -41,7 +45,7 @@ class AsyncConnection:
                 continue
             raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            return cls(raw)
+            return cls(raw, loop)
         raise failure
 
     async def send(self, data: bytes) -> None:
@@ -49,31 +53,56 @@ class AsyncConnection:
             sent = self.raw.send(data)
         except BlockingIOError:
             sent = 0
-        self._is_asked = True
         if sent < len(data):
-            await asyncio.get_running_loop().sock_sendall(self.raw, data[sent:])
+            await self.loop.sock_sendall(self.raw, data[sent:])
 
     async def receive(self) -> bytes:
         """The next bytes; none at the end."""
-        loop = asyncio.get_running_loop()
-        if self._is_asked:
-            # The answer takes a while, so trying to read at once would be in vain.
-            self._is_asked = False
-            ready: asyncio.Future[None] = loop.create_future()
-            loop.add_reader(self.raw, settle, ready)
-            try:
-                await ready
-            finally:
-                loop.remove_reader(self.raw)
-        return await loop.sock_recv(self.raw, READ_SIZE)
+        if not self._is_watched:
+            self.loop.add_reader(self.raw, self._on_readable)
+            self._is_watched = True
+        self._waiter = self.loop.create_future()
+        try:
+            return await self._waiter
+        finally:
+            self._waiter = None
+
+    def _on_readable(self) -> None:
+        waiter = self._waiter
+        if waiter is None or waiter.done():
+            # Nobody reads: the bytes stay in the kernel, so that a slow reader slows the daemon down.
+            self._unwatch()
+            return
+        try:
+            data = self.raw.recv(READ_SIZE)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            waiter.set_exception(error)
+            return
+        waiter.set_result(data)
+
+    def _unwatch(self) -> None:
+        if self._is_watched:
+            self._is_watched = False
+            self.loop.remove_reader(self.raw)
 
     def close(self) -> None:
-        self.raw.close()
+        """Ends it, from any thread: a loop must not keep the number of a closed socket."""
+        if self.loop.is_closed() or not self._is_watched:
+            self.raw.close()
+        elif not self.loop.is_running() or is_running_here(self.loop):
+            self._unwatch()
+            self.raw.close()
+        else:
+            self.loop.call_soon_threadsafe(self.close)
 
 
-def settle(ready: asyncio.Future[None]) -> None:
-    if not ready.done():
-        ready.set_result(None)
+def is_running_here(loop: asyncio.AbstractEventLoop) -> bool:
+    try:
+        return asyncio.get_running_loop() is loop
+    except RuntimeError:
+        return False
 
 
 async def connect(family: int, address: Any) -> socket.socket:
@@ -88,21 +117,36 @@ async def connect(family: int, address: Any) -> socket.socket:
 
 
 class AsyncPool:
-    """Connections to one daemon."""
+    """Connections to one daemon, for each event loop its own."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
-        self._idle = Idle()
+        self._idle: dict[asyncio.AbstractEventLoop, Idle[AsyncConnection]] = {}
+        self._lock = threading.Lock()
 
     async def take(self) -> AsyncConnection:
-        raw = self._idle.take()
-        return AsyncConnection(raw) if raw is not None else await AsyncConnection.open(self.endpoint)
+        loop = asyncio.get_running_loop()
+        idle = self._idle.get(loop) or self._meet(loop)
+        return idle.take() or await AsyncConnection.open(self.endpoint, loop)
+
+    def _meet(self, loop: asyncio.AbstractEventLoop) -> Idle[AsyncConnection]:
+        """Begins to serve a loop, with the connections of loops that have ended."""
+        idle: Idle[AsyncConnection] = Idle()
+        with self._lock:
+            for other in [other for other in self._idle if other.is_closed()]:
+                ended = self._idle.pop(other)
+                while (left := ended.take()) is not None:
+                    idle.give(AsyncConnection(left.raw, loop))
+            self._idle[loop] = idle
+        return idle
 
     def give(self, connection: AsyncConnection) -> None:
-        self._idle.give(connection.raw)
+        self._idle[connection.loop].give(connection)
 
     def close(self) -> None:
-        self._idle.close()
+        with self._lock:
+            for idle in self._idle.values():
+                idle.close()
 
 
 async def run_blocking(work: Callable[[], T]) -> T:

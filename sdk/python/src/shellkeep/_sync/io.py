@@ -52,14 +52,13 @@ class Pool:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
-        self._idle = Idle()
+        self._idle: Idle[Connection] = Idle()
 
     def take(self) -> Connection:
-        raw = self._idle.take()
-        return Connection(raw) if raw is not None else Connection.open(self.endpoint)
+        return self._idle.take() or Connection.open(self.endpoint)
 
     def give(self, connection: Connection) -> None:
-        self._idle.give(connection.raw)
+        self._idle.give(connection)
 
     def close(self) -> None:
         self._idle.close()
