@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from typing import Any
 
@@ -89,6 +90,35 @@ async def test_items_past_their_time_take_no_room(client: shellkeep.Client) -> N
     swept = ShellkeepStore(client, session=name, ttl={"sweep_interval_minutes": 0})
     swept.put(("t",), "short", {"n": 1}, ttl=-1)
     assert left() == ["long"]
+
+
+async def test_reading_an_item_starts_its_time_again(client: shellkeep.Client) -> None:
+    """`ttl` counts from the last access. A read that says so leaves the time alone."""
+    name = f"store-{uuid.uuid4().hex[:12]}"
+    store = ShellkeepStore(client, session=name, ttl={"default_ttl": 60})
+
+    def ends() -> dict[str, float]:
+        entries = client.attach(name).kv.list(values=True)
+        return {entry.key.rsplit("=")[-1]: json.loads(entry.value or b"")["x"] for entry in entries}
+
+    place = ("t",)
+    for key in ("a", "b", "c"):
+        store.put(place, key, {"n": key})
+    first = ends()
+    item = store.get(place, "a")
+    assert item is not None and ends()["a"] > first["a"]
+    again = store.get(place, "a", refresh_ttl=False)
+    assert again is not None and (again.value, again.updated_at) == (item.value, item.updated_at)
+    assert [item.key for item in await store.asearch(place, filter={"n": "b"})] == ["b"]
+    later = ends()
+    assert (later["b"] > first["b"], later["c"] == first["c"]) == (True, True)
+    store.search(place, refresh_ttl=False)
+    assert ends() == later
+    quiet = ShellkeepStore(client, session=name, ttl={"refresh_on_read": False})
+    quiet.get(place, "c")
+    assert ends() == later
+    store.put(place, "c", {"n": "c"}, ttl=None)
+    assert "x" not in json.loads(client.attach(name).kv.get("s/t/=c") or b"")
 
 
 def test_what_it_cannot_do_is_said(store: ShellkeepStore) -> None:

@@ -57,24 +57,24 @@ class AsyncMemory:
             await self.client.post("/v1/sessions", {"session_id": self.session}, repeatable=True)
             await self._kv.batch(ops)
 
-    async def remove(self, ops: Sequence[KvOp]) -> int:
-        """Removes entries that are as they were read, and returns how many. One that changed since then stays."""
-        removed = 0
+    async def write_if_unchanged(self, ops: Sequence[KvOp]) -> int:
+        """Changes the entries that are as they were read, and returns how many. One that changed since then stays."""
+        written = 0
         for start in range(0, len(ops), BATCH):
             part = ops[start : start + BATCH]
             try:
                 await self.write(part)
-                removed += len(part)
+                written += len(part)
             except VersionConflict:
-                removed += await self._remove_each(part)
-        return removed
+                written += await self._write_each(part)
+        return written
 
-    async def _remove_each(self, ops: Sequence[KvOp]) -> int:
-        removed = 0
+    async def _write_each(self, ops: Sequence[KvOp]) -> int:
+        written = 0
         for op in ops:
             try:
                 await self.write([op])
-                removed += 1
+                written += 1
             except VersionConflict:
                 continue
-        return removed
+        return written

@@ -58,24 +58,24 @@ class Memory:
             self.client.post("/v1/sessions", {"session_id": self.session}, repeatable=True)
             self._kv.batch(ops)
 
-    def remove(self, ops: Sequence[KvOp]) -> int:
-        """Removes entries that are as they were read, and returns how many. One that changed since then stays."""
-        removed = 0
+    def write_if_unchanged(self, ops: Sequence[KvOp]) -> int:
+        """Changes the entries that are as they were read, and returns how many. One that changed since then stays."""
+        written = 0
         for start in range(0, len(ops), BATCH):
             part = ops[start : start + BATCH]
             try:
                 self.write(part)
-                removed += len(part)
+                written += len(part)
             except VersionConflict:
-                removed += self._remove_each(part)
-        return removed
+                written += self._write_each(part)
+        return written
 
-    def _remove_each(self, ops: Sequence[KvOp]) -> int:
-        removed = 0
+    def _write_each(self, ops: Sequence[KvOp]) -> int:
+        written = 0
         for op in ops:
             try:
                 self.write([op])
-                removed += 1
+                written += 1
             except VersionConflict:
                 continue
-        return removed
+        return written

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 from urllib.parse import quote, unquote
@@ -36,8 +36,9 @@ __all__ = ["ShellkeepStore"]
 class ShellkeepStore(BaseStore):
     """Items by namespace and key, for sync and async use alike. All of them are in the session `session`.
 
-    `ttl` works in minutes, as LangGraph has it. An item past its time is not returned, and it is removed when a read
-    meets it; `sweep_ttl` removes all of them, and so does a write once in `sweep_interval_minutes`, if that is set.
+    `ttl` works in minutes since the last access, as LangGraph has it: a read starts an item's time again, unless it
+    says `refresh_ttl=False`. An item past its time is not returned, and it is removed when a read meets it; `sweep_ttl`
+    removes all of them, and so does a write once in `sweep_interval_minutes`, if that is set.
     There is no search by meaning: `query` is refused.
     """
 
@@ -66,7 +67,7 @@ class ShellkeepStore(BaseStore):
         listed = list(ops)
         met = [self._sync.read(*wanted(op)) for op in listed]
         results = [self._read(op, entries) for op, entries in zip(listed, met)]
-        self._sync.remove(past(entry for entries in met for entry in entries))
+        self._sync.write_if_unchanged(upkeep(listed, met, results))
         changes = self._changes(listed, self._sync.read_many(keys(listed)))
         self._sync.write(changes)
         if changes and self._is_sweep_due():
@@ -78,7 +79,7 @@ class ShellkeepStore(BaseStore):
         listed = list(ops)
         met = [await self._async.read(*wanted(op)) for op in listed]
         results = [self._read(op, entries) for op, entries in zip(listed, met)]
-        await self._async.remove(past(entry for entries in met for entry in entries))
+        await self._async.write_if_unchanged(upkeep(listed, met, results))
         changes = self._changes(listed, await self._async.read_many(keys(listed)))
         await self._async.write(changes)
         if changes and self._is_sweep_due():
@@ -87,11 +88,11 @@ class ShellkeepStore(BaseStore):
 
     def sweep_ttl(self) -> int:
         """Removes every item past its time, and returns how many there were."""
-        return self._sync.remove(past(self._sync.read("s/", True)))
+        return self._sync.write_if_unchanged(past(self._sync.read("s/", True)))
 
     async def asweep_ttl(self) -> int:
         """Removes every item past its time, and returns how many there were."""
-        return await self._async.remove(past(await self._async.read("s/", True)))
+        return await self._async.write_if_unchanged(past(await self._async.read("s/", True)))
 
     def _is_sweep_due(self) -> bool:
         minutes = (self.ttl_config or {}).get("sweep_interval_minutes")
@@ -117,7 +118,6 @@ class ShellkeepStore(BaseStore):
 
     def _changes(self, ops: Sequence[Op], before: Mapping[str, bytes]) -> list[KvOp]:
         """The writes of a batch; of two for one key the last counts."""
-        config: TTLConfig = self.ttl_config or {}
         changes: dict[str, KvOp] = {}
         for op in ops:
             if isinstance(op, PutOp):
@@ -125,10 +125,9 @@ class ShellkeepStore(BaseStore):
                 if op.value is None:
                     changes[key] = Delete(key)
                     continue
-                ttl = op.ttl if isinstance(op.ttl, (int, float)) else config.get("default_ttl")
                 old = before.get(key)
                 created = json.loads(old)["c"] if old is not None else stamp()
-                changes[key] = Put(key, dump(op.value, created, stamp(), ttl), content_type="application/json")
+                changes[key] = put(key, {"v": dict(op.value), "c": created, "u": stamp()}, op.ttl)
         return list(changes.values())
 
 
@@ -168,12 +167,11 @@ def stamp() -> str:
     return datetime.now(timezone.utc).isoformat()
 
 
-def dump(value: Mapping[str, Any], created: str, updated: str, ttl: float | None) -> bytes:
-    """An item as it is stored."""
-    plain: dict[str, Any] = {"v": dict(value), "c": created, "u": updated}
-    if ttl is not None:
-        plain["x"] = time.time() + ttl * 60
-    return json.dumps(plain, ensure_ascii=False, separators=(",", ":")).encode()
+def put(key: str, plain: Mapping[str, Any], ttl: float | None, *, if_version: int | None = None) -> Put:
+    """Stores an item: its value, when it was made and last written, its minutes to live and when they end."""
+    timed = plain if ttl is None else {**plain, "t": ttl, "x": time.time() + ttl * 60}
+    value = json.dumps(timed, ensure_ascii=False, separators=(",", ":")).encode()
+    return Put(key, value, content_type="application/json", if_version=if_version)
 
 
 def is_past(plain: Mapping[str, Any], now: float) -> bool:
@@ -185,6 +183,25 @@ def past(entries: Iterable[KvEntry]) -> list[KvOp]:
     now = time.time()
     found = {entry.key: entry.version for entry in entries if is_past(json.loads(entry.value or b"{}"), now)}
     return [Delete(key, if_version=version) for key, version in found.items()]
+
+
+def upkeep(ops: Sequence[Op], met: Sequence[Sequence[KvEntry]], results: Sequence[Result]) -> list[KvOp]:
+    """What reading changes: items past their time are removed, and those that were returned get their time again."""
+    changes = {change.key: change for change in past(entry for entries in met for entry in entries)}
+    for op, entries, result in zip(ops, met, results):
+        if isinstance(op, (GetOp, SearchOp)) and op.refresh_ttl:
+            items: list[Any] = result if isinstance(result, list) else [result] if result is not None else []
+            returned = {key_of(item.namespace, item.key) for item in items}
+            changes |= {change.key: change for change in renewed(entry for entry in entries if entry.key in returned)}
+    return list(changes.values())
+
+
+def renewed(entries: Iterable[KvEntry]) -> Iterator[KvOp]:
+    """Starts the time of items again, unless they are written meanwhile."""
+    for entry in entries:
+        plain = json.loads(entry.value or b"{}")
+        if "t" in plain:
+            yield put(entry.key, plain, plain["t"], if_version=entry.version)
 
 
 def load(entry: KvEntry, now: float) -> SearchItem | None:
